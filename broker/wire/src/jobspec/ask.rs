@@ -1,0 +1,234 @@
+//! From what a person types (`-N 2 -n 8 -c 4`) to a jobspec of version 1
+//! (RFC 25), with Flux's arithmetic.
+//!
+//! The command line and the Slurm and PBS fronts fill an [`Ask`]. It reads no
+//! environment and no directory: those are given.
+
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+use super::{Environment, Jobspec, JobspecError, MemoryNeed, Sharing};
+use crate::fsd::seconds_of_micros;
+
+/// How many parts a dotted key may have.
+const KEY_PARTS_MAX: usize = 16;
+
+/// What is asked on a command line. Start from `Ask::default()`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// `-n`: how many tasks; 1 if nothing is said.
+    pub ntasks: Option<u32>,
+    /// `-N`: on how many nodes. Without `-n`: whole nodes, one task on each.
+    pub nodes: Option<u32>,
+    /// `-c`
+    pub cores_per_task: u32,
+    /// `-g`
+    pub gpus_per_task: u32,
+    /// `-x`: needs `-N`.
+    pub sharing: Sharing,
+    /// `-t`, in microseconds; 0 is unset.
+    pub duration: i64,
+    /// `--mem` and its like.
+    pub memory: MemoryNeed,
+    /// `--job-name`
+    pub name: Option<String>,
+    /// `--cwd`
+    pub cwd: Option<String>,
+    /// The environment tasks get.
+    pub environment: Environment,
+    /// `-q`
+    pub queue: Option<String>,
+    /// `-B`
+    pub bank: Option<String>,
+    /// `-o`: dotted keys under `system.shell.options`, later ones win.
+    pub shell_options: Vec<(String, Value)>,
+    /// `-S`: dotted keys, under `system` unless they begin with `system.`, `user.` or a dot.
+    pub attributes: Vec<(String, Value)>,
+}
+
+impl Default for Ask {
+    fn default() -> Ask {
+        Ask {
+            command: Vec::new(),
+            ntasks: None,
+            nodes: None,
+            cores_per_task: 1,
+            gpus_per_task: 0,
+            sharing: Sharing::Shared,
+            duration: 0,
+            memory: MemoryNeed::None,
+            name: None,
+            cwd: None,
+            environment: Environment::new(),
+            queue: None,
+            bank: None,
+            shell_options: Vec::new(),
+            attributes: Vec::new(),
+        }
+    }
+}
+
+/// Why an ask makes no jobspec.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum AskError {
+    /// Fewer tasks than nodes.
+    #[error(
+        "{nodes} nodes are asked for {tasks} tasks; allowed are at most as many nodes as tasks"
+    )]
+    MoreNodesThanTasks {
+        /// Nodes.
+        nodes: u32,
+        /// Tasks.
+        tasks: u32,
+    },
+    /// Whole nodes, but not how many.
+    #[error("exclusive needs a number of nodes")]
+    ExclusiveWithoutNodes,
+    /// A key that is empty, has an empty part, or too many parts.
+    #[error("key `{key}` is not 1 to {KEY_PARTS_MAX} names with dots between")]
+    Key {
+        /// As given.
+        key: String,
+    },
+    /// A key leads through a value that holds no others.
+    #[error("key `{key}` leads through `{through}`, which is a value and not a table")]
+    Through {
+        /// As given.
+        key: String,
+        /// The part of it that is a value.
+        through: String,
+    },
+    /// The jobspec that comes out is refused.
+    #[error(transparent)]
+    Jobspec(#[from] JobspecError),
+}
+
+impl Ask {
+    /// The jobspec this asks for.
+    pub fn jobspec(&self) -> Result<Jobspec, AskError> {
+        let (resource, count) = self.resource()?;
+        let mut attributes = json!({ "system": self.system() });
+        for (key, value) in &self.shell_options {
+            set(
+                &mut attributes,
+                key,
+                &format!("system.shell.options.{key}"),
+                value,
+            )?;
+        }
+        for (key, value) in &self.attributes {
+            set(&mut attributes, key, &attribute_path(key), value)?;
+        }
+        let document = json!({
+            "resources": [resource],
+            "tasks": [{ "command": self.command, "slot": "task", "count": count }],
+            "attributes": attributes,
+            "version": 1,
+        });
+        Ok(Jobspec::from_value(document)?)
+    }
+
+    /// The resource tree and the count of tasks.
+    fn resource(&self) -> Result<(Value, Value), AskError> {
+        let mut with = vec![json!({ "type": "core", "count": self.cores_per_task })];
+        if self.gpus_per_task > 0 {
+            with.push(json!({ "type": "gpu", "count": self.gpus_per_task }));
+        }
+        let slot =
+            |count: u32| json!({ "type": "slot", "count": count, "with": with, "label": "task" });
+        let per_slot = json!({ "per_slot": 1 });
+        let Some(nodes) = self.nodes else {
+            return match self.sharing {
+                Sharing::Exclusive => Err(AskError::ExclusiveWithoutNodes),
+                Sharing::Shared => Ok((slot(self.ntasks.unwrap_or(1)), per_slot)),
+            };
+        };
+        let (tasks, sharing) = match self.ntasks {
+            Some(tasks) => (tasks, self.sharing),
+            None => (nodes, Sharing::Exclusive),
+        };
+        if nodes > tasks {
+            return Err(AskError::MoreNodesThanTasks { nodes, tasks });
+        }
+        // Zero nodes is refused with the rest, when the document is read.
+        let slots = tasks.div_ceil(nodes.max(1));
+        let even = nodes == 0 || tasks % nodes == 0;
+        let mut node = json!({ "type": "node", "count": nodes, "with": [slot(slots)] });
+        if sharing == Sharing::Exclusive {
+            node["exclusive"] = Value::Bool(true);
+        }
+        let count = if even {
+            per_slot
+        } else {
+            json!({ "total": tasks })
+        };
+        Ok((node, count))
+    }
+
+    fn system(&self) -> Value {
+        let mut system = json!({ "duration": seconds_of_micros(self.duration) });
+        let mut put = |key: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                system[key] = value;
+            }
+        };
+        let text = |text: &Option<String>| text.as_ref().map(|text| json!(text));
+        put("cwd", text(&self.cwd));
+        put("environment", Some(json!(self.environment)));
+        put("queue", text(&self.queue));
+        put("bank", text(&self.bank));
+        put(
+            "job",
+            self.name.as_ref().map(|name| json!({ "name": name })),
+        );
+        match self.memory {
+            MemoryNeed::None => {}
+            MemoryNeed::PerNode(bytes) => put("memory_per_node", Some(bytes.into())),
+            MemoryNeed::PerCore(bytes) => put("memory_per_core", Some(bytes.into())),
+            MemoryNeed::PerTask(bytes) => put("memory_per_task", Some(bytes.into())),
+        }
+        system
+    }
+}
+
+/// Where `-S` puts a key.
+fn attribute_path(key: &str) -> String {
+    if let Some(absolute) = key.strip_prefix('.') {
+        return absolute.to_owned();
+    }
+    if key.starts_with("system.") || key.starts_with("user.") {
+        return key.to_owned();
+    }
+    format!("system.{key}")
+}
+
+/// Puts `value` at the dotted `path` of `tree`, making the tables on the way.
+fn set(tree: &mut Value, key: &str, path: &str, value: &Value) -> Result<(), AskError> {
+    let parts: Vec<&str> = path.split('.').collect();
+    if parts.len() > KEY_PARTS_MAX || parts.contains(&"") {
+        return Err(AskError::Key {
+            key: key.to_owned(),
+        });
+    }
+    let (last, tables) = parts.split_last().expect("a split has at least one part");
+    let mut table = tree;
+    for (at, part) in tables.iter().enumerate() {
+        let through = || AskError::Through {
+            key: key.to_owned(),
+            through: parts[..at].join("."),
+        };
+        let members = table.as_object_mut().ok_or_else(through)?;
+        table = members
+            .entry(*part)
+            .or_insert_with(|| Value::Object(Map::new()));
+    }
+    let through = || AskError::Through {
+        key: key.to_owned(),
+        through: tables.join("."),
+    };
+    let members = table.as_object_mut().ok_or_else(through)?;
+    members.insert((*last).to_owned(), value.clone());
+    Ok(())
+}

@@ -1,0 +1,374 @@
+//! What a jobspec asks of the scheduler, in numbers.
+//!
+//! The scheduler and the executor read this and not the tree. Shapes that do
+//! not reduce to it (racks, several tasks, counts left open) are refused by
+//! name, never served in part.
+
+use thiserror::Error;
+
+use super::{Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
+use crate::field::Path;
+
+use super::memory::{times_unit, unit_shift};
+
+/// Whether others may use what is left of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sharing {
+    /// They may.
+    #[default]
+    Shared,
+    /// They may not: whole nodes.
+    Exclusive,
+}
+
+/// The numbers of a jobspec. All are at least 1 where not said otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// How many nodes; `None` places slots anywhere.
+    pub nodes: Option<u32>,
+    /// How many slots on all nodes.
+    pub slots: u32,
+    /// How many slots on each node, where nodes are given; else all of them, on any.
+    pub slots_per_node: u32,
+    /// Cores of each slot; 0 only with whole nodes, which then have what they have.
+    pub cores_per_slot: u32,
+    /// GPUs of each slot; may be 0.
+    pub gpus_per_slot: u32,
+    /// Memory asked for.
+    pub memory: MemoryNeed,
+    /// Whole nodes, or what is left of them.
+    pub sharing: Sharing,
+    /// How many tasks run.
+    pub ntasks: u32,
+    /// Time limit in microseconds; `None` has no limit of its own.
+    pub duration: Option<i64>,
+}
+
+/// What a jobspec may say by its RFC and this scheduler does not serve.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unsupported {
+    /// A type of resource.
+    #[error(
+        "type `{0}` is not supported here by this scheduler yet; it serves node, slot, core, gpu and memory"
+    )]
+    Kind(String),
+    /// More than one tree of resources.
+    #[error("{0} resources side by side are not supported by this scheduler yet; it serves one")]
+    Roots(usize),
+    /// More than one task entry.
+    #[error("{0} kinds of tasks are not supported by this scheduler yet; it serves one")]
+    Tasks(usize),
+    /// A count that is left to the scheduler.
+    #[error("count `{0}` leaves a choice, which this scheduler does not support yet")]
+    Choice(String),
+    /// The same type twice in one vertex.
+    #[error("type `{0}` is there a second time")]
+    KindTwice(String),
+    /// A slot without cores on shared nodes.
+    #[error("a slot without cores is supported on whole nodes only")]
+    NoCores,
+    /// Something inside a core, GPU or memory.
+    #[error("something within a {0} is not supported by this scheduler")]
+    Within(String),
+    /// Resources of a slot that others may use.
+    #[error("sharing what is in a slot is not supported by this scheduler")]
+    SharedSlot,
+    /// A slot that spans nodes.
+    #[error("a slot of {0} nodes is not supported by this scheduler yet; allowed is 1")]
+    WideSlot(u32),
+    /// Tasks for each resource of a type that slots do not count.
+    #[error("tasks per `{0}` are not supported by this scheduler yet; allowed are core and gpu")]
+    PerResource(String),
+    /// Memory in slots and as an attribute, or on nodes and in slots.
+    #[error("memory is asked for in two ways")]
+    MemoryTwice,
+    /// Memory in a unit that is none, or more than fits.
+    #[error("{count} of unit `{unit}` are not an amount of memory")]
+    Memory {
+        /// The count.
+        count: u32,
+        /// The unit.
+        unit: String,
+    },
+    /// Picking resources by number.
+    #[error("choosing by id is not supported by this scheduler yet")]
+    Id,
+    /// More slots than can be counted.
+    #[error(
+        "{nodes} nodes of {slots} slots are more than can be served; allowed are {TASKS_MAX} slots"
+    )]
+    TooManySlots {
+        /// Nodes.
+        nodes: u32,
+        /// Slots on each.
+        slots: u32,
+    },
+}
+
+/// What one slot has.
+#[derive(Default)]
+struct Slot {
+    cores: u32,
+    gpus: u32,
+    memory: u64,
+}
+
+/// Nodes and the slots on each.
+struct Shape {
+    nodes: Option<u32>,
+    slots: u32,
+    slot: Slot,
+    node_memory: u64,
+    sharing: Sharing,
+}
+
+impl Jobspec {
+    /// The numbers this jobspec comes down to.
+    ///
+    /// # Errors
+    /// [`JobspecError::Unsupported`] with the path of what is not served yet, and
+    /// [`JobspecError::TooManyTasks`].
+    pub fn request(&self) -> Result<Request, JobspecError> {
+        let root = Path::Root;
+        let path = root.key("resources");
+        let [top] = self.resources.as_slice() else {
+            return Err(unsupported(path, Unsupported::Roots(self.resources.len())));
+        };
+        let path = path.index(0);
+        let shape = match top.kind.as_str() {
+            "node" => nodes_of_slots(top, path)?,
+            "slot" => slots(top, path)?,
+            other => return Err(unsupported(path, Unsupported::Kind(other.to_owned()))),
+        };
+        let slots = shape.nodes.unwrap_or(1).checked_mul(shape.slots);
+        let slots = slots.filter(|&slots| slots <= TASKS_MAX).ok_or_else(|| {
+            let nodes = shape.nodes.unwrap_or(1);
+            unsupported(
+                path,
+                Unsupported::TooManySlots {
+                    nodes,
+                    slots: shape.slots,
+                },
+            )
+        })?;
+        if shape.slot.cores == 0 && shape.sharing == Sharing::Shared {
+            return Err(unsupported(path, Unsupported::NoCores));
+        }
+        let ntasks = self.ntasks(slots, &shape.slot)?;
+        Ok(Request {
+            nodes: shape.nodes,
+            slots,
+            slots_per_node: shape.slots,
+            cores_per_slot: shape.slot.cores,
+            gpus_per_slot: shape.slot.gpus,
+            memory: self.memory(&shape, slots, ntasks)?,
+            sharing: shape.sharing,
+            ntasks,
+            duration: Some(self.attributes.system.duration).filter(|&micros| micros > 0),
+        })
+    }
+
+    fn ntasks(&self, slots: u32, slot: &Slot) -> Result<u32, JobspecError> {
+        let root = Path::Root;
+        let path = root.key("tasks");
+        let [task] = self.tasks.as_slice() else {
+            return Err(unsupported(path, Unsupported::Tasks(self.tasks.len())));
+        };
+        if let Some(per) = self.shell_option("per-resource") {
+            let kind = per
+                .get("type")
+                .and_then(|kind| kind.as_str())
+                .unwrap_or("resource");
+            let path = "attributes.system.shell.options.per-resource".to_owned();
+            let what = Unsupported::PerResource(kind.to_owned());
+            return Err(JobspecError::Unsupported { path, what });
+        }
+        let slots = u64::from(slots);
+        let given = match &task.count {
+            TaskCount::Total(total) => u64::from(*total),
+            TaskCount::PerSlot(count) => slots * u64::from(*count),
+            TaskCount::PerResource { kind, count } => {
+                let each = match kind.as_str() {
+                    "core" if slot.cores > 0 => slot.cores,
+                    "gpu" if slot.gpus > 0 => slot.gpus,
+                    _ => {
+                        let path = path.index(0);
+                        let what = Unsupported::PerResource(kind.clone());
+                        return Err(unsupported(path.key("count"), what));
+                    }
+                };
+                slots
+                    .saturating_mul(u64::from(each))
+                    .saturating_mul(u64::from(*count))
+            }
+        };
+        if given > u64::from(TASKS_MAX) {
+            return Err(JobspecError::TooManyTasks { given });
+        }
+        Ok(given as u32)
+    }
+
+    fn memory(&self, shape: &Shape, slots: u32, ntasks: u32) -> Result<MemoryNeed, JobspecError> {
+        let attribute = self.attributes.system.memory;
+        match (attribute, shape.node_memory, shape.slot.memory) {
+            (attribute, 0, 0) => Ok(attribute),
+            (MemoryNeed::None, bytes, 0) => Ok(MemoryNeed::PerNode(bytes)),
+            (MemoryNeed::None, 0, bytes) => {
+                // A slot's memory is shared by its tasks; rounded up, none gets less.
+                let tasks_per_slot = u64::from(ntasks.div_ceil(slots).max(1));
+                Ok(MemoryNeed::PerTask(bytes.div_ceil(tasks_per_slot)))
+            }
+            _ => {
+                let root = Path::Root;
+                Err(unsupported(
+                    root.key("resources").index(0),
+                    Unsupported::MemoryTwice,
+                ))
+            }
+        }
+    }
+}
+
+fn unsupported(path: Path<'_>, what: Unsupported) -> JobspecError {
+    JobspecError::Unsupported {
+        path: path.to_string(),
+        what,
+    }
+}
+
+/// `slot>core`, or `slot>node>core`, whose slots are whole nodes.
+fn slots(slot: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> {
+    let count = fixed(slot, path)?;
+    let (sharing, node_memory) = (Sharing::Shared, 0);
+    let [only] = slot.with.as_slice() else {
+        let slot = slot_contents(slot, path)?;
+        return Ok(Shape {
+            nodes: None,
+            slots: count,
+            slot,
+            node_memory,
+            sharing,
+        });
+    };
+    if only.kind != "node" {
+        let slot = slot_contents(slot, path)?;
+        return Ok(Shape {
+            nodes: None,
+            slots: count,
+            slot,
+            node_memory,
+            sharing,
+        });
+    }
+    let with = path.key("with");
+    let path = with.index(0);
+    match fixed(only, path)? {
+        1 => {
+            let slot = slot_contents(only, path)?;
+            let sharing = Sharing::Exclusive;
+            Ok(Shape {
+                nodes: Some(count),
+                slots: 1,
+                slot,
+                node_memory,
+                sharing,
+            })
+        }
+        more => Err(unsupported(path, Unsupported::WideSlot(more))),
+    }
+}
+
+/// `node>slot>core`, perhaps with memory beside the slot.
+fn nodes_of_slots(node: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> {
+    let nodes = fixed(node, path)?;
+    let with = path.key("with");
+    let mut shape: Option<(u32, Slot)> = None;
+    let mut node_memory = 0;
+    for (at, vertex) in node.with.iter().enumerate() {
+        let path = with.index(at);
+        match vertex.kind.as_str() {
+            "slot" if shape.is_none() => {
+                shape = Some((fixed(vertex, path)?, slot_contents(vertex, path)?));
+            }
+            "memory" if node_memory == 0 => node_memory = memory_of(vertex, path)?,
+            "slot" | "memory" => {
+                return Err(unsupported(
+                    path,
+                    Unsupported::KindTwice(vertex.kind.clone()),
+                ));
+            }
+            other => return Err(unsupported(path, Unsupported::Kind(other.to_owned()))),
+        }
+    }
+    // A jobspec has a slot; if it is not here, it is not in this tree at all.
+    let (slots, slot) = shape.ok_or_else(|| unsupported(path, Unsupported::NoCores))?;
+    let sharing = node.exclusive.unwrap_or_default();
+    Ok(Shape {
+        nodes: Some(nodes),
+        slots,
+        slot,
+        node_memory,
+        sharing,
+    })
+}
+
+/// What a slot, or the one node in it, has: cores, GPUs, memory, each once.
+fn slot_contents(vertex: &Vertex, path: Path<'_>) -> Result<Slot, JobspecError> {
+    let mut slot = Slot::default();
+    let with = path.key("with");
+    if vertex.exclusive == Some(Sharing::Shared) {
+        return Err(unsupported(path.key("exclusive"), Unsupported::SharedSlot));
+    }
+    for (at, vertex) in vertex.with.iter().enumerate() {
+        let path = with.index(at);
+        let twice = || unsupported(path, Unsupported::KindTwice(vertex.kind.clone()));
+        match vertex.kind.as_str() {
+            "core" if slot.cores == 0 => slot.cores = leaf(vertex, path)?,
+            "gpu" if slot.gpus == 0 => slot.gpus = leaf(vertex, path)?,
+            "memory" if slot.memory == 0 => slot.memory = memory_of(vertex, path)?,
+            "core" | "gpu" | "memory" => return Err(twice()),
+            other => return Err(unsupported(path, Unsupported::Kind(other.to_owned()))),
+        }
+    }
+    Ok(slot)
+}
+
+fn leaf(vertex: &Vertex, path: Path<'_>) -> Result<u32, JobspecError> {
+    if !vertex.with.is_empty() {
+        return Err(unsupported(
+            path.key("with"),
+            Unsupported::Within(vertex.kind.clone()),
+        ));
+    }
+    if vertex.exclusive == Some(Sharing::Shared) {
+        return Err(unsupported(path.key("exclusive"), Unsupported::SharedSlot));
+    }
+    fixed(vertex, path)
+}
+
+fn memory_of(vertex: &Vertex, path: Path<'_>) -> Result<u64, JobspecError> {
+    let count = leaf(vertex, path)?;
+    let unit = vertex.unit.as_deref().unwrap_or_default();
+    let bytes = unit_shift(unit).and_then(|shift| times_unit(u64::from(count), shift));
+    bytes.ok_or_else(|| {
+        unsupported(
+            path,
+            Unsupported::Memory {
+                count,
+                unit: unit.to_owned(),
+            },
+        )
+    })
+}
+
+fn fixed(vertex: &Vertex, path: Path<'_>) -> Result<u32, JobspecError> {
+    if vertex.id.is_some() {
+        return Err(unsupported(path.key("id"), Unsupported::Id));
+    }
+    vertex.count.fixed().ok_or_else(|| {
+        unsupported(
+            path.key("count"),
+            Unsupported::Choice(vertex.count.to_string()),
+        )
+    })
+}

@@ -1,0 +1,336 @@
+//! The document R version 1 (RFC 20) of a resource set, both ways.
+//!
+//! Memory is not in the RFC; it rides in `scheduling.eddy.memory` as bytes of
+//! each rank, `{"0-7": 274877906944}`. All else in `scheduling` passes through
+//! unread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::{NodeSet, RANKS_MAX, ResourceSet, ResourceSetError};
+use crate::field::{self, Object, Path};
+use crate::fsd::{micros_of_seconds, seconds_of_micros};
+use crate::hostlist::Hostlist;
+use crate::id::Rank;
+use crate::idset::Idset;
+
+/// The keys of a resource set.
+const DOCUMENT: &[&str] = &["version", "execution", "scheduling", "attributes"];
+const EXECUTION: &[&str] = &[
+    "R_lite",
+    "nodelist",
+    "starttime",
+    "expiration",
+    "nslots",
+    "properties",
+];
+const ENTRY: &[&str] = &["rank", "children"];
+const CHILDREN: &[&str] = &["core", "gpu"];
+
+impl ResourceSet {
+    /// Reads R version 1 from JSON text.
+    pub fn parse(text: &str) -> Result<ResourceSet, ResourceSetError> {
+        let value = serde_json::from_str(text).map_err(|error| ResourceSetError::Syntax {
+            line: error.line(),
+            column: error.column(),
+            what: error.to_string(),
+        })?;
+        ResourceSet::from_value(value)
+    }
+
+    /// Reads R version 1. `attributes` is looked over and not kept.
+    pub fn from_value(value: Value) -> Result<ResourceSet, ResourceSetError> {
+        let root = Path::Root;
+        let mut document = Object::closed(value, root, DOCUMENT)?;
+        field::whole(&document.need("version", "1")?, root.key("version"), 1, 1)?;
+        document.map("attributes")?;
+
+        let path = root.key("execution");
+        let execution = document.need("execution", "an object")?;
+        let mut execution = Object::closed(execution, path, EXECUTION)?;
+        let mut set = ResourceSet {
+            starttime: read_time(&mut execution, "starttime")?,
+            expiration: read_time(&mut execution, "expiration")?,
+            ..ResourceSet::default()
+        };
+        if set.expiration != 0 && set.expiration <= set.starttime {
+            return Err(ResourceSetError::Backwards);
+        }
+        if let Some(nslots) = execution.take("nslots") {
+            let most = u64::from(u32::MAX);
+            set.nslots = Some(field::whole(&nslots, path.key("nslots"), 0, most)? as u32);
+        }
+        let children = read_lite(execution.need("R_lite", "an array")?, path.key("R_lite"))?;
+        let nodelist = match execution.take("nodelist") {
+            Some(nodelist) => read_nodelist(nodelist, path.key("nodelist"))?,
+            None => Hostlist::new(),
+        };
+        set.nodes = name_nodes(children, &nodelist)?;
+        let ranks = set.ranks();
+        for (property, value) in execution.map("properties")? {
+            let properties = path.key("properties");
+            let having = read_idset(value, properties.key(&property))?;
+            check_ranks(&having, &ranks, properties.key(&property))?;
+            set.properties.insert(property, having);
+        }
+        if let Some(scheduling) = document.take("scheduling") {
+            set.read_scheduling(scheduling, root.key("scheduling"), &ranks)?;
+        }
+        Ok(set)
+    }
+
+    fn read_scheduling(
+        &mut self,
+        value: Value,
+        path: Path<'_>,
+        ranks: &Idset,
+    ) -> Result<(), ResourceSetError> {
+        let mut scheduling = Object::open(value, path)?.rest;
+        if let Some(eddy) = scheduling.get_mut("eddy") {
+            let path = path.key("eddy");
+            let Value::Object(eddy) = eddy else {
+                return Err(field::wrong(path, eddy, "an object").into());
+            };
+            if let Some(memory) = eddy.shift_remove("memory") {
+                self.read_memory(memory, path.key("memory"), ranks)?;
+            }
+            if eddy.is_empty() {
+                scheduling.shift_remove("eddy");
+            }
+        }
+        self.scheduling = (!scheduling.is_empty()).then(|| Arc::new(scheduling));
+        Ok(())
+    }
+
+    fn read_memory(
+        &mut self,
+        value: Value,
+        path: Path<'_>,
+        ranks: &Idset,
+    ) -> Result<(), ResourceSetError> {
+        let mut seen = Idset::new();
+        for (key, bytes) in Object::open(value, path)?.rest {
+            let path = path.key(&key);
+            let having = read_idset(Value::String(key.clone()), path)?;
+            check_ranks(&having, ranks, path)?;
+            if let Some(rank) = seen.intersect(&having).first() {
+                return Err(ResourceSetError::Twice {
+                    path: path.to_string(),
+                    rank,
+                });
+            }
+            seen = seen.union(&having);
+            let memory = field::whole(&bytes, path, 0, i64::MAX as u64)?;
+            for rank in having.iter() {
+                let node = self
+                    .nodes
+                    .get_mut(&Rank(rank))
+                    .expect("the ranks were checked");
+                node.memory = memory;
+            }
+        }
+        Ok(())
+    }
+
+    /// R version 1 of this set: ranks that have the same share an entry.
+    pub fn to_value(&self) -> Value {
+        let mut groups: BTreeMap<(&Idset, &Idset), Idset> = BTreeMap::new();
+        let mut memory: BTreeMap<u64, Idset> = BTreeMap::new();
+        for (rank, node) in &self.nodes {
+            groups
+                .entry((&node.cores, &node.gpus))
+                .or_default()
+                .insert(rank.0);
+            if node.memory > 0 {
+                memory.entry(node.memory).or_default().insert(rank.0);
+            }
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by_key(|(_, ranks)| ranks.first());
+        let lite: Vec<Value> = groups
+            .iter()
+            .map(|((c, g), ranks)| entry(c, g, ranks))
+            .collect();
+
+        let mut execution = Map::new();
+        execution.insert("R_lite".to_owned(), Value::Array(lite));
+        let nodelist = if self.is_empty() {
+            vec![]
+        } else {
+            vec![self.nodelist()]
+        };
+        execution.insert("nodelist".to_owned(), json!(nodelist));
+        execution.insert(
+            "starttime".to_owned(),
+            seconds_of_micros(self.starttime).into(),
+        );
+        execution.insert(
+            "expiration".to_owned(),
+            seconds_of_micros(self.expiration).into(),
+        );
+        if let Some(nslots) = self.nslots {
+            execution.insert("nslots".to_owned(), nslots.into());
+        }
+        if !self.properties.is_empty() {
+            execution.insert("properties".to_owned(), json!(self.properties));
+        }
+        let mut document = Map::new();
+        document.insert("version".to_owned(), 1.into());
+        document.insert("execution".to_owned(), Value::Object(execution));
+        if let Some(scheduling) = self.scheduling_with(&memory) {
+            document.insert("scheduling".to_owned(), scheduling);
+        }
+        Value::Object(document)
+    }
+
+    fn scheduling_with(&self, memory: &BTreeMap<u64, Idset>) -> Option<Value> {
+        let mut scheduling = self.scheduling.as_deref().cloned().unwrap_or_default();
+        if !memory.is_empty() {
+            let bytes: Map<String, Value> = memory
+                .iter()
+                .map(|(bytes, ranks)| (ranks.to_string(), json!(bytes)))
+                .collect();
+            let eddy = scheduling.entry("eddy").or_insert_with(|| json!({}));
+            eddy["memory"] = Value::Object(bytes);
+        }
+        (!scheduling.is_empty()).then_some(Value::Object(scheduling))
+    }
+}
+
+fn entry(cores: &Idset, gpus: &Idset, ranks: &Idset) -> Value {
+    let mut children = Map::new();
+    children.insert("core".to_owned(), json!(cores));
+    if !gpus.is_empty() {
+        children.insert("gpu".to_owned(), json!(gpus));
+    }
+    json!({ "rank": ranks, "children": children })
+}
+
+fn read_lite(
+    value: Value,
+    path: Path<'_>,
+) -> Result<BTreeMap<u32, (Idset, Idset)>, ResourceSetError> {
+    let mut nodes = BTreeMap::new();
+    let mut given: u64 = 0;
+    for (at, value) in field::array(value, path)?.into_iter().enumerate() {
+        let path = path.index(at);
+        let mut entry = Object::closed(value, path, ENTRY)?;
+        let ranks = read_idset(entry.need("rank", "an idset")?, path.key("rank"))?;
+        let children = entry.need("children", "an object")?;
+        let mut children = Object::closed(children, path.key("children"), CHILDREN)?;
+        let mut child = |key: &'static str| {
+            let path = path.key("children");
+            let idset = children
+                .take(key)
+                .map(|value| read_idset(value, path.key(key)));
+            idset.unwrap_or(Ok(Idset::new()))
+        };
+        let (cores, gpus) = (child("core")?, child("gpu")?);
+        // Counted before they are laid out one by one: `0-2147483647` is a short text.
+        given = given.saturating_add(ranks.len());
+        if given > RANKS_MAX {
+            return Err(ResourceSetError::TooManyRanks { given });
+        }
+        for rank in ranks.iter() {
+            if nodes.insert(rank, (cores.clone(), gpus.clone())).is_some() {
+                return Err(ResourceSetError::Twice {
+                    path: path.key("rank").to_string(),
+                    rank,
+                });
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+fn read_nodelist(value: Value, path: Path<'_>) -> Result<Hostlist, ResourceSetError> {
+    let mut all = Hostlist::new();
+    for (at, value) in field::array(value, path)?.into_iter().enumerate() {
+        let path = path.index(at);
+        let text = field::text(value, path)?;
+        let added = text.parse::<Hostlist>().and_then(|list| all.append(&list));
+        added.map_err(|source| ResourceSetError::Hostlist {
+            path: path.to_string(),
+            source,
+        })?;
+    }
+    Ok(all)
+}
+
+/// The first name is that of the lowest rank, and so on (RFC 20).
+fn name_nodes(
+    children: BTreeMap<u32, (Idset, Idset)>,
+    nodelist: &Hostlist,
+) -> Result<BTreeMap<Rank, NodeSet>, ResourceSetError> {
+    let ranks = children.len() as u64;
+    if nodelist.len() != ranks {
+        return Err(ResourceSetError::Nodelist {
+            hosts: nodelist.len(),
+            ranks,
+        });
+    }
+    let nodes = children
+        .into_iter()
+        .zip(nodelist.hosts())
+        .map(|((rank, (cores, gpus)), host)| {
+            (
+                Rank(rank),
+                NodeSet {
+                    host: host.into(),
+                    cores,
+                    gpus,
+                    memory: 0,
+                },
+            )
+        });
+    Ok(nodes.collect())
+}
+
+fn read_time(execution: &mut Object<'_>, key: &'static str) -> Result<i64, ResourceSetError> {
+    let Some(value) = execution.take(key) else {
+        return Ok(0);
+    };
+    let path = execution.path.key(key);
+    let seconds = value
+        .as_f64()
+        .ok_or_else(|| field::wrong(path, &value, "a number"))?;
+    micros_of_seconds(seconds).map_err(|source| ResourceSetError::Time {
+        path: path.to_string(),
+        source,
+    })
+}
+
+fn read_idset(value: Value, path: Path<'_>) -> Result<Idset, ResourceSetError> {
+    let text = field::text(value, path)?;
+    text.parse().map_err(|source| ResourceSetError::Idset {
+        path: path.to_string(),
+        source,
+    })
+}
+
+fn check_ranks(having: &Idset, ranks: &Idset, path: Path<'_>) -> Result<(), ResourceSetError> {
+    let foreign = having.difference(ranks);
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    Err(ResourceSetError::Foreign {
+        path: path.to_string(),
+        ranks: foreign,
+    })
+}
+
+impl Serialize for ResourceSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ResourceSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ResourceSet, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        ResourceSet::from_value(value).map_err(|e| serde::de::Error::custom(field::chain(&e)))
+    }
+}
