@@ -1,0 +1,4 @@
+//! `job_id` of eddy-fuzz under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| eddy_fuzz::run("job_id", data));

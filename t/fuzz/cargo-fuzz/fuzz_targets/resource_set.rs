@@ -1,0 +1,4 @@
+//! `resource_set` of eddy-fuzz under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| eddy_fuzz::run("resource_set", data));
