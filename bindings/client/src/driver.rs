@@ -1,0 +1,408 @@
+//! The task that owns the socket: writes requests, hands answers to whoever
+//! waits for them, and connects again when the leader restarts.
+//!
+//! Started by [`Client::connect`](crate::Client::connect), ends with the last
+//! handle. It decides nothing about jobs: a call is repeated as it was sent,
+//! a stream is told of the loss and goes on by itself.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, Type};
+use eddy_wire::services::Service;
+use eddy_wire::services::instance::{Ping, PingRequest};
+use futures_util::{SinkExt, StreamExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
+
+use crate::error::ClientError;
+
+/// The first pause between two tries to connect.
+const BACKOFF_MIN: Duration = Duration::from_millis(10);
+/// The longest.
+const BACKOFF_MAX: Duration = Duration::from_millis(500);
+/// How long a run directory may be missing before the instance is taken to have
+/// ended in order.
+const GONE_AFTER: Duration = Duration::from_secs(1);
+/// Silence after which the instance is asked whether it is there.
+const PROBE_AFTER: Duration = Duration::from_secs(5);
+/// The match number of that question; calls count from 1.
+const PROBE_TAG: u64 = 0;
+
+/// What comes back for a request.
+pub(crate) type Answer = Result<Message, ClientError>;
+
+/// What becomes of a request when the connection is lost before its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// It is sent again.
+    Repeated,
+    /// It fails.
+    Once,
+    /// It has many answers; its reader is told.
+    Stream,
+}
+
+/// What handles ask of the driver.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Send this request and hand its answers over.
+    Send {
+        matchtag: u64,
+        bytes: Bytes,
+        waiting: Waiting,
+        answers: mpsc::Sender<Answer>,
+    },
+    /// Nobody wants answers to this request any more.
+    Cancel { matchtag: u64 },
+}
+
+#[derive(Debug)]
+struct Pending {
+    bytes: Bytes,
+    waiting: Waiting,
+    answers: mpsc::Sender<Answer>,
+}
+
+type Reader = FramedRead<OwnedReadHalf, LengthDelimitedCodec>;
+
+/// A connection: what is read, and a queue of what its writer task writes.
+struct Connection {
+    reader: Reader,
+    writer: mpsc::UnboundedSender<Bytes>,
+    heard: Instant,
+    probe: Probe,
+}
+
+/// Whether the instance was asked if it is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    None,
+    Asked,
+}
+
+/// Why a connection is no more.
+enum Break {
+    /// No handle is left.
+    Done,
+    /// The other end is gone.
+    Lost,
+    /// The other end is not an instance.
+    Foreign(String),
+    /// The other end says nothing.
+    Silent,
+}
+
+pub(crate) struct Driver {
+    path: PathBuf,
+    wait: Duration,
+    commands: mpsc::UnboundedReceiver<Command>,
+    pending: BTreeMap<u64, Pending>,
+    /// When it last heard anything, on whatever connection: the patience runs from here, so that
+    /// a leader that dies of what it is sent does not keep its clients for ever.
+    heard: Instant,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        path: PathBuf,
+        wait: Duration,
+        commands: mpsc::UnboundedReceiver<Command>,
+    ) -> Driver {
+        Driver {
+            path,
+            wait,
+            commands,
+            pending: BTreeMap::new(),
+            heard: Instant::now(),
+        }
+    }
+
+    /// Connects, says how that went, and serves until no handle is left.
+    pub(crate) async fn run(mut self, ready: oneshot::Sender<Result<(), ClientError>>) {
+        let mut connection = match self.connect().await {
+            Ok(connection) => connection,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        let _ = ready.send(Ok(()));
+        loop {
+            let failure = match self.serve(&mut connection).await {
+                Break::Done => return,
+                Break::Lost => None,
+                Break::Foreign(why) => Some(ClientError::Foreign {
+                    path: self.path.clone(),
+                    why,
+                }),
+                Break::Silent => Some(ClientError::Silent {
+                    path: self.path.clone(),
+                    waited: self.wait.as_secs_f64(),
+                }),
+            };
+            match failure {
+                Some(error) => self.fail(&error),
+                None => self.tell_loss(),
+            }
+            // Nothing waits: connect when something is asked, not before.
+            while self.pending.is_empty() {
+                match self.commands.recv().await {
+                    Some(command) => drop(self.take(command)),
+                    None => return,
+                }
+                self.heard = Instant::now();
+            }
+            connection = match self.reconnect().await {
+                Some(connection) => connection,
+                None => return,
+            };
+        }
+    }
+
+    /// Connects again and repeats what waits; `None` when no handle is left.
+    async fn reconnect(&mut self) -> Option<Connection> {
+        loop {
+            match self.connect().await {
+                Ok(connection) => {
+                    self.absorb();
+                    for pending in self.pending.values() {
+                        let _ = connection.writer.send(pending.bytes.clone());
+                    }
+                    return Some(connection);
+                }
+                Err(error) => {
+                    self.absorb();
+                    self.fail(&error);
+                    let command = self.commands.recv().await?;
+                    drop(self.take(command));
+                    self.heard = Instant::now();
+                }
+            }
+        }
+    }
+
+    /// Takes what was asked while nobody listened.
+    fn absorb(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            drop(self.take(command));
+        }
+    }
+
+    /// Notes a command; gives what is to be written for it.
+    fn take(&mut self, command: Command) -> Option<Bytes> {
+        match command {
+            Command::Send {
+                matchtag,
+                bytes,
+                waiting,
+                answers,
+            } => {
+                let pending = Pending {
+                    bytes: bytes.clone(),
+                    waiting,
+                    answers,
+                };
+                self.pending.insert(matchtag, pending);
+                Some(bytes)
+            }
+            Command::Cancel { matchtag } => {
+                self.pending.remove(&matchtag)?;
+                Message::answer(Type::Cancel, matchtag, &()).encode().ok()
+            }
+        }
+    }
+
+    async fn serve(&mut self, connection: &mut Connection) -> Break {
+        loop {
+            let quiet = connection.heard
+                + if connection.probe == Probe::None {
+                    PROBE_AFTER
+                } else {
+                    self.wait
+                };
+            tokio::select! {
+                command = self.commands.recv() => {
+                    let Some(command) = command else { return Break::Done };
+                    if let Some(bytes) = self.take(command) {
+                        // The writer is gone only with the connection, which
+                        // the reader will notice.
+                        let _ = connection.writer.send(bytes);
+                    }
+                }
+                frame = connection.reader.next() => {
+                    let message = match frame {
+                        None => return Break::Lost,
+                        Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                            return Break::Foreign(error.to_string());
+                        }
+                        Some(Err(_)) => return Break::Lost,
+                        Some(Ok(frame)) => Message::decode(&frame.freeze()),
+                    };
+                    match message {
+                        Err(error) => return Break::Foreign(error.to_string()),
+                        Ok(message) => self.deliver(message).await,
+                    }
+                    self.heard = Instant::now();
+                    connection.heard = self.heard;
+                    connection.probe = Probe::None;
+                }
+                () = tokio::time::sleep_until(quiet.into()), if !self.pending.is_empty() => {
+                    if connection.probe == Probe::Asked {
+                        return Break::Silent;
+                    }
+                    connection.probe = Probe::Asked;
+                    let ping = Message::request(Ping::TOPIC, PROBE_TAG, &PingRequest::default());
+                    let _ = connection.writer.send(ping.encode().expect("a ping is small"));
+                }
+            }
+        }
+    }
+
+    async fn deliver(&mut self, message: Message) {
+        let matchtag = message.matchtag;
+        let Some(pending) = self.pending.get(&matchtag) else {
+            return;
+        };
+        let last = message.kind != Type::Part;
+        // Waits while the reader of a stream is behind: that is how a slow
+        // reader slows the instance down instead of filling memory here.
+        let taken = pending.answers.send(Ok(message)).await;
+        if last || taken.is_err() {
+            self.pending.remove(&matchtag);
+        }
+    }
+
+    /// The connection is gone: what is not repeated hears of it.
+    fn tell_loss(&mut self) {
+        let lost = ClientError::Lost {
+            path: self.path.clone(),
+        };
+        self.pending.retain(|_, pending| {
+            if pending.waiting == Waiting::Repeated {
+                return true;
+            }
+            report(&pending.answers, lost.clone());
+            false
+        });
+    }
+
+    fn fail(&mut self, error: &ClientError) {
+        for pending in std::mem::take(&mut self.pending).into_values() {
+            report(&pending.answers, error.clone());
+        }
+    }
+
+    async fn connect(&mut self) -> Result<Connection, ClientError> {
+        let begun = Instant::now();
+        let until = self.heard + self.wait;
+        let mut pause = BACKOFF_MIN;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let error = match UnixStream::connect(&self.path).await {
+                Ok(stream) => return Ok(Connection::over(stream)),
+                Err(error) => error,
+            };
+            let now = Instant::now();
+            let over = now + pause > until || (is_gone(&self.path) && now > begun + GONE_AFTER);
+            if !may_come_back(&error) || over {
+                let waited = now.duration_since(begun).as_secs_f64();
+                let (path, why) = (self.path.clone(), describe(&error));
+                return Err(ClientError::Unreachable {
+                    path,
+                    why,
+                    tries,
+                    waited,
+                });
+            }
+            tokio::time::sleep(jittered(pause)).await;
+            pause = (pause * 2).min(BACKOFF_MAX);
+        }
+    }
+}
+
+/// Hands an error over without waiting for a slow reader: what it has not read
+/// yet comes first, and the closed channel tells it the rest.
+fn report(answers: &mpsc::Sender<Answer>, error: ClientError) {
+    if let Err(mpsc::error::TrySendError::Full(error)) = answers.try_send(Err(error)) {
+        let answers = answers.clone();
+        tokio::spawn(async move { answers.send(error).await });
+    }
+}
+
+impl Connection {
+    fn over(stream: UnixStream) -> Connection {
+        let (read, write) = stream.into_split();
+        let (writer, queue) = mpsc::unbounded_channel();
+        tokio::spawn(write_all(FramedWrite::new(write, codec()), queue));
+        let reader = FramedRead::new(read, codec());
+        Connection {
+            reader,
+            writer,
+            heard: Instant::now(),
+            probe: Probe::None,
+        }
+    }
+}
+
+/// Writes in a task of its own, so that a large request to a leader that is
+/// itself busy writing to us cannot stop both.
+async fn write_all(
+    mut sink: FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>,
+    mut queue: mpsc::UnboundedReceiver<Bytes>,
+) {
+    while let Some(bytes) = queue.recv().await {
+        if sink.feed(bytes).await.is_err() {
+            return;
+        }
+        while let Ok(bytes) = queue.try_recv() {
+            if sink.feed(bytes).await.is_err() {
+                return;
+            }
+        }
+        if SinkExt::<Bytes>::flush(&mut sink).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The framing of client sockets: a length of 32 bits, big-endian, then the message.
+fn codec() -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder()
+        .max_frame_length(MESSAGE_BYTES_MAX)
+        .new_codec()
+}
+
+/// A missing or refusing socket, or a full queue of connections, is what a restart looks like.
+fn may_come_back(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, Interrupted, NotFound, WouldBlock};
+    matches!(
+        error.kind(),
+        NotFound | ConnectionRefused | ConnectionReset | WouldBlock | Interrupted
+    )
+}
+
+/// The run directory itself is missing: an instance removes it when it ends in order.
+fn is_gone(socket: &Path) -> bool {
+    !socket.parent().is_some_and(Path::is_dir)
+}
+
+fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no instance is there".to_owned(),
+        io::ErrorKind::ConnectionRefused => "no instance listens there".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Between half and all of `pause`, so that many clients of one leader spread.
+fn jittered(pause: Duration) -> Duration {
+    let random = uuid::Uuid::now_v7().as_bytes()[15];
+    pause / 2 + pause.mul_f64(f64::from(random) / 512.0)
+}

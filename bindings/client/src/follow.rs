@@ -1,0 +1,318 @@
+//! Streams that go on over a restart of the leader.
+//!
+//! Each feed remembers how far it came, asks again from there after a loss,
+//! and drops what it has already given out. Used by attach, wait, eventlog,
+//! watch; they never give the same line twice.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use eddy_wire::id::{Attempt, JobId, Seq};
+use eddy_wire::services::Service;
+use eddy_wire::services::job::{
+    Events, EventsLine, EventsReply, EventsRequest, JobEnd, JobSet, Output, OutputReply,
+    OutputRequest, Wait,
+};
+use eddy_wire::services::kvs::{Entry, KeyRequest, Watch};
+
+use crate::client::{Client, Parts};
+use crate::error::ClientError;
+
+/// How a stream is asked for anew, and what of an answer is new.
+trait Progress {
+    type Service: Service;
+    type Item;
+
+    /// What to ask now; `None` when all there was to ask is answered.
+    fn request(&self) -> Option<<Self::Service as Service>::Request>;
+
+    /// What of this answer was not given out before.
+    fn take(&mut self, reply: <Self::Service as Service>::Reply, tail: Bytes)
+    -> Option<Self::Item>;
+}
+
+/// A stream and how far it came.
+struct Feed<P: Progress> {
+    client: Client,
+    parts: Option<Parts<P::Service>>,
+    progress: P,
+}
+
+impl<P: Progress> Feed<P> {
+    fn new(client: &Client, progress: P) -> Feed<P> {
+        Feed {
+            client: client.clone(),
+            parts: None,
+            progress,
+        }
+    }
+
+    /// Sends the request without waiting for anything.
+    fn open(&mut self) -> Result<(), ClientError> {
+        if self.parts.is_none()
+            && let Some(request) = self.progress.request()
+        {
+            self.parts = Some(self.client.stream::<P::Service>(&request)?);
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<Option<P::Item>, ClientError> {
+        loop {
+            self.open()?;
+            let Some(parts) = &mut self.parts else {
+                return Ok(None);
+            };
+            match parts.next().await {
+                Some(Ok((reply, tail))) => {
+                    if let Some(item) = self.progress.take(reply, tail) {
+                        return Ok(Some(item));
+                    }
+                }
+                Some(Err(ClientError::Lost { .. })) => self.parts = None,
+                Some(Err(error)) => return Err(error),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// The events of one job, each once.
+pub struct EventFeed(Feed<EventProgress>);
+
+struct EventProgress {
+    request: EventsRequest,
+    seen: Seq,
+}
+
+impl Progress for EventProgress {
+    type Service = Events;
+    type Item = Vec<EventsLine>;
+
+    fn request(&self) -> Option<EventsRequest> {
+        Some(self.request.clone())
+    }
+
+    fn take(&mut self, reply: EventsReply, _: Bytes) -> Option<Vec<EventsLine>> {
+        let mut lines = reply.lines;
+        lines.retain(|line| line.seq > self.seen);
+        self.seen = lines.last()?.seq;
+        Some(lines)
+    }
+}
+
+impl EventFeed {
+    /// What happened to `job` and what will, until it is over.
+    pub fn following(client: &Client, job: JobId) -> Result<EventFeed, ClientError> {
+        EventFeed::with(
+            client,
+            EventsRequest {
+                id: job,
+                follow: true,
+            },
+        )
+    }
+
+    /// What happened to `job` so far.
+    pub fn so_far(client: &Client, job: JobId) -> Result<EventFeed, ClientError> {
+        EventFeed::with(
+            client,
+            EventsRequest {
+                id: job,
+                follow: false,
+            },
+        )
+    }
+
+    fn with(client: &Client, request: EventsRequest) -> Result<EventFeed, ClientError> {
+        let mut feed = Feed::new(
+            client,
+            EventProgress {
+                request,
+                seen: Seq(0),
+            },
+        );
+        feed.open()?;
+        Ok(EventFeed(feed))
+    }
+
+    /// The next lines; `None` after the last. May be dropped while it waits.
+    pub async fn next(&mut self) -> Result<Option<Vec<EventsLine>>, ClientError> {
+        self.0.next().await
+    }
+}
+
+/// The output of one attempt of a job: frames of its spool, each once.
+pub struct OutputFeed(Feed<OutputProgress>);
+
+struct OutputProgress {
+    request: OutputRequest,
+}
+
+impl Progress for OutputProgress {
+    type Service = Output;
+    type Item = (OutputReply, Bytes);
+
+    fn request(&self) -> Option<OutputRequest> {
+        Some(self.request.clone())
+    }
+
+    fn take(&mut self, reply: OutputReply, frames: Bytes) -> Option<(OutputReply, Bytes)> {
+        let at = reply.node_index as usize;
+        // Another attempt has other spools, read from their beginning.
+        if self.request.attempt != Some(reply.attempt) {
+            self.request.attempt = Some(reply.attempt);
+            self.request.offsets.clear();
+        }
+        if self.request.offsets.len() <= at {
+            self.request.offsets.resize(at + 1, 0);
+        }
+        if reply.next <= self.request.offsets[at] {
+            return None;
+        }
+        self.request.offsets[at] = reply.next;
+        Some((reply, frames))
+    }
+}
+
+impl OutputFeed {
+    /// The output of an attempt of `job` (the latest if none is named), and
+    /// what it will write, until it is over.
+    pub fn following(
+        client: &Client,
+        job: JobId,
+        attempt: Option<Attempt>,
+    ) -> Result<OutputFeed, ClientError> {
+        let request = OutputRequest {
+            id: job,
+            attempt,
+            offsets: Vec::new(),
+            follow: true,
+        };
+        let mut feed = Feed::new(client, OutputProgress { request });
+        feed.open()?;
+        Ok(OutputFeed(feed))
+    }
+
+    /// The next frames; `None` after the last. May be dropped while it waits.
+    pub async fn next(&mut self) -> Result<Option<(OutputReply, Bytes)>, ClientError> {
+        self.0.next().await
+    }
+
+    /// The attempt whose output came last.
+    pub fn attempt(&self) -> Option<Attempt> {
+        self.0.progress.request.attempt
+    }
+}
+
+/// The ends of many jobs, each once.
+pub struct EndFeed(Feed<EndProgress>);
+
+struct EndProgress {
+    left: Left,
+}
+
+/// Jobs not heard of yet: the ranges asked for, less those that ended.
+struct Left {
+    asked: JobSet,
+    ended: BTreeSet<JobId>,
+}
+
+impl Left {
+    fn ranges(&self) -> JobSet {
+        let mut ranges = Vec::with_capacity(self.asked.ranges.len());
+        for &(first, last) in &self.asked.ranges {
+            let mut from = first;
+            for &ended in self.ended.range(first..=last) {
+                if from < ended {
+                    ranges.push((from, JobId(ended.0 - 1)));
+                }
+                from = JobId(ended.0.saturating_add(1));
+            }
+            if from <= last {
+                ranges.push((from, last));
+            }
+        }
+        JobSet { ranges }
+    }
+}
+
+impl Progress for EndProgress {
+    type Service = Wait;
+    type Item = Vec<JobEnd>;
+
+    fn request(&self) -> Option<JobSet> {
+        let left = self.left.ranges();
+        (!left.is_empty()).then_some(left)
+    }
+
+    fn take(&mut self, mut ends: Vec<JobEnd>, _: Bytes) -> Option<Vec<JobEnd>> {
+        ends.retain(|end| self.left.ended.insert(end.id));
+        (!ends.is_empty()).then_some(ends)
+    }
+}
+
+impl EndFeed {
+    /// The ends of these jobs.
+    pub fn of(client: &Client, jobs: JobSet) -> Result<EndFeed, ClientError> {
+        let left = Left {
+            asked: jobs,
+            ended: BTreeSet::new(),
+        };
+        let mut feed = Feed::new(client, EndProgress { left });
+        feed.open()?;
+        Ok(EndFeed(feed))
+    }
+
+    /// The next ends; `None` after the last. May be dropped while it waits.
+    pub async fn next(&mut self) -> Result<Option<Vec<JobEnd>>, ClientError> {
+        self.0.next().await
+    }
+}
+
+/// A value of the instance, now and whenever it changes.
+pub struct ValueFeed(Feed<ValueProgress>);
+
+struct ValueProgress {
+    key: String,
+    seen: Option<Seq>,
+}
+
+impl Progress for ValueProgress {
+    type Service = Watch;
+    type Item = Entry;
+
+    fn request(&self) -> Option<KeyRequest> {
+        Some(KeyRequest {
+            key: self.key.clone(),
+        })
+    }
+
+    fn take(&mut self, entry: Entry, _: Bytes) -> Option<Entry> {
+        if self.seen.is_some_and(|seen| entry.seq <= seen) {
+            return None;
+        }
+        self.seen = Some(entry.seq);
+        Some(entry)
+    }
+}
+
+impl ValueFeed {
+    /// The value of `key`.
+    pub fn of(client: &Client, key: &str) -> Result<ValueFeed, ClientError> {
+        let mut feed = Feed::new(
+            client,
+            ValueProgress {
+                key: key.to_owned(),
+                seen: None,
+            },
+        );
+        feed.open()?;
+        Ok(ValueFeed(feed))
+    }
+
+    /// The next value; `None` when the instance ends the stream.
+    pub async fn next(&mut self) -> Result<Option<Entry>, ClientError> {
+        self.0.next().await
+    }
+}

@@ -1,0 +1,264 @@
+//! The client against a leader of a few lines that dies and comes back when the test says so.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::message::{Message, Type};
+use eddy_wire::services::Service;
+use eddy_wire::services::instance::{Config, Ping, PingRequest};
+use eddy_wire::services::job::{Events, EventsLine, EventsReply, EventsRequest};
+use eddy_wire::time::Time;
+use futures_util::{SinkExt, StreamExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+
+use crate::{Client, ClientError, EventFeed, Options, Uri};
+
+/// The leader's side of one connection.
+struct Peer(Framed<UnixStream, LengthDelimitedCodec>);
+
+impl Peer {
+    async fn receive(&mut self) -> Message {
+        let frame = self.0.next().await.expect("a message").expect("a frame");
+        Message::decode(&frame.freeze()).expect("a message")
+    }
+
+    async fn answer(&mut self, kind: Type, to: &Message, body: &impl serde::Serialize) {
+        let message = Message::answer(kind, to.matchtag, body).with_tail(to.tail.clone());
+        self.0
+            .send(message.encode().expect("small"))
+            .await
+            .expect("sent");
+    }
+}
+
+struct Leader {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Leader {
+    fn at(directory: &Path) -> Leader {
+        let path = directory.join("local");
+        Leader {
+            listener: UnixListener::bind(&path).expect("bound"),
+            path,
+        }
+    }
+
+    async fn accept(&self) -> Peer {
+        let (stream, _) = self.listener.accept().await.expect("a client");
+        Peer(Framed::new(stream, LengthDelimitedCodec::new()))
+    }
+
+    /// Dies as by SIGKILL and is there again.
+    fn restart(self) -> Leader {
+        drop(self.listener);
+        std::fs::remove_file(&self.path).expect("removed");
+        Leader::at(self.path.parent().expect("a directory"))
+    }
+
+    async fn client(&self, wait: Duration) -> Client {
+        let uri = Uri::of_socket(&self.path).expect("short");
+        Client::connect(&uri, Options { wait })
+            .await
+            .expect("connected")
+    }
+}
+
+fn check(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(test);
+}
+
+const PATIENT: Duration = Duration::from_secs(20);
+
+fn line(seq: u64) -> EventsLine {
+    EventsLine {
+        seq: Seq(seq),
+        timestamp: Time(1),
+        name: "submit".into(),
+        context: None,
+    }
+}
+
+#[test]
+fn answers_find_their_calls_in_any_order() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leader = Leader::at(directory.path());
+        let client = leader.client(PATIENT).await;
+        let mut peer = leader.accept().await;
+        let request = PingRequest::default();
+        let first = client.call_with_tail::<Ping>(&request, Bytes::from_static(b"1"));
+        let second = client.call_with_tail::<Config>(&(), Bytes::from_static(b"2"));
+        let serve = async {
+            let (one, two) = (peer.receive().await, peer.receive().await);
+            assert_eq!(
+                (one.topic.as_str(), two.topic.as_str()),
+                (Ping::TOPIC, Config::TOPIC)
+            );
+            peer.answer(Type::Reply, &two, &"configuration").await;
+            peer.answer(
+                Type::Refused,
+                &one,
+                &Refusal::new(Code::NotReady, "not yet"),
+            )
+            .await;
+        };
+        let (first, second, ()) = tokio::join!(first, second, serve);
+        assert_eq!(first.expect_err("refused").to_string(), "not yet");
+        let (value, tail) = second.expect("answered");
+        assert_eq!(
+            (value.as_str(), tail.as_ref()),
+            (Some("configuration"), b"2".as_ref())
+        );
+    });
+}
+
+#[test]
+fn a_call_is_repeated_over_a_restart_and_one_that_must_not_be_is_lost() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leader = Leader::at(directory.path());
+        let client = leader.client(PATIENT).await;
+        let serve = async {
+            let mut peer = leader.accept().await;
+            let (before, _) = (peer.receive().await, peer.receive().await);
+            let leader = leader.restart();
+            drop(peer);
+            let mut peer = leader.accept().await;
+            let again = peer.receive().await;
+            assert_eq!(
+                (&again.topic, again.matchtag),
+                (&before.topic, before.matchtag)
+            );
+            peer.answer(Type::Reply, &again, &7).await;
+        };
+        let repeated = client.call::<Config>(&());
+        let once = client.call_once::<Config>(&(), Bytes::new());
+        let (repeated, once, ()) = tokio::join!(repeated, once, serve);
+        assert_eq!(repeated.expect("answered"), 7);
+        assert!(matches!(once, Err(ClientError::Lost { .. })));
+    });
+}
+
+#[test]
+fn a_feed_goes_on_over_a_restart_without_repeating_itself() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leader = Leader::at(directory.path());
+        let client = leader.client(PATIENT).await;
+        let mut feed = EventFeed::following(&client, JobId(1)).expect("sent");
+        let lines = |seqs: &[u64]| EventsReply {
+            lines: seqs.iter().map(|&seq| line(seq)).collect(),
+        };
+        let serve = async {
+            let mut peer = leader.accept().await;
+            let request = peer.receive().await;
+            peer.answer(Type::Part, &request, &lines(&[3, 4])).await;
+            let leader = leader.restart();
+            drop(peer);
+            let mut peer = leader.accept().await;
+            let request = peer.receive().await;
+            peer.answer(Type::Part, &request, &lines(&[3, 4])).await;
+            peer.answer(Type::Part, &request, &lines(&[3, 4, 9])).await;
+            peer.answer(Type::Refused, &request, &Refusal::new(Code::End, "end"))
+                .await;
+        };
+        let read = async {
+            let mut seen = Vec::new();
+            while let Some(lines) = feed.next().await.expect("no error") {
+                seen.extend(lines.iter().map(|line| line.seq.0));
+            }
+            seen
+        };
+        let (seen, ()) = tokio::join!(read, serve);
+        assert_eq!(seen, [3, 4, 9]);
+    });
+}
+
+#[test]
+fn a_stream_that_is_dropped_is_taken_back() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leader = Leader::at(directory.path());
+        let client = leader.client(PATIENT).await;
+        let mut peer = leader.accept().await;
+        let parts = client.stream::<Events>(&EventsRequest {
+            id: JobId(1),
+            follow: true,
+        });
+        let request = peer.receive().await;
+        drop(parts);
+        let cancel = peer.receive().await;
+        assert_eq!(
+            (cancel.kind, cancel.matchtag),
+            (Type::Cancel, request.matchtag)
+        );
+    });
+}
+
+#[test]
+fn a_dead_socket_is_named_with_what_was_tried() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        drop(Leader::at(directory.path()));
+        let uri = Uri::of_socket(directory.path().join("local")).expect("short");
+        let options = Options {
+            wait: Duration::from_millis(60),
+        };
+        let error = Client::connect(&uri, options)
+            .await
+            .expect_err("dead")
+            .to_string();
+        assert!(
+            error.contains("local: no instance listens there (tried "),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn an_instance_that_ended_in_order_is_not_waited_for() {
+    check(async {
+        let uri = Uri::of_socket("/nonexistent/run/local").expect("short");
+        let begun = std::time::Instant::now();
+        let error = Client::connect(&uri, Options { wait: PATIENT })
+            .await
+            .expect_err("gone");
+        assert!(
+            error.to_string().contains("no instance is there"),
+            "{error}"
+        );
+        assert!(begun.elapsed() < PATIENT / 2);
+    });
+}
+
+#[test]
+fn a_foreign_socket_is_told_from_an_instance() {
+    for bytes in [
+        b"HTTP/1.1 400 Bad Request\r\n".as_slice(),
+        b"\0\0\0\x05hello",
+    ] {
+        check(async {
+            let directory = tempfile::tempdir().expect("a directory");
+            let leader = Leader::at(directory.path());
+            let client = leader.client(PATIENT).await;
+            let serve = async {
+                let (stream, _) = leader.listener.accept().await.expect("a client");
+                stream.writable().await.expect("open");
+                stream.try_write(bytes).expect("written");
+                stream
+            };
+            let (answer, _stream) = tokio::join!(client.call::<Config>(&()), serve);
+            let error = answer.expect_err("foreign").to_string();
+            assert!(error.contains("is not an eddy instance"), "{error}");
+        });
+    }
+}
