@@ -1,0 +1,403 @@
+//! One rank: its modules, what they recorded and may not tell yet, its phase.
+//!
+//! [`Broker::handle`] takes one arrival and runs it to the end: the module's
+//! handler, then for each event proposed a number, a fold by every module, and
+//! their reactions, until nothing is proposed any more. What is to be written
+//! and what may leave comes out as one [`Output`]. It holds no clock, no
+//! socket, no file.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Event, Kind, Record};
+use eddy_wire::id::{Epoch, Seq};
+use eddy_wire::message::{Message, Type};
+use eddy_wire::plan::Outcome;
+use eddy_wire::services::Service;
+use eddy_wire::services::instance::{Ping, PingRequest, Pong, Shutdown, ShutdownRequest};
+use eddy_wire::shell::FromShell;
+use eddy_wire::time::Time;
+
+use crate::effect::{Answer, Caller, ClientId, Disk, Effect, Finished, QueryTag, Reply};
+use crate::gate::Gate;
+use crate::module::{Input, Module, Notice, Outbox, Request};
+use crate::phase::{Phase, Step};
+use crate::router::{Endpoint, Router};
+
+/// What a driver brings.
+#[derive(Debug)]
+pub enum Arrival {
+    /// A message of a client; uid and roles stamped by the driver.
+    Message(ClientId, Message),
+    /// A client's connection ended.
+    Gone(ClientId),
+    /// A shell said something; its hello is the first.
+    Shell(Epoch, FromShell),
+    /// A shell's connection ended.
+    ShellAway(Epoch),
+    /// That life of a shell is over and nothing it started runs.
+    ShellDead(Epoch),
+    /// The planner's answer.
+    Planned(Outcome),
+    /// The journal's answer.
+    Answer(QueryTag, Answer),
+    /// Records up to this place are on disk.
+    Durable(Seq),
+    /// Room on the disk changed.
+    Disk(Disk),
+    /// Time passed.
+    Tick,
+    /// End the instance (a signal, the parent).
+    Stop,
+}
+
+/// What is to be written and what may leave.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// New records, in order: to be committed.
+    pub records: Vec<Arc<Record>>,
+    /// Rows of jobs that are over: in the same commit.
+    pub finished: Vec<Finished>,
+    /// Effects that may happen now, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// Who this rank is, told at its start and constant.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The instance's id.
+    pub instance: String,
+    /// The version of eddy.
+    pub version: String,
+    /// User id of the owner.
+    pub owner: u32,
+}
+
+/// One rank.
+pub struct Broker {
+    identity: Identity,
+    epoch: Epoch,
+    phase: Phase,
+    router: Router,
+    modules: Vec<Box<dyn Module + Send>>,
+    gate: Gate,
+    last: Seq,
+    /// Recorded and not known to be durable.
+    undurable: VecDeque<Arc<Record>>,
+}
+
+/// The broker's own endpoints: no module needed to say who is there.
+const OWN: &[Endpoint] = &[Endpoint::of::<Ping>(), Endpoint::of::<Shutdown>()];
+
+impl Broker {
+    /// A rank hosting these modules, in the order of a job's path, before replay.
+    pub fn new(identity: Identity, modules: Vec<Box<dyn Module + Send>>) -> Broker {
+        let mut router = Router::default();
+        router.add(modules.len(), OWN);
+        for (place, module) in modules.iter().enumerate() {
+            router.add(place, module.endpoints());
+        }
+        Broker {
+            identity,
+            epoch: Epoch(0),
+            phase: Phase::Replay,
+            router,
+            modules,
+            gate: Gate::new(Seq(0)),
+            last: Seq(0),
+            undurable: VecDeque::new(),
+        }
+    }
+
+    /// What it is doing.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// This leader's epoch; 0 before it serves.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The last record.
+    pub fn last(&self) -> Seq {
+        self.last
+    }
+
+    /// The last durable record.
+    pub fn durable(&self) -> Seq {
+        self.gate.durable()
+    }
+
+    /// Folds one record of the journal. Only in replay, in order of `seq`.
+    pub fn replay(&mut self, record: &Record) {
+        assert_eq!(self.phase, Phase::Replay, "replay after resume");
+        assert!(
+            record.seq > self.last,
+            "record {} after {}",
+            record.seq,
+            self.last
+        );
+        self.last = record.seq;
+        if let Kind::LeaderStart(epoch) = record.event.kind {
+            self.epoch = epoch;
+        }
+        for module in &mut self.modules {
+            module.apply(record);
+        }
+    }
+
+    /// Replay is over, the journal ends at `last`: records a new leader's
+    /// epoch and does what is owed.
+    pub fn resume(&mut self, now: Time, last: Seq) -> Output {
+        assert!(
+            last >= self.last,
+            "the journal ends at {last}, before record {}",
+            self.last
+        );
+        self.last = last;
+        self.gate = Gate::new(last);
+        self.step(Step::Resume);
+        self.epoch = self.epoch.next();
+        let mut turn = Turn::default();
+        turn.events.push_back(Event {
+            t: now,
+            job: None,
+            kind: Kind::LeaderStart(self.epoch),
+        });
+        self.settle(now, &mut turn);
+        self.all(now, &mut turn, |_| Input::Resume);
+        self.settle(now, &mut turn);
+        turn.output
+    }
+
+    /// The places of all records that state rests on, ascending: what a mark holds.
+    pub fn live(&self) -> Vec<Seq> {
+        let mut seqs = Vec::new();
+        for module in &self.modules {
+            module.live(&mut seqs);
+        }
+        seqs.sort_unstable();
+        seqs.dedup();
+        seqs
+    }
+
+    /// Takes one arrival and runs it to the end.
+    pub fn handle(&mut self, now: Time, arrival: Arrival) -> Output {
+        let mut turn = Turn::default();
+        match arrival {
+            Arrival::Message(client, message) => self.message(now, client, message, &mut turn),
+            Arrival::Gone(client) => self.all(now, &mut turn, |_| Input::Gone(client)),
+            Arrival::Shell(epoch, message) => {
+                self.all(now, &mut turn, |_| Input::Shell(epoch, &message));
+            }
+            Arrival::ShellAway(epoch) => self.all(now, &mut turn, |_| Input::ShellAway(epoch)),
+            Arrival::ShellDead(epoch) => self.all(now, &mut turn, |_| Input::ShellDead(epoch)),
+            Arrival::Planned(outcome) => self.all(now, &mut turn, |_| Input::Planned(&outcome)),
+            Arrival::Answer(tag, answer) => {
+                self.one(now, tag.module, Input::Answer(tag.tag, &answer), &mut turn);
+            }
+            Arrival::Durable(seq) => self.durable_to(now, seq, &mut turn),
+            Arrival::Disk(disk) => self.all(now, &mut turn, |_| Input::Disk(&disk)),
+            Arrival::Tick => self.all(now, &mut turn, |_| Input::Tick),
+            Arrival::Stop => self.stop(now, &mut turn),
+        }
+        self.settle(now, &mut turn);
+        turn.output
+    }
+
+    fn message(&mut self, now: Time, client: ClientId, message: Message, turn: &mut Turn) {
+        let caller = Caller {
+            client,
+            matchtag: message.matchtag,
+        };
+        match message.kind {
+            Type::Request => {}
+            Type::Cancel => return self.all(now, turn, |_| Input::Cancel(caller)),
+            // Clients answer nothing.
+            Type::Reply | Type::Part | Type::Refused => return,
+        }
+        match self.router.route(&message) {
+            Err(refusal) => turn.refuse(caller, &refusal),
+            Ok(place) => {
+                let Message {
+                    topic,
+                    uid,
+                    roles,
+                    body,
+                    tail,
+                    ..
+                } = message;
+                let request = Request {
+                    caller,
+                    topic,
+                    uid,
+                    roles,
+                    body,
+                    tail,
+                };
+                if place == self.modules.len() {
+                    self.own(now, &request, turn);
+                } else {
+                    self.one(now, place, Input::Request(&request), turn);
+                }
+            }
+        }
+    }
+
+    /// The broker's own services.
+    fn own(&mut self, now: Time, request: &Request, turn: &mut Turn) {
+        let answered = match request.topic.as_str() {
+            Ping::TOPIC => request.parse::<PingRequest>().map(|ping| {
+                let pong = self.pong(now, ping);
+                turn.answer(request.caller, &pong);
+            }),
+            Shutdown::TOPIC => request.parse::<ShutdownRequest>().map(|_| {
+                turn.answer(request.caller, &());
+                self.stop(now, turn);
+            }),
+            other => Err(Refusal::new(
+                Code::NoService,
+                format!("no service matches `{other}`"),
+            )),
+        };
+        if let Err(refusal) = answered {
+            turn.refuse(request.caller, &refusal);
+        }
+    }
+
+    fn pong(&self, now: Time, ping: PingRequest) -> Pong {
+        Pong {
+            instance: self.identity.instance.clone(),
+            epoch: self.epoch,
+            version: self.identity.version.clone(),
+            owner: self.identity.owner,
+            phase: self.phase.name().to_owned(),
+            durable: self.gate.durable(),
+            t: now,
+            pad: ping.pad,
+        }
+    }
+
+    fn stop(&mut self, now: Time, turn: &mut Turn) {
+        if self.phase.next(Step::Stop).is_some() {
+            self.step(Step::Stop);
+            self.all(now, turn, |_| Input::Stop);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        if let Some(next) = self.phase.next(step) {
+            self.phase = next;
+        }
+    }
+
+    fn durable_to(&mut self, now: Time, seq: Seq, turn: &mut Turn) {
+        assert!(
+            seq <= self.last,
+            "record {seq} is durable but the last is {}",
+            self.last
+        );
+        turn.output.effects.extend(self.gate.durable_to(seq));
+        let ready = self.undurable.partition_point(|record| record.seq <= seq);
+        let records: Vec<Arc<Record>> = self.undurable.drain(..ready).collect();
+        for record in &records {
+            self.all(now, turn, |_| Input::Durable(record));
+        }
+    }
+
+    /// Gives every event proposed its number, lets every module fold it and
+    /// react, until no more is proposed. Each reaction answers a record that
+    /// moved something, and the lifecycle has no cycles without an outer
+    /// cause, so this ends.
+    fn settle(&mut self, now: Time, turn: &mut Turn) {
+        loop {
+            if let Some(event) = turn.events.pop_front() {
+                self.record(now, event, turn);
+            } else if let Some(notice) = turn.notices.pop_front() {
+                self.all(now, turn, |_| Input::Notice(&notice));
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn record(&mut self, now: Time, event: Event, turn: &mut Turn) {
+        self.last = self.last.next();
+        let record = Arc::new(Record {
+            seq: self.last,
+            event,
+        });
+        for module in &mut self.modules {
+            module.apply(&record);
+        }
+        if matches!(record.event.kind, Kind::LeaderStop) {
+            self.step(Step::Stopped);
+        }
+        self.undurable.push_back(Arc::clone(&record));
+        turn.output.records.push(Arc::clone(&record));
+        self.all(now, turn, |_| Input::Applied(&record));
+        // What was proposed while this record was the last one leaves after it.
+        self.release(turn);
+    }
+
+    fn all<'a>(&mut self, now: Time, turn: &mut Turn, input: impl Fn(usize) -> Input<'a>) {
+        for place in 0..self.modules.len() {
+            self.one(now, place, input(place), turn);
+        }
+    }
+
+    fn one(&mut self, now: Time, place: usize, input: Input<'_>, turn: &mut Turn) {
+        let mut out = std::mem::take(&mut turn.outbox);
+        self.modules[place].handle(now, input, &mut out);
+        for volatile in out.volatile.drain(..) {
+            turn.output.effects.push(volatile.into_effect(place));
+        }
+        turn.effects.append(&mut out.effects);
+        turn.events.extend(out.append.drain(..));
+        turn.notices.extend(out.notices.drain(..));
+        turn.output.finished.append(&mut out.finished);
+        turn.outbox = out;
+        if turn.events.is_empty() {
+            self.release(turn);
+        }
+    }
+
+    /// Stamps what was proposed with the last record and passes it to the gate.
+    /// Effects proposed together with events wait for those events.
+    fn release(&mut self, turn: &mut Turn) {
+        if !turn.events.is_empty() {
+            return;
+        }
+        for effect in turn.effects.drain(..) {
+            turn.output
+                .effects
+                .extend(self.gate.pass(self.last, effect));
+        }
+    }
+}
+
+/// What one arrival has led to so far.
+#[derive(Default)]
+struct Turn {
+    outbox: Outbox,
+    events: VecDeque<Event>,
+    notices: VecDeque<Notice>,
+    effects: Vec<Effect>,
+    output: Output,
+}
+
+impl Turn {
+    fn answer(&mut self, to: Caller, body: &impl serde::Serialize) {
+        self.output
+            .effects
+            .push(Effect::Reply(Reply::new(to, Type::Reply, body)));
+    }
+
+    fn refuse(&mut self, to: Caller, refusal: &Refusal) {
+        self.output
+            .effects
+            .push(Effect::Reply(Reply::new(to, Type::Refused, refusal)));
+    }
+}

@@ -1,0 +1,191 @@
+//! What leaves a broker: effects held until durable, and the closed set of
+//! those that need not wait.
+
+use bytes::Bytes;
+use eddy_wire::hash::Hash;
+use eddy_wire::id::{Epoch, JobId, Seq};
+use eddy_wire::idset::Idset;
+use eddy_wire::message::Type;
+use eddy_wire::plan::Delta;
+use eddy_wire::services::job::{EventsLine, JobRow, ListRequest};
+use eddy_wire::shell::ToShell;
+use eddy_wire::time::Time;
+use serde::Serialize;
+use uuid::Uuid;
+
+/// A client's connection to this rank; given by the driver, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u64);
+
+/// One outstanding call: which connection, which match number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Caller {
+    /// The connection.
+    pub client: ClientId,
+    /// The caller's own number for the call.
+    pub matchtag: u64,
+}
+
+/// An answer on its way to a client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// To whom.
+    pub to: Caller,
+    /// Last, one of several, or a refusal.
+    pub kind: Type,
+    /// JSON text.
+    pub body: Bytes,
+    /// Raw bytes.
+    pub tail: Bytes,
+}
+
+impl Reply {
+    /// An answer without a tail.
+    pub fn new(to: Caller, kind: Type, body: &impl Serialize) -> Reply {
+        let body = serde_json::to_vec(body).expect("wire types are JSON");
+        Reply {
+            to,
+            kind,
+            body: body.into(),
+            tail: Bytes::new(),
+        }
+    }
+}
+
+/// Something a driver is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Answer a client.
+    Reply(Reply),
+    /// Tell the shell of this epoch. Lost when it is not connected: what
+    /// matters is told again after its next hello.
+    Shell(Epoch, ToShell),
+    /// Start a shell for these ranks under this epoch.
+    LaunchShell(Idset, Epoch),
+    /// Find out whether that shell still lives; if it does not, end what it
+    /// left behind and report `ShellDead`. If it does, it will say hello.
+    CheckShell(Epoch),
+    /// Ask the journal; the tag comes back with the answer.
+    Query(QueryTag, Query),
+    /// Feed the planner; it answers with `Planned`.
+    Plan(Vec<Delta>),
+    /// Bring a `Tick` at this time; earlier wishes stand too.
+    Wake(Time),
+    /// This process is to end.
+    Exit(Exit),
+}
+
+/// Effects that need not wait for the disk, because they tell of nothing that
+/// is not durable and start nothing. Closed on purpose: a new one is a
+/// decision.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Volatile {
+    /// A read-only answer, a part of a stream of durable facts, or a refusal.
+    Reply(Reply),
+    /// Welcome, input, reads of output: nothing that starts or ends a task.
+    Shell(Epoch, ToShell),
+    /// Look whether a shell lives.
+    CheckShell(Epoch),
+    /// Ask the journal.
+    Query(u64, Query),
+    /// Feed the planner: a verdict does nothing until it is recorded.
+    Plan(Vec<Delta>),
+    /// Wake up later.
+    Wake(Time),
+}
+
+impl Volatile {
+    /// As an effect of the module at `module` in the path's order.
+    pub(crate) fn into_effect(self, module: usize) -> Effect {
+        match self {
+            Volatile::Reply(reply) => Effect::Reply(reply),
+            Volatile::Shell(epoch, message) => Effect::Shell(epoch, message),
+            Volatile::CheckShell(epoch) => Effect::CheckShell(epoch),
+            Volatile::Query(tag, query) => Effect::Query(QueryTag { module, tag }, query),
+            Volatile::Plan(deltas) => Effect::Plan(deltas),
+            Volatile::Wake(at) => Effect::Wake(at),
+        }
+    }
+}
+
+/// Whose query it is: the module's place and its own tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueryTag {
+    /// The module's place in the path.
+    pub module: usize,
+    /// The module's tag.
+    pub tag: u64,
+}
+
+/// Why the process ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// In order, recorded.
+    Stopped,
+}
+
+/// A question to the journal about what has left memory. Read-only.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Query {
+    /// The submission that user made under that key.
+    Key(u32, Uuid),
+    /// Rows of finished jobs, newest first.
+    Rows(Box<ListRequest>),
+    /// The row and the records' places of one finished job.
+    Finished(JobId),
+    /// These records as event log lines.
+    Records(Vec<Seq>),
+    /// At most `1` records from place `0` on, all jobs.
+    Range(Seq, u32),
+    /// A stored text by hash.
+    Blob(Hash),
+}
+
+/// The journal's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// First number, count and jobspec of that submission.
+    Key(Option<KeyFound>),
+    /// Rows.
+    Rows(Vec<JobRow>),
+    /// A finished job.
+    Finished(Option<Box<(JobRow, Vec<Seq>)>>),
+    /// Lines, with the jobs they belong to.
+    Records(Vec<(Option<JobId>, EventsLine)>),
+    /// The text.
+    Blob(Option<Bytes>),
+    /// The journal could not be read.
+    Failed(String),
+}
+
+/// A submission found by its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyFound {
+    /// Its first job.
+    pub first: JobId,
+    /// How many.
+    pub count: u32,
+    /// What it asked for.
+    pub jobspec: Hash,
+    /// With which environment.
+    pub environment: Hash,
+}
+
+/// What the driver writes, in the transaction of its `clean`, of a job that is
+/// over: a cache, rebuilt from the records at will.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finished {
+    /// The row that listings show.
+    pub row: JobRow,
+    /// The places of its records.
+    pub seqs: Vec<Seq>,
+}
+
+/// Room on the disk that the journal is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Disk {
+    /// Commits go through.
+    Room,
+    /// They do not; the text gives path and figures.
+    Full(String),
+}

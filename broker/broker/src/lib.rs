@@ -1,0 +1,30 @@
+//! One rank of an instance and the modules it hosts, as pure state.
+//!
+//! Read in this order: [`module`] (what a module is given and gives),
+//! [`effect`] (what leaves), [`gate`] (when it may leave), [`router`] (who
+//! answers what), [`phase`] (what the rank is doing), [`broker`] (all of it
+//! together), [`shellbook`] (the other process's bookkeeping).
+//!
+//! Two drivers run this same code: brokerd on a real machine and the simulated
+//! world in t/world. Here is no clock, no file, no socket, no randomness.
+
+pub mod module;
+
+pub mod effect;
+
+pub mod gate;
+
+pub mod router;
+
+pub mod phase;
+
+pub mod broker;
+
+pub mod shellbook;
+
+pub use broker::{Arrival, Broker, Output};
+pub use effect::{Answer, Caller, ClientId, Disk, Effect, Exit, Finished, Query, Reply, Volatile};
+pub use gate::Gate;
+pub use module::{Input, Module, Notice, Outbox, Request};
+pub use phase::Phase;
+pub use router::{Endpoint, Router};

@@ -1,0 +1,185 @@
+//! What a module is: state folded from records, and a handler.
+//!
+//! Everything with state is `apply(record)` plus `handle(now, input, outbox)`.
+//! `apply` is the same live and in replay and does nothing but change state;
+//! `handle` may propose events and effects and is never called during replay.
+
+use bytes::Bytes;
+use eddy_wire::error::Refusal;
+use eddy_wire::event::{Event, Kind, Record};
+use eddy_wire::id::{Epoch, JobId, Seq};
+use eddy_wire::idset::Idset;
+use eddy_wire::message::{Roles, Type};
+use eddy_wire::plan::{Outcome, Reason};
+use eddy_wire::shell::FromShell;
+use eddy_wire::time::Time;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::effect::{Answer, Caller, ClientId, Disk, Effect, Finished, Reply, Volatile};
+use crate::router::Endpoint;
+
+/// A service of the instance.
+pub trait Module {
+    /// Its name, for logs and panics.
+    fn name(&self) -> &'static str;
+
+    /// The requests it answers and who may send them.
+    fn endpoints(&self) -> &'static [Endpoint] {
+        &[]
+    }
+
+    /// Folds a record: state only. The same live and in replay.
+    fn apply(&mut self, record: &Record);
+
+    /// Reacts to an input. Everything proposed must be safe to repeat after a
+    /// crash between any two steps.
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox);
+
+    /// Adds the places of the records this module's state rests on, so that a
+    /// restart needs to read only those. Any order, repetitions allowed.
+    fn live(&self, _seqs: &mut Vec<Seq>) {}
+}
+
+/// What a module is given.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// A request for one of its endpoints.
+    Request(&'a Request),
+    /// A caller took a streaming request back.
+    Cancel(Caller),
+    /// A client's connection ended: all its calls with it.
+    Gone(ClientId),
+    /// A shell said something.
+    Shell(Epoch, &'a FromShell),
+    /// A shell's connection ended; it may come back.
+    ShellAway(Epoch),
+    /// That life of a shell is over for certain and nothing it started runs.
+    ShellDead(Epoch),
+    /// A planner's answer.
+    Planned(&'a Outcome),
+    /// The answer to one of this module's queries, by its own tag.
+    Answer(u64, &'a Answer),
+    /// Every module has folded this record; it is not durable yet.
+    Applied(&'a Record),
+    /// This record is durable.
+    Durable(&'a Record),
+    /// Something another module knows and does not record.
+    Notice(&'a Notice),
+    /// Room on the disk changed.
+    Disk(&'a Disk),
+    /// Replay is over: do what is owed.
+    Resume,
+    /// A wake-up asked for is due (or another's: check).
+    Tick,
+    /// The instance is to end: end what runs, start nothing.
+    Stop,
+}
+
+/// What modules of one rank tell each other without recording it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// The ranks whose shells are connected.
+    Online(Idset),
+    /// Why the first waiting job waits.
+    Head(Option<(JobId, Reason)>),
+}
+
+/// A request that passed the router: topic known, role allowed.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Who asked and under which match number.
+    pub caller: Caller,
+    /// `service.verb`.
+    pub topic: String,
+    /// The sender's user id, from the kernel.
+    pub uid: u32,
+    /// The sender's roles, stamped by the broker.
+    pub roles: Roles,
+    /// JSON text.
+    pub body: Bytes,
+    /// Raw bytes.
+    pub tail: Bytes,
+}
+
+impl Request {
+    /// The body as `T`, or a refusal naming topic and field.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        serde_json::from_slice(&self.body)
+            .map_err(|e| Refusal::invalid(format!("{}: {e}", self.topic)))
+    }
+}
+
+/// What a module gives: events to record, effects, answers.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    pub(crate) append: Vec<Event>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) volatile: Vec<Volatile>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) finished: Vec<Finished>,
+}
+
+impl Outbox {
+    /// Proposes an event of `job` at `now`. It is folded by every module right
+    /// after this handler returns.
+    pub fn append(&mut self, now: Time, job: JobId, kind: Kind) {
+        self.append.push(Event {
+            t: now,
+            job: Some(job),
+            kind,
+        });
+    }
+
+    /// Proposes an event of the instance itself.
+    pub fn append_own(&mut self, now: Time, kind: Kind) {
+        self.append.push(Event {
+            t: now,
+            job: None,
+            kind,
+        });
+    }
+
+    /// Something to do once everything recorded so far is durable.
+    pub fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Something that may leave at once: it tells of nothing undurable.
+    pub fn volatile(&mut self, volatile: Volatile) {
+        self.volatile.push(volatile);
+    }
+
+    /// The final answer to a call, held until what it tells of is durable.
+    pub fn reply(&mut self, to: Caller, body: &impl Serialize) {
+        self.effect(Effect::Reply(Reply::new(to, Type::Reply, body)));
+    }
+
+    /// The final answer to a read-only call: at once.
+    pub fn answer(&mut self, to: Caller, body: &impl Serialize) {
+        self.volatile(Volatile::Reply(Reply::new(to, Type::Reply, body)));
+    }
+
+    /// One part of a stream of durable facts: at once.
+    pub fn part(&mut self, to: Caller, body: &impl Serialize, tail: Bytes) {
+        self.volatile(Volatile::Reply(Reply {
+            tail,
+            ..Reply::new(to, Type::Part, body)
+        }));
+    }
+
+    /// A refusal: at once, since it changed nothing.
+    pub fn refuse(&mut self, to: Caller, refusal: &Refusal) {
+        self.volatile(Volatile::Reply(Reply::new(to, Type::Refused, refusal)));
+    }
+
+    /// Tells the other modules of this rank.
+    pub fn notice(&mut self, notice: Notice) {
+        self.notices.push(notice);
+    }
+
+    /// The derived row of a job that is over.
+    pub fn finished(&mut self, finished: Finished) {
+        self.finished.push(finished);
+    }
+}

@@ -1,0 +1,476 @@
+//! Events: something that happened, in the form of RFC 18 and 21.
+//!
+//! Modules propose events, the journal numbers them (then they are records),
+//! and all state is the fold of records. The enum is closed: a new event is a
+//! new variant, and every match over it stops compiling until it is decided.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::grant::Grant;
+use crate::hash::Hash;
+use crate::id::{Attempt, Epoch, JobId, Seq};
+use crate::idset::Idset;
+use crate::resource_set::ResourceSet;
+use crate::spec::Spec;
+use crate::time::Time;
+
+mod context;
+
+use context::*;
+
+/// Something that happened, at a time, to a job or (no job) to the instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When, in broker time.
+    pub t: Time,
+    /// To which job; `None` is the instance itself.
+    pub job: Option<JobId>,
+    /// What.
+    pub kind: Kind,
+}
+
+/// An event with its place in the journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its place: dense, from 1.
+    pub seq: Seq,
+    /// The event.
+    pub event: Event,
+}
+
+/// A submission as recorded: who asks for what, under which key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submit {
+    /// User id of the submitter, from the kernel.
+    pub user: u32,
+    /// 0 (hold) to 31 (expedite), 16 by default (RFC 30).
+    pub urgency: u8,
+    /// Kept until somebody has waited for it (`job wait`).
+    pub waitable: Waitable,
+    /// Start again after a lost node (`--requeue`).
+    pub requeue: Requeue,
+    /// The sender's key of the whole submission.
+    pub key: Uuid,
+    /// Which of the jobs of that submission this is, from 0.
+    pub index: u32,
+    /// How many jobs that submission has.
+    pub count: u32,
+    /// The value of `{cc}` in this copy, for `--cc`.
+    pub cc: Option<u32>,
+    /// What is asked for; shared by all copies.
+    pub spec: Arc<Spec>,
+}
+
+/// Whether somebody is to collect the job's result with `job wait`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waitable {
+    /// Nobody waits: the job leaves memory when it is clean.
+    #[default]
+    No,
+    /// Kept until waited for, once.
+    Yes,
+}
+
+/// What becomes of a job whose node was lost under it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requeue {
+    /// It fails with `node-failure`.
+    #[default]
+    No,
+    /// It waits again, as its next attempt.
+    OnNodeFailure,
+}
+
+/// An exception (RFC 21): severity 0 ends the job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exception {
+    /// `cancel`, `timeout`, `exec`, `node-failure`, `requeue`, or a user's word.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// 0 (fatal) to 7.
+    pub severity: u8,
+    /// One line for people.
+    #[serde(default)]
+    pub note: String,
+    /// Who raised it, when a user did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub userid: Option<u32>,
+}
+
+/// What happened. Names on disk are those of [`Kind::name`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    // -- a job's life, in order (RFC 21) --
+    /// Accepted and given a number.
+    Submit(Arc<Submit>),
+    /// Checked against the instance.
+    Validate,
+    /// The jobspec was changed before start: dotted keys and new values.
+    JobspecUpdate(Map<String, Value>),
+    /// Something to wait for before being eligible.
+    DependencyAdd(String),
+    /// That is met.
+    DependencyRemove(String),
+    /// Nothing more to wait for.
+    Depend,
+    /// The place in the queue: larger is earlier.
+    Priority(i64),
+    /// A person changed the urgency: 0 holds, 31 expedites.
+    Urgency(u8, u32),
+    /// Resources were granted.
+    Alloc(Arc<Grant>),
+    /// Work before the start began; the start waits for it.
+    PrologStart(String),
+    /// That work ended with this wait status.
+    PrologFinish(String, i32),
+    /// The shells of all ranks started their tasks.
+    Start,
+    /// All tasks ended; the largest wait status.
+    Finish(i32),
+    /// Work after the end began; `free` waits for it.
+    EpilogStart(String),
+    /// That work ended with this wait status.
+    EpilogFinish(String, i32),
+    /// Nothing of the job runs on these ranks any more.
+    Release(Idset, Final),
+    /// The resources are free again.
+    Free,
+    /// The job's end is complete.
+    Clean,
+    /// Something went wrong, or somebody wants it ended.
+    Exception(Box<Exception>),
+    /// A note of the job or its user, kept with it.
+    Memo(Map<String, Value>),
+    /// The result was collected by `job wait`.
+    Waited,
+    // -- a job's further lives --
+    /// The attempt ended without ending the job; it waits again as this attempt.
+    Requeue(Attempt),
+    /// Its tasks were stopped, cores given back.
+    Suspend,
+    /// Its tasks go on.
+    Resume,
+    /// It must end by the given time, for another's sake.
+    Preempted {
+        /// The job that needs the room.
+        by: JobId,
+        /// When the last task is killed.
+        until: Time,
+    },
+    /// Handed to a child instance for start.
+    Passed(String),
+    /// The child has it.
+    Accepted,
+    /// The child gave it back.
+    Recalled(String),
+    /// The grant of a running job changed.
+    GrantChanged(Arc<Grant>),
+    // -- the instance's own --
+    /// A leader began to serve: its epoch, from 1.
+    LeaderStart(Epoch),
+    /// A leader ended in order.
+    LeaderStop,
+    /// The inventory.
+    ResourceDefine(Arc<ResourceSet>),
+    /// A shell began to serve these ranks under this epoch.
+    ShellStart(Idset, Epoch),
+    /// That life of the shell is over and nothing it started still runs.
+    ShellLost(Epoch),
+    /// An administrator takes ranks out of service: reason, user.
+    Drain(Idset, String, u32),
+    /// And puts them back.
+    Undrain(Idset),
+    /// A named value was set.
+    Put(String, Value),
+    /// A named value was removed.
+    Delete(String),
+}
+
+/// Whether a release was the job's last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Final {
+    /// More ranks still run.
+    No,
+    /// It was the last.
+    Yes,
+}
+
+/// Why a row of a journal is not an event of this version.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EventError {
+    /// No event has this name.
+    #[error("event `{0}` is unknown to this version")]
+    Name(String),
+    /// The version of the record is newer than this build.
+    #[error("event `{name}` has version {version}; this build reads up to {EVENT_VERSION}")]
+    Version {
+        /// The event's name.
+        name: String,
+        /// The version given.
+        version: u16,
+    },
+    /// Its context does not have the expected shape.
+    #[error("event `{name}`: {why}")]
+    Context {
+        /// The event's name.
+        name: String,
+        /// What is wrong, with the field.
+        why: String,
+    },
+    /// The jobspec it names by hash is not there.
+    #[error("event `submit` names jobspec {0}, which is not stored")]
+    Spec(Hash),
+}
+
+/// Finds a jobspec by the hashes of its text and of its environment.
+pub type SpecLookup<'a> = &'a mut dyn FnMut(&Hash, &Hash) -> Option<Arc<Spec>>;
+
+/// The version of records this build writes.
+pub const EVENT_VERSION: u16 = 1;
+
+impl Kind {
+    /// The event's name (RFC 21 where it has one).
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Submit(_) => "submit",
+            Kind::Validate => "validate",
+            Kind::JobspecUpdate(_) => "jobspec-update",
+            Kind::DependencyAdd(_) => "dependency-add",
+            Kind::DependencyRemove(_) => "dependency-remove",
+            Kind::Depend => "depend",
+            Kind::Priority(_) => "priority",
+            Kind::Urgency(..) => "urgency",
+            Kind::Alloc(_) => "alloc",
+            Kind::PrologStart(_) => "prolog-start",
+            Kind::PrologFinish(..) => "prolog-finish",
+            Kind::Start => "start",
+            Kind::Finish(_) => "finish",
+            Kind::EpilogStart(_) => "epilog-start",
+            Kind::EpilogFinish(..) => "epilog-finish",
+            Kind::Release(..) => "release",
+            Kind::Free => "free",
+            Kind::Clean => "clean",
+            Kind::Exception(_) => "exception",
+            Kind::Memo(_) => "memo",
+            Kind::Waited => "waited",
+            Kind::Requeue(_) => "requeue",
+            Kind::Suspend => "suspend",
+            Kind::Resume => "resume",
+            Kind::Preempted { .. } => "preempted",
+            Kind::Passed(_) => "passed",
+            Kind::Accepted => "accepted",
+            Kind::Recalled(_) => "recalled",
+            Kind::GrantChanged(_) => "grant-changed",
+            Kind::LeaderStart(_) => "leader-start",
+            Kind::LeaderStop => "leader-stop",
+            Kind::ResourceDefine(_) => "resource-define",
+            Kind::ShellStart(..) => "shell-start",
+            Kind::ShellLost(_) => "shell-lost",
+            Kind::Drain(..) => "drain",
+            Kind::Undrain(_) => "undrain",
+            Kind::Put(..) => "put",
+            Kind::Delete(_) => "delete",
+        }
+    }
+
+    /// The context as JSON text; empty when the event has none.
+    pub fn context(&self) -> String {
+        match self {
+            Kind::Validate
+            | Kind::Depend
+            | Kind::Start
+            | Kind::Free
+            | Kind::Clean
+            | Kind::Waited
+            | Kind::Suspend
+            | Kind::Resume
+            | Kind::Accepted
+            | Kind::LeaderStop => String::new(),
+            Kind::Submit(submit) => json(&SubmitContext::of(submit)),
+            Kind::JobspecUpdate(map) | Kind::Memo(map) => json(map),
+            Kind::DependencyAdd(description)
+            | Kind::DependencyRemove(description)
+            | Kind::PrologStart(description)
+            | Kind::EpilogStart(description) => json(&Described {
+                description: description.clone(),
+            }),
+            Kind::PrologFinish(description, status) | Kind::EpilogFinish(description, status) => {
+                json(&DescribedStatus {
+                    description: description.clone(),
+                    status: *status,
+                })
+            }
+            Kind::Priority(priority) => format!("{{\"priority\":{priority}}}"),
+            Kind::Urgency(urgency, userid) => {
+                format!("{{\"urgency\":{urgency},\"userid\":{userid}}}")
+            }
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => json(grant),
+            Kind::Finish(status) => format!("{{\"status\":{status}}}"),
+            Kind::Release(ranks, last) => json(&ReleaseContext {
+                ranks: ranks.clone(),
+                last: *last == Final::Yes,
+            }),
+            Kind::Exception(exception) => json(exception),
+            Kind::Requeue(attempt) => format!("{{\"attempt\":{}}}", attempt.0),
+            Kind::Preempted { by, until } => json(&PreemptedContext {
+                by: *by,
+                until: until.0,
+            }),
+            Kind::Passed(instance) | Kind::Recalled(instance) => json(&Instance {
+                instance: instance.clone(),
+            }),
+            Kind::LeaderStart(epoch) | Kind::ShellLost(epoch) => json(&Epoched { epoch: *epoch }),
+            Kind::ResourceDefine(set) => json(&Defined {
+                set: Arc::clone(set),
+            }),
+            Kind::ShellStart(ranks, epoch) => json(&ShellContext {
+                ranks: ranks.clone(),
+                epoch: *epoch,
+            }),
+            Kind::Drain(ranks, reason, userid) => json(&DrainContext {
+                ranks: ranks.clone(),
+                reason: reason.clone(),
+                userid: *userid,
+            }),
+            Kind::Undrain(ranks) => json(&Ranks {
+                ranks: ranks.clone(),
+            }),
+            Kind::Put(key, value) => json(&Pair {
+                key: key.clone(),
+                value: value.clone(),
+            }),
+            Kind::Delete(key) => json(&Key { key: key.clone() }),
+        }
+    }
+
+    /// The event that `name` and `context` are. `specs` finds the jobspec a
+    /// `submit` names by hash (the journal keeps each jobspec once).
+    pub fn decode(
+        name: &str,
+        version: u16,
+        context: &str,
+        specs: SpecLookup<'_>,
+    ) -> Result<Kind, EventError> {
+        if version > EVENT_VERSION {
+            return Err(EventError::Version {
+                name: name.to_owned(),
+                version,
+            });
+        }
+        let from = Context {
+            name,
+            text: context,
+        };
+        Ok(match name {
+            "submit" => Kind::Submit(Arc::new(from.parse::<SubmitContext>()?.resolve(specs)?)),
+            "validate" => Kind::Validate,
+            "jobspec-update" => Kind::JobspecUpdate(from.parse()?),
+            "dependency-add" => Kind::DependencyAdd(from.parse::<Described>()?.description),
+            "dependency-remove" => Kind::DependencyRemove(from.parse::<Described>()?.description),
+            "depend" => Kind::Depend,
+            "priority" => Kind::Priority(from.parse::<PriorityContext>()?.priority),
+            "urgency" => {
+                let UrgencyContext { urgency, userid } = from.parse()?;
+                Kind::Urgency(urgency, userid)
+            }
+            "alloc" => Kind::Alloc(Arc::new(from.parse()?)),
+            "prolog-start" => Kind::PrologStart(from.parse::<Described>()?.description),
+            "prolog-finish" => {
+                let DescribedStatus {
+                    description,
+                    status,
+                } = from.parse()?;
+                Kind::PrologFinish(description, status)
+            }
+            "start" => Kind::Start,
+            "finish" => Kind::Finish(from.parse::<Status>()?.status),
+            "epilog-start" => Kind::EpilogStart(from.parse::<Described>()?.description),
+            "epilog-finish" => {
+                let DescribedStatus {
+                    description,
+                    status,
+                } = from.parse()?;
+                Kind::EpilogFinish(description, status)
+            }
+            "release" => {
+                let ReleaseContext { ranks, last } = from.parse()?;
+                Kind::Release(ranks, if last { Final::Yes } else { Final::No })
+            }
+            "free" => Kind::Free,
+            "clean" => Kind::Clean,
+            "exception" => Kind::Exception(from.parse()?),
+            "memo" => Kind::Memo(from.parse()?),
+            "waited" => Kind::Waited,
+            _ => return from.decode_rest(),
+        })
+    }
+}
+
+/// A context still to be parsed, with the name its errors carry.
+struct Context<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl Context<'_> {
+    fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, EventError> {
+        serde_json::from_str(self.text).map_err(|e| EventError::Context {
+            name: self.name.to_owned(),
+            why: e.to_string(),
+        })
+    }
+
+    /// A job's further lives and the instance's own events.
+    fn decode_rest(&self) -> Result<Kind, EventError> {
+        Ok(match self.name {
+            "requeue" => Kind::Requeue(self.parse::<AttemptContext>()?.attempt),
+            "suspend" => Kind::Suspend,
+            "resume" => Kind::Resume,
+            "preempted" => {
+                let PreemptedContext { by, until } = self.parse()?;
+                Kind::Preempted {
+                    by,
+                    until: Time(until),
+                }
+            }
+            "passed" => Kind::Passed(self.parse::<Instance>()?.instance),
+            "accepted" => Kind::Accepted,
+            "recalled" => Kind::Recalled(self.parse::<Instance>()?.instance),
+            "grant-changed" => Kind::GrantChanged(Arc::new(self.parse()?)),
+            "leader-start" => Kind::LeaderStart(self.parse::<Epoched>()?.epoch),
+            "leader-stop" => Kind::LeaderStop,
+            "resource-define" => Kind::ResourceDefine(self.parse::<Defined>()?.set),
+            "shell-start" => {
+                let ShellContext { ranks, epoch } = self.parse()?;
+                Kind::ShellStart(ranks, epoch)
+            }
+            "shell-lost" => Kind::ShellLost(self.parse::<Epoched>()?.epoch),
+            "drain" => {
+                let DrainContext {
+                    ranks,
+                    reason,
+                    userid,
+                } = self.parse()?;
+                Kind::Drain(ranks, reason, userid)
+            }
+            "undrain" => Kind::Undrain(self.parse::<Ranks>()?.ranks),
+            "put" => {
+                let Pair { key, value } = self.parse()?;
+                Kind::Put(key, value)
+            }
+            "delete" => Kind::Delete(self.parse::<Key>()?.key),
+            unknown => return Err(EventError::Name(unknown.to_owned())),
+        })
+    }
+}
+
+fn json(context: &impl Serialize) -> String {
+    serde_json::to_string(context).expect("event contexts are JSON")
+}

@@ -1,0 +1,157 @@
+//! The contexts of events as they stand on disk: one small struct per shape.
+//!
+//! Used only by [`Kind`](super::Kind) to encode and decode; nothing else sees
+//! them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{EventError, Requeue, SpecLookup, Submit, Waitable};
+use crate::hash::Hash;
+use crate::id::{Attempt, Epoch, JobId};
+use crate::idset::Idset;
+use crate::resource_set::ResourceSet;
+
+/// `submit` on disk: the jobspec and its environment by hash.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SubmitContext {
+    pub(super) userid: u32,
+    pub(super) urgency: u8,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) waitable: Waitable,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) requeue: Requeue,
+    pub(super) key: Uuid,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) index: u32,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub(super) count: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cc: Option<u32>,
+    pub(super) jobspec: Hash,
+    pub(super) environment: Hash,
+    pub(super) version: u32,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+impl SubmitContext {
+    pub(super) fn of(submit: &Submit) -> SubmitContext {
+        SubmitContext {
+            userid: submit.user,
+            urgency: submit.urgency,
+            waitable: submit.waitable,
+            requeue: submit.requeue,
+            key: submit.key,
+            index: submit.index,
+            count: submit.count,
+            cc: submit.cc,
+            jobspec: submit.spec.hash,
+            environment: submit.spec.environment_hash,
+            version: 1,
+        }
+    }
+
+    pub(super) fn resolve(self, specs: SpecLookup<'_>) -> Result<Submit, EventError> {
+        let spec = specs(&self.jobspec, &self.environment).ok_or(EventError::Spec(self.jobspec))?;
+        Ok(Submit {
+            user: self.userid,
+            urgency: self.urgency,
+            waitable: self.waitable,
+            requeue: self.requeue,
+            key: self.key,
+            index: self.index,
+            count: self.count,
+            cc: self.cc,
+            spec,
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Described {
+    pub(super) description: String,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct DescribedStatus {
+    pub(super) description: String,
+    pub(super) status: i32,
+}
+#[derive(Deserialize)]
+pub(super) struct PriorityContext {
+    pub(super) priority: i64,
+}
+#[derive(Deserialize)]
+pub(super) struct UrgencyContext {
+    pub(super) urgency: u8,
+    pub(super) userid: u32,
+}
+#[derive(Deserialize)]
+pub(super) struct Status {
+    pub(super) status: i32,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct ReleaseContext {
+    pub(super) ranks: Idset,
+    #[serde(rename = "final")]
+    pub(super) last: bool,
+}
+#[derive(Deserialize)]
+pub(super) struct AttemptContext {
+    pub(super) attempt: Attempt,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct PreemptedContext {
+    pub(super) by: JobId,
+    pub(super) until: i64,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct Instance {
+    pub(super) instance: String,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct Epoched {
+    pub(super) epoch: Epoch,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct Defined {
+    #[serde(rename = "R")]
+    pub(super) set: Arc<ResourceSet>,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct ShellContext {
+    pub(super) ranks: Idset,
+    pub(super) epoch: Epoch,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct DrainContext {
+    pub(super) ranks: Idset,
+    pub(super) reason: String,
+    pub(super) userid: u32,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct Ranks {
+    pub(super) ranks: Idset,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct Pair {
+    pub(super) key: String,
+    pub(super) value: Value,
+}
+#[derive(Serialize, Deserialize)]
+pub(super) struct Key {
+    pub(super) key: String,
+}

@@ -1,0 +1,269 @@
+//! A job as everybody sees it: the fold of its records.
+//!
+//! The manager folds records when they are appended, the listing when they are
+//! durable, the oracles of the simulated world when they please; all by
+//! [`Job::apply`]. It decides nothing and remembers nothing that is not in the
+//! records.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::event::{Exception, Kind, Record, Submit, Waitable};
+use crate::grant::Grant;
+use crate::id::{Attempt, JobId, Seq};
+use crate::idset::Idset;
+use crate::lifecycle::{Illegal, JobResult, JobState};
+use crate::time::Time;
+
+/// What an attempt holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Holding {
+    /// Nothing yet.
+    Nothing,
+    /// These resources.
+    Held(Arc<Grant>),
+    /// Nothing any more; this is what it was.
+    Freed(Arc<Grant>),
+}
+
+/// Why an attempt is ending: its first fatal exception.
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    /// When it was recorded: TERM is due then, KILL a grace later.
+    pub t: Time,
+    /// What happened.
+    pub exception: Exception,
+}
+
+/// A job: the fold of its records.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// What was submitted.
+    pub submit: Arc<Submit>,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// Which run this is, from 1.
+    pub attempt: Attempt,
+    /// 0 holds, 31 expedites.
+    pub urgency: u8,
+    /// Place in the queue, once given.
+    pub priority: Option<i64>,
+    /// What it still waits for.
+    pub dependencies: BTreeSet<String>,
+    /// What this attempt holds or held.
+    pub holding: Holding,
+    /// When this attempt's tasks had started on all ranks.
+    pub started: Option<Time>,
+    /// The largest wait status of this attempt's tasks.
+    pub status: Option<i32>,
+    /// Why this attempt is ending, when by an exception.
+    pub end: Option<End>,
+    /// Ranks on which nothing of this attempt runs any more.
+    pub released: Idset,
+    /// Set once the release was final.
+    pub release: crate::event::Final,
+    /// Whether its result was collected.
+    pub collected: bool,
+    /// When it was submitted, first got resources (this attempt), became inactive.
+    pub t_submit: Time,
+    /// When this attempt's resources were granted.
+    pub t_alloc: Option<Time>,
+    /// When its tasks had all ended.
+    pub t_finish: Option<Time>,
+    /// When it was over.
+    pub t_inactive: Option<Time>,
+    /// Its records, in order: how its event log is found again.
+    pub seqs: Vec<Seq>,
+}
+
+impl Job {
+    /// The job that a `submit` record makes; `None` for any other record.
+    pub fn from_record(record: &Record) -> Option<Job> {
+        let (Kind::Submit(submit), Some(id)) = (&record.event.kind, record.event.job) else {
+            return None;
+        };
+        Some(Job {
+            id,
+            submit: Arc::clone(submit),
+            state: JobState::New,
+            attempt: Attempt(1),
+            urgency: submit.urgency,
+            priority: None,
+            dependencies: BTreeSet::new(),
+            holding: Holding::Nothing,
+            started: None,
+            status: None,
+            end: None,
+            released: Idset::new(),
+            release: crate::event::Final::No,
+            collected: false,
+            t_submit: record.event.t,
+            t_alloc: None,
+            t_finish: None,
+            t_inactive: None,
+            seqs: vec![record.seq],
+        })
+    }
+
+    /// Folds one more of this job's records.
+    pub fn apply(&mut self, record: &Record) -> Result<(), Illegal> {
+        let t = record.event.t;
+        let next = self.state.next(&record.event.kind)?;
+        match &record.event.kind {
+            Kind::Priority(priority) => self.priority = Some(*priority),
+            Kind::Urgency(urgency, _) => self.urgency = *urgency,
+            Kind::DependencyAdd(description) => {
+                self.dependencies.insert(description.clone());
+            }
+            Kind::DependencyRemove(description) => {
+                self.dependencies.remove(description);
+            }
+            Kind::Alloc(grant) => {
+                self.holding = Holding::Held(Arc::clone(grant));
+                self.t_alloc = Some(t);
+            }
+            Kind::GrantChanged(grant) => self.holding = Holding::Held(Arc::clone(grant)),
+            Kind::Start => self.started = Some(t),
+            Kind::Finish(status) => {
+                self.status = Some(*status);
+                self.t_finish = Some(t);
+            }
+            Kind::Exception(exception) if exception.severity == 0 => self.end_by(t, exception),
+            Kind::Release(ranks, last) => {
+                self.released = self.released.union(ranks);
+                self.release = *last;
+            }
+            Kind::Free => self.free(),
+            Kind::Clean => self.t_inactive = Some(t),
+            Kind::Requeue(attempt) => self.begin(*attempt),
+            Kind::Waited => self.collected = true,
+            Kind::Submit(_)
+            | Kind::Validate
+            | Kind::JobspecUpdate(_)
+            | Kind::Depend
+            | Kind::PrologStart(_)
+            | Kind::PrologFinish(..)
+            | Kind::EpilogStart(_)
+            | Kind::EpilogFinish(..)
+            | Kind::Exception(_)
+            | Kind::Memo(_)
+            | Kind::Suspend
+            | Kind::Resume
+            | Kind::Preempted { .. }
+            | Kind::Passed(_)
+            | Kind::Accepted
+            | Kind::Recalled(_)
+            | Kind::LeaderStart(_)
+            | Kind::LeaderStop
+            | Kind::ResourceDefine(_)
+            | Kind::ShellStart(..)
+            | Kind::ShellLost(_)
+            | Kind::Drain(..)
+            | Kind::Undrain(_)
+            | Kind::Put(..)
+            | Kind::Delete(_) => {}
+        }
+        self.state = next;
+        self.seqs.push(record.seq);
+        Ok(())
+    }
+
+    /// What is held now.
+    pub fn grant(&self) -> Option<&Grant> {
+        match &self.holding {
+            Holding::Held(grant) => Some(grant),
+            Holding::Nothing | Holding::Freed(_) => None,
+        }
+    }
+
+    /// What this attempt holds or held, for listings.
+    pub fn placed(&self) -> Option<&Grant> {
+        match &self.holding {
+            Holding::Held(grant) | Holding::Freed(grant) => Some(grant),
+            Holding::Nothing => None,
+        }
+    }
+
+    /// Whether the attempt that is ending is to be followed by another.
+    pub fn is_to_be_requeued(&self) -> bool {
+        use crate::event::Requeue;
+        self.end
+            .as_ref()
+            .is_some_and(|end| match end.exception.kind.as_str() {
+                "requeue" => true,
+                "node-failure" => self.submit.requeue == Requeue::OnNodeFailure,
+                _ => false,
+            })
+    }
+
+    /// Whether it may leave memory: over, and collected if it was to be.
+    pub fn is_done(&self) -> bool {
+        self.state == JobState::Inactive && (self.submit.waitable == Waitable::No || self.collected)
+    }
+
+    /// How it ended; `None` while it has not.
+    pub fn result(&self) -> Option<JobResult> {
+        if self.state != JobState::Inactive {
+            return None;
+        }
+        Some(match (&self.end, self.status) {
+            (Some(end), _) => match end.exception.kind.as_str() {
+                "cancel" => JobResult::Canceled,
+                "timeout" => JobResult::Timeout,
+                _ => JobResult::Failed,
+            },
+            (None, Some(0)) => JobResult::Completed,
+            (None, _) => JobResult::Failed,
+        })
+    }
+
+    /// The exit code scripts expect: the code, 128 + signal, or 1 for a job
+    /// that never started; `None` while it has not ended.
+    pub fn returncode(&self) -> Option<i32> {
+        self.result().map(|_| match self.status {
+            Some(status) => exit_code(status),
+            None => 1,
+        })
+    }
+
+    /// The first fatal exception stands; only a cancel overrides a requeue, so
+    /// that a job being requeued can still be ended for good.
+    fn end_by(&mut self, t: Time, exception: &Exception) {
+        let requeue_cancelled = self.is_to_be_requeued() && exception.kind == "cancel";
+        if self.end.is_none() || requeue_cancelled {
+            let t = self.end.as_ref().map_or(t, |end| end.t);
+            self.end = Some(End {
+                t,
+                exception: exception.clone(),
+            });
+        }
+    }
+
+    fn free(&mut self) {
+        if let Holding::Held(grant) = std::mem::replace(&mut self.holding, Holding::Nothing) {
+            self.holding = Holding::Freed(grant);
+        }
+    }
+
+    fn begin(&mut self, attempt: Attempt) {
+        self.attempt = attempt;
+        self.holding = Holding::Nothing;
+        self.started = None;
+        self.status = None;
+        self.end = None;
+        self.released = Idset::new();
+        self.release = crate::event::Final::No;
+        self.t_alloc = None;
+        self.t_finish = None;
+    }
+}
+
+/// A wait status as a shell would report it: the code, or 128 + the signal.
+pub fn exit_code(wait_status: i32) -> i32 {
+    match wait_status & 0x7f {
+        0 => (wait_status >> 8) & 0xff,
+        signal => 128 + signal,
+    }
+}

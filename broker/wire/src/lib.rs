@@ -1,0 +1,46 @@
+//! The vocabulary of eddy: every value, event, message and request that
+//! crosses a process or stands on disk.
+//!
+//! Pure: no clock, no randomness, no files, no sockets. Read in this order.
+
+pub mod time;
+
+pub mod id;
+
+pub mod hash;
+
+pub mod idset;
+
+pub mod hostlist;
+
+pub mod fsd;
+
+pub mod field;
+
+pub mod resource_set;
+
+pub mod jobspec;
+
+pub mod spec;
+
+pub mod grant;
+
+pub mod eventlog;
+
+pub mod event;
+
+pub mod lifecycle;
+
+pub mod job;
+
+pub mod plan;
+
+pub mod error;
+
+pub mod message;
+
+pub mod services;
+
+pub mod shell;
+
+pub use time::{Span, Time};

@@ -1,0 +1,108 @@
+//! Requests about the instance itself.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::job::EventsLine;
+use super::service;
+use crate::id::{Epoch, JobId, Seq};
+use crate::message::Roles;
+use crate::time::Time;
+
+const ANYONE: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);
+
+service!(
+    /// Is it there, and who answers.
+    Ping, "instance.ping", ANYONE, PingRequest => Pong
+);
+service!(
+    /// End the instance: running jobs are cancelled, waiting ones stay for the next start.
+    Shutdown, "instance.shutdown", Roles::OWNER, ShutdownRequest => ()
+);
+service!(
+    /// The configuration in force.
+    Config, "instance.config", ANYONE, () => Value
+);
+service!(
+    /// All durable records from a place on: a stream of batches.
+    Stream, "events.stream", Roles::OWNER, StreamRequest => StreamReply
+);
+service!(
+    /// When each batch of records became durable, for `eddy trace`.
+    Commits, "instance.commits", Roles::OWNER, CommitsRequest => Vec<Commit>
+);
+
+/// What [`Ping`] asks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PingRequest {
+    /// Sent back as it is.
+    #[serde(default)]
+    pub pad: String,
+}
+
+/// Who answers a ping.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pong {
+    /// The instance's id.
+    pub instance: String,
+    /// The leader's epoch.
+    pub epoch: Epoch,
+    /// The version of eddy.
+    pub version: String,
+    /// User id of the owner.
+    pub owner: u32,
+    /// The phase: `run` when it takes work.
+    pub phase: String,
+    /// The last durable record.
+    pub durable: Seq,
+    /// Broker time.
+    pub t: Time,
+    /// Sent back.
+    pub pad: String,
+}
+
+/// What [`Shutdown`] asks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShutdownRequest {
+    /// Why, one line.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// What [`Stream`] asks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamRequest {
+    /// The first record wanted; 0 or 1 is the beginning.
+    #[serde(default)]
+    pub from: Seq,
+    /// Go on with what comes.
+    #[serde(default)]
+    pub follow: bool,
+}
+
+/// A batch of records.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct StreamReply {
+    /// The records: the job (none for the instance's own) and the line.
+    pub records: Vec<(Option<JobId>, EventsLine)>,
+}
+
+/// What [`Commits`] asks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommitsRequest {
+    /// Places in the journal of interest.
+    pub seqs: Vec<Seq>,
+}
+
+/// One commit: its last record and when it was durable.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Commit {
+    /// The last record in it.
+    pub seq: Seq,
+    /// When it was durable.
+    pub t: Time,
+}

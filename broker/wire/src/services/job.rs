@@ -1,0 +1,458 @@
+//! Requests about jobs: submit, watch, change, end, list.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::service;
+use crate::event::{Record, Requeue, Waitable};
+use crate::id::{Attempt, JobId, Seq};
+use crate::idset::Idset;
+use crate::lifecycle::{JobResult, JobState};
+use crate::message::Roles;
+use crate::time::Time;
+
+const USERS: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);
+
+service!(
+    /// Submit one jobspec, or copies of it.
+    Submit, "job.submit", USERS, SubmitRequest => Submitted
+);
+service!(
+    /// Wait for the end of jobs: a stream of [`JobEnd`]s, one batch a part.
+    Wait, "job.wait", USERS, JobSet => Vec<JobEnd>
+);
+service!(
+    /// Collect the result of a waitable job, once.
+    Collect, "job.collect", USERS, CollectRequest => JobEnd
+);
+service!(
+    /// The event log of one job: a stream of batches of lines.
+    Events, "job.events", USERS, EventsRequest => EventsReply
+);
+service!(
+    /// The output of one job: a stream; frames of its spool in the tail.
+    Output, "job.output", USERS, OutputRequest => OutputReply
+);
+service!(
+    /// Standard input for a running job; the bytes are the tail.
+    Input, "job.input", USERS, InputRequest => ()
+);
+service!(
+    /// Raise an exception; severity 0 ends the job. `cancel` is one of type `cancel`.
+    Raise, "job.raise", USERS, RaiseRequest => Changed
+);
+service!(
+    /// Send a signal to the tasks of a running job.
+    Kill, "job.kill", USERS, KillRequest => Changed
+);
+service!(
+    /// Change the urgency: 0 holds, 31 expedites.
+    Urgency, "job.urgency", USERS, UrgencyRequest => Changed
+);
+service!(
+    /// End this attempt and wait again as the next.
+    RequeueJob, "job.requeue", USERS, RequeueRequest => Changed
+);
+service!(
+    /// Rows of jobs: a stream of batches.
+    List, "job.list", USERS, ListRequest => Vec<JobRow>
+);
+service!(
+    /// A stored document of a job: `jobspec`, `R`, `eventlog`.
+    Info, "job.info", USERS, InfoRequest => InfoReply
+);
+
+/// Job numbers as inclusive ranges, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSet {
+    /// First and last of each range.
+    pub ranges: Vec<(JobId, JobId)>,
+}
+
+/// Most ranges one request may name.
+pub const JOB_RANGES_MAX: usize = 65_536;
+
+impl JobSet {
+    /// The set of one job.
+    pub fn one(job: JobId) -> JobSet {
+        JobSet {
+            ranges: vec![(job, job)],
+        }
+    }
+
+    /// The set of these jobs, in any order, repetitions allowed.
+    pub fn of(jobs: impl IntoIterator<Item = JobId>) -> JobSet {
+        let ordered: std::collections::BTreeSet<JobId> = jobs.into_iter().collect();
+        let mut ranges: Vec<(JobId, JobId)> = Vec::new();
+        for job in ordered {
+            match ranges.last_mut() {
+                Some((_, last)) if last.0.checked_add(1) == Some(job.0) => *last = job,
+                _ => ranges.push((job, job)),
+            }
+        }
+        JobSet { ranges }
+    }
+
+    /// Whether `job` is in it.
+    pub fn contains(&self, job: JobId) -> bool {
+        let at = self.ranges.partition_point(|(_, last)| *last < job);
+        self.ranges.get(at).is_some_and(|(first, _)| *first <= job)
+    }
+
+    /// How many numbers it names.
+    pub fn len(&self) -> u64 {
+        self.ranges
+            .iter()
+            .map(|(first, last)| last.0.saturating_sub(first.0) + 1)
+            .sum()
+    }
+
+    /// Whether it names none.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}
+
+/// What [`Submit`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitRequest {
+    /// Made by the sender, UUIDv7: the same key is the same submission.
+    pub key: Uuid,
+    /// RFC 14/25 jobspec.
+    pub jobspec: Value,
+    /// One copy per id, `{cc}` replaced; none means one job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc: Option<Idset>,
+    /// 0 to 31, 16 by default.
+    #[serde(default = "default_urgency")]
+    pub urgency: u8,
+    /// Kept until collected.
+    #[serde(default)]
+    pub waitable: Waitable,
+    /// Run again after a lost node.
+    #[serde(default)]
+    pub requeue: Requeue,
+}
+
+/// The urgency of a job whose submitter says nothing (RFC 30).
+pub const URGENCY_DEFAULT: u8 = 16;
+/// The largest urgency: expedite.
+pub const URGENCY_MAX: u8 = 31;
+
+fn default_urgency() -> u8 {
+    URGENCY_DEFAULT
+}
+
+/// The numbers a submission got: contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    /// The first.
+    pub first: JobId,
+    /// How many.
+    pub count: u32,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobEnd {
+    /// The job.
+    pub id: JobId,
+    /// Its result.
+    pub result: JobResult,
+    /// The code scripts expect.
+    pub returncode: i32,
+    /// The exception that ended it: `type: note`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exception: Option<String>,
+}
+
+/// What [`Collect`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectRequest {
+    /// This job, or whichever waitable one ends next.
+    #[serde(default)]
+    pub id: Option<JobId>,
+}
+
+/// What [`Events`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventsRequest {
+    /// The job.
+    pub id: JobId,
+    /// Go on until the job is over.
+    #[serde(default)]
+    pub follow: bool,
+}
+
+/// Lines of an event log with their places in the journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EventsReply {
+    /// The lines, in order.
+    pub lines: Vec<EventsLine>,
+}
+
+/// One line of an event log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventsLine {
+    /// Its place in the journal.
+    pub seq: Seq,
+    /// When.
+    pub timestamp: Time,
+    /// The event's name.
+    pub name: String,
+    /// Its context, when it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Box<RawValue>>,
+}
+
+impl EventsLine {
+    /// A record as a line.
+    pub fn of(record: &Record) -> EventsLine {
+        let context = record.event.kind.context();
+        EventsLine {
+            seq: record.seq,
+            timestamp: record.event.t,
+            name: record.event.kind.name().to_owned(),
+            context: EventsLine::raw(context),
+        }
+    }
+
+    /// Context text as it stands on disk: empty is none, other text is JSON.
+    pub fn raw(context: String) -> Option<Box<RawValue>> {
+        if context.is_empty() {
+            None
+        } else {
+            RawValue::from_string(context).ok()
+        }
+    }
+}
+
+impl PartialEq for EventsLine {
+    fn eq(&self, other: &EventsLine) -> bool {
+        let text = |line: &EventsLine| line.context.as_ref().map(|raw| raw.get().to_owned());
+        (self.seq, self.timestamp, &self.name) == (other.seq, other.timestamp, &other.name)
+            && text(self) == text(other)
+    }
+}
+
+/// What [`Output`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputRequest {
+    /// The job.
+    pub id: JobId,
+    /// Which attempt; the latest when not given.
+    #[serde(default)]
+    pub attempt: Option<Attempt>,
+    /// Where to go on in each rank's spool, by place among the job's ranks.
+    #[serde(default)]
+    pub offsets: Vec<u64>,
+    /// Go on until the job has ended.
+    #[serde(default)]
+    pub follow: bool,
+}
+
+/// One part of an output stream; the frames are the message's tail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutputReply {
+    /// Which attempt.
+    pub attempt: Attempt,
+    /// Which of the job's ranks, by place from 0.
+    pub node_index: u32,
+    /// Where this rank's stream goes on.
+    pub next: u64,
+}
+
+/// What [`Input`] asks; the bytes are the tail.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InputRequest {
+    /// The job.
+    pub id: JobId,
+    /// Task ranks; empty is all.
+    #[serde(default)]
+    pub tasks: Idset,
+    /// Whether nothing follows.
+    #[serde(default)]
+    pub eof: bool,
+}
+
+/// What [`Raise`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RaiseRequest {
+    /// The jobs; all active ones of the sender when empty.
+    pub jobs: JobSet,
+    /// Only jobs in these states; all active states when empty.
+    #[serde(default)]
+    pub states: Vec<JobState>,
+    /// `cancel`, or a word of the user's.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// 0 (fatal) to 7.
+    #[serde(default)]
+    pub severity: u8,
+    /// One line.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// What [`Kill`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KillRequest {
+    /// The jobs.
+    pub jobs: JobSet,
+    /// Signal number, 1 to 64.
+    pub signal: i32,
+}
+
+/// What [`Urgency`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UrgencyRequest {
+    /// The jobs.
+    pub jobs: JobSet,
+    /// 0 to 31.
+    pub urgency: u8,
+}
+
+/// What [`RequeueJob`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequeueRequest {
+    /// The jobs, running.
+    pub jobs: JobSet,
+    /// One line.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// What became of a change to many jobs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Changed {
+    /// How many were changed.
+    pub count: u64,
+    /// Those that were not, with the reason; at most 1,000.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<(JobId, String)>,
+}
+
+/// What [`List`] asks; all given conditions hold together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListRequest {
+    /// Only these jobs; all when empty.
+    #[serde(default)]
+    pub jobs: JobSet,
+    /// Only in these states; all active when empty.
+    #[serde(default)]
+    pub states: Vec<JobState>,
+    /// Only with these results.
+    #[serde(default)]
+    pub results: Vec<JobResult>,
+    /// Only of this user.
+    #[serde(default)]
+    pub user: Option<u32>,
+    /// Only with this name.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Only in this queue.
+    #[serde(default)]
+    pub queue: Option<String>,
+    /// Only over since then.
+    #[serde(default)]
+    pub since: Option<Time>,
+    /// At most so many rows; 0 is no limit.
+    #[serde(default)]
+    pub limit: u32,
+}
+
+/// One job in a listing (fields documented in eddy-jobs(1)).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobRow {
+    /// Its number.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// User id of its submitter; the command shows the name beside it.
+    pub userid: u32,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// How it ended.
+    pub result: Option<JobResult>,
+    /// The code scripts expect, once ended.
+    pub returncode: Option<i32>,
+    /// Largest wait status of its tasks.
+    pub status: Option<i32>,
+    /// Which run, from 1.
+    pub attempt: Attempt,
+    /// Its queue; empty is the instance's only one.
+    pub queue: String,
+    /// 0 to 31.
+    pub urgency: u8,
+    /// Place in the queue.
+    pub priority: Option<i64>,
+    /// Why it waits, or the exception that ended it.
+    pub reason: String,
+    /// Nodes held, or asked for.
+    pub nnodes: u32,
+    /// Cores held, or asked for.
+    pub ncores: u32,
+    /// GPUs held, or asked for.
+    pub ngpus: u32,
+    /// Tasks.
+    pub ntasks: u32,
+    /// Hosts held, RFC 29; empty before.
+    pub nodelist: String,
+    /// Time limit in seconds; none when it has none.
+    pub duration: Option<f64>,
+    /// When it was submitted.
+    pub t_submit: Time,
+    /// When its (latest) resources were granted.
+    pub t_alloc: Option<Time>,
+    /// When its tasks had started.
+    pub t_run: Option<Time>,
+    /// When its tasks had ended.
+    pub t_finish: Option<Time>,
+    /// When it was over.
+    pub t_inactive: Option<Time>,
+}
+
+/// What [`Info`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InfoRequest {
+    /// The job.
+    pub id: JobId,
+    /// Which document.
+    pub key: InfoKey,
+}
+
+/// Documents kept with a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InfoKey {
+    /// What was asked for.
+    Jobspec,
+    /// What was given (RFC 20).
+    #[serde(rename = "R")]
+    Resources,
+    /// What happened.
+    Eventlog,
+}
+
+/// The document, as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InfoReply {
+    /// The document.
+    pub document: Value,
+}
+
+/// Dotted keys and values, as updates carry them.
+pub type Updates = Map<String, Value>;

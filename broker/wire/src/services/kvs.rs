@@ -1,0 +1,65 @@
+//! Named values: small JSON documents kept with the instance.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::service;
+use crate::id::Seq;
+use crate::message::Roles;
+
+/// Largest value in bytes of JSON text (limit `kvs value`).
+pub const VALUE_BYTES_MAX: usize = 64 << 10;
+/// Longest key in bytes.
+pub const KEY_BYTES_MAX: usize = 1024;
+/// Most keys of an instance.
+pub const KEYS_MAX: usize = 1_000_000;
+
+service!(
+    /// Set a value; answered once it is durable.
+    Put, "kvs.put", Roles::OWNER, PutRequest => ()
+);
+service!(
+    /// Remove a value.
+    Delete, "kvs.delete", Roles::OWNER, KeyRequest => ()
+);
+service!(
+    /// One value.
+    Get, "kvs.get", Roles::OWNER, KeyRequest => Entry
+);
+service!(
+    /// Keys that begin with a prefix.
+    List, "kvs.list", Roles::OWNER, KeyRequest => Vec<String>
+);
+service!(
+    /// A value now and whenever it changes: a stream.
+    Watch, "kvs.watch", Roles::OWNER, KeyRequest => Entry
+);
+
+/// What [`Put`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PutRequest {
+    /// Name: dotted words.
+    pub key: String,
+    /// The value.
+    pub value: Value,
+}
+
+/// A key, or for `list` a prefix of keys.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRequest {
+    /// Name: dotted words.
+    pub key: String,
+}
+
+/// A value as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its name.
+    pub key: String,
+    /// Its value; `None` when there is none (any more).
+    pub value: Option<Value>,
+    /// The record that set it.
+    pub seq: Seq,
+}

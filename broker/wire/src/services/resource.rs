@@ -1,0 +1,107 @@
+//! Requests about the inventory: what there is, what of it is in service.
+
+use serde::{Deserialize, Serialize};
+
+use super::service;
+use crate::id::Rank;
+use crate::idset::Idset;
+use crate::message::Roles;
+use crate::resource_set::ResourceSet;
+use crate::time::Time;
+
+service!(
+    /// What is free, allocated and down.
+    List, "resource.list", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), () => ListReply
+);
+service!(
+    /// Which ranks are in service and why not.
+    Status, "resource.status", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), () => Vec<RankStatus>
+);
+service!(
+    /// Take ranks out of service: no new work, what runs goes on.
+    Drain, "resource.drain", Roles::OWNER.or(Roles::ADMIN), DrainRequest => ()
+);
+service!(
+    /// Put ranks back.
+    Undrain, "resource.undrain", Roles::OWNER.or(Roles::ADMIN), UndrainRequest => ()
+);
+
+/// The inventory by use.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ListReply {
+    /// Everything.
+    pub all: ResourceSet,
+    /// Held by jobs.
+    pub allocated: ResourceSet,
+    /// In no use but not in service.
+    pub down: ResourceSet,
+    /// In no use and in service.
+    pub free: ResourceSet,
+}
+
+/// One rank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankStatus {
+    /// The rank.
+    pub rank: Rank,
+    /// Its host.
+    pub host: String,
+    /// Whether its shell is connected.
+    pub state: RankState,
+    /// Set while drained.
+    pub drain: Option<DrainState>,
+    /// Jobs holding something here.
+    pub jobs: u32,
+}
+
+/// Whether a rank can be given work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RankState {
+    /// Its shell is connected.
+    Online,
+    /// It is not.
+    Offline,
+}
+
+/// A rank out of service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DrainState {
+    /// Since when.
+    pub t: Time,
+    /// Why.
+    pub reason: String,
+    /// By whom.
+    pub userid: u32,
+}
+
+/// What [`Drain`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrainRequest {
+    /// Ranks (`0-3`) or hosts (RFC 29).
+    pub targets: Targets,
+    /// Why, one line.
+    pub reason: String,
+    /// Replace the reason of ranks that are drained already.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// What [`Undrain`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UndrainRequest {
+    /// Ranks or hosts.
+    pub targets: Targets,
+}
+
+/// Ranks named by number or by host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Targets {
+    /// By number.
+    Ranks(Idset),
+    /// By host, RFC 29.
+    Hosts(String),
+}

@@ -1,0 +1,216 @@
+//! What a broker and the shell on a node say to each other.
+//!
+//! The shell parents the tasks of one broker and user on a node and outlives
+//! the broker. Both sides treat every message as repeatable: a start names the
+//! shell's epoch and the leader's, an end is repeated until it is forgotten,
+//! and on each connect the shell lists what it holds (doc/protocol/shell.md).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash::Hash;
+use crate::id::{Attempt, Epoch, JobId, Rank};
+use crate::idset::Idset;
+use crate::time::Time;
+
+/// One rank's part of one attempt of a job: what starts and ends as a whole on
+/// a shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Part {
+    /// The job.
+    pub job: JobId,
+    /// Which run of it.
+    pub attempt: Attempt,
+    /// On which rank.
+    pub rank: Rank,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.job, self.attempt, self.rank)
+    }
+}
+
+/// What a shell needs to start the tasks of one part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The part.
+    pub part: Part,
+    /// The life of the shell this start is for; another life answers `NotMine`.
+    pub shell: Epoch,
+    /// User id the tasks run as.
+    pub user: u32,
+    /// Jobspec, by hash; its text was sent in this message or an earlier one.
+    pub jobspec: Hash,
+    /// Environment, likewise.
+    pub environment: Hash,
+    /// The value of `{cc}` in command and environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc: Option<u32>,
+    /// First task rank on this part and how many tasks it has.
+    pub first_task: u32,
+    /// Number of tasks on this part.
+    pub ntasks: u32,
+    /// Tasks of the whole job.
+    pub job_ntasks: u32,
+    /// Place of this rank among the job's ranks, from 0.
+    pub node_index: u32,
+    /// Ranks of the whole job.
+    pub job_nnodes: u32,
+    /// Host name of this rank.
+    pub host: String,
+    /// The job's hosts, RFC 29.
+    pub nodelist: String,
+    /// Cores of this part.
+    pub cores: Idset,
+    /// GPUs of this part.
+    pub gpus: Idset,
+    /// Bytes of memory granted here; 0 when none were asked for.
+    pub memory: u64,
+}
+
+/// From a broker to a shell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToShell {
+    /// First word on a connection: who leads now. Older leaders are refused from then on.
+    Welcome {
+        /// The leader's epoch.
+        leader: Epoch,
+    },
+    /// The text of a jobspec or environment that starts will name.
+    Payload {
+        /// Its hash.
+        hash: Hash,
+        /// Its text.
+        text: Arc<str>,
+    },
+    /// Start these tasks, once.
+    Start(Box<Start>),
+    /// Send a signal to every process of the part.
+    Signal {
+        /// The part.
+        part: Part,
+        /// Signal number.
+        signal: i32,
+    },
+    /// The end of the part is recorded: its memory may go.
+    Forget {
+        /// The part.
+        part: Part,
+    },
+    /// Bytes for standard input (the tail of the message), or its end.
+    Input {
+        /// The part.
+        part: Part,
+        /// Task ranks it is for; empty is all.
+        tasks: Idset,
+        /// Whether nothing follows.
+        eof: bool,
+        /// The bytes: the tail of the message, not its body.
+        #[serde(skip)]
+        data: Vec<u8>,
+    },
+    /// Send output of the part from this offset of its spool.
+    Read {
+        /// The part.
+        part: Part,
+        /// Names the read in its answers.
+        read: u64,
+        /// Byte offset in the spool file.
+        offset: u64,
+        /// Go on with what is written later, until the part has ended.
+        follow: bool,
+    },
+    /// Stop sending for this read.
+    StopRead {
+        /// The read.
+        read: u64,
+    },
+    /// End in order: nothing runs any more.
+    Exit,
+}
+
+/// From a shell to a broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FromShell {
+    /// First word on a connection: who this is and what it holds.
+    Hello {
+        /// The instance it serves.
+        instance: String,
+        /// Its epoch, given by the broker that started it.
+        epoch: Epoch,
+        /// Its process id, for people.
+        pid: u32,
+        /// Every part it holds.
+        parts: Vec<(Part, PartState)>,
+    },
+    /// All tasks of the part run.
+    Started {
+        /// The part.
+        part: Part,
+        /// When the last of them had been started, in the shell's time.
+        t: Time,
+    },
+    /// All tasks of the part have ended and nothing of it runs.
+    Ended {
+        /// The part.
+        part: Part,
+        /// How.
+        ended: Ended,
+    },
+    /// The part cannot be this shell's: another epoch, an older leader, or no memory of it.
+    NotMine {
+        /// The part.
+        part: Part,
+        /// Why, in words.
+        why: String,
+    },
+    /// Output of a read: frames of the spool file from `offset` on.
+    Output {
+        /// The read.
+        read: u64,
+        /// Where the next read would go on.
+        next: u64,
+        /// Frames as they stand in the spool (doc/protocol/spool.md): the tail of
+        /// the message, not its body.
+        #[serde(skip)]
+        frames: Vec<u8>,
+        /// Whether nothing will follow.
+        end: bool,
+    },
+}
+
+/// What a shell knows of a part it holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartState {
+    /// Its tasks are being started.
+    Starting,
+    /// They run.
+    Running {
+        /// Since when.
+        t: Time,
+    },
+    /// They have ended; kept until forgotten.
+    Ended(Ended),
+}
+
+/// How a part ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// When.
+    pub t: Time,
+    /// The largest wait status of its tasks.
+    pub status: i32,
+    /// What prevented the start or was noticed at the end, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Wait status by task rank, where they are not all alike.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tasks: BTreeMap<u32, i32>,
+}

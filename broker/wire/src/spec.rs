@@ -1,0 +1,65 @@
+//! A jobspec as the instance keeps it: parsed once, hashed, its environment
+//! apart, shared by every job that asks for the same.
+//!
+//! Made by ingest from a submission and by the driver from journal blobs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::hash::Hash;
+use crate::jobspec::{Jobspec, JobspecError, Request};
+
+/// One parsed jobspec and the environment its tasks start with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Hash of `text`.
+    pub hash: Hash,
+    /// The jobspec without its environment, canonical JSON.
+    pub text: Arc<[u8]>,
+    /// Hash of `environment_text`.
+    pub environment_hash: Hash,
+    /// The environment, a JSON object of strings (null unsets).
+    pub environment_text: Arc<[u8]>,
+    /// The jobspec, parsed; its environment is empty.
+    pub jobspec: Jobspec,
+    /// What it asks of the scheduler.
+    pub request: Request,
+}
+
+impl Spec {
+    /// Splits a submitted jobspec into what is particular and the environment,
+    /// which most jobs of a user share.
+    pub fn from_jobspec(mut jobspec: Jobspec) -> Result<Spec, JobspecError> {
+        let environment = jobspec.take_environment();
+        let environment_text = serde_json::to_vec(&environment).expect("strings are JSON");
+        let text = jobspec.to_json().into_bytes();
+        let request = jobspec.request()?;
+        Ok(Spec {
+            hash: Hash::of(&text),
+            text: text.into(),
+            environment_hash: Hash::of(&environment_text),
+            environment_text: environment_text.into(),
+            jobspec,
+            request,
+        })
+    }
+
+    /// The spec whose two blobs these are.
+    pub fn from_blobs(text: Arc<[u8]>, environment: Arc<[u8]>) -> Result<Spec, JobspecError> {
+        let jobspec = Jobspec::from_json(&text)?;
+        let request = jobspec.request()?;
+        Ok(Spec {
+            hash: Hash::of(&text),
+            environment_hash: Hash::of(&environment),
+            text,
+            environment_text: environment,
+            jobspec,
+            request,
+        })
+    }
+
+    /// The environment as a map; `None` values are to be unset.
+    pub fn environment(&self) -> BTreeMap<String, Option<String>> {
+        serde_json::from_slice(&self.environment_text).unwrap_or_default()
+    }
+}

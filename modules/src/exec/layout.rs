@@ -1,0 +1,53 @@
+//! Which tasks run on which rank of a grant.
+
+use eddy_wire::id::Rank;
+use eddy_wire::jobspec::Request;
+use eddy_wire::resource_set::ResourceSet;
+
+/// The tasks of one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The rank.
+    pub rank: Rank,
+    /// Its first task.
+    pub first_task: u32,
+    /// How many.
+    pub ntasks: u32,
+}
+
+/// Spreads the tasks over the ranks in blocks, in rank order: each rank gets
+/// what its slots hold. Ranks left without a task are not in the answer only
+/// if there are fewer tasks than ranks.
+pub fn layout(request: &Request, set: &ResourceSet) -> Vec<Place> {
+    let ranks = set.nodes.len().max(1) as u32;
+    let even = request.ntasks.div_ceil(ranks);
+    let mut left = request.ntasks;
+    let mut places = Vec::with_capacity(set.nodes.len());
+    let mut first_task = 0;
+    for (index, (rank, node)) in set.nodes.iter().enumerate() {
+        let slots = match request.nodes {
+            // Nodes were asked for: the same on each.
+            Some(_) => even,
+            None => slots_of(request, node.cores.len(), node.gpus.len()),
+        };
+        let last = index + 1 == set.nodes.len();
+        let ntasks = if last { left } else { slots.min(left) };
+        places.push(Place {
+            rank: *rank,
+            first_task,
+            ntasks,
+        });
+        first_task += ntasks;
+        left -= ntasks;
+    }
+    places
+}
+
+fn slots_of(request: &Request, cores: u64, gpus: u64) -> u32 {
+    let by_cores = cores / u64::from(request.cores_per_slot.max(1));
+    let slots = match request.gpus_per_slot {
+        0 => by_cores,
+        each => by_cores.min(gpus / u64::from(each)),
+    };
+    u32::try_from(slots).unwrap_or(u32::MAX)
+}

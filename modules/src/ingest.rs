@@ -1,0 +1,332 @@
+//! Step 1 of a job's path: takes a submission, checks it, proposes `submit`.
+//!
+//! Refuses with a typed reason and changes nothing, or proposes one `submit`
+//! per job of the submission and answers once they are durable. A sender
+//! repeats a submission under the same key until it is answered: the same key
+//! is the same jobs. Never starts, orders or places anything.
+
+mod keys;
+mod specs;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_broker::{
+    Answer, Caller, Disk, Endpoint, Input, Module, Outbox, Query, Request, Volatile,
+};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::id::JobId;
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::job::{self, SubmitRequest, Submitted, URGENCY_MAX};
+use eddy_wire::spec::Spec;
+use eddy_wire::time::Time;
+
+use crate::settings::Settings;
+use keys::{Keys, Known, Seen};
+use specs::Specs;
+
+/// Takes submissions.
+pub struct Ingest {
+    jobs_max: u64,
+    inventory: Option<Arc<ResourceSet>>,
+    /// The highest number given.
+    last_job: JobId,
+    /// Jobs that are not over.
+    active: u64,
+    keys: Keys,
+    specs: Specs,
+    /// Submissions whose key is being looked up in the journal.
+    asked: BTreeMap<u64, Submission>,
+    next_tag: u64,
+    intake: Intake,
+}
+
+/// Whether new work is taken.
+#[derive(Debug)]
+enum Intake {
+    Open,
+    DiskFull(String),
+    Stopping,
+}
+
+/// A submission that passed every check but that of its key.
+#[derive(Debug)]
+struct Submission {
+    caller: Caller,
+    user: u32,
+    spec: Arc<Spec>,
+    request: SubmitRequest,
+    /// `None` for one plain job, else the values of `{cc}`.
+    copies: Option<Vec<u32>>,
+}
+
+impl Submission {
+    fn count(&self) -> u32 {
+        self.copies.as_ref().map_or(1, |copies| copies.len() as u32)
+    }
+}
+
+impl Module for Ingest {
+    fn name(&self) -> &'static str {
+        "ingest"
+    }
+
+    fn endpoints(&self) -> &'static [Endpoint] {
+        const ENDPOINTS: &[Endpoint] = &[Endpoint::of::<job::Submit>()];
+        ENDPOINTS
+    }
+
+    fn apply(&mut self, record: &Record) {
+        match (&record.event.kind, record.event.job) {
+            (Kind::Submit(submit), Some(job)) => {
+                self.last_job = self.last_job.max(job);
+                self.active += 1;
+                if submit.index == 0 {
+                    self.keys.insert(submit, job);
+                }
+            }
+            (Kind::Clean, Some(_)) => self.active -= 1,
+            (Kind::ResourceDefine(set), _) => self.inventory = Some(Arc::clone(set)),
+            (Kind::LeaderStart(epoch), _) => self.keys.leader(*epoch, record.event.t),
+            _ => {}
+        }
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        match input {
+            Input::Request(request) => {
+                if let Err(refusal) = self.request(now, request, out) {
+                    out.refuse(request.caller, &refusal);
+                }
+            }
+            Input::Answer(tag, answer) => self.answered(now, tag, answer, out),
+            Input::Disk(Disk::Full(why)) => self.intake = Intake::DiskFull(why.clone()),
+            Input::Disk(Disk::Room) => {
+                if matches!(self.intake, Intake::DiskFull(_)) {
+                    self.intake = Intake::Open;
+                }
+            }
+            Input::Stop => self.intake = Intake::Stopping,
+            Input::Gone(client) => self.asked.retain(|_, s| s.caller.client != client),
+            _ => {}
+        }
+    }
+}
+
+impl Ingest {
+    /// An ingest that has seen nothing.
+    pub fn new(settings: &Settings) -> Ingest {
+        Ingest {
+            jobs_max: settings.jobs_max,
+            inventory: None,
+            last_job: settings.last_job,
+            active: 0,
+            keys: Keys::new(settings.key_skew, settings.key_age_max),
+            specs: Specs::default(),
+            asked: BTreeMap::new(),
+            next_tag: 0,
+            intake: Intake::Open,
+        }
+    }
+
+    fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        self.is_open()?;
+        let submission = self.check(request)?;
+        match self
+            .keys
+            .seen(now, submission.user, &submission.request.key)?
+        {
+            Seen::Never => self.admit(now, submission, out),
+            Seen::As(known) => self.repeated(&submission, known, out),
+            Seen::AskJournal => {
+                let tag = self.next_tag;
+                self.next_tag += 1;
+                let query = Query::Key(submission.user, submission.request.key);
+                self.asked.insert(tag, submission);
+                out.volatile(Volatile::Query(tag, query));
+                Ok(())
+            }
+        }
+    }
+
+    fn is_open(&self) -> Result<(), Refusal> {
+        match &self.intake {
+            Intake::Open => Ok(()),
+            Intake::DiskFull(why) => Err(Refusal::new(Code::Busy, why.clone())),
+            Intake::Stopping => Err(Refusal::new(
+                Code::NotReady,
+                "the instance is shutting down",
+            )),
+        }
+    }
+
+    /// Everything that can be said of a submission without its key.
+    fn check(&mut self, request: &Request) -> Result<Submission, Refusal> {
+        let mut body: SubmitRequest = request.parse()?;
+        if body.urgency > URGENCY_MAX {
+            let given = body.urgency;
+            return Err(Refusal::invalid(format!(
+                "urgency: {given} given, allowed are 0 to 31"
+            )));
+        }
+        let copies = body
+            .cc
+            .as_ref()
+            .map(|ids| self.copies(ids.len(), ids.iter()))
+            .transpose()?;
+        if self.active + copies.as_ref().map_or(1, |c| c.len() as u64) > self.jobs_max {
+            return Err(self.full());
+        }
+        let spec = self.specs.intern(body.jobspec.take())?;
+        served(&spec)?;
+        if let Some(inventory) = &self.inventory {
+            eddy_sched::feasible(inventory, &spec.request).map_err(Refusal::invalid)?;
+        }
+        Ok(Submission {
+            caller: request.caller,
+            user: request.uid,
+            spec,
+            request: body,
+            copies,
+        })
+    }
+
+    fn copies(&self, len: u64, ids: impl Iterator<Item = u32>) -> Result<Vec<u32>, Refusal> {
+        match len {
+            0 => Err(Refusal::invalid(
+                "cc: an empty set given, at least one id is needed",
+            )),
+            _ if self.active + len > self.jobs_max => Err(self.full()),
+            _ => Ok(ids.collect()),
+        }
+    }
+
+    fn full(&self) -> Refusal {
+        let text = format!(
+            "the instance has {} jobs that are not over; the limit `waiting jobs` is {}",
+            self.active, self.jobs_max
+        );
+        Refusal::new(Code::Busy, text)
+    }
+
+    fn answered(&mut self, now: Time, tag: u64, answer: &Answer, out: &mut Outbox) {
+        // Its client may have gone meanwhile.
+        let Some(submission) = self.asked.remove(&tag) else {
+            return;
+        };
+        let caller = submission.caller;
+        let outcome = match answer {
+            Answer::Key(Some(found)) => self.repeated(&submission, Known::from(found), out),
+            // The same key may have come twice while the journal was asked.
+            Answer::Key(None) => match self.keys.recent(submission.user, &submission.request.key) {
+                Some(known) => self.repeated(&submission, known, out),
+                None => self
+                    .is_open()
+                    .and_then(|()| self.admit(now, submission, out)),
+            },
+            Answer::Failed(why) => Err(Refusal::new(Code::Busy, why.clone())),
+            other => panic!("a key was asked for, the answer is {other:?}"),
+        };
+        if let Err(refusal) = outcome {
+            out.refuse(caller, &refusal);
+        }
+    }
+
+    /// The key is new: these are new jobs.
+    fn admit(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let count = submission.count();
+        let first = self.last_job.0.checked_add(1);
+        let last = first.and_then(|first| first.checked_add(u64::from(count)));
+        let (Some(first), Some(_)) = (first, last) else {
+            return Err(Refusal::new(
+                Code::TooLarge,
+                "the instance has no job numbers left",
+            ));
+        };
+        for index in 0..count {
+            let cc = submission
+                .copies
+                .as_ref()
+                .map(|copies| copies[index as usize]);
+            let submit = Submit {
+                user: submission.user,
+                urgency: submission.request.urgency,
+                waitable: submission.request.waitable,
+                requeue: submission.request.requeue,
+                key: submission.request.key,
+                index,
+                count,
+                cc,
+                spec: Arc::clone(&submission.spec),
+            };
+            out.append(
+                now,
+                JobId(first + u64::from(index)),
+                Kind::Submit(Arc::new(submit)),
+            );
+        }
+        out.reply(
+            submission.caller,
+            &Submitted {
+                first: JobId(first),
+                count,
+            },
+        );
+        Ok(())
+    }
+
+    /// The key is known: the same jobs again, or a contradiction.
+    fn repeated(
+        &self,
+        submission: &Submission,
+        known: Known,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let spec = &submission.spec;
+        let same = known.jobspec == spec.hash
+            && known.environment == spec.environment_hash
+            && known.count == submission.count();
+        if !same {
+            let text = format!(
+                "key {} was used for job {} with another jobspec",
+                submission.request.key, known.first
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        out.reply(
+            submission.caller,
+            &Submitted {
+                first: known.first,
+                count: known.count,
+            },
+        );
+        Ok(())
+    }
+}
+
+/// What a jobspec may ask for and this instance does not serve is refused by
+/// name, never left out in silence.
+fn served(spec: &Spec) -> Result<(), Refusal> {
+    let system = &spec.jobspec.attributes.system;
+    let path = "attributes.system";
+    if let Some(queue) = &system.queue {
+        let text = format!("{path}.queue: `{queue}` given, this instance has no named queues");
+        return Err(Refusal::invalid(text));
+    }
+    if let Some(dependency) = system.dependencies.first() {
+        let scheme = &dependency.scheme;
+        let text = format!("{path}.dependencies: `{scheme}` given, none are served here yet");
+        return Err(Refusal::invalid(text));
+    }
+    if !system.constraints.is_empty() {
+        let text = format!("{path}.constraints: given, none are served here yet");
+        return Err(Refusal::invalid(text));
+    }
+    Ok(())
+}

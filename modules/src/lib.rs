@@ -1,0 +1,55 @@
+//! The modules of an instance, in the order of a job's path.
+//!
+//! 1. [`ingest`] takes a submission, checks it, proposes `submit`;
+//! 2. the journal numbers it and the gate answers once it is durable: these
+//!    two surround every module, so they live in eddy-broker;
+//! 3. [`manager`] gives each job what it is owed next;
+//! 4. [`sched`] feeds the planner and records its verdicts as `alloc`;
+//! 5. [`exec`] starts and ends tasks through the shells and records what they say;
+//! 6. [`events`] streams durable records.
+//!
+//! Beside the path: [`stdio`] (input and output of tasks), [`resource`] (what
+//! there is), [`list`] (what one can ask about jobs), [`kvs`] (named values).
+//!
+//! Pure: no clock, no files, no sockets, no randomness.
+
+pub mod ingest;
+
+pub mod manager;
+
+pub mod sched;
+
+pub mod exec;
+
+pub mod events;
+
+pub mod stdio;
+
+pub mod resource;
+
+pub mod list;
+
+pub mod kvs;
+
+pub mod row;
+
+pub mod settings;
+
+use eddy_broker::Module;
+
+pub use settings::Settings;
+
+/// The modules of a leader, in the order in which they fold and react.
+pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
+    vec![
+        Box::new(ingest::Ingest::new(settings)),
+        Box::new(manager::Manager::new(settings)),
+        Box::new(sched::Sched::default()),
+        Box::new(exec::Exec::new(settings)),
+        Box::new(events::Events::default()),
+        Box::new(stdio::Stdio::default()),
+        Box::new(resource::Resource::new(settings)),
+        Box::new(list::List::default()),
+        Box::new(kvs::Kvs::default()),
+    ]
+}

@@ -1,0 +1,215 @@
+//! What one can ask about jobs: rows, ends, event logs, documents.
+//!
+//! Folds the same records as the manager, but only once they are durable: what
+//! it shows has happened. Jobs that have left memory are asked of the journal.
+
+mod collect;
+mod document;
+mod follow;
+mod rows;
+mod wait;
+
+use std::collections::BTreeMap;
+
+use eddy_broker::{Answer, Endpoint, Input, Module, Notice, Outbox, Request};
+use eddy_wire::error::Refusal;
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::id::JobId;
+use eddy_wire::job::Job;
+use eddy_wire::plan::Reason;
+use eddy_wire::services::Service;
+use eddy_wire::services::job;
+use eddy_wire::time::Time;
+
+use collect::Collectors;
+use document::Documents;
+use follow::Followers;
+use rows::Listings;
+use wait::Waiters;
+
+/// The durable view of jobs.
+#[derive(Default)]
+pub struct List {
+    view: View,
+    waiters: Waiters,
+    followers: Followers,
+    listings: Listings,
+    documents: Documents,
+    collectors: Collectors,
+    asked: BTreeMap<u64, Asked>,
+    source: Source,
+}
+
+/// The jobs as far as they are durable, and why the first one waits.
+#[derive(Default)]
+struct View {
+    jobs: BTreeMap<JobId, Job>,
+    head: Option<(JobId, Reason)>,
+    next_tag: u64,
+}
+
+/// Where records come from: the journal (durable), or live (durable later).
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Source {
+    #[default]
+    Replay,
+    Live,
+}
+
+/// Whose query it is.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Wait,
+    Follow,
+    Rows,
+    Document,
+}
+
+impl Module for List {
+    fn name(&self) -> &'static str {
+        "list"
+    }
+
+    fn endpoints(&self) -> &'static [Endpoint] {
+        const ENDPOINTS: &[Endpoint] = &[
+            Endpoint::of::<job::List>(),
+            Endpoint::of::<job::Wait>(),
+            Endpoint::of::<job::Events>(),
+            Endpoint::of::<job::Info>(),
+            Endpoint::of::<job::Collect>(),
+        ];
+        ENDPOINTS
+    }
+
+    fn apply(&mut self, record: &Record) {
+        if let (Kind::Waited, Some(job)) = (&record.event.kind, record.event.job) {
+            self.collectors.taken(job);
+        }
+        if let (Source::Replay, Some(job)) = (self.source, record.event.job) {
+            self.view.fold(record);
+            self.view.forget(job);
+        }
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        match input {
+            Input::Request(request) => {
+                if let Err(refusal) = self.request(now, request, out) {
+                    out.refuse(request.caller, &refusal);
+                }
+            }
+            Input::Durable(record) => self.durable(now, record, out),
+            Input::Answer(tag, answer) => self.answered(tag, answer, out),
+            Input::Notice(Notice::Head(head)) => self.view.head.clone_from(head),
+            Input::Resume => self.source = Source::Live,
+            Input::Cancel(caller) => {
+                self.waiters.drop_where(|of| of == caller);
+                self.followers.drop_where(|of| of == caller);
+                self.collectors.drop_where(|of| of == caller);
+            }
+            Input::Gone(client) => {
+                self.waiters.drop_where(|of| of.client == client);
+                self.followers.drop_where(|of| of.client == client);
+                self.collectors.drop_where(|of| of.client == client);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl List {
+    fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        let tag = self.view.take_tag();
+        let asked = match request.topic.as_str() {
+            job::List::TOPIC => self.listings.request(&self.view, tag, request, out)?,
+            job::Wait::TOPIC => self.waiters.request(&self.view, tag, request, out)?,
+            job::Events::TOPIC => self.followers.request(&self.view, tag, request, out)?,
+            job::Info::TOPIC => self.documents.request(&self.view, tag, request, out)?,
+            job::Collect::TOPIC => self.collectors.request(&self.view, now, request, out)?,
+            other => unreachable!("the router sent `{other}` to list"),
+        };
+        if let Some(asked) = asked {
+            self.asked.insert(tag, asked);
+        }
+        Ok(())
+    }
+
+    fn durable(&mut self, now: Time, record: &Record, out: &mut Outbox) {
+        let Some(id) = record.event.job else { return };
+        self.view.fold(record);
+        self.followers.durable(id, record, out);
+        if matches!(record.event.kind, Kind::Clean)
+            && let Some(job) = self.view.jobs.get(&id)
+        {
+            self.waiters.ended(job, out);
+            self.collectors.ended(job, now, out);
+        }
+        self.view.forget(id);
+    }
+
+    fn answered(&mut self, tag: u64, answer: &Answer, out: &mut Outbox) {
+        let again = match self.asked.remove(&tag) {
+            Some(Asked::Wait) => self.waiters.answered(tag, answer, out),
+            Some(Asked::Follow) => self.followers.answered(tag, answer, out),
+            Some(Asked::Rows) => self.listings.answered(tag, answer, out),
+            Some(Asked::Document) => self.documents.answered(tag, answer, out),
+            None => None,
+        };
+        if let Some(asked) = again {
+            self.asked.insert(tag, asked);
+        }
+    }
+}
+
+impl View {
+    fn take_tag(&mut self) -> u64 {
+        self.next_tag += 1;
+        self.next_tag
+    }
+
+    fn fold(&mut self, record: &Record) {
+        let Some(id) = record.event.job else { return };
+        if let Some(job) = Job::from_record(record) {
+            self.jobs.insert(id, job);
+        } else if let Some(job) = self.jobs.get_mut(&id)
+            && let Err(illegal) = job.apply(record)
+        {
+            panic!("record {} of job {id}: {illegal}", record.seq);
+        }
+    }
+
+    /// Lets a job go that is over and of no more use.
+    fn forget(&mut self, id: JobId) {
+        if self.jobs.get(&id).is_some_and(Job::is_done) {
+            self.jobs.remove(&id);
+        }
+    }
+
+    /// Why a job waits, in words; empty when it does not.
+    fn reason(&self, job: &Job) -> String {
+        use eddy_wire::lifecycle::JobState;
+        let reason = match job.state {
+            JobState::Depend => {
+                let what: Vec<&str> = job.dependencies.iter().map(String::as_str).collect();
+                Reason::Dependency {
+                    what: what.join(", "),
+                }
+            }
+            JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
+            JobState::Sched => match &self.head {
+                Some((head, reason)) if *head == job.id => reason.clone(),
+                Some((head, reason)) => Reason::Behind {
+                    head: *head,
+                    why: reason.to_string(),
+                },
+                None => Reason::New,
+            },
+            JobState::New
+            | JobState::Priority
+            | JobState::Run
+            | JobState::Cleanup
+            | JobState::Inactive => return String::new(),
+        };
+        reason.to_string()
+    }
+}

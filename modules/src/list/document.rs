@@ -1,0 +1,162 @@
+//! `job.info`: a document kept with a job, in memory or in the journal.
+
+use std::collections::BTreeMap;
+
+use eddy_broker::{Answer, Caller, Outbox, Query, Request, Volatile};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::hash::Hash;
+use eddy_wire::services::job::{EventsLine, InfoKey, InfoReply, InfoRequest};
+use serde_json::Value;
+
+use super::{Asked, View};
+
+/// Documents being put together.
+#[derive(Default)]
+pub(super) struct Documents {
+    calls: BTreeMap<u64, Pending>,
+}
+
+struct Pending {
+    caller: Caller,
+    body: InfoRequest,
+    stage: Stage,
+}
+
+/// What the journal was asked for.
+enum Stage {
+    Finished,
+    Records,
+    /// The jobspec; the hash is its environment's.
+    Jobspec(Hash),
+    /// The environment of this jobspec.
+    Environment(Value),
+}
+
+impl Documents {
+    pub(super) fn request(
+        &mut self,
+        view: &View,
+        tag: u64,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<Option<Asked>, Refusal> {
+        let body: InfoRequest = request.parse()?;
+        let (stage, query) = match view.jobs.get(&body.id) {
+            Some(job) => (Stage::Records, Query::Records(job.seqs.clone())),
+            None => (Stage::Finished, Query::Finished(body.id)),
+        };
+        self.calls.insert(
+            tag,
+            Pending {
+                caller: request.caller,
+                body,
+                stage,
+            },
+        );
+        out.volatile(Volatile::Query(tag, query));
+        Ok(Some(Asked::Document))
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        tag: u64,
+        answer: &Answer,
+        out: &mut Outbox,
+    ) -> Option<Asked> {
+        let mut pending = self.calls.remove(&tag)?;
+        match pending.step(answer) {
+            Ok(Step::Ask(query)) => {
+                out.volatile(Volatile::Query(tag, query));
+                self.calls.insert(tag, pending);
+                Some(Asked::Document)
+            }
+            Ok(Step::Done(document)) => {
+                out.answer(pending.caller, &InfoReply { document });
+                None
+            }
+            Err(refusal) => {
+                out.refuse(pending.caller, &refusal);
+                None
+            }
+        }
+    }
+}
+
+enum Step {
+    Ask(Query),
+    Done(Value),
+}
+
+impl Pending {
+    fn step(&mut self, answer: &Answer) -> Result<Step, Refusal> {
+        let id = self.body.id;
+        if let Answer::Failed(why) = answer {
+            return Err(Refusal::new(Code::Busy, why.clone()));
+        }
+        match (std::mem::replace(&mut self.stage, Stage::Finished), answer) {
+            (Stage::Finished, Answer::Finished(Some(found))) => {
+                self.stage = Stage::Records;
+                Ok(Step::Ask(Query::Records(found.1.clone())))
+            }
+            (Stage::Finished, Answer::Finished(None)) => {
+                Err(Refusal::not_found(format!("id: there is no job {id}")))
+            }
+            (Stage::Records, Answer::Records(records)) => {
+                let lines: Vec<&EventsLine> = records.iter().map(|(_, line)| line).collect();
+                self.records(&lines)
+            }
+            (Stage::Jobspec(environment), Answer::Blob(Some(text))) => {
+                let jobspec = serde_json::from_slice(text).map_err(Refusal::invalid)?;
+                self.stage = Stage::Environment(jobspec);
+                Ok(Step::Ask(Query::Blob(environment)))
+            }
+            (Stage::Environment(mut jobspec), Answer::Blob(Some(text))) => {
+                let environment: Value = serde_json::from_slice(text).map_err(Refusal::invalid)?;
+                if environment.as_object().is_some_and(|map| !map.is_empty()) {
+                    jobspec["attributes"]["system"]["environment"] = environment;
+                }
+                Ok(Step::Done(jobspec))
+            }
+            (_, Answer::Blob(None)) => Err(Refusal::not_found(format!(
+                "id: the jobspec of job {id} is not stored"
+            ))),
+            (_, other) => panic!("a document of job {id} was asked for, the answer is {other:?}"),
+        }
+    }
+
+    fn records(&mut self, lines: &[&EventsLine]) -> Result<Step, Refusal> {
+        let id = self.body.id;
+        match self.body.key {
+            InfoKey::Eventlog => {
+                let lines = serde_json::to_value(lines).map_err(Refusal::invalid)?;
+                Ok(Step::Done(lines))
+            }
+            InfoKey::Resources => {
+                let alloc = lines.iter().rev().find(|line| line.name == "alloc");
+                let set = alloc
+                    .and_then(|line| context(line))
+                    .and_then(|c| c.get("R").cloned());
+                set.map(Step::Done).ok_or_else(|| {
+                    Refusal::not_found(format!("key: job {id} was given no resources"))
+                })
+            }
+            InfoKey::Jobspec => {
+                let submit = lines.first().and_then(|line| context(line));
+                let hash = |key: &str| submit.as_ref()?.get(key)?.as_str()?.parse::<Hash>().ok();
+                match (hash("jobspec"), hash("environment")) {
+                    (Some(jobspec), Some(environment)) => {
+                        self.stage = Stage::Jobspec(environment);
+                        Ok(Step::Ask(Query::Blob(jobspec)))
+                    }
+                    _ => Err(Refusal::not_found(format!(
+                        "id: job {id} has no submit record"
+                    ))),
+                }
+            }
+        }
+    }
+}
+
+fn context(line: &EventsLine) -> Option<Value> {
+    serde_json::from_str(line.context.as_ref()?.get()).ok()
+}

@@ -1,0 +1,146 @@
+//! `job.list`: rows of jobs in memory, then of finished ones from the journal.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use eddy_broker::{Answer, Caller, Outbox, Query, Request, Volatile};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::id::JobId;
+use eddy_wire::job::Job;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::job::{JOB_RANGES_MAX, JobRow, ListRequest};
+
+use super::{Asked, View};
+use crate::row::row;
+
+/// Rows in one part of the answer.
+const CHUNK: usize = 1000;
+
+/// Listings waiting for the journal.
+#[derive(Default)]
+pub(super) struct Listings {
+    waiting: BTreeMap<u64, Caller>,
+}
+
+impl Listings {
+    pub(super) fn request(
+        &mut self,
+        view: &View,
+        tag: u64,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<Option<Asked>, Refusal> {
+        let mut body: ListRequest = request.parse()?;
+        if body.jobs.ranges.len() > JOB_RANGES_MAX {
+            let text = format!(
+                "jobs: {} ranges given, at most {JOB_RANGES_MAX}",
+                body.jobs.ranges.len()
+            );
+            return Err(Refusal::new(Code::TooLarge, text));
+        }
+        let rows: Vec<JobRow> = limited(&body, view);
+        let found = rows.len() as u32;
+        for chunk in rows.chunks(CHUNK) {
+            out.part(request.caller, &chunk, Bytes::new());
+        }
+        let full = body.limit > 0 && found >= body.limit;
+        if !wants_finished(&body) || full {
+            out.answer(request.caller, &Vec::<JobRow>::new());
+            return Ok(None);
+        }
+        body.limit = if body.limit > 0 {
+            body.limit - found
+        } else {
+            0
+        };
+        self.waiting.insert(tag, request.caller);
+        out.volatile(Volatile::Query(tag, Query::Rows(Box::new(body))));
+        Ok(Some(Asked::Rows))
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        tag: u64,
+        answer: &Answer,
+        out: &mut Outbox,
+    ) -> Option<Asked> {
+        let caller = self.waiting.remove(&tag)?;
+        match answer {
+            Answer::Rows(rows) => {
+                for chunk in rows.chunks(CHUNK) {
+                    out.part(caller, &chunk, Bytes::new());
+                }
+                out.answer(caller, &Vec::<JobRow>::new());
+            }
+            Answer::Failed(why) => out.refuse(caller, &Refusal::new(Code::Busy, why.clone())),
+            other => panic!("rows were asked for, the answer is {other:?}"),
+        }
+        None
+    }
+}
+
+/// Pending by place in the queue, then running, then ended and not collected.
+fn limited(body: &ListRequest, view: &View) -> Vec<JobRow> {
+    let matching = |job: &&Job| matches(body, job);
+    let mut jobs: Vec<&Job> = if body.jobs.is_empty() {
+        view.jobs.values().filter(matching).collect()
+    } else {
+        let ranges = body
+            .jobs
+            .ranges
+            .iter()
+            .filter(|(first, last)| first <= last);
+        ranges
+            .flat_map(|(first, last)| view.jobs.range(*first..=*last))
+            .map(|(_, job)| job)
+            .filter(matching)
+            .collect()
+    };
+    jobs.sort_by_key(|job| order(job));
+    let limit = if body.limit == 0 {
+        usize::MAX
+    } else {
+        body.limit as usize
+    };
+    jobs.into_iter()
+        .take(limit)
+        .map(|job| row(job, view.reason(job)))
+        .collect()
+}
+
+fn order(job: &Job) -> (u8, i64, JobId) {
+    match job.state {
+        JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => {
+            (0, -job.priority.unwrap_or(0), job.id)
+        }
+        JobState::Run | JobState::Cleanup => (1, -job.t_alloc.map_or(0, |t| t.0), job.id),
+        JobState::Inactive => (2, -job.t_inactive.map_or(0, |t| t.0), job.id),
+    }
+}
+
+fn matches(body: &ListRequest, job: &Job) -> bool {
+    let spec = &job.submit.spec.jobspec;
+    let in_state = match body.states.is_empty() {
+        true => job.state != JobState::Inactive || !body.jobs.is_empty() || asks_results(body),
+        false => body.states.contains(&job.state),
+    };
+    in_state
+        && (body.results.is_empty() || job.result().is_some_and(|r| body.results.contains(&r)))
+        && body.user.is_none_or(|user| user == job.submit.user)
+        && body.name.as_ref().is_none_or(|name| name == spec.name())
+        && body.queue.as_ref().is_none_or(|queue| {
+            queue == spec.attributes.system.queue.as_deref().unwrap_or_default()
+        })
+        && body
+            .since
+            .is_none_or(|since| job.t_inactive.is_some_and(|t| t >= since))
+}
+
+fn asks_results(body: &ListRequest) -> bool {
+    !body.results.is_empty() || body.since.is_some()
+}
+
+fn wants_finished(body: &ListRequest) -> bool {
+    body.states.contains(&JobState::Inactive)
+        || body.states.is_empty() && (!body.jobs.is_empty() || asks_results(body))
+}

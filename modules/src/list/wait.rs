@@ -1,0 +1,230 @@
+//! `job.wait`: the ends of a set of jobs, as they come.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use eddy_broker::{Answer, Caller, Outbox, Query, Request, Volatile};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::id::JobId;
+use eddy_wire::job::Job;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::job::{JOB_RANGES_MAX, JobEnd, JobRow, JobSet, ListRequest};
+
+use super::{Asked, View};
+use crate::row::row;
+
+/// Most jobs one call may wait for.
+const WAIT_JOBS_MAX: u64 = 1_000_000;
+
+/// Who waits for which jobs.
+#[derive(Default)]
+pub(super) struct Waiters {
+    calls: BTreeMap<u64, Waiter>,
+    by_job: BTreeMap<JobId, Vec<u64>>,
+}
+
+struct Waiter {
+    caller: Caller,
+    /// Jobs in memory that have not ended.
+    left: BTreeSet<JobId>,
+    /// Jobs the journal is asked for.
+    asked: Option<JobSet>,
+}
+
+impl Waiters {
+    pub(super) fn request(
+        &mut self,
+        view: &View,
+        tag: u64,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<Option<Asked>, Refusal> {
+        let set: JobSet = request.parse()?;
+        check(&set)?;
+        let mut waiter = Waiter {
+            caller: request.caller,
+            left: BTreeSet::new(),
+            asked: None,
+        };
+        let mut here = BTreeSet::new();
+        let mut ended = Vec::new();
+        for (first, last) in &set.ranges {
+            for (id, job) in view.jobs.range(*first..=*last) {
+                here.insert(*id);
+                match job.state {
+                    JobState::Inactive => ended.push(end(&row(job, String::new()))),
+                    _ => {
+                        waiter.left.insert(*id);
+                    }
+                }
+            }
+        }
+        if !ended.is_empty() {
+            out.part(request.caller, &ended, Bytes::new());
+        }
+        if here.len() as u64 != set.len() {
+            waiter.asked = Some(without(&set, &here));
+        }
+        self.enter(tag, waiter, out)
+    }
+
+    fn enter(
+        &mut self,
+        tag: u64,
+        waiter: Waiter,
+        out: &mut Outbox,
+    ) -> Result<Option<Asked>, Refusal> {
+        for id in &waiter.left {
+            self.by_job.entry(*id).or_default().push(tag);
+        }
+        let asked = waiter.asked.clone();
+        self.calls.insert(tag, waiter);
+        match asked {
+            Some(jobs) => {
+                let rows = ListRequest {
+                    jobs,
+                    ..ListRequest::default()
+                };
+                out.volatile(Volatile::Query(tag, Query::Rows(Box::new(rows))));
+                Ok(Some(Asked::Wait))
+            }
+            None => {
+                self.finish_if_done(tag, out);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The journal's rows of the jobs that were not in memory.
+    pub(super) fn answered(
+        &mut self,
+        tag: u64,
+        answer: &Answer,
+        out: &mut Outbox,
+    ) -> Option<Asked> {
+        let waiter = self.calls.get_mut(&tag)?;
+        let asked = waiter.asked.take().unwrap_or_default();
+        let refusal = match answer {
+            Answer::Rows(rows) => {
+                let ends: Vec<JobEnd> = rows.iter().map(end).collect();
+                let found: BTreeSet<JobId> = ends.iter().map(|end| end.id).collect();
+                if !ends.is_empty() {
+                    out.part(waiter.caller, &ends, Bytes::new());
+                }
+                let missing = without(&asked, &found);
+                missing
+                    .ranges
+                    .first()
+                    .map(|(first, _)| Refusal::not_found(format!("jobs: there is no job {first}")))
+            }
+            Answer::Failed(why) => Some(Refusal::new(Code::Busy, why.clone())),
+            other => panic!("rows were asked for, the answer is {other:?}"),
+        };
+        match refusal {
+            Some(refusal) => {
+                out.refuse(waiter.caller, &refusal);
+                self.remove(tag);
+            }
+            None => self.finish_if_done(tag, out),
+        }
+        None
+    }
+
+    /// A job is over for good.
+    pub(super) fn ended(&mut self, job: &Job, out: &mut Outbox) {
+        let Some(tags) = self.by_job.remove(&job.id) else {
+            return;
+        };
+        let ends = vec![end(&row(job, String::new()))];
+        for tag in tags {
+            if let Some(waiter) = self.calls.get_mut(&tag)
+                && waiter.left.remove(&job.id)
+            {
+                out.part(waiter.caller, &ends, Bytes::new());
+                self.finish_if_done(tag, out);
+            }
+        }
+    }
+
+    pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
+        let tags: Vec<u64> = self
+            .calls
+            .iter()
+            .filter(|(_, w)| gone(w.caller))
+            .map(|(tag, _)| *tag)
+            .collect();
+        tags.into_iter().for_each(|tag| self.remove(tag));
+    }
+
+    fn finish_if_done(&mut self, tag: u64, out: &mut Outbox) {
+        let done = self
+            .calls
+            .get(&tag)
+            .filter(|waiter| waiter.left.is_empty() && waiter.asked.is_none());
+        if let Some(waiter) = done {
+            out.answer(waiter.caller, &Vec::<JobEnd>::new());
+            self.remove(tag);
+        }
+    }
+
+    fn remove(&mut self, tag: u64) {
+        let Some(waiter) = self.calls.remove(&tag) else {
+            return;
+        };
+        for id in waiter.left {
+            if let Some(tags) = self.by_job.get_mut(&id) {
+                tags.retain(|other| *other != tag);
+                if tags.is_empty() {
+                    self.by_job.remove(&id);
+                }
+            }
+        }
+    }
+}
+
+fn check(set: &JobSet) -> Result<(), Refusal> {
+    if set.is_empty() {
+        return Err(Refusal::invalid("jobs: none given, at least one is needed"));
+    }
+    if set.ranges.len() > JOB_RANGES_MAX {
+        let text = format!(
+            "jobs: {} ranges given, at most {JOB_RANGES_MAX}",
+            set.ranges.len()
+        );
+        return Err(Refusal::new(Code::TooLarge, text));
+    }
+    if let Some((first, last)) = set.ranges.iter().find(|(first, last)| first > last) {
+        let text = format!("jobs: {first}-{last} given, a range ends after it begins");
+        return Err(Refusal::invalid(text));
+    }
+    let total = set.ranges.iter().fold(0_u64, |sum, (first, last)| {
+        sum.saturating_add(last.0 - first.0).saturating_add(1)
+    });
+    if total > WAIT_JOBS_MAX {
+        let text = format!("jobs: {total} given, at most {WAIT_JOBS_MAX} can be waited for");
+        return Err(Refusal::new(Code::TooLarge, text));
+    }
+    Ok(())
+}
+
+/// The set less these jobs.
+fn without(set: &JobSet, jobs: &BTreeSet<JobId>) -> JobSet {
+    let numbers = set
+        .ranges
+        .iter()
+        .flat_map(|(first, last)| first.0..=last.0)
+        .map(JobId);
+    JobSet::of(numbers.filter(|id| !jobs.contains(id)))
+}
+
+/// The end that a row of a finished job tells of.
+pub(super) fn end(row: &JobRow) -> JobEnd {
+    JobEnd {
+        id: row.id,
+        result: row
+            .result
+            .unwrap_or(eddy_wire::lifecycle::JobResult::Failed),
+        returncode: row.returncode.unwrap_or(1),
+        exception: Some(row.reason.clone()).filter(|reason| !reason.is_empty()),
+    }
+}

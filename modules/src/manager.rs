@@ -1,0 +1,172 @@
+//! Step 3 of a job's path: folds each job's records and gives it what it is
+//! owed next.
+//!
+//! What is owed is computed by [`owed`] after every record of a job and for
+//! every job after a restart, never remembered. The manager places nothing
+//! (sched does) and starts nothing (exec does).
+
+mod change;
+mod hook;
+mod owed;
+
+use std::collections::BTreeMap;
+
+use eddy_broker::{Effect, Endpoint, Exit, Finished, Input, Module, Outbox};
+use eddy_wire::event::{Exception, Kind, Record};
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::job::Job;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::job;
+use eddy_wire::time::Time;
+
+use crate::row::row;
+use crate::settings::Settings;
+pub use hook::{ByUrgency, Hook};
+pub use owed::{Action, owed};
+
+/// The jobs of the instance that are not done with.
+pub struct Manager {
+    jobs: BTreeMap<JobId, Job>,
+    attempts_max: u32,
+    hook: Box<dyn Hook + Send>,
+    course: Course,
+}
+
+/// Whether the instance goes on or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Serving,
+    Stopping,
+    Stopped,
+}
+
+impl Module for Manager {
+    fn name(&self) -> &'static str {
+        "manager"
+    }
+
+    fn endpoints(&self) -> &'static [Endpoint] {
+        const ENDPOINTS: &[Endpoint] = &[
+            Endpoint::of::<job::Raise>(),
+            Endpoint::of::<job::Urgency>(),
+            Endpoint::of::<job::RequeueJob>(),
+        ];
+        ENDPOINTS
+    }
+
+    fn apply(&mut self, record: &Record) {
+        let Some(id) = record.event.job else { return };
+        if let Some(job) = Job::from_record(record) {
+            self.jobs.insert(id, job);
+            return;
+        }
+        let Some(job) = self.jobs.get_mut(&id) else {
+            panic!(
+                "record {} `{}` is of job {id}, which is not known",
+                record.seq,
+                record.event.kind.name()
+            )
+        };
+        if let Err(illegal) = job.apply(record) {
+            panic!("record {} of job {id}: {illegal}", record.seq);
+        }
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        match input {
+            Input::Request(request) => {
+                if let Err(refusal) = self.change(now, request, out) {
+                    out.refuse(request.caller, &refusal);
+                }
+            }
+            Input::Applied(record) => {
+                if let Some(id) = record.event.job {
+                    self.applied(now, id, &record.event.kind, out);
+                }
+            }
+            Input::Resume => {
+                for job in self.jobs.values() {
+                    self.give(now, job, out);
+                }
+            }
+            Input::Stop => self.stop(now, out),
+            _ => {}
+        }
+    }
+
+    fn live(&self, seqs: &mut Vec<Seq>) {
+        for job in self.jobs.values() {
+            seqs.extend_from_slice(&job.seqs);
+        }
+    }
+}
+
+impl Manager {
+    /// A manager of no jobs.
+    pub fn new(settings: &Settings) -> Manager {
+        Manager {
+            jobs: BTreeMap::new(),
+            attempts_max: settings.attempts_max,
+            hook: Box::new(ByUrgency),
+            course: Course::Serving,
+        }
+    }
+
+    /// A record of this job was folded: what it is owed now.
+    fn applied(&mut self, now: Time, id: JobId, kind: &Kind, out: &mut Outbox) {
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
+        if matches!(kind, Kind::Clean) {
+            out.finished(Finished {
+                row: row(job, String::new()),
+                seqs: job.seqs.clone(),
+            });
+        }
+        if job.is_done() {
+            self.jobs.remove(&id);
+        } else {
+            self.give(now, job, out);
+        }
+        if self.course == Course::Stopping && matches!(kind, Kind::Clean | Kind::Priority(_)) {
+            self.stop_when_idle(now, out);
+        }
+    }
+
+    fn give(&self, now: Time, job: &Job, out: &mut Outbox) {
+        let kind = match owed(job, self.attempts_max) {
+            Action::Nothing => return,
+            Action::Validate => Kind::Validate,
+            Action::Depend => Kind::Depend,
+            Action::Priority => Kind::Priority(self.hook.priority(job)),
+            Action::Free => Kind::Free,
+            Action::Requeue(attempt) => Kind::Requeue(attempt),
+            Action::Clean => Kind::Clean,
+        };
+        out.append(now, job.id, kind);
+    }
+
+    /// Ends what runs; what waits stays for the next start.
+    fn stop(&mut self, now: Time, out: &mut Outbox) {
+        self.course = Course::Stopping;
+        for job in self.jobs.values().filter(|job| job.state == JobState::Run) {
+            let exception = Exception {
+                kind: "cancel".to_owned(),
+                severity: 0,
+                note: "the instance is shutting down".to_owned(),
+                userid: None,
+            };
+            out.append(now, job.id, Kind::Exception(Box::new(exception)));
+        }
+        self.stop_when_idle(now, out);
+    }
+
+    fn stop_when_idle(&mut self, now: Time, out: &mut Outbox) {
+        let holds = |job: &Job| job.grant().is_some() || job.state == JobState::Cleanup;
+        if !self.jobs.values().any(holds) {
+            self.course = Course::Stopped;
+            out.append_own(now, Kind::LeaderStop);
+            out.effect(Effect::Exit(Exit::Stopped));
+        }
+    }
+}

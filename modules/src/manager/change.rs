@@ -1,0 +1,235 @@
+//! Changes people ask for: exceptions, urgency, requeue. Each is checked job
+//! by job and proposes one event for each job it can be true of.
+
+use eddy_broker::{Outbox, Request};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Exception, Kind};
+use eddy_wire::id::JobId;
+use eddy_wire::job::Job;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::message::Roles;
+use eddy_wire::services::Service;
+use eddy_wire::services::job::{
+    self, Changed, JOB_RANGES_MAX, JobSet, RaiseRequest, RequeueRequest, URGENCY_MAX,
+    UrgencyRequest,
+};
+use eddy_wire::time::Time;
+
+use super::Manager;
+
+/// How many refusals one answer names.
+const REFUSED_MAX: usize = 1000;
+/// Longest note or type of an exception in bytes.
+const NOTE_BYTES_MAX: usize = 4096;
+
+impl Manager {
+    pub(super) fn change(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let changed = match request.topic.as_str() {
+            job::Raise::TOPIC => self.raise(now, request, out)?,
+            job::Urgency::TOPIC => self.urgency(now, request, out)?,
+            job::RequeueJob::TOPIC => self.requeue(now, request, out)?,
+            other => unreachable!("the router sent `{other}` to the manager"),
+        };
+        out.reply(request.caller, &changed);
+        Ok(())
+    }
+
+    fn raise(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<Changed, Refusal> {
+        let body: RaiseRequest = request.parse()?;
+        if body.severity > 7 {
+            let text = format!("severity: {} given, allowed are 0 to 7", body.severity);
+            return Err(Refusal::invalid(text));
+        }
+        word(&body.kind)?;
+        bounded("note", &body.note)?;
+        let all = body.jobs.is_empty();
+        self.each(request, &body.jobs, |job| {
+            let wanted = body.states.is_empty() || body.states.contains(&job.state);
+            if all && !wanted {
+                return Ok(None);
+            }
+            if !wanted {
+                return Err(format!("it is in state {}", job.state.name()));
+            }
+            if matches!(job.state, JobState::New | JobState::Inactive) {
+                return if all {
+                    Ok(None)
+                } else {
+                    Err("it is over".to_owned())
+                };
+            }
+            Ok(Some(Kind::Exception(Box::new(Exception {
+                kind: body.kind.clone(),
+                severity: body.severity,
+                note: body.note.clone(),
+                userid: Some(request.uid),
+            }))))
+        })
+        .map(|proposed| proposed.append(now, out))
+    }
+
+    fn urgency(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<Changed, Refusal> {
+        let body: UrgencyRequest = request.parse()?;
+        if body.urgency > URGENCY_MAX {
+            let text = format!("urgency: {} given, allowed are 0 to 31", body.urgency);
+            return Err(Refusal::invalid(text));
+        }
+        self.each(request, &body.jobs, |job| match job.state {
+            JobState::Depend | JobState::Priority | JobState::Sched => {
+                Ok(Some(Kind::Urgency(body.urgency, request.uid)))
+            }
+            JobState::New | JobState::Run | JobState::Cleanup => {
+                Err("it is running: its place in the queue is past".to_owned())
+            }
+            JobState::Inactive => Err("it is over".to_owned()),
+        })
+        .map(|proposed| proposed.append(now, out))
+    }
+
+    fn requeue(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<Changed, Refusal> {
+        let body: RequeueRequest = request.parse()?;
+        bounded("note", &body.note)?;
+        let attempts_max = self.attempts_max;
+        self.each(request, &body.jobs, |job| match job.state {
+            JobState::Run if job.attempt.0 < attempts_max => {
+                Ok(Some(Kind::Exception(Box::new(Exception {
+                    kind: "requeue".to_owned(),
+                    severity: 0,
+                    note: body.note.clone(),
+                    userid: Some(request.uid),
+                }))))
+            }
+            JobState::Run => Err(format!("it has had its {attempts_max} attempts")),
+            JobState::Inactive => Err("it is over".to_owned()),
+            JobState::Cleanup => Err("it is ending".to_owned()),
+            JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => {
+                Err("it is not running".to_owned())
+            }
+        })
+        .map(|proposed| proposed.append(now, out))
+    }
+
+    /// Asks `change` for each job the set names (all of them when empty) that
+    /// the sender may act on.
+    fn each(
+        &self,
+        request: &Request,
+        jobs: &JobSet,
+        change: impl Fn(&Job) -> Result<Option<Kind>, String>,
+    ) -> Result<Proposed, Refusal> {
+        if jobs.ranges.len() > JOB_RANGES_MAX {
+            let text = format!(
+                "jobs: {} ranges given, at most {JOB_RANGES_MAX}",
+                jobs.ranges.len()
+            );
+            return Err(Refusal::new(Code::TooLarge, text));
+        }
+        let mut proposed = Proposed::default();
+        let mut one = |job: &Job| {
+            if !may_change(request, job) {
+                return proposed.refuse(job.id, "it is another user's".to_owned());
+            }
+            match change(job) {
+                Ok(Some(kind)) => proposed.events.push((job.id, kind)),
+                Ok(None) => {}
+                Err(why) => proposed.refuse(job.id, why),
+            }
+        };
+        if jobs.is_empty() {
+            self.jobs
+                .values()
+                .filter(|job| may_change(request, job))
+                .for_each(one);
+            return Ok(proposed);
+        }
+        for (first, last) in &jobs.ranges {
+            if first > last {
+                let text = format!("jobs: {first}-{last} given, a range ends after it begins");
+                return Err(Refusal::invalid(text));
+            }
+            self.jobs
+                .range(*first..=*last)
+                .for_each(|(_, job)| one(job));
+        }
+        for (first, last) in &jobs.ranges {
+            if first == last && !self.jobs.contains_key(first) {
+                let why = "there is no such job, or it is over".to_owned();
+                proposed.refuse(*first, why);
+            }
+        }
+        Ok(proposed)
+    }
+}
+
+/// Events for some jobs, refusals for others.
+#[derive(Default)]
+struct Proposed {
+    events: Vec<(JobId, Kind)>,
+    refused: Vec<(JobId, String)>,
+}
+
+impl Proposed {
+    fn refuse(&mut self, job: JobId, why: String) {
+        if self.refused.len() < REFUSED_MAX {
+            self.refused.push((job, why));
+        }
+    }
+
+    fn append(self, now: Time, out: &mut Outbox) -> Changed {
+        let count = self.events.len() as u64;
+        for (job, kind) in self.events {
+            out.append(now, job, kind);
+        }
+        Changed {
+            count,
+            refused: self.refused,
+        }
+    }
+}
+
+fn may_change(request: &Request, job: &Job) -> bool {
+    request.roles.any_of(Roles::OWNER.or(Roles::ADMIN)) || request.uid == job.submit.user
+}
+
+fn bounded(field: &str, text: &str) -> Result<(), Refusal> {
+    if text.len() > NOTE_BYTES_MAX || text.contains('\n') {
+        let text = format!("{field}: one line of at most {NOTE_BYTES_MAX} bytes is allowed");
+        return Err(Refusal::invalid(text));
+    }
+    Ok(())
+}
+
+/// An exception's type is one word; those that eddy itself raises with a
+/// meaning of their own are not for users.
+fn word(kind: &str) -> Result<(), Refusal> {
+    let is_word = !kind.is_empty() && !kind.contains(|c: char| c.is_whitespace() || c.is_control());
+    if !is_word || kind.len() > 64 {
+        let text = format!("type: `{}` given, one word is allowed", kind.escape_debug());
+        return Err(Refusal::invalid(text));
+    }
+    if matches!(kind, "node-failure" | "requeue" | "timeout") {
+        let text = format!("type: `{kind}` is eddy's own; any other word is allowed");
+        return Err(Refusal::invalid(text));
+    }
+    Ok(())
+}

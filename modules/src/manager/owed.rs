@@ -1,0 +1,49 @@
+//! What a job is owed now: the whole decision, in one total match.
+
+use eddy_wire::event::Final;
+use eddy_wire::id::Attempt;
+use eddy_wire::job::{Holding, Job};
+use eddy_wire::lifecycle::JobState;
+
+/// The next record the manager owes a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing: another module, the user or time moves it on.
+    Nothing,
+    /// It was checked by ingest before it was recorded.
+    Validate,
+    /// It waits for nothing any more.
+    Depend,
+    /// A place in the queue.
+    Priority,
+    /// Its resources are free: nothing of it runs.
+    Free,
+    /// Another attempt.
+    Requeue(Attempt),
+    /// It is over.
+    Clean,
+}
+
+/// What `job` is owed. Asked after every record and after each restart, so
+/// every answer is safe to repeat until its record is there.
+pub fn owed(job: &Job, attempts_max: u32) -> Action {
+    match (job.state, &job.holding, job.release) {
+        (JobState::New, _, _) => Action::Validate,
+        (JobState::Depend, _, _) if job.dependencies.is_empty() => Action::Depend,
+        (JobState::Depend, _, _) => Action::Nothing,
+        (JobState::Priority, _, _) => Action::Priority,
+        // sched allocates, exec starts and reports the end.
+        (JobState::Sched | JobState::Run, _, _) => Action::Nothing,
+        // exec ends what runs and records the release.
+        (JobState::Cleanup, Holding::Held(_), Final::No) => Action::Nothing,
+        (JobState::Cleanup, Holding::Held(_), Final::Yes) => Action::Free,
+        (JobState::Cleanup, Holding::Nothing | Holding::Freed(_), _) => {
+            if job.is_to_be_requeued() && job.attempt.0 < attempts_max {
+                Action::Requeue(job.attempt.next())
+            } else {
+                Action::Clean
+            }
+        }
+        (JobState::Inactive, _, _) => Action::Nothing,
+    }
+}

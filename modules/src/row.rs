@@ -1,0 +1,57 @@
+//! The row a listing shows of a job: derived from the fold, never stored as
+//! truth.
+
+use eddy_wire::job::Job;
+use eddy_wire::services::job::JobRow;
+
+/// The row of `job`; `reason` says why it waits, or is empty.
+pub fn row(job: &Job, reason: String) -> JobRow {
+    let spec = &job.submit.spec;
+    let request = &spec.request;
+    let placed = job.placed().map(|grant| &grant.set);
+    let ended = job.end.as_ref().map(|end| {
+        let note = &end.exception.note;
+        let separator = if note.is_empty() { "" } else { ": " };
+        format!("{}{separator}{note}", end.exception.kind)
+    });
+    let asked = |each: u32| request.slots.saturating_mul(each);
+    JobRow {
+        id: job.id,
+        name: cc_replaced(spec.jobspec.name(), job.submit.cc),
+        userid: job.submit.user,
+        state: job.state,
+        result: job.result(),
+        returncode: job.returncode(),
+        status: job.status,
+        attempt: job.attempt,
+        queue: spec
+            .jobspec
+            .attributes
+            .system
+            .queue
+            .as_deref()
+            .unwrap_or_default()
+            .to_owned(),
+        urgency: job.urgency,
+        priority: job.priority,
+        reason: ended.unwrap_or(reason),
+        nnodes: placed.map_or(request.nodes.unwrap_or(1), |set| set.nnodes() as u32),
+        ncores: placed.map_or(asked(request.cores_per_slot), |set| set.ncores() as u32),
+        ngpus: placed.map_or(asked(request.gpus_per_slot), |set| set.ngpus() as u32),
+        ntasks: request.ntasks,
+        nodelist: placed.map_or_else(String::new, |set| set.nodelist()),
+        duration: request.duration.map(|micros| micros as f64 / 1e6),
+        t_submit: job.t_submit,
+        t_alloc: job.t_alloc,
+        t_run: job.started,
+        t_finish: job.t_finish,
+        t_inactive: job.t_inactive,
+    }
+}
+
+fn cc_replaced(name: &str, cc: Option<u32>) -> String {
+    match cc {
+        Some(cc) => name.replace("{cc}", &cc.to_string()),
+        None => name.to_owned(),
+    }
+}

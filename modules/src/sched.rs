@@ -1,0 +1,266 @@
+//! Step 4 of a job's path: feeds the planner with what changes and records its
+//! verdicts.
+//!
+//! The planner itself (eddy-sched) runs beside the broker; here is the mailbox
+//! around it. A verdict is a proposal: it is held against the present when it
+//! comes, and taken back if the job or a rank has gone meanwhile.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_broker::{Input, Module, Notice, Outbox, Volatile};
+use eddy_wire::event::{Exception, Kind, Record, Submit};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{Epoch, JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::plan::{Delta, Outcome, Reason, Unavailable, Verdict};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Time;
+
+/// The mailbox around the planner.
+#[derive(Default)]
+pub struct Sched {
+    jobs: BTreeMap<JobId, Seen>,
+    inventory: Option<Arc<ResourceSet>>,
+    shells: BTreeMap<Rank, Epoch>,
+    online: Idset,
+    drained: Idset,
+    head: Option<(JobId, Reason)>,
+    intake: Intake,
+}
+
+/// Whether verdicts are still wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Intake {
+    #[default]
+    Open,
+    Stopping,
+}
+
+/// A job as far as scheduling goes.
+struct Seen {
+    submit: Arc<Submit>,
+    state: JobState,
+    priority: i64,
+    held: Option<Arc<ResourceSet>>,
+}
+
+impl Seen {
+    /// Whether the planner is to find it resources: queued and not held back.
+    fn wants(&self) -> bool {
+        self.state == JobState::Sched && self.priority > 0
+    }
+}
+
+impl Module for Sched {
+    fn name(&self) -> &'static str {
+        "sched"
+    }
+
+    fn apply(&mut self, record: &Record) {
+        match (&record.event.kind, record.event.job) {
+            (Kind::Submit(submit), Some(id)) => {
+                let submit = Arc::clone(submit);
+                let seen = Seen {
+                    submit,
+                    state: JobState::New,
+                    priority: 0,
+                    held: None,
+                };
+                self.jobs.insert(id, seen);
+            }
+            (Kind::Clean, Some(id)) => {
+                self.jobs.remove(&id);
+            }
+            (kind, Some(id)) => {
+                if let Some(seen) = self.jobs.get_mut(&id) {
+                    seen.apply(kind);
+                }
+            }
+            (kind, None) => self.apply_own(kind),
+        }
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        match input {
+            Input::Applied(record) => self.applied(&record.event.kind, record.event.job, out),
+            Input::Planned(outcome) => self.planned(now, outcome, out),
+            Input::Notice(Notice::Online(online)) => {
+                self.online = online.clone();
+                self.tell_ranks(out);
+            }
+            Input::Resume => self.tell_all(out),
+            Input::Stop => self.intake = Intake::Stopping,
+            _ => {}
+        }
+    }
+}
+
+impl Seen {
+    fn apply(&mut self, kind: &Kind) {
+        if let Ok(next) = self.state.next(kind) {
+            self.state = next;
+        }
+        match kind {
+            Kind::Priority(priority) => self.priority = *priority,
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
+                self.held = Some(Arc::clone(&grant.set));
+            }
+            Kind::Free => self.held = None,
+            _ => {}
+        }
+    }
+}
+
+impl Sched {
+    fn apply_own(&mut self, kind: &Kind) {
+        match kind {
+            Kind::ResourceDefine(set) => self.inventory = Some(Arc::clone(set)),
+            Kind::ShellStart(ranks, epoch) => {
+                self.shells
+                    .extend(ranks.iter().map(|rank| (Rank(rank), *epoch)));
+            }
+            Kind::Drain(ranks, _, _) => self.drained = self.drained.union(ranks),
+            Kind::Undrain(ranks) => self.drained = self.drained.difference(ranks),
+            _ => {}
+        }
+    }
+
+    /// Tells the planner of one change.
+    fn applied(&self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
+        let delta = match (kind, job) {
+            (Kind::Priority(_), Some(id)) => self.want(id),
+            (Kind::Urgency(..) | Kind::JobspecUpdate(_), Some(id)) => Delta::Unwant(id),
+            // What a job holds it keeps until its release is recorded.
+            (Kind::Exception(exception), Some(id))
+                if exception.severity == 0 && !self.holds(id) =>
+            {
+                Delta::Unwant(id)
+            }
+            (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(id)) => {
+                Delta::Held(id, Arc::clone(&grant.set))
+            }
+            (Kind::Free, Some(id)) => Delta::Freed(id),
+            (Kind::ResourceDefine(set), None) => Delta::Inventory(Arc::clone(set)),
+            (Kind::Drain(..) | Kind::Undrain(_), None) => return self.tell_ranks(out),
+            _ => return,
+        };
+        out.volatile(Volatile::Plan(vec![delta]));
+    }
+
+    fn holds(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|seen| seen.held.is_some())
+    }
+
+    fn want(&self, id: JobId) -> Delta {
+        match self.jobs.get(&id) {
+            Some(seen) if seen.wants() => {
+                Delta::Want(id, seen.priority, seen.submit.spec.request.clone())
+            }
+            Some(_) | None => Delta::Unwant(id),
+        }
+    }
+
+    /// A new planner learns everything.
+    fn tell_all(&self, out: &mut Outbox) {
+        let mut deltas = Vec::new();
+        deltas.extend(
+            self.inventory
+                .iter()
+                .map(|set| Delta::Inventory(Arc::clone(set))),
+        );
+        for (id, seen) in &self.jobs {
+            deltas.extend(
+                seen.held
+                    .iter()
+                    .map(|set| Delta::Held(*id, Arc::clone(set))),
+            );
+            if seen.wants() {
+                deltas.push(self.want(*id));
+            }
+        }
+        out.volatile(Volatile::Plan(deltas));
+        self.tell_ranks(out);
+    }
+
+    fn tell_ranks(&self, out: &mut Outbox) {
+        let Some(inventory) = &self.inventory else {
+            return;
+        };
+        let offline = inventory.ranks().difference(&self.online);
+        let drained = self.drained.intersect(&self.online);
+        let up = self.online.difference(&self.drained);
+        out.volatile(Volatile::Plan(vec![
+            Delta::Up(up),
+            Delta::Down(offline, Unavailable::Offline),
+            Delta::Down(drained, Unavailable::Drained),
+        ]));
+    }
+
+    fn planned(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+        for (id, verdict) in &outcome.verdicts {
+            match verdict {
+                Verdict::Start(set) => self.start(now, *id, set, out),
+                Verdict::Never(reason) => self.never(now, *id, reason, out),
+            }
+        }
+        if self.head != outcome.head {
+            self.head.clone_from(&outcome.head);
+            out.notice(Notice::Head(outcome.head.clone()));
+        }
+        if outcome.unfinished {
+            out.volatile(Volatile::Plan(Vec::new()));
+        }
+    }
+
+    /// Records the grant, if the verdict is still true.
+    fn start(&self, now: Time, id: JobId, set: &Arc<ResourceSet>, out: &mut Outbox) {
+        let wanted = self.jobs.get(&id).is_some_and(Seen::wants);
+        let shells = self.shells_of(set);
+        match (wanted, self.intake, shells) {
+            (true, Intake::Open, Some(shells)) => {
+                let grant = Grant {
+                    epoch: Epoch(1),
+                    set: Arc::clone(set),
+                    shells,
+                };
+                out.append(now, id, Kind::Alloc(Arc::new(grant)));
+            }
+            // Taken back; if it still waits it is asked for again.
+            (_, _, _) => {
+                let mut deltas = vec![Delta::Unwant(id)];
+                if self.intake == Intake::Open && wanted {
+                    deltas.push(self.want(id));
+                }
+                out.volatile(Volatile::Plan(deltas));
+            }
+        }
+    }
+
+    /// The shell of each rank of the set, if all are in service.
+    fn shells_of(&self, set: &ResourceSet) -> Option<BTreeMap<Rank, Epoch>> {
+        set.nodes
+            .keys()
+            .map(|rank| {
+                let up = self.online.contains(rank.0) && !self.drained.contains(rank.0);
+                self.shells
+                    .get(rank)
+                    .filter(|_| up)
+                    .map(|epoch| (*rank, *epoch))
+            })
+            .collect()
+    }
+
+    fn never(&self, now: Time, id: JobId, reason: &Reason, out: &mut Outbox) {
+        if self.jobs.get(&id).is_some_and(Seen::wants) {
+            let exception = Exception {
+                kind: "alloc".to_owned(),
+                severity: 0,
+                note: reason.to_string(),
+                userid: None,
+            };
+            out.append(now, id, Kind::Exception(Box::new(exception)));
+        }
+    }
+}

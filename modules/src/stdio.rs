@@ -1,0 +1,433 @@
+//! Input and output of tasks, forwarded between clients and shells.
+//!
+//! The shells keep the output (spool files) and the pipes; here is only who
+//! reads what from which shell, so that a read goes on when the shell comes
+//! back. Nothing passes through the journal.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use eddy_broker::{
+    Answer, Caller, Effect, Endpoint, Input, Module, Outbox, Query, Request, Volatile,
+};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
+use eddy_wire::services::Service;
+use eddy_wire::services::job::{self, EventsLine, InputRequest, OutputReply, OutputRequest};
+use eddy_wire::shell::{FromShell, Part, ToShell};
+use eddy_wire::time::Time;
+
+/// Reads of one instance at most.
+const READS_MAX: usize = 65_536;
+
+/// Who reads what.
+#[derive(Default)]
+pub struct Stdio {
+    /// Where each job's latest attempt is or was; `None` before it has a place.
+    jobs: BTreeMap<JobId, Whereabouts>,
+    shells: BTreeMap<Rank, Epoch>,
+    calls: BTreeMap<u64, Call>,
+    reads: BTreeMap<u64, Read>,
+    next: u64,
+}
+
+/// An attempt and its ranks.
+#[derive(Clone, Debug)]
+struct Whereabouts {
+    attempt: Attempt,
+    ranks: Vec<Rank>,
+}
+
+/// One `job.output` call.
+struct Call {
+    caller: Caller,
+    request: OutputRequest,
+    stage: Stage,
+}
+
+/// How far a call has come.
+enum Stage {
+    /// The journal is asked for the finished job.
+    AskedJob,
+    /// And for its records.
+    AskedRecords,
+    /// The job has no place yet.
+    Waiting,
+    /// So many reads are not at their end.
+    Reading(usize),
+}
+
+/// One rank's part of a call.
+struct Read {
+    call: u64,
+    part: Part,
+    node_index: u32,
+    offset: u64,
+}
+
+impl Module for Stdio {
+    fn name(&self) -> &'static str {
+        "stdio"
+    }
+
+    fn endpoints(&self) -> &'static [Endpoint] {
+        const ENDPOINTS: &[Endpoint] =
+            &[Endpoint::of::<job::Output>(), Endpoint::of::<job::Input>()];
+        ENDPOINTS
+    }
+
+    fn apply(&mut self, record: &Record) {
+        match (&record.event.kind, record.event.job) {
+            (Kind::Submit(_), Some(id)) => {
+                let nowhere = Whereabouts {
+                    attempt: Attempt(1),
+                    ranks: Vec::new(),
+                };
+                self.jobs.insert(id, nowhere);
+            }
+            (Kind::Requeue(attempt), Some(id)) => {
+                let nowhere = Whereabouts {
+                    attempt: *attempt,
+                    ranks: Vec::new(),
+                };
+                self.jobs.insert(id, nowhere);
+            }
+            (Kind::Alloc(grant), Some(id)) => {
+                if let Some(whereabouts) = self.jobs.get_mut(&id) {
+                    whereabouts.ranks = grant.set.nodes.keys().copied().collect();
+                }
+            }
+            (Kind::Clean, Some(id)) => {
+                self.jobs.remove(&id);
+            }
+            (Kind::ShellStart(ranks, epoch), None) => {
+                self.shells
+                    .extend(ranks.iter().map(|rank| (Rank(rank), *epoch)));
+            }
+            _ => {}
+        }
+    }
+
+    fn handle(&mut self, _now: Time, input: Input<'_>, out: &mut Outbox) {
+        match input {
+            Input::Request(request) => {
+                if let Err(refusal) = self.request(request, out) {
+                    out.refuse(request.caller, &refusal);
+                }
+            }
+            Input::Answer(tag, answer) => self.answered(tag, answer, out),
+            Input::Shell(epoch, FromShell::Hello { .. }) => self.resend(epoch, out),
+            Input::Shell(
+                _,
+                FromShell::Output {
+                    read,
+                    next,
+                    frames,
+                    end,
+                },
+            ) => {
+                self.output(*read, *next, frames, *end, out);
+            }
+            Input::Applied(record) => self.applied(record, out),
+            Input::Cancel(caller) => self.drop_calls(|call| call.caller == caller, out),
+            Input::Gone(client) => self.drop_calls(|call| call.caller.client == client, out),
+            _ => {}
+        }
+    }
+}
+
+impl Stdio {
+    fn request(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        match request.topic.as_str() {
+            job::Input::TOPIC => self.input(request, out),
+            _ => self.open(request, out),
+        }
+    }
+
+    /// Standard input for a job that holds resources.
+    fn input(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        let body: InputRequest = request.parse()?;
+        let placed = self.jobs.get(&body.id).filter(|w| !w.ranks.is_empty());
+        let Some(Whereabouts { attempt, ranks }) = placed else {
+            let text = format!("id: job {} is not running", body.id);
+            return Err(Refusal::new(Code::NotFound, text));
+        };
+        for rank in ranks {
+            let Some(epoch) = self.shells.get(rank) else {
+                continue;
+            };
+            let message = ToShell::Input {
+                part: Part {
+                    job: body.id,
+                    attempt: *attempt,
+                    rank: *rank,
+                },
+                tasks: body.tasks.clone(),
+                eof: body.eof,
+                data: request.tail.to_vec(),
+            };
+            // Behind the start of the same part, which waits for the disk.
+            out.effect(Effect::Shell(*epoch, message));
+        }
+        out.reply(request.caller, &());
+        Ok(())
+    }
+
+    fn open(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        let body: OutputRequest = request.parse()?;
+        if self.reads.len() >= READS_MAX {
+            let text = format!("the limit `reads` of {READS_MAX} is reached");
+            return Err(Refusal::new(Code::Busy, text));
+        }
+        let tag = self.take_tag();
+        let id = body.id;
+        let known = self.jobs.get(&id).cloned();
+        let earlier = |w: &Whereabouts| body.attempt.is_some_and(|a| a != w.attempt);
+        let stage = match &known {
+            Some(w) if !earlier(w) && w.ranks.is_empty() => Stage::Waiting,
+            Some(w) if !earlier(w) => Stage::Reading(0),
+            Some(_) | None => Stage::AskedJob,
+        };
+        let asks = matches!(stage, Stage::AskedJob);
+        let waits = matches!(stage, Stage::Waiting);
+        self.calls.insert(
+            tag,
+            Call {
+                caller: request.caller,
+                request: body,
+                stage,
+            },
+        );
+        match known {
+            _ if asks => out.volatile(Volatile::Query(tag, Query::Finished(id))),
+            Some(_) if waits => self.without_place(tag, out),
+            Some(whereabouts) => self.read(tag, &whereabouts, out),
+            None => unreachable!("an unknown job is asked for"),
+        }
+        Ok(())
+    }
+
+    fn take_tag(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// A job without a place has no output yet: wait for it, or be done.
+    fn without_place(&mut self, tag: u64, out: &mut Outbox) {
+        if self
+            .calls
+            .get(&tag)
+            .is_some_and(|call| !call.request.follow)
+        {
+            self.finish(tag, out);
+        }
+    }
+
+    /// Asks the shell of each rank.
+    fn read(&mut self, tag: u64, whereabouts: &Whereabouts, out: &mut Outbox) {
+        let Some(call) = self.calls.get_mut(&tag) else {
+            return;
+        };
+        call.stage = Stage::Reading(whereabouts.ranks.len());
+        let (job, offsets) = (call.request.id, call.request.offsets.clone());
+        for (index, rank) in whereabouts.ranks.iter().enumerate() {
+            let part = Part {
+                job,
+                attempt: whereabouts.attempt,
+                rank: *rank,
+            };
+            let offset = offsets.get(index).copied().unwrap_or(0);
+            let id = self.take_tag();
+            self.reads.insert(
+                id,
+                Read {
+                    call: tag,
+                    part,
+                    node_index: index as u32,
+                    offset,
+                },
+            );
+            self.send(id, out);
+        }
+        if whereabouts.ranks.is_empty() {
+            self.finish(tag, out);
+        }
+    }
+
+    fn send(&self, id: u64, out: &mut Outbox) {
+        let Some(read) = self.reads.get(&id) else {
+            return;
+        };
+        let follow = self
+            .calls
+            .get(&read.call)
+            .is_some_and(|call| call.request.follow);
+        if let Some(epoch) = self.shells.get(&read.part.rank) {
+            let message = ToShell::Read {
+                part: read.part,
+                read: id,
+                offset: read.offset,
+                follow,
+            };
+            out.effect(Effect::Shell(*epoch, message));
+        }
+    }
+
+    /// A shell came (back): what is read from it is asked for again.
+    fn resend(&self, epoch: Epoch, out: &mut Outbox) {
+        for (id, read) in &self.reads {
+            if self.shells.get(&read.part.rank) == Some(&epoch) {
+                self.send(*id, out);
+            }
+        }
+    }
+
+    fn output(&mut self, id: u64, next: u64, frames: &[u8], end: bool, out: &mut Outbox) {
+        let Some(read) = self.reads.get_mut(&id) else {
+            return;
+        };
+        read.offset = next;
+        let tag = read.call;
+        let Some(call) = self.calls.get_mut(&tag) else {
+            return;
+        };
+        if !frames.is_empty() {
+            let reply = OutputReply {
+                attempt: read.part.attempt,
+                node_index: read.node_index,
+                next,
+            };
+            out.part(call.caller, &reply, Bytes::copy_from_slice(frames));
+        }
+        if end {
+            self.reads.remove(&id);
+            let left = match call.stage {
+                Stage::Reading(left) => left - 1,
+                Stage::AskedJob | Stage::AskedRecords | Stage::Waiting => return,
+            };
+            call.stage = Stage::Reading(left);
+            if left == 0 {
+                self.finish(tag, out);
+            }
+        }
+    }
+
+    fn applied(&mut self, record: &Record, out: &mut Outbox) {
+        let Some(id) = record.event.job else { return };
+        let ends = match record.event.kind {
+            Kind::Alloc(_) => false,
+            Kind::Clean => true,
+            _ => return,
+        };
+        let waiting: Vec<u64> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.request.id == id && matches!(call.stage, Stage::Waiting))
+            .map(|(tag, _)| *tag)
+            .collect();
+        for tag in waiting {
+            match self.jobs.get(&id).cloned() {
+                Some(whereabouts) if !ends => self.read(tag, &whereabouts, out),
+                Some(_) | None => self.finish(tag, out),
+            }
+        }
+    }
+
+    fn answered(&mut self, tag: u64, answer: &Answer, out: &mut Outbox) {
+        let Some(call) = self.calls.get_mut(&tag) else {
+            return;
+        };
+        let id = call.request.id;
+        match (answer, &call.stage) {
+            (Answer::Finished(Some(found)), Stage::AskedJob) => {
+                call.stage = Stage::AskedRecords;
+                let query = Query::Records(found.1.clone());
+                out.volatile(Volatile::Query(tag, query));
+            }
+            (Answer::Finished(None), Stage::AskedJob) => {
+                // Between its last record and its row there is no moment, but
+                // an active job's earlier attempts are in its records only.
+                let refusal = Refusal::not_found(format!("id: there is no job {id}"));
+                self.refuse(tag, &refusal, out);
+            }
+            (Answer::Records(records), Stage::AskedRecords) => {
+                let wanted = call.request.attempt;
+                match whereabouts(records.iter().map(|(_, line)| line), wanted) {
+                    Some(found) => self.read(tag, &found, out),
+                    None => self.finish(tag, out),
+                }
+            }
+            (Answer::Failed(why), _) => {
+                let refusal = Refusal::new(Code::Busy, why.clone());
+                self.refuse(tag, &refusal, out);
+            }
+            (other, _) => panic!("a finished job was asked for, the answer is {other:?}"),
+        }
+    }
+
+    fn finish(&mut self, tag: u64, out: &mut Outbox) {
+        if let Some(call) = self.calls.remove(&tag) {
+            let end = OutputReply {
+                attempt: Attempt(0),
+                node_index: 0,
+                next: 0,
+            };
+            // Behind everything recorded of the job's end.
+            out.reply(call.caller, &end);
+        }
+    }
+
+    fn refuse(&mut self, tag: u64, refusal: &Refusal, out: &mut Outbox) {
+        if let Some(call) = self.calls.remove(&tag) {
+            out.refuse(call.caller, refusal);
+        }
+    }
+
+    fn drop_calls(&mut self, gone: impl Fn(&Call) -> bool, out: &mut Outbox) {
+        let tags: Vec<u64> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| gone(call))
+            .map(|(tag, _)| *tag)
+            .collect();
+        for tag in tags {
+            self.calls.remove(&tag);
+            let reads: Vec<u64> = self
+                .reads
+                .iter()
+                .filter(|(_, r)| r.call == tag)
+                .map(|(id, _)| *id)
+                .collect();
+            for id in reads {
+                let read = self.reads.remove(&id).expect("just listed");
+                if let Some(epoch) = self.shells.get(&read.part.rank) {
+                    out.volatile(Volatile::Shell(*epoch, ToShell::StopRead { read: id }));
+                }
+            }
+        }
+    }
+}
+
+/// Where an attempt of a finished job was, from its event log.
+fn whereabouts<'a>(
+    lines: impl Iterator<Item = &'a EventsLine>,
+    wanted: Option<Attempt>,
+) -> Option<Whereabouts> {
+    let mut attempt = Attempt(1);
+    let mut found = None;
+    for line in lines {
+        let context = line.context.as_ref().map_or("", |raw| raw.get());
+        match line.name.as_str() {
+            "alloc" if wanted.is_none_or(|wanted| wanted == attempt) => {
+                let grant: Grant = serde_json::from_str(context).ok()?;
+                let ranks = grant.set.nodes.keys().copied().collect();
+                found = Some(Whereabouts { attempt, ranks });
+            }
+            "requeue" => attempt = attempt.next(),
+            _ => {}
+        }
+    }
+    found
+}
