@@ -11,6 +11,7 @@ pub mod generate;
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
+use eddy_wire::event::{EVENT_VERSION, Kind};
 use eddy_wire::eventlog::EventLine;
 use eddy_wire::fsd::{Fsd, parse_minutes_or_fsd};
 use eddy_wire::hash::Hash;
@@ -18,7 +19,12 @@ use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Count, Jobspec, format_bytes, parse_bytes};
+use eddy_wire::message::Message;
 use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::{instance, job, kvs, resource};
+use eddy_wire::shell::{FromShell, ToShell};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// A parser under test: panics if a promise is broken.
 pub type Target = fn(&[u8]);
@@ -36,6 +42,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("event_line", event_line),
     ("resource_set", resource_set),
     ("jobspec", jobspec),
+    ("message", message),
+    ("event", event),
+    ("request", request),
+    ("shell_words", shell_words),
 ];
 
 /// Runs the target of this name; there must be one.
@@ -151,4 +161,70 @@ where
     assert_eq!(again.to_string(), text);
     assert_eq!(again, value);
     Some(value)
+}
+
+/// Messages of the sockets: what is read is written back as the same bytes.
+pub fn message(data: &[u8]) {
+    let bytes = bytes::Bytes::copy_from_slice(data);
+    if let Ok(message) = Message::decode(&bytes) {
+        let again = message.encode().expect("it was within the limits");
+        // The fourth byte is reserved: read as it comes, written as 0.
+        assert_eq!(again[..3], bytes[..3]);
+        assert_eq!(again[4..], bytes[4..]);
+    }
+}
+
+/// Events of the journal, `name` and context on the line after it: a context
+/// that is read is written and read back as the same.
+pub fn event(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else {
+        return;
+    };
+    let (name, context) = text.split_once('\n').unwrap_or((text, ""));
+    let nowhere = &mut |_: &Hash, _: &Hash| None;
+    if let Ok(kind) = Kind::decode(name, EVENT_VERSION, context, nowhere) {
+        assert_eq!(kind.name(), name);
+        let printed = kind.context();
+        let again = Kind::decode(name, EVENT_VERSION, &printed, nowhere);
+        assert_eq!(again, Ok(kind), "{printed}");
+    }
+}
+
+/// Bodies of requests: every service's, tried on the same text.
+pub fn request(data: &[u8]) {
+    stable::<job::SubmitRequest>(data);
+    stable::<job::JobSet>(data);
+    stable::<job::CollectRequest>(data);
+    stable::<job::EventsRequest>(data);
+    stable::<job::OutputRequest>(data);
+    stable::<job::InputRequest>(data);
+    stable::<job::RaiseRequest>(data);
+    stable::<job::KillRequest>(data);
+    stable::<job::UrgencyRequest>(data);
+    stable::<job::RequeueRequest>(data);
+    stable::<job::ListRequest>(data);
+    stable::<job::InfoRequest>(data);
+    stable::<resource::DrainRequest>(data);
+    stable::<resource::UndrainRequest>(data);
+    stable::<kvs::PutRequest>(data);
+    stable::<kvs::KeyRequest>(data);
+    stable::<instance::StreamRequest>(data);
+    stable::<instance::CommitsRequest>(data);
+    stable::<instance::ShutdownRequest>(data);
+    stable::<instance::PingRequest>(data);
+}
+
+/// What a broker and a shell say to each other.
+pub fn shell_words(data: &[u8]) {
+    stable::<ToShell>(data);
+    stable::<FromShell>(data);
+}
+
+/// What is read is printed, and the print is read and printed as the same.
+fn stable<T: DeserializeOwned + Serialize>(data: &[u8]) {
+    if let Ok(value) = serde_json::from_slice::<T>(data) {
+        let printed = serde_json::to_string(&value).expect("it came from JSON");
+        let again: T = serde_json::from_str(&printed).expect("its own output");
+        assert_eq!(serde_json::to_string(&again).expect("as before"), printed);
+    }
 }

@@ -1,0 +1,348 @@
+//! The life of a job against the table of RFC 21 and eddy's further lives, and
+//! every event's way to disk and back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::Time;
+use eddy_wire::event::{
+    EVENT_VERSION, Event, Exception, Final, Kind, Record, Requeue, Submit, Waitable,
+};
+use eddy_wire::grant::Grant;
+use eddy_wire::hash::Hash;
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
+use eddy_wire::idset::Idset;
+use eddy_wire::job::{Holding, Job, exit_code};
+use eddy_wire::jobspec::Jobspec;
+use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::spec::Spec;
+use serde_json::json;
+
+fn spec() -> Arc<Spec> {
+    let jobspec = json!({
+        "version": 1,
+        "resources": [{"type": "slot", "count": 1, "label": "task",
+                       "with": [{"type": "core", "count": 1}]}],
+        "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+        "attributes": {"system": {"duration": 0, "environment": {"A": "1"}}},
+    });
+    let jobspec = Jobspec::from_value(jobspec).expect("a plain jobspec");
+    Arc::new(Spec::from_jobspec(jobspec).expect("a plain request"))
+}
+
+fn submit() -> Kind {
+    Kind::Submit(Arc::new(Submit {
+        user: 1000,
+        urgency: 16,
+        waitable: Waitable::Yes,
+        requeue: Requeue::OnNodeFailure,
+        key: uuid::Uuid::from_u128(7),
+        index: 2,
+        count: 3,
+        cc: Some(5),
+        spec: spec(),
+    }))
+}
+
+fn exception(kind: &str, severity: u8) -> Kind {
+    let (kind, note) = (kind.to_owned(), "because".to_owned());
+    Kind::Exception(Box::new(Exception {
+        kind,
+        severity,
+        note,
+        userid: Some(7),
+    }))
+}
+
+fn alloc() -> Arc<Grant> {
+    let cores = Idset::range(0, 3);
+    let node = NodeSet {
+        host: "n0".into(),
+        cores,
+        gpus: Idset::new(),
+        memory: 1 << 30,
+    };
+    let set = ResourceSet {
+        nodes: BTreeMap::from([(Rank(0), node)]),
+        ..ResourceSet::default()
+    };
+    let shells = BTreeMap::from([(Rank(0), Epoch(4))]);
+    Arc::new(Grant {
+        epoch: Epoch(1),
+        set: Arc::new(set),
+        shells,
+    })
+}
+
+/// One of every kind; exceptions of both sorts.
+fn kinds() -> Vec<Kind> {
+    let map = json!({"a.b": 1.5}).as_object().expect("an object").clone();
+    vec![
+        submit(),
+        Kind::Validate,
+        Kind::JobspecUpdate(map.clone()),
+        Kind::DependencyAdd("after 3".to_owned()),
+        Kind::DependencyRemove("after 3".to_owned()),
+        Kind::Depend,
+        Kind::Priority(16),
+        Kind::Urgency(31, 0),
+        Kind::Alloc(alloc()),
+        Kind::PrologStart("p".to_owned()),
+        Kind::PrologFinish("p".to_owned(), 256),
+        Kind::Start,
+        Kind::Finish(9),
+        Kind::EpilogStart("e".to_owned()),
+        Kind::EpilogFinish("e".to_owned(), 0),
+        Kind::Release(Idset::range(0, 3), Final::Yes),
+        Kind::Free,
+        Kind::Clean,
+        exception("cancel", 0),
+        exception("warning", 3),
+        Kind::Memo(map),
+        Kind::Waited,
+        Kind::Requeue(Attempt(2)),
+        Kind::Suspend,
+        Kind::Resume,
+        Kind::Preempted {
+            by: JobId(3),
+            until: Time(17),
+        },
+        Kind::Passed("q".to_owned()),
+        Kind::Accepted,
+        Kind::Recalled("q".to_owned()),
+        Kind::GrantChanged(alloc()),
+        Kind::LeaderStart(Epoch(2)),
+        Kind::LeaderStop,
+        Kind::ResourceDefine(Arc::clone(&alloc().set)),
+        Kind::ShellStart(Idset::range(0, 3), Epoch(4)),
+        Kind::ShellLost(Epoch(4)),
+        Kind::Drain(Idset::one(2), "broken fan".to_owned(), 0),
+        Kind::Undrain(Idset::one(2)),
+        Kind::Put("k".to_owned(), json!({"x": [1, null, 2.5]})),
+        Kind::Delete("k".to_owned()),
+    ]
+}
+
+#[test]
+fn every_event_survives_the_disk() {
+    let spec = spec();
+    let mut find = |jobspec: &Hash, environment: &Hash| {
+        let same = *jobspec == spec.hash && *environment == spec.environment_hash;
+        same.then(|| Arc::clone(&spec))
+    };
+    for kind in kinds() {
+        let (name, context) = (kind.name(), kind.context());
+        let back = Kind::decode(name, EVENT_VERSION, &context, &mut find);
+        assert_eq!(back.as_ref(), Ok(&kind), "{name} {context}");
+    }
+}
+
+#[test]
+fn an_event_of_a_newer_version_or_without_its_jobspec_is_refused_by_name() {
+    let nowhere = &mut |_: &Hash, _: &Hash| None;
+    let newer = Kind::decode("start", EVENT_VERSION + 1, "", nowhere).expect_err("newer");
+    assert_eq!(
+        newer.to_string(),
+        "event `start` has version 2; this build reads up to 1"
+    );
+    let unknown = Kind::decode("stat", 1, "", nowhere).expect_err("unknown");
+    assert_eq!(
+        unknown.to_string(),
+        "event `stat` is unknown to this version"
+    );
+    let context = submit().context();
+    let missing = Kind::decode("submit", 1, &context, nowhere).expect_err("missing");
+    assert!(
+        missing.to_string().contains("which is not stored"),
+        "{missing}"
+    );
+    let odd = Kind::decode("finish", 1, "{\"status\":\"x\"}", nowhere).expect_err("odd");
+    assert!(
+        odd.to_string().starts_with("event `finish`: invalid type"),
+        "{odd}"
+    );
+}
+
+/// The whole table as a text: each state, the events it takes, what they lead
+/// to (`=` stays). Everything not named is illegal.
+const TABLE: &str = "\
+NEW: submit=, validate DEPEND, dependency-add=, dependency-remove=, urgency=, jobspec-update=, memo=
+DEPEND: dependency-add=, dependency-remove=, depend PRIORITY, urgency=, jobspec-update=, \
+exception CLEANUP, memo=
+PRIORITY: priority SCHED, urgency=, jobspec-update=, exception CLEANUP, memo=
+SCHED: priority=, urgency PRIORITY, jobspec-update PRIORITY, alloc RUN, passed=, accepted=, \
+recalled=, exception CLEANUP, memo=
+RUN: start=, finish CLEANUP, release=, prolog-start=, prolog-finish=, suspend=, resume=, \
+preempted=, grant-changed=, urgency=, exception CLEANUP, memo=
+CLEANUP: start=, finish=, release=, free=, prolog-start=, prolog-finish=, epilog-start=, \
+epilog-finish=, grant-changed=, urgency=, exception=, requeue PRIORITY, clean INACTIVE, memo=
+INACTIVE: waited=, memo=
+";
+
+#[test]
+fn the_transition_table_is_the_one_of_the_book() {
+    let mut table: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+    for line in TABLE.lines() {
+        let (state, events) = line.split_once(": ").expect("a state and its events");
+        for event in events.split(", ") {
+            let (name, next) = match event.strip_suffix('=') {
+                Some(name) => (name, state),
+                None => event.split_once(' ').expect("an event and where it leads"),
+            };
+            table.insert((state, name), next);
+        }
+    }
+    for state in JobState::ALL {
+        for kind in kinds() {
+            let harmless = matches!(&kind, Kind::Exception(e) if e.severity > 0);
+            let expected = table
+                .get(&(state.name(), kind.name()))
+                .map(|next| match harmless {
+                    true => state.name(),
+                    false => next,
+                });
+            let next = state.next(&kind).ok().map(JobState::name);
+            assert_eq!(next, expected, "{} in {}", kind.name(), state.name());
+        }
+    }
+}
+
+/// Folds these events of one job, a microsecond apart.
+fn life(events: &[Kind]) -> Job {
+    let records: Vec<Record> = std::iter::once(submit())
+        .chain(events.iter().cloned())
+        .enumerate()
+        .map(|(at, kind)| Record {
+            seq: Seq(at as u64 + 1),
+            event: Event {
+                t: Time(at as i64),
+                job: Some(JobId(1)),
+                kind,
+            },
+        })
+        .collect();
+    let mut job = Job::from_record(&records[0]).expect("a submit");
+    for record in &records[1..] {
+        job.apply(record).expect("a legal life");
+    }
+    job
+}
+
+fn running() -> Vec<Kind> {
+    let alloc = Kind::Alloc(alloc());
+    vec![
+        Kind::Validate,
+        Kind::Depend,
+        Kind::Priority(16),
+        alloc,
+        Kind::Start,
+    ]
+}
+
+fn ended(by: Vec<Kind>) -> Job {
+    let release = Kind::Release(Idset::one(0), Final::Yes);
+    life(&[running(), by, vec![release, Kind::Free, Kind::Clean]].concat())
+}
+
+#[test]
+fn a_result_is_the_first_fatal_exception_or_the_status() {
+    let cases = [
+        (vec![Kind::Finish(0)], JobResult::Completed, 0),
+        (vec![Kind::Finish(3 << 8)], JobResult::Failed, 3),
+        (
+            vec![exception("cancel", 0), Kind::Finish(15)],
+            JobResult::Canceled,
+            143,
+        ),
+        (
+            vec![exception("timeout", 0), Kind::Finish(9)],
+            JobResult::Timeout,
+            137,
+        ),
+        (
+            vec![
+                exception("timeout", 0),
+                exception("cancel", 0),
+                Kind::Finish(9),
+            ],
+            JobResult::Timeout,
+            137,
+        ),
+        (
+            vec![exception("note", 4), Kind::Finish(0)],
+            JobResult::Completed,
+            0,
+        ),
+    ];
+    for (events, result, code) in cases {
+        let job = ended(events);
+        assert_eq!(
+            (job.result(), job.returncode()),
+            (Some(result), Some(code)),
+            "{job:?}"
+        );
+    }
+    let never = life(&[Kind::Validate, exception("cancel", 0), Kind::Clean]);
+    assert_eq!(
+        (never.result(), never.returncode()),
+        (Some(JobResult::Canceled), Some(1))
+    );
+}
+
+#[test]
+fn a_requeued_job_begins_again_and_a_cancel_still_ends_it() {
+    let lost = [
+        running(),
+        vec![exception("node-failure", 0), Kind::Finish(9)],
+    ]
+    .concat();
+    let release = vec![Kind::Release(Idset::one(0), Final::Yes), Kind::Free];
+    let job = life(&[lost.clone(), release.clone()].concat());
+    assert!(job.is_to_be_requeued());
+    let again = life(
+        &[
+            lost.clone(),
+            release.clone(),
+            vec![Kind::Requeue(Attempt(2))],
+        ]
+        .concat(),
+    );
+    assert_eq!(
+        (again.state, again.attempt),
+        (JobState::Priority, Attempt(2))
+    );
+    assert_eq!((again.started, again.status, again.end), (None, None, None));
+    assert_eq!(again.holding, Holding::Nothing);
+    let cancelled = life(&[lost, vec![exception("cancel", 0)], release].concat());
+    assert!(!cancelled.is_to_be_requeued());
+}
+
+#[test]
+fn a_waitable_job_is_done_only_when_collected() {
+    let job = ended(vec![Kind::Finish(0)]);
+    assert!(!job.is_done());
+    let release = Kind::Release(Idset::one(0), Final::Yes);
+    let tail = vec![
+        Kind::Finish(0),
+        release,
+        Kind::Free,
+        Kind::Clean,
+        Kind::Waited,
+    ];
+    assert!(life(&[running(), tail].concat()).is_done());
+}
+
+#[test]
+fn wait_statuses_become_the_codes_scripts_expect() {
+    for (status, code) in [
+        (0, 0),
+        (1 << 8, 1),
+        (255 << 8, 255),
+        (15, 143),
+        (9, 137),
+        (139, 139),
+    ] {
+        assert_eq!(exit_code(status), code, "status {status}");
+    }
+}

@@ -1,0 +1,4 @@
+//! `shell_words` of eddy-fuzz under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| eddy_fuzz::run("shell_words", data));
