@@ -1,0 +1,333 @@
+//! Where a task's standard input comes from and its output goes to.
+//!
+//! Called by the shell's loop before a start (to open) and while the task runs
+//! (to read its output in bounded slices and to feed its input). Output that
+//! goes to a file the user named never passes through here: the task has the
+//! file itself. Nothing here waits.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, open, openat};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+/// The most that is read from one pipe before others have their turn: what a
+/// pipe of the usual size holds.
+pub const SLICE_BYTES: usize = 64 << 10;
+
+/// The most input that waits for a task that does not read.
+pub const INPUT_BYTES: usize = 1 << 20;
+
+/// The word in place of a file name that means no file.
+pub const NONE: &str = "none";
+
+/// Opens `/dev/null` for reading and writing. Once per shell is enough; every
+/// task can share it.
+pub fn null() -> io::Result<Arc<OwnedFd>> {
+    Ok(Arc::new(open(
+        "/dev/null",
+        OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?))
+}
+
+/// A pipe for output: the shell's end, which does not block, and the task's.
+/// Drop the latter once the task is started, or its end is never seen.
+pub fn output_pipe() -> io::Result<(OwnedFd, Arc<OwnedFd>)> {
+    let (ours, task) = pipe_with(PipeFlags::CLOEXEC)?;
+    fcntl_setfl(&ours, OFlags::NONBLOCK)?;
+    Ok((ours, Arc::new(task)))
+}
+
+/// What there was in a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// So many bytes at the front of the buffer.
+    Bytes(usize),
+    /// Nothing now.
+    Later,
+    /// Nobody has the other end any more.
+    End,
+}
+
+/// Reads at most the buffer, give it [`SLICE_BYTES`].
+pub fn read_slice(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Read> {
+    loop {
+        match rustix::io::read(&fd, &mut *buffer) {
+            Ok(0) => return Ok(Read::End),
+            Ok(bytes) => return Ok(Read::Bytes(bytes)),
+            Err(Errno::AGAIN) => return Ok(Read::Later),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What to do with what a named output file holds already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Begin anew. Only for the first start of an attempt.
+    Truncate,
+    /// Go on behind it.
+    Append,
+}
+
+/// A file the user named that could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open {} for {purpose}", .path.display())]
+pub struct FileError {
+    /// As named, after tags.
+    pub path: PathBuf,
+    /// `input` or `output`.
+    pub purpose: &'static str,
+    /// What the system said.
+    #[source]
+    pub source: io::Error,
+}
+
+/// Opens a named output file, relative to the job's working directory, making
+/// it if needed. It is always opened to append as well, so that tasks on
+/// several nodes do not write over each other's lines. `none` is `/dev/null`.
+/// A named pipe without a reader is refused: the shell waits for nobody.
+pub fn open_output(cwd: &Path, name: &str, mode: OpenMode) -> Result<Arc<OwnedFd>, FileError> {
+    let how = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
+    let how = match mode {
+        OpenMode::Truncate => how | OFlags::TRUNC,
+        OpenMode::Append => how,
+    };
+    open_named(cwd, name, how, "output")
+}
+
+/// Opens a named input file, relative to the job's working directory. `none` is
+/// `/dev/null`.
+pub fn open_input(cwd: &Path, name: &str) -> Result<Arc<OwnedFd>, FileError> {
+    open_named(cwd, name, OFlags::RDONLY, "input")
+}
+
+fn open_named(
+    cwd: &Path,
+    name: &str,
+    how: OFlags,
+    purpose: &'static str,
+) -> Result<Arc<OwnedFd>, FileError> {
+    let name = if name == NONE { "/dev/null" } else { name };
+    let failed = |error: Errno| FileError {
+        path: name.into(),
+        purpose,
+        source: error.into(),
+    };
+    // NONBLOCK so that neither a named pipe nor a terminal holds up the shell;
+    // taken off again for the task, who expects to wait.
+    let how = how | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let path = cwd.join(name);
+    let fd = openat(CWD, &path, how, Mode::from_raw_mode(0o666)).map_err(failed)?;
+    let flags = fcntl_getfl(&fd).map_err(failed)?;
+    fcntl_setfl(&fd, flags - OFlags::NONBLOCK).map_err(failed)?;
+    Ok(Arc::new(fd))
+}
+
+/// More input than may wait for a task that does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given} bytes of input while {waiting} wait for the task; at most {INPUT_BYTES} may")]
+pub struct InputFull {
+    /// Bytes offered; none of them were taken.
+    pub given: usize,
+    /// Bytes waiting.
+    pub waiting: usize,
+}
+
+/// How a feed stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// All was handed on; more may come. Nothing to wait for.
+    Idle,
+    /// The pipe is full: call again when it is writable.
+    Blocked,
+    /// All was handed on and the task has seen the end, or the task has closed
+    /// its side. The pipe is closed.
+    Done,
+}
+
+/// Standard input that arrives bit by bit: a pipe with a bounded buffer.
+#[derive(Debug)]
+pub struct InputPipe {
+    state: InputState,
+}
+
+#[derive(Debug)]
+enum InputState {
+    /// More may come.
+    Open { pipe: File, waiting: VecDeque<u8> },
+    /// The end has been said; what waits is still handed on.
+    Ending { pipe: File, waiting: VecDeque<u8> },
+    /// Nobody reads any more.
+    Closed,
+}
+
+impl InputPipe {
+    /// A pipe for input: the feed, and the end that becomes the task's stdin.
+    pub fn open() -> io::Result<(InputPipe, Arc<OwnedFd>)> {
+        let (task, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+        fcntl_setfl(&ours, OFlags::NONBLOCK)?;
+        let state = InputState::Open {
+            pipe: ours.into(),
+            waiting: VecDeque::new(),
+        };
+        Ok((InputPipe { state }, Arc::new(task)))
+    }
+
+    /// The descriptor to watch while [`Feed::Blocked`]; none once closed.
+    pub fn fd(&self) -> Option<impl AsFd + '_> {
+        match &self.state {
+            InputState::Open { pipe, .. } | InputState::Ending { pipe, .. } => Some(pipe),
+            InputState::Closed => None,
+        }
+    }
+
+    /// Takes input to hand on with the next [`InputPipe::flush`]. What comes
+    /// after the end, or for a task that reads no more, is dropped.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), InputFull> {
+        let InputState::Open { waiting, .. } = &mut self.state else {
+            return Ok(());
+        };
+        if bytes.len() > INPUT_BYTES - waiting.len() {
+            return Err(InputFull {
+                given: bytes.len(),
+                waiting: waiting.len(),
+            });
+        }
+        waiting.extend(bytes);
+        Ok(())
+    }
+
+    /// Says that no more comes. The task sees the end after what still waits.
+    pub fn end(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, InputState::Closed) {
+            InputState::Open { pipe, waiting } => InputState::Ending { pipe, waiting },
+            other => other,
+        };
+    }
+
+    /// Hands on what the pipe takes now.
+    pub fn flush(&mut self) -> Feed {
+        let (pipe, waiting) = match &mut self.state {
+            InputState::Open { pipe, waiting } | InputState::Ending { pipe, waiting } => {
+                (pipe, waiting)
+            }
+            InputState::Closed => return Feed::Done,
+        };
+        while !waiting.is_empty() {
+            match rustix::io::write(&*pipe, waiting.as_slices().0) {
+                Ok(bytes) => drop(waiting.drain(..bytes)),
+                Err(Errno::AGAIN) => return Feed::Blocked,
+                Err(Errno::INTR) => {}
+                // Nobody reads: EPIPE, SIGPIPE being ignored in the shell.
+                Err(_) => {
+                    self.state = InputState::Closed;
+                    return Feed::Done;
+                }
+            }
+        }
+        match self.state {
+            InputState::Open { .. } => Feed::Idle,
+            InputState::Ending { .. } | InputState::Closed => {
+                self.state = InputState::Closed;
+                Feed::Done
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+
+    #[test]
+    fn a_pipe_gives_its_bytes_then_its_end() {
+        let (ours, task) = output_pipe().unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(read_slice(&ours, &mut buffer).unwrap(), Read::Later);
+        rustix::io::write(&*task, b"0123456789").unwrap();
+        assert_eq!(read_slice(&ours, &mut buffer).unwrap(), Read::Bytes(8));
+        assert_eq!(read_slice(&ours, &mut buffer).unwrap(), Read::Bytes(2));
+        drop(task);
+        assert_eq!(read_slice(&ours, &mut buffer).unwrap(), Read::End);
+    }
+
+    #[test]
+    fn input_waits_in_a_bounded_buffer_and_ends_after_the_last_byte() {
+        let (mut feed, task) = InputPipe::open().unwrap();
+        let all = vec![7u8; INPUT_BYTES];
+        feed.push(&all).unwrap();
+        assert_eq!(
+            feed.push(b"x"),
+            Err(InputFull {
+                given: 1,
+                waiting: INPUT_BYTES
+            })
+        );
+        assert_eq!(feed.flush(), Feed::Blocked);
+        feed.end();
+        let mut read = File::from(Arc::try_unwrap(task).unwrap());
+        let mut got = 0;
+        let mut buffer = vec![0; SLICE_BYTES];
+        loop {
+            feed.flush();
+            match read.read(&mut buffer).unwrap() {
+                0 => break,
+                n => got += n,
+            }
+        }
+        assert_eq!(got, INPUT_BYTES);
+        assert_eq!(feed.flush(), Feed::Done);
+    }
+
+    #[test]
+    fn input_for_a_task_that_closed_its_side_is_dropped() {
+        let (mut feed, task) = InputPipe::open().unwrap();
+        drop(task);
+        feed.push(b"late").unwrap();
+        assert_eq!(feed.flush(), Feed::Done);
+        assert_eq!(feed.push(&vec![0; 2 * INPUT_BYTES]), Ok(()));
+    }
+
+    #[test]
+    fn output_files_are_relative_to_the_job_and_keep_or_lose_what_they_had() {
+        let cwd = tempfile::tempdir().unwrap();
+        let write = |mode, text: &str| {
+            let fd = open_output(cwd.path(), "out", mode).unwrap();
+            File::from(Arc::try_unwrap(fd).unwrap())
+                .write_all(text.as_bytes())
+                .unwrap();
+            std::fs::read_to_string(cwd.path().join("out")).unwrap()
+        };
+        assert_eq!(write(OpenMode::Truncate, "a"), "a");
+        assert_eq!(write(OpenMode::Append, "b"), "ab");
+        assert_eq!(write(OpenMode::Truncate, "c"), "c");
+    }
+
+    #[test]
+    fn a_named_pipe_without_a_reader_does_not_hold_up_the_shell() {
+        let cwd = tempfile::tempdir().unwrap();
+        let path = cwd.path().join("fifo");
+        rustix::fs::mknodat(CWD, &path, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let error = open_output(cwd.path(), "fifo", OpenMode::Append).unwrap_err();
+        assert_eq!(error.source.raw_os_error(), Some(libc::ENXIO));
+        assert_eq!(error.to_string(), "cannot open fifo for output");
+    }
+
+    #[test]
+    fn none_is_no_file() {
+        let cwd = tempfile::tempdir().unwrap();
+        open_output(cwd.path(), NONE, OpenMode::Truncate).unwrap();
+        open_input(cwd.path(), NONE).unwrap();
+        assert_eq!(std::fs::read_dir(cwd.path()).unwrap().count(), 0);
+        assert!(open_input(cwd.path(), "absent").is_err());
+    }
+}
