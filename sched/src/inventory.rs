@@ -1,0 +1,279 @@
+//! What each node has, what is free of it, and which nodes are in service.
+//!
+//! The planner tells it what is taken and given back; placement reads it. Core
+//! and GPU numbers are kept by node, and an index for each question asked of
+//! them. It does not know which job holds what.
+
+use std::sync::Arc;
+
+use eddy_wire::id::Rank;
+use eddy_wire::idset::Idset;
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+
+use crate::feasible::{Capacity, room_of};
+use crate::rooms::{Room, Rooms};
+
+/// All nodes of the instance.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inventory {
+    set: Arc<ResourceSet>,
+    /// By rank, ascending; places in it are the places in all indexes.
+    nodes: Vec<Node>,
+    /// Ranks that can be given work, of this inventory or of one still to come.
+    in_service: Idset,
+    /// What the nodes have.
+    all: Capacity,
+    /// What the nodes in service have, taken or not.
+    serving: Rooms,
+    /// What is free on nodes in service.
+    free: Rooms,
+    /// What nodes in service have of which nothing is taken.
+    idle: Rooms,
+}
+
+/// One node.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub rank: Rank,
+    /// What it has.
+    pub total: NodeSet,
+    /// Cores and GPUs in no holding, and the memory that is left.
+    pub free: NodeSet,
+    /// How many holdings have a part of it, and what those parts add up to. Records that
+    /// contradict each other may take more memory than there is, so its sum is a wide one.
+    holdings: u64,
+    taken_cores: u64,
+    taken_gpus: u64,
+    taken_memory: u128,
+}
+
+impl Node {
+    fn new(rank: Rank, total: &NodeSet) -> Node {
+        let (total, free) = (total.clone(), total.clone());
+        let (taken_cores, taken_gpus, taken_memory) = (0, 0, 0);
+        Node {
+            rank,
+            total,
+            free,
+            holdings: 0,
+            taken_cores,
+            taken_gpus,
+            taken_memory,
+        }
+    }
+
+    fn take(&mut self, set: &NodeSet) {
+        self.holdings += 1;
+        self.taken_cores += common(&set.cores, &self.total.cores);
+        self.taken_gpus += common(&set.gpus, &self.total.gpus);
+        self.taken_memory += u128::from(set.memory);
+        self.free.cores = self.free.cores.difference(&set.cores);
+        self.free.gpus = self.free.gpus.difference(&set.gpus);
+        self.free.memory = self.memory_left();
+    }
+
+    fn give(&mut self, set: &NodeSet) {
+        self.holdings -= 1;
+        self.taken_cores -= common(&set.cores, &self.total.cores);
+        self.taken_gpus -= common(&set.gpus, &self.total.gpus);
+        self.taken_memory -= u128::from(set.memory);
+        self.free.cores = back(&self.free.cores, &set.cores, &self.total.cores);
+        self.free.gpus = back(&self.free.gpus, &set.gpus, &self.total.gpus);
+        self.free.memory = self.memory_left();
+    }
+
+    fn memory_left(&self) -> u64 {
+        let taken = u64::try_from(self.taken_memory).unwrap_or(u64::MAX);
+        self.total.memory.saturating_sub(taken)
+    }
+
+    /// Whether what is free and what is taken make up the node. It is not so when what was
+    /// given back is in a second holding too.
+    fn adds_up(&self) -> bool {
+        self.taken_cores + self.free.cores.len() == self.total.cores.len()
+            && self.taken_gpus + self.free.gpus.len() == self.total.gpus.len()
+    }
+
+    fn free_room(&self) -> Room {
+        let memory = match self.total.memory {
+            0 => Room::NO_LIMIT,
+            _ => self.free.memory,
+        };
+        Room {
+            cores: self.free.cores.len(),
+            gpus: self.free.gpus.len(),
+            memory,
+        }
+    }
+
+    fn idle_room(&self) -> Option<Room> {
+        (self.holdings == 0).then(|| room_of(&self.total))
+    }
+}
+
+/// How many ids are in both.
+fn common(some: &Idset, all: &Idset) -> u64 {
+    if all.contains_all(some) {
+        some.len()
+    } else {
+        some.intersect(all).len()
+    }
+}
+
+/// What is free with what comes back, as far as the node has it.
+fn back(free: &Idset, given: &Idset, total: &Idset) -> Idset {
+    if total.contains_all(given) {
+        free.union(given)
+    } else {
+        free.union(&given.intersect(total))
+    }
+}
+
+impl Inventory {
+    /// Takes another inventory in place of this one. Holdings stay, as far as they are on nodes
+    /// of the new one.
+    pub fn replace<'h>(
+        &mut self,
+        set: Arc<ResourceSet>,
+        holdings: impl Iterator<Item = &'h ResourceSet>,
+    ) {
+        self.nodes = set
+            .nodes
+            .iter()
+            .map(|(&rank, node)| Node::new(rank, node))
+            .collect();
+        self.all = Capacity::of(&set);
+        self.set = set;
+        for holding in holdings {
+            for (&rank, part) in &holding.nodes {
+                if let Some(at) = self.place_of(rank) {
+                    self.nodes[at].take(part);
+                }
+            }
+        }
+        let up = |node: &Node| self.in_service.contains(node.rank.0);
+        let rooms = |of: &dyn Fn(&Node) -> Option<Room>| {
+            Rooms::new(
+                self.nodes
+                    .iter()
+                    .map(|node| if up(node) { of(node) } else { None }),
+            )
+        };
+        let serving = rooms(&|node| Some(room_of(&node.total)));
+        let free = rooms(&|node| Some(node.free_room()));
+        let idle = rooms(&Node::idle_room);
+        (self.serving, self.free, self.idle) = (serving, free, idle);
+    }
+
+    /// These ranks can be given work.
+    pub fn bring(&mut self, ranks: &Idset) {
+        self.in_service = self.in_service.union(ranks);
+        self.refresh_ranks(ranks);
+    }
+
+    /// These ranks get no new work.
+    pub fn withdraw(&mut self, ranks: &Idset) {
+        self.in_service = self.in_service.difference(ranks);
+        self.refresh_ranks(ranks);
+    }
+
+    /// What is in `set` is held from now on.
+    pub fn take(&mut self, set: &ResourceSet) {
+        for (&rank, part) in &set.nodes {
+            if let Some(at) = self.place_of(rank) {
+                self.nodes[at].take(part);
+                self.refresh(at);
+            }
+        }
+    }
+
+    /// What was taken with `set` is free again, as far as it is in none of the holdings that
+    /// are `left`.
+    pub fn give<'h>(
+        &mut self,
+        set: &ResourceSet,
+        left: impl Iterator<Item = &'h ResourceSet> + Clone,
+    ) {
+        for (&rank, part) in &set.nodes {
+            let Some(at) = self.place_of(rank) else {
+                continue;
+            };
+            self.nodes[at].give(part);
+            // Only records that contradict each other lead here; then all holdings of the node
+            // are counted again, so that nothing is ever free that somebody holds.
+            if !self.nodes[at].adds_up() {
+                let mut node = Node::new(rank, &self.nodes[at].total);
+                left.clone()
+                    .filter_map(|set| set.nodes.get(&rank))
+                    .for_each(|set| node.take(set));
+                self.nodes[at] = node;
+            }
+            self.refresh(at);
+        }
+    }
+
+    /// Whether there is any node.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The inventory as it was given.
+    pub fn set(&self) -> &ResourceSet {
+        &self.set
+    }
+
+    pub fn node(&self, at: usize) -> &Node {
+        &self.nodes[at]
+    }
+
+    /// What all nodes have.
+    pub fn all(&self) -> &Rooms {
+        self.all.rooms()
+    }
+
+    /// What the nodes in service have, taken or not.
+    pub fn serving(&self) -> &Rooms {
+        &self.serving
+    }
+
+    /// What is free on the nodes in service.
+    pub fn free(&self) -> &Rooms {
+        &self.free
+    }
+
+    /// What the nodes in service have of which nothing is taken.
+    pub fn idle(&self) -> &Rooms {
+        &self.idle
+    }
+
+    /// The ranks out of service.
+    pub fn away(&self) -> Idset {
+        self.set.ranks().difference(&self.in_service)
+    }
+
+    fn place_of(&self, rank: Rank) -> Option<usize> {
+        self.nodes
+            .binary_search_by_key(&rank, |node| node.rank)
+            .ok()
+    }
+
+    fn refresh_ranks(&mut self, ranks: &Idset) {
+        for &(first, last) in ranks.ranges() {
+            let from = self.nodes.partition_point(|node| node.rank.0 < first);
+            let to = self.nodes.partition_point(|node| node.rank.0 <= last);
+            for at in from..to {
+                let node = &self.nodes[at];
+                let up = self.in_service.contains(node.rank.0);
+                self.serving.set(at, up.then(|| room_of(&node.total)));
+                self.refresh(at);
+            }
+        }
+    }
+
+    fn refresh(&mut self, at: usize) {
+        let node = &self.nodes[at];
+        let up = self.in_service.contains(node.rank.0);
+        self.free.set(at, up.then(|| node.free_room()));
+        self.idle.set(at, if up { node.idle_room() } else { None });
+    }
+}

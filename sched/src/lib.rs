@@ -1,0 +1,44 @@
+//! Who starts next, and on which cores: the scheduler of an instance as a pure
+//! function of what it was told.
+//!
+//! The sched module feeds a [`Planner`] every change ([`eddy_wire::plan::Delta`])
+//! and asks it for verdicts; ingest asks [`Capacity`] whether a request can ever
+//! be served. Nothing here reads a clock, draws a number, records a job or knows
+//! what a job runs: the same deltas and the same `now` give the same verdicts.
+//!
+//! The policy is first come, first served by (priority, job id), and the head
+//! blocks: what does not fit now holds back all behind it. The files in the
+//! order in which one verdict is made:
+//!
+//! - `planner`: deltas in, verdicts out; who holds what, proposed or recorded.
+//! - `queue`: who waits, in the order of their turn.
+//! - `need`: a request as amounts per slot and per node.
+//! - `placement`: which nodes serve a need, which cores of them, or why not.
+//! - `inventory`: what each node has, what is free of it, which are in service.
+//! - `rooms`: the index that finds the next node with room without looking at all.
+//! - `feasible`: whether a request fits the instance at all.
+//!
+//! A verdict is a proposal. What a `Start` names is held until the sched module
+//! says `Held` (recorded), `Freed` (not taken: the job waits on) or `Unwant` (the
+//! job is gone). Recorded holdings and what is in service are all that counts, so
+//! a planner made anew after a restart and fed the present state plans the same.
+
+mod planner;
+
+mod queue;
+
+mod need;
+
+mod placement;
+
+mod inventory;
+
+mod rooms;
+
+mod feasible;
+
+pub use feasible::{Capacity, feasible};
+pub use planner::Planner;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! The planner: deltas in, verdicts out.
+//!
+//! Owned by the sched module's driver, which feeds it every change in the order
+//! of the records and asks it for verdicts in bounded passes. It never records
+//! and never assumes: what it proposes it holds until told how that went.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::Time;
+use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Request;
+use eddy_wire::plan::{Delta, Outcome, Verdict};
+use eddy_wire::resource_set::ResourceSet;
+
+use crate::inventory::Inventory;
+use crate::placement::{Unplaced, place};
+use crate::queue::Queue;
+
+/// Plans first come, first served over the state its deltas describe. Holds no clock.
+#[derive(Clone, Debug, Default)]
+pub struct Planner {
+    inventory: Inventory,
+    queue: Queue,
+    holdings: BTreeMap<JobId, Holding>,
+}
+
+/// What a job holds, and since when that is certain.
+#[derive(Clone, Debug)]
+enum Holding {
+    /// A verdict said so; it is not known to be recorded.
+    Proposed(Arc<ResourceSet>),
+    /// It is recorded.
+    Held(Arc<ResourceSet>),
+}
+
+impl Holding {
+    fn set(&self) -> &ResourceSet {
+        match self {
+            Holding::Proposed(set) | Holding::Held(set) => set,
+        }
+    }
+}
+
+impl Planner {
+    /// A planner that knows nothing: no inventory, no rank in service, no job.
+    pub fn new() -> Planner {
+        Planner::default()
+    }
+
+    /// Takes one change in. The same again changes nothing.
+    ///
+    /// - `Inventory` replaces the one before; holdings stay. Until the first, and while it has
+    ///   no nodes, every job waits.
+    /// - `Up`, `Down`: a rank never named is not in service. Whether it is drained or offline
+    ///   makes no difference to a plan. Ranks may be named before the inventory has them.
+    /// - `Want` of a job whose start is proposed keeps the proposal if it asks for the same,
+    ///   else withdraws it. Of a job that still holds what an earlier attempt was given: it
+    ///   waits until that is free.
+    /// - `Unwant` withdraws a proposal. What is recorded as held stays held.
+    /// - `Held` ends the wait and confirms a proposal, or replaces it if it names other resources.
+    /// - `Freed` gives back what is held or proposed. A job that still wants waits in its turn.
+    pub fn apply(&mut self, delta: Delta) {
+        match delta {
+            Delta::Inventory(set) => {
+                self.inventory
+                    .replace(set, self.holdings.values().map(Holding::set));
+            }
+            Delta::Up(ranks) => self.inventory.bring(&ranks),
+            Delta::Down(ranks, _) => self.inventory.withdraw(&ranks),
+            Delta::Want(job, priority, request) => self.want(job, priority, request),
+            Delta::Unwant(job) => {
+                self.queue.unwant(job);
+                self.withdraw(job);
+            }
+            Delta::Held(job, set) => self.held(job, set),
+            Delta::Freed(job) => self.free(job),
+        }
+    }
+
+    /// Looks at the head of the queue until one job waits or `steps` verdicts are given.
+    ///
+    /// A `Start` is held from here on, and not said again unless it is given back. A job that
+    /// gets `Never` is forgotten. `now` becomes the start of the grants.
+    pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
+        let mut outcome = Outcome::default();
+        while let Some((job, request)) = self.queue.first() {
+            if outcome.verdicts.len() as u64 >= u64::from(steps) {
+                outcome.unfinished = true;
+                break;
+            }
+            let verdict = match place(&self.inventory, request, now) {
+                Ok(set) => Verdict::Start(self.propose(job, set)),
+                Err(Unplaced::Never(reason)) => {
+                    self.queue.unwant(job);
+                    Verdict::Never(reason)
+                }
+                Err(Unplaced::Wait(reason)) => {
+                    outcome.head = Some((job, reason));
+                    break;
+                }
+            };
+            outcome.verdicts.push((job, verdict));
+        }
+        outcome
+    }
+
+    fn propose(&mut self, job: JobId, set: ResourceSet) -> Arc<ResourceSet> {
+        let set = Arc::new(set);
+        self.inventory.take(&set);
+        self.holdings.insert(job, Holding::Proposed(set.clone()));
+        self.queue.aside(job);
+        set
+    }
+
+    fn want(&mut self, job: JobId, priority: i64, request: Request) {
+        if self
+            .queue
+            .request(job)
+            .is_some_and(|before| *before != request)
+        {
+            self.withdraw(job);
+        }
+        self.queue.want(job, priority, request);
+        if self.holdings.contains_key(&job) {
+            self.queue.aside(job);
+        }
+    }
+
+    fn held(&mut self, job: JobId, set: Arc<ResourceSet>) {
+        match self.holdings.get(&job) {
+            // Said again: a want that came since then is the next attempt's.
+            Some(Holding::Held(before)) if before.nodes == set.nodes => return,
+            Some(Holding::Proposed(before)) if before.nodes == set.nodes => {
+                self.holdings.insert(job, Holding::Held(set));
+            }
+            Some(_) | None => {
+                self.free(job);
+                self.inventory.take(&set);
+                self.holdings.insert(job, Holding::Held(set));
+            }
+        }
+        self.queue.unwant(job);
+    }
+
+    /// Gives back what is only proposed.
+    fn withdraw(&mut self, job: JobId) {
+        if let Some(Holding::Proposed(_)) = self.holdings.get(&job) {
+            self.free(job);
+        }
+    }
+
+    fn free(&mut self, job: JobId) {
+        if let Some(holding) = self.holdings.remove(&job) {
+            self.inventory
+                .give(holding.set(), self.holdings.values().map(Holding::set));
+        }
+        self.queue.recall(job);
+    }
+}

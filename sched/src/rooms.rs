@@ -1,0 +1,148 @@
+//! Room on nodes, indexed: finds the lowest node with enough of everything
+//! without looking at each.
+//!
+//! A tree over the nodes in order of rank. Each vertex has the most of each
+//! amount on any node below it, so that a search skips whole subtrees, and sums,
+//! so that most refusals need no search. Used by the inventory, which keeps one
+//! for each question, and by [`crate::Capacity`]. It knows no cores by number.
+
+/// Amounts on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub cores: u64,
+    pub gpus: u64,
+    /// Bytes; [`Room::NO_LIMIT`] where nobody knows how much there is.
+    pub memory: u64,
+}
+
+impl Room {
+    /// Memory of a node whose memory is not known: any request fits.
+    pub const NO_LIMIT: u64 = u64::MAX;
+
+    /// Whether there is as much of everything.
+    pub fn holds(&self, need: &Room) -> bool {
+        self.cores >= need.cores && self.gpus >= need.gpus && self.memory >= need.memory
+    }
+}
+
+/// What some nodes have together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub nodes: u64,
+    pub cores: u64,
+    pub gpus: u64,
+    /// The most of each amount on one of them; not all need be on the same.
+    pub most: Room,
+}
+
+impl Totals {
+    fn of(room: Option<Room>) -> Totals {
+        match room {
+            None => Totals::default(),
+            Some(room) => Totals {
+                nodes: 1,
+                cores: room.cores,
+                gpus: room.gpus,
+                most: room,
+            },
+        }
+    }
+
+    fn with(self, other: Totals) -> Totals {
+        Totals {
+            nodes: self.nodes + other.nodes,
+            cores: self.cores + other.cores,
+            gpus: self.gpus + other.gpus,
+            most: Room {
+                cores: self.most.cores.max(other.most.cores),
+                gpus: self.most.gpus.max(other.most.gpus),
+                memory: self.most.memory.max(other.most.memory),
+            },
+        }
+    }
+
+    fn may_hold(&self, need: &Room) -> bool {
+        self.nodes > 0 && self.most.holds(need)
+    }
+}
+
+/// The room on each of a fixed number of nodes; some nodes may be missing.
+#[derive(Clone, Debug)]
+pub(crate) struct Rooms {
+    /// How many leaves: the number of nodes, rounded up to a power of two.
+    leaves: usize,
+    /// The root is at 1, the children of `at` at `2 * at` and `2 * at + 1`.
+    tree: Vec<Totals>,
+}
+
+impl Default for Rooms {
+    fn default() -> Rooms {
+        Rooms::new(std::iter::empty())
+    }
+}
+
+impl Rooms {
+    /// The rooms of nodes in the order of their ranks; `None` is a node that is not to be had.
+    pub fn new(rooms: impl ExactSizeIterator<Item = Option<Room>>) -> Rooms {
+        let leaves = rooms.len().next_power_of_two();
+        let mut tree = vec![Totals::default(); 2 * leaves];
+        for (at, room) in rooms.enumerate() {
+            tree[leaves + at] = Totals::of(room);
+        }
+        for at in (1..leaves).rev() {
+            tree[at] = tree[2 * at].with(tree[2 * at + 1]);
+        }
+        Rooms { leaves, tree }
+    }
+
+    /// What all have together.
+    pub fn totals(&self) -> &Totals {
+        &self.tree[1]
+    }
+
+    /// The room on node `at`.
+    pub fn room(&self, at: usize) -> Room {
+        self.tree[self.leaves + at].most
+    }
+
+    /// Node `at` has this room from now on.
+    pub fn set(&mut self, at: usize, room: Option<Room>) {
+        let mut at = self.leaves + at;
+        let mut totals = Totals::of(room);
+        while self.tree[at] != totals {
+            self.tree[at] = totals;
+            if at == 1 {
+                return;
+            }
+            at /= 2;
+            totals = self.tree[2 * at].with(self.tree[2 * at + 1]);
+        }
+    }
+
+    /// The first node at or after `from` with room for `need`.
+    pub fn next(&self, from: usize, need: &Room) -> Option<usize> {
+        if from >= self.leaves {
+            return None;
+        }
+        // 1. Go down to the left where there may be room, else on to the subtree to the right.
+        // 2. The maxima of a subtree may be of different nodes: then both its halves fail
+        //    further down, and the search goes on to the right of it. No vertex is seen twice.
+        let mut at = self.leaves + from;
+        loop {
+            if self.tree[at].may_hold(need) {
+                if at >= self.leaves {
+                    return Some(at - self.leaves);
+                }
+                at *= 2;
+                continue;
+            }
+            while at % 2 == 1 {
+                at /= 2;
+            }
+            if at == 0 {
+                return None;
+            }
+            at += 1;
+        }
+    }
+}

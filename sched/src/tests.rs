@@ -1,0 +1,9 @@
+//! Tests of the planner as a whole: scripts with what they print, and properties.
+
+mod model;
+
+mod script;
+
+mod cases;
+
+mod properties;

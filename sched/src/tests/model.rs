@@ -1,0 +1,177 @@
+//! What the tests share: inventories and requests in short form, and the same
+//! policy written once more without any index.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::id::{JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+
+/// Nodes from rank 0 with (cores, gpus, memory) each; cores and GPUs count from 0.
+pub(crate) fn inventory(nodes: &[(u32, u32, u64)]) -> Arc<ResourceSet> {
+    let mut set = ResourceSet::new();
+    for (rank, &(cores, gpus, memory)) in (0..).zip(nodes) {
+        let node = NodeSet {
+            host: format!("node{rank}").into(),
+            cores: Idset::first_ids(cores),
+            gpus: Idset::first_ids(gpus),
+            memory,
+        };
+        set.nodes.insert(Rank(rank), node);
+    }
+    Arc::new(set)
+}
+
+/// A request for so many slots of so many cores, anywhere.
+pub(crate) fn slots(slots: u32, cores_per_slot: u32) -> Request {
+    Request {
+        nodes: None,
+        slots,
+        slots_per_node: slots,
+        cores_per_slot,
+        gpus_per_slot: 0,
+        memory: MemoryNeed::None,
+        sharing: Sharing::Shared,
+        ntasks: slots,
+        duration: None,
+    }
+}
+
+/// A request for nodes with so many slots of so many cores on each.
+pub(crate) fn nodes(nodes: u32, slots_per_node: u32, cores_per_slot: u32) -> Request {
+    let all = nodes * slots_per_node;
+    Request {
+        nodes: Some(nodes),
+        slots_per_node,
+        ..slots(all, cores_per_slot)
+    }
+}
+
+/// The final state that a run of deltas led to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub inventory: Arc<ResourceSet>,
+    pub up: Idset,
+    pub wants: BTreeMap<JobId, (i64, Request)>,
+    pub holds: BTreeMap<JobId, Arc<ResourceSet>>,
+}
+
+/// What the policy says of the first jobs: started on this, never, and then one waits.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Plain {
+    Start(BTreeMap<Rank, NodeSet>),
+    Never,
+    Wait,
+}
+
+impl State {
+    /// The jobs that wait and hold nothing, in the order of their turn.
+    pub fn queue(&self) -> Vec<JobId> {
+        let waits = self
+            .wants
+            .iter()
+            .filter(|(job, _)| !self.holds.contains_key(job));
+        let mut queue: Vec<_> = waits
+            .map(|(&job, &(priority, _))| (Reverse(priority), job))
+            .collect();
+        queue.sort();
+        queue.into_iter().map(|(_, job)| job).collect()
+    }
+
+    /// First come, first served, by looking at every node for every job.
+    pub fn schedule(&self) -> Vec<(JobId, Plain)> {
+        let mut holds = self.holds.clone();
+        let mut said = Vec::new();
+        for job in self.queue() {
+            let request = &self.wants[&job].1;
+            let mut free = self.inventory.nodes.clone();
+            let idle: Vec<Rank> = free
+                .keys()
+                .filter(|rank| !holds.values().any(|set| set.nodes.contains_key(rank)))
+                .copied()
+                .collect();
+            for (rank, node) in &mut free {
+                for part in holds.values().filter_map(|set| set.nodes.get(rank)) {
+                    node.cores = node.cores.difference(&part.cores);
+                    node.gpus = node.gpus.difference(&part.gpus);
+                    node.memory = node.memory.saturating_sub(part.memory);
+                }
+            }
+            let exclusive = request.sharing == Sharing::Exclusive;
+            free.retain(|rank, _| self.up.contains(rank.0) && (!exclusive || idle.contains(rank)));
+            let verdict = match self.fit(&free, request) {
+                Some(set) => Plain::Start(set),
+                None if self.inventory.is_empty() => Plain::Wait,
+                None if self.fit(&self.inventory.nodes, request).is_none() => Plain::Never,
+                None => Plain::Wait,
+            };
+            if let Plain::Start(nodes) = &verdict {
+                let set = ResourceSet {
+                    nodes: nodes.clone(),
+                    ..ResourceSet::default()
+                };
+                holds.insert(job, Arc::new(set));
+            }
+            let stop = verdict == Plain::Wait;
+            said.push((job, verdict));
+            if stop {
+                break;
+            }
+        }
+        said
+    }
+
+    /// Slot by slot, node by node.
+    fn fit(
+        &self,
+        free: &BTreeMap<Rank, NodeSet>,
+        request: &Request,
+    ) -> Option<BTreeMap<Rank, NodeSet>> {
+        let mut set = BTreeMap::new();
+        let (mut slots_left, mut nodes_left) = (request.slots, request.nodes);
+        for (&rank, node) in free {
+            if slots_left == 0 || nodes_left == Some(0) {
+                break;
+            }
+            let unknown = self.inventory.nodes[&rank].memory == 0;
+            let wanted = request.nodes.map_or(slots_left, |_| request.slots_per_node);
+            let on = (1..=wanted).rev().find(|&on| {
+                node.cores.len() >= u64::from(on * request.cores_per_slot)
+                    && node.gpus.len() >= u64::from(on * request.gpus_per_slot)
+                    && (unknown || node.memory >= memory(request, on))
+            });
+            let Some(on) = on.filter(|&on| request.nodes.is_none() || on == wanted) else {
+                continue;
+            };
+            slots_left -= on.min(slots_left);
+            nodes_left = nodes_left.map(|left| left - 1);
+            let part = match request.sharing {
+                Sharing::Exclusive => self.inventory.nodes[&rank].clone(),
+                Sharing::Shared => NodeSet {
+                    host: node.host.clone(),
+                    cores: node.cores.lowest(u64::from(on * request.cores_per_slot)),
+                    gpus: node.gpus.lowest(u64::from(on * request.gpus_per_slot)),
+                    memory: if unknown { 0 } else { memory(request, on) },
+                },
+            };
+            set.insert(rank, part);
+        }
+        (slots_left == 0).then_some(set)
+    }
+}
+
+/// The bytes that so many slots on one node need.
+pub(crate) fn memory(request: &Request, slots: u32) -> u64 {
+    match request.memory {
+        MemoryNeed::None => 0,
+        MemoryNeed::PerNode(bytes) => bytes,
+        MemoryNeed::PerCore(bytes) => bytes * u64::from(slots * request.cores_per_slot),
+        MemoryNeed::PerTask(bytes) => {
+            (bytes * u64::from(request.ntasks)).div_ceil(u64::from(request.slots))
+                * u64::from(slots)
+        }
+    }
+}

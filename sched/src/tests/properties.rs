@@ -1,0 +1,409 @@
+//! What holds whatever happens: random changes against the plain policy of
+//! `model`, a planner made anew, and a planner told everything twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::Time;
+use eddy_wire::id::{JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
+use eddy_wire::plan::{Delta, Outcome, Reason, Unavailable, Verdict};
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use proptest::prelude::*;
+
+use super::model::{Plain, State, inventory, memory, nodes, slots};
+use crate::rooms::{Room, Rooms};
+use crate::{Planner, feasible};
+
+const RANKS: u32 = 5;
+const ALL: u32 = 1_000;
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+enum Step {
+    Inventory(Vec<(u32, u32, u64)>),
+    Up(u32),
+    Down(u32),
+    Want(JobId, i64, Request),
+    Unwant(JobId),
+    Freed(JobId),
+    /// A pass of so many verdicts; then each proposal is recorded or not.
+    Plan(u32, Record),
+}
+
+/// What becomes of proposals.
+#[derive(Clone, Copy, Debug)]
+enum Record {
+    /// Recorded as proposed.
+    All,
+    /// Left open.
+    None,
+    /// Refused: given back, and the job waits on.
+    Refused,
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let memory = prop_oneof![
+        3 => Just(MemoryNeed::None),
+        1 => (1u64..9).prop_map(MemoryNeed::PerNode),
+        1 => (1u64..4).prop_map(MemoryNeed::PerCore),
+        1 => (1u64..4).prop_map(MemoryNeed::PerTask),
+    ];
+    let shape = prop_oneof![
+        (1u32..6, 1u32..4).prop_map(|(count, cores)| slots(count, cores)),
+        (1u32..4, 1u32..3, 1u32..3).prop_map(|(count, each, cores)| nodes(count, each, cores)),
+        (1u32..4).prop_map(|count| Request {
+            sharing: Sharing::Exclusive,
+            ..nodes(count, 1, 0)
+        }),
+        (1u32..4).prop_map(|count| Request {
+            sharing: Sharing::Exclusive,
+            ..slots(count, 2)
+        }),
+    ];
+    (shape, 0u32..2, memory, 1u32..3).prop_map(|(shape, gpus_per_slot, memory, tasks)| {
+        let ntasks = shape.slots * tasks;
+        Request {
+            gpus_per_slot,
+            memory,
+            ntasks,
+            ..shape
+        }
+    })
+}
+
+fn node() -> impl Strategy<Value = (u32, u32, u64)> {
+    (1u32..5, 0u32..3, prop_oneof![Just(0u64), 4u64..12])
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let job = || (1u64..10).prop_map(JobId);
+    let record =
+        prop_oneof![4 => Just(Record::All), 1 => Just(Record::None), 1 => Just(Record::Refused)];
+    prop_oneof![
+        1 => prop::collection::vec(node(), 0..RANKS as usize).prop_map(Step::Inventory),
+        1 => (0..RANKS).prop_map(Step::Up),
+        1 => (0..RANKS).prop_map(Step::Down),
+        8 => (job(), 1i64..4, request()).prop_map(|(job, at, asks)| Step::Want(job, at, asks)),
+        1 => job().prop_map(Step::Unwant),
+        3 => job().prop_map(Step::Freed),
+        4 => (1u32..4, record).prop_map(|(steps, record)| Step::Plan(steps, record)),
+    ]
+}
+
+/// The planner under test, one that hears everything twice, and what both were told.
+struct World {
+    planner: Planner,
+    twice: Planner,
+    state: State,
+    /// Which of `state.holds` are only proposed.
+    proposed: BTreeMap<JobId, Arc<ResourceSet>>,
+}
+
+impl World {
+    fn new(nodes: &[(u32, u32, u64)]) -> World {
+        let mut world = World {
+            planner: Planner::new(),
+            twice: Planner::new(),
+            state: State::default(),
+            proposed: BTreeMap::new(),
+        };
+        world.step(Step::Inventory(nodes.to_vec()));
+        (0..RANKS).for_each(|rank| world.step(Step::Up(rank)));
+        world
+    }
+
+    fn tell(&mut self, delta: Delta) {
+        self.planner.apply(delta.clone());
+        self.twice.apply(delta.clone());
+        self.twice.apply(delta);
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Inventory(nodes) => {
+                self.state.inventory = inventory(&nodes);
+                self.tell(Delta::Inventory(self.state.inventory.clone()));
+            }
+            Step::Up(rank) => {
+                self.state.up.insert(rank);
+                self.tell(Delta::Up(Idset::one(rank)));
+            }
+            Step::Down(rank) => {
+                self.state.up.remove(rank);
+                self.tell(Delta::Down(Idset::one(rank), Unavailable::Offline));
+            }
+            Step::Want(job, priority, request) => {
+                let before = self.state.wants.insert(job, (priority, request.clone()));
+                if before.is_some_and(|(_, before)| before != request) {
+                    self.withdraw(job);
+                }
+                self.tell(Delta::Want(job, priority, request));
+            }
+            Step::Unwant(job) => {
+                self.state.wants.remove(&job);
+                self.withdraw(job);
+                self.tell(Delta::Unwant(job));
+            }
+            Step::Freed(job) => {
+                self.state.holds.remove(&job);
+                self.proposed.remove(&job);
+                self.tell(Delta::Freed(job));
+            }
+            Step::Plan(steps, record) => self.plan(steps, record),
+        }
+    }
+
+    fn withdraw(&mut self, job: JobId) {
+        if self.proposed.remove(&job).is_some() {
+            self.state.holds.remove(&job);
+        }
+    }
+
+    fn plan(&mut self, steps: u32, record: Record) {
+        let mut expected = self.state.schedule();
+        let outcome = self.planner.plan(Time(7), steps);
+        assert_eq!(
+            outcome,
+            self.twice.plan(Time(7), steps),
+            "deltas said twice"
+        );
+        assert_eq!(
+            outcome,
+            fresh(&self.state).plan(Time(7), steps),
+            "a planner made anew"
+        );
+        let waits = expected.pop_if(|(_, verdict)| *verdict == Plain::Wait);
+        let all = expected.len();
+        expected.truncate(steps as usize);
+        assert_eq!(plain(&outcome), expected, "the policy without an index");
+        assert_eq!(
+            outcome.unfinished,
+            all >= steps as usize && (all > expected.len() || waits.is_some())
+        );
+        if !outcome.unfinished {
+            let head = outcome.head.as_ref().map(|(job, _)| *job);
+            assert_eq!(head, waits.map(|(job, _)| job), "who waits");
+        }
+        self.head_is_true(&outcome);
+        for (job, verdict) in outcome.verdicts {
+            match verdict {
+                Verdict::Start(set) => {
+                    self.started_right(job, &set);
+                    self.state.holds.insert(job, set.clone());
+                    self.proposed.insert(job, set);
+                }
+                Verdict::Never(reason) => {
+                    let (_, request) = self.state.wants.remove(&job).expect("it wanted");
+                    assert_eq!(feasible(&self.state.inventory, &request), Err(reason));
+                }
+            }
+        }
+        self.one_holder();
+        self.record(record);
+    }
+
+    fn record(&mut self, record: Record) {
+        for (job, set) in std::mem::take(&mut self.proposed) {
+            match record {
+                Record::All => {
+                    self.state.wants.remove(&job);
+                    self.tell(Delta::Held(job, set));
+                }
+                Record::None => drop(self.proposed.insert(job, set)),
+                Record::Refused => {
+                    self.state.holds.remove(&job);
+                    self.tell(Delta::Freed(job));
+                }
+            }
+        }
+    }
+
+    /// The reason says why with numbers that are short.
+    fn head_is_true(&self, outcome: &Outcome) {
+        let Some((job, reason)) = &outcome.head else {
+            return;
+        };
+        let request = &self.state.wants[job].1;
+        let up = self.state.inventory.restrict(&self.state.up);
+        match reason {
+            Reason::NoRoom { asked, free, .. } => {
+                assert!(free < asked, "{reason}");
+                assert_eq!(feasible(&up, request), Ok(()), "{reason}");
+            }
+            Reason::NotInService {
+                asked,
+                up: there,
+                away,
+                ..
+            } => {
+                assert!(there < asked, "{reason}");
+                assert!(feasible(&up, request).is_err(), "{reason}");
+                assert_eq!(feasible(&self.state.inventory, request), Ok(()), "{reason}");
+                assert_eq!(
+                    *away,
+                    self.state.inventory.ranks().difference(&self.state.up)
+                );
+            }
+            Reason::Dependency { .. } => assert!(self.state.inventory.is_empty()),
+            other => panic!("no reason of a planner: {other}"),
+        }
+    }
+
+    /// What is given is in service, in the inventory, and what was asked for.
+    fn started_right(&self, job: JobId, set: &ResourceSet) {
+        let request = &self.state.wants[&job].1;
+        assert!(self.state.up.contains_all(&set.ranks()));
+        assert!(self.state.inventory.contains(set));
+        if let Some(nodes) = request.nodes {
+            assert_eq!(set.nnodes(), u64::from(nodes));
+        }
+        match request.sharing {
+            Sharing::Exclusive => {
+                assert_eq!(set.nodes, self.state.inventory.restrict(&set.ranks()).nodes);
+            }
+            Sharing::Shared => {
+                let slots = u64::from(request.slots);
+                assert_eq!(set.ncores(), slots * u64::from(request.cores_per_slot));
+                assert_eq!(set.ngpus(), slots * u64::from(request.gpus_per_slot));
+                for (rank, node) in &set.nodes {
+                    let known = self.state.inventory.nodes[rank].memory > 0;
+                    let slots = node.cores.len() / u64::from(request.cores_per_slot);
+                    let asked = if known {
+                        memory(request, slots as u32)
+                    } else {
+                        0
+                    };
+                    assert_eq!(node.memory, asked);
+                }
+            }
+        }
+    }
+
+    /// No core, GPU or byte of the inventory is held twice by what was ever planned together.
+    fn one_holder(&self) {
+        let mut sum: BTreeMap<Rank, NodeSet> = BTreeMap::new();
+        for (rank, part) in self.state.holds.values().flat_map(|set| &set.nodes) {
+            let empty = NodeSet {
+                host: part.host.clone(),
+                cores: Idset::new(),
+                gpus: Idset::new(),
+                memory: 0,
+            };
+            let node = sum.entry(*rank).or_insert(empty);
+            assert!(!node.intersects(part), "held twice on rank {rank}");
+            node.cores = node.cores.union(&part.cores);
+            node.gpus = node.gpus.union(&part.gpus);
+            node.memory += part.memory;
+        }
+    }
+
+    /// As no inventory changed under a holding, memory is never over-committed.
+    fn memory_suffices(&self) {
+        for (rank, node) in &self.state.inventory.nodes {
+            let parts = self
+                .state
+                .holds
+                .values()
+                .filter_map(|set| set.nodes.get(rank));
+            assert!(parts.map(|part| part.memory).sum::<u64>() <= node.memory);
+        }
+    }
+}
+
+/// A planner that is told only how things are.
+fn fresh(state: &State) -> Planner {
+    let mut planner = Planner::new();
+    state.wants.iter().for_each(|(&job, (priority, request))| {
+        planner.apply(Delta::Want(job, *priority, request.clone()));
+    });
+    state.holds.iter().for_each(|(&job, set)| {
+        planner.apply(Delta::Held(job, set.clone()));
+        if let Some((priority, request)) = state.wants.get(&job) {
+            planner.apply(Delta::Want(job, *priority, request.clone()));
+        }
+    });
+    planner.apply(Delta::Up(state.up.clone()));
+    planner.apply(Delta::Inventory(state.inventory.clone()));
+    planner
+}
+
+fn plain(outcome: &Outcome) -> Vec<(JobId, Plain)> {
+    let plain = |verdict: &Verdict| match verdict {
+        Verdict::Start(set) => Plain::Start(set.nodes.clone()),
+        Verdict::Never(_) => Plain::Never,
+    };
+    outcome
+        .verdicts
+        .iter()
+        .map(|(job, verdict)| (*job, plain(verdict)))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The inventory changes too: what is held on nodes that shrank stays held.
+    #[test]
+    fn plans_as_from_scratch_whatever_happens(
+        nodes in prop::collection::vec(node(), 1..RANKS as usize),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut world = World::new(&nodes);
+        for step in steps {
+            world.step(step);
+        }
+        world.plan(ALL, Record::All);
+    }
+
+    #[test]
+    fn memory_is_never_over_committed_and_all_comes_back(
+        nodes in prop::collection::vec(node(), 1..RANKS as usize),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut world = World::new(&nodes);
+        for step in steps {
+            if !matches!(step, Step::Inventory(_)) {
+                world.step(step);
+                world.memory_suffices();
+            }
+        }
+        (1..10).map(JobId).for_each(|job| {
+            world.step(Step::Unwant(job));
+            world.step(Step::Freed(job));
+        });
+        (0..RANKS).for_each(|rank| world.step(Step::Up(rank)));
+        let all = world.state.inventory.nnodes() as u32;
+        let whole = Request { sharing: Sharing::Exclusive, ..super::model::nodes(all, 1, 0) };
+        world.step(Step::Want(JobId(1), 1, whole));
+        world.plan(ALL, Record::All);
+        prop_assert_eq!(&world.state.holds[&JobId(1)].nodes, &world.state.inventory.nodes);
+    }
+
+    #[test]
+    fn next_room_is_the_one_a_walk_finds(
+        amounts in prop::collection::vec(prop::option::of((0u64..5, 0u64..3, 0u64..4)), 0..70),
+        changes in prop::collection::vec((0usize..70, prop::option::of((0u64..5, 0u64..3, 0u64..4))), 0..20),
+        need in (0u64..5, 0u64..3, 0u64..4),
+    ) {
+        let room = |(cores, gpus, memory)| Room { cores, gpus, memory };
+        let mut plain: Vec<Option<Room>> = amounts.into_iter().map(|all| all.map(room)).collect();
+        let mut rooms = Rooms::new(plain.iter().copied());
+        for (at, change) in changes {
+            if let Some(before) = plain.get_mut(at) {
+                *before = change.map(room);
+                rooms.set(at, *before);
+            }
+        }
+        let need = room(need);
+        for from in 0..=plain.len() + 1 {
+            let holds = |at: &usize| plain[*at].is_some_and(|room| room.holds(&need));
+            prop_assert_eq!(rooms.next(from, &need), (from..plain.len()).find(holds));
+        }
+        let there: Vec<Room> = plain.into_iter().flatten().collect();
+        prop_assert_eq!(rooms.totals().nodes, there.len() as u64);
+        prop_assert_eq!(rooms.totals().cores, there.iter().map(|room| room.cores).sum::<u64>());
+        prop_assert_eq!(rooms.totals().gpus, there.iter().map(|room| room.gpus).sum::<u64>());
+    }
+}

@@ -1,0 +1,177 @@
+//! The language of scripts: changes in short form, and what a planner says to them.
+//!
+//! ```text
+//! nodes 4c 8c,2g,16m         inventory: cores, GPUs, bytes of memory of each node
+//! up 0-1 / down 1            ranks
+//! want 7 slots=2 cores=4     also nodes= gpus= node-mem= core-mem= task-mem= tasks= at= whole
+//! unwant 7 / freed 7
+//! held 7 0/0-3 1/0-3         rank/cores
+//! plan [steps]               prints verdicts: rank/cores, then gGPUS and mBYTES if there are any
+//! ```
+
+use std::collections::BTreeMap;
+
+use eddy_wire::Time;
+use eddy_wire::id::{JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
+use eddy_wire::plan::{Delta, Outcome, Unavailable, Verdict};
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+
+use super::model::{inventory, nodes, slots};
+use crate::Planner;
+
+/// Runs a script; what it prints is what is expected after the line `----`.
+pub(crate) fn check(text: &str) {
+    let (script, expected) = text.split_once("----\n").expect("a script has a line ----");
+    let mut planner = Planner::new();
+    let mut said = String::new();
+    for line in script
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["plan", steps @ ..] => {
+                let steps = steps
+                    .first()
+                    .map_or(100, |steps| steps.parse().expect("steps"));
+                print(&mut said, &planner.plan(Time(5), steps));
+            }
+            words => planner.apply(delta(words)),
+        }
+    }
+    let expected: Vec<&str> = expected
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .collect();
+    assert_eq!(
+        said.lines().collect::<Vec<_>>(),
+        expected,
+        "of script\n{script}"
+    );
+}
+
+fn delta(words: &[&str]) -> Delta {
+    let job = |text: &str| JobId(text.parse().expect("a job is a number"));
+    let ranks = |text: &str| text.parse::<Idset>().expect("ranks are an idset");
+    match words {
+        ["nodes", nodes @ ..] => {
+            Delta::Inventory(inventory(&nodes.iter().map(node).collect::<Vec<_>>()))
+        }
+        ["up", up] => Delta::Up(ranks(up)),
+        ["down", down] => Delta::Down(ranks(down), Unavailable::Drained),
+        ["want", id, asks @ ..] => {
+            let (priority, request) = want(asks);
+            Delta::Want(job(id), priority, request)
+        }
+        ["unwant", id] => Delta::Unwant(job(id)),
+        ["freed", id] => Delta::Freed(job(id)),
+        ["held", id, parts @ ..] => {
+            let parts = parts.iter().map(|part| held(part));
+            let set = ResourceSet {
+                nodes: parts.collect(),
+                ..ResourceSet::default()
+            };
+            Delta::Held(job(id), set.into())
+        }
+        other => panic!("no such line: {other:?}"),
+    }
+}
+
+fn held(part: &str) -> (Rank, NodeSet) {
+    let (rank, cores) = part.split_once('/').expect("rank/cores");
+    let cores = cores.parse().expect("cores are an idset");
+    let host = format!("node{rank}").into();
+    (
+        Rank(rank.parse().expect("a rank")),
+        NodeSet {
+            host,
+            cores,
+            gpus: Idset::new(),
+            memory: 0,
+        },
+    )
+}
+
+fn node(text: &&str) -> (u32, u32, u64) {
+    let mut node = (0, 0, 0);
+    for part in text.split(',') {
+        let (number, unit) = part.split_at(part.len() - 1);
+        let number = number.parse().expect("an amount");
+        match unit {
+            "c" => node.0 = number,
+            "g" => node.1 = number,
+            "m" => node.2 = u64::from(number),
+            other => panic!("no such amount: {other}"),
+        }
+    }
+    node
+}
+
+fn want(asks: &[&str]) -> (i64, Request) {
+    let mut numbers = BTreeMap::new();
+    let mut sharing = Sharing::Shared;
+    for ask in asks {
+        if let Some((key, number)) = ask.split_once('=') {
+            numbers.insert(key, number.parse::<i64>().expect("a number"));
+        } else {
+            assert_eq!(*ask, "whole");
+            sharing = Sharing::Exclusive;
+        }
+    }
+    let mut take = |key| numbers.remove(key);
+    let count = |number: Option<i64>| number.map(|number| number as u32);
+    let (asked, each) = (
+        count(take("slots")).unwrap_or(1),
+        count(take("cores")).unwrap_or(1),
+    );
+    let mut request = match count(take("nodes")) {
+        Some(number) => nodes(number, asked, each),
+        None => slots(asked, each),
+    };
+    request.sharing = sharing;
+    request.gpus_per_slot = count(take("gpus")).unwrap_or(0);
+    request.ntasks = count(take("tasks")).unwrap_or(request.ntasks);
+    for key in ["node-mem", "core-mem", "task-mem"] {
+        let Some(bytes) = take(key) else { continue };
+        let bytes = bytes as u64;
+        request.memory = match key {
+            "node-mem" => MemoryNeed::PerNode(bytes),
+            "core-mem" => MemoryNeed::PerCore(bytes),
+            _ => MemoryNeed::PerTask(bytes),
+        };
+    }
+    let priority = take("at").unwrap_or(16);
+    assert!(numbers.is_empty(), "no such asks: {numbers:?}");
+    (priority, request)
+}
+
+fn print(said: &mut String, outcome: &Outcome) {
+    use std::fmt::Write;
+    for (job, verdict) in &outcome.verdicts {
+        match verdict {
+            Verdict::Start(set) => {
+                write!(said, "start {job}").expect("strings take text");
+                for (rank, node) in &set.nodes {
+                    write!(said, " {rank}/{}", node.cores).expect("strings take text");
+                    if !node.gpus.is_empty() {
+                        write!(said, "g{}", node.gpus).expect("strings take text");
+                    }
+                    if node.memory > 0 {
+                        write!(said, "m{}", node.memory).expect("strings take text");
+                    }
+                }
+                said.push('\n');
+            }
+            Verdict::Never(reason) => writeln!(said, "never {job} {reason}").expect("text"),
+        }
+    }
+    match &outcome.head {
+        Some((job, reason)) => writeln!(said, "head {job} {reason}").expect("text"),
+        None if outcome.unfinished => said.push_str("unfinished\n"),
+        None => said.push_str("done\n"),
+    }
+}
