@@ -14,10 +14,10 @@ use std::sync::Arc;
 use eddy_broker::{
     Answer, Caller, Disk, Endpoint, Input, Module, Outbox, Query, Request, Volatile,
 };
+use eddy_sched::Capacity;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::JobId;
-use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::job::{self, SubmitRequest, Submitted, URGENCY_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
@@ -29,7 +29,8 @@ use specs::Specs;
 /// Takes submissions.
 pub struct Ingest {
     jobs_max: u64,
-    inventory: Option<Arc<ResourceSet>>,
+    /// What the inventory can hold; `None` before it is recorded.
+    capacity: Option<Capacity>,
     /// The highest number given.
     last_job: JobId,
     /// Jobs that are not over.
@@ -87,7 +88,7 @@ impl Module for Ingest {
                 }
             }
             (Kind::Clean, Some(_)) => self.active -= 1,
-            (Kind::ResourceDefine(set), _) => self.inventory = Some(Arc::clone(set)),
+            (Kind::ResourceDefine(set), _) => self.capacity = Some(Capacity::of(set)),
             (Kind::LeaderStart(epoch), _) => self.keys.leader(*epoch, record.event.t),
             _ => {}
         }
@@ -119,7 +120,7 @@ impl Ingest {
     pub fn new(settings: &Settings) -> Ingest {
         Ingest {
             jobs_max: settings.jobs_max,
-            inventory: None,
+            capacity: None,
             last_job: settings.last_job,
             active: 0,
             keys: Keys::new(settings.key_skew, settings.key_age_max),
@@ -180,8 +181,8 @@ impl Ingest {
         }
         let spec = self.specs.intern(body.jobspec.take())?;
         served(&spec)?;
-        if let Some(inventory) = &self.inventory {
-            eddy_sched::feasible(inventory, &spec.request).map_err(Refusal::invalid)?;
+        if let Some(capacity) = &self.capacity {
+            capacity.feasible(&spec.request).map_err(Refusal::invalid)?;
         }
         Ok(Submission {
             caller: request.caller,
