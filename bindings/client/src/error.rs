@@ -58,7 +58,7 @@ pub enum ClientError {
         why: String,
     },
     /// The request is larger than a message may be.
-    #[error("{topic}: {source}")]
+    #[error("{topic}: cannot be sent")]
     Request {
         /// The service.
         topic: &'static str,

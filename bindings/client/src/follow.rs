@@ -158,6 +158,10 @@ impl Progress for OutputProgress {
     }
 
     fn take(&mut self, reply: OutputReply, frames: Bytes) -> Option<(OutputReply, Bytes)> {
+        // The last answer is of no attempt and only says so.
+        if reply.attempt == Attempt(0) {
+            return None;
+        }
         let at = reply.node_index as usize;
         // Another attempt has other spools, read from their beginning.
         if self.request.attempt != Some(reply.attempt) {

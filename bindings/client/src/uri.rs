@@ -55,7 +55,7 @@ pub enum LocateError {
         path: PathBuf,
     },
     /// A state directory whose instance never started.
-    #[error("{}: cannot read: {source} (no instance was started on this state directory)", .path.display())]
+    #[error("{}: cannot be read, so no instance was started on this state directory", .path.display())]
     NoUriFile {
         /// The file.
         path: PathBuf,
@@ -63,10 +63,10 @@ pub enum LocateError {
         source: io::Error,
     },
     /// Neither named nor to be found.
-    #[error("no instance: EDDY_URI is not set, and neither {SYSTEM_SOCKET} nor one below {} exists", .run.display())]
+    #[error("no instance: EDDY_URI is not set, and there is none at {}", places(.run))]
     None {
         /// Where this user's instances would be.
-        run: PathBuf,
+        run: Vec<PathBuf>,
     },
     /// More than one could be meant.
     #[error("{} instances run here; set EDDY_URI to one of: {}", .uris.len(), list(.uris))]
@@ -74,6 +74,17 @@ pub enum LocateError {
         /// All of them.
         uris: Vec<Uri>,
     },
+}
+
+fn places(run: &[PathBuf]) -> String {
+    let own = run
+        .iter()
+        .map(|run| format!("{}/*/{SOCKET_NAME}", run.display()));
+    [SYSTEM_SOCKET.to_owned()]
+        .into_iter()
+        .chain(own)
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 fn list(uris: &[Uri]) -> String {
@@ -138,12 +149,15 @@ impl FromStr for Uri {
     }
 }
 
-/// Where a user's instances have their run directories.
-pub fn run_directory(runtime: Option<&str>, uid: u32) -> PathBuf {
-    match runtime.filter(|runtime| !runtime.is_empty()) {
-        Some(runtime) => Path::new(runtime).join("eddy"),
-        None => PathBuf::from(format!("/tmp/eddy-{uid}")),
-    }
+/// Where a user's instances may have their run directories. An instance that
+/// was started without `$XDG_RUNTIME_DIR`, or with one it could not use, has it
+/// below `/tmp`.
+fn run_directories(runtime: Option<&str>, uid: u32) -> Vec<PathBuf> {
+    let runtime = runtime.filter(|path| path.starts_with('/'));
+    let own = runtime.map(|runtime| Path::new(runtime).join("eddy"));
+    own.into_iter()
+        .chain([PathBuf::from(format!("/tmp/eddy-{uid}"))])
+        .collect()
 }
 
 /// The instance a command is for: the one named, else the host's, else this
@@ -157,12 +171,12 @@ pub fn locate(given: Option<&str>) -> Result<Uri, LocateError> {
     }
     let uid = rustix::process::geteuid().as_raw();
     let runtime = std::env::var("XDG_RUNTIME_DIR").ok();
-    only(&run_directory(runtime.as_deref(), uid), uid)
+    only(&run_directories(runtime.as_deref(), uid), uid)
 }
 
-/// The only instance of `uid` below `run`.
-fn only(run: &Path, uid: u32) -> Result<Uri, LocateError> {
-    let uris = found(run, uid);
+/// The only instance of `uid` below these directories.
+fn only(run: &[PathBuf], uid: u32) -> Result<Uri, LocateError> {
+    let uris: Vec<Uri> = run.iter().flat_map(|run| found(run, uid)).collect();
     // Sockets of leaders that were killed stay behind; they count only when
     // nobody is alive, for then one of them may be coming back.
     let alive: Vec<Uri> = uris
@@ -240,10 +254,8 @@ mod tests {
     fn the_only_live_instance_is_found_and_several_are_listed() {
         let run = tempfile::tempdir().expect("a directory");
         let uid = rustix::process::geteuid().as_raw();
-        assert!(matches!(
-            only(run.path(), uid),
-            Err(LocateError::None { .. })
-        ));
+        let own = [run.path().to_owned()];
+        assert!(matches!(only(&own, uid), Err(LocateError::None { .. })));
         let listen = |name: &str| {
             let directory = run.path().join(name);
             std::fs::create_dir(&directory).expect("made");
@@ -251,23 +263,17 @@ mod tests {
         };
         let first = listen("aaaaaaaa");
         let second = listen("bbbbbbbb");
-        let several = only(run.path(), uid).expect_err("two").to_string();
+        let several = only(&own, uid).expect_err("two").to_string();
         assert!(
             several.contains("aaaaaaaa") && several.contains("bbbbbbbb"),
             "{several}"
         );
         // A killed leader leaves its socket: the living one is meant.
         drop(first);
-        let found = only(run.path(), uid).expect("one lives");
+        let found = only(&own, uid).expect("one lives");
         assert!(found.path().starts_with(run.path().join("bbbbbbbb")));
         drop(second);
-        assert!(matches!(
-            only(run.path(), uid),
-            Err(LocateError::Several { .. })
-        ));
-        assert!(matches!(
-            only(run.path(), uid + 1),
-            Err(LocateError::None { .. })
-        ));
+        assert!(matches!(only(&own, uid), Err(LocateError::Several { .. })));
+        assert!(matches!(only(&own, uid + 1), Err(LocateError::None { .. })));
     }
 }

@@ -1,0 +1,103 @@
+//! From what the kernel hands over to a parsed command, or one line of error.
+//!
+//! Called by `main` before anything else. Long options are never abbreviated,
+//! and what is not UTF-8 is refused by place and value, since jobspecs and
+//! messages are JSON.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{ArgMatches, Command, Parser};
+
+/// The exit code of a command line that is wrong.
+const USAGE: u8 = 2;
+
+/// The name of the verb (`eddy job wait`) and the parsed command line; or the
+/// exit code after its help or error was printed.
+pub fn parse<C: Parser>() -> Result<(String, C), ExitCode> {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let command = C::command();
+    if let Some(line) = not_utf8(&args) {
+        eprintln!("{}: {line}", verb_of(&command, &args));
+        return Err(ExitCode::from(USAGE));
+    }
+    let parsed = command
+        .clone()
+        .try_get_matches_from(&args)
+        .and_then(|mut matches| {
+            let verb = verb_of_matches(&matches);
+            C::from_arg_matches_mut(&mut matches).map(|cli| (verb, cli))
+        });
+    parsed.map_err(|error| refuse(&verb_of(&command, &args), &error))
+}
+
+fn not_utf8(args: &[OsString]) -> Option<String> {
+    let at = args.iter().position(|arg| arg.to_str().is_none())?;
+    Some(format!(
+        "argument {at} is {:?}; arguments are UTF-8",
+        args[at]
+    ))
+}
+
+fn refuse(verb: &str, error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Whoever closed the pipe has read enough.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{verb}: {} (see {verb} --help)", one_line(error));
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+/// What clap says in several lines, in one, without its advice.
+fn one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::MissingSubcommand {
+        return "no verb given".to_owned();
+    }
+    let text = error.render().to_string();
+    let said: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .filter(|line| !line.is_empty() && !line.starts_with("tip:"))
+        .collect();
+    let mut line = said.join(" ").trim_start_matches("error: ").to_owned();
+    if let Some(meant) = error.get(ContextKind::SuggestedArg) {
+        line.push_str(&format!("; there is {meant}"));
+    }
+    line
+}
+
+fn verb_of_matches(matches: &ArgMatches) -> String {
+    let mut name = "eddy".to_owned();
+    let mut at = matches;
+    while let Some((verb, inner)) = at.subcommand() {
+        name.push(' ');
+        name.push_str(verb);
+        at = inner;
+    }
+    name
+}
+
+/// The verb of a command line that may be wrong.
+fn verb_of(command: &Command, args: &[OsString]) -> String {
+    let mut name = "eddy".to_owned();
+    let mut at = command;
+    for arg in args.iter().skip(1).filter_map(|arg| arg.to_str()) {
+        match at.find_subcommand(arg) {
+            Some(inner) => {
+                name.push(' ');
+                name.push_str(arg);
+                at = inner;
+            }
+            None if at.has_subcommands() => {}
+            None => break,
+        }
+    }
+    name
+}

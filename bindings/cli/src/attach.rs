@@ -1,0 +1,390 @@
+//! Being with a job until it ends: its output, its input, its exit code.
+//!
+//! Used by `run`, `job attach` and `submit --watch`. It goes on over a restart
+//! of the leader and never shows a byte of output twice. It changes nothing
+//! about the job unless the person asks, by two interrupts.
+
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bytes::Bytes;
+use eddy_client::frames::{Frames, Stream};
+use eddy_client::{Client, ClientError, EndFeed, EventFeed, Options, OutputFeed};
+use eddy_wire::event::Exception;
+use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::idset::Idset;
+use eddy_wire::services::job::{
+    EventsLine, Input, InputRequest, JobEnd, JobSet, Raise, RaiseRequest,
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::ids;
+use crate::output::FAILED;
+
+/// Two interrupts within this time cancel the job.
+const INTERRUPT_AGAIN: Duration = Duration::from_secs(2);
+/// Standard input read at a time.
+const INPUT_BYTES: usize = 32 << 10;
+/// Pieces of input that wait to be sent.
+const INPUT_WAITING: usize = 4;
+/// The pause before input is offered again to a job that does not read.
+const INPUT_AGAIN: Duration = Duration::from_millis(50);
+
+/// Whether each line of output is shown with its task's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// As it was written.
+    Plain,
+    /// `3: line`
+    Task,
+}
+
+/// What becomes of this command's standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forward {
+    /// It goes to the tasks, once they run.
+    Yes,
+    /// It stays here.
+    No,
+}
+
+/// Which job, and how to be with it.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// The job.
+    pub job: JobId,
+    /// How its output is shown.
+    pub label: Label,
+    /// Whether it gets our input.
+    pub forward: Forward,
+    /// The verb, for messages.
+    pub verb: &'static str,
+}
+
+/// How being with a job ended.
+pub enum Left {
+    /// The job is over.
+    Ended(JobEnd),
+    /// The person went away; the job goes on.
+    Detached,
+}
+
+/// The exit code of a command that ran this job.
+pub fn exit_code(end: &JobEnd) -> u8 {
+    u8::try_from(end.returncode).unwrap_or(FAILED)
+}
+
+/// Shows the job's output and sends it our input until it is over.
+pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Result<Left> {
+    let mut attached = Attached::begin(client, options, how)?;
+    let mut interrupts = signal(SignalKind::interrupt()).context("cannot watch for interrupts")?;
+    let mut stops = signal(SignalKind::from_raw(STOP_KEY)).context("cannot watch for stops")?;
+    let mut ends = EndFeed::of(client, JobSet::one(how.job))?;
+    let mut events = Some(EventFeed::following(client, how.job)?);
+    let mut end = None;
+    let mut interrupted: Option<Instant> = None;
+    loop {
+        if let (Some(_), None, None) = (&end, &events, &attached.output) {
+            break;
+        }
+        tokio::select! {
+            ended = ends.next(), if end.is_none() => {
+                end = ended?.and_then(|ends| ends.into_iter().next());
+                end.as_ref().context("the instance does not say how the job ended")?;
+            }
+            lines = next_events(&mut events) => match lines? {
+                Some(lines) => lines.iter().try_for_each(|line| attached.event(line))?,
+                None => events = None,
+            },
+            part = attached.next_output() => attached.show(part?)?,
+            _ = interrupts.recv() => {
+                if interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN) {
+                    attached.cancel();
+                } else {
+                    attached.warn();
+                }
+                interrupted = Some(Instant::now());
+            }
+            _ = stops.recv() => {
+                if interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN) {
+                    eprintln!("eddy {}: detached from job {}", how.verb, ids::show(how.job));
+                    return Ok(Left::Detached);
+                }
+                // What the key would have done if nobody had watched for it.
+                let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+            }
+        }
+    }
+    Ok(Left::Ended(end.expect("the loop ends with an end")))
+}
+
+/// The signal of the key that stops a program, SIGTSTP.
+const STOP_KEY: i32 = 20;
+
+async fn next_events(
+    events: &mut Option<EventFeed>,
+) -> Result<Option<Vec<EventsLine>>, ClientError> {
+    match events {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One job being shown.
+struct Attached<'a> {
+    client: &'a Client,
+    options: Options,
+    how: How,
+    output: Option<OutputFeed>,
+    /// The attempt the job is in, by its events.
+    attempt: Attempt,
+    /// The attempt whose output was or is being shown.
+    shown: Option<Attempt>,
+    input: InputState,
+}
+
+/// Where our standard input is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InputState {
+    /// Not read before the tasks run.
+    Waiting,
+    /// Being sent, or never to be.
+    Settled,
+}
+
+impl Attached<'_> {
+    fn begin(client: &Client, options: Options, how: How) -> anyhow::Result<Attached<'_>> {
+        let output = Some(OutputFeed::following(client, how.job, None)?);
+        let input = match how.forward {
+            Forward::Yes => InputState::Waiting,
+            Forward::No => InputState::Settled,
+        };
+        Ok(Attached {
+            client,
+            options,
+            how,
+            output,
+            attempt: Attempt(1),
+            shown: None,
+            input,
+        })
+    }
+
+    async fn next_output(&mut self) -> Result<Option<Bytes>, ClientError> {
+        let Some(output) = &mut self.output else {
+            return std::future::pending().await;
+        };
+        let part = match output.next().await {
+            Ok(part) => part,
+            // No output to be had (yet): the start of the tasks asks again.
+            Err(ClientError::Refused(_)) => None,
+            Err(error) => return Err(error),
+        };
+        if let Some((reply, _)) = &part {
+            self.shown = Some(reply.attempt);
+        }
+        Ok(part.map(|(_, frames)| frames))
+    }
+
+    fn show(&mut self, part: Option<Bytes>) -> anyhow::Result<()> {
+        match part {
+            Some(frames) => write_frames(frames, self.how.label),
+            None => {
+                self.output = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn event(&mut self, line: &EventsLine) -> anyhow::Result<()> {
+        match line.name.as_str() {
+            "start" => {
+                if self.output.is_none() && self.shown < Some(self.attempt) {
+                    let (job, attempt) = (self.how.job, Some(self.attempt));
+                    self.output = Some(OutputFeed::following(self.client, job, attempt)?);
+                }
+                if self.input == InputState::Waiting {
+                    self.input = InputState::Settled;
+                    let (uri, options) = (self.client.uri().clone(), self.options.clone());
+                    tokio::spawn(forward(uri, options, self.how));
+                }
+            }
+            "requeue" => self.attempt = self.attempt.next(),
+            "exception" => {
+                if let Some(exception) = exception(line) {
+                    let How { job, verb, .. } = self.how;
+                    let Exception {
+                        kind,
+                        severity,
+                        note,
+                        ..
+                    } = exception;
+                    let job = ids::show(job);
+                    eprintln!(
+                        "eddy {verb}: job {job}: exception type={kind} severity={severity} {note}"
+                    );
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn warn(&self) {
+        let How { job, verb, .. } = self.how;
+        let job = ids::show(job);
+        eprintln!("eddy {verb}: one more ctrl-C within 2 s cancels job {job}, ctrl-Z leaves it");
+    }
+
+    /// Asks for the end of the job, on a connection of its own, for this one
+    /// has streams that must be read on.
+    fn cancel(&self) {
+        let (uri, options, how) = (self.client.uri().clone(), self.options.clone(), self.how);
+        eprintln!("eddy {}: cancelling job {}", how.verb, ids::show(how.job));
+        tokio::spawn(async move {
+            let request = RaiseRequest {
+                jobs: JobSet::one(how.job),
+                states: Vec::new(),
+                kind: "cancel".to_owned(),
+                severity: 0,
+                note: "interrupted by ctrl-C".to_owned(),
+            };
+            let asked = async {
+                Client::connect(&uri, options)
+                    .await?
+                    .call::<Raise>(&request)
+                    .await
+            };
+            if let Err(error) = asked.await {
+                eprintln!("eddy {}: {error}", how.verb);
+            }
+        });
+    }
+}
+
+/// The exception that a line tells of.
+pub fn exception(line: &EventsLine) -> Option<Exception> {
+    serde_json::from_str(line.context.as_ref()?.get()).ok()
+}
+
+/// Writes frames to our standard output and error.
+pub fn write_frames(frames: Bytes, label: Label) -> anyhow::Result<()> {
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    for frame in Frames::of(frames) {
+        let frame = frame?;
+        match frame.stream {
+            Stream::Stdout => write_labelled(&mut out, frame.task, &frame.bytes, label)?,
+            Stream::Stderr => write_labelled(&mut err, frame.task, &frame.bytes, label)?,
+            Stream::Note => {
+                writeln!(
+                    err,
+                    "eddy: {}",
+                    String::from_utf8_lossy(&frame.bytes).trim_end()
+                )?;
+            }
+            Stream::End => {}
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn write_labelled(out: &mut impl Write, task: u32, bytes: &[u8], label: Label) -> io::Result<()> {
+    match label {
+        Label::Plain => out.write_all(bytes),
+        Label::Task => {
+            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                write!(out, "{task}: ")?;
+                out.write_all(line)?;
+                if !line.ends_with(b"\n") {
+                    out.write_all(b"\n")?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Sends our standard input to all tasks, then its end.
+async fn forward(uri: eddy_client::Uri, options: Options, how: How) {
+    let (pieces, mut read) = mpsc::channel(INPUT_WAITING);
+    std::thread::spawn(move || read_input(&pieces));
+    let sent = async {
+        let client = Client::connect(&uri, options).await?;
+        while let Some(piece) = read.recv().await {
+            send(&client, how.job, piece).await?;
+        }
+        send(&client, how.job, Bytes::new()).await
+    };
+    match sent.await {
+        // A job that has ended needs no input.
+        Ok(()) | Err(ClientError::Refused(_)) => {}
+        Err(error) => eprintln!("eddy {}: standard input is cut: {error}", how.verb),
+    }
+}
+
+/// One piece of input; an empty one is its end. Not repeated after a loss: the
+/// tasks might read it twice.
+async fn send(client: &Client, job: JobId, piece: Bytes) -> Result<(), ClientError> {
+    let request = InputRequest {
+        id: job,
+        tasks: Idset::new(),
+        eof: piece.is_empty(),
+    };
+    loop {
+        match client.call_once::<Input>(&request, piece.clone()).await {
+            Err(error) if error.code() == Some(eddy_wire::error::Code::Busy) => {
+                tokio::time::sleep(INPUT_AGAIN).await;
+            }
+            other => return other.map(|_| ()),
+        }
+    }
+}
+
+fn read_input(pieces: &mpsc::Sender<Bytes>) {
+    let mut stdin = io::stdin().lock();
+    let mut buffer = vec![0; INPUT_BYTES];
+    loop {
+        match stdin.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(read) => {
+                if pieces
+                    .blocking_send(Bytes::copy_from_slice(&buffer[..read]))
+                    .is_err()
+                {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_labelled_with_their_task() {
+        let mut out = Vec::new();
+        write_labelled(&mut out, 3, b"a\nb", Label::Task).expect("memory");
+        write_labelled(&mut out, 3, b"c", Label::Plain).expect("memory");
+        assert_eq!(out, b"3: a\n3: b\nc");
+    }
+
+    #[test]
+    fn a_job_that_never_started_is_a_failure_of_the_command() {
+        let end = |returncode| JobEnd {
+            id: JobId(1),
+            result: eddy_wire::lifecycle::JobResult::Canceled,
+            returncode,
+            exception: None,
+        };
+        assert_eq!(
+            [0, 3, 143, -128, 256].map(|code| exit_code(&end(code))),
+            [0, 3, 143, 1, 1]
+        );
+    }
+}

@@ -1,0 +1,419 @@
+//! The fields of a job in a listing: names, headings, values and how they are
+//! shown. Used by `eddy jobs -o`; documented in eddy-jobs(1).
+//!
+//! A format is a list of names (`id,state,returncode`), the name of a preset,
+//! or a template like Flux's (`{id.f58:>12} {name:<10.10}`).
+
+use anyhow::{Context, bail};
+use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::services::job::JobRow;
+use eddy_wire::time::{Span, Time};
+
+use crate::ids::Spelling;
+use crate::names::Users;
+use crate::table::Align;
+use crate::when;
+
+/// What a listing knows besides the rows.
+pub struct Scene {
+    /// Names of users.
+    pub users: Users,
+    /// When it was made.
+    pub now: Time,
+    /// How ids are shown.
+    pub spelling: Spelling,
+}
+
+/// A value before it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// There is none.
+    None,
+    /// As it is.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// A length of time.
+    Length(Span),
+    /// An instant.
+    Instant(Time),
+}
+
+type Get = fn(&JobRow, &Scene) -> Value;
+
+/// Name, heading, value.
+const FIELDS: &[(&str, &str, Get)] = &[
+    ("id", "JOBID", |row, scene| {
+        Value::Text(scene.spelling.show(row.id))
+    }),
+    ("id.f58", "JOBID", |row, scene| {
+        Value::Text(scene.spelling.show(row.id))
+    }),
+    ("id.f58plain", "JOBID", |row, _| {
+        Value::Text(row.id.f58_ascii())
+    }),
+    ("id.dec", "JOBID", |row, _| Value::Text(row.id.to_string())),
+    ("id.hex", "JOBID", |row, _| {
+        Value::Text(format!("{:#x}", row.id.0))
+    }),
+    ("id.dothex", "JOBID", |row, _| Value::Text(row.id.dothex())),
+    ("userid", "UID", |row, _| Value::Number(row.userid.into())),
+    ("user", "USER", |row, scene| {
+        Value::Text(scene.users.name(row.userid))
+    }),
+    ("username", "USER", |row, scene| {
+        Value::Text(scene.users.name(row.userid))
+    }),
+    ("name", "NAME", |row, _| Value::Text(row.name.clone())),
+    ("queue", "QUEUE", |row, _| text(&row.queue)),
+    ("state", "STATE", |row, _| {
+        Value::Text(row.state.name().to_owned())
+    }),
+    ("state_single", "S", |row, _| {
+        Value::Text(row.state.letter().to_string())
+    }),
+    ("status", "STATUS", |row, _| {
+        Value::Text(status(row).to_owned())
+    }),
+    ("status_abbrev", "ST", |row, _| {
+        Value::Text(status_abbrev(row))
+    }),
+    ("result", "RESULT", |row, _| {
+        row.result
+            .map_or(Value::None, |r| Value::Text(result(r).0.into()))
+    }),
+    ("result_abbrev", "RS", |row, _| {
+        row.result
+            .map_or(Value::None, |r| Value::Text(result(r).1.into()))
+    }),
+    ("returncode", "RC", |row, _| number(row.returncode)),
+    ("waitstatus", "WSTATUS", |row, _| number(row.status)),
+    ("attempt", "ATTEMPT", |row, _| {
+        Value::Number(row.attempt.0.into())
+    }),
+    ("urgency", "URG", |row, _| Value::Number(row.urgency.into())),
+    ("priority", "PRI", |row, _| number(row.priority)),
+    ("reason", "REASON", |row, _| text(&row.reason)),
+    ("nnodes", "NNODES", |row, _| {
+        Value::Number(row.nnodes.into())
+    }),
+    ("ncores", "NCORES", |row, _| {
+        Value::Number(row.ncores.into())
+    }),
+    ("ngpus", "NGPUS", |row, _| Value::Number(row.ngpus.into())),
+    ("ntasks", "NTASKS", |row, _| {
+        Value::Number(row.ntasks.into())
+    }),
+    ("nodelist", "NODELIST", |row, _| text(&row.nodelist)),
+    ("duration", "DURATION", |row, _| length(row.duration)),
+    ("runtime", "RUNTIME", |row, scene| runtime(row, scene.now)),
+    ("contextual_time", "TIME", |row, scene| {
+        runtime(row, scene.now)
+    }),
+    ("contextual_info", "INFO", |row, _| info(row)),
+    ("t_submit", "T_SUBMIT", |row, _| {
+        Value::Instant(row.t_submit)
+    }),
+    ("t_alloc", "T_ALLOC", |row, _| instant(row.t_alloc)),
+    ("t_run", "T_RUN", |row, _| instant(row.t_run)),
+    ("t_finish", "T_FINISH", |row, _| instant(row.t_finish)),
+    ("t_cleanup", "T_CLEANUP", |row, _| instant(row.t_finish)),
+    ("t_inactive", "T_INACTIVE", |row, _| instant(row.t_inactive)),
+];
+
+/// Formats by name: `eddy jobs -o long`.
+const PRESETS: &[(&str, &str)] = &[
+    (
+        "default",
+        "{id:>8} {user:<8} {name:<12.32} {status_abbrev:>2} {ntasks:>6} {nnodes:>6} \
+         {contextual_time!F:>8} {contextual_info}",
+    ),
+    (
+        "long",
+        "{id:>8} {user:<8} {queue:<8} {name:<12.32} {status:<9} {attempt:>7} {urgency:>3} \
+         {ntasks:>6} {nnodes:>6} {ncores:>6} {t_submit!d:<19} {contextual_time!F:>8} {contextual_info}",
+    ),
+    (
+        "endreason",
+        "{id:>8} {status_abbrev:>2} {t_inactive!d:<19} {returncode:>3} {reason}",
+    ),
+];
+
+fn text(text: &str) -> Value {
+    if text.is_empty() {
+        Value::None
+    } else {
+        Value::Text(text.to_owned())
+    }
+}
+
+fn number<T: Into<i64>>(number: Option<T>) -> Value {
+    number.map_or(Value::None, |number| Value::Number(number.into()))
+}
+
+fn instant(time: Option<Time>) -> Value {
+    time.map_or(Value::None, Value::Instant)
+}
+
+fn length(seconds: Option<f64>) -> Value {
+    let span = seconds.and_then(Time::from_seconds);
+    span.map_or(Value::None, |micros| Value::Length(Span(micros.0)))
+}
+
+/// The long and the short name of a result.
+fn result(result: JobResult) -> (&'static str, &'static str) {
+    match result {
+        JobResult::Completed => ("COMPLETED", "CD"),
+        JobResult::Failed => ("FAILED", "F"),
+        JobResult::Canceled => ("CANCELED", "CA"),
+        JobResult::Timeout => ("TIMEOUT", "TO"),
+    }
+}
+
+fn status(row: &JobRow) -> &'static str {
+    match (row.state, row.result) {
+        (JobState::Inactive, Some(ended)) => result(ended).0,
+        (state, _) => state.name(),
+    }
+}
+
+fn status_abbrev(row: &JobRow) -> String {
+    match (row.state, row.result) {
+        (JobState::Inactive, Some(ended)) => result(ended).1.to_owned(),
+        (state, _) => state.letter().to_string(),
+    }
+}
+
+fn runtime(row: &JobRow, now: Time) -> Value {
+    let Some(begun) = row.t_run.or(row.t_alloc) else {
+        return Value::None;
+    };
+    let end = row.t_finish.or(row.t_inactive).unwrap_or(now);
+    Value::Length(Span((end - begun).0.max(0)))
+}
+
+fn info(row: &JobRow) -> Value {
+    match row.state {
+        JobState::Run | JobState::Cleanup | JobState::Inactive if row.reason.is_empty() => {
+            text(&row.nodelist)
+        }
+        _ => text(&row.reason),
+    }
+}
+
+/// How a value is turned into text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Conversion {
+    /// Numbers with their fraction, which scripts can compute with.
+    Plain,
+    /// `!F`: a length as a duration with unit.
+    Fsd,
+    /// `!H`: a length as H:MM:SS.
+    Clock,
+    /// `!d`, `!D`: an instant as date and time.
+    Date,
+}
+
+/// One field of a format.
+#[derive(Clone)]
+struct Column {
+    title: &'static str,
+    get: Get,
+    conversion: Conversion,
+    align: Align,
+    width: usize,
+    most: usize,
+}
+
+#[derive(Clone)]
+enum Piece {
+    Literal(String),
+    Field(Column),
+}
+
+/// How a line of a listing is made.
+pub enum Format {
+    /// Columns as wide as they need to be.
+    Columns(Vec<(&'static str, Align, Shown)>),
+    /// Text with fields of given widths.
+    Template(Template),
+}
+
+/// A field of a column.
+#[derive(Clone)]
+pub struct Shown(Column);
+
+/// Text with fields in it.
+pub struct Template(Vec<Piece>);
+
+impl Format {
+    /// What `-o` was given.
+    pub fn parse(text: &str) -> anyhow::Result<Format> {
+        if let Some((_, preset)) = PRESETS.iter().find(|(name, _)| *name == text) {
+            return Ok(Format::Columns(columns(&template(preset)?)));
+        }
+        if text.contains('{') {
+            return Ok(Format::Template(Template(template(text)?)));
+        }
+        let names = text.split([',', ' ']).filter(|name| !name.is_empty());
+        let pieces = names.map(|name| Ok(Piece::Field(column(name)?)));
+        let pieces: Vec<Piece> = pieces.collect::<anyhow::Result<_>>()?;
+        match pieces.is_empty() {
+            true => bail!("format is empty; allowed are names of fields, a preset or a template"),
+            false => Ok(Format::Columns(columns(&pieces))),
+        }
+    }
+}
+
+fn columns(pieces: &[Piece]) -> Vec<(&'static str, Align, Shown)> {
+    let fields = pieces.iter().filter_map(|piece| match piece {
+        Piece::Field(column) => Some(column),
+        Piece::Literal(_) => None,
+    });
+    fields
+        .map(|column| (column.title, column.align, Shown(column.clone())))
+        .collect()
+}
+
+impl Shown {
+    /// The cell of a row; `-` when there is none.
+    pub fn cell(&self, row: &JobRow, scene: &Scene) -> String {
+        match (self.0.get)(row, scene) {
+            Value::None => "-".to_owned(),
+            value => cut(show(&value, self.0.conversion), self.0.most),
+        }
+    }
+}
+
+impl Template {
+    /// The line over all others.
+    pub fn heading(&self) -> String {
+        self.line(|column| column.title.to_owned())
+    }
+
+    /// The line of a row.
+    pub fn row(&self, row: &JobRow, scene: &Scene) -> String {
+        self.line(|column| show(&(column.get)(row, scene), column.conversion))
+    }
+
+    fn line(&self, text: impl Fn(&Column) -> String) -> String {
+        let pieces = self.0.iter().map(|piece| match piece {
+            Piece::Literal(literal) => literal.clone(),
+            Piece::Field(column) => column
+                .align
+                .pad(&cut(text(column), column.most), column.width),
+        });
+        pieces.collect()
+    }
+}
+
+fn cut(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+fn show(value: &Value, conversion: Conversion) -> String {
+    match (value, conversion) {
+        (Value::None, _) => String::new(),
+        (Value::Text(text), _) => text.clone(),
+        (Value::Number(number), _) => number.to_string(),
+        (Value::Length(span), Conversion::Fsd) => when::short(*span),
+        (Value::Length(span), Conversion::Clock) => when::clock(*span),
+        (Value::Length(span), _) => span.to_string(),
+        (Value::Instant(time), Conversion::Date) => when::local(*time),
+        (Value::Instant(time), _) => time.to_string(),
+    }
+}
+
+fn column(name: &str) -> anyhow::Result<Column> {
+    let found = FIELDS.iter().find(|(known, _, _)| *known == name);
+    let (_, title, get) = found.with_context(|| {
+        let known: Vec<&str> = FIELDS.iter().map(|(name, _, _)| *name).collect();
+        format!("`{name}` is not a field; there are {}", known.join(" "))
+    })?;
+    Ok(Column {
+        title,
+        get: *get,
+        conversion: Conversion::Plain,
+        align: Align::Left,
+        width: 0,
+        most: usize::MAX,
+    })
+}
+
+/// The pieces of a template; `{{` and `}}` are braces.
+fn template(text: &str) -> anyhow::Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        literal.push_str(&rest[..at]);
+        let (brace, after) = rest[at..].split_at(1);
+        if let Some(after) = after.strip_prefix(brace) {
+            literal.push_str(brace);
+            rest = after;
+            continue;
+        }
+        let (inner, after) = after
+            .split_once('}')
+            .filter(|_| brace == "{")
+            .with_context(|| {
+                format!(
+                    "format `{text}`: a brace at byte {} has no other",
+                    text.len() - rest.len() + at
+                )
+            })?;
+        // Flux hides fields that are empty everywhere by `?:`; here they stay.
+        for prefix in ["?+:", "?:", "+:"] {
+            if let Some(before) = literal.strip_suffix(prefix) {
+                literal.truncate(before.len());
+            }
+        }
+        pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+        pieces.push(Piece::Field(field(inner)?));
+        rest = after;
+    }
+    literal.push_str(rest);
+    pieces.push(Piece::Literal(literal));
+    Ok(pieces)
+}
+
+/// `NAME[!CONVERSION][:[<>^][WIDTH][.MOST]]`
+fn field(inner: &str) -> anyhow::Result<Column> {
+    let (named, layout) = inner.split_once(':').unwrap_or((inner, ""));
+    let (name, conversion) = named.split_once('!').unwrap_or((named, ""));
+    let mut column = column(name)?;
+    column.conversion = match conversion {
+        "" | "P" => Conversion::Plain,
+        "F" => Conversion::Fsd,
+        "H" => Conversion::Clock,
+        "d" | "D" => Conversion::Date,
+        other => bail!("`{{{inner}}}`: conversion !{other} is unknown; there are !F !H !d !D"),
+    };
+    let layout = layout.trim_end_matches(['h', '+', 's']);
+    let (align, numbers) = match layout.split_at_checked(1) {
+        Some(("<", rest)) => (Align::Left, rest),
+        Some((">", rest)) => (Align::Right, rest),
+        Some(("^", rest)) => (Align::Center, rest),
+        _ => (Align::Left, layout),
+    };
+    column.align = align;
+    let (width, most) = numbers.split_once('.').unwrap_or((numbers, ""));
+    let count = |text: &str, default: usize| match text {
+        "" => Ok(default),
+        text => text.parse::<u16>().map(usize::from).with_context(|| {
+            format!(
+                "`{{{inner}}}`: `{text}` is not a width; allowed are 0 to {}",
+                u16::MAX
+            )
+        }),
+    };
+    column.width = count(width, 0)?;
+    column.most = count(most, usize::MAX)?;
+    Ok(column)
+}
+
+#[cfg(test)]
+mod tests;

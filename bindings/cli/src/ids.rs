@@ -1,0 +1,140 @@
+//! Job ids as people type them and as they are shown to them.
+//!
+//! Every spelling of RFC 19 that the wire crate knows is taken, alone, in
+//! lists (`f1,f2`) and in ranges (`f1-f9`, `1..9`).
+
+use anyhow::{Context, bail};
+use eddy_wire::id::JobId;
+use eddy_wire::services::job::{JOB_RANGES_MAX, JobSet};
+
+/// How ids are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    /// `ƒ2JL`
+    Unicode,
+    /// `f2JL`
+    Ascii,
+}
+
+impl Spelling {
+    /// What the locale of this process can show.
+    pub fn of_locale() -> Spelling {
+        let variables = ["LC_ALL", "LC_CTYPE", "LANG"];
+        let locale = variables.iter().filter_map(|name| std::env::var(name).ok());
+        Spelling::of(
+            &locale
+                .filter(|value| !value.is_empty())
+                .take(1)
+                .collect::<String>(),
+        )
+    }
+
+    fn of(locale: &str) -> Spelling {
+        let locale = locale.to_ascii_lowercase();
+        match locale.contains("utf-8") || locale.contains("utf8") {
+            true => Spelling::Unicode,
+            false => Spelling::Ascii,
+        }
+    }
+
+    /// `job` in this spelling.
+    pub fn show(self, job: JobId) -> String {
+        match self {
+            Spelling::Unicode => job.f58(),
+            Spelling::Ascii => job.f58_ascii(),
+        }
+    }
+}
+
+/// `job` as this process's locale can show it.
+pub fn show(job: JobId) -> String {
+    Spelling::of_locale().show(job)
+}
+
+/// The one job that a text names.
+pub fn one(text: &str) -> anyhow::Result<JobId> {
+    Ok(text.parse()?)
+}
+
+/// The jobs that these texts name together.
+pub fn many<T: AsRef<str>>(texts: &[T]) -> anyhow::Result<JobSet> {
+    let mut ranges = Vec::new();
+    for text in texts
+        .iter()
+        .flat_map(|text| text.as_ref().split([',', ' ']))
+    {
+        if text.is_empty() {
+            continue;
+        }
+        ranges.push(range(text).with_context(|| format!("`{text}`"))?);
+    }
+    if ranges.len() > JOB_RANGES_MAX {
+        bail!(
+            "{} ids and ranges are named; allowed are at most {JOB_RANGES_MAX}",
+            ranges.len()
+        );
+    }
+    Ok(JobSet {
+        ranges: merged(ranges),
+    })
+}
+
+fn range(text: &str) -> anyhow::Result<(JobId, JobId)> {
+    let ends = text.split_once("..").or_else(|| text.split_once('-'));
+    let Some((first, last)) = ends else {
+        let job = one(text)?;
+        return Ok((job, job));
+    };
+    let (first, last) = (one(first)?, one(last)?);
+    if first > last {
+        bail!("the range ends before it begins");
+    }
+    Ok((first, last))
+}
+
+fn merged(mut ranges: Vec<(JobId, JobId)>) -> Vec<(JobId, JobId)> {
+    ranges.sort();
+    let mut merged: Vec<(JobId, JobId)> = Vec::with_capacity(ranges.len());
+    for (first, last) in ranges {
+        match merged.last_mut() {
+            Some((_, end)) if first.0 <= end.0.saturating_add(1) => *end = (*end).max(last),
+            _ => merged.push((first, last)),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(texts: &[&str]) -> Vec<(u64, u64)> {
+        let set = many(texts).expect("ids");
+        set.ranges
+            .iter()
+            .map(|(first, last)| (first.0, last.0))
+            .collect()
+    }
+
+    #[test]
+    fn every_spelling_lists_and_ranges_are_taken() {
+        assert_eq!(ranges(&["9", "0x7", "f8,ƒ8"]), [(7, 7), (9, 9)]);
+        assert_eq!(ranges(&["3-5", "4..8", "9"]), [(3, 9)]);
+        assert_eq!(ranges(&["f2-f5"]), [(1, 4)]);
+        assert_eq!(ranges(&["0000.0000.0000.0005"]), [(5, 5)]);
+        assert_eq!(ranges(&[]), []);
+    }
+
+    #[test]
+    fn what_is_no_id_is_named() {
+        let refused = |text| format!("{:#}", many(&[text]).expect_err("refused"));
+        assert!(refused("1,x").starts_with("`x`: job id `x` is not decimal"));
+        assert_eq!(refused("5-3"), "`5-3`: the range ends before it begins");
+    }
+
+    #[test]
+    fn ids_are_ascii_where_the_locale_is() {
+        assert_eq!(Spelling::of("C").show(JobId(1)), "f2");
+        assert_eq!(Spelling::of("en_US.UTF-8").show(JobId(1)), "ƒ2");
+    }
+}

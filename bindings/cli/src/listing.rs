@@ -1,0 +1,254 @@
+//! Which jobs a listing asks for, and its rows as they come.
+//!
+//! Used by `jobs`, `job last`, `cancel --dry-run` and the demo. One listing may be
+//! several requests, because the conditions of one request hold together while
+//! `-f running,failed` means either.
+
+use anyhow::bail;
+use eddy_client::{Client, ClientError};
+use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::services::job::{JobRow, JobSet, List, ListRequest};
+use eddy_wire::time::Time;
+use serde_json::{Map, Value};
+
+use crate::names::Users;
+
+/// States and results that a listing wants.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    /// In any of these states.
+    pub states: Vec<JobState>,
+    /// Or over with any of these results.
+    pub results: Vec<JobResult>,
+}
+
+const PENDING: &[JobState] = &[JobState::Depend, JobState::Priority, JobState::Sched];
+const RUNNING: &[JobState] = &[JobState::Run, JobState::Cleanup];
+const ACTIVE: &[JobState] = &[
+    JobState::New,
+    JobState::Depend,
+    JobState::Priority,
+    JobState::Sched,
+    JobState::Run,
+    JobState::Cleanup,
+];
+
+/// The states that a word names; none if it is not one.
+fn states(word: &str) -> Option<&'static [JobState]> {
+    Some(match word {
+        "new" => &[JobState::New],
+        "depend" => &[JobState::Depend],
+        "priority" => &[JobState::Priority],
+        "sched" => &[JobState::Sched],
+        "run" => &[JobState::Run],
+        "cleanup" => &[JobState::Cleanup],
+        "inactive" => &[JobState::Inactive],
+        "pending" => PENDING,
+        "running" => RUNNING,
+        "active" => ACTIVE,
+        "all" => &JobState::ALL,
+        _ => return None,
+    })
+}
+
+fn result(word: &str) -> Option<JobResult> {
+    Some(match word {
+        "completed" => JobResult::Completed,
+        "failed" => JobResult::Failed,
+        "canceled" | "cancelled" => JobResult::Canceled,
+        "timeout" => JobResult::Timeout,
+        _ => return None,
+    })
+}
+
+impl Filter {
+    /// Jobs that are not over.
+    pub fn active() -> Filter {
+        Filter {
+            states: ACTIVE.to_vec(),
+            results: Vec::new(),
+        }
+    }
+
+    /// All jobs.
+    pub fn all() -> Filter {
+        Filter {
+            states: JobState::ALL.to_vec(),
+            results: Vec::new(),
+        }
+    }
+
+    /// What `-f` and `-S` take: words with commas between.
+    pub fn parse(text: &str) -> anyhow::Result<Filter> {
+        let mut filter = Filter::default();
+        for word in text.split(',').map(|word| word.trim().to_ascii_lowercase()) {
+            match (states(&word), result(&word)) {
+                (Some(states), _) => filter.states.extend(states),
+                (None, Some(result)) => filter.results.push(result),
+                (None, None) => bail!(
+                    "`{word}` is not a state or result; allowed are depend priority sched run cleanup inactive pending running active all completed failed canceled timeout"
+                ),
+            }
+        }
+        Ok(filter)
+    }
+}
+
+/// What a listing asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Which states and results.
+    pub filter: Filter,
+    /// Only these jobs; all when empty.
+    pub jobs: JobSet,
+    /// Only of this user.
+    pub user: Option<u32>,
+    /// Only with this name.
+    pub name: Option<String>,
+    /// Only in this queue.
+    pub queue: Option<String>,
+    /// Of those that are over, only the ones over since then.
+    pub since: Option<Time>,
+    /// At most so many; 0 is no limit.
+    pub limit: u32,
+}
+
+impl Question {
+    fn requests(&self) -> Vec<ListRequest> {
+        let with =
+            |states: Vec<JobState>, results: &[JobResult], since: Option<Time>| ListRequest {
+                jobs: self.jobs.clone(),
+                states,
+                results: results.to_vec(),
+                user: self.user,
+                name: self.name.clone(),
+                queue: self.queue.clone(),
+                since,
+                limit: self.limit,
+            };
+        let over = |state: &JobState| *state == JobState::Inactive;
+        let (ended, active): (Vec<JobState>, Vec<JobState>) =
+            self.filter.states.iter().copied().partition(over);
+        let mut requests = Vec::new();
+        if !active.is_empty() {
+            requests.push(with(active, &[], None));
+        }
+        if !ended.is_empty() {
+            requests.push(with(ended, &[], self.since));
+        } else if !self.filter.results.is_empty() {
+            requests.push(with(
+                vec![JobState::Inactive],
+                &self.filter.results,
+                self.since,
+            ));
+        }
+        requests
+    }
+
+    /// Gives each row to `each`, in the order of the listing: waiting jobs by
+    /// their place in the queue, then running, then ended ones, latest first.
+    pub async fn ask(
+        &self,
+        client: &Client,
+        mut each: impl FnMut(JobRow) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut left = match self.limit {
+            0 => u64::MAX,
+            limit => limit.into(),
+        };
+        for request in self.requests() {
+            let mut rows = rows(client, request).await?;
+            rows.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= rows.len() as u64;
+            rows.into_iter().try_for_each(&mut each)?;
+        }
+        Ok(())
+    }
+
+    /// All rows at once.
+    pub async fn rows(&self, client: &Client) -> anyhow::Result<Vec<JobRow>> {
+        let mut rows = Vec::new();
+        self.ask(client, |row| {
+            rows.push(row);
+            Ok(())
+        })
+        .await?;
+        Ok(rows)
+    }
+}
+
+/// The rows of one request; asked again from the beginning after a restart of
+/// the leader, so kept until all have come.
+async fn rows(client: &Client, request: ListRequest) -> Result<Vec<JobRow>, ClientError> {
+    loop {
+        let mut parts = client.stream::<List>(&request)?;
+        let mut rows = Vec::new();
+        loop {
+            match parts.next().await {
+                Some(Ok((part, _))) => rows.extend(part),
+                Some(Err(ClientError::Lost { .. })) => break,
+                Some(Err(error)) => return Err(error),
+                None => return Ok(rows),
+            }
+        }
+    }
+}
+
+/// A row as `--json` shows it: the fields of eddy-jobs(1).
+pub fn to_json(row: &JobRow, users: &Users) -> Value {
+    let Value::Object(fields) = serde_json::to_value(row).expect("a row is JSON") else {
+        panic!("a row is an object");
+    };
+    let mut object = Map::new();
+    for (name, value) in fields {
+        let after = match name.as_str() {
+            "id" => Some(("f58", row.id.f58_ascii())),
+            "userid" => Some(("user", users.name(row.userid))),
+            _ => None,
+        };
+        object.insert(name, value);
+        if let Some((name, value)) = after {
+            object.insert(name.to_owned(), value.into());
+        }
+    }
+    Value::Object(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_results_are_words_with_commas() {
+        let filter = Filter::parse("pending,Failed").expect("words");
+        assert_eq!(
+            filter,
+            Filter {
+                states: PENDING.to_vec(),
+                results: vec![JobResult::Failed]
+            }
+        );
+        assert!(Filter::parse("pending,bogus").is_err() && Filter::parse("").is_err());
+    }
+
+    #[test]
+    fn active_jobs_and_ended_ones_are_asked_for_apart() {
+        let ask = |filter: Filter| {
+            let question = Question {
+                filter,
+                since: Some(Time(5)),
+                ..Question::default()
+            };
+            question.requests()
+        };
+        let all = ask(Filter::all());
+        assert_eq!(
+            (all.len(), all[0].since, all[1].since),
+            (2, None, Some(Time(5)))
+        );
+        let failed = ask(Filter::parse("running,failed").expect("words"));
+        assert_eq!(failed[0].states, RUNNING);
+        assert_eq!(failed[1].results, [JobResult::Failed]);
+        assert_eq!(ask(Filter::active()).len(), 1);
+    }
+}

@@ -1,0 +1,108 @@
+//! `eddy`: one command with a verb for everything a person or a script does
+//! with an instance. One file for each verb, in `verbs`; the table of them is
+//! [`Verb`].
+//!
+//! Parses, calls the verb, prints its error in one line and ends with its exit
+//! code. Nothing is started, read or connected before the arguments are whole.
+
+mod arguments;
+mod output;
+mod session;
+
+mod ids;
+mod names;
+mod signals;
+mod table;
+mod when;
+
+mod environment;
+mod request;
+
+mod attach;
+mod field;
+mod listing;
+
+mod instance;
+
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use session::Global;
+
+/// Run jobs in an instance, and instances in jobs.
+#[derive(Parser)]
+#[command(
+    name = "eddy",
+    version,
+    subcommand_required = true,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Every verb and the file that does it.
+#[derive(Subcommand)]
+enum Verb {
+    Start(verbs::start::Args),
+    Submit(verbs::submit::Args),
+    Run(verbs::run::Args),
+    Jobs(verbs::jobs::Args),
+    Job(verbs::job::Args),
+    Cancel(verbs::cancel::Args),
+    Resource(verbs::resource::Args),
+    Kvs(verbs::kvs::Args),
+    Ping(verbs::ping::Args),
+    Config(verbs::config::Args),
+    Shutdown(verbs::shutdown::Args),
+    Trace(verbs::trace::Args),
+    Demo(verbs::demo::Args),
+    Completion(verbs::completion::Args),
+    Man(verbs::man::Args),
+    #[command(hide = true)]
+    Broker(verbs::broker::Args),
+    #[command(hide = true)]
+    Shell(verbs::shell::Args),
+}
+
+impl Cli {
+    fn run(self) -> anyhow::Result<u8> {
+        let global = &self.global;
+        match self.verb {
+            Verb::Start(args) => verbs::start::run(args),
+            Verb::Submit(args) => verbs::submit::run(global, &args),
+            Verb::Run(args) => verbs::run::run(global, &args),
+            Verb::Jobs(args) => verbs::jobs::run(global, &args),
+            Verb::Job(args) => verbs::job::run(global, args),
+            Verb::Cancel(args) => verbs::cancel::run(global, &args),
+            Verb::Resource(args) => verbs::resource::run(global, args),
+            Verb::Kvs(args) => verbs::kvs::run(global, args),
+            Verb::Ping(args) => verbs::ping::run(global, &args),
+            Verb::Config(args) => verbs::config::run(global, args),
+            Verb::Shutdown(args) => verbs::shutdown::run(global, &args),
+            Verb::Trace(args) => verbs::trace::run(global, &args),
+            Verb::Demo(args) => verbs::demo::run(&args),
+            Verb::Completion(args) => verbs::completion::run(&args),
+            Verb::Man(args) => verbs::man::run(&args),
+            Verb::Broker(args) => verbs::broker::run(args),
+            Verb::Shell(args) => verbs::shell::run(args),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let (verb, cli) = match arguments::parse::<Cli>() {
+        Ok(parsed) => parsed,
+        Err(exit) => return exit,
+    };
+    match cli.run() {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => output::failed(&verb, &error),
+    }
+}

@@ -1,0 +1,78 @@
+//! Names of users for numbers and back, as far as this host's files know them.
+//!
+//! Reads /etc/passwd once for a listing. It asks no directory service: a user
+//! it does not know is shown as a number.
+
+use std::collections::BTreeMap;
+
+use anyhow::bail;
+
+/// The users this host knows.
+pub struct Users {
+    by_number: BTreeMap<u32, String>,
+}
+
+impl Users {
+    /// Reads the host's file of users.
+    pub fn read() -> Users {
+        let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let mut users = Users::of(&text);
+        // Who is logged in by a directory service is known at least to himself.
+        let own = rustix::process::geteuid().as_raw();
+        if let Some(name) = std::env::var("USER").ok().filter(|name| !name.is_empty()) {
+            users.by_number.entry(own).or_insert(name);
+        }
+        users
+    }
+
+    fn of(passwd: &str) -> Users {
+        let mut by_number = BTreeMap::new();
+        for line in passwd.lines() {
+            let mut parts = line.split(':');
+            let (name, number) = (parts.next(), parts.nth(1));
+            if let (Some(name), Some(Ok(number))) = (name, number.map(str::parse)) {
+                by_number.entry(number).or_insert_with(|| name.to_owned());
+            }
+        }
+        Users { by_number }
+    }
+
+    /// The name of a user, or the number.
+    pub fn name(&self, uid: u32) -> String {
+        self.by_number
+            .get(&uid)
+            .cloned()
+            .unwrap_or_else(|| uid.to_string())
+    }
+
+    /// The number of a user given by name or number.
+    pub fn number(&self, given: &str) -> anyhow::Result<u32> {
+        if let Ok(number) = given.parse() {
+            return Ok(number);
+        }
+        match self.by_number.iter().find(|(_, name)| *name == given) {
+            Some((number, _)) => Ok(*number),
+            None => bail!("no user `{given}` on this host"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_known_by_name_and_number() {
+        let users = Users::of("root:x:0:0::/:/bin/sh\nalice:x:1000:1000::/:/bin/sh\nbroken\n");
+        assert_eq!(
+            (users.name(1000), users.name(7)),
+            ("alice".to_owned(), "7".to_owned())
+        );
+        assert_eq!(users.number("alice").expect("known"), 1000);
+        assert_eq!(users.number("12").expect("a number"), 12);
+        assert_eq!(
+            users.number("bob").expect_err("unknown").to_string(),
+            "no user `bob` on this host"
+        );
+    }
+}

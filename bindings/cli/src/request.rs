@@ -1,0 +1,280 @@
+//! From the options of `run` and `submit` to the request that is sent.
+//!
+//! The arithmetic of tasks, nodes and cores is the wire crate's
+//! [`Ask`](eddy_wire::jobspec::Ask); here is only how people spell it.
+
+use anyhow::{Context, bail};
+use clap::{ArgAction, Args};
+use eddy_wire::event::{Requeue, Waitable};
+use eddy_wire::fsd::{Fsd, parse_minutes_or_fsd};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{Ask, Jobspec, MemoryNeed, Sharing, parse_bytes};
+use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT, URGENCY_MAX};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::environment;
+
+/// The options that say what a job is.
+#[derive(Args, Clone, Debug, Default)]
+pub struct JobOptions {
+    /// Number of nodes; without -n: whole nodes, one task on each
+    #[arg(short = 'N', long, value_name = "N", help_heading = "Resources")]
+    pub nodes: Option<u32>,
+    /// Number of tasks [default: 1]
+    #[arg(short = 'n', long, value_name = "N", help_heading = "Resources")]
+    pub ntasks: Option<u32>,
+    /// Cores for each task [default: 1]
+    #[arg(short = 'c', long, value_name = "N", help_heading = "Resources")]
+    pub cores_per_task: Option<u32>,
+    /// GPUs for each task [default: 0]
+    #[arg(short = 'g', long, value_name = "N", help_heading = "Resources")]
+    pub gpus_per_task: Option<u32>,
+    /// Memory on each node, as in Slurm: 4G, 512M; a number without unit counts MiB
+    #[arg(long, value_name = "SIZE", value_parser = memory, help_heading = "Resources")]
+    pub mem: Option<u64>,
+    /// Memory for each task
+    #[arg(long, value_name = "SIZE", value_parser = memory, conflicts_with = "mem", help_heading = "Resources")]
+    pub mem_per_task: Option<u64>,
+    /// Whole nodes; needs -N
+    #[arg(short = 'x', long, help_heading = "Resources")]
+    pub exclusive: bool,
+    /// Time limit: minutes, or a duration with unit (30s, 5m, 1.5h, 2d)
+    #[arg(short = 't', long, value_name = "FSD", help_heading = "Resources")]
+    pub time_limit: Option<String>,
+    /// Queue to submit to
+    #[arg(short = 'q', long, value_name = "NAME", help_heading = "Queue")]
+    pub queue: Option<String>,
+    /// Account to charge
+    #[arg(short = 'B', long, value_name = "NAME", help_heading = "Queue")]
+    pub bank: Option<String>,
+    /// 0 to 31, hold (0), default (16) or expedite (31)
+    #[arg(long, value_name = "N", value_parser = urgency, help_heading = "Queue")]
+    pub urgency: Option<u8>,
+    /// Run again, as the next attempt, if its node is lost
+    #[arg(long, help_heading = "Queue")]
+    pub requeue: bool,
+    /// waitable: keep the result until `eddy job wait` has collected it
+    #[arg(long, value_name = "FLAG", value_delimiter = ',', value_parser = ["waitable"], help_heading = "Queue")]
+    pub flags: Vec<String>,
+    /// Name of the job [default: the command's]
+    #[arg(long, value_name = "NAME", help_heading = "Tasks")]
+    pub job_name: Option<String>,
+    /// Working directory of the tasks [default: this one]
+    #[arg(long, value_name = "DIR", help_heading = "Tasks")]
+    pub cwd: Option<String>,
+    /// Change the environment: NAME=VALUE, -GLOB removes, GLOB takes from yours, ^FILE has rules
+    #[arg(long, value_name = "RULE", action = ArgAction::Append, allow_hyphen_values = true, help_heading = "Tasks")]
+    pub env: Vec<String>,
+    /// The same as --env=-GLOB
+    #[arg(long, value_name = "GLOB", action = ArgAction::Append, help_heading = "Tasks")]
+    pub env_remove: Vec<String>,
+    /// File for standard output; {{id}}, {{name}}, {{taskid}}, {{node.name}} are replaced; none drops it
+    #[arg(long, value_name = "FILE", help_heading = "Tasks")]
+    pub output: Option<String>,
+    /// File for standard error, likewise [default: with standard output]
+    #[arg(long, value_name = "FILE", help_heading = "Tasks")]
+    pub error: Option<String>,
+    /// File for standard input; none is an empty one
+    #[arg(long, value_name = "FILE", help_heading = "Tasks")]
+    pub input: Option<String>,
+    /// Put the task's number before each line of output files
+    #[arg(short = 'l', long, help_heading = "Tasks")]
+    pub label_io: bool,
+    /// Set a shell option; VALUE is JSON or a text, 1 if not given
+    #[arg(short = 'o', long, value_name = "KEY[=VALUE]", action = ArgAction::Append, help_heading = "Tasks")]
+    pub setopt: Vec<String>,
+    /// Set an attribute, under `system.` unless it begins with `user.` or a dot; ^KEY=FILE reads JSON
+    #[arg(short = 'S', long, value_name = "KEY[=VALUE]", action = ArgAction::Append, help_heading = "Tasks")]
+    pub setattr: Vec<String>,
+    /// Print the jobspec instead of submitting it
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Program and its arguments; options end here
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// Where tasks get standard input from when no file is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdin {
+    /// From whoever attaches.
+    Attached,
+    /// There is none.
+    Empty,
+}
+
+/// The urgency that a word or number names.
+pub fn urgency(text: &str) -> Result<u8, String> {
+    match text {
+        "hold" => Ok(0),
+        "default" => Ok(URGENCY_DEFAULT),
+        "expedite" => Ok(URGENCY_MAX),
+        _ => text
+            .parse()
+            .ok()
+            .filter(|urgency| *urgency <= URGENCY_MAX)
+            .ok_or_else(|| format!("allowed are 0 to {URGENCY_MAX}, hold, default and expedite")),
+    }
+}
+
+/// Bytes of memory; as in Slurm a number alone counts MiB.
+fn memory(text: &str) -> Result<u64, String> {
+    let alone = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let bytes = if alone {
+        parse_bytes(&format!("{text}M"))
+    } else {
+        parse_bytes(text)
+    };
+    match bytes.map_err(|error| error.to_string())? {
+        0 => Err("allowed is at least one byte".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+impl JobOptions {
+    /// The request for this job, with a key of its own.
+    pub fn request(&self, cc: Option<Idset>, stdin: Stdin) -> anyhow::Result<SubmitRequest> {
+        let jobspec = self.jobspec(stdin)?;
+        Ok(SubmitRequest {
+            key: Uuid::now_v7(),
+            jobspec: serde_json::to_value(&jobspec).context("the jobspec is not JSON")?,
+            cc,
+            urgency: self.urgency.unwrap_or(URGENCY_DEFAULT),
+            waitable: match self.flags.is_empty() {
+                true => Waitable::No,
+                false => Waitable::Yes,
+            },
+            requeue: match self.requeue {
+                true => Requeue::OnNodeFailure,
+                false => Requeue::No,
+            },
+        })
+    }
+
+    /// The jobspec these options ask for.
+    pub fn jobspec(&self, stdin: Stdin) -> anyhow::Result<Jobspec> {
+        let (own, left_out) = environment::own();
+        if !left_out.is_empty() {
+            eprintln!(
+                "eddy: not UTF-8 and so left out of the environment: {}",
+                left_out.join(" ")
+            );
+        }
+        let removed = self.env_remove.iter().map(|glob| format!("-{glob}"));
+        let rules: Vec<String> = removed.chain(self.env.iter().cloned()).collect();
+        let ask = Ask {
+            command: self.command.clone(),
+            ntasks: self.ntasks,
+            nodes: self.nodes,
+            cores_per_task: self.cores_per_task.unwrap_or(1),
+            gpus_per_task: self.gpus_per_task.unwrap_or(0),
+            sharing: match self.exclusive {
+                true => Sharing::Exclusive,
+                false => Sharing::Shared,
+            },
+            duration: self.duration()?,
+            memory: match (self.mem, self.mem_per_task) {
+                (Some(bytes), _) => MemoryNeed::PerNode(bytes),
+                (None, Some(bytes)) => MemoryNeed::PerTask(bytes),
+                (None, None) => MemoryNeed::None,
+            },
+            name: self.job_name.clone(),
+            cwd: Some(self.directory()?),
+            environment: environment::apply(&own, &rules)?,
+            queue: self.queue.clone(),
+            bank: self.bank.clone(),
+            shell_options: self.shell_options(stdin)?,
+            attributes: self
+                .setattr
+                .iter()
+                .map(|set| attribute(set))
+                .collect::<Result<_, _>>()?,
+        };
+        let jobspec = ask.jobspec()?;
+        // What no instance takes is refused here, in the words it would use.
+        jobspec.request()?;
+        Ok(jobspec)
+    }
+
+    fn duration(&self) -> anyhow::Result<i64> {
+        let Some(text) = &self.time_limit else {
+            return Ok(0);
+        };
+        match parse_minutes_or_fsd(text).context("--time-limit")? {
+            Fsd::Finite(0) => bail!("--time-limit: is 0; allowed is more, or inf"),
+            Fsd::Finite(micros) => Ok(micros),
+            Fsd::Infinite => Ok(0),
+        }
+    }
+
+    fn directory(&self) -> anyhow::Result<String> {
+        let here = || std::env::current_dir().context("cannot find the working directory");
+        let path = match &self.cwd {
+            Some(given) => here()?.join(given),
+            None => here()?,
+        };
+        let text = path.into_os_string().into_string();
+        text.map_err(|path| anyhow::anyhow!("--cwd: {path:?} is not UTF-8"))
+    }
+
+    /// `--output` and its like, then `-o` in order, which so has the last word.
+    fn shell_options(&self, stdin: Stdin) -> anyhow::Result<Vec<(String, Value)>> {
+        let mut options = Vec::new();
+        let mut file = |what: &str, path: &str| {
+            options.push((format!("{what}.type"), "file".into()));
+            options.push((format!("{what}.path"), path.into()));
+        };
+        let streams = [
+            ("output.stdout", &self.output),
+            ("output.stderr", &self.error),
+        ];
+        for (what, path) in streams {
+            if let Some(path) = path {
+                file(what, path);
+            }
+        }
+        match (&self.input, stdin) {
+            (Some(path), _) => file("input.stdin", path),
+            (None, Stdin::Empty) => file("input.stdin", "none"),
+            (None, Stdin::Attached) => {}
+        }
+        if self.label_io {
+            for (what, path) in streams {
+                if path.is_some() {
+                    options.push((format!("{what}.label"), true.into()));
+                }
+            }
+        }
+        options.extend(self.setopt.iter().map(|set| key_value(set)));
+        Ok(options)
+    }
+}
+
+/// `KEY=VALUE` with JSON or a text; `KEY` alone is 1.
+fn key_value(text: &str) -> (String, Value) {
+    match text.split_once('=') {
+        Some((key, value)) => (key.to_owned(), json_or_text(value)),
+        None => (text.to_owned(), 1.into()),
+    }
+}
+
+/// JSON if it is, else a text.
+pub fn json_or_text(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+fn attribute(text: &str) -> anyhow::Result<(String, Value)> {
+    let Some(rest) = text.strip_prefix('^') else {
+        return Ok(key_value(text));
+    };
+    let (key, file) = rest
+        .split_once('=')
+        .with_context(|| format!("-S {text}: has no `=`; allowed is ^KEY=FILE"))?;
+    let content = std::fs::read_to_string(file).with_context(|| format!("-S {text}"))?;
+    let value = serde_json::from_str(&content).with_context(|| format!("-S {text}"))?;
+    Ok((key.to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Options in, jobspec out: what `--dry-run` prints.
+
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    options: JobOptions,
+}
+
+fn options(line: &str) -> Result<JobOptions, clap::Error> {
+    let words = ["eddy"].into_iter().chain(line.split_whitespace());
+    Line::try_parse_from(words).map(|line| line.options)
+}
+
+fn jobspec(line: &str) -> Value {
+    let jobspec = options(line)
+        .expect("options")
+        .jobspec(Stdin::Attached)
+        .expect("a jobspec");
+    serde_json::to_value(&jobspec).expect("JSON")
+}
+
+fn system(line: &str, key: &str) -> Value {
+    let mut value = &jobspec(line)["attributes"]["system"];
+    for part in key.split('/') {
+        value = &value[part];
+    }
+    value.clone()
+}
+
+#[test]
+fn options_end_at_the_command() {
+    let options = options("-n 2 prog -n 3 --help -- x").expect("options");
+    assert_eq!(options.ntasks, Some(2));
+    assert_eq!(options.command, ["prog", "-n", "3", "--help", "--", "x"]);
+}
+
+#[test]
+fn an_unknown_option_before_the_command_is_no_command() {
+    assert!(options("--bogus prog").is_err());
+    assert!(
+        options("--ntask 2 prog").is_err(),
+        "long options are not abbreviated"
+    );
+    assert!(options("").is_err());
+}
+
+#[test]
+fn two_dashes_make_anything_a_command() {
+    assert_eq!(
+        options("-n 2 -- -prog").expect("options").command,
+        ["-prog"]
+    );
+}
+
+#[test]
+fn tasks_and_nodes_become_slots() {
+    let plain = jobspec("true");
+    assert_eq!(plain["resources"][0]["type"], "slot");
+    assert_eq!(plain["tasks"][0]["count"], json!({"per_slot": 1}));
+    let nodes = jobspec("-N 2 -n 8 -c 4 -g 1 true");
+    assert_eq!(nodes["resources"][0]["count"], 2);
+    assert_eq!(nodes["resources"][0]["with"][0]["count"], 4);
+    assert_eq!(jobspec("-N 2 true")["resources"][0]["exclusive"], true);
+}
+
+#[test]
+fn a_time_limit_without_unit_counts_minutes() {
+    assert_eq!(system("-t 5 true", "duration"), 300);
+    assert_eq!(system("-t 1.5s true", "duration"), 1.5);
+    assert_eq!(system("-t inf true", "duration"), 0);
+    for wrong in ["0", "-1", "NaN", "5 weeks"] {
+        let line = format!("--time-limit={} true", wrong.replace(' ', ""));
+        let options = options(&line).expect("a text");
+        assert!(options.jobspec(Stdin::Attached).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn memory_is_of_each_node_and_counts_mebibytes_without_unit() {
+    assert_eq!(system("--mem=4G true", "memory_per_node"), "4G");
+    assert_eq!(system("--mem=512 true", "memory_per_node"), "512M");
+    assert_eq!(system("--mem-per-task=1G true", "memory_per_task"), "1G");
+    assert!(options("--mem=0 true").is_err() && options("--mem=4X true").is_err());
+}
+
+#[test]
+fn files_of_tasks_are_shell_options() {
+    let shell = system("--output=o.{{id}} --error=e -l true", "shell/options");
+    assert_eq!(
+        shell["output"],
+        json!({
+            "stdout": {"type": "file", "path": "o.{{id}}", "label": true},
+            "stderr": {"type": "file", "path": "e", "label": true},
+        })
+    );
+    let empty = options("true")
+        .expect("options")
+        .jobspec(Stdin::Empty)
+        .expect("a jobspec");
+    let empty = serde_json::to_value(&empty).expect("JSON");
+    let shell = &empty["attributes"]["system"]["shell"]["options"];
+    assert_eq!(
+        shell["input"]["stdin"],
+        json!({"type": "file", "path": "none"})
+    );
+}
+
+#[test]
+fn shell_options_and_attributes_are_json_or_texts() {
+    let shell = system("-o verbose -o a.b=[1] -o c=text true", "shell/options");
+    assert_eq!(shell, json!({"verbose": 1, "a": {"b": [1]}, "c": "text"}));
+    let spec = jobspec("-S foo=2 -S user.bar=x -S .user.baz true");
+    assert_eq!(spec["attributes"]["system"]["foo"], 2);
+    assert_eq!(spec["attributes"]["user"], json!({"bar": "x", "baz": 1}));
+}
+
+#[test]
+fn urgency_is_a_number_or_a_word() {
+    let urgency = |line: &str| {
+        let request = options(line)?
+            .request(None, Stdin::Empty)
+            .expect("a request");
+        Ok::<_, clap::Error>(request.urgency)
+    };
+    assert_eq!(urgency("true").expect("default"), 16);
+    assert_eq!(urgency("--urgency=hold true").expect("hold"), 0);
+    assert_eq!(urgency("--urgency=31 true").expect("31"), 31);
+    assert!(urgency("--urgency=32 true").is_err() && urgency("--urgency=-1 true").is_err());
+}
+
+#[test]
+fn counts_that_are_none_are_refused() {
+    for line in [
+        "-n 0 true",
+        "-N 0 true",
+        "-c 0 true",
+        "-n 65537 true",
+        "-N 4 -n 2 true",
+        "-x true",
+    ] {
+        let options = options(line).expect("numbers");
+        assert!(options.jobspec(Stdin::Attached).is_err(), "{line}");
+    }
+    assert!(options("-n -1 true").is_err() && options("-n 99999999999 true").is_err());
+}
+
+#[test]
+fn rules_change_the_environment() {
+    let environment = system("--env=-* --env=A=1 true", "environment");
+    assert_eq!(environment, json!({"A": "1"}));
+}

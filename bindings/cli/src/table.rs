@@ -1,0 +1,117 @@
+//! Lines of aligned columns, for people and for `awk`.
+//!
+//! Used by every listing. Columns are as wide as their widest cell; nothing is
+//! cut, so that what is read by a script is whole.
+
+use std::io::{self, Write};
+
+/// On which side of its column a cell stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Texts.
+    Left,
+    /// Numbers.
+    Right,
+    /// A heading, over numbers that end at different places.
+    Center,
+}
+
+impl Align {
+    /// `cell` in a column of `width`.
+    pub fn pad(self, cell: &str, width: usize) -> String {
+        let blank = width.saturating_sub(cell.chars().count());
+        let before = match self {
+            Align::Left => 0,
+            Align::Right => blank,
+            Align::Center => blank / 2,
+        };
+        format!("{}{cell}{}", " ".repeat(before), " ".repeat(blank - before))
+    }
+}
+
+/// A table being filled.
+pub struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these headings.
+    pub fn new<T: Into<String>>(columns: impl IntoIterator<Item = (T, Align)>) -> Table {
+        let columns = columns
+            .into_iter()
+            .map(|(title, align)| (title.into(), align))
+            .collect();
+        Table {
+            columns,
+            rows: Vec::new(),
+        }
+    }
+
+    /// One more row, with a cell for each column.
+    pub fn push(&mut self, row: Vec<String>) {
+        assert_eq!(row.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(row);
+    }
+
+    /// The heading as a line; the widths come from all rows.
+    pub fn heading(&self) -> String {
+        let titles: Vec<String> = self
+            .columns
+            .iter()
+            .map(|(title, _)| title.clone())
+            .collect();
+        self.line(&titles, &self.widths())
+    }
+
+    /// Writes the rows, without the heading.
+    pub fn write_rows(&self, out: &mut impl Write) -> io::Result<()> {
+        let widths = self.widths();
+        for row in &self.rows {
+            writeln!(out, "{}", self.line(row, &widths))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the heading and the rows.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{}", self.heading())?;
+        self.write_rows(out)
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let cell = |at: usize, (title, _): &(String, Align)| {
+            let cells = self.rows.iter().map(|row| row[at].chars().count());
+            cells.max().unwrap_or(0).max(title.chars().count())
+        };
+        self.columns
+            .iter()
+            .enumerate()
+            .map(|(at, column)| cell(at, column))
+            .collect()
+    }
+
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let padded = cells.iter().zip(&self.columns).zip(widths);
+        let line: Vec<String> = padded
+            .map(|((cell, (_, align)), width)| align.pad(cell, *width))
+            .collect();
+        line.join("  ").trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new([("JOBID", Align::Right), ("NAME", Align::Left)]);
+        table.push(vec!["ƒ2".into(), "a".into()]);
+        table.push(vec!["ƒ2345678".into(), "longer".into()]);
+        let mut text = Vec::new();
+        table.write(&mut text).expect("memory");
+        let text = String::from_utf8(text).expect("UTF-8");
+        assert_eq!(text, "   JOBID  NAME\n      ƒ2  a\nƒ2345678  longer\n");
+    }
+}

@@ -1,0 +1,32 @@
+//! One file for each verb. Each has its arguments, which are also its help and
+//! its man page, and `run`, which gives the exit code.
+
+pub mod start;
+
+pub mod run;
+pub mod submit;
+
+pub mod cancel;
+pub mod job;
+pub mod jobs;
+
+pub mod kvs;
+pub mod resource;
+
+pub mod config;
+pub mod ping;
+pub mod shutdown;
+pub mod trace;
+
+pub mod demo;
+
+pub mod completion;
+pub mod man;
+
+pub mod broker;
+pub mod shell;
+
+/// The exit code of a process that ran one of the hidden verbs.
+fn code(status: i32) -> u8 {
+    u8::try_from(status).unwrap_or(crate::output::FAILED)
+}

@@ -1,0 +1,102 @@
+//! `eddy cancel`: end jobs.
+
+use anyhow::bail;
+use eddy_client::Client;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest};
+
+use crate::listing::{Filter, Question};
+use crate::session::Global;
+use crate::{ids, output};
+
+/// Cancel jobs
+///
+/// A waiting job ends at once. The tasks of a running one get SIGTERM and, after
+/// the grace of the instance (exec.kill_grace), SIGKILL. Does not wait for the end.
+#[derive(clap::Args)]
+pub struct Args {
+    /// All your jobs, in the states of -S if given
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Only jobs in these states: pending, running, active [default: active]
+    #[arg(short = 'S', long, value_name = "STATE,...")]
+    states: Option<String>,
+    /// Why, one line
+    #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
+    message: String,
+    /// Say what would be cancelled, and do nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Do not say how many
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9)
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+}
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let states = match &args.states {
+        Some(text) => active_states(text)?,
+        None => Vec::new(),
+    };
+    let jobs = ids::many(&args.ids)?;
+    if jobs.is_empty() && !args.all && args.states.is_none() {
+        bail!("no jobs given; allowed are ids, --all and -S STATES");
+    }
+    global.session(async |client| {
+        if args.dry_run {
+            return dry_run(&client, jobs, &states).await;
+        }
+        let named = !jobs.is_empty();
+        let request = RaiseRequest {
+            jobs,
+            states,
+            kind: "cancel".to_owned(),
+            severity: 0,
+            note: args.message.clone(),
+        };
+        let changed = client.call::<Raise>(&request).await?;
+        if !named && !args.quiet {
+            eprintln!("eddy cancel: {} jobs are being cancelled", changed.count);
+        }
+        Ok(refusals("cancel", &changed))
+    })
+}
+
+fn active_states(text: &str) -> anyhow::Result<Vec<JobState>> {
+    let filter = Filter::parse(text)?;
+    if !filter.results.is_empty() || filter.states.contains(&JobState::Inactive) {
+        bail!("--states={text}: a job that is over cannot be cancelled");
+    }
+    Ok(filter.states)
+}
+
+async fn dry_run(client: &Client, jobs: JobSet, states: &[JobState]) -> anyhow::Result<u8> {
+    let filter = match states.is_empty() {
+        true => Filter::active(),
+        false => Filter {
+            states: states.to_vec(),
+            results: Vec::new(),
+        },
+    };
+    let user = jobs.is_empty().then(|| rustix::process::getuid().as_raw());
+    let rows = Question {
+        filter,
+        jobs,
+        user,
+        ..Question::default()
+    }
+    .rows(client)
+    .await?;
+    output::lines(rows.iter().map(|row| ids::show(row.id)))?;
+    Ok(0)
+}
+
+/// Prints what was refused; the exit code of a change to many jobs.
+pub fn refusals(verb: &str, changed: &Changed) -> u8 {
+    for (job, why) in &changed.refused {
+        eprintln!("eddy {verb}: job {}: {why}", ids::show(*job));
+    }
+    u8::from(!changed.refused.is_empty())
+}

@@ -1,0 +1,240 @@
+//! `eddy config`: check, show and set the configuration.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use eddy_brokerd::config::{self, ConfigError};
+use eddy_wire::services::instance::Config;
+use serde_json::Value;
+
+use crate::output;
+use crate::session::Global;
+
+/// The configuration in a state directory.
+const FILE: &str = "config.toml";
+
+/// Check, show and set the configuration
+#[derive(clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = false,
+    disable_help_subcommand = true
+)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Check a file; print every error in it
+    Check {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: String,
+    },
+    /// Print the configuration in force, or one key of it, as JSON
+    Get {
+        /// Dotted name, such as journal.sync
+        #[arg(value_name = "KEY")]
+        key: Option<String>,
+    },
+    /// Set a key in the state directory, for the next start of its instance
+    ///
+    /// Needs --at DIR, the state directory. A running instance goes on with what it has.
+    Set {
+        /// Dotted name, such as journal.sync
+        #[arg(value_name = "KEY")]
+        key: String,
+        /// TOML, or a text
+        #[arg(value_name = "VALUE")]
+        value: String,
+    },
+}
+
+pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    match args.verb {
+        Verb::Check { file } => check(&file),
+        Verb::Get { key } => get(global, key.as_deref()),
+        Verb::Set { key, value } => set(global, &key, &value),
+    }
+}
+
+fn check(file: &str) -> anyhow::Result<u8> {
+    let text = fs::read_to_string(file).with_context(|| file.to_owned())?;
+    match config::check(&text) {
+        Ok(_) => Ok(0),
+        Err(errors) => {
+            for error in &errors {
+                eprintln!(
+                    "eddy config check: {file}: {}",
+                    output::one_line(&error.to_string())
+                );
+            }
+            Ok(output::FAILED)
+        }
+    }
+}
+
+fn get(global: &Global, key: Option<&str>) -> anyhow::Result<u8> {
+    let all = global.session(async |client| Ok(client.call::<Config>(&()).await?))?;
+    let Some(key) = key else {
+        output::json(&all)?;
+        return Ok(0);
+    };
+    let value = key.split('.').try_fold(&all, |table, part| table.get(part));
+    match value.with_context(|| format!("{key}: unknown key"))? {
+        Value::String(text) => output::lines([text])?,
+        value => output::lines([value.to_string()])?,
+    }
+    Ok(0)
+}
+
+fn set(global: &Global, key: &str, value: &str) -> anyhow::Result<u8> {
+    let file = state_directory(global)?.join(FILE);
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error).with_context(|| file.display().to_string()),
+    };
+    let changed = replaced(&text, key, value)?;
+    if let Err(errors) = config::check(&changed) {
+        bail!("{}", lines(&errors));
+    }
+    // Whole or not at all: the next start must not read half of it.
+    let fresh = file.with_extension("toml.new");
+    fs::write(&fresh, changed).with_context(|| fresh.display().to_string())?;
+    fs::rename(&fresh, &file).with_context(|| file.display().to_string())?;
+    Ok(0)
+}
+
+fn lines(errors: &[ConfigError]) -> String {
+    errors
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn state_directory(global: &Global) -> anyhow::Result<PathBuf> {
+    match &global.at {
+        Some(at) if Path::new(at).is_dir() => Ok(at.into()),
+        Some(at) => bail!("--at {at}: is not a state directory"),
+        None => bail!(
+            "needs --at DIR, the state directory: keys are set for the next start of an instance"
+        ),
+    }
+}
+
+/// The text with one key set: its line is replaced where there is one, else
+/// added to its table. Comments and order stay.
+fn replaced(text: &str, key: &str, value: &str) -> anyhow::Result<String> {
+    let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+    if name.is_empty() {
+        bail!("{key}: is not a key");
+    }
+    let line = format!("{name} = {}", toml_value(key, value));
+    let mut lines: Vec<&str> = text.lines().collect();
+    let heading = |line: &str| {
+        let inner = line.trim().strip_prefix('[')?.split(']').next()?;
+        Some(
+            inner
+                .split('.')
+                .map(str::trim)
+                .collect::<Vec<_>>()
+                .join("."),
+        )
+    };
+    let (mut current, mut end, mut place) = (String::new(), None, None);
+    for (at, text) in lines.iter().enumerate() {
+        if let Some(next) = heading(text) {
+            current = next;
+        }
+        let dotted = text
+            .split_once('=')
+            .map(|(left, _)| join(&current, left.trim()));
+        if dotted.as_deref() == Some(key) {
+            place = Some(at);
+        }
+        if current == table && !text.trim().is_empty() {
+            end = Some(at + 1);
+        }
+    }
+    let heading = format!("[{table}]");
+    match (place, end) {
+        (Some(at), _) => {
+            let (left, _) = lines[at].split_once('=').expect("found by its `=`");
+            let line = format!("{} = {}", left.trim_end(), toml_value(key, value));
+            lines[at] = &line;
+            return Ok(lines.join("\n") + "\n");
+        }
+        (None, Some(at)) => lines.insert(at, &line),
+        (None, None) if table.is_empty() => lines.insert(0, &line),
+        (None, None) => lines.extend([heading.as_str(), &line]),
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+fn join(table: &str, name: &str) -> String {
+    if table.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{table}.{name}")
+    }
+}
+
+/// TOML if the configuration takes it so, else a quoted text.
+fn toml_value(key: &str, value: &str) -> String {
+    let bare = format!("{key} = {value}\n");
+    let is_toml = match config::check(&bare) {
+        Ok(_) => true,
+        Err(errors) => !errors
+            .iter()
+            .any(|error| matches!(error, ConfigError::Syntax(_))),
+    };
+    match is_toml && !value.contains('\n') {
+        true => value.to_owned(),
+        // JSON's quoted strings are TOML's.
+        false => Value::from(value).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str, key: &str, value: &str) -> String {
+        replaced(text, key, value).expect("a key")
+    }
+
+    #[test]
+    fn a_key_is_replaced_where_it_stands_and_all_else_stays() {
+        let text = "# ours\n[journal]\nsync = \"full\"  # safe\n[limits]\nclients = 7\n";
+        assert_eq!(
+            set(text, "limits.clients", "8"),
+            "# ours\n[journal]\nsync = \"full\"  # safe\n[limits]\nclients = 8\n"
+        );
+        assert_eq!(
+            set("journal.sync = \"full\"\n", "journal.sync", "normal"),
+            "journal.sync = \"normal\"\n"
+        );
+    }
+
+    #[test]
+    fn a_new_key_goes_to_its_table_or_a_new_one() {
+        assert_eq!(
+            set(
+                "[limits]\nclients = 7\n\n[rank]\nlog = \"info\"\n",
+                "limits.outstanding",
+                "9"
+            ),
+            "[limits]\nclients = 7\noutstanding = 9\n\n[rank]\nlog = \"info\"\n"
+        );
+        assert_eq!(
+            set("", "exec.kill_grace", "2s"),
+            "[exec]\nkill_grace = \"2s\"\n"
+        );
+    }
+}

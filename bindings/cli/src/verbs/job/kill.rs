@@ -1,0 +1,26 @@
+//! `eddy job kill`: a signal to the tasks of jobs.
+
+use eddy_wire::services::job::{Kill, KillRequest};
+
+use crate::session::Global;
+use crate::verbs::cancel::refusals;
+use crate::{ids, signals};
+
+/// Send a signal to all tasks of running jobs
+#[derive(clap::Args)]
+pub struct Args {
+    /// Name or number
+    #[arg(short = 's', long, value_name = "SIGNAL", default_value = "TERM")]
+    signal: String,
+    /// Jobs: f2JL, 1000, lists and ranges
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+}
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let request = KillRequest {
+        jobs: ids::many(&args.ids)?,
+        signal: signals::parse(&args.signal)?,
+    };
+    global.session(async |client| Ok(refusals("job kill", &client.call::<Kill>(&request).await?)))
+}

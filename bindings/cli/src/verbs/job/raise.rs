@@ -1,0 +1,45 @@
+//! `eddy job raise`: an exception of a user's choice.
+
+use eddy_wire::services::job::{Raise, RaiseRequest};
+
+use crate::ids;
+use crate::session::Global;
+use crate::verbs::cancel::refusals;
+
+/// Raise an exception on jobs; severity 0 ends them
+#[derive(clap::Args)]
+pub struct Args {
+    /// Its type: any word
+    #[arg(
+        short = 't',
+        long = "type",
+        value_name = "WORD",
+        default_value = "cancel"
+    )]
+    kind: String,
+    /// 0 (ends the job) to 7
+    #[arg(short = 's', long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
+    severity: u8,
+    /// Why, one line
+    #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
+    message: String,
+    /// Jobs: f2JL, 1000, lists and ranges
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+}
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let request = RaiseRequest {
+        jobs: ids::many(&args.ids)?,
+        states: Vec::new(),
+        kind: args.kind.clone(),
+        severity: args.severity,
+        note: args.message.clone(),
+    };
+    global.session(async |client| {
+        Ok(refusals(
+            "job raise",
+            &client.call::<Raise>(&request).await?,
+        ))
+    })
+}

@@ -1,0 +1,31 @@
+//! `eddy job urgency`: change how urgent jobs are.
+
+use eddy_wire::services::job::{Urgency, UrgencyRequest};
+
+use crate::session::Global;
+use crate::verbs::cancel::refusals;
+use crate::{ids, request};
+
+/// Change the urgency of waiting jobs; 0 holds them, 31 puts them first
+#[derive(clap::Args)]
+pub struct Args {
+    /// Jobs, f2JL, 1000, lists or ranges
+    #[arg(value_name = "ID")]
+    id: String,
+    /// 0 to 31, hold (0), default (16) or expedite (31)
+    #[arg(value_name = "N", value_parser = request::urgency)]
+    urgency: u8,
+}
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let request = UrgencyRequest {
+        jobs: ids::many(&[args.id.as_str()])?,
+        urgency: args.urgency,
+    };
+    global.session(async |client| {
+        Ok(refusals(
+            "job urgency",
+            &client.call::<Urgency>(&request).await?,
+        ))
+    })
+}

@@ -1,0 +1,210 @@
+//! `eddy jobs`: list jobs.
+
+use std::io::Write;
+
+use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::services::job::JobRow;
+
+use crate::field::{Format, Scene};
+use crate::ids::{self, Spelling};
+use crate::listing::{Filter, Question, to_json};
+use crate::names::Users;
+use crate::session::Global;
+use crate::table::Table;
+use crate::{output, when};
+
+/// List jobs
+///
+/// Without options: your jobs that are not over, waiting ones in the order of
+/// the queue, then running ones; with -a ended ones behind them, latest first.
+#[derive(clap::Args)]
+#[command(after_long_help = FIELDS)]
+pub struct Args {
+    /// Also jobs that are over
+    #[arg(short = 'a', long)]
+    all: bool,
+    /// Jobs of all users
+    #[arg(short = 'A', long = "all-users")]
+    everybody: bool,
+    /// Only in these states or with these results, such as running,failed
+    #[arg(short = 'f', long, value_name = "STATE|RESULT,...")]
+    filter: Option<String>,
+    /// Jobs of this user, by name or number
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+    /// At most so many; 0 is all
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1000)]
+    count: u32,
+    /// No heading
+    #[arg(short = 'n', long = "no-header", visible_alias = "suppress-header")]
+    no_header: bool,
+    /// Names of fields, a template, or one of default, long, endreason
+    #[arg(
+        short = 'o',
+        long,
+        visible_alias = "fmt",
+        value_name = "FORMAT",
+        default_value = "default"
+    )]
+    format: String,
+    /// Only with this name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Of ended jobs only those that ended since then: -1h, 2026-01-31, seconds since 1970
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Only in this queue
+    #[arg(short = 'q', long, value_name = "NAME")]
+    queue: Option<String>,
+    /// One array of objects with all fields
+    #[arg(long)]
+    json: bool,
+    /// Print how many jobs there are of each kind, and nothing else
+    #[arg(long, visible_alias = "stats-only")]
+    stats: bool,
+    /// Only these jobs, also when they are over
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+}
+
+const FIELDS: &str = "Fields of --json, null where there is none:
+  id           number of the job
+  f58          the same as text, f2JL
+  name         its name
+  userid       user id of its submitter
+  user         name of its submitter
+  state        NEW DEPEND PRIORITY SCHED RUN CLEANUP INACTIVE
+  result       COMPLETED FAILED CANCELED TIMEOUT, once it is over
+  returncode   the code scripts expect, once it is over: highest of its tasks, 128+signal
+  status       largest wait status of its tasks
+  attempt      which run of it, from 1
+  queue        its queue; empty for the instance's only one
+  urgency      0 (held) to 31
+  priority     its place in the queue: larger is earlier
+  reason       why it waits, or the exception that ended it
+  nnodes ncores ngpus ntasks
+               what it holds, or asks for
+  nodelist     the hosts it is or was on (RFC 29)
+  duration     its time limit in seconds
+  t_submit t_alloc t_run t_finish t_inactive
+               when it was submitted, got resources, had started, had ended, was over:
+               seconds since 1970 with fraction
+
+Fields of -o: these and id.f58 id.f58plain id.dec id.hex id.dothex username state_single
+  status (a state, or the result) status_abbrev result_abbrev waitstatus runtime
+  contextual_time contextual_info t_cleanup. In a template, {name:>12.12} is right in 12
+  columns and cut to 12 characters; !F shows a length of time with a unit, !H as H:MM:SS,
+  !d an instant as date and time.";
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let users = Users::read();
+    let question = question(args, &users)?;
+    let format = Format::parse(&args.format)?;
+    global.session(async |client| {
+        if args.stats {
+            let rows = question.rows(&client).await?;
+            output::lines([stats(&rows)])?;
+            let active = rows.iter().any(|row| row.state != JobState::Inactive);
+            return Ok(if active { 0 } else { 1 });
+        }
+        if args.json {
+            let mut objects = Vec::new();
+            question
+                .ask(&client, |row| {
+                    objects.push(to_json(&row, &users));
+                    Ok(())
+                })
+                .await?;
+            output::json(&objects)?;
+            return Ok(0);
+        }
+        let rows = question.rows(&client).await?;
+        let scene = Scene {
+            users,
+            now: when::now(),
+            spelling: Spelling::of_locale(),
+        };
+        print(&rows, &format, &scene, args.no_header)?;
+        Ok(0)
+    })
+}
+
+fn question(args: &Args, users: &Users) -> anyhow::Result<Question> {
+    let jobs = ids::many(&args.ids)?;
+    let filter = match (
+        &args.filter,
+        args.all || args.stats || !jobs.is_empty() || args.since.is_some(),
+    ) {
+        (Some(text), _) => Filter::parse(text)?,
+        (None, true) => Filter::all(),
+        (None, false) => Filter::active(),
+    };
+    let user = match &args.user {
+        Some(user) if user == "all" => None,
+        Some(user) => Some(users.number(user)?),
+        None if args.everybody || !jobs.is_empty() => None,
+        None => Some(rustix::process::getuid().as_raw()),
+    };
+    Ok(Question {
+        filter,
+        jobs,
+        user,
+        name: args.name.clone(),
+        queue: args.queue.clone(),
+        since: args
+            .since
+            .as_ref()
+            .map(|text| when::parse(text, when::now()))
+            .transpose()?,
+        limit: if args.stats { 0 } else { args.count },
+    })
+}
+
+fn print(rows: &[JobRow], format: &Format, scene: &Scene, no_header: bool) -> std::io::Result<()> {
+    let mut out = output::stdout();
+    match format {
+        Format::Template(template) => {
+            if !no_header {
+                writeln!(out, "{}", template.heading())?;
+            }
+            for row in rows {
+                writeln!(out, "{}", template.row(row, scene))?;
+            }
+        }
+        Format::Columns(columns) => {
+            let headings = columns.iter().map(|(title, align, _)| (*title, *align));
+            let mut table = Table::new(headings);
+            for row in rows {
+                table.push(
+                    columns
+                        .iter()
+                        .map(|(_, _, shown)| shown.cell(row, scene))
+                        .collect(),
+                );
+            }
+            match no_header {
+                true => table.write_rows(&mut out)?,
+                false => table.write(&mut out)?,
+            }
+        }
+    }
+    out.flush()
+}
+
+/// Numbers of jobs by kind, in one line.
+pub fn stats(rows: &[JobRow]) -> String {
+    let of = |wanted: JobResult| rows.iter().filter(|row| row.result == Some(wanted)).count();
+    let running = |row: &&JobRow| matches!(row.state, JobState::Run | JobState::Cleanup);
+    let pending = rows
+        .iter()
+        .filter(|row| row.state.is_pending() || row.state == JobState::New);
+    format!(
+        "{} pending, {} running, {} completed, {} failed, {} canceled, {} timeout",
+        pending.count(),
+        rows.iter().filter(running).count(),
+        of(JobResult::Completed),
+        of(JobResult::Failed),
+        of(JobResult::Canceled),
+        of(JobResult::Timeout),
+    )
+}

@@ -1,0 +1,130 @@
+//! `eddy kvs`: named values kept with the instance.
+
+use std::io::Write;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use eddy_client::ValueFeed;
+use eddy_wire::services::kvs::{Delete, Get, KeyRequest, List, Put, PutRequest};
+use serde_json::Value;
+
+use crate::output;
+use crate::request::json_or_text;
+use crate::session::Global;
+
+/// Read and write named values kept with the instance
+#[derive(clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = false,
+    disable_help_subcommand = true
+)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Set values; each is JSON or a text
+    Put {
+        /// What to set
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        pairs: Vec<String>,
+    },
+    /// Print values; texts as they are, all else as JSON
+    Get {
+        /// Texts as JSON, too
+        #[arg(short = 'j', long)]
+        json: bool,
+        /// Names of values
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+    },
+    /// Remove values
+    Delete {
+        /// Names of values
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+    },
+    /// Print the names that begin with a prefix
+    List {
+        /// Their beginning [default: all]
+        #[arg(default_value = "", value_name = "PREFIX", hide_default_value = true)]
+        prefix: String,
+        /// One array of texts
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a value now and whenever it changes
+    Watch {
+        /// Stop after so many
+        #[arg(short = 'c', long, value_name = "N")]
+        count: Option<u32>,
+        /// Name of the value
+        #[arg(value_name = "KEY")]
+        key: String,
+    },
+}
+
+pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    global.session(async |client| {
+        match args.verb {
+            Verb::Put { pairs } => {
+                for pair in pairs {
+                    let (key, value) = pair
+                        .split_once('=')
+                        .with_context(|| format!("`{pair}` has no `=`"))?;
+                    let request = PutRequest {
+                        key: key.to_owned(),
+                        value: json_or_text(value),
+                    };
+                    client.call::<Put>(&request).await?;
+                }
+            }
+            Verb::Get { json, keys } => {
+                for key in keys {
+                    let entry = client.call::<Get>(&KeyRequest { key: key.clone() }).await?;
+                    match entry.value {
+                        Some(value) => output::lines([text(&value, json)])?,
+                        None => bail!("{key}: there is no such value"),
+                    }
+                }
+            }
+            Verb::Delete { keys } => {
+                for key in keys {
+                    client.call::<Delete>(&KeyRequest { key }).await?;
+                }
+            }
+            Verb::List { prefix, json } => {
+                let keys = client.call::<List>(&KeyRequest { key: prefix }).await?;
+                match json {
+                    true => output::json(&keys)?,
+                    false => output::lines(keys)?,
+                }
+            }
+            Verb::Watch { count, key } => {
+                let mut feed = ValueFeed::of(&client, &key)?;
+                let mut seen = 0;
+                while let Some(entry) = feed.next().await? {
+                    let value = entry.value.unwrap_or(Value::Null);
+                    let mut out = output::stdout();
+                    writeln!(out, "{}", text(&value, false))?;
+                    out.flush()?;
+                    seen += 1;
+                    if count == Some(seen) {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(0)
+    })
+}
+
+fn text(value: &Value, as_json: bool) -> String {
+    match value {
+        Value::String(text) if !as_json => text.clone(),
+        value => value.to_string(),
+    }
+}

@@ -1,0 +1,67 @@
+//! `eddy run`: submit a job and be with it until it ends.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+use eddy_wire::services::job::Submit;
+
+use super::submit::dry_run;
+use crate::attach::{Forward, How, Label, Left, attach, exit_code};
+use crate::request::{JobOptions, Stdin};
+use crate::session::Global;
+
+/// Run a job: submit it, show its output, exit with its exit code
+///
+/// Options end at the first word that is none: what follows is the command.
+/// The exit code is the highest of the tasks', 128 + signal for one that was
+/// killed. Standard input goes to all tasks. ctrl-C twice within two seconds
+/// cancels the job; ctrl-C then ctrl-Z leaves it running. A restart of the
+/// leader is waited for.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    options: JobOptions,
+}
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let (stdin, forward) = stdin(&args.options);
+    if args.options.dry_run {
+        return dry_run(&args.options, stdin);
+    }
+    let label = match args.options.label_io {
+        true => Label::Task,
+        false => Label::Plain,
+    };
+    let request = args.options.request(None, stdin)?;
+    global.session(async |client| {
+        let job = client.call::<Submit>(&request).await?.first;
+        let how = How {
+            job,
+            label,
+            forward,
+            verb: "run",
+        };
+        match attach(&client, global.options(), how).await? {
+            Left::Ended(end) => Ok(exit_code(&end)),
+            Left::Detached => Ok(0),
+        }
+    })
+}
+
+/// An empty standard input need not be forwarded: the tasks get one of their own.
+fn stdin(options: &JobOptions) -> (Stdin, Forward) {
+    match options.input.is_some() {
+        true => (Stdin::Attached, Forward::No),
+        false if is_null() => (Stdin::Empty, Forward::No),
+        false => (Stdin::Attached, Forward::Yes),
+    }
+}
+
+/// Whether our standard input is /dev/null, or closed.
+fn is_null() -> bool {
+    let null = std::fs::metadata("/dev/null");
+    let ours = std::fs::metadata("/proc/self/fd/0");
+    match (ours, null) {
+        (Ok(ours), Ok(null)) => ours.file_type().is_char_device() && ours.rdev() == null.rdev(),
+        _ => true,
+    }
+}

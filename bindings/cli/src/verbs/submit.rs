@@ -1,0 +1,174 @@
+//! `eddy submit`: enqueue a job, or many copies of one.
+
+use std::io::IsTerminal;
+
+use anyhow::Context;
+use eddy_client::{Client, EndFeed, EventFeed, OutputFeed};
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
+use eddy_wire::services::job::{JobEnd, JobSet, Submit, Submitted};
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::task::JoinSet;
+
+use crate::attach::{Label, exit_code, write_frames};
+use crate::request::{JobOptions, Stdin};
+use crate::session::Global;
+use crate::{ids, output};
+
+/// Jobs whose output is followed at a time.
+const WATCHED_MAX: usize = 64;
+
+/// Submit a job and print its id
+///
+/// Options end at the first word that is none: what follows is the command.
+/// Standard input of the tasks is empty unless --input names a file.
+///
+/// With --cc=IDSET one message submits a copy for each number; {cc} in the
+/// command and environment is replaced by it, and FLUX_JOB_CC holds it.
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    /// Submit a copy for each number of this set, such as 1-100
+    #[arg(long, value_name = "IDSET", help_heading = "Submission")]
+    cc: Option<Idset>,
+    /// Wait for the end of all; exit with the highest exit code
+    #[arg(long, help_heading = "Submission")]
+    wait: bool,
+    /// As --wait, and show the output
+    #[arg(long, help_heading = "Submission")]
+    watch: bool,
+    /// Return when this event has happened to each job
+    #[arg(long, value_name = "NAME", help_heading = "Submission")]
+    wait_event: Option<String>,
+    /// Print no ids
+    #[arg(long, help_heading = "Submission")]
+    quiet: bool,
+    #[command(flatten)]
+    options: JobOptions,
+}
+
+const EXAMPLES: &str = "Examples:
+  eddy submit -n4 -t 10 ./solve input.dat
+  eddy submit --cc=1-1000 --wait ./step {cc}";
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    if args.options.dry_run {
+        return dry_run(&args.options, Stdin::Empty);
+    }
+    let request = args.options.request(args.cc.clone(), Stdin::Empty)?;
+    global.session(async |client| {
+        let submitted = client.call::<Submit>(&request).await?;
+        if !args.quiet {
+            print_ids(submitted)?;
+        }
+        if let Some(name) = &args.wait_event {
+            wait_event(&client, submitted, name).await?;
+        }
+        match (args.wait, args.watch) {
+            (_, true) => watch(&client, submitted).await,
+            (true, false) => wait(&client, submitted).await,
+            (false, false) => Ok(0),
+        }
+    })
+}
+
+/// Prints the jobspec.
+pub fn dry_run(options: &JobOptions, stdin: Stdin) -> anyhow::Result<u8> {
+    output::json(&options.jobspec(stdin)?)?;
+    Ok(0)
+}
+
+fn jobs(submitted: Submitted) -> impl Iterator<Item = JobId> {
+    let first = submitted.first.0;
+    (first..first + u64::from(submitted.count)).map(JobId)
+}
+
+fn set(submitted: Submitted) -> JobSet {
+    let last = submitted.first.0 + u64::from(submitted.count.max(1)) - 1;
+    JobSet {
+        ranges: vec![(submitted.first, JobId(last))],
+    }
+}
+
+fn print_ids(submitted: Submitted) -> anyhow::Result<()> {
+    let spelling = ids::Spelling::of_locale();
+    Ok(output::lines(
+        jobs(submitted).map(|job| spelling.show(job)),
+    )?)
+}
+
+async fn wait_event(client: &Client, submitted: Submitted, name: &str) -> anyhow::Result<()> {
+    for job in jobs(submitted) {
+        let mut events = EventFeed::following(client, job)?;
+        loop {
+            let lines = events
+                .next()
+                .await?
+                .with_context(|| format!("job {}: event {name} did not happen", ids::show(job)))?;
+            if lines.iter().any(|line| line.name == name) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits for all; the highest exit code.
+async fn wait(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
+    let mut ends = EndFeed::of(client, set(submitted))?;
+    let bar = progress(submitted.count);
+    let mut highest = 0;
+    while let Some(batch) = ends.next().await? {
+        for end in &batch {
+            highest = highest.max(exit_code(end));
+            bar.suspend(|| tell(end));
+        }
+        bar.inc(batch.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(highest)
+}
+
+/// Says how a job ended that did not end well.
+fn tell(end: &JobEnd) {
+    if exit_code(end) == 0 {
+        return;
+    }
+    let job = ids::show(end.id);
+    match &end.exception {
+        Some(exception) => eprintln!("eddy submit: job {job}: {}", output::one_line(exception)),
+        None => eprintln!("eddy submit: job {job}: exit code {}", end.returncode),
+    }
+}
+
+/// A bar for many jobs on a terminal; nothing otherwise.
+fn progress(count: u32) -> ProgressBar {
+    if count < 2 || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {per_sec} {eta}");
+    ProgressBar::new(count.into()).with_style(style.expect("a template of known words"))
+}
+
+/// Shows the output of all jobs, each from its beginning, some at a time.
+async fn watch(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
+    let mut shown = JoinSet::new();
+    for job in jobs(submitted) {
+        if shown.len() == WATCHED_MAX {
+            shown.join_next().await.expect("some are shown")??;
+        }
+        shown.spawn(show(client.clone(), job));
+    }
+    while let Some(done) = shown.join_next().await {
+        done??;
+    }
+    wait(client, submitted).await
+}
+
+async fn show(client: Client, job: JobId) -> anyhow::Result<()> {
+    let mut feed = OutputFeed::following(&client, job, None)?;
+    while let Some((_, frames)) = feed.next().await? {
+        write_frames(frames, Label::Plain)?;
+    }
+    Ok(())
+}

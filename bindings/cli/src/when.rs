@@ -1,0 +1,112 @@
+//! Instants and lengths of time as command lines take and show them.
+//!
+//! The only file of the command that asks the clock for listings.
+
+use anyhow::Context;
+use eddy_wire::fsd::{Fsd, parse_fsd};
+use eddy_wire::time::{Span, Time};
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+
+/// The wall clock now.
+pub fn now() -> Time {
+    Time(Timestamp::now().as_microsecond())
+}
+
+/// `--since`: seconds since 1970, a date, a date and time, or `-FSD` before now.
+pub fn parse(text: &str, now: Time) -> anyhow::Result<Time> {
+    let text = text.trim();
+    if let Some(ago) = text.strip_prefix('-') {
+        return match parse_fsd(ago)? {
+            Fsd::Finite(micros) => Ok(Time(now.0.saturating_sub(micros))),
+            Fsd::Infinite => Ok(Time(0)),
+        };
+    }
+    if let Some(time) = text.parse().ok().and_then(Time::from_seconds) {
+        return Ok(time);
+    }
+    if let Ok(stamp) = text.parse::<Timestamp>() {
+        return Ok(Time(stamp.as_microsecond()));
+    }
+    let local = text
+        .parse::<DateTime>()
+        .or_else(|_| text.parse::<Date>().map(DateTime::from));
+    let zoned = local
+        .ok()
+        .and_then(|local| local.to_zoned(TimeZone::system()).ok())
+        .with_context(|| format!("`{text}` is not a time; allowed are seconds since 1970, 2026-01-31, 2026-01-31T12:00:00 and -FSD"))?;
+    Ok(Time(zoned.timestamp().as_microsecond()))
+}
+
+/// The date and time on the wall here: `2026-01-31T12:00:00`.
+pub fn local(time: Time) -> String {
+    match Timestamp::from_microsecond(time.0) {
+        Ok(stamp) => stamp
+            .to_zoned(TimeZone::system())
+            .strftime("%Y-%m-%dT%H:%M:%S")
+            .to_string(),
+        Err(_) => time.to_string(),
+    }
+}
+
+/// A length of time rounded for reading: `1.234s`, `2.5m`, `3.125h`.
+pub fn short(span: Span) -> String {
+    let micros = span.0.max(0);
+    let unit = match micros {
+        ..60_000_000 => 1_000,
+        60_000_000..3_600_000_000 => 60_000,
+        3_600_000_000..86_400_000_000 => 3_600_000,
+        _ => 86_400_000,
+    };
+    let rounded = (micros + unit / 2) / unit * unit;
+    match rounded {
+        // Under a second, milliseconds read better than a fraction.
+        1..1_000_000 => format!("{}s", trimmed(rounded)),
+        _ => Fsd::Finite(rounded).to_string(),
+    }
+}
+
+fn trimmed(micros: i64) -> String {
+    format!("{:.3}", micros as f64 / 1e6)
+        .trim_end_matches('0')
+        .to_owned()
+}
+
+/// `H:MM:SS`, as Slurm's users read it.
+pub fn clock(span: Span) -> String {
+    let seconds = span.0.max(0) / 1_000_000;
+    format!(
+        "{}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_seconds_a_date_or_so_long_ago() {
+        let now = Time(1_800_000_000_000_000);
+        let read = |text| parse(text, now).expect("a time").0;
+        assert_eq!(read("1700000000.5"), 1_700_000_000_500_000);
+        assert_eq!(read("-1h"), now.0 - 3_600_000_000);
+        assert_eq!(read("2026-01-31T12:00:00Z"), 1_769_860_800_000_000);
+        assert!(parse("2026-01-31", now).is_ok());
+        assert!(parse("yesterday", now).is_err() && parse("nan", now).is_err());
+    }
+
+    #[test]
+    fn lengths_are_rounded_for_reading() {
+        let text = |micros| short(Span(micros));
+        assert_eq!(text(0), "0s");
+        assert_eq!(text(1_234_567), "1.235s");
+        assert_eq!(text(123_456), "0.123s");
+        assert_eq!(text(90_000_000), "1.5m");
+        assert_eq!(text(-5), "0s");
+        assert_eq!(clock(Span::seconds(3_723)), "1:02:03");
+    }
+}
