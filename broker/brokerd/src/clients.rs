@@ -1,0 +1,344 @@
+//! The two sockets of a rank and every connection on them.
+//!
+//! Called by the leader's loop. Here connections are admitted by the kernel's
+//! word on who is at the other end, bytes become messages and messages bytes;
+//! what a message means is not looked at. Hostile bytes close their connection
+//! and cost nobody else anything: memory grows with what came, large messages
+//! share a budget, and a loop that is behind stops the reading.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use eddy_broker::ClientId;
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::message::{Message, MessageError, Roles, Type};
+use eddy_wire::shell::FromShell;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::{JoinHandle, spawn_local};
+
+use crate::frame::{self, FrameError, Inbound};
+use crate::rundir::{LOCAL_SOCKET, SHELL_SOCKET};
+use crate::speech;
+
+/// What may have come and not been worked off yet, in arrivals.
+pub const ARRIVALS_MAX: usize = 1024;
+/// A message above this shares the budget of large ones.
+const SMALL_BYTES: usize = 64 << 10;
+/// The budget: large messages that may be under way at once, in KiB.
+const LARGE_KIB: usize = 256 << 10;
+/// After a failure to accept (no descriptors left) the next try waits so long.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Names a connection of a shell; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// Who is at the other end of a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// A client.
+    Local,
+    /// A shell.
+    Shell,
+}
+
+/// What connections bring.
+#[derive(Debug)]
+pub enum Arrived {
+    /// A new connection of the owner.
+    Connection(Door, UnixStream, u32),
+    /// A message of a client, with its share of the budget.
+    Message(ClientId, Message, Option<OwnedSemaphorePermit>),
+    /// A client's connection ended.
+    Gone(ClientId),
+    /// A shell's word.
+    Word(LinkId, FromShell),
+    /// A shell's connection ended.
+    LinkGone(LinkId),
+}
+
+/// Where arrivals go.
+pub type Arrivals = mpsc::Sender<Arrived>;
+
+/// Whoever may connect: the owner, and the administrator of the host, who can
+/// become the owner anyway.
+#[derive(Clone, Copy, Debug)]
+pub struct Admission {
+    /// User id of the owner.
+    pub owner: u32,
+}
+
+impl Admission {
+    /// The roles of a user; none is refused.
+    pub fn roles(self, uid: u32) -> Roles {
+        if uid == self.owner || uid == 0 { Roles::OWNER.or(Roles::USER) } else { Roles::NONE }
+    }
+}
+
+/// Listens on both sockets in this directory. Old sockets there are removed:
+/// the caller holds the lock of the state directory, so nobody listens.
+pub fn listen(rundir: &Path, admission: Admission, arrivals: &Arrivals) -> io::Result<()> {
+    for (name, door) in [(LOCAL_SOCKET, Door::Local), (SHELL_SOCKET, Door::Shell)] {
+        let path = rundir.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path)?;
+        spawn_local(accept(listener, door, admission, arrivals.clone()));
+    }
+    Ok(())
+}
+
+async fn accept(listener: UnixListener, door: Door, admission: Admission, arrivals: Arrivals) {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::error!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let uid = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
+        if admission.roles(uid) == Roles::NONE {
+            tracing::warn!(uid, "a connection is refused: only the owner is admitted");
+            let text = format!(
+                "user {uid} is not admitted; this instance serves user {} only",
+                admission.owner
+            );
+            refuse(&stream, &Refusal::new(Code::Denied, text)).await;
+            continue;
+        }
+        if arrivals.send(Arrived::Connection(door, stream, uid)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Says one refusal on a connection that is about to be closed.
+pub async fn refuse(stream: &UnixStream, refusal: &Refusal) {
+    let mut out = BytesMut::new();
+    let message = Message::answer(Type::Refused, 0, refusal);
+    if frame::put(&mut out, &message).is_ok() && stream.writable().await.is_ok() {
+        // A new connection has room for one line; whose has not never asked.
+        let _ = stream.try_write(&out);
+    }
+}
+
+/// The budget for large messages of all connections.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Semaphore>);
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget(Arc::new(Semaphore::new(LARGE_KIB)))
+    }
+}
+
+/// Why a connection was closed from here.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Speech(#[from] speech::SpeechError),
+    #[error("it failed: {0}")]
+    Io(#[from] io::Error),
+    #[error("the leader ends")]
+    Ending,
+}
+
+/// Starts to read a client's messages.
+pub fn read_client(
+    id: ClientId,
+    half: OwnedReadHalf,
+    budget: Budget,
+    arrivals: Arrivals,
+) -> JoinHandle<()> {
+    spawn_local(async move {
+        let mut reader = Reader { half, inbound: Inbound::default(), budget };
+        let ended = loop {
+            match reader.next().await {
+                Ok(Some((message, permit))) => {
+                    if arrivals.send(Arrived::Message(id, message, permit)).await.is_err() {
+                        break Err(ReadError::Ending);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        log_end("client", id.0, &ended);
+        // The loop is gone only when the process ends.
+        let _ = arrivals.send(Arrived::Gone(id)).await;
+    })
+}
+
+/// Starts to read a shell's words.
+pub fn read_shell(
+    id: LinkId,
+    half: OwnedReadHalf,
+    budget: Budget,
+    arrivals: Arrivals,
+) -> JoinHandle<()> {
+    spawn_local(async move {
+        let mut reader = Reader { half, inbound: Inbound::default(), budget };
+        let ended = loop {
+            match reader.next().await {
+                Ok(Some((message, _))) => match speech::read_from_shell(&message) {
+                    Ok(word) => {
+                        if arrivals.send(Arrived::Word(id, word)).await.is_err() {
+                            break Err(ReadError::Ending);
+                        }
+                    }
+                    Err(error) => break Err(error.into()),
+                },
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        log_end("shell", id.0, &ended);
+        let _ = arrivals.send(Arrived::LinkGone(id)).await;
+    })
+}
+
+fn log_end(who: &'static str, id: u64, ended: &Result<(), ReadError>) {
+    match ended {
+        Ok(()) => tracing::debug!(who, id, "connection ended"),
+        Err(error) => tracing::warn!(who, id, %error, "connection closed"),
+    }
+}
+
+/// The reading end of a connection.
+struct Reader {
+    half: OwnedReadHalf,
+    inbound: Inbound,
+    budget: Budget,
+}
+
+impl Reader {
+    /// The next message and its share of the budget; `None` at the end.
+    async fn next(&mut self) -> Result<Option<(Message, Option<OwnedSemaphorePermit>)>, ReadError> {
+        let mut permit = None;
+        loop {
+            if let Some(message) = self.inbound.message()? {
+                return Ok(Some((message, permit)));
+            }
+            if let Some(length) = self.inbound.claimed()?
+                && length > SMALL_BYTES
+                && permit.is_none()
+            {
+                let kib = (length >> 10) as u32 + 1;
+                let share = Arc::clone(&self.budget.0).acquire_many_owned(kib).await;
+                permit = Some(share.map_err(|_| ReadError::Ending)?);
+            }
+            self.half.readable().await?;
+            match self.half.try_read_buf(self.inbound.room()) {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// The writing end of a connection: what is to be sent waits here.
+#[derive(Debug)]
+pub struct Outlet {
+    half: OwnedWriteHalf,
+    buffer: RefCell<BytesMut>,
+    flow: Cell<Flow>,
+}
+
+/// Whether the other end keeps up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// Nothing is waited for.
+    Open,
+    /// A task writes what is left as the other end reads.
+    Draining,
+}
+
+impl Outlet {
+    /// For a new connection.
+    pub fn new(half: OwnedWriteHalf) -> Rc<Outlet> {
+        let buffer = RefCell::new(BytesMut::new());
+        Rc::new(Outlet { half, buffer, flow: Cell::new(Flow::Open) })
+    }
+
+    /// Puts a message behind what waits; returns how many bytes wait now.
+    pub fn put(&self, message: &Message) -> Result<usize, MessageError> {
+        let mut buffer = self.buffer.borrow_mut();
+        frame::put(&mut buffer, message)?;
+        Ok(buffer.len())
+    }
+
+    /// Puts what `write` writes behind what waits.
+    pub fn put_with(
+        &self,
+        write: impl FnOnce(&mut BytesMut) -> Result<(), MessageError>,
+    ) -> Result<usize, MessageError> {
+        let mut buffer = self.buffer.borrow_mut();
+        write(&mut buffer)?;
+        Ok(buffer.len())
+    }
+
+    /// Bytes that wait.
+    pub fn waiting(&self) -> usize {
+        self.buffer.borrow().len()
+    }
+
+    /// Sends what the socket takes now, in as few calls as it lets; the rest
+    /// follows by itself. An error means that the connection is lost.
+    pub fn flush(self: &Rc<Outlet>) -> io::Result<()> {
+        if self.flow.get() == Flow::Draining {
+            return Ok(());
+        }
+        match self.write()? {
+            Flow::Open => Ok(()),
+            Flow::Draining => {
+                self.flow.set(Flow::Draining);
+                let outlet = Rc::clone(self);
+                spawn_local(async move { outlet.drain().await });
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&self) -> io::Result<Flow> {
+        let mut buffer = self.buffer.borrow_mut();
+        while !buffer.is_empty() {
+            match self.half.try_write(&buffer) {
+                Ok(bytes) => buffer.advance(bytes),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Flow::Draining);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if buffer.capacity() > SMALL_BYTES {
+            *buffer = BytesMut::new();
+        }
+        Ok(Flow::Open)
+    }
+
+    async fn drain(self: Rc<Outlet>) {
+        // An error ends this; the reading end tells the loop of it.
+        while self.half.writable().await.is_ok() {
+            match self.write() {
+                Ok(Flow::Draining) => {}
+                Ok(Flow::Open) | Err(_) => break,
+            }
+        }
+        self.flow.set(Flow::Open);
+    }
+}

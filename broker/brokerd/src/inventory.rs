@@ -1,0 +1,232 @@
+//! What an instance has: found on this node, read from a file, or made up.
+//!
+//! Called once by the leader at its start. It decides no placement and binds
+//! nothing; a core that is declared and does not exist is only not bound to
+//! (shell::affinity).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use eddy_wire::id::Rank;
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::parse_bytes;
+use eddy_wire::resource_set::{NodeSet, RANKS_MAX, ResourceSet, ResourceSetError};
+use thiserror::Error;
+
+use crate::shell::affinity;
+
+/// The most cores or GPUs that may be declared on one node.
+const IDS_MAX: u64 = 65_536;
+
+/// The largest file of resources that is read, in bytes: the limit of a message.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Where an inventory comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// This node as it is found.
+    Found,
+    /// This node, with so many cores declared whatever it has.
+    Cores(u32),
+    /// A file with R version 1 (RFC 20).
+    File(PathBuf),
+    /// Nodes that do not exist, as `nodes=8,cores=32,gpus=4,memory=256G`.
+    Fake(String),
+}
+
+/// Why there is no inventory.
+#[derive(Debug, Error)]
+pub enum InventoryError {
+    /// This node could not be looked at.
+    #[error("cannot look at this node")]
+    Discover(#[source] io::Error),
+    /// The file could not be read.
+    #[error("--resources {}: cannot be read", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is not a resource set.
+    #[error("--resources {}: {source}", .path.display())]
+    NotR {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ResourceSetError,
+    },
+    /// The file has nothing in it.
+    #[error("--resources {}: has no ranks; allowed are 1 to {RANKS_MAX}", .path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A number of `--fake` or `--cores` that cannot be.
+    #[error("{place}: is {given}; allowed is {allowed}")]
+    Number {
+        /// Which option and key.
+        place: String,
+        /// As given.
+        given: String,
+        /// What belongs there.
+        allowed: String,
+    },
+    /// A key of `--fake` that does not exist.
+    #[error("--fake: unknown key `{given}`; allowed are nodes, cores, gpus, memory")]
+    Key {
+        /// The key.
+        given: String,
+    },
+}
+
+impl Source {
+    /// Whether its nodes exist.
+    pub fn is_fake(&self) -> bool {
+        matches!(self, Source::Fake(_))
+    }
+
+    /// Looks, reads or makes up.
+    pub fn inventory(&self) -> Result<ResourceSet, InventoryError> {
+        match self {
+            Source::Found => found(None),
+            Source::Cores(cores) => found(Some(*cores)),
+            Source::File(path) => from_file(path),
+            Source::Fake(text) => fake(text),
+        }
+    }
+}
+
+fn found(declared: Option<u32>) -> Result<ResourceSet, InventoryError> {
+    let node = affinity::discover().map_err(InventoryError::Discover)?;
+    let cores: Idset = match declared {
+        None => node.cores.iter().copied().collect(),
+        Some(0) => return Err(number("--cores", "0", 1, IDS_MAX)),
+        Some(cores) if u64::from(cores) > IDS_MAX => {
+            return Err(number("--cores", &cores.to_string(), 1, IDS_MAX));
+        }
+        Some(cores) => Idset::first_ids(cores),
+    };
+    let missing = cores.iter().filter(|core| !node.cores.contains(core)).count();
+    if missing > 0 {
+        tracing::warn!(
+            declared = cores.len(),
+            found = node.cores.len(),
+            "{missing} cores are declared that this node does not have; their tasks are not bound"
+        );
+    }
+    let only = NodeSet {
+        host: node.host.into(),
+        cores,
+        gpus: node.gpus.iter().copied().collect(),
+        memory: node.memory.max(0) as u64,
+    };
+    Ok(ResourceSet { nodes: [(Rank(0), only)].into(), ..ResourceSet::default() })
+}
+
+fn from_file(path: &Path) -> Result<ResourceSet, InventoryError> {
+    let io = |source| InventoryError::File { path: path.into(), source };
+    let size = fs::metadata(path).map_err(io)?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(number("--resources: bytes", &size.to_string(), 1, FILE_BYTES_MAX));
+    }
+    let text = fs::read_to_string(path).map_err(io)?;
+    let set = ResourceSet::parse(&text)
+        .map_err(|source| InventoryError::NotR { path: path.into(), source })?;
+    if set.is_empty() {
+        return Err(InventoryError::Empty { path: path.into() });
+    }
+    Ok(set)
+}
+
+fn fake(text: &str) -> Result<ResourceSet, InventoryError> {
+    let (mut nodes, mut cores, mut gpus, mut memory) = (1, 1, 0, 0);
+    for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let count = |least, most| {
+            let count = value.parse::<u64>().ok().filter(|n| (least..=most).contains(n));
+            count.ok_or_else(|| number(&format!("--fake {key}"), value, least, most))
+        };
+        match key {
+            "nodes" => nodes = count(1, RANKS_MAX)?,
+            "cores" => cores = count(1, IDS_MAX)?,
+            "gpus" => gpus = count(0, IDS_MAX)?,
+            "memory" => {
+                memory = parse_bytes(value).map_err(|error| InventoryError::Number {
+                    place: "--fake memory".to_owned(),
+                    given: format!("`{value}`"),
+                    allowed: format!("an amount such as 256G ({error})"),
+                })?;
+            }
+            other => return Err(InventoryError::Key { given: other.to_owned() }),
+        }
+    }
+    let node = |rank: u32| NodeSet {
+        host: format!("fake{rank}").into(),
+        cores: Idset::first_ids(cores as u32),
+        gpus: Idset::first_ids(gpus as u32),
+        memory,
+    };
+    let nodes = (0..nodes as u32).map(|rank| (Rank(rank), node(rank))).collect();
+    Ok(ResourceSet { nodes, ..ResourceSet::default() })
+}
+
+fn number(place: &str, given: &str, least: u64, most: u64) -> InventoryError {
+    InventoryError::Number {
+        place: place.to_owned(),
+        given: format!("`{given}`"),
+        allowed: format!("a whole number from {least} to {most}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fake_of(text: &str) -> Result<ResourceSet, String> {
+        Source::Fake(text.to_owned()).inventory().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn made_up_nodes_have_what_was_said() {
+        let set = fake_of("nodes=8,cores=32,gpus=4,memory=256G").expect("all keys are known");
+        assert_eq!((set.nnodes(), set.ncores(), set.ngpus()), (8, 256, 32));
+        assert_eq!(set.memory(), 8 * (256 << 30));
+        assert_eq!(set.nodelist(), "fake[0-7]");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        let refused = |text: &str| fake_of(text).expect_err("it cannot be");
+        assert_eq!(
+            refused("nodes=0"),
+            "--fake nodes: is `0`; allowed is a whole number from 1 to 262144"
+        );
+        assert_eq!(
+            refused("cores=-1"),
+            "--fake cores: is `-1`; allowed is a whole number from 1 to 65536"
+        );
+        assert!(refused("racks=1").contains("unknown key `racks`"));
+        assert!(refused("memory=much").starts_with("--fake memory: is `much`"));
+    }
+
+    #[test]
+    fn more_cores_than_there_are_may_be_declared() {
+        let set = Source::Cores(5000).inventory().expect("this node");
+        assert_eq!((set.nnodes(), set.ncores()), (1, 5000));
+    }
+
+    #[test]
+    fn a_file_of_r_is_taken_as_it_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("R");
+        let set = fake_of("nodes=2,cores=4").expect("a set");
+        fs::write(&path, set.to_value().to_string()).expect("a file");
+        assert_eq!(Source::File(path.clone()).inventory().expect("its own form"), set);
+        fs::write(&path, "{}").expect("a file");
+        let error = Source::File(path).inventory().expect_err("no R");
+        assert!(error.to_string().contains("version"), "{error}");
+    }
+}

@@ -1,0 +1,194 @@
+//! `eddy broker`: the process that leads an instance.
+//!
+//! Opens the state directory, folds the journal, listens, and drives the pure
+//! broker from then on. In the order of a start: arguments and configuration,
+//! [`start`] (journal, inventory, replay, sockets), [`turn`] (the loop). It
+//! decides nothing about jobs.
+
+pub mod answers;
+pub mod peers;
+pub mod planner;
+pub mod replay;
+pub mod shells;
+pub mod start;
+pub mod store;
+pub mod turn;
+
+use std::fs;
+use std::io::Write;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+
+use eddy_broker::Answer;
+use eddy_broker::effect::QueryTag;
+use eddy_wire::id::Epoch;
+use eddy_wire::plan::Outcome;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::config::{self, Config};
+use crate::inventory::Source;
+use crate::journal::Committed;
+use crate::logging;
+
+/// The exit code of a leader that could not begin.
+const CODE_NO_BEGIN: i32 = 1;
+/// The exit code of a leader whose arguments or configuration are wrong.
+const CODE_USAGE: i32 = 2;
+/// The exit code after a fatal error: who started it may start it again.
+pub const CODE_FATAL: i32 = 70;
+
+/// What a leader is started with.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BrokerArgs {
+    /// State directory of the instance; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    pub statedir: PathBuf,
+    /// Inventory: a file with R version 1 (RFC 20)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["fake", "cores"])]
+    pub resources: Option<PathBuf>,
+    /// Inventory: nodes that do not exist, as nodes=8,cores=32,gpus=4,memory=256G
+    #[arg(long, value_name = "SPEC", conflicts_with = "cores")]
+    pub fake: Option<String>,
+    /// Inventory: this node with so many cores, whatever it has
+    #[arg(long, value_name = "N")]
+    pub cores: Option<u32>,
+    /// Configuration (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Keep what is whole of a damaged journal and begin with that
+    #[arg(long)]
+    pub recover: bool,
+    /// Descriptor to write the URI to once work is taken, or why it is not
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<RawFd>,
+    /// Configuration key, over that of the file
+    #[arg(short = 'S', value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl BrokerArgs {
+    fn source(&self) -> Source {
+        match (&self.resources, &self.fake, self.cores) {
+            (Some(path), _, _) => Source::File(path.clone()),
+            (None, Some(text), _) => Source::Fake(text.clone()),
+            (None, None, Some(cores)) => Source::Cores(cores),
+            (None, None, None) => Source::Found,
+        }
+    }
+}
+
+/// What threads tell the loop. There is no bound because each is an answer to
+/// something the loop asked, which is bounded.
+#[derive(Debug)]
+pub enum Inner {
+    /// The planner's outcome, for so many slices asked for.
+    Planned(Outcome, u64),
+    /// The journal's writer.
+    Committed(Committed),
+    /// The journal's reader.
+    Answer(QueryTag, Answer),
+    /// That life of a shell is over and nothing of it runs.
+    ShellDead(Epoch),
+    /// A signal asks for the end.
+    Stop,
+}
+
+/// The way from threads to the loop.
+pub type Inside = UnboundedSender<Inner>;
+
+/// Leads an instance until it ends; the process's exit code.
+pub fn run_broker(args: BrokerArgs) -> i32 {
+    let ready = Ready::new(args.ready_fd);
+    let config = match read_config(&args) {
+        Ok(config) => config,
+        Err(lines) => {
+            for line in &lines {
+                eprintln!("eddy broker: {line}");
+            }
+            ready.tell(&lines.join("; "));
+            return CODE_USAGE;
+        }
+    };
+    logging::start(config.rank.log.as_deref());
+    end_on_panic();
+    match start::lead(&args, config, &args.source(), ready) {
+        Ok(code) => code,
+        Err(failure) => {
+            let (ready, error) = *failure;
+            let line = chain(&error);
+            tracing::error!("{line}");
+            if let Some(ready) = ready {
+                ready.tell(&line);
+            }
+            CODE_NO_BEGIN
+        }
+    }
+}
+
+fn read_config(args: &BrokerArgs) -> Result<Config, Vec<String>> {
+    let text = match &args.config {
+        None => String::new(),
+        Some(path) => fs::read_to_string(path)
+            .map_err(|error| vec![format!("--config {}: {error}", path.display())])?,
+    };
+    config::load(&text, &args.set)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}
+
+/// A bug on any thread ends the process: what the loop would go on with is not
+/// what was recorded. A restart folds the journal anew.
+fn end_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        before(panic);
+        tracing::error!("{panic}");
+        std::process::exit(CODE_FATAL);
+    }));
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // A transparent cause says the same again.
+        if !line.ends_with(&text) {
+            line = format!("{line}: {text}");
+        }
+        cause = error.source();
+    }
+    line
+}
+
+/// The descriptor of whoever waits for this leader to take work.
+#[derive(Debug)]
+pub struct Ready {
+    fd: Option<OwnedFd>,
+}
+
+impl Ready {
+    fn new(fd: Option<RawFd>) -> Ready {
+        let fd = fd.filter(|fd| {
+            // SAFETY: asks about a number; touches no memory.
+            let flags = unsafe { libc::fcntl(*fd, libc::F_GETFD) };
+            *fd > 2 && flags >= 0
+        });
+        // SAFETY: the descriptor is open, and was handed to this process to be
+        // its own: nothing else here knows the number.
+        let fd = fd.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        if let Some(fd) = &fd {
+            // Shells must not keep it open after us.
+            let _ = rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC);
+        }
+        Ready { fd }
+    }
+
+    /// Writes one line and closes the descriptor.
+    pub fn tell(self, line: &str) {
+        if let Some(fd) = self.fd {
+            // Whoever waited and is gone does not want to know.
+            let _ = fs::File::from(fd).write_all(format!("{line}\n").as_bytes());
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Questions of modules to the journal, and its answers in their words.
+//!
+//! Runs on a reader's thread. It reads durable records and derived rows only,
+//! and holds no state.
+
+use bytes::Bytes;
+use eddy_broker::Answer;
+use eddy_broker::Query;
+use eddy_broker::effect::KeyFound;
+use eddy_wire::hash::Hash;
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::services::job::{EventsLine, JobRow, ListRequest};
+use eddy_wire::time::Time;
+use serde::Deserialize;
+
+use crate::journal::{Cursor, Filter, ReadError, Reader, Row};
+
+/// Rows read at a time.
+const PAGE: u32 = 10_000;
+/// The most rows of one answer, whatever was asked for: what one listing may
+/// take of memory.
+const ROWS_MAX: usize = 1_000_000;
+/// The most job numbers that are looked up one by one.
+const IDS_MAX: u64 = 10_000;
+/// Records that share their blobs (see the journal's schema).
+pub const GENERATION: u64 = 1 << 14;
+
+/// Why the journal could not answer.
+#[derive(Debug, thiserror::Error)]
+enum Why {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("a stored row cannot be read: {0}")]
+    Row(#[from] serde_json::Error),
+}
+
+/// The answer to a question.
+pub fn answer(reader: &Reader, query: &Query) -> Answer {
+    let answer = match query {
+        Query::Key(user, key) => by_key(reader, *user, key.as_bytes()).map(Answer::Key),
+        Query::Rows(request) => rows(reader, request).map(Answer::Rows),
+        Query::Finished(job) => finished(reader, *job).map(Answer::Finished),
+        Query::Records(seqs) => records(reader, seqs).map(Answer::Records),
+        Query::Range(from, count) => range(reader, *from, *count).map(Answer::Records),
+        Query::Blob(hash) => blob(reader, hash).map(Answer::Blob),
+    };
+    answer.unwrap_or_else(|why| {
+        let cause = std::error::Error::source(&why).map(ToString::to_string);
+        tracing::error!(?query, %why, cause, "the journal cannot answer");
+        Answer::Failed(why.to_string())
+    })
+}
+
+/// The parts of a `submit` record that say which submission it is of.
+#[derive(Deserialize)]
+struct Submission {
+    #[serde(default)]
+    index: u32,
+    #[serde(default = "one")]
+    count: u32,
+    jobspec: Hash,
+    environment: Hash,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn by_key(reader: &Reader, user: u32, key: &[u8; 16]) -> Result<Option<KeyFound>, Why> {
+    let Some(job) = reader.by_key(user, key)? else { return Ok(None) };
+    let first = job.events.first().copied().unwrap_or(0);
+    let submit = reader.from_seq(first, 1)?.pop().filter(|row| row.seq == first);
+    let Some(submit) = submit.filter(|row| row.name == "submit") else { return Ok(None) };
+    let submission: Submission = serde_json::from_str(&submit.context)?;
+    Ok(Some(KeyFound {
+        first: JobId(job.id.saturating_sub(u64::from(submission.index))),
+        count: submission.count,
+        jobspec: submission.jobspec,
+        environment: submission.environment,
+    }))
+}
+
+fn finished(reader: &Reader, job: JobId) -> Result<Option<Box<(JobRow, Vec<Seq>)>>, Why> {
+    let Some(found) = reader.job(job.0)? else { return Ok(None) };
+    let row = serde_json::from_str(&found.row)?;
+    Ok(Some(Box::new((row, found.events.into_iter().map(Seq).collect()))))
+}
+
+fn rows(reader: &Reader, request: &ListRequest) -> Result<Vec<JobRow>, Why> {
+    // Rows are of jobs that are over.
+    if !request.states.is_empty() && !request.states.contains(&JobState::Inactive) {
+        return Ok(Vec::new());
+    }
+    let limit = match request.limit {
+        0 => ROWS_MAX,
+        limit => (limit as usize).min(ROWS_MAX),
+    };
+    let mut filter = filter(request);
+    let mut rows = Vec::new();
+    loop {
+        // A page may lose rows to what the journal's filter does not know.
+        filter.limit = PAGE.min((limit - rows.len()) as u32);
+        let page = reader.finished(&filter)?;
+        let is_last = (page.len() as u32) < filter.limit;
+        filter.before =
+            page.last().map(|job| Cursor { t_inactive: job.t_inactive, id: job.id });
+        for job in &page {
+            let row: JobRow = serde_json::from_str(&job.row)?;
+            if matches(request, &row) {
+                rows.push(row);
+            }
+        }
+        if is_last || rows.len() >= limit {
+            return Ok(rows);
+        }
+    }
+}
+
+fn filter(request: &ListRequest) -> Filter {
+    let ids = match request.jobs.len() {
+        0 => Vec::new(),
+        few if few <= IDS_MAX => {
+            request.jobs.ranges.iter().flat_map(|(first, last)| first.0..=last.0).collect()
+        }
+        _ => Vec::new(),
+    };
+    Filter {
+        ids,
+        user: request.user,
+        name: request.name.clone(),
+        results: request.results.iter().map(|result| result_name(*result).to_owned()).collect(),
+        since: request.since.map(|since| since.0),
+        before: None,
+        limit: 0,
+    }
+}
+
+fn matches(request: &ListRequest, row: &JobRow) -> bool {
+    (request.jobs.is_empty() || request.jobs.contains(row.id))
+        && request.queue.as_ref().is_none_or(|queue| *queue == row.queue)
+}
+
+/// The word for a result in the journal's rows.
+pub fn result_name(result: JobResult) -> &'static str {
+    match result {
+        JobResult::Completed => "completed",
+        JobResult::Failed => "failed",
+        JobResult::Canceled => "canceled",
+        JobResult::Timeout => "timeout",
+    }
+}
+
+type Lines = Vec<(Option<JobId>, EventsLine)>;
+
+fn records(reader: &Reader, seqs: &[Seq]) -> Result<Lines, Why> {
+    let mut lines = Vec::with_capacity(seqs.len());
+    let mut rest = seqs;
+    while let Some(first) = rest.first() {
+        // Neighbours are read together: those of one job mostly are.
+        let run = rest.iter().zip(first.0..).take_while(|(seq, at)| seq.0 == *at).count();
+        let last = first.0 + run as u64 - 1;
+        let read = reader.from_seq(first.0, run as u32)?;
+        lines.extend(read.into_iter().filter(|row| row.seq <= last).map(line));
+        rest = &rest[run..];
+    }
+    Ok(lines)
+}
+
+fn range(reader: &Reader, from: Seq, count: u32) -> Result<Lines, Why> {
+    Ok(reader.from_seq(from.0, count)?.into_iter().map(line).collect())
+}
+
+fn line(row: Row) -> (Option<JobId>, EventsLine) {
+    let job = (row.job > 0).then_some(JobId(row.job));
+    let context = EventsLine::raw(row.context);
+    let name = row.name.into_owned();
+    (job, EventsLine { seq: Seq(row.seq), timestamp: Time(row.t), name, context })
+}
+
+/// A text by its hash alone: the newest copy.
+fn blob(reader: &Reader, hash: &Hash) -> Result<Option<Bytes>, Why> {
+    let mut seq = reader.counts()?.last_seq;
+    loop {
+        match reader.blob(seq, &hash.0) {
+            Ok(bytes) => return Ok(Some(bytes.into())),
+            Err(ReadError::NoBlob { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match seq.checked_sub(GENERATION) {
+            Some(earlier) => seq = earlier,
+            None => return Ok(None),
+        }
+    }
+}

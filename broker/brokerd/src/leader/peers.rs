@@ -1,0 +1,266 @@
+//! The connections that the loop talks through: clients with what they asked
+//! for, shells with the epoch they said.
+//!
+//! Used by the leader's loop. It bounds what one client may have outstanding
+//! and waiting; who is over a bound is refused by its name, or closed. It does
+//! not know what is asked.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use eddy_broker::{ClientId, Reply};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::id::Epoch;
+use eddy_wire::message::{Message, Roles, Type};
+use eddy_wire::shell::ToShell;
+use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
+
+use crate::clients::{Admission, Arrivals, Budget, LinkId, Outlet, read_client, read_shell};
+use crate::config::Limits;
+use crate::speech;
+
+/// Bytes that may wait for a shell that does not read; over it the connection
+/// is closed, and what matters is told again after its hello.
+const SHELL_BYTES_MAX: usize = 256 << 20;
+
+/// All connections.
+pub struct Peers {
+    admission: Admission,
+    limits: Limits,
+    budget: Budget,
+    arrivals: Arrivals,
+    next: u64,
+    clients: HashMap<ClientId, Client>,
+    links: HashMap<LinkId, Link>,
+    by_epoch: HashMap<Epoch, LinkId>,
+    /// Outlets with something to flush.
+    dirty: Vec<Rc<Outlet>>,
+}
+
+struct Client {
+    uid: u32,
+    roles: Roles,
+    outlet: Rc<Outlet>,
+    reading: JoinHandle<()>,
+    outstanding: HashSet<u64>,
+}
+
+struct Link {
+    outlet: Rc<Outlet>,
+    reading: JoinHandle<()>,
+    epoch: Option<Epoch>,
+}
+
+/// What a message of a client comes to.
+pub enum Admitted {
+    /// For the broker, stamped.
+    Message(Message),
+    /// Answered or dropped here.
+    Done,
+}
+
+impl Peers {
+    /// No connections yet.
+    pub fn new(admission: Admission, limits: Limits, arrivals: Arrivals) -> Peers {
+        Peers {
+            admission,
+            limits,
+            budget: Budget::default(),
+            arrivals,
+            next: 0,
+            clients: HashMap::new(),
+            links: HashMap::new(),
+            by_epoch: HashMap::new(),
+            dirty: Vec::new(),
+        }
+    }
+
+    /// A client connected; refused over the limit `clients`.
+    pub fn add_client(&mut self, stream: UnixStream, uid: u32) {
+        let most = self.limits.clients;
+        if self.clients.len() as u64 >= most {
+            let text = format!("limit `clients` of {most} connections is reached");
+            tracing::warn!(uid, "{text}");
+            let refusal = Refusal::new(Code::Busy, text);
+            tokio::task::spawn_local(async move {
+                crate::clients::refuse(&stream, &refusal).await;
+            });
+            return;
+        }
+        self.next += 1;
+        let id = ClientId(self.next);
+        let (read, write) = stream.into_split();
+        let reading = read_client(id, read, self.budget.clone(), self.arrivals.clone());
+        let (roles, outlet) = (self.admission.roles(uid), Outlet::new(write));
+        let outstanding = HashSet::new();
+        self.clients.insert(id, Client { uid, roles, outlet, reading, outstanding });
+    }
+
+    /// A shell connected; it is nobody's until its hello.
+    pub fn add_shell(&mut self, stream: UnixStream) {
+        self.next += 1;
+        let id = LinkId(self.next);
+        let (read, write) = stream.into_split();
+        let reading = read_shell(id, read, self.budget.clone(), self.arrivals.clone());
+        self.links.insert(id, Link { outlet: Outlet::new(write), reading, epoch: None });
+    }
+
+    /// Stamps a client's message with what the kernel said of it, and holds it
+    /// against the limit `outstanding`.
+    pub fn admit(&mut self, id: ClientId, mut message: Message) -> Admitted {
+        let Some(client) = self.clients.get_mut(&id) else { return Admitted::Done };
+        (message.uid, message.roles) = (client.uid, client.roles);
+        let most = self.limits.outstanding;
+        match message.kind {
+            Type::Request if client.outstanding.len() as u64 >= most => {
+                let text = format!("limit `outstanding` of {most} unanswered requests is reached");
+                let refusal = Refusal::new(Code::Busy, text);
+                self.refuse(id, message.matchtag, &refusal);
+                Admitted::Done
+            }
+            Type::Request if !client.outstanding.insert(message.matchtag) => {
+                let text = format!("match number {} is outstanding already", message.matchtag);
+                self.refuse(id, message.matchtag, &Refusal::invalid(text));
+                Admitted::Done
+            }
+            Type::Cancel => {
+                client.outstanding.remove(&message.matchtag);
+                Admitted::Message(message)
+            }
+            Type::Request | Type::Reply | Type::Part | Type::Refused => Admitted::Message(message),
+        }
+    }
+
+    fn refuse(&mut self, id: ClientId, matchtag: u64, refusal: &Refusal) {
+        let message = Message::answer(Type::Refused, matchtag, refusal);
+        if let Some(client) = self.clients.get(&id) {
+            // A refusal is far below any limit.
+            let _ = client.outlet.put(&message);
+            self.dirty.push(Rc::clone(&client.outlet));
+        }
+    }
+
+    /// Sends an answer. False when the client does not read and must be closed.
+    pub fn reply(&mut self, reply: Reply) -> bool {
+        let Reply { to, kind, body, tail } = reply;
+        let Some(client) = self.clients.get_mut(&to.client) else { return true };
+        if matches!(kind, Type::Reply | Type::Refused) {
+            client.outstanding.remove(&to.matchtag);
+        }
+        let message = Message {
+            kind,
+            topic: String::new(),
+            uid: u32::MAX,
+            roles: Roles::NONE,
+            matchtag: to.matchtag,
+            body,
+            tail,
+        };
+        let waiting = match client.outlet.put(&message) {
+            Ok(waiting) => waiting,
+            Err(error) => {
+                client.outstanding.remove(&to.matchtag);
+                let refusal = Refusal::new(Code::TooLarge, format!("the answer: {error}"));
+                self.refuse(to.client, to.matchtag, &refusal);
+                return true;
+            }
+        };
+        self.dirty.push(Rc::clone(&client.outlet));
+        if waiting as u64 > self.limits.reply_bytes {
+            let most = self.limits.reply_bytes;
+            tracing::warn!(
+                client = to.client.0,
+                waiting,
+                "limit `reply_bytes` of {most} is reached; the client does not read and is closed"
+            );
+            return false;
+        }
+        true
+    }
+
+    /// Answers a client from the loop itself.
+    pub fn answer(&mut self, id: ClientId, matchtag: u64, body: Bytes) -> bool {
+        let to = eddy_broker::Caller { client: id, matchtag };
+        self.reply(Reply { to, kind: Type::Reply, body, tail: Bytes::new() })
+    }
+
+    /// The connection is over; true if it was not known to be before.
+    pub fn remove_client(&mut self, id: ClientId) -> bool {
+        let client = self.clients.remove(&id);
+        if let Some(client) = &client {
+            client.reading.abort();
+        }
+        client.is_some()
+    }
+
+    /// A shell said which life it is. Returns the connection that said the same
+    /// before, which is over.
+    pub fn hello(&mut self, id: LinkId, epoch: Epoch) -> Option<LinkId> {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.epoch = Some(epoch);
+        }
+        self.by_epoch.insert(epoch, id).filter(|earlier| *earlier != id)
+    }
+
+    /// Which life of a shell speaks on this connection.
+    pub fn epoch_of(&self, id: LinkId) -> Option<Epoch> {
+        self.links.get(&id)?.epoch
+    }
+
+    /// Whether a connection of that life of a shell stands.
+    pub fn has_shell(&self, epoch: Epoch) -> bool {
+        self.by_epoch.contains_key(&epoch)
+    }
+
+    /// The connection is over; which life of a shell is now without one.
+    pub fn remove_shell(&mut self, id: LinkId) -> Option<Epoch> {
+        let link = self.links.remove(&id)?;
+        link.reading.abort();
+        let epoch = link.epoch?;
+        if self.by_epoch.get(&epoch) == Some(&id) {
+            self.by_epoch.remove(&epoch);
+            return Some(epoch);
+        }
+        None
+    }
+
+    /// Tells a shell; lost when it is not connected. The connection to close
+    /// when the shell does not read.
+    pub fn tell_shell(&mut self, epoch: Epoch, word: ToShell) -> Option<LinkId> {
+        let id = *self.by_epoch.get(&epoch)?;
+        let link = self.links.get(&id)?;
+        match link.outlet.put_with(|out| speech::put_to_shell(out, word)) {
+            Ok(waiting) if waiting <= SHELL_BYTES_MAX => {
+                self.dirty.push(Rc::clone(&link.outlet));
+                None
+            }
+            Ok(waiting) => {
+                tracing::error!(epoch = epoch.0, waiting, "the shell does not read and is closed");
+                Some(id)
+            }
+            Err(error) => {
+                tracing::error!(epoch = epoch.0, %error, "a word to the shell is dropped");
+                None
+            }
+        }
+    }
+
+    /// Sends what was put since the last time: once for each connection.
+    pub fn flush(&mut self) {
+        for outlet in self.dirty.drain(..) {
+            // Those put several times are empty the second time. An error is
+            // seen by the reading end, which tells.
+            if outlet.waiting() > 0 {
+                let _ = outlet.flush();
+            }
+        }
+    }
+
+    /// Bytes that wait for anybody.
+    pub fn waiting(&self) -> usize {
+        let clients = self.clients.values().map(|client| client.outlet.waiting());
+        clients.chain(self.links.values().map(|link| link.outlet.waiting())).sum()
+    }
+}

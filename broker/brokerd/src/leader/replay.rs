@@ -1,0 +1,111 @@
+//! The journal's rows as records again, folded into a broker.
+//!
+//! Called once at the leader's start. Jobspecs that jobs share are read and
+//! parsed once. A row that this version does not understand ends the start: a
+//! fold with a hole in it would be another history.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use eddy_broker::Broker;
+use eddy_wire::event::{Event, EventError, Kind, Record};
+use eddy_wire::hash::Hash;
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::spec::Spec;
+use eddy_wire::time::Time;
+use thiserror::Error;
+
+use super::store::Known;
+use crate::journal::{Journal, ReadError, Row};
+
+/// Why the journal cannot be folded.
+#[derive(Debug, Error)]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error("the journal cannot be replayed")]
+    Read(#[from] ReadError),
+    /// A record is not one of this version.
+    #[error("record {seq} cannot be replayed")]
+    Event {
+        /// Its place.
+        seq: u64,
+        /// Why.
+        #[source]
+        source: EventError,
+    },
+}
+
+/// Shows the broker every record its state rests on.
+pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayError> {
+    let mut specs = Specs { journal, specs: HashMap::new(), texts: HashMap::new() };
+    let mut known = Known::default();
+    let mut failed = None;
+    let replayed = journal.replay(|row| {
+        if failed.is_some() {
+            return;
+        }
+        match record(&row, &mut specs) {
+            Ok(record) => {
+                if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, record.event.job) {
+                    known.keys.insert(job, submit.key);
+                    known.last_job = known.last_job.max(job);
+                }
+                broker.replay(&record);
+            }
+            Err(source) => failed = Some(ReplayError::Event { seq: row.seq, source }),
+        }
+    })?;
+    known.replayed = replayed;
+    failed.map_or(Ok(known), Err)
+}
+
+fn record(row: &Row, specs: &mut Specs<'_>) -> Result<Record, EventError> {
+    let mut find = |jobspec: &Hash, environment: &Hash| specs.find(row.seq, jobspec, environment);
+    let kind = Kind::decode(&row.name, row.version, &row.context, &mut find)?;
+    let job = (row.job > 0).then_some(JobId(row.job));
+    Ok(Record { seq: Seq(row.seq), event: Event { t: Time(row.t), job, kind } })
+}
+
+/// Jobspecs read so far.
+struct Specs<'a> {
+    journal: &'a Journal,
+    specs: HashMap<(Hash, Hash), Arc<Spec>>,
+    texts: HashMap<Hash, Arc<[u8]>>,
+}
+
+impl Specs<'_> {
+    fn find(&mut self, seq: u64, jobspec: &Hash, environment: &Hash) -> Option<Arc<Spec>> {
+        let key = (*jobspec, *environment);
+        if let Some(spec) = self.specs.get(&key) {
+            return Some(Arc::clone(spec));
+        }
+        let text = self.text(seq, jobspec)?;
+        let environment = self.text(seq, environment)?;
+        let spec = match Spec::from_blobs(text, environment) {
+            Ok(spec) => Arc::new(spec),
+            Err(error) => {
+                tracing::error!(seq, %error, "a stored jobspec cannot be read");
+                return None;
+            }
+        };
+        self.specs.insert(key, Arc::clone(&spec));
+        Some(spec)
+    }
+
+    fn text(&mut self, seq: u64, hash: &Hash) -> Option<Arc<[u8]>> {
+        if let Some(text) = self.texts.get(hash) {
+            return Some(Arc::clone(text));
+        }
+        match self.journal.blob(seq, &hash.0) {
+            Ok(bytes) => {
+                let text: Arc<[u8]> = bytes.into();
+                self.texts.insert(*hash, Arc::clone(&text));
+                Some(text)
+            }
+            Err(error) => {
+                tracing::error!(seq, %error, "a stored text cannot be read");
+                None
+            }
+        }
+    }
+}

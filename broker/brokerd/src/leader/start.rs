@@ -1,0 +1,290 @@
+//! The start of a leader, step by step, and its end.
+//!
+//! Called once. Each step is undone by the end of the process; nothing is
+//! written before the lock of the state directory is held.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eddy_broker::Broker;
+use eddy_broker::broker::Identity;
+use eddy_modules::Settings;
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::{Span, Time};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use super::planner::PlannerThread;
+use super::replay::{ReplayError, replay};
+use super::shells::{Ground, Shells};
+use super::store::{Known, Store};
+use super::turn::{Leader, Parts};
+use super::{BrokerArgs, Inner, Inside, Ready};
+use crate::clients::{ARRIVALS_MAX, Admission, listen};
+use crate::clock::Clock;
+use crate::config::{self, Config};
+use crate::inventory::{InventoryError, Source};
+use crate::journal::{
+    CommitError, Journal, OpenError, Options, ReadError, Reader, Readers, Recover, Recovered, Sync,
+    Writer,
+};
+use crate::rundir::{self, RundirError};
+use crate::shell::process::limits::raise_open_files;
+
+/// The key of the instance's id in the journal.
+const INSTANCE_KEY: &str = "instance";
+/// Threads that answer questions to the journal.
+const READERS: usize = 2;
+
+/// Why a leader does not begin.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The state directory or its journal.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The journal was opened and cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The journal was opened and cannot be written.
+    #[error("the instance's id cannot be stored")]
+    Identity(#[from] CommitError),
+    /// The records cannot be folded.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// There is no inventory.
+    #[error(transparent)]
+    Inventory(#[from] InventoryError),
+    /// There is no run directory.
+    #[error(transparent)]
+    Rundir(#[from] RundirError),
+    /// The system refused something.
+    #[error("cannot {attempt}")]
+    Io {
+        /// What.
+        attempt: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Makes an [`io::Error`] one of the start.
+fn io(attempt: &'static str) -> impl FnOnce(io::Error) -> StartError {
+    move |source| StartError::Io { attempt, source }
+}
+
+/// A start that failed, with the descriptor of whoever waits, if it was not
+/// told anything yet.
+pub type Failure = Box<(Option<Ready>, StartError)>;
+
+/// Begins, leads and ends.
+pub fn lead(
+    args: &BrokerArgs,
+    config: Config,
+    source: &Source,
+    ready: Ready,
+) -> Result<i32, Failure> {
+    match prepare(args, config, source) {
+        Ok(prepared) => prepared.run(ready),
+        Err(error) => Err(Box::new((Some(ready), error))),
+    }
+}
+
+/// All that is ready before the loop begins.
+struct Prepared {
+    statedir: PathBuf,
+    rundir: PathBuf,
+    instance: String,
+    owner: u32,
+    config: Config,
+    broker: Broker,
+    known: Known,
+    journal: Journal,
+    recovered: Recovered,
+    inventory: Arc<ResourceSet>,
+    mock: Option<Span>,
+}
+
+fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepared, StartError> {
+    let statedir = std::path::absolute(&args.statedir).map_err(io("find the state directory"))?;
+    let sync = match config.instance.sync {
+        config::Sync::Full => Sync::Full,
+        config::Sync::Normal => Sync::Normal,
+    };
+    let recover = if args.recover { Recover::Cut } else { Recover::Refuse };
+    let options = Options { sync, recover, ..Options::default() };
+    let (mut journal, recovered) = Journal::open(&statedir, &options)?;
+    for note in &recovered.notes {
+        tracing::warn!("journal: {note}");
+    }
+    if let Some(cut) = &recovered.cut {
+        tracing::warn!(?cut, "the journal was cut");
+    }
+    let instance = identity(&mut journal)?;
+    let inventory = Arc::new(source.inventory()?);
+    let mut settings = Settings::for_inventory(Arc::clone(&inventory));
+    settings.last_job = JobId(recovered.last_job);
+    settings.kill_grace = config.instance.kill_grace;
+    settings.jobs_max = config.instance.limits.waiting_jobs;
+    if let Some(age) = config.instance.keep_age {
+        settings.key_age_max = settings.key_age_max.min(age);
+    }
+    let owner = rustix::process::geteuid().as_raw();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let identity = Identity { instance: instance.clone(), version, owner };
+    let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
+    let mut known = replay(&journal, &mut broker)?;
+    known.last_job = known.last_job.max(settings.last_job);
+    tracing::info!(records = known.replayed, last = recovered.last_seq, "the journal was replayed");
+    let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
+    // Made-up nodes cannot run anything.
+    let fake = source.is_fake().then_some(Span::ZERO);
+    let mock = config.instance.run_duration.or(fake);
+    Ok(Prepared {
+        statedir,
+        rundir,
+        instance,
+        owner,
+        config,
+        broker,
+        known,
+        journal,
+        recovered,
+        inventory,
+        mock,
+    })
+}
+
+/// The id of the instance: made at its first start. Random from the first
+/// character on, which names its run directory.
+fn identity(journal: &mut Journal) -> Result<String, StartError> {
+    if let Some(id) = journal.meta(INSTANCE_KEY)? {
+        return Ok(id);
+    }
+    let mut random = [0; 16];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random));
+    read.map_err(io("read /dev/urandom"))?;
+    let id = uuid::Builder::from_random_bytes(random).into_uuid().to_string();
+    journal.set_meta(INSTANCE_KEY, &id)?;
+    Ok(id)
+}
+
+/// The run directory that this instance had before, if it can be had again:
+/// running tasks know it by EDDY_URI. Else a new one.
+fn find_rundir(statedir: &Path, given: Option<&str>, instance: &str) -> Result<PathBuf, StartError> {
+    let before = rundir::recorded(statedir);
+    if let (None, Some(before)) = (given, before.as_deref().and_then(Path::to_str))
+        && let Some(parent) = Path::new(before).parent()
+        && parent.is_dir()
+        && let Ok(rundir) = rundir::prepare(Some(before), None, instance)
+    {
+        return Ok(rundir);
+    }
+    let runtime = std::env::var("XDG_RUNTIME_DIR").ok();
+    Ok(rundir::prepare(given, runtime.as_deref(), instance)?)
+}
+
+impl Prepared {
+    fn run(self, ready: Ready) -> Result<i32, Failure> {
+        let span = tracing::info_span!("instance", id = %self.instance);
+        let _entered = span.enter();
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return Err(Box::new((Some(ready), io("make a runtime")(error)))),
+        };
+        let (statedir, rundir) = (self.statedir.clone(), self.rundir.clone());
+        let local = tokio::task::LocalSet::new();
+        let code = local.block_on(&runtime, async {
+            let leader = match self.begin() {
+                Ok(leader) => leader,
+                Err(error) => return Err(Box::new((Some(ready), error))),
+            };
+            if let Err(error) = rundir::record(&statedir, &rundir) {
+                return Err(Box::new((Some(ready), io("write the file `uri`")(error))));
+            }
+            let uri = rundir::uri(&rundir);
+            tracing::info!(uri, "work is taken");
+            ready.tell(&uri);
+            Ok(leader.run().await)
+        })?;
+        if code == 0 {
+            rundir::remove(&rundir);
+        }
+        Ok(code)
+    }
+
+    /// Starts the threads, listens, and does what replay left owed.
+    fn begin(self) -> Result<Leader, StartError> {
+        let (inside, inner) = mpsc::unbounded_channel();
+        let (arrivals, arrived) = mpsc::channel(ARRIVALS_MAX);
+        let nofile = raise_open_files(None);
+        let readers: Result<Vec<Reader>, ReadError> =
+            (0..READERS).map(|_| Reader::open(&self.statedir)).collect();
+        let readers = Readers::start(readers?).map_err(io("start the journal's readers"))?;
+        let tell = inside.clone();
+        let writer = Writer::start(self.journal, move |committed| {
+            // The loop is gone only when the process ends.
+            let _ = tell.send(Inner::Committed(committed));
+        });
+        let writer = writer.map_err(io("start the journal's writer"))?;
+        let store =
+            Store::new(writer, readers, inside.clone(), &self.config.instance, self.known);
+        let planner =
+            PlannerThread::start(inside.clone()).map_err(io("start the planner"))?;
+        let ground = Ground {
+            statedir: self.statedir,
+            rundir: self.rundir.clone(),
+            instance: self.instance,
+            mock: self.mock,
+            spool_bytes: self.config.instance.limits.spool_bytes,
+            nofile,
+            ranks: self.inventory.ranks(),
+        };
+        let shells = Shells::new(ground, inside.clone());
+        let admission = Admission { owner: self.owner };
+        listen(&self.rundir, admission, &arrivals).map_err(io("listen"))?;
+        watch_signals(inside).map_err(io("watch for signals"))?;
+        let mut leader = Leader::new(Parts {
+            broker: self.broker,
+            clock: Clock::start(Time(self.recovered.last_t)),
+            config: self.config,
+            admission,
+            store,
+            planner,
+            shells,
+            arrivals,
+            arrived,
+            inner,
+        });
+        leader.resume(Seq(self.recovered.last_seq));
+        Ok(leader)
+    }
+}
+
+/// TERM and INT end the instance in order; HUP is not for a daemon.
+fn watch_signals(inside: Inside) -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    tokio::task::spawn_local(async move {
+        loop {
+            let name = tokio::select! {
+                _ = terminate.recv() => "TERM",
+                _ = interrupt.recv() => "INT",
+                _ = hangup.recv() => {
+                    tracing::info!("signal HUP is ignored");
+                    continue;
+                }
+            };
+            tracing::info!("signal {name}: the instance is to end");
+            if inside.send(Inner::Stop).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}

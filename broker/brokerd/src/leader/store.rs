@@ -1,0 +1,239 @@
+//! Records on their way to the journal, and questions to it.
+//!
+//! Used by the leader's loop. One batch a turn is handed to the writer, which
+//! commits all that came while it was busy in one transaction. A batch waits
+//! for a plan that is under way, but no longer than [`HOLD_MAX`], so that one
+//! commit carries a job from its submission to its grant.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use eddy_broker::effect::QueryTag;
+use eddy_broker::{Answer, Broker, Finished as Over, Query};
+use eddy_wire::event::{EVENT_VERSION, Kind, Record};
+use eddy_wire::hash::Hash;
+use eddy_wire::id::JobId;
+use eddy_wire::time::Time;
+use uuid::Uuid;
+
+use super::answers::{self, GENERATION, result_name};
+use super::{Inner, Inside};
+use crate::config::InstanceConfig;
+use crate::journal::{Batch, Blob, Finished, Mark, Purge, Readers, Row, SendError, Writer};
+
+/// The longest a batch waits for a plan. It is looked at whenever anything comes,
+/// the plan's next slice for one; without that the runtime's timer, which counts
+/// in milliseconds, ends the wait.
+pub const HOLD_MAX: Duration = Duration::from_micros(500);
+/// A batch this large waits for nothing.
+const HOLD_ROWS_MAX: usize = 4096;
+/// Records between two marks at least, and how many times what is live.
+const MARK_RECORDS: u64 = 50_000;
+const MARK_FACTOR: u64 = 4;
+/// How often finished jobs that are too old or too many are looked for.
+const PURGE_EVERY: Duration = Duration::from_secs(60);
+/// How many are forgotten in one commit.
+const PURGE_JOBS: u32 = 1_000;
+
+/// The way to the journal and back.
+pub struct Store {
+    writer: Writer,
+    readers: Arc<Readers>,
+    inside: Inside,
+    batch: Batch,
+    /// Blobs that are in `batch`, by the run of records that share them.
+    blobs: HashSet<(u64, Hash)>,
+    /// When the first record of `batch` came.
+    since: Option<Instant>,
+    /// Submission keys of jobs that have no derived row yet.
+    keys: HashMap<JobId, Uuid>,
+    last_job: JobId,
+    unmarked: u64,
+    live: u64,
+    purging: Purging,
+}
+
+/// When finished jobs are forgotten.
+struct Purging {
+    keep_age: Option<i64>,
+    keep_jobs: u64,
+    next: Instant,
+}
+
+/// What replay leaves for the store to know.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Submission keys of the jobs replayed.
+    pub keys: HashMap<JobId, Uuid>,
+    /// The highest job number ever given.
+    pub last_job: JobId,
+    /// How many records were replayed.
+    pub replayed: u64,
+}
+
+impl Store {
+    /// Begins after replay.
+    pub fn new(
+        writer: Writer,
+        readers: Readers,
+        inside: Inside,
+        config: &InstanceConfig,
+        known: Known,
+    ) -> Store {
+        Store {
+            writer,
+            readers: Arc::new(readers),
+            inside,
+            batch: Batch::default(),
+            blobs: HashSet::new(),
+            since: None,
+            keys: known.keys,
+            last_job: known.last_job,
+            // What was replayed counts, so that a leader that keeps being
+            // killed does not read more and more.
+            unmarked: known.replayed,
+            live: 0,
+            purging: Purging {
+                keep_age: config.keep_age.map(|age| age.0),
+                keep_jobs: config.keep_jobs,
+                next: Instant::now(),
+            },
+        }
+    }
+
+    /// Takes records and rows of jobs that are over.
+    pub fn add(&mut self, records: Vec<Arc<Record>>, over: Vec<Over>) {
+        if records.is_empty() && over.is_empty() {
+            return;
+        }
+        self.since.get_or_insert_with(Instant::now);
+        for record in &records {
+            self.add_record(record);
+        }
+        self.batch.finished.extend(over.into_iter().map(|over| {
+            let key = self.keys.remove(&over.row.id).unwrap_or_default();
+            finished(&over, key)
+        }));
+        self.unmarked += records.len() as u64;
+    }
+
+    fn add_record(&mut self, record: &Record) {
+        let (seq, event) = (record.seq, &record.event);
+        tracing::debug!(seq = seq.0, job = event.job.map(|job| job.0), name = event.kind.name());
+        if let (Kind::Submit(submit), Some(job)) = (&event.kind, event.job) {
+            self.last_job = self.last_job.max(job);
+            self.keys.insert(job, submit.key);
+            let spec = &submit.spec;
+            for (hash, text) in
+                [(spec.hash, &spec.text), (spec.environment_hash, &spec.environment_text)]
+            {
+                if self.blobs.insert((seq.0 / GENERATION, hash)) {
+                    self.batch.blobs.push(Blob { seq: seq.0, hash: hash.0, bytes: Arc::clone(text) });
+                }
+            }
+        }
+        self.batch.rows.push(Row {
+            seq: seq.0,
+            t: event.t.0,
+            job: event.job.map_or(0, |job| job.0),
+            name: Cow::Borrowed(event.kind.name()),
+            version: EVENT_VERSION,
+            context: event.kind.context(),
+        });
+    }
+
+    /// When the batch must go although a plan is under way; `None` when there
+    /// is none.
+    pub fn must_go_at(&self) -> Option<Instant> {
+        self.since.map(|since| since + HOLD_MAX)
+    }
+
+    /// Whether the batch, if there is one, is to go now.
+    pub fn is_due(&self, now: Instant, plan_is_under_way: Plan) -> bool {
+        match (self.must_go_at(), plan_is_under_way) {
+            (None, _) => false,
+            (Some(_), Plan::None) => true,
+            (Some(at), Plan::UnderWay) => at <= now || self.batch.rows.len() >= HOLD_ROWS_MAX,
+        }
+    }
+
+    /// Hands the batch to the writer.
+    pub fn send(&mut self, now: Time, broker: &Broker) -> Result<(), SendError> {
+        self.since = None;
+        self.blobs.clear();
+        let mut batch = std::mem::take(&mut self.batch);
+        if self.unmarked >= MARK_RECORDS.max(MARK_FACTOR * self.live) {
+            let live = broker.live();
+            self.live = live.len() as u64;
+            self.unmarked = 0;
+            let live = live.into_iter().map(|seq| seq.0).collect();
+            batch.mark = Some(Mark { seq: broker.last().0, last_job: self.last_job.0, live });
+        }
+        batch.purge = self.purging.due(now);
+        self.writer.send(batch)
+    }
+
+    /// So many jobs were forgotten in a commit.
+    pub fn purged(&mut self, jobs: u64) {
+        if jobs >= u64::from(PURGE_JOBS) {
+            self.purging.next = Instant::now();
+        }
+    }
+
+    /// Asks the journal on a thread of its own.
+    pub fn ask(&self, tag: QueryTag, query: Query) {
+        let inside = self.inside.clone();
+        let asked = self.readers.ask(move |reader| {
+            // The loop is gone only when the process ends.
+            let _ = inside.send(Inner::Answer(tag, answers::answer(reader, &query)));
+        });
+        if let Err(busy) = asked {
+            let _ = self.inside.send(Inner::Answer(tag, Answer::Failed(busy.to_string())));
+        }
+    }
+
+    /// Commits what was sent and ends.
+    pub fn close(self) {
+        if let Err(error) = self.writer.close() {
+            tracing::error!(%error, "the journal was not closed in order");
+        }
+    }
+}
+
+/// Whether the planner is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Nothing was asked of it.
+    None,
+    /// Its answer will come.
+    UnderWay,
+}
+
+impl Purging {
+    fn due(&mut self, now: Time) -> Option<Purge> {
+        let instant = Instant::now();
+        if instant < self.next {
+            return None;
+        }
+        self.next = instant + PURGE_EVERY;
+        let ended_before = self.keep_age.map_or(i64::MIN, |age| now.0.saturating_sub(age));
+        Some(Purge { ended_before, keep_most: self.keep_jobs, jobs_max: PURGE_JOBS })
+    }
+}
+
+fn finished(over: &Over, key: Uuid) -> Finished {
+    let row = &over.row;
+    Finished {
+        id: row.id.0,
+        user: row.userid,
+        key: key.into_bytes(),
+        name: row.name.clone(),
+        result: row.result.map_or("", result_name).to_owned(),
+        t_submit: row.t_submit.0,
+        t_inactive: row.t_inactive.unwrap_or(row.t_submit).0,
+        events: over.seqs.iter().map(|seq| seq.0).collect(),
+        row: serde_json::to_string(row).expect("rows are JSON"),
+    }
+}

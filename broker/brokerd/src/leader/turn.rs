@@ -1,0 +1,445 @@
+//! The leader's loop: what came is given to the broker, what the broker says is
+//! done.
+//!
+//! One turn takes all that is there (bounded), hands one batch to the journal,
+//! asks the planner once, and writes once to each connection. Nothing here
+//! waits for a disk or a peer.
+
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use eddy_broker::{Arrival, Broker, ClientId, Disk, Effect, Exit, Output};
+use eddy_wire::id::{Epoch, Seq};
+use eddy_wire::message::{Message, Type};
+use eddy_wire::services::Service;
+use eddy_wire::services::instance::{Commit, Commits, CommitsRequest, Config as ConfigService};
+use eddy_wire::shell::FromShell;
+use eddy_wire::time::Time;
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
+use tokio::time::Sleep;
+
+use super::peers::{Admitted, Peers};
+use super::planner::PlannerThread;
+use super::shells::Shells;
+use super::store::{Plan, Store};
+use super::{CODE_FATAL, Inner};
+use crate::clients::{Admission, Arrivals, Arrived, Door, LinkId};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::journal::Committed;
+
+/// Arrivals worked off in one turn at most, so that commits and answers are not
+/// held up by an endless stream of them.
+const TURN_MAX: usize = 256;
+/// Commits that `instance.commits` can still tell of.
+const COMMITS_KEPT: usize = 10_000;
+/// How long the end waits for answers to be read and shells to be gone.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+const END_LOOK: Duration = Duration::from_millis(2);
+/// With nothing to wake for, the timer is set this far ahead.
+const FAR: Duration = Duration::from_secs(365 * 86_400);
+
+/// What a leader is made of.
+pub struct Parts {
+    /// Replayed, not resumed.
+    pub broker: Broker,
+    /// Broker time.
+    pub clock: Clock,
+    /// In force.
+    pub config: Config,
+    /// Who may connect.
+    pub admission: Admission,
+    /// To the journal.
+    pub store: Store,
+    /// To the planner.
+    pub planner: PlannerThread,
+    /// The shells as processes.
+    pub shells: Shells,
+    /// For connections to send to.
+    pub arrivals: Arrivals,
+    /// What they sent.
+    pub arrived: Receiver<Arrived>,
+    /// What threads sent.
+    pub inner: UnboundedReceiver<Inner>,
+}
+
+/// A leader at work.
+pub struct Leader {
+    broker: Broker,
+    clock: Clock,
+    config: Config,
+    store: Store,
+    planner: PlannerThread,
+    shells: Shells,
+    peers: Peers,
+    arrived: Receiver<Arrived>,
+    inner: UnboundedReceiver<Inner>,
+    /// Arrivals that came of what was done, before those that come from outside.
+    own: VecDeque<Arrival>,
+    wakes: BTreeSet<Time>,
+    hold: Pin<Box<Sleep>>,
+    holding: Holding,
+    commits: VecDeque<Commit>,
+    /// Lives of shells that are dead while their connection is still read: what
+    /// they said last counts first.
+    dead: HashSet<Epoch>,
+    course: Course,
+}
+
+/// Whether the timer of the batch that waits is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holding {
+    Nothing,
+    Batch,
+}
+
+/// Whether the loop goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Leading,
+    Ended(i32),
+}
+
+/// What the loop waited for.
+enum Event {
+    Inner(Inner),
+    Arrived(Arrived),
+    Wake,
+    Hold,
+}
+
+impl Leader {
+    /// A leader that did not resume yet.
+    pub fn new(parts: Parts) -> Leader {
+        let peers = Peers::new(parts.admission, parts.config.instance.limits, parts.arrivals);
+        Leader {
+            broker: parts.broker,
+            clock: parts.clock,
+            config: parts.config,
+            store: parts.store,
+            planner: parts.planner,
+            shells: parts.shells,
+            peers,
+            arrived: parts.arrived,
+            inner: parts.inner,
+            own: VecDeque::new(),
+            wakes: BTreeSet::new(),
+            hold: Box::pin(tokio::time::sleep(FAR)),
+            holding: Holding::Nothing,
+            commits: VecDeque::new(),
+            dead: HashSet::new(),
+            course: Course::Leading,
+        }
+    }
+
+    /// Does what replay left owed; the journal ends at `last`.
+    pub fn resume(&mut self, last: Seq) {
+        let now = self.clock.now();
+        let output = self.broker.resume(now, last);
+        self.take(output);
+        self.settle();
+        self.finish_turn();
+    }
+
+    /// Leads until the end; the process's exit code.
+    pub async fn run(mut self) -> i32 {
+        let mut wake = Box::pin(tokio::time::sleep(FAR));
+        let code = loop {
+            if let Course::Ended(code) = self.course {
+                break code;
+            }
+            self.set_wake(wake.as_mut());
+            let event = self.next(wake.as_mut()).await;
+            self.event(event);
+            self.drain();
+            self.finish_turn();
+        };
+        if code == 0 {
+            self.end().await;
+        }
+        code
+    }
+
+    async fn next(&mut self, wake: Pin<&mut Sleep>) -> Event {
+        tokio::select! {
+            biased;
+            Some(inner) = self.inner.recv() => Event::Inner(inner),
+            Some(arrived) = self.arrived.recv() => Event::Arrived(arrived),
+            () = wake, if !self.wakes.is_empty() => Event::Wake,
+            () = self.hold.as_mut(), if self.holding == Holding::Batch => Event::Hold,
+        }
+    }
+
+    /// Takes what else is there, up to the bound of a turn.
+    fn drain(&mut self) {
+        for _ in 0..TURN_MAX {
+            let event = match self.inner.try_recv() {
+                Ok(inner) => Event::Inner(inner),
+                Err(_) => match self.arrived.try_recv() {
+                    Ok(arrived) => Event::Arrived(arrived),
+                    Err(_) => break,
+                },
+            };
+            self.event(event);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Inner(inner) => self.inner(inner),
+            Event::Arrived(arrived) => self.arrived(arrived),
+            Event::Wake => {
+                let now = self.clock.now();
+                while self.wakes.first().is_some_and(|at| *at <= now) {
+                    self.wakes.pop_first();
+                    if self.wakes.first().is_none_or(|at| *at > now) {
+                        self.own.push_back(Arrival::Tick);
+                    }
+                }
+            }
+            // What it is for is seen at the end of the turn.
+            Event::Hold => self.holding = Holding::Nothing,
+        }
+        self.settle();
+    }
+
+    fn inner(&mut self, inner: Inner) {
+        match inner {
+            Inner::Planned(outcome, covers) => {
+                self.planner.answered(covers);
+                self.handle(Arrival::Planned(outcome));
+            }
+            Inner::Answer(tag, answer) => self.handle(Arrival::Answer(tag, answer)),
+            Inner::Committed(committed) => self.committed(committed),
+            Inner::ShellDead(epoch) => {
+                self.shells.dead(epoch);
+                if self.peers.has_shell(epoch) {
+                    self.dead.insert(epoch);
+                } else {
+                    self.handle(Arrival::ShellDead(epoch));
+                }
+            }
+            Inner::Stop => self.handle(Arrival::Stop),
+        }
+    }
+
+    fn committed(&mut self, committed: Committed) {
+        match committed {
+            Committed::Durable { seq, purged, took, .. } => {
+                tracing::trace!(seq, ?took, "durable");
+                self.store.purged(purged);
+                if self.commits.len() >= COMMITS_KEPT {
+                    self.commits.pop_front();
+                }
+                let t = self.clock.now();
+                self.commits.push_back(Commit { seq: Seq(seq), t });
+                self.handle(Arrival::Durable(Seq(seq)));
+            }
+            Committed::DiskFull { dir, free, waiting } => {
+                let dir = dir.display();
+                let text = format!(
+                    "no space left on the disk of {dir}: {free} bytes free, {waiting} records wait"
+                );
+                tracing::error!("{text}");
+                self.handle(Arrival::Disk(Disk::Full(text)));
+            }
+            Committed::SpaceBack { free } => {
+                tracing::info!(free, "there is room on the disk again");
+                self.handle(Arrival::Disk(Disk::Room));
+            }
+            Committed::Fatal(error) => {
+                tracing::error!("the journal cannot go on: {}", super::chain(&error));
+                // At once: nothing that is not durable may be told any more.
+                std::process::exit(CODE_FATAL);
+            }
+        }
+    }
+
+    fn arrived(&mut self, arrived: Arrived) {
+        match arrived {
+            Arrived::Connection(Door::Local, stream, uid) => self.peers.add_client(stream, uid),
+            Arrived::Connection(Door::Shell, stream, _) => self.peers.add_shell(stream),
+            Arrived::Message(id, message, permit) => {
+                if let Admitted::Message(message) = self.peers.admit(id, message) {
+                    self.message(id, message);
+                }
+                drop(permit);
+            }
+            Arrived::Gone(id) => self.close_client(id),
+            Arrived::Word(id, word) => self.word(id, word),
+            Arrived::LinkGone(id) => self.close_shell(id),
+        }
+    }
+
+    /// A client's message: two services are the loop's own, since only it knows
+    /// their answers.
+    fn message(&mut self, id: ClientId, message: Message) {
+        tracing::trace!(client = id.0, topic = message.topic, tag = message.matchtag, "message");
+        let own = match (message.kind, message.topic.as_str()) {
+            (Type::Request, Commits::TOPIC) if message.roles.any_of(Commits::ROLES) => {
+                self.commits_of(&message)
+            }
+            (Type::Request, ConfigService::TOPIC)
+                if message.roles.any_of(ConfigService::ROLES) =>
+            {
+                Some(self.config.to_json().to_string().into())
+            }
+            _ => None,
+        };
+        match own {
+            Some(body) => {
+                if !self.peers.answer(id, message.matchtag, body) {
+                    self.close_client(id);
+                }
+            }
+            None => self.handle(Arrival::Message(id, message)),
+        }
+    }
+
+    /// For each place the commit that made it durable, if still known. A body
+    /// that cannot be read is refused by the broker, as any other.
+    fn commits_of(&self, message: &Message) -> Option<Bytes> {
+        let request: CommitsRequest = message.parse().ok()?;
+        let mut found: Vec<Commit> = Vec::new();
+        for seq in request.seqs {
+            let at = self.commits.partition_point(|commit| commit.seq < seq);
+            // Places before the first commit kept are forgotten, not in it.
+            if (at > 0 || self.commits.len() < COMMITS_KEPT)
+                && let Some(commit) = self.commits.get(at)
+            {
+                found.push(*commit);
+            }
+        }
+        found.dedup();
+        Some(serde_json::to_vec(&found).expect("commits are JSON").into())
+    }
+
+    fn word(&mut self, id: LinkId, word: FromShell) {
+        tracing::trace!(link = id.0, ?word, "shell");
+        if let FromShell::Hello { epoch, instance, pid, .. } = &word {
+            tracing::info!(epoch = epoch.0, pid, instance, "a shell says hello");
+            if let Some(earlier) = self.peers.hello(id, *epoch) {
+                self.peers.remove_shell(earlier);
+                self.handle(Arrival::ShellAway(*epoch));
+            }
+        }
+        match self.peers.epoch_of(id) {
+            Some(epoch) => self.handle(Arrival::Shell(epoch, word)),
+            None => {
+                tracing::warn!(link = id.0, "a shell spoke before its hello and is closed");
+                self.close_shell(id);
+            }
+        }
+    }
+
+    fn close_client(&mut self, id: ClientId) {
+        if self.peers.remove_client(id) {
+            self.own.push_back(Arrival::Gone(id));
+        }
+    }
+
+    fn close_shell(&mut self, id: LinkId) {
+        let Some(epoch) = self.peers.remove_shell(id) else { return };
+        tracing::info!(epoch = epoch.0, "a shell's connection ended");
+        self.own.push_back(Arrival::ShellAway(epoch));
+        if self.dead.remove(&epoch) {
+            self.own.push_back(Arrival::ShellDead(epoch));
+        }
+    }
+
+    fn settle(&mut self) {
+        while let Some(arrival) = self.own.pop_front() {
+            self.handle(arrival);
+        }
+    }
+
+    fn handle(&mut self, arrival: Arrival) {
+        let now = self.clock.now();
+        let output = self.broker.handle(now, arrival);
+        self.take(output);
+    }
+
+    fn take(&mut self, output: Output) {
+        self.store.add(output.records, output.finished);
+        for effect in output.effects {
+            self.act(effect);
+        }
+    }
+
+    fn act(&mut self, effect: Effect) {
+        match effect {
+            Effect::Reply(reply) => {
+                let client = reply.to.client;
+                if !self.peers.reply(reply) {
+                    self.close_client(client);
+                }
+            }
+            Effect::Shell(epoch, word) => {
+                if let Some(link) = self.peers.tell_shell(epoch, word) {
+                    self.close_shell(link);
+                }
+            }
+            Effect::LaunchShell(_, epoch) => self.shells.launch(epoch),
+            Effect::CheckShell(epoch) => self.shells.check(epoch),
+            Effect::Query(tag, query) => self.store.ask(tag, query),
+            Effect::Plan(deltas) => self.planner.tell(deltas),
+            Effect::Wake(at) => drop(self.wakes.insert(at)),
+            Effect::Exit(Exit::Stopped) => self.course = Course::Ended(0),
+        }
+    }
+
+    /// Asks the planner, hands over the batch or lets it wait, writes answers.
+    fn finish_turn(&mut self) {
+        let now = self.clock.now();
+        self.planner.ask(now);
+        let plan = if self.planner.is_busy() { Plan::UnderWay } else { Plan::None };
+        if self.store.is_due(Instant::now(), plan) {
+            self.holding = Holding::Nothing;
+            if let Err(error) = self.store.send(now, &self.broker) {
+                tracing::error!(%error, "the journal takes no more");
+                std::process::exit(CODE_FATAL);
+            }
+        } else if self.holding == Holding::Nothing
+            && let Some(at) = self.store.must_go_at()
+        {
+            self.hold.as_mut().reset(at.into());
+            self.holding = Holding::Batch;
+        }
+        self.peers.flush();
+    }
+
+    /// Sets the timer to the first wake-up that was asked for.
+    fn set_wake(&mut self, mut wake: Pin<&mut Sleep>) {
+        let Some(at) = self.wakes.first() else { return };
+        let after = Duration::from_micros((*at - self.clock.now()).0.max(0) as u64);
+        let at = tokio::time::Instant::now() + after.min(FAR);
+        let late = wake.deadline().saturating_duration_since(at);
+        let early = at.saturating_duration_since(wake.deadline());
+        // Broker time and the runtime's clock differ by microseconds each time.
+        if late > Duration::from_millis(1) || early > Duration::from_millis(1) {
+            wake.as_mut().reset(at);
+        }
+    }
+
+    /// Lets answers be read and shells be gone, for a moment.
+    async fn end(mut self) {
+        let until = Instant::now() + END_PATIENCE;
+        loop {
+            self.peers.flush();
+            while let Ok(inner) = self.inner.try_recv() {
+                if let Inner::ShellDead(epoch) = inner {
+                    self.shells.dead(epoch);
+                }
+            }
+            let done = self.peers.waiting() == 0 && self.shells.watched() == 0;
+            if done || Instant::now() >= until {
+                break;
+            }
+            tokio::time::sleep(END_LOOK).await;
+        }
+        self.store.close();
+        tracing::info!("the instance has ended");
+    }
+}

@@ -1,0 +1,28 @@
+//! The drivers that touch the world: the leader's loop, sockets, the journal on
+//! disk, the shell process, the clock.
+//!
+//! Two commands run what is here: `eddy broker` ([`leader::run_broker`]) and
+//! `eddy shell` ([`shell::process::run_shell`]). Neither decides anything:
+//! deciding is done by the pure crates, which these feed and obey.
+
+pub mod clock;
+
+pub mod logging;
+
+pub mod config;
+
+pub mod inventory;
+
+pub mod rundir;
+
+pub mod frame;
+
+pub mod speech;
+
+pub mod clients;
+
+pub mod journal;
+
+pub mod leader;
+
+pub mod shell;

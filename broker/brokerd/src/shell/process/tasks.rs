@@ -1,0 +1,438 @@
+//! The tasks of this shell as processes: started, watched, signalled, and swept
+//! away when their part has ended.
+//!
+//! Used by the shell's loop, which asks the book what is owed and calls this to
+//! do it. What happened goes back as inputs of the book. It holds no leader, no
+//! connection and no memory of parts that have ended.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use eddy_broker::shellbook::{ShellInput, Spawn};
+use eddy_wire::hash::Hash;
+use eddy_wire::idset::Idset;
+use eddy_wire::shell::{Part, Start};
+use eddy_wire::time::Time;
+
+use super::hunt::{Hunt, Present};
+use super::input::{Backlog, Offered};
+use super::program::{Environment, Kept, Program, Why};
+use super::reads::spool_id;
+use super::watch::{Output, Token, Until, Watch, Watched};
+use crate::shell::affinity::Topology;
+use crate::shell::frame::{Frame, Stream};
+use crate::shell::leftover::Process;
+use crate::shell::pool::{SpawnPool, Spawned};
+use crate::shell::procfs::Marker;
+use crate::shell::reap;
+use crate::shell::spawn::{Child, Rlimit};
+use crate::shell::spool;
+use crate::shell::stdio::{self, Read, SLICE_BYTES};
+
+mod prepare;
+
+/// Threads that spawn: what two cores can make use of.
+const SPAWNERS: usize = 2;
+/// Starts handed to the spawners ahead of what they work on. Each holds pipes,
+/// so the rest waits without any.
+const AHEAD: usize = 8;
+/// Slices read from one pipe when its part has ended: more than a pipe holds.
+const LAST_SLICES: usize = 64;
+
+/// What all tasks of this shell have in common.
+#[derive(Debug)]
+pub struct Ground {
+    /// The instance, for markers.
+    pub instance: String,
+    /// The marker of the job that this instance itself is.
+    pub outer: Option<String>,
+    /// Working directory of jobs that name none.
+    pub home: PathBuf,
+    /// Where spools are.
+    pub spool: PathBuf,
+    /// The most kept of one part.
+    pub spool_bytes: u64,
+    /// The limit of open files for tasks, where the shell raised its own.
+    pub nofile: Option<Rlimit>,
+    /// The cores of this node; none where they are not known.
+    pub topology: Option<Topology>,
+}
+
+/// All tasks.
+#[derive(Debug)]
+pub struct Tasks {
+    ground: Ground,
+    pool: SpawnPool<(Part, u32)>,
+    in_pool: usize,
+    waiting: VecDeque<Spawn>,
+    live: HashMap<Part, Live>,
+    pids: HashSet<i32>,
+    hunt: Hunt,
+    programs: Kept<Program>,
+    environments: Kept<Environment>,
+    null: Arc<OwnedFd>,
+    buffer: Vec<u8>,
+    /// Parts that wrote since this was last asked.
+    grown: HashSet<Part>,
+    unbound: Warned,
+    uri: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Warned {
+    NotYet,
+    Once,
+}
+
+/// A part with tasks.
+#[derive(Debug)]
+struct Live {
+    start: Arc<Start>,
+    marker: Marker,
+    spool: spool::Writer,
+    spool_failed: Warned,
+    /// Files that users named, shared by tasks.
+    files: HashMap<String, Arc<OwnedFd>>,
+    tasks: Vec<Task>,
+}
+
+#[derive(Debug, Default)]
+struct Task {
+    /// Set while it runs.
+    child: Option<(Child, Token)>,
+    /// Which process it is or was, kept for the session it leaves behind.
+    process: Option<Process>,
+    out: Option<Pipe>,
+    err: Option<Pipe>,
+    input: Backlog,
+}
+
+#[derive(Debug)]
+struct Pipe {
+    fd: OwnedFd,
+    token: Option<Token>,
+}
+
+/// Inputs for the book, in order.
+pub type Inputs = VecDeque<ShellInput>;
+
+impl Tasks {
+    /// No tasks yet. To be called by the first thread, before any other is made.
+    pub fn new(ground: Ground, watch: &mut Watch) -> io::Result<Tasks> {
+        let pool = SpawnPool::start(SPAWNERS, AHEAD)?;
+        watch.add(pool.wake_fd(), Until::Readable, Watched::Pool)?;
+        Ok(Tasks {
+            ground,
+            pool,
+            in_pool: 0,
+            waiting: VecDeque::new(),
+            live: HashMap::new(),
+            pids: HashSet::new(),
+            hunt: Hunt::new(),
+            programs: Kept::default(),
+            environments: Kept::default(),
+            null: stdio::null()?,
+            buffer: vec![0; SLICE_BYTES],
+            grown: HashSet::new(),
+            unbound: Warned::NotYet,
+            uri: String::new(),
+        })
+    }
+
+    /// The parsed jobspec of a start.
+    pub fn program(&mut self, hash: Hash, text: &str) -> Result<Arc<Program>, Why> {
+        let home = &self.ground.home;
+        self.programs.get(hash, || Program::parse(text, home))
+    }
+
+    /// Takes a task to be started.
+    pub fn want(&mut self, spawn: Spawn) {
+        let part = spawn.start.part;
+        let ground = &self.ground;
+        let live = self.live.entry(part).or_insert_with(|| Live {
+            start: Arc::clone(&spawn.start),
+            marker: Marker {
+                instance: ground.instance.clone(),
+                job: part.job.0,
+                attempt: part.attempt.0,
+                rank: part.rank.0,
+            },
+            spool: spool::Writer::new(&ground.spool, spool_id(part), ground.spool_bytes),
+            spool_failed: Warned::NotYet,
+            files: HashMap::new(),
+            tasks: Vec::new(),
+        });
+        live.tasks.push(Task::default());
+        self.waiting.push_back(spawn);
+    }
+
+    /// Hands waiting starts to the spawners.
+    pub fn pump(&mut self, inputs: &mut Inputs) {
+        while self.in_pool < AHEAD
+            && let Some(spawn) = self.waiting.pop_front()
+        {
+            let (part, task) = (spawn.start.part, spawn.task);
+            match self.prepare(&spawn) {
+                Ok(command) => match self.pool.submit((part, task), command) {
+                    Ok(()) => self.in_pool += 1,
+                    Err(full) => unreachable!("the pool takes {AHEAD}: {full}"),
+                },
+                Err(why) => {
+                    self.close_pipes(part, task);
+                    inputs.push_back(ShellInput::Failed(part, task, 126 << 8, why));
+                }
+            }
+        }
+    }
+
+    /// Takes what the spawners answered.
+    pub fn spawned(&mut self, watch: &mut Watch, inputs: &mut Inputs) {
+        for Spawned { tag: (part, task), result } in self.pool.take() {
+            self.in_pool -= 1;
+            let child = result.map_err(|error| (error.exit_code() << 8, error.to_string()));
+            match child.and_then(|child| self.adopt(part, task, child, watch)) {
+                Ok(()) => inputs.push_back(ShellInput::Spawned(part, task)),
+                Err((status, why)) => {
+                    self.close_pipes(part, task);
+                    inputs.push_back(ShellInput::Failed(part, task, status, why));
+                }
+            }
+        }
+    }
+
+    fn adopt(
+        &mut self,
+        part: Part,
+        task: u32,
+        child: Child,
+        watch: &mut Watch,
+    ) -> Result<(), (i32, Why)> {
+        let token = match watch.add(&child.pidfd, Until::Readable, Watched::Task(part, task)) {
+            Ok(token) => token,
+            Err(error) => {
+                // Its end would never be seen: better it has one now.
+                let _ = reap::signal_group(child.pidfd.as_fd(), child.pid, libc::SIGKILL);
+                let _ = reap::wait(child.pidfd.as_fd());
+                return Err((126 << 8, format!("cannot watch the task: {error}")));
+            }
+        };
+        self.pids.insert(child.pid);
+        let own = self.task(part, task).expect("a part has its tasks until it is swept");
+        own.process = Some(Process { pid: child.pid, start_time: child.start_time });
+        own.child = Some((child, token));
+        own.input.pump(part, task, watch);
+        for (pipe, output) in [(&mut own.out, Output::Out), (&mut own.err, Output::Err)] {
+            if let Some(pipe) = pipe {
+                // Without a watch it is read when the part ends.
+                let name = Watched::Output(part, task, output);
+                pipe.token = watch.add(&pipe.fd, Until::Readable, name).ok();
+            }
+        }
+        Ok(())
+    }
+
+    fn task(&mut self, part: Part, task: u32) -> Option<&mut Task> {
+        let live = self.live.get_mut(&part)?;
+        let at = task.checked_sub(live.start.first_task)?;
+        live.tasks.get_mut(at as usize)
+    }
+
+    fn close_pipes(&mut self, part: Part, task: u32) {
+        if let Some(own) = self.task(part, task) {
+            (own.out, own.err) = (None, None);
+        }
+    }
+
+    /// A task has ended, or seems to have.
+    pub fn ended(&mut self, part: Part, task: u32, watch: &mut Watch, inputs: &mut Inputs) {
+        let Some(own) = self.task(part, task) else { return };
+        let Some((child, token)) = &own.child else { return };
+        let status = match reap::try_wait(child.pidfd.as_fd()) {
+            Ok(Some(exit)) => exit.status,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(%part, task, %error, "the task's end cannot be read; taken as killed");
+                libc::SIGKILL
+            }
+        };
+        watch.forget(*token);
+        own.input.close(watch);
+        if let Some((child, _)) = own.child.take() {
+            self.pids.remove(&child.pid);
+        }
+        inputs.push_back(ShellInput::Exited(part, task, status));
+    }
+
+    /// A task wrote, or closed an output.
+    pub fn wrote(&mut self, part: Part, task: u32, output: Output, watch: &mut Watch, t: Time) {
+        let Some(live) = self.live.get_mut(&part) else { return };
+        let Some(at) = task.checked_sub(live.start.first_task) else { return };
+        if live.read(at as usize, output, 1, &mut self.buffer, watch, t) {
+            self.grown.insert(part);
+        }
+    }
+
+    /// Input for some tasks of a part, or its end.
+    pub fn input(&mut self, part: Part, tasks: &Idset, data: &[u8], eof: bool, watch: &mut Watch) {
+        let Some(live) = self.live.get_mut(&part) else { return };
+        let first = live.start.first_task;
+        for (at, own) in live.tasks.iter_mut().enumerate() {
+            let task = first + at as u32;
+            if !tasks.is_empty() && !tasks.contains(task) {
+                continue;
+            }
+            if own.input.offer(data, eof) == Offered::Cut {
+                tracing::warn!(%part, task, "limit `input` is reached; the task's input ends here");
+            }
+            own.input.pump(part, task, watch);
+        }
+    }
+
+    /// A task takes input again.
+    pub fn hungry(&mut self, part: Part, task: u32, watch: &mut Watch) {
+        if let Some(own) = self.task(part, task) {
+            own.input.pump(part, task, watch);
+        }
+    }
+
+    /// A signal to the process group of each task of a part that runs.
+    pub fn signal(&mut self, part: Part, signal: i32) {
+        let Some(live) = self.live.get(&part) else { return };
+        for (child, _) in live.tasks.iter().filter_map(|task| task.child.as_ref()) {
+            if let Err(error) = reap::signal_group(child.pidfd.as_fd(), child.pid, signal) {
+                tracing::warn!(%part, signal, %error, "the signal cannot be sent");
+            }
+        }
+    }
+
+    /// Whether the part has processes here.
+    pub fn has(&self, part: &Part) -> bool {
+        self.live.contains_key(part)
+    }
+
+    /// All tasks of the part have ended: ends what they left, writes out what
+    /// they wrote, and says so, now or later.
+    pub fn sweep(&mut self, part: Part, watch: &mut Watch, t: Time, inputs: &mut Inputs) {
+        if !self.hunt.has_strays(&self.pids) {
+            return self.finish(part, watch, t, inputs);
+        }
+        let live = &self.live[&part];
+        let tasks: BTreeSet<Process> = live.tasks.iter().filter_map(|task| task.process).collect();
+        let present = Present { pids: &self.pids, parts: self.live.keys().copied().collect() };
+        if self.hunt.begin(Instant::now(), part, &live.marker, tasks, &present) {
+            self.finish(part, watch, t, inputs);
+        }
+    }
+
+    /// Looks again for what parts left behind.
+    pub fn hunt(&mut self, now: Instant, watch: &mut Watch, t: Time, inputs: &mut Inputs) {
+        for part in self.hunt.due(now, &self.pids) {
+            self.finish(part, watch, t, inputs);
+        }
+    }
+
+    /// When to do that.
+    pub fn next_hunt(&self) -> Option<Instant> {
+        self.hunt.next()
+    }
+
+    fn finish(&mut self, part: Part, watch: &mut Watch, t: Time, inputs: &mut Inputs) {
+        if let Some(mut live) = self.live.remove(&part) {
+            for at in 0..live.tasks.len() {
+                for output in [Output::Out, Output::Err] {
+                    live.read(at, output, LAST_SLICES, &mut self.buffer, watch, t);
+                    live.close(at, output, watch);
+                }
+            }
+            self.grown.insert(part);
+        }
+        inputs.push_back(ShellInput::Swept(part));
+    }
+
+    /// Parts that wrote since this was last asked.
+    pub fn take_grown(&mut self) -> HashSet<Part> {
+        std::mem::take(&mut self.grown)
+    }
+}
+
+impl Task {
+    fn pipe(&mut self, output: Output) -> &mut Option<Pipe> {
+        match output {
+            Output::Out => &mut self.out,
+            Output::Err => &mut self.err,
+        }
+    }
+}
+
+impl Live {
+    /// Reads at most so many slices of one output into the spool; whether
+    /// anything was written there.
+    fn read(
+        &mut self,
+        at: usize,
+        output: Output,
+        slices: usize,
+        buffer: &mut [u8],
+        watch: &mut Watch,
+        t: Time,
+    ) -> bool {
+        let mut wrote = false;
+        for _ in 0..slices {
+            let Some(task) = self.tasks.get_mut(at) else { break };
+            let Some(pipe) = task.pipe(output) else { break };
+            match stdio::read_slice(&pipe.fd, buffer) {
+                Ok(Read::Bytes(bytes)) => {
+                    self.write(at, stream(output), &buffer[..bytes], t);
+                    wrote = true;
+                }
+                Ok(Read::Later) => break,
+                Ok(Read::End) | Err(_) => {
+                    if let Some(token) = pipe.token {
+                        watch.forget(token);
+                    }
+                    *task.pipe(output) = None;
+                    self.write(at, end(output), &[], t);
+                    wrote = true;
+                }
+            }
+        }
+        wrote
+    }
+
+    /// Closes an output that may not have come to its end.
+    fn close(&mut self, at: usize, output: Output, watch: &mut Watch) {
+        if let Some(Pipe { token: Some(token), .. }) = self.tasks[at].pipe(output).take() {
+            watch.forget(token);
+        }
+    }
+
+    fn write(&mut self, at: usize, stream: Stream, bytes: &[u8], t: Time) {
+        let task = self.start.first_task + at as u32;
+        let written = self.spool.write(&Frame { task, stream, time: t.0, bytes });
+        if let Err(error) = written
+            && std::mem::replace(&mut self.spool_failed, Warned::Once) == Warned::NotYet
+        {
+            // The task goes on: its work is worth more than what it says.
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::error!(part = %self.start.part, %error, cause, "output is lost");
+        }
+    }
+}
+
+fn stream(output: Output) -> Stream {
+    match output {
+        Output::Out => Stream::Stdout,
+        Output::Err => Stream::Stderr,
+    }
+}
+
+fn end(output: Output) -> Stream {
+    match output {
+        Output::Out => Stream::StdoutEnd,
+        Output::Err => Stream::StderrEnd,
+    }
+}

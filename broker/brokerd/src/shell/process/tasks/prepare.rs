@@ -1,0 +1,155 @@
+//! All that is decided and opened before one task is spawned.
+//!
+//! Called for each task that waits, when a spawner is about to be free. A
+//! reason that it cannot be started goes to the user, in one line.
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use eddy_broker::shellbook::Spawn;
+use eddy_wire::idset::Idset;
+use eddy_wire::shell::Start;
+
+use super::{Live, Pipe, Tasks, Warned};
+use crate::rundir;
+use crate::shell::affinity::{Binding, CpuSet};
+use crate::shell::process::program::{Affinity, Environment, Place, Program, Stdin, Why};
+use crate::shell::spawn::Command;
+use crate::shell::stdio::{self, OpenMode};
+
+impl Tasks {
+    pub(super) fn prepare(&mut self, spawn: &Spawn) -> Result<Command, Why> {
+        let (start, task) = (&spawn.start, spawn.task);
+        let program = self.program(start.jobspec, &spawn.jobspec)?;
+        let text = &spawn.environment;
+        let environment =
+            self.environments.get(start.environment, || Environment::parse(text))?;
+        let cpus = self.binding(&program, start, task);
+        let gpus = shares(&start.gpus, start, task, program.gpu_affinity);
+        let live = self.live.get_mut(&start.part).expect("a part that waits is there");
+        let uri = &self.uri;
+        let outer = self.ground.outer.as_deref();
+        let place = Place { start, task, uri, marker: &live.marker, outer, gpus: &gpus };
+        let env = environment.of_task(&place)?;
+        let argv = program.argv(start, task)?;
+        let stdin = live.stdin(&program, task, &self.null)?;
+        let [stdout, stderr] = live.outputs(&program, task)?;
+        let mut rlimits = program.rlimits.clone();
+        if let Some(nofile) = self.ground.nofile
+            && !rlimits.iter().any(|limit| limit.resource == nofile.resource)
+        {
+            rlimits.push(nofile);
+        }
+        let cwd = program.cwd.as_os_str().as_bytes();
+        let cwd = CString::new(cwd).map_err(|_| "cwd holds a NUL character".to_owned())?;
+        Ok(Command { argv, env, cwd, stdin, stdout, stderr, cpus, rlimits })
+    }
+
+    /// Where the instance is reached now, for tasks started from now on.
+    pub fn set_rundir(&mut self, path: &Path) {
+        self.uri = rundir::uri(path);
+    }
+
+    /// The processors of a task; none when it is not bound, or bound to all.
+    fn binding(&mut self, program: &Program, start: &Start, task: u32) -> Option<CpuSet> {
+        let topology = self.ground.topology.as_ref()?;
+        if program.affinity == Affinity::Off {
+            return None;
+        }
+        let cores = shares(&start.cores, start, task, program.affinity);
+        match topology.binding(&cores) {
+            Binding::Cpus(cpus) => Some(cpus),
+            Binding::Unbound { missing } => {
+                if !missing.is_empty() && self.unbound == Warned::NotYet {
+                    tracing::warn!(?missing, "tasks on cores that this node lacks are not bound");
+                    self.unbound = Warned::Once;
+                }
+                None
+            }
+        }
+    }
+}
+
+/// What of the part's cores or GPUs is for one task: all, or its share in
+/// rising order. With fewer of them than tasks, tasks share.
+fn shares(all: &Idset, start: &Start, task: u32, affinity: Affinity) -> Vec<u32> {
+    let ids: Vec<u32> = all.iter().collect();
+    if affinity != Affinity::PerTask || ids.is_empty() {
+        return ids;
+    }
+    let (tasks, at) = (start.ntasks.max(1) as usize, (task - start.first_task) as usize);
+    let (first, last) = (at * ids.len() / tasks, (at + 1) * ids.len() / tasks);
+    if first < last { ids[first..last].to_vec() } else { vec![ids[first.min(ids.len() - 1)]] }
+}
+
+impl Live {
+    fn stdin(
+        &mut self,
+        program: &Program,
+        task: u32,
+        null: &Arc<OwnedFd>,
+    ) -> Result<Arc<OwnedFd>, Why> {
+        match &program.stdin {
+            Stdin::Null => Ok(Arc::clone(null)),
+            Stdin::Service => {
+                let at = (task - self.start.first_task) as usize;
+                let pipe = self.tasks[at].input.open();
+                pipe.map_err(|error| format!("cannot make a pipe for stdin: {error}"))
+            }
+            Stdin::File(template) => {
+                let name = program.file_name(template, &self.start, task)?;
+                stdio::open_input(&program.cwd, &name).map_err(chain)
+            }
+        }
+    }
+
+    fn outputs(&mut self, program: &Program, task: u32) -> Result<[Arc<OwnedFd>; 2], Why> {
+        let (out, stdout) = self.output(program, program.stdout.as_deref(), task)?;
+        let (err, stderr) = self.output(program, program.stderr.as_deref(), task)?;
+        let own = &mut self.tasks[(task - self.start.first_task) as usize];
+        (own.out, own.err) = (out, err);
+        Ok([stdout, stderr])
+    }
+
+    /// The shell's end, if it has one, and the task's.
+    fn output(
+        &mut self,
+        program: &Program,
+        template: Option<&str>,
+        task: u32,
+    ) -> Result<(Option<Pipe>, Arc<OwnedFd>), Why> {
+        let Some(template) = template else {
+            let (fd, task) = stdio::output_pipe()
+                .map_err(|error| format!("cannot make a pipe for output: {error}"))?;
+            return Ok((Some(Pipe { fd, token: None }), task));
+        };
+        let name = program.file_name(template, &self.start, task)?;
+        if let Some(open) = self.files.get(&name) {
+            return Ok((None, Arc::clone(open)));
+        }
+        // Only one rank begins the file anew, or ranks would take away what
+        // others wrote.
+        let mode = match self.start.node_index {
+            0 => OpenMode::Truncate,
+            _ => OpenMode::Append,
+        };
+        let file = stdio::open_output(&program.cwd, &name, mode).map_err(chain)?;
+        self.files.insert(name, Arc::clone(&file));
+        Ok((None, file))
+    }
+}
+
+/// An error and its causes in one line.
+fn chain(error: impl std::error::Error) -> Why {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line.push_str(": ");
+        line.push_str(&error.to_string());
+        cause = error.source();
+    }
+    line
+}
