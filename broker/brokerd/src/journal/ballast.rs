@@ -1,0 +1,83 @@
+//! The ballast: a file that only takes room, so that when the disk is full there is some to give up
+//! and the ends of running jobs can be recorded. The writer drops and re-makes it. It never holds data.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
+
+/// Where it is and how large it should be; 0 bytes for none.
+#[derive(Debug)]
+pub(super) struct Ballast {
+    dir: PathBuf,
+    bytes: u64,
+}
+
+impl Ballast {
+    pub fn new(dir: &Path, bytes: u64) -> Ballast {
+        Ballast {
+            dir: dir.into(),
+            bytes,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join("ballast")
+    }
+
+    /// Makes it if it is not there, and if as much again stays free: else it would be what fills
+    /// the disk. Answers whether it is there now.
+    pub fn make(&self) -> io::Result<bool> {
+        if self.bytes == 0 {
+            return Ok(true);
+        }
+        if fs::metadata(self.path()).is_ok_and(|m| m.len() == self.bytes) {
+            return Ok(true);
+        }
+        if self.free() < self.bytes.saturating_mul(2) {
+            return Ok(false);
+        }
+        let made = self.allocate();
+        if made.is_err() {
+            let _ = fs::remove_file(self.path());
+        }
+        made.map(|()| true)
+    }
+
+    fn allocate(&self) -> io::Result<()> {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(self.path())?;
+        match fallocate(&file, FallocateFlags::empty(), 0, self.bytes) {
+            Ok(()) => Ok(()),
+            // A file system that cannot reserve: written zeros take room as well, unless it compresses.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                let zeros = vec![0u8; 1 << 16];
+                let mut left = self.bytes;
+                while left > 0 {
+                    let part = left.min(zeros.len() as u64);
+                    file.write_all(&zeros[..part as usize])?;
+                    left -= part;
+                }
+                file.sync_all()
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Gives the room up; answers whether there was any.
+    pub fn drop_it(&self) -> bool {
+        self.bytes > 0 && fs::remove_file(self.path()).is_ok()
+    }
+
+    /// Bytes this user may still write where the journal is; 0 if that cannot be asked.
+    pub fn free(&self) -> u64 {
+        statvfs(&self.dir).map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize))
+    }
+}

@@ -1,0 +1,97 @@
+//! The lock and the version of a state directory, so that one leader at a time, and none too old,
+//! touches it. [`super::Journal::open`] calls it first. It never waits for the holder.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::open::OpenError;
+use super::schema::FORMAT;
+
+/// Held as long as the value lives; the kernel gives it back when the process dies.
+#[derive(Debug)]
+pub(super) struct DirLock {
+    // `File` is close-on-exec, so a started shell does not inherit the lock.
+    _file: File,
+}
+
+impl DirLock {
+    /// Makes the directory if need be, and takes the lock or says who has it.
+    pub fn take(dir: &Path) -> Result<DirLock, OpenError> {
+        let io = |source| OpenError::Directory {
+            dir: dir.into(),
+            source,
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(io)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(dir.join("lock"))
+            .map_err(io)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                // The holder writes its pid after it has the lock: for a moment there is none.
+                let _ = file.take(32).read_to_string(&mut text);
+                return Err(OpenError::Locked {
+                    dir: dir.into(),
+                    pid: text.trim().parse().ok(),
+                });
+            }
+            Err(errno) => return Err(io(errno.into())),
+        }
+        file.set_len(0).map_err(io)?;
+        writeln!(file, "{}", std::process::id()).map_err(io)?;
+        Ok(DirLock { _file: file })
+    }
+}
+
+/// Refuses a directory of a newer version; writes the file where there is none.
+pub(super) fn check_version(dir: &Path) -> Result<(), OpenError> {
+    let path = dir.join("version");
+    let io = |source| OpenError::Directory {
+        dir: dir.into(),
+        source,
+    };
+    match fs::read_to_string(&path) {
+        Ok(text) => match text.trim().parse::<u32>() {
+            Ok(found) if found <= FORMAT => Ok(()),
+            Ok(found) => Err(OpenError::Newer {
+                found,
+                known: FORMAT,
+            }),
+            Err(_) => Err(OpenError::Version {
+                text: text.chars().take(40).collect(),
+            }),
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => write_version(dir).map_err(io),
+        Err(e) => Err(io(e)),
+    }
+}
+
+/// Writes the version this program knows, in one step.
+pub(super) fn write_version(dir: &Path) -> io::Result<()> {
+    let next = dir.join("version.new");
+    let mut file = File::create(&next)?;
+    writeln!(file, "{FORMAT}")?;
+    file.sync_all()?;
+    fs::rename(&next, dir.join("version"))?;
+    sync_dir(dir)
+}
+
+/// Makes renames in `dir` durable.
+pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}

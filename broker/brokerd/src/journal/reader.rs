@@ -1,0 +1,375 @@
+//! Questions to the journal: history of finished jobs, records by range, blobs. `Effect::Query` and
+//! the event streams come here, on threads of their own, so that no question delays a commit. It
+//! sees only what is durable and never writes.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::{io, iter};
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension};
+use thiserror::Error;
+
+use super::open::{DATABASE, row_of};
+use super::purge::Purged;
+use super::store::count_finished;
+use super::verify::EVENT_COLUMNS;
+use super::{Finished, Row, blob_hash, schema, sequences};
+
+/// Questions that may wait for a thread; beyond it [`Readers::ask`] refuses.
+const QUESTIONS_MAX: usize = 4_096;
+
+/// Why a question has no answer.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// SQLite's reason.
+    #[error("the journal cannot be read")]
+    Sqlite(#[from] rusqlite::Error),
+    /// A blob that a record names is not there.
+    #[error("record {seq} names a blob that is not there")]
+    NoBlob {
+        /// The record given.
+        seq: u64,
+    },
+    /// A blob that is not what its hash says.
+    #[error("the blob that record {seq} names is damaged")]
+    BadBlob {
+        /// The record given.
+        seq: u64,
+    },
+    /// A derived row whose list of records cannot be read.
+    #[error("the row of job {id} is damaged")]
+    BadRow {
+        /// The job.
+        id: u64,
+    },
+}
+
+/// Which finished jobs; empty lists and `None` match all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// These ids.
+    pub ids: Vec<u64>,
+    /// This user.
+    pub user: Option<u32>,
+    /// This name.
+    pub name: Option<String>,
+    /// One of these results.
+    pub results: Vec<String>,
+    /// Became inactive at this time or later, microseconds since 1970.
+    pub since: Option<i64>,
+    /// Older than this one: the last of the page before.
+    pub before: Option<Cursor>,
+    /// At most this many.
+    pub limit: u32,
+}
+
+/// A place in the listing, newest end first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// When the job became inactive.
+    pub t_inactive: i64,
+    /// The job.
+    pub id: u64,
+}
+
+/// How much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Finished jobs with a row.
+    pub finished: u64,
+    /// The last durable record.
+    pub last_seq: u64,
+    /// What was purged.
+    pub purged: Purged,
+}
+
+/// A read-only connection, beside the writer of this or another process.
+pub struct Reader {
+    conn: Connection,
+}
+
+impl Reader {
+    /// Opens the journal of state directory `dir`, which must exist.
+    ///
+    /// # Errors
+    /// [`ReadError::Sqlite`] if there is none.
+    pub fn open(dir: &Path) -> Result<Reader, ReadError> {
+        Ok(Reader {
+            conn: schema::open_reader(&dir.join(DATABASE))?,
+        })
+    }
+
+    /// Durable records from `seq` on, in order, at most `limit`: the next call goes on after the
+    /// last. Purged ones are left out.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails.
+    pub fn from_seq(&self, seq: u64, limit: u32) -> Result<Vec<Row>, ReadError> {
+        let sql =
+            format!("SELECT {EVENT_COLUMNS} FROM event WHERE seq >= ?1 ORDER BY seq LIMIT ?2");
+        let mut select = self.conn.prepare_cached(&sql)?;
+        let rows = select.query_map([seq as i64, i64::from(limit)], row_of)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The records of a finished job, in order; `None` if it has no row: unknown, active or purged.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails or the row is damaged.
+    pub fn events_of(&self, id: u64) -> Result<Option<Vec<Row>>, ReadError> {
+        let Some(job) = self.job(id)? else {
+            return Ok(None);
+        };
+        let sql = format!(
+            "SELECT {EVENT_COLUMNS} FROM event WHERE seq BETWEEN ?1 AND ?2 AND job = ?3 ORDER BY seq"
+        );
+        let mut select = self.conn.prepare_cached(&sql)?;
+        let mut events = Vec::with_capacity(job.events.len());
+        for (first, last) in sequences::runs(&job.events) {
+            for row in select.query_map([first as i64, last as i64, id as i64], row_of)? {
+                events.push(row?);
+            }
+        }
+        Ok(Some(events))
+    }
+
+    /// A finished job.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails or the row is damaged.
+    pub fn job(&self, id: u64) -> Result<Option<Finished>, ReadError> {
+        let filter = Filter {
+            ids: vec![id],
+            limit: 1,
+            ..Filter::default()
+        };
+        Ok(self.finished(&filter)?.pop())
+    }
+
+    /// The finished job that `user` submitted with `key`; of a bulk submission, which shares its
+    /// key, the one with the lowest id.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails or the row is damaged.
+    pub fn by_key(&self, user: u32, key: &[u8; 16]) -> Result<Option<Finished>, ReadError> {
+        let sql = format!(
+            "SELECT {JOB_COLUMNS} FROM job WHERE user = ?1 AND key = ?2 ORDER BY id LIMIT 1"
+        );
+        let mut select = self.conn.prepare_cached(&sql)?;
+        let job = select
+            .query_row(rusqlite::params![user, &key[..]], |row| {
+                Ok(finished_of(row))
+            })
+            .optional()?;
+        job.transpose()
+    }
+
+    /// Finished jobs, latest end first.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails or a row is damaged.
+    pub fn finished(&self, filter: &Filter) -> Result<Vec<Finished>, ReadError> {
+        let (condition, values) = condition(filter);
+        let sql = format!(
+            "SELECT {JOB_COLUMNS} FROM job WHERE {condition} ORDER BY t_inactive DESC, id DESC LIMIT ?"
+        );
+        let mut select = self.conn.prepare_cached(&sql)?;
+        let mut rows = select.query(rusqlite::params_from_iter(values))?;
+        let mut jobs = Vec::new();
+        while let Some(row) = rows.next()? {
+            jobs.push(finished_of(row)?);
+        }
+        Ok(jobs)
+    }
+
+    /// The bytes of a blob that record `seq` names.
+    ///
+    /// # Errors
+    /// [`ReadError`] if it is not there, not whole, or the disk fails.
+    pub fn blob(&self, seq: u64, hash: &[u8; 32]) -> Result<Vec<u8>, ReadError> {
+        blob(&self.conn, seq, hash)
+    }
+
+    /// How much there is. Counting takes some 10 ms for a million jobs.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails.
+    pub fn counts(&self) -> Result<Counts, ReadError> {
+        let last: Option<i64> = self.conn.query_row(
+            "SELECT max((SELECT coalesce(max(seq), 0) FROM event),
+                        (SELECT coalesce(max(last), 0) FROM hole))",
+            [],
+            |row| row.get(0),
+        )?;
+        Ok(Counts {
+            finished: count_finished(&self.conn)?,
+            last_seq: last.unwrap_or(0) as u64,
+            purged: purged(&self.conn)?,
+        })
+    }
+}
+
+const JOB_COLUMNS: &str = "id, user, key, name, result, t_submit, t_inactive, events, row";
+
+fn finished_of(row: &rusqlite::Row<'_>) -> Result<Finished, ReadError> {
+    let id = row.get::<_, i64>(0)? as u64;
+    let events = sequences::from_json(row.get_ref(7)?.as_str().unwrap_or(""));
+    Ok(Finished {
+        id,
+        user: row.get(1)?,
+        key: row.get(2)?,
+        name: row.get(3)?,
+        result: row.get(4)?,
+        t_submit: row.get(5)?,
+        t_inactive: row.get(6)?,
+        events: events.ok_or(ReadError::BadRow { id })?,
+        row: row.get(8)?,
+    })
+}
+
+/// The filter as SQL with its values, the limit last.
+fn condition(filter: &Filter) -> (String, Vec<Value>) {
+    let mut parts = vec!["1".to_owned()];
+    let mut values = Vec::new();
+    let number = |n: u64| Value::Integer(n as i64);
+    if !filter.ids.is_empty() {
+        // Numbers written out: SQLite allows fewer places than a person may list ids.
+        let ids: Vec<String> = filter
+            .ids
+            .iter()
+            .map(|&id| (id as i64).to_string())
+            .collect();
+        parts.push(format!("id IN ({})", ids.join(",")));
+    }
+    if let Some(user) = filter.user {
+        // The plus keeps SQLite from collecting and sorting all jobs of the user by `job_by_key`.
+        parts.push("+user = ?".into());
+        values.push(number(user.into()));
+    }
+    if let Some(name) = &filter.name {
+        parts.push("name = ?".into());
+        values.push(Value::Text(name.clone()));
+    }
+    if !filter.results.is_empty() {
+        let places: Vec<_> = iter::repeat_n("?", filter.results.len()).collect();
+        parts.push(format!("result IN ({})", places.join(",")));
+        values.extend(filter.results.iter().cloned().map(Value::Text));
+    }
+    if let Some(since) = filter.since {
+        parts.push("t_inactive >= ?".into());
+        values.push(Value::Integer(since));
+    }
+    if let Some(Cursor { t_inactive, id }) = filter.before {
+        parts.push("(t_inactive, id) < (?, ?)".into());
+        values.extend([Value::Integer(t_inactive), number(id)]);
+    }
+    values.push(number(filter.limit.into()));
+    (parts.join(" AND "), values)
+}
+
+pub(super) fn blob(conn: &Connection, seq: u64, hash: &[u8; 32]) -> Result<Vec<u8>, ReadError> {
+    let bytes: Option<Vec<u8>> = conn
+        .prepare_cached("SELECT bytes FROM blob WHERE generation = ?1 AND hash = ?2")?
+        .query_row(
+            rusqlite::params![schema::generation(seq) as i64, &hash[..]],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let bytes = bytes.ok_or(ReadError::NoBlob { seq })?;
+    match blob_hash(&bytes) == *hash {
+        true => Ok(bytes),
+        false => Err(ReadError::BadBlob { seq }),
+    }
+}
+
+pub(super) fn purged(conn: &Connection) -> rusqlite::Result<Purged> {
+    let sql = "SELECT jobs, last_job, t_submit, t_inactive FROM purged WHERE id = 1";
+    let purged = conn
+        .query_row(sql, [], |row| {
+            Ok(Purged {
+                jobs: row.get::<_, i64>(0)? as u64,
+                last_job: row.get::<_, i64>(1)? as u64,
+                t_submit: row.get(2)?,
+                t_inactive: row.get(3)?,
+            })
+        })
+        .optional()?;
+    Ok(purged.unwrap_or_default())
+}
+
+type Question = Box<dyn FnOnce(&Reader) + Send>;
+
+/// All threads are busy and as many questions wait as may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{QUESTIONS_MAX} questions to the journal wait already")]
+pub struct ReadersBusy;
+
+/// Threads with a [`Reader`] each. Dropping it answers what was asked, then ends them.
+pub struct Readers {
+    questions: Option<SyncSender<Question>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Readers {
+    /// Starts one thread for each of `readers`.
+    ///
+    /// # Errors
+    /// The system's, if it has no thread to give.
+    pub fn start(readers: Vec<Reader>) -> io::Result<Readers> {
+        let (questions, receiver) = sync_channel(QUESTIONS_MAX);
+        let receiver = Arc::new(Mutex::new(receiver));
+        let threads = readers
+            .into_iter()
+            .map(|reader| {
+                let receiver = Arc::clone(&receiver);
+                let builder = thread::Builder::new().name("journal-reader".into());
+                builder.spawn(move || serve(&reader, &receiver))
+            })
+            .collect::<io::Result<_>>()?;
+        Ok(Readers {
+            questions: Some(questions),
+            threads,
+        })
+    }
+
+    /// Has `question` asked on one of the threads; it sends its own answer. Never blocks.
+    ///
+    /// # Errors
+    /// [`ReadersBusy`]; then the question was dropped.
+    pub fn ask(&self, question: impl FnOnce(&Reader) + Send + 'static) -> Result<(), ReadersBusy> {
+        let Some(questions) = &self.questions else {
+            return Err(ReadersBusy);
+        };
+        questions
+            .try_send(Box::new(question))
+            .map_err(|error| match error {
+                TrySendError::Full(_) | TrySendError::Disconnected(_) => ReadersBusy,
+            })
+    }
+}
+
+fn serve(reader: &Reader, receiver: &Mutex<Receiver<Question>>) {
+    loop {
+        // The lock is held while waiting, not while answering.
+        let next = receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv();
+        match next {
+            Ok(question) => question(reader),
+            Err(_) => return,
+        }
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.questions = None;
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The journal on a full disk: nothing is lost, nothing is told that is not so, and it goes on.
+
+mod journal_fixture;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use eddy_brokerd::journal::{CloseError, Committed, Journal, Options, verify};
+use journal_fixture::*;
+
+const WAIT: Duration = Duration::from_secs(60);
+const SMALL: Options = Options {
+    size_max: Some(256 << 10),
+    ..NO_BALLAST
+};
+
+/// Sends record after record until the disk is told full; answers the last durable and last sent.
+fn fill(
+    writer: &eddy_brokerd::journal::Writer,
+    said: &Receiver<Committed>,
+    from: u64,
+) -> (u64, u64) {
+    let mut durable = from - 1;
+    for sent in from..from + 100_000 {
+        writer.send(rows(sent, sent)).unwrap();
+        match said.recv_timeout(WAIT).unwrap() {
+            Committed::Durable { seq, .. } => durable = seq,
+            Committed::DiskFull { waiting, .. } => {
+                assert_eq!(waiting, 1);
+                return (durable, sent);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("the disk never became full");
+}
+
+fn next_durable(said: &Receiver<Committed>) -> u64 {
+    match said.recv_timeout(WAIT).unwrap() {
+        Committed::Durable { seq, .. } => seq,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_full_disk_holds_what_was_sent_until_there_is_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let (writer, said) = writer(Journal::open(dir.path(), &SMALL).unwrap().0);
+    let (durable, sent) = fill(&writer, &said, 1);
+    assert_eq!(durable + 1, sent);
+    writer.send(rows(sent + 1, sent + 5)).unwrap();
+    assert_eq!(writer.backlog().rows, 6);
+    // Nothing more is told while it is full: neither success nor the same trouble again.
+    assert!(said.try_recv().is_err());
+    writer.limit_size(None);
+    assert_eq!(next_durable(&said), sent);
+    assert!(matches!(
+        said.recv_timeout(WAIT).unwrap(),
+        Committed::SpaceBack { .. }
+    ));
+    assert_eq!(next_durable(&said), sent + 5);
+    writer.close().unwrap();
+    let (journal, recovered) = open(dir.path()).unwrap();
+    assert_eq!(recovered.last_seq, sent + 5);
+    assert_eq!(replayed(&journal), (1..=sent + 5).collect::<Vec<_>>());
+}
+
+#[test]
+fn closing_on_a_full_disk_says_what_was_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (writer, said) = writer(Journal::open(dir.path(), &SMALL).unwrap().0);
+    let (durable, sent) = fill(&writer, &said, 1);
+    writer.send(rows(sent + 1, sent + 2)).unwrap();
+    assert_eq!(writer.close(), Err(CloseError::Full { rows: 3 }));
+    let (_, recovered) = open(dir.path()).unwrap();
+    assert_eq!(recovered.last_seq, durable);
+}
+
+#[test]
+fn dropping_the_writer_on_a_full_disk_ends_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (writer, said) = writer(Journal::open(dir.path(), &SMALL).unwrap().0);
+    let (durable, _) = fill(&writer, &said, 1);
+    drop(writer);
+    assert_eq!(open(dir.path()).unwrap().1.last_seq, durable);
+}
+
+#[test]
+fn a_disk_without_room_for_the_ballast_is_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let huge = Options {
+        ballast_bytes: 1 << 60,
+        ..NO_BALLAST
+    };
+    let (_, recovered) = Journal::open(dir.path(), &huge).unwrap();
+    assert!(
+        recovered.notes[0].starts_with("no room for the ballast: "),
+        "{:?}",
+        recovered.notes
+    );
+}
+
+struct Mounted<'a>(&'a Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_really_full_disk_gives_up_its_ballast_for_what_must_be_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
+        .arg(dir.path())
+        .output();
+    if !mount.is_ok_and(|output| output.status.success()) {
+        println!("no right to mount a tmpfs: only the cases with a size limit were tested");
+        return;
+    }
+    let _mounted = Mounted(dir.path());
+    let options = Options {
+        ballast_bytes: 1 << 20,
+        ..NO_BALLAST
+    };
+    let state = dir.path().join("state");
+    let (journal, recovered) = Journal::open(&state, &options).unwrap();
+    assert_eq!(recovered.notes, Vec::<String>::new());
+    assert_eq!(fs::metadata(state.join("ballast")).unwrap().len(), 1 << 20);
+    // Someone else takes all but 300 KiB of the rest.
+    let filler = dir.path().join("filler");
+    fs::write(&filler, vec![1u8; 2_500 << 10]).unwrap();
+    let (writer, said) = writer(journal);
+    let (durable, sent) = fill(&writer, &said, 1);
+    assert_eq!(durable + 1, sent);
+    assert!(!state.join("ballast").exists());
+    // On the room of the ballast it goes on, quietly, until that is used up too.
+    let mut last = next_durable(&said);
+    assert_eq!(last, sent);
+    let mut next = sent;
+    while next - sent < 20 {
+        next += 1;
+        writer.send(rows(next, next)).unwrap();
+        last = next_durable(&said);
+    }
+    assert_eq!(last, next);
+    for _ in 0..20_000 {
+        next += 1;
+        writer.send(rows(next, next)).unwrap();
+    }
+    fs::remove_file(&filler).unwrap();
+    loop {
+        match said.recv_timeout(WAIT).unwrap() {
+            Committed::Durable { seq, .. } if seq == next => break,
+            Committed::Durable { .. } | Committed::SpaceBack { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    writer.close().unwrap();
+    let checked = verify(&state).unwrap();
+    assert!(checked.fault.is_none(), "{:?}", checked.fault);
+    assert_eq!(checked.whole, next);
+}

@@ -1,0 +1,220 @@
+//! Forgetting finished jobs: what goes, what stays, and that nothing missing goes unaccounted for.
+
+mod journal_fixture;
+
+use eddy_brokerd::journal::{Batch, Blob, GENERATION, Journal, Mark, Purge, verify};
+use journal_fixture::*;
+
+fn holes(journal: &std::path::Path) -> Vec<(i64, i64)> {
+    let conn = rusqlite::Connection::open(database(journal)).unwrap();
+    let mut select = conn
+        .prepare("SELECT first, last FROM hole ORDER BY first")
+        .unwrap();
+    select
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect()
+}
+
+fn purge(journal: &mut Journal, limits: Purge) -> u64 {
+    journal
+        .commit(Batch {
+            purge: Some(limits),
+            ..Batch::default()
+        })
+        .unwrap()
+        .purged
+}
+
+#[test]
+fn purged_jobs_leave_holes_and_a_chain_that_verifies() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path()).unwrap();
+    // Records 1, 10, 19, ... are the instance's own; a job's eight stand between them.
+    for id in 1..=10u64 {
+        let first = id * 9 - 8;
+        journal
+            .commit(Batch {
+                rows: vec![row(first, 0, "drain")],
+                ..Batch::default()
+            })
+            .unwrap();
+        journal.commit(whole_job(id, first + 1)).unwrap();
+    }
+    let all = Purge {
+        ended_before: i64::MIN,
+        keep_most: u64::MAX,
+        jobs_max: 100,
+    };
+    assert_eq!(purge(&mut journal, all), 0);
+    assert_eq!(
+        purge(
+            &mut journal,
+            Purge {
+                keep_most: 3,
+                jobs_max: 2,
+                ..all
+            }
+        ),
+        2
+    );
+    assert_eq!(holes(dir.path()), [(2, 9), (11, 18)]);
+    let ended_before = finished(5, vec![]).t_inactive;
+    assert_eq!(
+        purge(
+            &mut journal,
+            Purge {
+                ended_before,
+                ..all
+            }
+        ),
+        2
+    );
+    assert_eq!(
+        purge(
+            &mut journal,
+            Purge {
+                keep_most: 0,
+                ..all
+            }
+        ),
+        6
+    );
+    assert_eq!(holes(dir.path()).len(), 10);
+    let checked = verify(dir.path()).unwrap();
+    assert_eq!((checked.whole, checked.records), (90, 10));
+    assert!(checked.fault.is_none(), "{:?}", checked.fault);
+    drop(journal);
+    let (mut journal, recovered) = open(dir.path()).unwrap();
+    assert_eq!((recovered.last_seq, recovered.last_job), (90, 10));
+    assert_eq!((recovered.purged.jobs, recovered.purged.last_job), (10, 10));
+    assert_eq!(recovered.purged.t_submit, finished(10, vec![]).t_submit);
+    assert_eq!(
+        replayed(&journal),
+        (0..10).map(|n| n * 9 + 1).collect::<Vec<_>>()
+    );
+    assert_eq!(journal.commit(rows(91, 91)).unwrap().seq, 91);
+}
+
+#[test]
+fn neighbouring_holes_become_one_in_any_order() {
+    for order in [
+        [1, 2, 3],
+        [1, 3, 2],
+        [2, 1, 3],
+        [2, 3, 1],
+        [3, 1, 2],
+        [3, 2, 1],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path()).unwrap();
+        for id in 1..=3u64 {
+            let mut batch = whole_job(id, id * 8 - 7);
+            batch.finished[0].t_inactive = order[id as usize - 1];
+            journal.commit(batch).unwrap();
+        }
+        for keep_most in [2, 1, 0] {
+            let limits = Purge {
+                ended_before: i64::MIN,
+                keep_most,
+                jobs_max: 9,
+            };
+            assert_eq!(purge(&mut journal, limits), 1);
+            let checked = verify(dir.path()).unwrap();
+            assert!(
+                checked.fault.is_none(),
+                "{order:?} {keep_most}: {:?}",
+                checked.fault
+            );
+        }
+        assert_eq!(holes(dir.path()), [(1, 24)]);
+        drop(journal);
+        let (journal, recovered) = open(dir.path()).unwrap();
+        assert_eq!((recovered.last_seq, recovered.last_job), (24, 3));
+        assert_eq!(replayed(&journal), Vec::<u64>::new());
+    }
+}
+
+#[test]
+fn a_mark_may_rest_on_records_that_were_purged_since() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path()).unwrap();
+    let mut first = whole_job(1, 1);
+    // The mark is taken while the job runs: its first five records are live, and it is at the last.
+    first.mark = Some(Mark {
+        seq: 5,
+        last_job: 1,
+        live: (1..=5).collect(),
+    });
+    journal.commit(first).unwrap();
+    journal.commit(whole_job(2, 9)).unwrap();
+    let limits = Purge {
+        ended_before: i64::MIN,
+        keep_most: 1,
+        jobs_max: 9,
+    };
+    assert_eq!(purge(&mut journal, limits), 1);
+    drop(journal);
+    let (journal, recovered) = open(dir.path()).unwrap();
+    assert_eq!(recovered.notes, Vec::<String>::new());
+    assert_eq!(recovered.last_seq, 16);
+    assert_eq!(replayed(&journal), (9..=16).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_wrong_derived_row_cannot_purge_the_records_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path()).unwrap();
+    let mut batch = whole_job(1, 1);
+    batch.rows[3].job = 2;
+    journal.commit(batch).unwrap();
+    let limits = Purge {
+        ended_before: i64::MIN,
+        keep_most: 0,
+        jobs_max: 9,
+    };
+    assert_eq!(purge(&mut journal, limits), 1);
+    assert_eq!(holes(dir.path()), [(1, 3), (5, 8)]);
+    assert!(verify(dir.path()).unwrap().fault.is_none());
+}
+
+#[test]
+fn blobs_go_when_the_last_job_of_their_generation_is_purged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = Journal::open(dir.path(), &NO_SYNC).unwrap();
+    let generations = 3;
+    for id in 1..=generations * GENERATION / 8 {
+        let first = id * 8 - 7;
+        let text = format!("jobspec {}", id % 2);
+        let blobs = vec![Blob::new(first, text.as_bytes().into())];
+        journal
+            .commit(Batch {
+                blobs,
+                ..whole_job(id, first)
+            })
+            .unwrap();
+    }
+    let blobs = || -> i64 {
+        let conn = rusqlite::Connection::open(database(dir.path())).unwrap();
+        conn.query_row("SELECT count(*) FROM blob", [], |row| row.get(0))
+            .unwrap()
+    };
+    assert_eq!(blobs(), 6);
+    let mut keep = |keep_most| {
+        let limits = Purge {
+            ended_before: i64::MIN,
+            keep_most,
+            jobs_max: 10_000,
+        };
+        purge(&mut journal, limits);
+    };
+    keep(2 * GENERATION / 8 + 1);
+    assert_eq!(blobs(), 6);
+    keep(2 * GENERATION / 8 - 1);
+    assert_eq!(blobs(), 4);
+    keep(1);
+    assert_eq!(blobs(), 2);
+    drop(journal);
+    assert!(verify(dir.path()).unwrap().bad_blobs.is_empty());
+}
