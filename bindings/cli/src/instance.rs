@@ -20,6 +20,8 @@ use eddy_wire::services::instance::{Shutdown, ShutdownRequest};
 
 /// The log of a leader, in its state directory.
 const LOG: &str = "log";
+/// The configuration that an instance is started with unless another is named.
+pub const CONFIG: &str = "config.toml";
 /// The most a leader says about its start.
 const READY_BYTES_MAX: u64 = 64 << 10;
 /// How long a leader may take to end in order before it is killed.
@@ -31,13 +33,13 @@ const END_LOOK: Duration = Duration::from_millis(5);
 #[derive(Args, Clone, Debug, Default)]
 pub struct StartOptions {
     /// Take the resources from this file (R version 1, RFC 20) instead of this machine
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "cores")]
     pub resources: Option<String>,
     /// Pretend to have these nodes; tasks last -S exec.test.run_duration (default 0 s)
     #[arg(
         long,
         value_name = "nodes=N,cores=N,gpus=N,memory=SIZE",
-        conflicts_with = "resources"
+        conflicts_with_all = ["resources", "cores"]
     )]
     pub fake: Option<String>,
     /// Declare so many cores, also more than the machine has
@@ -56,8 +58,10 @@ pub struct StartOptions {
 
 impl StartOptions {
     /// The same as arguments of `eddy broker`.
-    fn arguments(&self) -> Vec<String> {
+    fn arguments(&self, statedir: &Path) -> Vec<String> {
         let mut arguments = Vec::new();
+        let kept = statedir.join(CONFIG);
+        let kept = kept.exists().then(|| kept.to_string_lossy().into_owned());
         let mut put = |name: &str, value: &Option<String>| {
             if let Some(value) = value {
                 arguments.push(format!("--{name}={value}"));
@@ -66,7 +70,7 @@ impl StartOptions {
         put("resources", &self.resources);
         put("fake", &self.fake);
         put("cores", &self.cores.map(|cores| cores.to_string()));
-        put("config", &self.config);
+        put("config", &self.config.clone().or(kept));
         if self.recover {
             arguments.push("--recover".to_owned());
         }
@@ -100,7 +104,7 @@ impl Leader {
             .arg("--statedir")
             .arg(statedir)
             .arg(format!("--ready-fd={}", told.as_raw_fd()))
-            .args(options.arguments())
+            .args(options.arguments(statedir))
             .stdin(Stdio::null())
             .stdout(log.try_clone().context("cannot share the log")?)
             .stderr(log)
@@ -267,7 +271,7 @@ mod tests {
             ..StartOptions::default()
         };
         assert_eq!(
-            options.arguments(),
+            options.arguments(Path::new("/nonexistent")),
             ["--fake=nodes=2", "--cores=16", "--recover", "-S", "a=b c"]
         );
     }

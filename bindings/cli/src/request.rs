@@ -236,8 +236,10 @@ impl JobOptions {
         }
         match (&self.input, stdin) {
             (Some(path), _) => file("input.stdin", path),
-            (None, Stdin::Empty) => file("input.stdin", "none"),
-            (None, Stdin::Attached) => {}
+            (None, Stdin::Attached) => {
+                options.push(("input.stdin.type".to_owned(), "service".into()));
+            }
+            (None, Stdin::Empty) => {}
         }
         if self.label_io {
             for (what, path) in streams {

@@ -98,15 +98,21 @@ fn files_of_tasks_are_shell_options() {
             "stderr": {"type": "file", "path": "e", "label": true},
         })
     );
-    let empty = options("true")
-        .expect("options")
-        .jobspec(Stdin::Empty)
-        .expect("a jobspec");
-    let empty = serde_json::to_value(&empty).expect("JSON");
-    let shell = &empty["attributes"]["system"]["shell"]["options"];
+    let stdin = |line: &str, stdin: Stdin| {
+        let jobspec = options(line)
+            .expect("options")
+            .jobspec(stdin)
+            .expect("a jobspec");
+        jobspec.shell_option("input.stdin").cloned()
+    };
+    assert_eq!(stdin("true", Stdin::Empty), None);
     assert_eq!(
-        shell["input"]["stdin"],
-        json!({"type": "file", "path": "none"})
+        stdin("true", Stdin::Attached),
+        Some(json!({"type": "service"}))
+    );
+    assert_eq!(
+        stdin("--input=i true", Stdin::Attached),
+        Some(json!({"type": "file", "path": "i"}))
     );
 }
 

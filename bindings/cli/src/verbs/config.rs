@@ -9,11 +9,9 @@ use eddy_brokerd::config::{self, ConfigError};
 use eddy_wire::services::instance::Config;
 use serde_json::Value;
 
+use crate::instance::CONFIG;
 use crate::output;
 use crate::session::Global;
-
-/// The configuration in a state directory.
-const FILE: &str = "config.toml";
 
 /// Check, show and set the configuration
 #[derive(clap::Args)]
@@ -93,7 +91,7 @@ fn get(global: &Global, key: Option<&str>) -> anyhow::Result<u8> {
 }
 
 fn set(global: &Global, key: &str, value: &str) -> anyhow::Result<u8> {
-    let file = state_directory(global)?.join(FILE);
+    let file = state_directory(global)?.join(CONFIG);
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
