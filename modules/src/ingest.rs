@@ -83,11 +83,12 @@ impl Module for Ingest {
             (Kind::Submit(submit), Some(job)) => {
                 self.last_job = self.last_job.max(job);
                 self.active += 1;
-                if submit.index == 0 {
-                    self.keys.insert(submit, job);
-                }
+                self.keys.submitted(submit, job);
             }
-            (Kind::Clean, Some(_)) => self.active -= 1,
+            (Kind::Clean, Some(job)) => {
+                self.active -= 1;
+                self.keys.ended(job);
+            }
             (Kind::ResourceDefine(set), _) => self.capacity = Some(Capacity::of(set)),
             (Kind::LeaderStart(epoch), _) => self.keys.leader(*epoch, record.event.t),
             _ => {}
@@ -226,6 +227,11 @@ impl Ingest {
                     .is_open()
                     .and_then(|()| self.admit(now, submission, out)),
             },
+            Answer::KeyForgotten => {
+                let key = submission.request.key;
+                let text = format!("key: {key} is older than the last job forgotten: unknowable");
+                Err(Refusal::invalid(text))
+            }
             Answer::Failed(why) => Err(Refusal::new(Code::Busy, why.clone())),
             other => panic!("a key was asked for, the answer is {other:?}"),
         };

@@ -146,6 +146,9 @@ pub enum Query {
 pub enum Answer {
     /// First number, count and jobspec of that submission.
     Key(Option<KeyFound>),
+    /// Nothing is known of that key, but it was made before some submission
+    /// that was purged: whether it was used cannot be told any more.
+    KeyForgotten,
     /// Rows.
     Rows(Vec<JobRow>),
     /// A finished job.

@@ -16,7 +16,7 @@ use eddy_wire::id::{Epoch, JobId};
 use eddy_wire::time::{Span, Time};
 use uuid::Uuid;
 
-/// How many keys the window holds.
+/// How many keys of submissions that are over the window holds.
 const WINDOW_KEYS_MAX: usize = 65_536;
 
 /// A submission as its key finds it.
@@ -54,15 +54,27 @@ pub enum Seen {
     AskJournal,
 }
 
-/// The window of recent keys.
+/// The keys of all submissions that are not over, and of the last that are.
 #[derive(Debug)]
 pub struct Keys {
-    recent: BTreeMap<(u32, Uuid), Known>,
-    order: VecDeque<(u32, Uuid)>,
+    known: BTreeMap<(u32, Uuid), Known>,
+    /// Submissions with jobs that are not over, by their first job.
+    open: BTreeMap<JobId, Open>,
+    /// Submissions all over, the longest so first.
+    over: VecDeque<(u32, Uuid)>,
     /// No key made later than this was ever let go of.
     horizon: Time,
     skew: Span,
     age_max: Span,
+}
+
+/// A submission with jobs that are not over.
+#[derive(Debug)]
+struct Open {
+    user: u32,
+    key: Uuid,
+    /// How many of its jobs.
+    left: u32,
 }
 
 impl Keys {
@@ -70,8 +82,9 @@ impl Keys {
     /// most `age_max` behind it.
     pub fn new(skew: Span, age_max: Span) -> Keys {
         Keys {
-            recent: BTreeMap::new(),
-            order: VecDeque::new(),
+            known: BTreeMap::new(),
+            open: BTreeMap::new(),
+            over: VecDeque::new(),
             horizon: Time(i64::MIN),
             skew,
             age_max,
@@ -87,27 +100,48 @@ impl Keys {
         }
     }
 
-    /// Adds a submission.
-    pub fn insert(&mut self, submit: &Submit, first: JobId) {
+    /// A job of a submission was recorded. After a restart only those that are
+    /// not over come back, so any of them stands for the submission.
+    pub fn submitted(&mut self, submit: &Submit, job: JobId) {
+        let first = JobId(job.0 - u64::from(submit.index));
         let known = Known {
             first,
             count: submit.count,
             jobspec: submit.spec.hash,
             environment: submit.spec.environment_hash,
         };
-        self.recent.insert((submit.user, submit.key), known);
-        self.order.push_back((submit.user, submit.key));
-        if self.order.len() > WINDOW_KEYS_MAX
-            && let Some(oldest) = self.order.pop_front()
+        self.known.insert((submit.user, submit.key), known);
+        let open = Open {
+            user: submit.user,
+            key: submit.key,
+            left: 0,
+        };
+        self.open.entry(first).or_insert(open).left += 1;
+    }
+
+    /// A job is over; its submission is, if it was the last.
+    pub fn ended(&mut self, job: JobId) {
+        let Some((first, open)) = self.open.range_mut(..=job).next_back() else {
+            return;
+        };
+        open.left -= 1;
+        if open.left > 0 {
+            return;
+        }
+        let (first, name) = (*first, (open.user, open.key));
+        self.open.remove(&first);
+        self.over.push_back(name);
+        if self.over.len() > WINDOW_KEYS_MAX
+            && let Some(oldest) = self.over.pop_front()
         {
-            self.recent.remove(&oldest);
+            self.known.remove(&oldest);
             self.horizon = self.horizon.max(made(&oldest.1).unwrap_or(self.horizon));
         }
     }
 
     /// The submission of this key, if the window holds it.
     pub fn recent(&self, user: u32, key: &Uuid) -> Option<Known> {
-        self.recent.get(&(user, *key)).copied()
+        self.known.get(&(user, *key)).copied()
     }
 
     /// What is known of this key; refused when it is too old to be known, or
@@ -190,5 +224,63 @@ mod tests {
         assert!(keys.seen(NOW, 0, &key(601)).is_err());
         assert!(keys.seen(NOW, 0, &key(-86_402)).is_err());
         assert!(keys.seen(NOW, 0, &Uuid::nil()).is_err());
+    }
+
+    fn submit(key: Uuid, index: u32, count: u32) -> Submit {
+        let jobspec = serde_json::json!({
+            "version": 1,
+            "resources": [{"type": "slot", "count": 1, "label": "task",
+                           "with": [{"type": "core", "count": 1}]}],
+            "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+            "attributes": {"system": {"duration": 0}},
+        });
+        let jobspec = eddy_wire::jobspec::Jobspec::from_value(jobspec).expect("a plain jobspec");
+        let spec = eddy_wire::spec::Spec::from_jobspec(jobspec).expect("a plain request");
+        Submit {
+            user: 0,
+            urgency: 16,
+            waitable: Default::default(),
+            requeue: Default::default(),
+            key,
+            index,
+            count,
+            cc: None,
+            spec: std::sync::Arc::new(spec),
+        }
+    }
+
+    fn first(keys: &Keys, key: &Uuid) -> Option<JobId> {
+        keys.recent(0, key).map(|known| known.first)
+    }
+
+    #[test]
+    fn a_submission_is_known_as_long_as_any_of_its_jobs_is_not_over() {
+        let mut keys = keys();
+        let old = key(-100);
+        keys.submitted(&submit(old, 0, 2), JobId(1));
+        keys.submitted(&submit(old, 1, 2), JobId(2));
+        keys.ended(JobId(1));
+        let many = WINDOW_KEYS_MAX as u64 + 1;
+        for n in 0..many {
+            let other = Uuid::from_u128(key(0).as_u128() + u128::from(n));
+            keys.submitted(&submit(other, 0, 1), JobId(3 + n));
+            keys.ended(JobId(3 + n));
+        }
+        assert_eq!(first(&keys, &old), Some(JobId(1)), "job 2 still waits");
+        keys.ended(JobId(2));
+        assert_eq!(
+            first(&keys, &old),
+            Some(JobId(1)),
+            "it is the newest of those over"
+        );
+        assert_eq!(keys.over.len(), WINDOW_KEYS_MAX);
+    }
+
+    #[test]
+    fn what_is_left_of_a_submission_after_a_restart_stands_for_it() {
+        let mut keys = keys();
+        let key = key(-1);
+        keys.submitted(&submit(key, 7, 10), JobId(17));
+        assert_eq!(first(&keys, &key), Some(JobId(10)));
     }
 }

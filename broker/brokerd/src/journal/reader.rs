@@ -167,6 +167,14 @@ impl Reader {
         job.transpose()
     }
 
+    /// What purging has taken away.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails.
+    pub fn purged(&self) -> Result<Purged, ReadError> {
+        Ok(purged(&self.conn)?)
+    }
+
     /// Finished jobs, latest end first.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::job::{EventsLine, JobRow, ListRequest};
 use eddy_wire::time::Time;
 use serde::Deserialize;
+use uuid::Uuid;
 
 use crate::journal::{Cursor, Filter, ReadError, Reader, Row};
 
@@ -38,7 +39,7 @@ enum Why {
 /// The answer to a question.
 pub fn answer(reader: &Reader, query: &Query) -> Answer {
     let answer = match query {
-        Query::Key(user, key) => by_key(reader, *user, key.as_bytes()).map(Answer::Key),
+        Query::Key(user, key) => by_key(reader, *user, key),
         Query::Rows(request) => rows(reader, request).map(Answer::Rows),
         Query::Finished(job) => finished(reader, *job).map(Answer::Finished),
         Query::Records(seqs) => records(reader, seqs).map(Answer::Records),
@@ -67,18 +68,35 @@ fn one() -> u32 {
     1
 }
 
-fn by_key(reader: &Reader, user: u32, key: &[u8; 16]) -> Result<Option<KeyFound>, Why> {
-    let Some(job) = reader.by_key(user, key)? else { return Ok(None) };
+fn by_key(reader: &Reader, user: u32, key: &Uuid) -> Result<Answer, Why> {
+    let Some(job) = reader.by_key(user, key.as_bytes())? else {
+        return Ok(match made_before(key, reader.purged()?.t_submit) {
+            true => Answer::KeyForgotten,
+            false => Answer::Key(None),
+        });
+    };
     let first = job.events.first().copied().unwrap_or(0);
     let submit = reader.from_seq(first, 1)?.pop().filter(|row| row.seq == first);
-    let Some(submit) = submit.filter(|row| row.name == "submit") else { return Ok(None) };
+    let Some(submit) = submit.filter(|row| row.name == "submit") else {
+        return Ok(Answer::Key(None));
+    };
     let submission: Submission = serde_json::from_str(&submit.context)?;
-    Ok(Some(KeyFound {
+    Ok(Answer::Key(Some(KeyFound {
         first: JobId(job.id.saturating_sub(u64::from(submission.index))),
         count: submission.count,
         jobspec: submission.jobspec,
         environment: submission.environment,
-    }))
+    })))
+}
+
+/// Whether a UUIDv7 was made at or before `t` (microseconds since 1970). Its own
+/// time is in whole milliseconds.
+fn made_before(key: &Uuid, t: i64) -> bool {
+    let made = key.get_timestamp().map(|stamp| stamp.to_unix());
+    made.is_none_or(|(seconds, nanos)| {
+        let millis = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000);
+        millis.saturating_add(i64::from(nanos / 1_000_000)) <= t / 1000
+    })
 }
 
 fn finished(reader: &Reader, job: JobId) -> Result<Option<Box<(JobRow, Vec<Seq>)>>, Why> {
