@@ -17,14 +17,13 @@ const USAGE: u8 = 2;
 /// exit code after its help or error was printed.
 pub fn parse<C: Parser>() -> Result<(String, C), ExitCode> {
     let args: Vec<OsString> = std::env::args_os().collect();
-    let command = C::command();
+    let mut command = C::command();
     if let Some(line) = not_utf8(&args) {
         eprintln!("{}: {line}", verb_of(&command, &args));
         return Err(ExitCode::from(USAGE));
     }
     let parsed = command
-        .clone()
-        .try_get_matches_from(&args)
+        .try_get_matches_from_mut(&args)
         .and_then(|mut matches| {
             let verb = verb_of_matches(&matches);
             C::from_arg_matches_mut(&mut matches).map(|cli| (verb, cli))
@@ -56,7 +55,12 @@ fn refuse(verb: &str, error: &clap::Error) -> ExitCode {
 
 /// What clap says in several lines, in one, without its advice.
 fn one_line(error: &clap::Error) -> String {
-    if error.kind() == ErrorKind::MissingSubcommand {
+    // Which of the two it is depends on whether any option was given.
+    let no_verb = [
+        ErrorKind::MissingSubcommand,
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+    ];
+    if no_verb.contains(&error.kind()) {
         return "no verb given".to_owned();
     }
     let text = error.render().to_string();

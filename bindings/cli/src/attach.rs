@@ -20,8 +20,8 @@ use eddy_wire::services::job::{
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::ids;
 use crate::output::FAILED;
+use crate::{ids, output};
 
 /// Two interrupts within this time cancel the job.
 const INTERRUPT_AGAIN: Duration = Duration::from_secs(2);
@@ -214,17 +214,8 @@ impl Attached<'_> {
             "requeue" => self.attempt = self.attempt.next(),
             "exception" => {
                 if let Some(exception) = exception(line) {
-                    let How { job, verb, .. } = self.how;
-                    let Exception {
-                        kind,
-                        severity,
-                        note,
-                        ..
-                    } = exception;
-                    let job = ids::show(job);
-                    eprintln!(
-                        "eddy {verb}: job {job}: exception type={kind} severity={severity} {note}"
-                    );
+                    let text = said(self.how.job, &exception);
+                    eprintln!("eddy {}: {text}", self.how.verb);
                 }
             }
             _ => {}
@@ -267,6 +258,19 @@ impl Attached<'_> {
 /// The exception that a line tells of.
 pub fn exception(line: &EventsLine) -> Option<Exception> {
     serde_json::from_str(line.context.as_ref()?.get()).ok()
+}
+
+fn said(job: JobId, exception: &Exception) -> String {
+    let Exception {
+        kind,
+        severity,
+        note,
+        ..
+    } = exception;
+    let job = ids::show(job);
+    output::one_line(&format!(
+        "job {job}: exception type={kind} severity={severity} {note}"
+    ))
 }
 
 /// Writes frames to our standard output and error.

@@ -81,6 +81,15 @@ impl StartOptions {
     }
 }
 
+/// Whether a leader ends with the command that started it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It ends in order when the command has ended, however that was.
+    OfCommand,
+    /// It goes on.
+    Own,
+}
+
 /// A leader that was started from here and takes work.
 pub struct Leader {
     child: Child,
@@ -90,7 +99,7 @@ pub struct Leader {
 
 impl Leader {
     /// Starts a leader on this state directory and waits until it takes work.
-    pub fn start(statedir: &Path, options: &StartOptions) -> anyhow::Result<Leader> {
+    pub fn start(statedir: &Path, options: &StartOptions, life: Life) -> anyhow::Result<Leader> {
         make_statedir(statedir)?;
         let log_path = statedir.join(LOG);
         let log = OpenOptions::new().create(true).append(true).open(&log_path);
@@ -99,11 +108,16 @@ impl Leader {
         // The leader inherits only the end that it writes to.
         rustix::io::fcntl_setfd(&ready, rustix::io::FdFlags::CLOEXEC)?;
         let program = std::env::current_exe().context("cannot find the program of this command")?;
+        let with_parent = match life {
+            Life::OfCommand => Some(format!("--with-parent={}", std::process::id())),
+            Life::Own => None,
+        };
         let mut child = Command::new(program)
             .arg("broker")
             .arg("--statedir")
             .arg(statedir)
             .arg(format!("--ready-fd={}", told.as_raw_fd()))
+            .args(with_parent)
             .args(options.arguments(statedir))
             .stdin(Stdio::null())
             .stdout(log.try_clone().context("cannot share the log")?)

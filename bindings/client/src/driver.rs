@@ -31,6 +31,8 @@ const BACKOFF_MAX: Duration = Duration::from_millis(500);
 const GONE_AFTER: Duration = Duration::from_secs(1);
 /// Silence after which the instance is asked whether it is there.
 const PROBE_AFTER: Duration = Duration::from_secs(5);
+/// Silence that is borne in any case, so that the question can be answered.
+const SILENCE_MIN: Duration = Duration::from_secs(10);
 /// The match number of that question; calls count from 1.
 const PROBE_TAG: u64 = 0;
 
@@ -143,7 +145,7 @@ impl Driver {
                 }),
                 Break::Silent => Some(ClientError::Silent {
                     path: self.path.clone(),
-                    waited: self.wait.as_secs_f64(),
+                    waited: self.silence().as_secs_f64(),
                 }),
             };
             match failure {
@@ -220,12 +222,10 @@ impl Driver {
 
     async fn serve(&mut self, connection: &mut Connection) -> Break {
         loop {
-            let quiet = connection.heard
-                + if connection.probe == Probe::None {
-                    PROBE_AFTER
-                } else {
-                    self.wait
-                };
+            let quiet = match connection.probe {
+                Probe::None => connection.heard + PROBE_AFTER,
+                Probe::Asked => connection.heard + self.silence(),
+            };
             tokio::select! {
                 command = self.commands.recv() => {
                     let Some(command) = command else { return Break::Done };
@@ -262,6 +262,11 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// How long the instance may say nothing while something is asked of it.
+    fn silence(&self) -> Duration {
+        self.wait.max(SILENCE_MIN)
     }
 
     async fn deliver(&mut self, message: Message) {

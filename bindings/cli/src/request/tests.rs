@@ -19,7 +19,7 @@ fn options(line: &str) -> Result<JobOptions, clap::Error> {
 fn jobspec(line: &str) -> Value {
     let jobspec = options(line)
         .expect("options")
-        .jobspec(Stdin::Attached)
+        .jobspec(Stdin::Empty)
         .expect("a jobspec");
     serde_json::to_value(&jobspec).expect("JSON")
 }

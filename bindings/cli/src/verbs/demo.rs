@@ -14,7 +14,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{JobEnd, JobRow, JobSet, Submit, SubmitRequest, Submitted};
 
-use crate::instance::{Leader, StartOptions, temporary_statedir};
+use crate::instance::{Leader, Life, StartOptions, temporary_statedir};
 use crate::listing::{Filter, Question};
 use crate::request::{JobOptions, Stdin};
 use crate::session::block_on;
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         ..StartOptions::default()
     };
     let statedir = directory.path().join("state");
-    let mut leader = Leader::start(&statedir, &options)?;
+    let mut leader = Leader::start(&statedir, &options, Life::OfCommand)?;
     say(&format!(
         "leader {} leads a fresh instance of 8 declared cores",
         leader.pid()
@@ -121,7 +121,7 @@ async fn show(
             ));
             leader.kill()?;
             let again = Instant::now();
-            *leader = Leader::start(statedir, options)?;
+            *leader = Leader::start(statedir, options, Life::OfCommand)?;
             let millis = again.elapsed().as_secs_f64() * 1e3;
             say(&format!(
                 "leader {} took over in {millis:.0} ms; the jobs had gone on",

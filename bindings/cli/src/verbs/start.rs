@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::instance::{
-    Leader, StartOptions, absolute, describe, exit_code, leave, temporary_statedir,
+    Leader, Life, StartOptions, absolute, describe, exit_code, leave, temporary_statedir,
 };
 use crate::output;
 use crate::session::block_on;
@@ -69,7 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     let kept = args.statedir.as_deref().map(absolute).transpose()?;
     if let (true, Some(statedir)) = (args.background, &kept) {
-        let uri = leave(Leader::start(statedir, &options)?);
+        let uri = leave(Leader::start(statedir, &options, Life::Own)?);
         output::lines([format!("{URI_VARIABLE}={uri}")])?;
         return Ok(0);
     }
@@ -87,7 +87,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         true => vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())],
         false => args.command,
     };
-    let leader = Leader::start(statedir, &options)?;
+    let leader = Leader::start(statedir, &options, Life::OfCommand)?;
     block_on(around(statedir, &options, leader, &command))
 }
 
@@ -121,7 +121,7 @@ fn spawn(command: &[String], leader: &Leader) -> anyhow::Result<Child> {
         .env(URI_VARIABLE, leader.uri.to_string());
     for (name, _) in std::env::vars_os() {
         let of_a_task = |prefix: &&str| name.to_str().is_some_and(|name| name.starts_with(prefix));
-        if OF_A_TASK.iter().any(|prefix| of_a_task(prefix)) {
+        if OF_A_TASK.iter().any(of_a_task) {
             child.env_remove(name);
         }
     }
@@ -186,7 +186,7 @@ fn restart(
         "eddy start: the leader died ({}) and is started again",
         describe(status)
     );
-    *leader = Leader::start(statedir, options)?;
+    *leader = Leader::start(statedir, options, Life::OfCommand)?;
     Ok(())
 }
 
