@@ -4,7 +4,7 @@
 //! reads what from which shell, so that a read goes on when the shell comes
 //! back. Nothing passes through the journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use eddy_broker::{
@@ -13,7 +13,7 @@ use eddy_broker::{
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
-use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{self, EventsLine, InputRequest, OutputReply, OutputRequest};
 use eddy_wire::shell::{FromShell, Part, ToShell};
@@ -25,8 +25,11 @@ const READS_MAX: usize = 65_536;
 /// Who reads what.
 #[derive(Default)]
 pub struct Stdio {
-    /// Where each job's latest attempt is or was; `None` before it has a place.
-    jobs: BTreeMap<JobId, Whereabouts>,
+    /// Where each attempt of each job in memory is or was, in order; the latest
+    /// has no ranks before it has a place.
+    jobs: BTreeMap<JobId, Vec<Whereabouts>>,
+    /// Jobs that are over, by the record that says so, until it is durable.
+    over: VecDeque<(Seq, JobId)>,
     shells: BTreeMap<Rank, Epoch>,
     calls: BTreeMap<u64, Call>,
     reads: BTreeMap<u64, Read>,
@@ -38,6 +41,25 @@ pub struct Stdio {
 struct Whereabouts {
     attempt: Attempt,
     ranks: Vec<Rank>,
+}
+
+impl Whereabouts {
+    fn nowhere(attempt: Attempt) -> Whereabouts {
+        Whereabouts {
+            attempt,
+            ranks: Vec::new(),
+        }
+    }
+}
+
+/// Where the output that is asked for is to be found.
+enum Place {
+    /// There.
+    At(Whereabouts),
+    /// The attempt has no place yet.
+    NotYet,
+    /// The job has left memory.
+    InJournal,
 }
 
 /// One `job.output` call.
@@ -81,27 +103,19 @@ impl Module for Stdio {
     fn apply(&mut self, record: &Record) {
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(_), Some(id)) => {
-                let nowhere = Whereabouts {
-                    attempt: Attempt(1),
-                    ranks: Vec::new(),
-                };
-                self.jobs.insert(id, nowhere);
+                self.jobs.insert(id, vec![Whereabouts::nowhere(Attempt(1))]);
             }
             (Kind::Requeue(attempt), Some(id)) => {
-                let nowhere = Whereabouts {
-                    attempt: *attempt,
-                    ranks: Vec::new(),
-                };
-                self.jobs.insert(id, nowhere);
+                let next = Whereabouts::nowhere(*attempt);
+                self.jobs.entry(id).or_default().push(next);
             }
             (Kind::Alloc(grant), Some(id)) => {
-                if let Some(whereabouts) = self.jobs.get_mut(&id) {
-                    whereabouts.ranks = grant.set.nodes.keys().copied().collect();
+                if let Some(latest) = self.jobs.get_mut(&id).and_then(|all| all.last_mut()) {
+                    latest.ranks = grant.set.nodes.keys().copied().collect();
                 }
             }
-            (Kind::Clean, Some(id)) => {
-                self.jobs.remove(&id);
-            }
+            // It stays until the journal can be asked for it.
+            (Kind::Clean, Some(id)) => self.over.push_back((record.seq, id)),
             (Kind::ShellStart(ranks, epoch), None) => {
                 self.shells
                     .extend(ranks.iter().map(|rank| (Rank(rank), *epoch)));
@@ -131,6 +145,9 @@ impl Module for Stdio {
                 self.output(*read, *next, frames, *end, out);
             }
             Input::Applied(record) => self.applied(record, out),
+            Input::Durable(record) => self.forget_to(record.seq),
+            // What was replayed is durable.
+            Input::Resume => self.forget_to(Seq(u64::MAX)),
             Input::Cancel(caller) => self.drop_calls(|call| call.caller == caller, out),
             Input::Gone(client) => self.drop_calls(|call| call.caller.client == client, out),
             _ => {}
@@ -146,10 +163,17 @@ impl Stdio {
         }
     }
 
+    fn forget_to(&mut self, durable: Seq) {
+        while let Some((_, id)) = self.over.pop_front_if(|(seq, _)| *seq <= durable) {
+            self.jobs.remove(&id);
+        }
+    }
+
     /// Standard input for a job that holds resources.
     fn input(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: InputRequest = request.parse()?;
-        let placed = self.jobs.get(&body.id).filter(|w| !w.ranks.is_empty());
+        let latest = self.jobs.get(&body.id).and_then(|attempts| attempts.last());
+        let placed = latest.filter(|whereabouts| !whereabouts.ranks.is_empty());
         let Some(Whereabouts { attempt, ranks }) = placed else {
             let text = format!("id: job {} is not running", body.id);
             return Err(Refusal::new(Code::NotFound, text));
@@ -181,17 +205,14 @@ impl Stdio {
             let text = format!("the limit `reads` of {READS_MAX} is reached");
             return Err(Refusal::new(Code::Busy, text));
         }
+        let place = self.place(&body)?;
         let tag = self.take_tag();
-        let id = body.id;
-        let known = self.jobs.get(&id).cloned();
-        let earlier = |w: &Whereabouts| body.attempt.is_some_and(|a| a != w.attempt);
-        let stage = match &known {
-            Some(w) if !earlier(w) && w.ranks.is_empty() => Stage::Waiting,
-            Some(w) if !earlier(w) => Stage::Reading(0),
-            Some(_) | None => Stage::AskedJob,
+        let (id, follow) = (body.id, body.follow);
+        let stage = match place {
+            Place::At(_) => Stage::Reading(0),
+            Place::NotYet => Stage::Waiting,
+            Place::InJournal => Stage::AskedJob,
         };
-        let asks = matches!(stage, Stage::AskedJob);
-        let waits = matches!(stage, Stage::Waiting);
         self.calls.insert(
             tag,
             Call {
@@ -200,29 +221,39 @@ impl Stdio {
                 stage,
             },
         );
-        match known {
-            _ if asks => out.volatile(Volatile::Query(tag, Query::Finished(id))),
-            Some(_) if waits => self.without_place(tag, out),
-            Some(whereabouts) => self.read(tag, &whereabouts, out),
-            None => unreachable!("an unknown job is asked for"),
+        match place {
+            Place::At(whereabouts) => self.read(tag, &whereabouts, out),
+            // It has no output yet: wait for it, or be done.
+            Place::NotYet if follow => {}
+            Place::NotYet => self.finish(tag, out),
+            Place::InJournal => out.volatile(Volatile::Query(tag, Query::Finished(id))),
         }
         Ok(())
+    }
+
+    /// Where the output that is asked for is to be found.
+    fn place(&self, body: &OutputRequest) -> Result<Place, Refusal> {
+        let Some(attempts) = self.jobs.get(&body.id) else {
+            return Ok(Place::InJournal);
+        };
+        let wanted = match body.attempt {
+            Some(attempt) => attempts.iter().find(|w| w.attempt == attempt),
+            None => attempts.last(),
+        };
+        match wanted {
+            Some(whereabouts) if whereabouts.ranks.is_empty() => Ok(Place::NotYet),
+            Some(whereabouts) => Ok(Place::At(whereabouts.clone())),
+            None => {
+                let (id, last) = (body.id, attempts.len());
+                let text = format!("attempt: job {id} has had attempts 1 to {last}");
+                Err(Refusal::not_found(text))
+            }
+        }
     }
 
     fn take_tag(&mut self) -> u64 {
         self.next += 1;
         self.next
-    }
-
-    /// A job without a place has no output yet: wait for it, or be done.
-    fn without_place(&mut self, tag: u64, out: &mut Outbox) {
-        if self
-            .calls
-            .get(&tag)
-            .is_some_and(|call| !call.request.follow)
-        {
-            self.finish(tag, out);
-        }
     }
 
     /// Asks the shell of each rank.
@@ -328,7 +359,12 @@ impl Stdio {
             .map(|(tag, _)| *tag)
             .collect();
         for tag in waiting {
-            match self.jobs.get(&id).cloned() {
+            match self
+                .jobs
+                .get(&id)
+                .and_then(|attempts| attempts.last())
+                .cloned()
+            {
                 Some(whereabouts) if !ends => self.read(tag, &whereabouts, out),
                 Some(_) | None => self.finish(tag, out),
             }
@@ -347,8 +383,6 @@ impl Stdio {
                 out.volatile(Volatile::Query(tag, query));
             }
             (Answer::Finished(None), Stage::AskedJob) => {
-                // Between its last record and its row there is no moment, but
-                // an active job's earlier attempts are in its records only.
                 let refusal = Refusal::not_found(format!("id: there is no job {id}"));
                 self.refuse(tag, &refusal, out);
             }

@@ -42,7 +42,10 @@ pub(super) struct Shells {
 enum Course {
     #[default]
     Serving,
+    /// What runs is being ended.
     Stopping,
+    /// Nothing runs: a shell that comes now may go.
+    Dismissed,
 }
 
 /// The payloads a shell keeps: the same first-in, first-out as its own.
@@ -125,6 +128,9 @@ impl Shells {
                 leader: self.leader,
             },
         ));
+        if self.course == Course::Dismissed {
+            out.effect(Effect::Shell(epoch, ToShell::Exit));
+        }
     }
 
     /// Sends a start and what it needs that the shell does not hold. A shell
@@ -151,7 +157,7 @@ impl Shells {
         let covered = self.current.values();
         let covered = covered.fold(Idset::new(), |all, (ranks, _)| all.union(ranks));
         let bare = self.inventory.difference(&covered);
-        if bare.is_empty() || self.course == Course::Stopping {
+        if bare.is_empty() || self.course != Course::Serving {
             return;
         }
         while self
@@ -171,7 +177,8 @@ impl Shells {
     }
 
     /// The instance has recorded its end: the shells may go.
-    pub(super) fn dismiss(&self, out: &mut Outbox) {
+    pub(super) fn dismiss(&mut self, out: &mut Outbox) {
+        self.course = Course::Dismissed;
         for epoch in self.current.keys() {
             out.effect(Effect::Shell(*epoch, ToShell::Exit));
         }
