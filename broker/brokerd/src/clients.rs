@@ -78,7 +78,11 @@ pub struct Admission {
 impl Admission {
     /// The roles of a user; none is refused.
     pub fn roles(self, uid: u32) -> Roles {
-        if uid == self.owner || uid == 0 { Roles::OWNER.or(Roles::USER) } else { Roles::NONE }
+        if uid == self.owner || uid == 0 {
+            Roles::OWNER.or(Roles::USER)
+        } else {
+            Roles::NONE
+        }
     }
 }
 
@@ -117,7 +121,11 @@ async fn accept(listener: UnixListener, door: Door, admission: Admission, arriva
             refuse(&stream, &Refusal::new(Code::Denied, text)).await;
             continue;
         }
-        if arrivals.send(Arrived::Connection(door, stream, uid)).await.is_err() {
+        if arrivals
+            .send(Arrived::Connection(door, stream, uid))
+            .await
+            .is_err()
+        {
             return;
         }
     }
@@ -164,11 +172,19 @@ pub fn read_client(
     arrivals: Arrivals,
 ) -> JoinHandle<()> {
     spawn_local(async move {
-        let mut reader = Reader { half, inbound: Inbound::default(), budget };
+        let mut reader = Reader {
+            half,
+            inbound: Inbound::default(),
+            budget,
+        };
         let ended = loop {
             match reader.next().await {
                 Ok(Some((message, permit))) => {
-                    if arrivals.send(Arrived::Message(id, message, permit)).await.is_err() {
+                    if arrivals
+                        .send(Arrived::Message(id, message, permit))
+                        .await
+                        .is_err()
+                    {
                         break Err(ReadError::Ending);
                     }
                 }
@@ -190,7 +206,11 @@ pub fn read_shell(
     arrivals: Arrivals,
 ) -> JoinHandle<()> {
     spawn_local(async move {
-        let mut reader = Reader { half, inbound: Inbound::default(), budget };
+        let mut reader = Reader {
+            half,
+            inbound: Inbound::default(),
+            budget,
+        };
         let ended = loop {
             match reader.next().await {
                 Ok(Some((message, _))) => match speech::read_from_shell(&message) {
@@ -272,7 +292,11 @@ impl Outlet {
     /// For a new connection.
     pub fn new(half: OwnedWriteHalf) -> Rc<Outlet> {
         let buffer = RefCell::new(BytesMut::new());
-        Rc::new(Outlet { half, buffer, flow: Cell::new(Flow::Open) })
+        Rc::new(Outlet {
+            half,
+            buffer,
+            flow: Cell::new(Flow::Open),
+        })
     }
 
     /// Puts a message behind what waits; returns how many bytes wait now.

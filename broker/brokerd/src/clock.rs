@@ -46,7 +46,10 @@ struct Reading {
 
 impl Reading {
     fn take() -> Reading {
-        Reading { wall: micros(ClockId::Realtime), boot: boot() }
+        Reading {
+            wall: micros(ClockId::Realtime),
+            boot: boot(),
+        }
     }
 }
 
@@ -131,7 +134,10 @@ mod tests {
     #[test]
     fn a_step_forward_is_followed_slowly() {
         let mut clock = clock(100 * S, 0);
-        let stepped = clock.compare(Reading { wall: 5000 * S, boot: 10 * S });
+        let stepped = clock.compare(Reading {
+            wall: 5000 * S,
+            boot: 10 * S,
+        });
         assert_eq!(stepped, Time(110 * S + S / 2), "10 s at 50 per mille");
     }
 
@@ -139,7 +145,10 @@ mod tests {
     fn a_step_back_never_takes_time_back() {
         let mut clock = clock(100 * S, 0);
         let before = clock.at(10 * S);
-        let after = clock.compare(Reading { wall: 0, boot: 10 * S });
+        let after = clock.compare(Reading {
+            wall: 0,
+            boot: 10 * S,
+        });
         assert!(after >= before);
         assert!(clock.at(11 * S) > after, "and it goes on");
     }
@@ -147,6 +156,12 @@ mod tests {
     #[test]
     fn a_small_difference_is_made_up_at_once() {
         let mut clock = clock(100 * S, 0);
-        assert_eq!(clock.compare(Reading { wall: 110 * S + 7, boot: 10 * S }), Time(110 * S + 7));
+        assert_eq!(
+            clock.compare(Reading {
+                wall: 110 * S + 7,
+                boot: 10 * S
+            }),
+            Time(110 * S + 7)
+        );
     }
 }

@@ -181,14 +181,24 @@ pub const KEYS: &[Key] = &[
         path: "history.keep_jobs",
         allowed: "a whole number from 0 to 1000000000",
         meaning: "at most so many finished jobs are kept",
-        set: |config, value| set_to(&mut config.instance.keep_jobs, count(value, 0, 1_000_000_000)?),
+        set: |config, value| {
+            set_to(
+                &mut config.instance.keep_jobs,
+                count(value, 0, 1_000_000_000)?,
+            )
+        },
         get: |config| json(&config.instance.keep_jobs),
     },
     Key {
         path: "limits.clients",
         allowed: "a whole number from 1 to 65536",
         meaning: "connections of clients at a time",
-        set: |config, value| set_to(&mut config.instance.limits.clients, count(value, 1, 65_536)?),
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.clients,
+                count(value, 1, 65_536)?,
+            )
+        },
         get: |config| json(&config.instance.limits.clients),
     },
     Key {
@@ -196,7 +206,10 @@ pub const KEYS: &[Key] = &[
         allowed: "a whole number from 1 to 65536",
         meaning: "requests of one client that are not answered yet",
         set: |config, value| {
-            set_to(&mut config.instance.limits.outstanding, count(value, 1, 65_536)?)
+            set_to(
+                &mut config.instance.limits.outstanding,
+                count(value, 1, 65_536)?,
+            )
         },
         get: |config| json(&config.instance.limits.outstanding),
     },
@@ -205,7 +218,10 @@ pub const KEYS: &[Key] = &[
         allowed: "bytes from 16M to 1G, as a number or a text with a unit",
         meaning: "answers that wait for one client to read them",
         set: |config, value| {
-            set_to(&mut config.instance.limits.reply_bytes, bytes(value, 16 << 20, 1 << 30)?)
+            set_to(
+                &mut config.instance.limits.reply_bytes,
+                bytes(value, 16 << 20, 1 << 30)?,
+            )
         },
         get: |config| json(&config.instance.limits.reply_bytes),
     },
@@ -214,7 +230,10 @@ pub const KEYS: &[Key] = &[
         allowed: "a whole number from 1 to 1000000",
         meaning: "jobs that are not over",
         set: |config, value| {
-            set_to(&mut config.instance.limits.waiting_jobs, count(value, 1, 1_000_000)?)
+            set_to(
+                &mut config.instance.limits.waiting_jobs,
+                count(value, 1, 1_000_000)?,
+            )
         },
         get: |config| json(&config.instance.limits.waiting_jobs),
     },
@@ -223,7 +242,10 @@ pub const KEYS: &[Key] = &[
         allowed: "bytes from 4K to 1T, as a number or a text with a unit",
         meaning: "output kept of one job on one rank; what is over is cut with a note",
         set: |config, value| {
-            set_to(&mut config.instance.limits.spool_bytes, bytes(value, 4 << 10, 1 << 40)?)
+            set_to(
+                &mut config.instance.limits.spool_bytes,
+                bytes(value, 4 << 10, 1 << 40)?,
+            )
         },
         get: |config| json(&config.instance.limits.spool_bytes),
     },
@@ -256,7 +278,11 @@ pub fn check(text: &str) -> Result<Config, Vec<ConfigError>> {
 /// The same with `key=value` overrides put over it, in order.
 pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
-        let line = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = error
+            .to_string()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
         vec![ConfigError::Syntax(line)]
     })?;
     let mut config = Config::default();
@@ -265,10 +291,16 @@ pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>
     for given in overrides {
         match given.split_once('=') {
             Some((path, text)) => set(&mut config, path.trim(), &typed(text.trim()), &mut errors),
-            None => errors.push(ConfigError::Override { given: given.clone() }),
+            None => errors.push(ConfigError::Override {
+                given: given.clone(),
+            }),
         }
     }
-    if errors.is_empty() { Ok(config) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(config)
+    } else {
+        Err(errors)
+    }
 }
 
 impl Config {
@@ -290,14 +322,20 @@ impl Config {
 
     /// The value of one key; `None` when there is no such key.
     pub fn get(&self, path: &str) -> Option<Json> {
-        KEYS.iter().find(|key| key.path == path).map(|key| (key.get)(self))
+        KEYS.iter()
+            .find(|key| key.path == path)
+            .map(|key| (key.get)(self))
     }
 }
 
 /// Walks the tables down to the keys.
 fn set_all(config: &mut Config, prefix: &str, table: &Table, errors: &mut Vec<ConfigError>) {
     for (name, value) in table {
-        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        let path = if prefix.is_empty() {
+            name.clone()
+        } else {
+            format!("{prefix}.{name}")
+        };
         let inner = format!("{path}.");
         match value {
             Value::Table(table) if KEYS.iter().any(|key| key.path.starts_with(&inner)) => {
@@ -310,18 +348,27 @@ fn set_all(config: &mut Config, prefix: &str, table: &Table, errors: &mut Vec<Co
 
 fn set(config: &mut Config, path: &str, value: &Value, errors: &mut Vec<ConfigError>) {
     let Some(key) = KEYS.iter().find(|key| key.path == path) else {
-        return errors.push(ConfigError::Unknown { path: path.to_owned() });
+        return errors.push(ConfigError::Unknown {
+            path: path.to_owned(),
+        });
     };
     if (key.set)(config, value).is_none() {
         let (path, allowed) = (path.to_owned(), key.allowed);
-        errors.push(ConfigError::Value { path, given: spell(value), allowed });
+        errors.push(ConfigError::Value {
+            path,
+            given: spell(value),
+            allowed,
+        });
     }
 }
 
 /// The value of `-S`: TOML if it is, else a text.
 fn typed(text: &str) -> Value {
     let line = format!("value = {text}");
-    let parsed = line.parse::<Table>().ok().and_then(|mut table| table.remove("value"));
+    let parsed = line
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut table| table.remove("value"));
     parsed.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
@@ -332,7 +379,9 @@ fn spell(value: &Value) -> String {
 /// A hint for a key that is nearly one.
 fn near(path: &str) -> String {
     let last = path.rsplit('.').next().unwrap_or(path);
-    let known = KEYS.iter().find(|key| key.path.rsplit('.').next() == Some(last));
+    let known = KEYS
+        .iter()
+        .find(|key| key.path.rsplit('.').next() == Some(last));
     known.map_or_else(String::new, |key| format!("; there is {}", key.path))
 }
 
@@ -381,11 +430,32 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_example_is_the_defaults() {
+        let page = include_str!("../../../doc/protocol/configuration.md");
+        let example = page
+            .split("```")
+            .find_map(|block| block.strip_prefix("toml\n"));
+        let example = example.expect("the page has an example");
+        assert_eq!(check(example), Ok(Config::default()));
+        for key in KEYS {
+            let name = key.path.rsplit('.').next().unwrap_or(key.path);
+            assert!(
+                example.contains(&format!("{name} = ")),
+                "{} is documented",
+                key.path
+            );
+        }
+    }
+
+    #[test]
     fn every_key_takes_what_it_gives() {
         let config = load(
             "[journal]\nsync = \"normal\"\n[exec]\nkill_grace = \"2.5s\"\n\
              test.run_duration = 0\n[limits]\nclients = 7\nspool_bytes = \"1M\"\n",
-            &["rank.log=debug".to_owned(), "history.keep_age=30d".to_owned()],
+            &[
+                "rank.log=debug".to_owned(),
+                "history.keep_age=30d".to_owned(),
+            ],
         )
         .expect("all keys are known");
         assert_eq!(config.instance.sync, Sync::Normal);
@@ -409,10 +479,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "sync: unknown key; there is journal.sync",
                 "journal.sync: is \"maybe\"; allowed is \"full\" or \"normal\"",
                 "limits.clients: is -1; allowed is a whole number from 1 to 65536",
                 "limits.foo: unknown key",
+                "sync: unknown key; there is journal.sync",
                 "exec.kill_grace: is \"NaN\"; allowed is a duration such as \"5s\" (RFC 23) or a number of seconds",
                 "-S nonsense: has no `=`; allowed is key=value",
             ]

@@ -46,7 +46,9 @@ impl Inbound {
 
     /// The length that the frame at the front claims, once it is there.
     pub fn claimed(&self) -> Result<Option<usize>, FrameError> {
-        let Some(head) = self.buffer.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let Some(head) = self.buffer.first_chunk::<LENGTH_BYTES>() else {
+            return Ok(None);
+        };
         let given = u32::from_be_bytes(*head) as usize;
         if given > MESSAGE_BYTES_MAX {
             return Err(FrameError::TooLong { given });
@@ -56,7 +58,9 @@ impl Inbound {
 
     /// The next whole message, if there is one.
     pub fn message(&mut self) -> Result<Option<Message>, FrameError> {
-        let Some(length) = self.claimed()? else { return Ok(None) };
+        let Some(length) = self.claimed()? else {
+            return Ok(None);
+        };
         if self.buffer.len() < LENGTH_BYTES + length {
             return Ok(None);
         }
@@ -106,7 +110,10 @@ mod tests {
     fn a_claimed_length_is_refused_before_any_memory_is_taken() {
         let mut inbound = Inbound::default();
         inbound.room().extend_from_slice(&[0x7f, 0xff, 0xff, 0xff]);
-        assert_eq!(inbound.message(), Err(FrameError::TooLong { given: 0x7fff_ffff }));
+        assert_eq!(
+            inbound.message(),
+            Err(FrameError::TooLong { given: 0x7fff_ffff })
+        );
         let mut inbound = Inbound::default();
         inbound.room().extend_from_slice(&[0, 0xff, 0xff, 0xff, 1]);
         assert_eq!(inbound.message(), Ok(None));

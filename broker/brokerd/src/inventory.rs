@@ -109,7 +109,10 @@ fn found(declared: Option<u32>) -> Result<ResourceSet, InventoryError> {
         }
         Some(cores) => Idset::first_ids(cores),
     };
-    let missing = cores.iter().filter(|core| !node.cores.contains(core)).count();
+    let missing = cores
+        .iter()
+        .filter(|core| !node.cores.contains(core))
+        .count();
     if missing > 0 {
         tracing::warn!(
             declared = cores.len(),
@@ -123,18 +126,31 @@ fn found(declared: Option<u32>) -> Result<ResourceSet, InventoryError> {
         gpus: node.gpus.iter().copied().collect(),
         memory: node.memory.max(0) as u64,
     };
-    Ok(ResourceSet { nodes: [(Rank(0), only)].into(), ..ResourceSet::default() })
+    Ok(ResourceSet {
+        nodes: [(Rank(0), only)].into(),
+        ..ResourceSet::default()
+    })
 }
 
 fn from_file(path: &Path) -> Result<ResourceSet, InventoryError> {
-    let io = |source| InventoryError::File { path: path.into(), source };
+    let io = |source| InventoryError::File {
+        path: path.into(),
+        source,
+    };
     let size = fs::metadata(path).map_err(io)?.len();
     if size > FILE_BYTES_MAX {
-        return Err(number("--resources: bytes", &size.to_string(), 1, FILE_BYTES_MAX));
+        return Err(number(
+            "--resources: bytes",
+            &size.to_string(),
+            1,
+            FILE_BYTES_MAX,
+        ));
     }
     let text = fs::read_to_string(path).map_err(io)?;
-    let set = ResourceSet::parse(&text)
-        .map_err(|source| InventoryError::NotR { path: path.into(), source })?;
+    let set = ResourceSet::parse(&text).map_err(|source| InventoryError::NotR {
+        path: path.into(),
+        source,
+    })?;
     if set.is_empty() {
         return Err(InventoryError::Empty { path: path.into() });
     }
@@ -146,7 +162,10 @@ fn fake(text: &str) -> Result<ResourceSet, InventoryError> {
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let count = |least, most| {
-            let count = value.parse::<u64>().ok().filter(|n| (least..=most).contains(n));
+            let count = value
+                .parse::<u64>()
+                .ok()
+                .filter(|n| (least..=most).contains(n));
             count.ok_or_else(|| number(&format!("--fake {key}"), value, least, most))
         };
         match key {
@@ -160,7 +179,11 @@ fn fake(text: &str) -> Result<ResourceSet, InventoryError> {
                     allowed: format!("an amount such as 256G ({error})"),
                 })?;
             }
-            other => return Err(InventoryError::Key { given: other.to_owned() }),
+            other => {
+                return Err(InventoryError::Key {
+                    given: other.to_owned(),
+                });
+            }
         }
     }
     let node = |rank: u32| NodeSet {
@@ -169,8 +192,13 @@ fn fake(text: &str) -> Result<ResourceSet, InventoryError> {
         gpus: Idset::first_ids(gpus as u32),
         memory,
     };
-    let nodes = (0..nodes as u32).map(|rank| (Rank(rank), node(rank))).collect();
-    Ok(ResourceSet { nodes, ..ResourceSet::default() })
+    let nodes = (0..nodes as u32)
+        .map(|rank| (Rank(rank), node(rank)))
+        .collect();
+    Ok(ResourceSet {
+        nodes,
+        ..ResourceSet::default()
+    })
 }
 
 fn number(place: &str, given: &str, least: u64, most: u64) -> InventoryError {
@@ -186,7 +214,9 @@ mod tests {
     use super::*;
 
     fn fake_of(text: &str) -> Result<ResourceSet, String> {
-        Source::Fake(text.to_owned()).inventory().map_err(|error| error.to_string())
+        Source::Fake(text.to_owned())
+            .inventory()
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -224,7 +254,12 @@ mod tests {
         let path = dir.path().join("R");
         let set = fake_of("nodes=2,cores=4").expect("a set");
         fs::write(&path, set.to_value().to_string()).expect("a file");
-        assert_eq!(Source::File(path.clone()).inventory().expect("its own form"), set);
+        assert_eq!(
+            Source::File(path.clone())
+                .inventory()
+                .expect("its own form"),
+            set
+        );
         fs::write(&path, "{}").expect("a file");
         let error = Source::File(path).inventory().expect_err("no R");
         assert!(error.to_string().contains("version"), "{error}");

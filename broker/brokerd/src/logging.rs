@@ -14,7 +14,9 @@ pub const LOG_VARIABLE: &str = "EDDY_LOG";
 pub fn start(filter: Option<&str>) {
     let given = std::env::var(LOG_VARIABLE).ok();
     let chosen = [given.as_deref(), filter].into_iter().flatten();
-    let filter = chosen.filter_map(|text| EnvFilter::try_new(text).ok()).next();
+    let filter = chosen
+        .filter_map(|text| EnvFilter::try_new(text).ok())
+        .next();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new("info")))
         .with_writer(std::io::stderr)

@@ -88,7 +88,8 @@ pub fn prepare(
 /// `/tmp/eddy-UID`.
 fn parent(runtime: Option<&str>, own: u32) -> PathBuf {
     let usable = |path: &&str| {
-        path.starts_with('/') && fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == own)
+        path.starts_with('/')
+            && fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == own)
     };
     match runtime.filter(usable) {
         Some(runtime) => Path::new(runtime).join("eddy"),
@@ -98,7 +99,10 @@ fn parent(runtime: Option<&str>, own: u32) -> PathBuf {
 
 /// Makes a private directory, or checks that the one there is private.
 fn make(path: &Path, own: u32) -> Result<(), RundirError> {
-    let io = |source| RundirError::Io { path: path.to_owned(), source };
+    let io = |source| RundirError::Io {
+        path: path.to_owned(),
+        source,
+    };
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -108,7 +112,12 @@ fn make(path: &Path, own: u32) -> Result<(), RundirError> {
     let meta = fs::symlink_metadata(path).map_err(io)?;
     let mode = meta.mode() & 0o777;
     if !meta.is_dir() || meta.uid() != own || mode & 0o077 != 0 {
-        return Err(RundirError::Foreign { path: path.to_owned(), uid: meta.uid(), mode, own });
+        return Err(RundirError::Foreign {
+            path: path.to_owned(),
+            uid: meta.uid(),
+            mode,
+            own,
+        });
     }
     Ok(())
 }
@@ -153,7 +162,10 @@ mod tests {
         let path = prepare(None, Some(text), "0123456789abcdef").expect("made");
         assert_eq!(path, runtime.path().join("eddy/01234567"));
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o700);
-        assert_eq!(prepare(None, Some(text), "0123456789abcdef").expect("there already"), path);
+        assert_eq!(
+            prepare(None, Some(text), "0123456789abcdef").expect("there already"),
+            path
+        );
     }
 
     #[test]
@@ -168,7 +180,10 @@ mod tests {
             assert!(matches!(error, RundirError::Foreign { .. }), "{error}");
         }
         let long = format!("/tmp/{}", "x".repeat(100));
-        assert!(matches!(prepare(Some(&long), None, "x"), Err(RundirError::TooLong { .. })));
+        assert!(matches!(
+            prepare(Some(&long), None, "x"),
+            Err(RundirError::TooLong { .. })
+        ));
     }
 
     #[test]
@@ -176,6 +191,9 @@ mod tests {
         let state = tempfile::tempdir().expect("a directory");
         assert_eq!(recorded(state.path()), None);
         record(state.path(), Path::new("/tmp/eddy-0/abc")).expect("written");
-        assert_eq!(recorded(state.path()), Some(PathBuf::from("/tmp/eddy-0/abc")));
+        assert_eq!(
+            recorded(state.path()),
+            Some(PathBuf::from("/tmp/eddy-0/abc"))
+        );
     }
 }

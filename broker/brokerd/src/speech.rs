@@ -68,7 +68,9 @@ pub fn read_from_shell(message: &Message) -> Result<FromShell, SpeechError> {
 
 fn body(message: &Message) -> Result<&Bytes, SpeechError> {
     if message.kind != Type::Request || message.topic != TOPIC {
-        return Err(SpeechError::Topic { given: message.topic.clone() });
+        return Err(SpeechError::Topic {
+            given: message.topic.clone(),
+        });
     }
     Ok(&message.body)
 }
@@ -82,10 +84,24 @@ mod tests {
 
     #[test]
     fn bytes_ride_in_the_tail() {
-        let part = Part { job: JobId(1), attempt: Attempt(1), rank: Rank(0) };
+        let part = Part {
+            job: JobId(1),
+            attempt: Attempt(1),
+            rank: Rank(0),
+        };
         let data = vec![0, 255, 7];
-        let input = ToShell::Input { part, tasks: Idset::new(), eof: true, data };
-        let output = FromShell::Output { read: 3, next: 9, frames: vec![1, 2], end: false };
+        let input = ToShell::Input {
+            part,
+            tasks: Idset::new(),
+            eof: true,
+            data,
+        };
+        let output = FromShell::Output {
+            read: 3,
+            next: 9,
+            frames: vec![1, 2],
+            end: false,
+        };
         let mut out = BytesMut::new();
         put_to_shell(&mut out, input.clone()).expect("a small message");
         put_from_shell(&mut out, output.clone()).expect("a small message");
@@ -98,6 +114,9 @@ mod tests {
     #[test]
     fn another_topic_is_refused() {
         let message = Message::request("job.list", 1, &());
-        assert!(matches!(read_to_shell(&message), Err(SpeechError::Topic { .. })));
+        assert!(matches!(
+            read_to_shell(&message),
+            Err(SpeechError::Topic { .. })
+        ));
     }
 }

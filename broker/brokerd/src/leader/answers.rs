@@ -76,7 +76,10 @@ fn by_key(reader: &Reader, user: u32, key: &Uuid) -> Result<Answer, Why> {
         });
     };
     let first = job.events.first().copied().unwrap_or(0);
-    let submit = reader.from_seq(first, 1)?.pop().filter(|row| row.seq == first);
+    let submit = reader
+        .from_seq(first, 1)?
+        .pop()
+        .filter(|row| row.seq == first);
     let Some(submit) = submit.filter(|row| row.name == "submit") else {
         return Ok(Answer::Key(None));
     };
@@ -94,15 +97,25 @@ fn by_key(reader: &Reader, user: u32, key: &Uuid) -> Result<Answer, Why> {
 fn made_before(key: &Uuid, t: i64) -> bool {
     let made = key.get_timestamp().map(|stamp| stamp.to_unix());
     made.is_none_or(|(seconds, nanos)| {
-        let millis = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000);
+        let millis = i64::try_from(seconds)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(1000);
         millis.saturating_add(i64::from(nanos / 1_000_000)) <= t / 1000
     })
 }
 
-fn finished(reader: &Reader, job: JobId) -> Result<Option<Box<(JobRow, Vec<Seq>)>>, Why> {
-    let Some(found) = reader.job(job.0)? else { return Ok(None) };
+/// A finished job's row and the places of its records.
+type Found = Option<Box<(JobRow, Vec<Seq>)>>;
+
+fn finished(reader: &Reader, job: JobId) -> Result<Found, Why> {
+    let Some(found) = reader.job(job.0)? else {
+        return Ok(None);
+    };
     let row = serde_json::from_str(&found.row)?;
-    Ok(Some(Box::new((row, found.events.into_iter().map(Seq).collect()))))
+    Ok(Some(Box::new((
+        row,
+        found.events.into_iter().map(Seq).collect(),
+    ))))
 }
 
 fn rows(reader: &Reader, request: &ListRequest) -> Result<Vec<JobRow>, Why> {
@@ -121,8 +134,10 @@ fn rows(reader: &Reader, request: &ListRequest) -> Result<Vec<JobRow>, Why> {
         filter.limit = PAGE.min((limit - rows.len()) as u32);
         let page = reader.finished(&filter)?;
         let is_last = (page.len() as u32) < filter.limit;
-        filter.before =
-            page.last().map(|job| Cursor { t_inactive: job.t_inactive, id: job.id });
+        filter.before = page.last().map(|job| Cursor {
+            t_inactive: job.t_inactive,
+            id: job.id,
+        });
         for job in &page {
             let row: JobRow = serde_json::from_str(&job.row)?;
             if matches(request, &row) {
@@ -138,16 +153,23 @@ fn rows(reader: &Reader, request: &ListRequest) -> Result<Vec<JobRow>, Why> {
 fn filter(request: &ListRequest) -> Filter {
     let ids = match request.jobs.len() {
         0 => Vec::new(),
-        few if few <= IDS_MAX => {
-            request.jobs.ranges.iter().flat_map(|(first, last)| first.0..=last.0).collect()
-        }
+        few if few <= IDS_MAX => request
+            .jobs
+            .ranges
+            .iter()
+            .flat_map(|(first, last)| first.0..=last.0)
+            .collect(),
         _ => Vec::new(),
     };
     Filter {
         ids,
         user: request.user,
         name: request.name.clone(),
-        results: request.results.iter().map(|result| result_name(*result).to_owned()).collect(),
+        results: request
+            .results
+            .iter()
+            .map(|result| result_name(*result).to_owned())
+            .collect(),
         since: request.since.map(|since| since.0),
         before: None,
         limit: 0,
@@ -156,7 +178,10 @@ fn filter(request: &ListRequest) -> Filter {
 
 fn matches(request: &ListRequest, row: &JobRow) -> bool {
     (request.jobs.is_empty() || request.jobs.contains(row.id))
-        && request.queue.as_ref().is_none_or(|queue| *queue == row.queue)
+        && request
+            .queue
+            .as_ref()
+            .is_none_or(|queue| *queue == row.queue)
 }
 
 /// The word for a result in the journal's rows.
@@ -176,7 +201,11 @@ fn records(reader: &Reader, seqs: &[Seq]) -> Result<Lines, Why> {
     let mut rest = seqs;
     while let Some(first) = rest.first() {
         // Neighbours are read together: those of one job mostly are.
-        let run = rest.iter().zip(first.0..).take_while(|(seq, at)| seq.0 == *at).count();
+        let run = rest
+            .iter()
+            .zip(first.0..)
+            .take_while(|(seq, at)| seq.0 == *at)
+            .count();
         let last = first.0 + run as u64 - 1;
         let read = reader.from_seq(first.0, run as u32)?;
         lines.extend(read.into_iter().filter(|row| row.seq <= last).map(line));
@@ -186,14 +215,26 @@ fn records(reader: &Reader, seqs: &[Seq]) -> Result<Lines, Why> {
 }
 
 fn range(reader: &Reader, from: Seq, count: u32) -> Result<Lines, Why> {
-    Ok(reader.from_seq(from.0, count)?.into_iter().map(line).collect())
+    Ok(reader
+        .from_seq(from.0, count)?
+        .into_iter()
+        .map(line)
+        .collect())
 }
 
 fn line(row: Row) -> (Option<JobId>, EventsLine) {
     let job = (row.job > 0).then_some(JobId(row.job));
     let context = EventsLine::raw(row.context);
     let name = row.name.into_owned();
-    (job, EventsLine { seq: Seq(row.seq), timestamp: Time(row.t), name, context })
+    (
+        job,
+        EventsLine {
+            seq: Seq(row.seq),
+            timestamp: Time(row.t),
+            name,
+            context,
+        },
+    )
 }
 
 /// A text by its hash alone: the newest copy.

@@ -95,7 +95,16 @@ impl Peers {
         let reading = read_client(id, read, self.budget.clone(), self.arrivals.clone());
         let (roles, outlet) = (self.admission.roles(uid), Outlet::new(write));
         let outstanding = HashSet::new();
-        self.clients.insert(id, Client { uid, roles, outlet, reading, outstanding });
+        self.clients.insert(
+            id,
+            Client {
+                uid,
+                roles,
+                outlet,
+                reading,
+                outstanding,
+            },
+        );
     }
 
     /// A shell connected; it is nobody's until its hello.
@@ -104,13 +113,22 @@ impl Peers {
         let id = LinkId(self.next);
         let (read, write) = stream.into_split();
         let reading = read_shell(id, read, self.budget.clone(), self.arrivals.clone());
-        self.links.insert(id, Link { outlet: Outlet::new(write), reading, epoch: None });
+        self.links.insert(
+            id,
+            Link {
+                outlet: Outlet::new(write),
+                reading,
+                epoch: None,
+            },
+        );
     }
 
     /// Stamps a client's message with what the kernel said of it, and holds it
     /// against the limit `outstanding`.
     pub fn admit(&mut self, id: ClientId, mut message: Message) -> Admitted {
-        let Some(client) = self.clients.get_mut(&id) else { return Admitted::Done };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Admitted::Done;
+        };
         (message.uid, message.roles) = (client.uid, client.roles);
         let most = self.limits.outstanding;
         match message.kind {
@@ -144,8 +162,15 @@ impl Peers {
 
     /// Sends an answer. False when the client does not read and must be closed.
     pub fn reply(&mut self, reply: Reply) -> bool {
-        let Reply { to, kind, body, tail } = reply;
-        let Some(client) = self.clients.get_mut(&to.client) else { return true };
+        let Reply {
+            to,
+            kind,
+            body,
+            tail,
+        } = reply;
+        let Some(client) = self.clients.get_mut(&to.client) else {
+            return true;
+        };
         if matches!(kind, Type::Reply | Type::Refused) {
             client.outstanding.remove(&to.matchtag);
         }
@@ -182,8 +207,16 @@ impl Peers {
 
     /// Answers a client from the loop itself.
     pub fn answer(&mut self, id: ClientId, matchtag: u64, body: Bytes) -> bool {
-        let to = eddy_broker::Caller { client: id, matchtag };
-        self.reply(Reply { to, kind: Type::Reply, body, tail: Bytes::new() })
+        let to = eddy_broker::Caller {
+            client: id,
+            matchtag,
+        };
+        self.reply(Reply {
+            to,
+            kind: Type::Reply,
+            body,
+            tail: Bytes::new(),
+        })
     }
 
     /// The connection is over; true if it was not known to be before.
@@ -201,7 +234,9 @@ impl Peers {
         if let Some(link) = self.links.get_mut(&id) {
             link.epoch = Some(epoch);
         }
-        self.by_epoch.insert(epoch, id).filter(|earlier| *earlier != id)
+        self.by_epoch
+            .insert(epoch, id)
+            .filter(|earlier| *earlier != id)
     }
 
     /// Which life of a shell speaks on this connection.
@@ -237,7 +272,11 @@ impl Peers {
                 None
             }
             Ok(waiting) => {
-                tracing::error!(epoch = epoch.0, waiting, "the shell does not read and is closed");
+                tracing::error!(
+                    epoch = epoch.0,
+                    waiting,
+                    "the shell does not read and is closed"
+                );
                 Some(id)
             }
             Err(error) => {
@@ -261,6 +300,8 @@ impl Peers {
     /// Bytes that wait for anybody.
     pub fn waiting(&self) -> usize {
         let clients = self.clients.values().map(|client| client.outlet.waiting());
-        clients.chain(self.links.values().map(|link| link.outlet.waiting())).sum()
+        clients
+            .chain(self.links.values().map(|link| link.outlet.waiting()))
+            .sum()
     }
 }

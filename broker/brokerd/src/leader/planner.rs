@@ -23,43 +23,68 @@ pub struct PlannerThread {
     /// Slices asked for and not answered.
     outstanding: u64,
     /// What the next slice will be told.
-    deltas: Option<Vec<Delta>>,
+    deltas: Vec<Delta>,
+    next: Next,
+}
+
+/// Whether a slice is to be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Nothing was told that could let a job start.
+    Idle,
+    Slice,
 }
 
 impl PlannerThread {
     /// Starts it; it ends with the process.
     pub fn start(inside: Inside) -> io::Result<PlannerThread> {
         let (mailbox, letters) = channel::<(Time, Vec<Delta>)>();
-        std::thread::Builder::new().name("planner".into()).spawn(move || {
-            let mut planner = Planner::new();
-            while let Ok((mut now, deltas)) = letters.recv() {
-                let mut letters_read = 1;
-                deltas.into_iter().for_each(|delta| planner.apply(delta));
-                while let Ok((later, deltas)) = letters.try_recv() {
-                    now = later;
-                    letters_read += 1;
+        std::thread::Builder::new()
+            .name("planner".into())
+            .spawn(move || {
+                let mut planner = Planner::new();
+                while let Ok((mut now, deltas)) = letters.recv() {
+                    let mut letters_read = 1;
                     deltas.into_iter().for_each(|delta| planner.apply(delta));
+                    while let Ok((later, deltas)) = letters.try_recv() {
+                        now = later;
+                        letters_read += 1;
+                        deltas.into_iter().for_each(|delta| planner.apply(delta));
+                    }
+                    let outcome = planner.plan(now, STEPS);
+                    if inside.send(Inner::Planned(outcome, letters_read)).is_err() {
+                        return;
+                    }
                 }
-                let outcome = planner.plan(now, STEPS);
-                if inside.send(Inner::Planned(outcome, letters_read)).is_err() {
-                    return;
-                }
-            }
-        })?;
-        Ok(PlannerThread { mailbox, outstanding: 0, deltas: None })
+            })?;
+        Ok(PlannerThread {
+            mailbox,
+            outstanding: 0,
+            deltas: Vec::new(),
+            next: Next::Idle,
+        })
     }
 
-    /// Changes for the next slice, which is asked for even when there are none.
+    /// Changes for the next slice; none at all asks for one all the same. That a
+    /// job holds what the planner proposed lets no other start, so it is told
+    /// along with the next change that may.
     pub fn tell(&mut self, deltas: Vec<Delta>) {
-        self.deltas.get_or_insert_default().extend(deltas);
+        let news = |delta: &Delta| !matches!(delta, Delta::Held(..));
+        if deltas.is_empty() || deltas.iter().any(news) {
+            self.next = Next::Slice;
+        }
+        self.deltas.extend(deltas);
     }
 
-    /// Asks for a slice if anything was told.
+    /// Asks for a slice if one is due.
     pub fn ask(&mut self, now: Time) {
-        if let Some(deltas) = self.deltas.take() {
+        if std::mem::replace(&mut self.next, Next::Idle) == Next::Slice {
             self.outstanding += 1;
-            let sent = self.mailbox.send((now, deltas));
-            assert!(sent.is_ok(), "the planner's thread lives as long as the process");
+            let sent = self.mailbox.send((now, std::mem::take(&mut self.deltas)));
+            assert!(
+                sent.is_ok(),
+                "the planner's thread lives as long as the process"
+            );
         }
     }
 

@@ -37,7 +37,11 @@ pub enum ReplayError {
 
 /// Shows the broker every record its state rests on.
 pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayError> {
-    let mut specs = Specs { journal, specs: HashMap::new(), texts: HashMap::new() };
+    let mut specs = Specs {
+        journal,
+        specs: HashMap::new(),
+        texts: HashMap::new(),
+    };
     let mut known = Known::default();
     let mut failed = None;
     let replayed = journal.replay(|row| {
@@ -52,7 +56,12 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
                 }
                 broker.replay(&record);
             }
-            Err(source) => failed = Some(ReplayError::Event { seq: row.seq, source }),
+            Err(source) => {
+                failed = Some(ReplayError::Event {
+                    seq: row.seq,
+                    source,
+                })
+            }
         }
     })?;
     known.replayed = replayed;
@@ -63,7 +72,14 @@ fn record(row: &Row, specs: &mut Specs<'_>) -> Result<Record, EventError> {
     let mut find = |jobspec: &Hash, environment: &Hash| specs.find(row.seq, jobspec, environment);
     let kind = Kind::decode(&row.name, row.version, &row.context, &mut find)?;
     let job = (row.job > 0).then_some(JobId(row.job));
-    Ok(Record { seq: Seq(row.seq), event: Event { t: Time(row.t), job, kind } })
+    Ok(Record {
+        seq: Seq(row.seq),
+        event: Event {
+            t: Time(row.t),
+            job,
+            kind,
+        },
+    })
 }
 
 /// Jobspecs read so far.

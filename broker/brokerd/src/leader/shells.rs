@@ -59,13 +59,21 @@ pub struct Shells {
 impl Shells {
     /// None watched yet.
     pub fn new(ground: Ground, inside: Inside) -> Shells {
-        Shells { ground, inside, watched: HashSet::new() }
+        Shells {
+            ground,
+            inside,
+            watched: HashSet::new(),
+        }
     }
 
     /// Starts a shell under this epoch. That it could not be started is told
     /// as its death.
     pub fn launch(&mut self, epoch: Epoch) {
-        match self.ground.command(epoch).and_then(|mut command| command.spawn()) {
+        match self
+            .ground
+            .command(epoch)
+            .and_then(|mut command| command.spawn())
+        {
             Ok(child) => {
                 tracing::info!(epoch = epoch.0, pid = child.id(), "a shell was started");
                 self.watch(epoch, Some(child));
@@ -115,7 +123,10 @@ impl Shells {
 
 impl Ground {
     fn command(&self, epoch: Epoch) -> io::Result<Command> {
-        let log = OpenOptions::new().create(true).append(true).open(self.statedir.join(LOG_FILE))?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.statedir.join(LOG_FILE))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("shell").arg("--statedir").arg(&self.statedir);
         command.arg("--rundir").arg(&self.rundir);
@@ -127,7 +138,10 @@ impl Ground {
         if let Some(nofile) = self.nofile {
             command.args(["--nofile", &nofile.soft.to_string()]);
         }
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
         Ok(command)
     }
 
@@ -146,7 +160,10 @@ impl Ground {
         loop {
             match ShellLock::take(&self.statedir) {
                 Ok(lock) => return self.sweep(epoch, &lock),
-                Err(LockError::Held { holder: Some(holder), .. }) => {
+                Err(LockError::Held {
+                    holder: Some(holder),
+                    ..
+                }) => {
                     match reap::open_exact(holder.pid, holder.start_time) {
                         Ok(Some(pidfd)) => {
                             // Readable once it has ended; interrupted is asked again.

@@ -114,8 +114,16 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
         config::Sync::Full => Sync::Full,
         config::Sync::Normal => Sync::Normal,
     };
-    let recover = if args.recover { Recover::Cut } else { Recover::Refuse };
-    let options = Options { sync, recover, ..Options::default() };
+    let recover = if args.recover {
+        Recover::Cut
+    } else {
+        Recover::Refuse
+    };
+    let options = Options {
+        sync,
+        recover,
+        ..Options::default()
+    };
     let (mut journal, recovered) = Journal::open(&statedir, &options)?;
     for note in &recovered.notes {
         tracing::warn!("journal: {note}");
@@ -134,11 +142,19 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
     }
     let owner = rustix::process::geteuid().as_raw();
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let identity = Identity { instance: instance.clone(), version, owner };
+    let identity = Identity {
+        instance: instance.clone(),
+        version,
+        owner,
+    };
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let mut known = replay(&journal, &mut broker)?;
     known.last_job = known.last_job.max(settings.last_job);
-    tracing::info!(records = known.replayed, last = recovered.last_seq, "the journal was replayed");
+    tracing::info!(
+        records = known.replayed,
+        last = recovered.last_seq,
+        "the journal was replayed"
+    );
     let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
     // Made-up nodes cannot run anything.
     let fake = source.is_fake().then_some(Span::ZERO);
@@ -167,14 +183,20 @@ fn identity(journal: &mut Journal) -> Result<String, StartError> {
     let mut random = [0; 16];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random));
     read.map_err(io("read /dev/urandom"))?;
-    let id = uuid::Builder::from_random_bytes(random).into_uuid().to_string();
+    let id = uuid::Builder::from_random_bytes(random)
+        .into_uuid()
+        .to_string();
     journal.set_meta(INSTANCE_KEY, &id)?;
     Ok(id)
 }
 
 /// The run directory that this instance had before, if it can be had again:
 /// running tasks know it by EDDY_URI. Else a new one.
-fn find_rundir(statedir: &Path, given: Option<&str>, instance: &str) -> Result<PathBuf, StartError> {
+fn find_rundir(
+    statedir: &Path,
+    given: Option<&str>,
+    instance: &str,
+) -> Result<PathBuf, StartError> {
     let before = rundir::recorded(statedir);
     if let (None, Some(before)) = (given, before.as_deref().and_then(Path::to_str))
         && let Some(parent) = Path::new(before).parent()
@@ -191,7 +213,10 @@ impl Prepared {
     fn run(self, ready: Ready) -> Result<i32, Failure> {
         let span = tracing::info_span!("instance", id = %self.instance);
         let _entered = span.enter();
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        let runtime = match tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+        {
             Ok(runtime) => runtime,
             Err(error) => return Err(Box::new((Some(ready), io("make a runtime")(error)))),
         };
@@ -230,10 +255,14 @@ impl Prepared {
             let _ = tell.send(Inner::Committed(committed));
         });
         let writer = writer.map_err(io("start the journal's writer"))?;
-        let store =
-            Store::new(writer, readers, inside.clone(), &self.config.instance, self.known);
-        let planner =
-            PlannerThread::start(inside.clone()).map_err(io("start the planner"))?;
+        let store = Store::new(
+            writer,
+            readers,
+            inside.clone(),
+            &self.config.instance,
+            self.known,
+        );
+        let planner = PlannerThread::start(inside.clone()).map_err(io("start the planner"))?;
         let ground = Ground {
             statedir: self.statedir,
             rundir: self.rundir.clone(),

@@ -121,16 +121,25 @@ impl Store {
 
     fn add_record(&mut self, record: &Record) {
         let (seq, event) = (record.seq, &record.event);
-        tracing::debug!(seq = seq.0, job = event.job.map(|job| job.0), name = event.kind.name());
+        tracing::debug!(
+            seq = seq.0,
+            job = event.job.map(|job| job.0),
+            name = event.kind.name()
+        );
         if let (Kind::Submit(submit), Some(job)) = (&event.kind, event.job) {
             self.last_job = self.last_job.max(job);
             self.keys.insert(job, submit.key);
             let spec = &submit.spec;
-            for (hash, text) in
-                [(spec.hash, &spec.text), (spec.environment_hash, &spec.environment_text)]
-            {
+            for (hash, text) in [
+                (spec.hash, &spec.text),
+                (spec.environment_hash, &spec.environment_text),
+            ] {
                 if self.blobs.insert((seq.0 / GENERATION, hash)) {
-                    self.batch.blobs.push(Blob { seq: seq.0, hash: hash.0, bytes: Arc::clone(text) });
+                    self.batch.blobs.push(Blob {
+                        seq: seq.0,
+                        hash: hash.0,
+                        bytes: Arc::clone(text),
+                    });
                 }
             }
         }
@@ -169,7 +178,11 @@ impl Store {
             self.live = live.len() as u64;
             self.unmarked = 0;
             let live = live.into_iter().map(|seq| seq.0).collect();
-            batch.mark = Some(Mark { seq: broker.last().0, last_job: self.last_job.0, live });
+            batch.mark = Some(Mark {
+                seq: broker.last().0,
+                last_job: self.last_job.0,
+                live,
+            });
         }
         batch.purge = self.purging.due(now);
         self.writer.send(batch)
@@ -190,7 +203,9 @@ impl Store {
             let _ = inside.send(Inner::Answer(tag, answers::answer(reader, &query)));
         });
         if let Err(busy) = asked {
-            let _ = self.inside.send(Inner::Answer(tag, Answer::Failed(busy.to_string())));
+            let _ = self
+                .inside
+                .send(Inner::Answer(tag, Answer::Failed(busy.to_string())));
         }
     }
 
@@ -218,8 +233,14 @@ impl Purging {
             return None;
         }
         self.next = instant + PURGE_EVERY;
-        let ended_before = self.keep_age.map_or(i64::MIN, |age| now.0.saturating_sub(age));
-        Some(Purge { ended_before, keep_most: self.keep_jobs, jobs_max: PURGE_JOBS })
+        let ended_before = self
+            .keep_age
+            .map_or(i64::MIN, |age| now.0.saturating_sub(age));
+        Some(Purge {
+            ended_before,
+            keep_most: self.keep_jobs,
+            jobs_max: PURGE_JOBS,
+        })
     }
 }
 

@@ -113,7 +113,11 @@ enum Event {
 impl Leader {
     /// A leader that did not resume yet.
     pub fn new(parts: Parts) -> Leader {
-        let peers = Peers::new(parts.admission, parts.config.instance.limits, parts.arrivals);
+        let peers = Peers::new(
+            parts.admission,
+            parts.config.instance.limits,
+            parts.arrivals,
+        );
         Leader {
             broker: parts.broker,
             clock: parts.clock,
@@ -227,7 +231,9 @@ impl Leader {
 
     fn committed(&mut self, committed: Committed) {
         match committed {
-            Committed::Durable { seq, purged, took, .. } => {
+            Committed::Durable {
+                seq, purged, took, ..
+            } => {
                 tracing::trace!(seq, ?took, "durable");
                 self.store.purged(purged);
                 if self.commits.len() >= COMMITS_KEPT {
@@ -276,14 +282,17 @@ impl Leader {
     /// A client's message: two services are the loop's own, since only it knows
     /// their answers.
     fn message(&mut self, id: ClientId, message: Message) {
-        tracing::trace!(client = id.0, topic = message.topic, tag = message.matchtag, "message");
+        tracing::trace!(
+            client = id.0,
+            topic = message.topic,
+            tag = message.matchtag,
+            "message"
+        );
         let own = match (message.kind, message.topic.as_str()) {
             (Type::Request, Commits::TOPIC) if message.roles.any_of(Commits::ROLES) => {
                 self.commits_of(&message)
             }
-            (Type::Request, ConfigService::TOPIC)
-                if message.roles.any_of(ConfigService::ROLES) =>
-            {
+            (Type::Request, ConfigService::TOPIC) if message.roles.any_of(ConfigService::ROLES) => {
                 Some(self.config.to_json().to_string().into())
             }
             _ => None,
@@ -318,7 +327,13 @@ impl Leader {
 
     fn word(&mut self, id: LinkId, word: FromShell) {
         tracing::trace!(link = id.0, ?word, "shell");
-        if let FromShell::Hello { epoch, instance, pid, .. } = &word {
+        if let FromShell::Hello {
+            epoch,
+            instance,
+            pid,
+            ..
+        } = &word
+        {
             tracing::info!(epoch = epoch.0, pid, instance, "a shell says hello");
             if let Some(earlier) = self.peers.hello(id, *epoch) {
                 self.peers.remove_shell(earlier);
@@ -341,7 +356,9 @@ impl Leader {
     }
 
     fn close_shell(&mut self, id: LinkId) {
-        let Some(epoch) = self.peers.remove_shell(id) else { return };
+        let Some(epoch) = self.peers.remove_shell(id) else {
+            return;
+        };
         tracing::info!(epoch = epoch.0, "a shell's connection ended");
         self.own.push_back(Arrival::ShellAway(epoch));
         if self.dead.remove(&epoch) {
@@ -394,7 +411,11 @@ impl Leader {
     fn finish_turn(&mut self) {
         let now = self.clock.now();
         self.planner.ask(now);
-        let plan = if self.planner.is_busy() { Plan::UnderWay } else { Plan::None };
+        let plan = if self.planner.is_busy() {
+            Plan::UnderWay
+        } else {
+            Plan::None
+        };
         if self.store.is_due(Instant::now(), plan) {
             self.holding = Holding::Nothing;
             if let Err(error) = self.store.send(now, &self.broker) {

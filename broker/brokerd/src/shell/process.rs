@@ -28,7 +28,7 @@ use eddy_wire::shell::PartState;
 use eddy_wire::time::{Span, Time};
 
 use self::limits::raise_open_files;
-use self::link::Link;
+use self::link::{Link, Outlook};
 use self::mock::Mocks;
 use self::program::Mock;
 use self::reads::{Reads, Written};
@@ -161,7 +161,10 @@ impl Shell {
             tasks,
             mocks: Mocks::default(),
             reads: Reads::new(&spool),
-            mock: args.mock.map(|micros| Mock { duration: Span(micros), status: 0 }),
+            mock: args.mock.map(|micros| Mock {
+                duration: Span(micros),
+                status: 0,
+            }),
             inputs: VecDeque::new(),
             effects: Vec::new(),
             course: Course::Serving,
@@ -177,7 +180,9 @@ impl Shell {
             if self.course == Course::Leaving || self.is_forsaken(now) {
                 break;
             }
-            let limit = self.next().map(|at| at.saturating_duration_since(Instant::now()));
+            let limit = self
+                .next()
+                .map(|at| at.saturating_duration_since(Instant::now()));
             let events = match self.watch.wait(limit) {
                 Ok(events) => events,
                 Err(error) => {
@@ -209,12 +214,17 @@ impl Shell {
         if !self.reads.is_empty() {
             grown.into_iter().for_each(|part| self.reads.grew(part));
             let book = &self.book;
-            self.reads.pump(&mut self.link, |part| match book.state(&part) {
-                None | Some(PartState::Ended(_)) => Written::Out,
-                Some(PartState::Starting | PartState::Running { .. }) => Written::On,
-            });
+            self.reads
+                .pump(&mut self.link, |part| match book.state(&part) {
+                    None | Some(PartState::Ended(_)) => Written::Out,
+                    Some(PartState::Starting | PartState::Running { .. }) => Written::On,
+                });
         }
-        if let Err(error) = self.link.flush(&self.watch) {
+        let outlook = match self.course {
+            Course::Serving => self.tasks.outlook(),
+            Course::Leaving => Outlook::Quiet,
+        };
+        if let Err(error) = self.link.flush(now, outlook, &self.watch) {
             self.lost(&error);
         }
     }
@@ -279,10 +289,12 @@ impl Shell {
         let program = self.tasks.program(spawn.start.jobspec, &spawn.jobspec);
         match (program.map(|program| program.mock), self.mock) {
             (Err(why), _) => {
-                self.inputs.push_back(ShellInput::Failed(part, task, 126 << 8, why));
+                self.inputs
+                    .push_back(ShellInput::Failed(part, task, 126 << 8, why));
             }
             (Ok(Some(mock)), _) | (Ok(None), Some(mock)) => {
-                self.mocks.start(Instant::now(), part, task, mock, &mut self.inputs);
+                self.mocks
+                    .start(Instant::now(), part, task, mock, &mut self.inputs);
             }
             (Ok(None), None) => self.tasks.want(spawn),
         }
@@ -293,7 +305,8 @@ impl Shell {
             Watched::Link => self.hear(),
             Watched::Pool => self.tasks.spawned(&mut self.watch, &mut self.inputs),
             Watched::Task(part, task) => {
-                self.tasks.ended(part, task, &mut self.watch, &mut self.inputs);
+                self.tasks
+                    .ended(part, task, &mut self.watch, &mut self.inputs);
             }
             Watched::Output(part, task, output) => {
                 let t = self.clock.now();
@@ -306,7 +319,8 @@ impl Shell {
     fn hear(&mut self) {
         let mut words = Vec::new();
         let heard = self.link.hear(&mut self.buffer, &mut words);
-        self.inputs.extend(words.into_iter().map(ShellInput::Broker));
+        self.inputs
+            .extend(words.into_iter().map(ShellInput::Broker));
         if let Err(error) = heard {
             // What it said before it went still counts.
             self.settle();
@@ -330,10 +344,17 @@ impl Shell {
     /// When something is due although nothing happens.
     fn next(&self) -> Option<Instant> {
         let busy = (!self.inputs.is_empty()).then(Instant::now);
-        [busy, self.link.retry_at(), self.mocks.next(), self.tasks.next_hunt()]
-            .into_iter()
-            .flatten()
-            .min()
+        let (retry, flush) = (self.link.retry_at(), self.link.flush_at());
+        [
+            busy,
+            retry,
+            flush,
+            self.mocks.next(),
+            self.tasks.next_hunt(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Whether it holds nothing that anybody could come back for.

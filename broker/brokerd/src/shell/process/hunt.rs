@@ -51,9 +51,14 @@ pub struct Present<'a> {
 
 impl Hunt {
     /// Nothing left behind yet. To be called by the first thread.
-    pub fn new() -> Hunt {
+    pub fn open() -> Hunt {
         let (orphans, unclaimed) = (Orphans::open(), Unclaimed::default());
-        Hunt { orphans, unclaimed, pending: BTreeMap::new(), reap_at: None }
+        Hunt {
+            orphans,
+            unclaimed,
+            pending: BTreeMap::new(),
+            reap_at: None,
+        }
     }
 
     /// Whether anything may be left of any part.
@@ -77,13 +82,21 @@ impl Hunt {
         tasks: BTreeSet<Process>,
         present: &Present<'_>,
     ) -> bool {
-        let trees = self.claim(part, marker, &tasks, present).unwrap_or_else(|error| {
-            tracing::error!(%part, %error, "cannot look for orphans");
-            BTreeSet::new()
-        });
+        let trees = self
+            .claim(part, marker, &tasks, present)
+            .unwrap_or_else(|error| {
+                tracing::error!(%part, %error, "cannot look for orphans");
+                BTreeSet::new()
+            });
         let (next, pause) = (now, PAUSE_MIN);
         let marker = marker.clone();
-        let mut chase = Chase { marker, tasks, trees, next, pause };
+        let mut chase = Chase {
+            marker,
+            tasks,
+            trees,
+            next,
+            pause,
+        };
         let over = chase.step(now, part);
         self.reap(now, present.pids);
         if !over {
@@ -103,11 +116,16 @@ impl Hunt {
         let is_task = |pid: i32| present.pids.contains(&pid);
         self.orphans.reap(is_task)?;
         let orphans = self.orphans.list(is_task)?;
-        let known = tasks.iter().map(|task| task.pid).chain(present.pids.iter().copied()).collect();
+        let known = tasks
+            .iter()
+            .map(|task| task.pid)
+            .chain(present.pids.iter().copied())
+            .collect();
         let silent = leftover::without_sign(&orphans, &marker.instance, &known);
         self.unclaimed.retain(&silent);
         for process in silent {
-            self.unclaimed.observe(process, present.parts.iter().copied());
+            self.unclaimed
+                .observe(process, present.parts.iter().copied());
         }
         Ok(self.unclaimed.ended(&part))
     }
@@ -131,7 +149,11 @@ impl Hunt {
 
     /// When to look again.
     pub fn next(&self) -> Option<Instant> {
-        self.pending.values().map(|chase| chase.next).chain(self.reap_at).min()
+        self.pending
+            .values()
+            .map(|chase| chase.next)
+            .chain(self.reap_at)
+            .min()
     }
 
     fn reap(&mut self, now: Instant, pids: &HashSet<i32>) {
@@ -148,7 +170,10 @@ impl Chase {
     /// Kills what is found; true when nothing was.
     fn step(&mut self, now: Instant, part: Part) -> bool {
         let marker = self.marker.clone();
-        let attempt = Quarry::Attempt { marker, tasks: self.tasks.clone() };
+        let attempt = Quarry::Attempt {
+            marker,
+            tasks: self.tasks.clone(),
+        };
         let over = match self.end(&attempt) {
             Ok(over) => over,
             Err(error) => {
@@ -172,7 +197,11 @@ impl Chase {
     fn end_one(&self, quarry: &Quarry) -> io::Result<bool> {
         let outcome = leftover::end(quarry, Patience::BRIEF)?;
         for (process, errno) in &outcome.refused {
-            tracing::warn!(pid = process.pid, errno, "a left-over may not be signalled; it stays");
+            tracing::warn!(
+                pid = process.pid,
+                errno,
+                "a left-over may not be signalled; it stays"
+            );
         }
         Ok(outcome.left.is_empty())
     }

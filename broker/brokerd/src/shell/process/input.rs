@@ -61,7 +61,8 @@ impl Backlog {
         }
         let cut = self.bytes + data.len() > BACKLOG_BYTES;
         if !cut {
-            self.pieces.extend(data.chunks(PIECE_BYTES).map(<[u8]>::to_vec));
+            self.pieces
+                .extend(data.chunks(PIECE_BYTES).map(<[u8]>::to_vec));
             self.bytes += data.len();
         }
         if eof || cut {
@@ -72,6 +73,8 @@ impl Backlog {
 
     /// Hands on what the task takes now and watches for when it takes more.
     pub fn pump(&mut self, part: Part, task: u32, watch: &mut Watch) {
+        // Before anything is handed on, since the pipe closes itself at the end.
+        self.unwatch(watch);
         let Some(pipe) = &mut self.pipe else { return };
         let state = loop {
             while let Some(piece) = self.pieces.front() {
@@ -90,34 +93,29 @@ impl Backlog {
                 other => break other,
             }
         };
-        match (state, self.token) {
-            (Feed::Blocked, None) => {
+        match state {
+            Feed::Blocked => {
                 let fd = pipe.fd().expect("a pipe that is full is open");
-                self.token = watch.add(fd, Until::Writable, Watched::Input(part, task)).ok();
+                self.token = watch
+                    .add(fd, Until::Writable, Watched::Input(part, task))
+                    .ok();
             }
-            (Feed::Blocked, Some(_)) | (Feed::Idle | Feed::Done, None) => {}
-            (Feed::Idle, Some(token)) => {
-                self.token = None;
-                match pipe.fd() {
-                    Some(fd) => watch.remove(token, fd),
-                    None => watch.forget(token),
-                }
-            }
-            (Feed::Done, Some(token)) => {
-                self.token = None;
-                watch.forget(token);
-            }
+            Feed::Idle => {}
+            Feed::Done => self.close(watch),
         }
-        if state == Feed::Done {
-            self.close(watch);
+    }
+
+    fn unwatch(&mut self, watch: &mut Watch) {
+        if let Some(token) = self.token.take()
+            && let Some(fd) = self.pipe.as_ref().and_then(InputPipe::fd)
+        {
+            watch.remove(token, fd);
         }
     }
 
     /// The task has ended: nobody reads any more.
     pub fn close(&mut self, watch: &mut Watch) {
-        if let Some(token) = self.token.take() {
-            watch.forget(token);
-        }
+        self.unwatch(watch);
         self.pipe = None;
         self.pieces.clear();
         self.bytes = 0;

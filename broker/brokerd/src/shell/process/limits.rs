@@ -34,21 +34,35 @@ const NAMES: [(&str, Resource, u32); 16] = [
 /// break programs that use select(2).
 pub fn raise_open_files(given: Option<u64>) -> Option<Rlimit> {
     let before = getrlimit(Resource::Nofile);
-    let raised = Own { current: before.maximum, maximum: before.maximum };
+    let raised = Own {
+        current: before.maximum,
+        maximum: before.maximum,
+    };
     if before.current != before.maximum && setrlimit(Resource::Nofile, raised).is_err() {
         return None;
     }
     let hard = before.maximum.unwrap_or(u64::MAX);
     let soft = given.or(before.current).unwrap_or(u64::MAX).min(hard);
-    (soft < hard).then_some(Rlimit { resource: libc::RLIMIT_NOFILE, soft, hard })
+    (soft < hard).then_some(Rlimit {
+        resource: libc::RLIMIT_NOFILE,
+        soft,
+        hard,
+    })
 }
 
 /// The limits of `-o rlimit`: soft limits by name, -1 for none, never above
 /// what this process may give.
 pub fn of_options(option: Option<&Value>) -> Result<Vec<Rlimit>, Why> {
-    let Some(option) = option else { return Ok(Vec::new()) };
-    let given = option.as_object().ok_or("shell option rlimit: is not an object of names")?;
-    given.iter().map(|(name, value)| of_option(name, value)).collect()
+    let Some(option) = option else {
+        return Ok(Vec::new());
+    };
+    let given = option
+        .as_object()
+        .ok_or("shell option rlimit: is not an object of names")?;
+    given
+        .iter()
+        .map(|(name, value)| of_option(name, value))
+        .collect()
 }
 
 fn of_option(name: &str, value: &Value) -> Result<Rlimit, Why> {
@@ -58,10 +72,18 @@ fn of_option(name: &str, value: &Value) -> Result<Rlimit, Why> {
     let soft = match value.as_i64() {
         Some(-1) => u64::MAX,
         Some(soft) if soft >= 0 => soft as u64,
-        _ => return Err(format!("shell option rlimit.{name}: is {value}; allowed are -1 and more")),
+        _ => {
+            return Err(format!(
+                "shell option rlimit.{name}: is {value}; allowed are -1 and more"
+            ));
+        }
     };
     let hard = getrlimit(*resource).maximum.unwrap_or(u64::MAX);
-    Ok(Rlimit { resource: *number, soft: soft.min(hard), hard })
+    Ok(Rlimit {
+        resource: *number,
+        soft: soft.min(hard),
+        hard,
+    })
 }
 
 #[cfg(test)]

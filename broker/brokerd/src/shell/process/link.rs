@@ -4,7 +4,6 @@
 //! attempts; what is said is the book's business. Reads and writes never wait.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,6 +22,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Above this many bytes to be sent, output is not read from spools any more.
 pub const OUTBOUND_FULL: usize = 1 << 20;
+/// How long words wait for others while starts are under way, so that many
+/// short tasks cost few writes.
+const GATHER_MAX: Duration = Duration::from_millis(1);
 /// How much is read before others have their turn.
 const READ_MAX: usize = 256 << 10;
 
@@ -36,7 +38,11 @@ pub struct Link {
 
 #[derive(Debug)]
 enum State {
-    Down { since: Instant, retry: Instant, pause: Duration },
+    Down {
+        since: Instant,
+        retry: Instant,
+        pause: Duration,
+    },
     Up(Up),
 }
 
@@ -47,6 +53,17 @@ struct Up {
     inbound: Inbound,
     out: BytesMut,
     waiting: Until,
+    /// When the first of the words that wait was put there.
+    gathered: Option<Instant>,
+}
+
+/// Whether more words are to be expected at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// Starts are under way, whose answers come soon.
+    More,
+    /// What there is to say was said.
+    Quiet,
 }
 
 /// Why a connection ended.
@@ -70,8 +87,16 @@ impl Link {
     /// A link that is down and may be tried at once.
     pub fn new(statedir: &Path, rundir: &Path) -> Link {
         let now = Instant::now();
-        let state = State::Down { since: now, retry: now, pause: PAUSE_MIN };
-        Link { statedir: statedir.to_owned(), rundir: rundir.to_owned(), state }
+        let state = State::Down {
+            since: now,
+            retry: now,
+            pause: PAUSE_MIN,
+        };
+        Link {
+            statedir: statedir.to_owned(),
+            rundir: rundir.to_owned(),
+            state,
+        }
     }
 
     /// Whether there is a connection.
@@ -102,7 +127,14 @@ impl Link {
 
     /// Tries to connect if it is time to; true when a connection now stands.
     pub fn try_connect(&mut self, now: Instant, watch: &mut Watch) -> bool {
-        let State::Down { since, retry, pause } = &self.state else { return false };
+        let State::Down {
+            since,
+            retry,
+            pause,
+        } = &self.state
+        else {
+            return false;
+        };
         if now < *retry {
             return false;
         }
@@ -119,7 +151,11 @@ impl Link {
             }
             Err(_) => {
                 let retry = now + pause;
-                self.state = State::Down { since, retry, pause: (pause * 2).min(PAUSE_MAX) };
+                self.state = State::Down {
+                    since,
+                    retry,
+                    pause: (pause * 2).min(PAUSE_MAX),
+                };
                 false
             }
         }
@@ -130,14 +166,25 @@ impl Link {
         stream.set_nonblocking(true)?;
         let token = watch.add(&stream, Until::Readable, Watched::Link)?;
         let (inbound, out) = (Inbound::default(), BytesMut::new());
-        Ok(Up { stream, token, inbound, out, waiting: Until::Readable })
+        Ok(Up {
+            stream,
+            token,
+            inbound,
+            out,
+            waiting: Until::Readable,
+            gathered: None,
+        })
     }
 
     /// Ends the connection; it is tried again after a short pause.
     pub fn close(&mut self, now: Instant, watch: &mut Watch) {
         if let State::Up(up) = &self.state {
-            watch.forget(up.token);
-            self.state = State::Down { since: now, retry: now + PAUSE_MIN, pause: PAUSE_MIN };
+            watch.remove(up.token, &up.stream);
+            self.state = State::Down {
+                since: now,
+                retry: now + PAUSE_MIN,
+                pause: PAUSE_MIN,
+            };
         }
     }
 
@@ -161,7 +208,9 @@ impl Link {
     /// Reads what came, as words of the broker, behind `words`. On an error the
     /// words before it still count.
     pub fn hear(&mut self, buffer: &mut [u8], words: &mut Vec<ToShell>) -> Result<(), LinkError> {
-        let State::Up(up) = &mut self.state else { return Ok(()) };
+        let State::Up(up) = &mut self.state else {
+            return Ok(());
+        };
         let mut taken = 0;
         while taken < READ_MAX {
             match rustix::io::read(&up.stream, &mut *buffer) {
@@ -184,9 +233,33 @@ impl Link {
         up.take_words(words)
     }
 
-    /// Sends what the socket takes now; true when nothing is left.
-    pub fn flush(&mut self, watch: &Watch) -> Result<bool, LinkError> {
-        let State::Up(up) = &mut self.state else { return Ok(true) };
+    /// When the words that wait are to be sent at the latest.
+    pub fn flush_at(&self) -> Option<Instant> {
+        match &self.state {
+            State::Up(up) => up.gathered.map(|since| since + GATHER_MAX),
+            State::Down { .. } => None,
+        }
+    }
+
+    /// Sends what the socket takes now, unless more is soon to come.
+    pub fn flush(
+        &mut self,
+        now: Instant,
+        outlook: Outlook,
+        watch: &Watch,
+    ) -> Result<(), LinkError> {
+        let State::Up(up) = &mut self.state else {
+            return Ok(());
+        };
+        if up.out.is_empty() {
+            up.gathered = None;
+        } else if up.waiting == Until::Readable && outlook == Outlook::More {
+            let since = *up.gathered.get_or_insert(now);
+            if now < since + GATHER_MAX {
+                return Ok(());
+            }
+        }
+        up.gathered = None;
         while !up.out.is_empty() {
             match rustix::io::write(&up.stream, &up.out) {
                 Ok(bytes) => up.out.advance(bytes),
@@ -195,12 +268,16 @@ impl Link {
                 Err(error) => return Err(LinkError::Io(error.into())),
             }
         }
-        let waiting = if up.out.is_empty() { Until::Readable } else { Until::Either };
+        let waiting = if up.out.is_empty() {
+            Until::Readable
+        } else {
+            Until::Either
+        };
         if waiting != up.waiting {
             watch.change(up.token, &up.stream, waiting)?;
             up.waiting = waiting;
         }
-        Ok(up.out.is_empty())
+        Ok(())
     }
 }
 
@@ -210,11 +287,5 @@ impl Up {
             words.push(speech::read_to_shell(&message)?);
         }
         Ok(())
-    }
-}
-
-impl AsFd for Up {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
     }
 }

@@ -37,11 +37,19 @@ impl Mocks {
         match now.checked_add(Duration::from_micros(micros)) {
             Some(_) if micros == 0 => inputs.push_back(ShellInput::Exited(part, task, mock.status)),
             Some(at) => {
-                self.running.entry(part).or_default().insert(task, mock.status);
+                self.running
+                    .entry(part)
+                    .or_default()
+                    .insert(task, mock.status);
                 self.due.push(Reverse((at, part, task)));
             }
             // Longer than the clock counts: it ends by a signal.
-            None => drop(self.running.entry(part).or_default().insert(task, mock.status)),
+            None => drop(
+                self.running
+                    .entry(part)
+                    .or_default()
+                    .insert(task, mock.status),
+            ),
         }
     }
 
@@ -68,7 +76,12 @@ impl Mocks {
         if HARMLESS.contains(&signal) {
             return;
         }
-        for task in self.running.remove(&part).into_iter().flat_map(HashMap::into_keys) {
+        for task in self
+            .running
+            .remove(&part)
+            .into_iter()
+            .flat_map(HashMap::into_keys)
+        {
             inputs.push_back(ShellInput::Exited(part, task, signal));
         }
     }
@@ -89,18 +102,34 @@ mod tests {
     use eddy_wire::id::{Attempt, JobId, Rank};
     use eddy_wire::time::Span;
 
-    const PART: Part = Part { job: JobId(1), attempt: Attempt(1), rank: Rank(0) };
+    const PART: Part = Part {
+        job: JobId(1),
+        attempt: Attempt(1),
+        rank: Rank(0),
+    };
 
     fn started(duration: Span) -> (Mocks, VecDeque<ShellInput>, Instant) {
         let (mut mocks, mut inputs, now) = (Mocks::default(), VecDeque::new(), Instant::now());
-        mocks.start(now, PART, 0, Mock { duration, status: 256 }, &mut inputs);
+        mocks.start(
+            now,
+            PART,
+            0,
+            Mock {
+                duration,
+                status: 256,
+            },
+            &mut inputs,
+        );
         (mocks, inputs, now)
     }
 
     #[test]
     fn one_that_lasts_no_time_is_over_at_once() {
         let (mocks, inputs, _) = started(Span::ZERO);
-        let expected = [ShellInput::Spawned(PART, 0), ShellInput::Exited(PART, 0, 256)];
+        let expected = [
+            ShellInput::Spawned(PART, 0),
+            ShellInput::Exited(PART, 0, 256),
+        ];
         assert_eq!(inputs, expected);
         assert_eq!(mocks.next(), None);
     }

@@ -105,7 +105,9 @@ impl Program {
         let jobspec = Jobspec::from_json(text.as_bytes()).map_err(|error| error.to_string())?;
         let task = jobspec.tasks.first().ok_or("the jobspec has no task")?;
         let command = task.command.clone();
-        let differs = command.iter().any(|word| word.contains("{{") || word.contains(CC));
+        let differs = command
+            .iter()
+            .any(|word| word.contains("{{") || word.contains(CC));
         let plain = (!differs).then(|| command.iter().map(|word| c_string(word)).collect());
         let path = |key: &str| {
             let value = jobspec.shell_option(key).and_then(Value::as_str);
@@ -117,7 +119,12 @@ impl Program {
         Ok(Program {
             plain: plain.transpose_all()?,
             name: jobspec.name().to_owned(),
-            cwd: jobspec.attributes.system.cwd.clone().map_or_else(|| home.to_owned(), PathBuf::from),
+            cwd: jobspec
+                .attributes
+                .system
+                .cwd
+                .clone()
+                .map_or_else(|| home.to_owned(), PathBuf::from),
             stdin: stdin_of(&jobspec, path("input.stdin.path")),
             stdout,
             stderr,
@@ -190,7 +197,12 @@ fn with_copy(text: &str, cc: Option<u32>) -> String {
 }
 
 fn stdin_of(jobspec: &Jobspec, path: Option<String>) -> Stdin {
-    match (jobspec.shell_option("input.stdin.type").and_then(Value::as_str), path) {
+    match (
+        jobspec
+            .shell_option("input.stdin.type")
+            .and_then(Value::as_str),
+        path,
+    ) {
         (Some("service"), _) => Stdin::Service,
         (_, Some(path)) => Stdin::File(path),
         (_, None) => Stdin::Null,
@@ -198,21 +210,27 @@ fn stdin_of(jobspec: &Jobspec, path: Option<String>) -> Stdin {
 }
 
 fn affinity_of(jobspec: &Jobspec, option: &str) -> Result<Affinity, Why> {
-    match jobspec.shell_option(option).map(|value| (value, value.as_str())) {
+    match jobspec
+        .shell_option(option)
+        .map(|value| (value, value.as_str()))
+    {
         None | Some((_, Some("on"))) => Ok(Affinity::On),
         Some((_, Some("off"))) => Ok(Affinity::Off),
         Some((_, Some("per-task"))) => Ok(Affinity::PerTask),
         // `-o cpu-affinity` without a value is 1.
         Some((Value::Number(_) | Value::Bool(true), _)) => Ok(Affinity::On),
-        Some((other, _)) => {
-            Err(format!("shell option {option}: is {other}; allowed are on, off, per-task"))
-        }
+        Some((other, _)) => Err(format!(
+            "shell option {option}: is {other}; allowed are on, off, per-task"
+        )),
     }
 }
 
 fn mock_of(jobspec: &Jobspec) -> Result<Option<Mock>, Why> {
     let exec = jobspec.attributes.system.other.get("exec");
-    let Some(test) = exec.and_then(|exec| exec.get("test")).and_then(Value::as_object) else {
+    let Some(test) = exec
+        .and_then(|exec| exec.get("test"))
+        .and_then(Value::as_object)
+    else {
         return Ok(None);
     };
     let micros = match test.get("run_duration") {
@@ -221,11 +239,16 @@ fn mock_of(jobspec: &Jobspec) -> Result<Option<Mock>, Why> {
             Ok(Fsd::Finite(micros)) => Some(micros),
             _ => None,
         },
-        Some(value) => value.as_f64().and_then(|seconds| micros_of_seconds(seconds).ok()),
+        Some(value) => value
+            .as_f64()
+            .and_then(|seconds| micros_of_seconds(seconds).ok()),
     };
     let status = test.get("wait_status").and_then(Value::as_i64).unwrap_or(0);
     match (micros, i32::try_from(status)) {
-        (Some(micros), Ok(status)) => Ok(Some(Mock { duration: Span(micros), status })),
+        (Some(micros), Ok(status)) => Ok(Some(Mock {
+            duration: Span(micros),
+            status,
+        })),
         _ => Err("attributes.system.exec.test: needs a run_duration and a wait_status".to_owned()),
     }
 }
@@ -236,7 +259,10 @@ impl Environment {
     pub fn parse(text: &str) -> Result<Environment, Why> {
         let given: BTreeMap<String, Option<String>> =
             serde_json::from_str(text).map_err(|error| format!("environment: {error}"))?;
-        let mut environment = Environment { plain: Vec::new(), copies: Vec::new() };
+        let mut environment = Environment {
+            plain: Vec::new(),
+            copies: Vec::new(),
+        };
         for (name, value) in given {
             let Some(value) = value else { continue };
             if OWN.contains(&name.as_str()) || name.is_empty() || name.contains('=') {
@@ -272,7 +298,10 @@ impl Environment {
             (["EDDY_JOB_SIZE", "FLUX_JOB_SIZE"], start.job_ntasks),
             (["EDDY_JOB_NNODES", "FLUX_JOB_NNODES"], start.job_nnodes),
             (["EDDY_TASK_RANK", "FLUX_TASK_RANK"], place.task),
-            (["EDDY_TASK_LOCAL_ID", "FLUX_TASK_LOCAL_ID"], place.task - start.first_task),
+            (
+                ["EDDY_TASK_LOCAL_ID", "FLUX_TASK_LOCAL_ID"],
+                place.task - start.first_task,
+            ),
         ] {
             add(names[0], &value)?;
             add(names[1], &value)?;
@@ -285,7 +314,9 @@ impl Environment {
             let ids: Vec<String> = place.gpus.iter().map(ToString::to_string).collect();
             add("CUDA_VISIBLE_DEVICES", &ids.join(","))?;
         }
-        let outer = place.outer.map_or_else(String::new, |outer| format!("{outer}:"));
+        let outer = place
+            .outer
+            .map_or_else(String::new, |outer| format!("{outer}:"));
         add(MARKER_VARIABLE, &format!("{outer}{}", place.marker))?;
         Ok(all)
     }
@@ -341,7 +372,10 @@ pub struct Kept<T> {
 
 impl<T> Default for Kept<T> {
     fn default() -> Kept<T> {
-        Kept { made: HashMap::new(), order: VecDeque::new() }
+        Kept {
+            made: HashMap::new(),
+            order: VecDeque::new(),
+        }
     }
 }
 

@@ -21,7 +21,11 @@ pub const READS_MAX: usize = 4096;
 
 /// The spool file of a part.
 pub fn spool_id(part: Part) -> SpoolId {
-    SpoolId { job: part.job.0, attempt: part.attempt.0, rank: part.rank.0 }
+    SpoolId {
+        job: part.job.0,
+        attempt: part.attempt.0,
+        rank: part.rank.0,
+    }
 }
 
 /// Whether more may be written to the spool of a part.
@@ -63,16 +67,36 @@ enum Progress {
 impl Reads {
     /// No reads, of spools in this directory.
     pub fn new(directory: &Path) -> Reads {
-        Reads { directory: directory.to_owned(), reads: BTreeMap::new(), ready: HashSet::new() }
+        Reads {
+            directory: directory.to_owned(),
+            reads: BTreeMap::new(),
+            ready: HashSet::new(),
+        }
     }
 
     /// Begins a read; one of the same name is replaced.
     pub fn begin(&mut self, part: Part, read: u64, offset: u64, follow: bool, link: &mut Link) {
         if self.reads.len() >= READS_MAX && !self.reads.contains_key(&read) {
-            tracing::warn!(read, "limit `reads` of {READS_MAX} is reached; the read is ended");
-            return link.say(FromShell::Output { read, next: offset, frames: Vec::new(), end: true });
+            tracing::warn!(
+                read,
+                "limit `reads` of {READS_MAX} is reached; the read is ended"
+            );
+            return link.say(FromShell::Output {
+                read,
+                next: offset,
+                frames: Vec::new(),
+                end: true,
+            });
         }
-        self.reads.insert(read, Read { part, reader: None, offset, follow });
+        self.reads.insert(
+            read,
+            Read {
+                part,
+                reader: None,
+                offset,
+                follow,
+            },
+        );
         self.ready.insert(read);
     }
 
@@ -104,7 +128,10 @@ impl Reads {
         while !link.is_full()
             && let Some(name) = self.ready.iter().next().copied()
         {
-            let read = self.reads.get_mut(&name).expect("what is ready is under way");
+            let read = self
+                .reads
+                .get_mut(&name)
+                .expect("what is ready is under way");
             // Asked before the file is read: what was written before the end
             // is then in the file.
             let state = written(read.part);
@@ -119,7 +146,12 @@ impl Reads {
                 }
             };
             if !frames.is_empty() || end {
-                link.say(FromShell::Output { read: name, next: read.offset, frames, end });
+                link.say(FromShell::Output {
+                    read: name,
+                    next: read.offset,
+                    frames,
+                    end,
+                });
             }
             match progress {
                 _ if end => self.stop(name),

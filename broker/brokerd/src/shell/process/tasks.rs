@@ -20,6 +20,7 @@ use eddy_wire::time::Time;
 
 use super::hunt::{Hunt, Present};
 use super::input::{Backlog, Offered};
+use super::link::Outlook;
 use super::program::{Environment, Kept, Program, Why};
 use super::reads::spool_id;
 use super::watch::{Output, Token, Until, Watch, Watched};
@@ -132,7 +133,7 @@ impl Tasks {
             waiting: VecDeque::new(),
             live: HashMap::new(),
             pids: HashSet::new(),
-            hunt: Hunt::new(),
+            hunt: Hunt::open(),
             programs: Kept::default(),
             environments: Kept::default(),
             null: stdio::null()?,
@@ -189,9 +190,22 @@ impl Tasks {
         }
     }
 
+    /// Whether answers of spawners are soon to come.
+    pub fn outlook(&self) -> Outlook {
+        if self.in_pool > 0 {
+            Outlook::More
+        } else {
+            Outlook::Quiet
+        }
+    }
+
     /// Takes what the spawners answered.
     pub fn spawned(&mut self, watch: &mut Watch, inputs: &mut Inputs) {
-        for Spawned { tag: (part, task), result } in self.pool.take() {
+        for Spawned {
+            tag: (part, task),
+            result,
+        } in self.pool.take()
+        {
             self.in_pool -= 1;
             let child = result.map_err(|error| (error.exit_code() << 8, error.to_string()));
             match child.and_then(|child| self.adopt(part, task, child, watch)) {
@@ -221,8 +235,13 @@ impl Tasks {
             }
         };
         self.pids.insert(child.pid);
-        let own = self.task(part, task).expect("a part has its tasks until it is swept");
-        own.process = Some(Process { pid: child.pid, start_time: child.start_time });
+        let own = self
+            .task(part, task)
+            .expect("a part has its tasks until it is swept");
+        own.process = Some(Process {
+            pid: child.pid,
+            start_time: child.start_time,
+        });
         own.child = Some((child, token));
         own.input.pump(part, task, watch);
         for (pipe, output) in [(&mut own.out, Output::Out), (&mut own.err, Output::Err)] {
@@ -249,8 +268,12 @@ impl Tasks {
 
     /// A task has ended, or seems to have.
     pub fn ended(&mut self, part: Part, task: u32, watch: &mut Watch, inputs: &mut Inputs) {
-        let Some(own) = self.task(part, task) else { return };
-        let Some((child, token)) = &own.child else { return };
+        let Some(own) = self.task(part, task) else {
+            return;
+        };
+        let Some((child, token)) = &own.child else {
+            return;
+        };
         let status = match reap::try_wait(child.pidfd.as_fd()) {
             Ok(Some(exit)) => exit.status,
             Ok(None) => return,
@@ -259,7 +282,7 @@ impl Tasks {
                 libc::SIGKILL
             }
         };
-        watch.forget(*token);
+        watch.remove(*token, &child.pidfd);
         own.input.close(watch);
         if let Some((child, _)) = own.child.take() {
             self.pids.remove(&child.pid);
@@ -269,8 +292,12 @@ impl Tasks {
 
     /// A task wrote, or closed an output.
     pub fn wrote(&mut self, part: Part, task: u32, output: Output, watch: &mut Watch, t: Time) {
-        let Some(live) = self.live.get_mut(&part) else { return };
-        let Some(at) = task.checked_sub(live.start.first_task) else { return };
+        let Some(live) = self.live.get_mut(&part) else {
+            return;
+        };
+        let Some(at) = task.checked_sub(live.start.first_task) else {
+            return;
+        };
         if live.read(at as usize, output, 1, &mut self.buffer, watch, t) {
             self.grown.insert(part);
         }
@@ -278,7 +305,9 @@ impl Tasks {
 
     /// Input for some tasks of a part, or its end.
     pub fn input(&mut self, part: Part, tasks: &Idset, data: &[u8], eof: bool, watch: &mut Watch) {
-        let Some(live) = self.live.get_mut(&part) else { return };
+        let Some(live) = self.live.get_mut(&part) else {
+            return;
+        };
         let first = live.start.first_task;
         for (at, own) in live.tasks.iter_mut().enumerate() {
             let task = first + at as u32;
@@ -301,7 +330,9 @@ impl Tasks {
 
     /// A signal to the process group of each task of a part that runs.
     pub fn signal(&mut self, part: Part, signal: i32) {
-        let Some(live) = self.live.get(&part) else { return };
+        let Some(live) = self.live.get(&part) else {
+            return;
+        };
         for (child, _) in live.tasks.iter().filter_map(|task| task.child.as_ref()) {
             if let Err(error) = reap::signal_group(child.pidfd.as_fd(), child.pid, signal) {
                 tracing::warn!(%part, signal, %error, "the signal cannot be sent");
@@ -322,8 +353,14 @@ impl Tasks {
         }
         let live = &self.live[&part];
         let tasks: BTreeSet<Process> = live.tasks.iter().filter_map(|task| task.process).collect();
-        let present = Present { pids: &self.pids, parts: self.live.keys().copied().collect() };
-        if self.hunt.begin(Instant::now(), part, &live.marker, tasks, &present) {
+        let present = Present {
+            pids: &self.pids,
+            parts: self.live.keys().copied().collect(),
+        };
+        if self
+            .hunt
+            .begin(Instant::now(), part, &live.marker, tasks, &present)
+        {
             self.finish(part, watch, t, inputs);
         }
     }
@@ -382,7 +419,9 @@ impl Live {
     ) -> bool {
         let mut wrote = false;
         for _ in 0..slices {
-            let Some(task) = self.tasks.get_mut(at) else { break };
+            let Some(task) = self.tasks.get_mut(at) else {
+                break;
+            };
             let Some(pipe) = task.pipe(output) else { break };
             match stdio::read_slice(&pipe.fd, buffer) {
                 Ok(Read::Bytes(bytes)) => {
@@ -392,7 +431,7 @@ impl Live {
                 Ok(Read::Later) => break,
                 Ok(Read::End) | Err(_) => {
                     if let Some(token) = pipe.token {
-                        watch.forget(token);
+                        watch.remove(token, &pipe.fd);
                     }
                     *task.pipe(output) = None;
                     self.write(at, end(output), &[], t);
@@ -405,14 +444,23 @@ impl Live {
 
     /// Closes an output that may not have come to its end.
     fn close(&mut self, at: usize, output: Output, watch: &mut Watch) {
-        if let Some(Pipe { token: Some(token), .. }) = self.tasks[at].pipe(output).take() {
-            watch.forget(token);
+        if let Some(Pipe {
+            token: Some(token),
+            fd,
+        }) = self.tasks[at].pipe(output).take()
+        {
+            watch.remove(token, &fd);
         }
     }
 
     fn write(&mut self, at: usize, stream: Stream, bytes: &[u8], t: Time) {
         let task = self.start.first_task + at as u32;
-        let written = self.spool.write(&Frame { task, stream, time: t.0, bytes });
+        let written = self.spool.write(&Frame {
+            task,
+            stream,
+            time: t.0,
+            bytes,
+        });
         if let Err(error) = written
             && std::mem::replace(&mut self.spool_failed, Warned::Once) == Warned::NotYet
         {

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use eddy_wire::shell::Part;
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 /// How many events one wait brings at most.
 const EVENTS_MAX: usize = 256;
@@ -76,7 +76,12 @@ impl Watch {
     pub fn new() -> io::Result<Watch> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let events = Vec::with_capacity(EVENTS_MAX);
-        Ok(Watch { epoll, names: Vec::new(), free: Vec::new(), events })
+        Ok(Watch {
+            epoll,
+            names: Vec::new(),
+            free: Vec::new(),
+            events,
+        })
     }
 
     /// Watches a descriptor under a new name.
@@ -99,24 +104,30 @@ impl Watch {
 
     /// Waits for something else of the same descriptor.
     pub fn change(&self, token: Token, fd: impl AsFd, until: Until) -> io::Result<()> {
-        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.0), until.flags())?)
+        Ok(epoll::modify(
+            &self.epoll,
+            fd,
+            EventData::new_u64(token.0),
+            until.flags(),
+        )?)
     }
 
-    /// The descriptor is about to be closed, which ends its watch.
-    pub fn forget(&mut self, token: Token) {
+    /// The descriptor is watched no more. To be called before it is closed: the
+    /// kernel ends a watch with the last copy of a descriptor, and a task
+    /// between clone and exec has a copy of each.
+    pub fn remove(&mut self, token: Token, fd: impl AsFd) {
+        // It fails only for one that is not watched, which is what is wanted.
+        let _ = epoll::delete(&self.epoll, fd);
+        self.forget(token);
+    }
+
+    fn forget(&mut self, token: Token) {
         let at = token.0 as u32;
         let (life, place) = &mut self.names[at as usize];
         if *life == (token.0 >> 32) as u32 && place.take().is_some() {
             *life = life.wrapping_add(1);
             self.free.push(at);
         }
-    }
-
-    /// The descriptor stays open but is watched no more.
-    pub fn remove(&mut self, token: Token, fd: impl AsFd) {
-        // It fails only for one that is not watched, which is what is wanted.
-        let _ = epoll::delete(&self.epoll, fd);
-        self.forget(token);
     }
 
     /// Waits, for ever without a limit, and says what happened. The names are
@@ -127,17 +138,27 @@ impl Watch {
             tv_nsec: limit.subsec_nanos().into(),
         });
         self.events.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), limit.as_ref()) {
+        match epoll::wait(
+            &self.epoll,
+            spare_capacity(&mut self.events),
+            limit.as_ref(),
+        ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(self.events.iter().map(|event| Token(event.data.u64())).collect())
+        Ok(self
+            .events
+            .iter()
+            .map(|event| Token(event.data.u64()))
+            .collect())
     }
 
     /// What the name belongs to, unless it was forgotten meanwhile.
     pub fn watched(&self, token: Token) -> Option<Watched> {
         let (life, place) = self.names.get(token.0 as u32 as usize)?;
-        (*life == (token.0 >> 32) as u32).then_some(*place).flatten()
+        (*life == (token.0 >> 32) as u32)
+            .then_some(*place)
+            .flatten()
     }
 }
 
@@ -147,18 +168,43 @@ mod tests {
     use crate::shell::stdio;
 
     #[test]
+    fn a_copy_of_a_descriptor_does_not_go_on_with_its_watch() {
+        let mut watch = Watch::new().expect("an epoll");
+        let (ours, theirs) = stdio::output_pipe().expect("a pipe");
+        let copy = ours
+            .try_clone()
+            .expect("a copy, as a task before its exec has");
+        let token = watch
+            .add(&ours, Until::Readable, Watched::Link)
+            .expect("watched");
+        watch.remove(token, &ours);
+        drop((ours, theirs));
+        let soon = Some(std::time::Duration::from_millis(1));
+        assert_eq!(watch.wait(soon).expect("nothing"), []);
+        drop(copy);
+    }
+
+    #[test]
     fn an_event_of_a_closed_descriptor_meets_nobody() {
         let mut watch = Watch::new().expect("an epoll");
         let (ours, theirs) = stdio::output_pipe().expect("a pipe");
-        let token = watch.add(&ours, Until::Readable, Watched::Link).expect("watched");
+        let token = watch
+            .add(&ours, Until::Readable, Watched::Link)
+            .expect("watched");
         drop(theirs);
         let events = watch.wait(None).expect("its end");
         assert_eq!(events, [token]);
-        watch.forget(token);
+        watch.remove(token, &ours);
         drop(ours);
         let (again, _theirs) = stdio::output_pipe().expect("a pipe");
-        let later = watch.add(&again, Until::Readable, Watched::Pool).expect("watched");
-        assert_eq!(watch.watched(token), None, "the place is taken, by another life");
+        let later = watch
+            .add(&again, Until::Readable, Watched::Pool)
+            .expect("watched");
+        assert_eq!(
+            watch.watched(token),
+            None,
+            "the place is taken, by another life"
+        );
         assert_eq!(watch.watched(later), Some(Watched::Pool));
     }
 }

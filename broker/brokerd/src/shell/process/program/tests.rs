@@ -1,3 +1,5 @@
+//! What a jobspec becomes for each task, and what its environment holds.
+
 use std::path::Path;
 
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
@@ -22,7 +24,11 @@ fn program(command: &[&str], system: Value) -> Result<Program, Why> {
 
 fn start(cc: Option<u32>) -> Start {
     Start {
-        part: Part { job: JobId(905), attempt: Attempt(2), rank: Rank(0) },
+        part: Part {
+            job: JobId(905),
+            attempt: Attempt(2),
+            rank: Rank(0),
+        },
         shell: Epoch(1),
         user: 0,
         jobspec: Hash::of(b""),
@@ -42,16 +48,23 @@ fn start(cc: Option<u32>) -> Start {
 }
 
 fn spelled(words: Vec<CString>) -> Vec<String> {
-    words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 #[test]
 fn words_are_filled_in_for_each_task_and_foreign_braces_are_left() {
-    let program = program(&["run", "{{id}}.{{taskid}}.{cc}", "{{print}}"], json!({})).expect("read");
+    let program =
+        program(&["run", "{{id}}.{{taskid}}.{cc}", "{{print}}"], json!({})).expect("read");
     let words = spelled(program.argv(&start(Some(7)), 5).expect("words"));
     assert_eq!(words, ["run", "905.5.7", "{{print}}"]);
     let words = spelled(program.argv(&start(None), 5).expect("words"));
-    assert_eq!(words[1], "905.5.{cc}", "without --cc it is a text like any other");
+    assert_eq!(
+        words[1], "905.5.{cc}",
+        "without --cc it is a text like any other"
+    );
 }
 
 #[test]
@@ -70,17 +83,29 @@ fn input_is_null_unless_asked_for() {
         let shell = json!({"shell": {"options": {"input": {"stdin": input}}}});
         program(&["cat"], shell).expect("read").stdin
     };
-    assert_eq!(program(&["cat"], json!({})).expect("read").stdin, Stdin::Null);
+    assert_eq!(
+        program(&["cat"], json!({})).expect("read").stdin,
+        Stdin::Null
+    );
     assert_eq!(of(json!({"type": "service"})), Stdin::Service);
-    assert_eq!(of(json!({"type": "file", "path": "in"})), Stdin::File("in".to_owned()));
+    assert_eq!(
+        of(json!({"type": "file", "path": "in"})),
+        Stdin::File("in".to_owned())
+    );
 }
 
 #[test]
 fn a_mock_task_says_how_long_and_how_it_ends() {
     let of = |test: Value| program(&["x"], json!({"exec": {"test": test}})).map(|p| p.mock);
     let mock = |duration, status| Ok(Some(Mock { duration, status }));
-    assert_eq!(of(json!({"run_duration": "1.5s"})), mock(Span::millis(1500), 0));
-    assert_eq!(of(json!({"run_duration": 2, "wait_status": 256})), mock(Span::seconds(2), 256));
+    assert_eq!(
+        of(json!({"run_duration": "1.5s"})),
+        mock(Span::millis(1500), 0)
+    );
+    assert_eq!(
+        of(json!({"run_duration": 2, "wait_status": 256})),
+        mock(Span::seconds(2), 256)
+    );
     assert!(of(json!({"run_duration": "soon"})).is_err());
 }
 
@@ -89,7 +114,12 @@ fn the_environment_is_the_jobspecs_and_the_shells_own_names() {
     let text = json!({"PATH": "/bin", "GONE": null, "N": "x{cc}", "EDDY_JOB_ID": "1"}).to_string();
     let environment = Environment::parse(&text).expect("read");
     let start = start(Some(3));
-    let marker = Marker { instance: "abc".to_owned(), job: 905, attempt: 2, rank: 0 };
+    let marker = Marker {
+        instance: "abc".to_owned(),
+        job: 905,
+        attempt: 2,
+        rank: 0,
+    };
     let place = Place {
         start: &start,
         task: 5,
@@ -111,10 +141,18 @@ fn the_environment_is_the_jobspecs_and_the_shells_own_names() {
         "CUDA_VISIBLE_DEVICES=0,2",
         "EDDY_TASK=root/1.1.0:abc/905.2.0",
     ] {
-        assert!(all.iter().any(|variable| variable == expected), "{expected} in {all:?}");
+        assert!(
+            all.iter().any(|variable| variable == expected),
+            "{expected} in {all:?}"
+        );
     }
     assert!(!all.iter().any(|variable| variable.starts_with("GONE")));
-    assert_eq!(all.iter().filter(|variable| variable.starts_with("EDDY_JOB_ID=")).count(), 1);
+    assert_eq!(
+        all.iter()
+            .filter(|variable| variable.starts_with("EDDY_JOB_ID="))
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -127,5 +165,9 @@ fn a_text_is_made_into_something_once() {
         let made = kept.get(Hash::of(n.to_string().as_bytes()), || Ok(2));
         assert_eq!(made, Ok(Arc::new(2)));
     }
-    assert_eq!(kept.get(hash, || Ok(3)), Ok(Arc::new(3)), "the oldest was let go");
+    assert_eq!(
+        kept.get(hash, || Ok(3)),
+        Ok(Arc::new(3)),
+        "the oldest was let go"
+    );
 }

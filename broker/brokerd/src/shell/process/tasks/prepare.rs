@@ -25,27 +25,49 @@ impl Tasks {
         let (start, task) = (&spawn.start, spawn.task);
         let program = self.program(start.jobspec, &spawn.jobspec)?;
         let text = &spawn.environment;
-        let environment =
-            self.environments.get(start.environment, || Environment::parse(text))?;
+        let environment = self
+            .environments
+            .get(start.environment, || Environment::parse(text))?;
         let cpus = self.binding(&program, start, task);
         let gpus = shares(&start.gpus, start, task, program.gpu_affinity);
-        let live = self.live.get_mut(&start.part).expect("a part that waits is there");
+        let live = self
+            .live
+            .get_mut(&start.part)
+            .expect("a part that waits is there");
         let uri = &self.uri;
         let outer = self.ground.outer.as_deref();
-        let place = Place { start, task, uri, marker: &live.marker, outer, gpus: &gpus };
+        let place = Place {
+            start,
+            task,
+            uri,
+            marker: &live.marker,
+            outer,
+            gpus: &gpus,
+        };
         let env = environment.of_task(&place)?;
         let argv = program.argv(start, task)?;
         let stdin = live.stdin(&program, task, &self.null)?;
         let [stdout, stderr] = live.outputs(&program, task)?;
         let mut rlimits = program.rlimits.clone();
         if let Some(nofile) = self.ground.nofile
-            && !rlimits.iter().any(|limit| limit.resource == nofile.resource)
+            && !rlimits
+                .iter()
+                .any(|limit| limit.resource == nofile.resource)
         {
             rlimits.push(nofile);
         }
         let cwd = program.cwd.as_os_str().as_bytes();
         let cwd = CString::new(cwd).map_err(|_| "cwd holds a NUL character".to_owned())?;
-        Ok(Command { argv, env, cwd, stdin, stdout, stderr, cpus, rlimits })
+        Ok(Command {
+            argv,
+            env,
+            cwd,
+            stdin,
+            stdout,
+            stderr,
+            cpus,
+            rlimits,
+        })
     }
 
     /// Where the instance is reached now, for tasks started from now on.
@@ -64,7 +86,10 @@ impl Tasks {
             Binding::Cpus(cpus) => Some(cpus),
             Binding::Unbound { missing } => {
                 if !missing.is_empty() && self.unbound == Warned::NotYet {
-                    tracing::warn!(?missing, "tasks on cores that this node lacks are not bound");
+                    tracing::warn!(
+                        ?missing,
+                        "tasks on cores that this node lacks are not bound"
+                    );
                     self.unbound = Warned::Once;
                 }
                 None
@@ -80,9 +105,16 @@ fn shares(all: &Idset, start: &Start, task: u32, affinity: Affinity) -> Vec<u32>
     if affinity != Affinity::PerTask || ids.is_empty() {
         return ids;
     }
-    let (tasks, at) = (start.ntasks.max(1) as usize, (task - start.first_task) as usize);
+    let (tasks, at) = (
+        start.ntasks.max(1) as usize,
+        (task - start.first_task) as usize,
+    );
     let (first, last) = (at * ids.len() / tasks, (at + 1) * ids.len() / tasks);
-    if first < last { ids[first..last].to_vec() } else { vec![ids[first.min(ids.len() - 1)]] }
+    if first < last {
+        ids[first..last].to_vec()
+    } else {
+        vec![ids[first.min(ids.len() - 1)]]
+    }
 }
 
 impl Live {
