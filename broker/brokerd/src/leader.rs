@@ -16,7 +16,7 @@ pub mod turn;
 
 use std::fs;
 use std::io::Write;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use eddy_broker::Answer;
@@ -29,6 +29,7 @@ use crate::config::{self, Config};
 use crate::inventory::Source;
 use crate::journal::Committed;
 use crate::logging;
+use crate::shell::process::inherited::inherited;
 
 /// The exit code of a leader that could not begin.
 const CODE_NO_BEGIN: i32 = 1;
@@ -169,14 +170,7 @@ pub struct Ready {
 
 impl Ready {
     fn new(fd: Option<RawFd>) -> Ready {
-        let fd = fd.filter(|fd| {
-            // SAFETY: asks about a number; touches no memory.
-            let flags = unsafe { libc::fcntl(*fd, libc::F_GETFD) };
-            *fd > 2 && flags >= 0
-        });
-        // SAFETY: the descriptor is open, and was handed to this process to be
-        // its own: nothing else here knows the number.
-        let fd = fd.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        let fd = fd.and_then(inherited);
         if let Some(fd) = &fd {
             // Shells must not keep it open after us.
             let _ = rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC);

@@ -8,6 +8,7 @@
 //! holds nothing and no broker was there for a minute.
 
 pub mod hunt;
+pub mod inherited;
 pub mod input;
 pub mod limits;
 pub mod link;
