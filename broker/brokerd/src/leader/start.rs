@@ -32,6 +32,7 @@ use crate::journal::{
     Writer,
 };
 use crate::rundir::{self, RundirError};
+use crate::shell::process::SPOOL_DIRECTORY;
 use crate::shell::process::limits::raise_open_files;
 
 /// The key of the instance's id in the journal.
@@ -261,6 +262,7 @@ impl Prepared {
             inside.clone(),
             &self.config.instance,
             self.known,
+            self.statedir.join(SPOOL_DIRECTORY),
         );
         let planner = PlannerThread::start(inside.clone()).map_err(io("start the planner"))?;
         let ground = Ground {

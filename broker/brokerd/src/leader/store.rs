@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,8 @@ pub struct Store {
     unmarked: u64,
     live: u64,
     purging: Purging,
+    /// Where spools are.
+    spool: PathBuf,
 }
 
 /// When finished jobs are forgotten.
@@ -81,6 +84,7 @@ impl Store {
         inside: Inside,
         config: &InstanceConfig,
         known: Known,
+        spool: PathBuf,
     ) -> Store {
         Store {
             writer,
@@ -100,6 +104,7 @@ impl Store {
                 keep_jobs: config.keep_jobs,
                 next: Instant::now(),
             },
+            spool,
         }
     }
 
@@ -188,10 +193,26 @@ impl Store {
         self.writer.send(batch)
     }
 
-    /// So many jobs were forgotten in a commit.
+    /// So many jobs were forgotten in a commit: their output goes, too.
     pub fn purged(&mut self, jobs: u64) {
+        if jobs == 0 {
+            return;
+        }
         if jobs >= u64::from(PURGE_JOBS) {
             self.purging.next = Instant::now();
+        }
+        let (directory, last) = (self.spool.clone(), self.last_job);
+        let open: HashSet<JobId> = self.keys.keys().copied().collect();
+        let asked = self.readers.ask(move |reader| {
+            let is_open = |job: JobId| job > last || open.contains(&job);
+            match answers::remove_spools(reader, &directory, is_open) {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "output of forgotten jobs was removed"),
+                Err(error) => tracing::error!("cannot remove spools: {}", super::chain(&error)),
+            }
+        });
+        if asked.is_err() {
+            tracing::warn!("spools of forgotten jobs stay until the next are forgotten");
         }
     }
 

@@ -42,6 +42,9 @@ use crate::shell::procfs::MARKER_VARIABLE;
 use crate::shell::sweep::{LockError, ShellLock};
 use crate::shell::{reap, spool};
 
+/// Name of the directory with spools in the state directory.
+pub const SPOOL_DIRECTORY: &str = "spool";
+
 /// Without a broker and without parts for so long it ends.
 const ALONE_MAX: Duration = Duration::from_secs(60);
 /// How long the lock of a shell that was just killed may still be held by a
@@ -140,7 +143,7 @@ enum Course {
 impl Shell {
     fn begin(args: &ShellArgs) -> io::Result<Shell> {
         reap::become_subreaper()?;
-        let spool = args.statedir.join("spool");
+        let spool = args.statedir.join(SPOOL_DIRECTORY);
         std::fs::create_dir_all(&spool)?;
         let mut watch = Watch::new()?;
         let ground = Ground {
