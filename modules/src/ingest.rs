@@ -133,13 +133,17 @@ impl Ingest {
     }
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
-        self.is_open()?;
-        let submission = self.check(request)?;
+        let submission = self.read(request)?;
+        // The key comes first: a submission that was taken is answered as
+        // such, whatever would be said of a new one now.
         match self
             .keys
             .seen(now, submission.user, &submission.request.key)?
         {
-            Seen::Never => self.admit(now, submission, out),
+            Seen::Never => {
+                self.admissible(&submission)?;
+                self.admit(now, submission, out)
+            }
             Seen::As(known) => self.repeated(&submission, known, out),
             Seen::AskJournal => {
                 let tag = self.next_tag;
@@ -163,8 +167,23 @@ impl Ingest {
         }
     }
 
-    /// Everything that can be said of a submission without its key.
-    fn check(&mut self, request: &Request) -> Result<Submission, Refusal> {
+    /// Whether new jobs can be taken, and these served.
+    fn admissible(&self, submission: &Submission) -> Result<(), Refusal> {
+        self.is_open()?;
+        if self.active + u64::from(submission.count()) > self.jobs_max {
+            return Err(self.full());
+        }
+        served(&submission.spec)?;
+        match &self.capacity {
+            Some(capacity) => capacity
+                .feasible(&submission.spec.request)
+                .map_err(Refusal::invalid),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads a submission: what is wrong with it now will always be.
+    fn read(&mut self, request: &Request) -> Result<Submission, Refusal> {
         let mut body: SubmitRequest = request.parse()?;
         if body.urgency > URGENCY_MAX {
             let given = body.urgency;
@@ -177,14 +196,7 @@ impl Ingest {
             .as_ref()
             .map(|ids| self.copies(ids.len(), ids.iter()))
             .transpose()?;
-        if self.active + copies.as_ref().map_or(1, |c| c.len() as u64) > self.jobs_max {
-            return Err(self.full());
-        }
         let spec = self.specs.intern(body.jobspec.take())?;
-        served(&spec)?;
-        if let Some(capacity) = &self.capacity {
-            capacity.feasible(&spec.request).map_err(Refusal::invalid)?;
-        }
         Ok(Submission {
             caller: request.caller,
             user: request.uid,
@@ -199,7 +211,7 @@ impl Ingest {
             0 => Err(Refusal::invalid(
                 "cc: an empty set given, at least one id is needed",
             )),
-            _ if self.active + len > self.jobs_max => Err(self.full()),
+            _ if len > self.jobs_max => Err(self.full()),
             _ => Ok(ids.collect()),
         }
     }
@@ -224,7 +236,7 @@ impl Ingest {
             Answer::Key(None) => match self.keys.recent(submission.user, &submission.request.key) {
                 Some(known) => self.repeated(&submission, known, out),
                 None => self
-                    .is_open()
+                    .admissible(&submission)
                     .and_then(|()| self.admit(now, submission, out)),
             },
             Answer::KeyForgotten => {
