@@ -85,6 +85,8 @@ impl Module for Manager {
                 }
             }
             Input::Resume => {
+                // Replay keeps those that were over, since their rows are written already.
+                self.jobs.retain(|_, job| !job.is_done());
                 for job in self.jobs.values() {
                     self.give(now, job, out);
                 }
@@ -95,7 +97,7 @@ impl Module for Manager {
     }
 
     fn live(&self, seqs: &mut Vec<Seq>) {
-        for job in self.jobs.values() {
+        for job in self.jobs.values().filter(|job| !job.is_done()) {
             seqs.extend_from_slice(&job.seqs);
         }
     }
