@@ -15,13 +15,15 @@ use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Outcome, Reason, Unavailable, Verdict};
-use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::time::Time;
 
 /// The mailbox around the planner.
 #[derive(Default)]
 pub struct Sched {
     jobs: BTreeMap<JobId, Seen>,
+    /// What all of them hold.
+    used: ResourceSet,
     inventory: Option<Arc<ResourceSet>>,
     shells: BTreeMap<Rank, Epoch>,
     online: Idset,
@@ -75,7 +77,7 @@ impl Module for Sched {
             }
             (kind, Some(id)) => {
                 if let Some(seen) = self.jobs.get_mut(&id) {
-                    seen.apply(kind);
+                    seen.apply(kind, &mut self.used);
                 }
             }
             (kind, None) => self.apply_own(kind),
@@ -98,17 +100,25 @@ impl Module for Sched {
 }
 
 impl Seen {
-    fn apply(&mut self, kind: &Kind) {
+    fn apply(&mut self, kind: &Kind, used: &mut ResourceSet) {
         if let Ok(next) = self.state.next(kind) {
             self.state = next;
         }
         match kind {
             Kind::Priority(priority) => self.priority = *priority,
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
+                self.give_back(used);
+                used.add(&grant.set);
                 self.held = Some(Arc::clone(&grant.set));
             }
-            Kind::Free => self.held = None,
+            Kind::Free => self.give_back(used),
             _ => {}
+        }
+    }
+
+    fn give_back(&mut self, used: &mut ResourceSet) {
+        if let Some(held) = self.held.take() {
+            used.subtract(&held);
         }
     }
 }
@@ -217,7 +227,7 @@ impl Sched {
     /// Records the grant, if the verdict is still true.
     fn start(&self, now: Time, id: JobId, set: &Arc<ResourceSet>, out: &mut Outbox) {
         let wanted = self.jobs.get(&id).is_some_and(Seen::wants);
-        let shells = self.shells_of(set);
+        let shells = self.shells_of(set).filter(|_| self.is_free(set));
         match (wanted, self.intake, shells) {
             (true, Intake::Open, Some(shells)) => {
                 let grant = Grant {
@@ -236,6 +246,24 @@ impl Sched {
                 out.volatile(Volatile::Plan(deltas));
             }
         }
+    }
+
+    /// Whether nobody holds any of the set. Somebody may: a verdict that was
+    /// on its way while its job was given another urgency is of a want that
+    /// the planner has let go of since.
+    fn is_free(&self, set: &ResourceSet) -> bool {
+        let total = |rank: &Rank| {
+            let nodes = self.inventory.as_ref().map(|inventory| &inventory.nodes);
+            nodes
+                .and_then(|nodes| nodes.get(rank))
+                .map_or(0, |node| node.memory)
+        };
+        let has_memory = |(rank, node): (&Rank, &NodeSet)| {
+            let used = self.used.nodes.get(rank).map_or(0, |node| node.memory);
+            // Of memory that nobody knows nothing is given.
+            node.memory == 0 || used.saturating_add(node.memory) <= total(rank)
+        };
+        set.is_disjoint(&self.used) && set.nodes.iter().all(has_memory)
     }
 
     /// The shell of each rank of the set, if all are in service.
