@@ -116,17 +116,17 @@ impl Events {
             }
             other => panic!("records were asked for, the answer is {other:?}"),
         };
+        // More may have become durable since the journal was read, and a full
+        // chunk may not have been all. What a purge took is not in between: a
+        // read begins with the first record there is.
+        let full = records.len() >= CHUNK as usize;
         if let Some((_, line)) = records.last() {
             subscriber.next = line.seq.next();
-            let behind = subscriber.next <= self.durable;
             out.part(subscriber.caller, &StreamReply { records }, Bytes::new());
-            if behind {
-                let query = Query::Range(subscriber.next, CHUNK);
-                return out.volatile(Volatile::Query(tag, query));
-            }
-        } else if subscriber.next <= self.durable {
-            // A hole left by a purge: go on behind it.
-            subscriber.next = self.durable.next();
+        }
+        if full || subscriber.next <= self.durable {
+            let query = Query::Range(subscriber.next, CHUNK);
+            return out.volatile(Volatile::Query(tag, query));
         }
         match subscriber.follow {
             true => subscriber.pace = Pace::Following,

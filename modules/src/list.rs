@@ -87,7 +87,7 @@ impl Module for List {
         }
         if let (Source::Replay, Some(job)) = (self.source, record.event.job) {
             self.view.fold(record);
-            self.view.forget(job);
+            self.forget(job);
         }
     }
 
@@ -99,6 +99,9 @@ impl Module for List {
                 }
             }
             Input::Durable(record) => self.durable(now, record, out),
+            Input::Applied(record) if matches!(record.event.kind, Kind::Waited) => {
+                self.collectors.turn_away(&self.view, out);
+            }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
             Input::Notice(Notice::Head(head)) => self.view.head.clone_from(head),
             Input::Resume => self.source = Source::Live,
@@ -144,7 +147,15 @@ impl List {
             self.waiters.ended(job, out);
             self.collectors.ended(job, now, out);
         }
-        self.view.forget(id);
+        self.forget(id);
+    }
+
+    /// Lets a job go that is over and of no more use.
+    fn forget(&mut self, id: JobId) {
+        if self.view.jobs.get(&id).is_some_and(Job::is_done) {
+            self.view.jobs.remove(&id);
+            self.collectors.left(id);
+        }
     }
 
     fn answered(&mut self, tag: u64, answer: &Answer, out: &mut Outbox) {
@@ -175,13 +186,6 @@ impl View {
             && let Err(illegal) = job.apply(record)
         {
             panic!("record {} of job {id}: {illegal}", record.seq);
-        }
-    }
-
-    /// Lets a job go that is over and of no more use.
-    fn forget(&mut self, id: JobId) {
-        if self.jobs.get(&id).is_some_and(Job::is_done) {
-            self.jobs.remove(&id);
         }
     }
 

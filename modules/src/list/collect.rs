@@ -18,15 +18,43 @@ use crate::row::row;
 /// Who waits to collect, in order.
 #[derive(Default)]
 pub(super) struct Collectors {
-    waiting: VecDeque<(Caller, Option<JobId>)>,
-    /// Collected, whether or not that is durable yet.
+    waiting: VecDeque<Collector>,
+    /// Collected, which is not durable yet.
     taken: BTreeSet<JobId>,
+}
+
+/// Somebody who waits: for this job, or for any of that user.
+struct Collector {
+    caller: Caller,
+    user: u32,
+    id: Option<JobId>,
+}
+
+impl Collector {
+    fn wants(&self, job: &Job) -> bool {
+        job.submit.waitable == Waitable::Yes
+            && job.submit.user == self.user
+            && self.id.is_none_or(|id| id == job.id)
+    }
+
+    fn in_vain(&self) -> Refusal {
+        let text = match self.id {
+            Some(id) => format!("job {id} is not there to be waited for"),
+            None => "no job is there to be waited for".to_owned(),
+        };
+        Refusal::new(Code::End, text)
+    }
 }
 
 impl Collectors {
     /// The result of this job was given to somebody.
     pub(super) fn taken(&mut self, job: JobId) {
         self.taken.insert(job);
+    }
+
+    /// That is durable: the job is not in view any more.
+    pub(super) fn left(&mut self, job: JobId) {
+        self.taken.remove(&job);
     }
 
     pub(super) fn request(
@@ -37,44 +65,56 @@ impl Collectors {
         out: &mut Outbox,
     ) -> Result<Option<Asked>, Refusal> {
         let body: CollectRequest = request.parse()?;
-        let wanted = |job: &&Job| {
-            job.submit.waitable == Waitable::Yes
-                && job.submit.user == request.uid
-                && body.id.is_none_or(|id| id == job.id)
-                && !self.taken.contains(&job.id)
+        let collector = Collector {
+            caller: request.caller,
+            user: request.uid,
+            id: body.id,
         };
-        let mut open = view.jobs.values().filter(wanted).peekable();
+        let mut open = self.open(view, &collector).peekable();
         if open.peek().is_none() {
-            let text = match body.id {
-                Some(id) => format!("job {id} is not there to be waited for"),
-                None => "no job is there to be waited for".to_owned(),
-            };
-            return Err(Refusal::new(Code::End, text));
+            return Err(collector.in_vain());
         }
         match open
             .filter(|job| job.state == JobState::Inactive)
             .min_by_key(|j| j.t_inactive)
         {
             Some(job) => give(job, request.caller, now, out),
-            None => self.waiting.push_back((request.caller, body.id)),
+            None => self.waiting.push_back(collector),
         }
         Ok(None)
     }
 
+    /// The jobs in view that somebody wants and nobody has.
+    fn open<'v>(&self, view: &'v View, collector: &Collector) -> impl Iterator<Item = &'v Job> {
+        let jobs = view.jobs.values();
+        jobs.filter(|job| collector.wants(job) && !self.taken.contains(&job.id))
+    }
+
     /// A job is over: the first who waits for it gets it.
     pub(super) fn ended(&mut self, job: &Job, now: Time, out: &mut Outbox) {
-        if job.submit.waitable == Waitable::No || self.taken.contains(&job.id) {
+        if self.taken.contains(&job.id) {
             return;
         }
-        let wants = |(_, id): &(Caller, Option<JobId>)| id.is_none_or(|id| id == job.id);
-        if let Some(place) = self.waiting.iter().position(wants) {
-            let (caller, _) = self.waiting.remove(place).expect("just found");
-            give(job, caller, now, out);
+        if let Some(place) = self.waiting.iter().position(|c| c.wants(job)) {
+            let collector = self.waiting.remove(place).expect("just found");
+            give(job, collector.caller, now, out);
+        }
+    }
+
+    /// A result was taken: who waited for just that one waits in vain.
+    pub(super) fn turn_away(&mut self, view: &View, out: &mut Outbox) {
+        let waiting = std::mem::take(&mut self.waiting);
+        for collector in waiting {
+            if self.open(view, &collector).next().is_some() {
+                self.waiting.push_back(collector);
+            } else {
+                out.refuse(collector.caller, &collector.in_vain());
+            }
         }
     }
 
     pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
-        self.waiting.retain(|(caller, _)| !gone(*caller));
+        self.waiting.retain(|collector| !gone(collector.caller));
     }
 }
 

@@ -117,7 +117,8 @@ impl Followers {
         };
         let last = lines.last().map_or(Seq(0), |line| line.seq);
         lines.extend(follower.later.drain(..).filter(|line| line.seq > last));
-        let over = lines.last().is_some_and(|line| line.name == "clean");
+        // A collected job has a `waited` behind its `clean`.
+        let over = lines.iter().any(|line| line.name == "clean");
         follower.stage = Stage::Following;
         out.part(follower.caller, &EventsReply { lines }, Bytes::new());
         if over || follower.until == Until::Now {
