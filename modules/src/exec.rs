@@ -267,9 +267,12 @@ impl Exec {
                 .collect::<Vec<_>>()
             {
                 match (run.end, run.view(part.rank)) {
-                    // It is to end and has not begun: it never will.
+                    // It is to end and has not begun. Its start may still be
+                    // held by the gate, though, and come on this connection:
+                    // this goes behind it, and the answer tells.
                     (Some(_), Some(PartView::Asked)) => {
-                        run.learn(part.rank, PartView::never_started(now));
+                        let signal = SIGTERM;
+                        out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
                     }
                     (None, Some(PartView::Asked)) => {
                         if let Some(start) = run.start_of(part.rank) {
@@ -416,8 +419,7 @@ impl Exec {
                 return out.append(now, job, Kind::Exception(Box::new(exception)));
             }
             (Some(_), Some(_)) => {
-                run.kills += 1;
-                run.signal(SIGKILL, &self.shells, out);
+                run.kill(now, &self.shells, out);
                 if run.kills == KILLS_MAX {
                     let reason = format!("tasks of job {job} cannot be killed");
                     for rank in run.grant.set.ranks().iter() {

@@ -165,7 +165,7 @@ impl ShellBook {
                 out.push(ShellEffect::Send(self.hello()));
             }
             ShellInput::Disconnected => self.welcomed = false,
-            ShellInput::Broker(message) => self.told(message, out),
+            ShellInput::Broker(message) => self.told(now, message, out),
             ShellInput::Spawned(part, _) => self.spawned(now, part, out),
             ShellInput::Failed(part, task, status, note) => {
                 self.failed(now, part, task, status, note, out);
@@ -184,7 +184,7 @@ impl ShellBook {
         }
     }
 
-    fn told(&mut self, message: ToShell, out: &mut Vec<ShellEffect>) {
+    fn told(&mut self, now: Time, message: ToShell, out: &mut Vec<ShellEffect>) {
         if let ToShell::Welcome { leader } = message {
             return self.welcome(leader, out);
         }
@@ -195,7 +195,7 @@ impl ShellBook {
         match message {
             ToShell::Welcome { .. } => unreachable!("handled above"),
             ToShell::Payload { hash, text } => self.keep(hash, text),
-            ToShell::Start(start) => self.start(*start, out),
+            ToShell::Start(start) => self.start(now, *start, out),
             ToShell::Signal { part, signal } => self.signal(part, signal, out),
             ToShell::Forget { part } => self.forget(part, out),
             ToShell::Input {
@@ -241,7 +241,7 @@ impl ShellBook {
         }
     }
 
-    fn start(&mut self, start: Start, out: &mut Vec<ShellEffect>) {
+    fn start(&mut self, now: Time, start: Start, out: &mut Vec<ShellEffect>) {
         let part = start.part;
         if start.shell != self.epoch {
             let why = format!("start is for shell {}, this is {}", start.shell, self.epoch);
@@ -258,7 +258,12 @@ impl ShellBook {
             let why = "its jobspec was not sent on this connection".to_owned();
             return out.push(ShellEffect::Send(FromShell::NotMine { part, why }));
         };
-        self.parts.insert(part, Held::Live(Live::new(start.ntasks)));
+        let mut live = Live::new(start.ntasks);
+        if start.ntasks == 0 {
+            // A rank of a job with fewer tasks than ranks: it is done at once.
+            live.all_started(now, part, out);
+        }
+        self.parts.insert(part, Held::Live(live));
         let start = Arc::new(start);
         for task in start.first_task..start.first_task + start.ntasks {
             out.push(ShellEffect::Spawn(Spawn {

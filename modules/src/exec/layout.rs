@@ -15,19 +15,19 @@ pub struct Place {
     pub ntasks: u32,
 }
 
-/// Spreads the tasks over the ranks in blocks, in rank order: each rank gets
-/// what its slots hold. Ranks left without a task are not in the answer only
-/// if there are fewer tasks than ranks.
+/// Spreads the tasks over the ranks in blocks, in rank order. Where nodes were
+/// asked for each gets as many, the first ones one more if it does not come
+/// out even; else each gets what its slots hold. Every rank is in the answer,
+/// with no task if there are fewer tasks than ranks.
 pub fn layout(request: &Request, set: &ResourceSet) -> Vec<Place> {
     let ranks = set.nodes.len().max(1) as u32;
-    let even = request.ntasks.div_ceil(ranks);
+    let (even, more) = (request.ntasks / ranks, request.ntasks % ranks);
     let mut left = request.ntasks;
     let mut places = Vec::with_capacity(set.nodes.len());
     let mut first_task = 0;
     for (index, (rank, node)) in set.nodes.iter().enumerate() {
         let slots = match request.nodes {
-            // Nodes were asked for: the same on each.
-            Some(_) => even,
+            Some(_) => even + u32::from((index as u32) < more),
             None => slots_of(request, node.cores.len(), node.gpus.len()),
         };
         let last = index + 1 == set.nodes.len();

@@ -28,13 +28,6 @@ pub(super) enum PartView {
     Ended(Ended),
 }
 
-impl PartView {
-    /// A part that was to end before it began.
-    pub(super) fn never_started(now: Time) -> PartView {
-        PartView::Ended(killed(now, None))
-    }
-}
-
 /// One attempt on its shells.
 pub(super) struct Run {
     pub(super) job: JobId,
@@ -46,8 +39,9 @@ pub(super) struct Run {
     started: Option<Time>,
     /// When its first fatal exception was recorded.
     pub(super) end: Option<Time>,
-    /// How often KILL was sent.
+    /// How often KILL was sent, and when last.
     pub(super) kills: u32,
+    last_kill: Time,
     /// Why a part is lost, if one is.
     lost: Option<String>,
     /// Whether the record was proposed; each is proposed once in a leader's life.
@@ -73,6 +67,7 @@ impl Run {
             started: None,
             end: None,
             kills: 0,
+            last_kill: Time(0),
             lost: None,
             start_proposed: false,
             failure_proposed: false,
@@ -227,6 +222,13 @@ impl Run {
         }
     }
 
+    /// KILL is sent now, once more.
+    pub(super) fn kill(&mut self, now: Time, shells: &Shells, out: &mut Outbox) {
+        self.kills += 1;
+        self.last_kill = now;
+        self.signal(SIGKILL, shells, out);
+    }
+
     /// The time limit of the job.
     pub(super) fn limit(&self) -> Option<Span> {
         self.submit.spec.request.duration.map(Span)
@@ -234,15 +236,17 @@ impl Run {
 
     /// When this run needs attention: its limit, counted from the start (a
     /// start that was slow is not the job's fault), or the next KILL: a grace
-    /// after the end was recorded, then at doubling distances.
+    /// after the end was recorded, then at doubling distances from the last.
     pub(super) fn due(&self, grace: Span) -> Option<Time> {
         if self.end_proposed {
             return None;
         }
         match (self.end, self.started, self.limit()) {
-            (Some(end), _, _) => {
-                let factor = 1_i64 << self.kills.min(6);
-                Some(end.after(Span(grace.0.max(1).saturating_mul(factor))))
+            (Some(end), _, _) if self.kills == 0 => Some(end.after(grace)),
+            (Some(_), _, _) => {
+                let factor = 1_i64 << (self.kills - 1).min(6);
+                let distance = Span(grace.0.max(1).saturating_mul(factor));
+                Some(self.last_kill.after(distance))
             }
             (None, Some(started), Some(limit)) => Some(started.after(limit)),
             (None, _, _) => None,

@@ -28,6 +28,9 @@ pub(super) struct Shells {
     current: BTreeMap<Epoch, (Idset, Seq)>,
     /// The highest epoch ever given, and its record.
     last: (Epoch, Seq),
+    /// The record of its loss, once it is lost: without it a restart from a
+    /// mark would find it in service.
+    last_lost: Option<Seq>,
     /// The record of the present leader.
     leader_seq: Seq,
     /// What each connected shell keeps of the payloads it was sent.
@@ -79,11 +82,16 @@ impl Shells {
             Kind::ResourceDefine(set) => self.inventory = set.ranks(),
             Kind::ShellStart(ranks, epoch) => {
                 self.current.insert(*epoch, (ranks.clone(), record.seq));
-                self.last = self.last.max((*epoch, record.seq));
+                if *epoch > self.last.0 {
+                    (self.last, self.last_lost) = ((*epoch, record.seq), None);
+                }
             }
             Kind::ShellLost(epoch) => {
                 self.current.remove(epoch);
                 self.connected.remove(epoch);
+                if *epoch == self.last.0 {
+                    self.last_lost = Some(record.seq);
+                }
             }
             _ => {}
         }
@@ -92,6 +100,7 @@ impl Shells {
     /// The records this rests on: shells in service, the last epoch given, the leader.
     pub(super) fn live(&self, seqs: &mut Vec<Seq>) {
         seqs.extend(self.current.values().map(|(_, seq)| *seq));
+        seqs.extend(self.last_lost);
         seqs.extend(
             [self.last.1, self.leader_seq]
                 .into_iter()
