@@ -186,6 +186,10 @@ impl Broker {
     /// Takes one arrival and runs it to the end.
     pub fn handle(&mut self, now: Time, arrival: Arrival) -> Output {
         let mut turn = Turn::default();
+        if self.phase == Phase::Stopped {
+            self.after_end(now, arrival, &mut turn);
+            return turn.output;
+        }
         match arrival {
             Arrival::Message(client, message) => self.message(now, client, message, &mut turn),
             Arrival::Gone(client) => self.all(now, &mut turn, |_| Input::Gone(client)),
@@ -205,6 +209,28 @@ impl Broker {
         }
         self.settle(now, &mut turn);
         turn.output
+    }
+
+    /// The end is recorded and only waits for the disk: nothing more is
+    /// recorded, and what would tell of a record is not told. Whoever waits
+    /// for what became durable with the end still hears of it; whoever asks
+    /// now is not answered, loses the connection and asks the next leader.
+    fn after_end(&mut self, now: Time, arrival: Arrival, turn: &mut Turn) {
+        match arrival {
+            Arrival::Durable(seq) => self.durable_to(now, seq, turn),
+            Arrival::Message(..)
+            | Arrival::Gone(_)
+            | Arrival::Shell(..)
+            | Arrival::ShellAway(_)
+            | Arrival::ShellDead(_)
+            | Arrival::Planned(_)
+            | Arrival::Answer(..)
+            | Arrival::Disk(_)
+            | Arrival::Tick
+            | Arrival::Stop => {}
+        }
+        turn.events.clear();
+        turn.effects.clear();
     }
 
     fn message(&mut self, now: Time, client: ClientId, message: Message, turn: &mut Turn) {
@@ -299,12 +325,13 @@ impl Broker {
             "record {seq} is durable but the last is {}",
             self.last
         );
-        turn.output.effects.extend(self.gate.durable_to(seq));
         let ready = self.undurable.partition_point(|record| record.seq <= seq);
         let records: Vec<Arc<Record>> = self.undurable.drain(..ready).collect();
         for record in &records {
             self.all(now, turn, |_| Input::Durable(record));
         }
+        // Last, since the end of this process may be among what waited.
+        turn.output.effects.extend(self.gate.durable_to(seq));
     }
 
     /// Gives every event proposed its number, lets every module fold it and
@@ -324,6 +351,10 @@ impl Broker {
     }
 
     fn record(&mut self, now: Time, event: Event, turn: &mut Turn) {
+        if self.phase == Phase::Stopped {
+            // It is owed again by the next leader.
+            return;
+        }
         self.last = self.last.next();
         let record = Arc::new(Record {
             seq: self.last,
