@@ -1,0 +1,169 @@
+//! Rules broken on purpose, to see that the oracles notice.
+//!
+//! Each is a wrapper around what passes between the parts of a world: an effect let through too
+//! early, a message changed, a record left out. The product knows nothing of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput};
+use eddy_broker::{Input, Module, Outbox};
+use eddy_modules::sched::Sched;
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{Epoch, Rank, Seq};
+use eddy_wire::plan::Verdict;
+use eddy_wire::shell::{FromShell, Start, ToShell};
+use eddy_wire::time::Time;
+
+use crate::shell::INSTANCE;
+
+/// A rule that can be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Effects leave before what they tell of is durable.
+    GateOpen,
+    /// A shell's list is not looked at when it connects.
+    NoExchangeOfLists,
+    /// A shell starts again what it is told to start again.
+    ShellForgetsStarts,
+    /// A start for one life of a shell is taken by another.
+    StartTakenByOtherLife,
+    /// A shell whose connection ended is taken for dead.
+    SilenceIsDeath,
+    /// KILL does not arrive.
+    KillLost,
+    /// The journal does not know the keys of finished jobs.
+    KeysForgotten,
+    /// A mark leaves out a record that state rests on.
+    MarkDropsRecord,
+    /// A shell forgets an end before it is recorded.
+    EndsForgotten,
+    /// A verdict is recorded without a look at the present.
+    VerdictUnchecked,
+    /// Nobody is woken up.
+    WakeLost,
+    /// The row of a finished job is written before its last record.
+    RowStale,
+}
+
+impl Rule {
+    /// All of them, by name.
+    pub const ALL: &'static [(&'static str, Rule)] = &[
+        ("gate-open", Rule::GateOpen),
+        ("no-exchange-of-lists", Rule::NoExchangeOfLists),
+        ("shell-forgets-starts", Rule::ShellForgetsStarts),
+        ("start-taken-by-other-life", Rule::StartTakenByOtherLife),
+        ("silence-is-death", Rule::SilenceIsDeath),
+        ("kill-lost", Rule::KillLost),
+        ("keys-forgotten", Rule::KeysForgotten),
+        ("mark-drops-record", Rule::MarkDropsRecord),
+        ("ends-forgotten", Rule::EndsForgotten),
+        ("verdict-unchecked", Rule::VerdictUnchecked),
+        ("wake-lost", Rule::WakeLost),
+        ("row-stale", Rule::RowStale),
+    ];
+
+    /// The rule of this name.
+    pub fn named(name: &str) -> Option<Rule> {
+        let found = Rule::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, rule)| *rule)
+    }
+}
+
+/// A hello without its list.
+pub fn without_list(message: FromShell) -> FromShell {
+    match message {
+        FromShell::Hello {
+            instance,
+            epoch,
+            pid,
+            ..
+        } => FromShell::Hello {
+            instance,
+            epoch,
+            pid,
+            parts: Vec::new(),
+        },
+        other => other,
+    }
+}
+
+/// What a shell without a memory does with a start: a new book takes it.
+pub fn start_afresh(epoch: Epoch, start: &Start) -> Vec<ShellEffect> {
+    let mut book = ShellBook::new(INSTANCE.to_owned(), epoch, 0);
+    let mut effects = Vec::new();
+    let mut tell = |message: ToShell| {
+        effects.clear();
+        book.handle(Time(0), ShellInput::Broker(message), &mut effects);
+    };
+    tell(ToShell::Welcome { leader: Epoch(0) });
+    for hash in [start.jobspec, start.environment] {
+        let text: Arc<str> = "{}".into();
+        tell(ToShell::Payload { hash, text });
+    }
+    tell(ToShell::Start(Box::new(start.clone())));
+    effects
+}
+
+/// Lets a shell forget each end as it is told.
+pub fn forget_ends(book: &mut ShellBook, now: Time, effects: &mut Vec<ShellEffect>) {
+    let ended: Vec<_> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            ShellEffect::Send(FromShell::Ended { part, .. }) => Some(*part),
+            _ => None,
+        })
+        .collect();
+    for part in ended {
+        let forget = ToShell::Forget { part };
+        book.handle(now, ShellInput::Broker(forget), effects);
+    }
+}
+
+/// A mark's list without one record from its middle.
+pub fn drop_one(mut live: Vec<Seq>) -> Vec<Seq> {
+    if !live.is_empty() {
+        live.remove(live.len() / 2);
+    }
+    live
+}
+
+/// The sched module, but each verdict is recorded as it comes.
+#[derive(Default)]
+pub struct Credulous {
+    inner: Sched,
+    shells: BTreeMap<Rank, Epoch>,
+}
+
+impl Module for Credulous {
+    fn name(&self) -> &'static str {
+        "sched that checks nothing"
+    }
+
+    fn apply(&mut self, record: &Record) {
+        if let Kind::ShellStart(ranks, epoch) = &record.event.kind {
+            let ranks = ranks.iter().map(|rank| (Rank(rank), *epoch));
+            self.shells.extend(ranks);
+        }
+        self.inner.apply(record);
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        let Input::Planned(outcome) = input else {
+            return self.inner.handle(now, input, out);
+        };
+        for (job, verdict) in &outcome.verdicts {
+            let Verdict::Start(set) = verdict else {
+                continue;
+            };
+            let shells = set.nodes.keys().map(|rank| (*rank, self.shells[rank]));
+            let grant = Grant {
+                epoch: Epoch(1),
+                set: Arc::clone(set),
+                shells: shells.collect(),
+            };
+            out.append(now, *job, Kind::Alloc(Arc::new(grant)));
+        }
+    }
+}

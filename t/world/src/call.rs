@@ -1,0 +1,372 @@
+//! The calls clients make: what goes over the wire, and what it is about for those who judge.
+
+use bytes::Bytes;
+use eddy_wire::event::{Requeue, Waitable};
+use eddy_wire::id::{JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::message::{Message, Type};
+use eddy_wire::services::Service;
+use eddy_wire::services::instance::{
+    Ping, PingRequest, Shutdown, ShutdownRequest, Stream, StreamRequest,
+};
+use eddy_wire::services::job::{self, JobSet};
+use eddy_wire::services::kvs;
+use eddy_wire::services::resource::{self, Targets};
+use eddy_wire::time::Time;
+use serde_json::{Value, json};
+use uuid::{Builder, Uuid};
+
+use crate::random::Random;
+
+/// What a call is about, as far as its answer can be judged.
+#[derive(Clone, Debug, PartialEq)]
+pub enum About {
+    /// New jobs.
+    Submit {
+        /// Of this user.
+        user: u32,
+        /// Under this key.
+        key: Uuid,
+        /// So many.
+        count: u32,
+    },
+    /// The ends of jobs.
+    Wait(JobSet),
+    /// A result, once.
+    Collect,
+    /// The log of a job.
+    Events(JobId),
+    /// An exception of a job, by type.
+    Exception {
+        /// The job.
+        job: JobId,
+        /// `cancel`, `requeue`, or a word.
+        kind: String,
+    },
+    /// Another urgency.
+    Urgency {
+        /// The job.
+        job: JobId,
+        /// The urgency.
+        urgency: u8,
+    },
+    /// Set a value.
+    Put {
+        /// Its name.
+        key: String,
+        /// The value.
+        value: Value,
+    },
+    /// Ask for a value.
+    Get(String),
+    /// Follow a value.
+    Watch(String),
+    /// Rows of jobs.
+    List,
+    /// All records from the first on.
+    Stream,
+    /// Something whose answer tells of no record.
+    Other,
+}
+
+/// Whether a call whose answer was lost is made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// It is: it is safe to repeat.
+    Again,
+    /// It is not: what it gave is gone.
+    Never,
+}
+
+/// Whether a call has an end of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// It is answered sooner or later.
+    Ends,
+    /// It goes on as long as its client.
+    Endless,
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What it is about.
+    pub about: About,
+    /// The service.
+    pub topic: &'static str,
+    /// JSON text.
+    pub body: Bytes,
+    /// Whether it is repeated.
+    pub repeat: Repeat,
+    /// Whether it ends.
+    pub extent: Extent,
+}
+
+impl Call {
+    fn new<S: Service>(about: About, request: &S::Request) -> Call {
+        let message = Message::answer(Type::Request, 0, request);
+        Call {
+            about,
+            topic: S::TOPIC,
+            body: message.body,
+            repeat: Repeat::Again,
+            extent: Extent::Ends,
+        }
+    }
+
+    /// Submit this, as `user`.
+    pub fn submit(user: u32, ask: &Ask, key: Uuid) -> Call {
+        let count = ask.cc.as_ref().map_or(1, |ids| ids.len() as u32);
+        let request = job::SubmitRequest {
+            key,
+            jobspec: ask.jobspec(),
+            cc: ask.cc.clone(),
+            urgency: ask.urgency,
+            waitable: ask.waitable,
+            requeue: ask.requeue,
+        };
+        Call::new::<job::Submit>(About::Submit { user, key, count }, &request)
+    }
+
+    /// Wait for the ends of these jobs.
+    pub fn wait(jobs: JobSet) -> Call {
+        Call::new::<job::Wait>(About::Wait(jobs.clone()), &jobs)
+    }
+
+    /// Collect a result.
+    pub fn collect(id: Option<JobId>) -> Call {
+        Call {
+            repeat: Repeat::Never,
+            ..Call::new::<job::Collect>(About::Collect, &job::CollectRequest { id })
+        }
+    }
+
+    /// Follow the log of a job to its end.
+    pub fn events(id: JobId) -> Call {
+        let request = job::EventsRequest { id, follow: true };
+        Call::new::<job::Events>(About::Events(id), &request)
+    }
+
+    /// Raise an exception; `cancel` is one.
+    pub fn raise(id: JobId, kind: &str, severity: u8) -> Call {
+        let request = job::RaiseRequest {
+            jobs: JobSet::one(id),
+            states: Vec::new(),
+            kind: kind.to_owned(),
+            severity,
+            note: String::new(),
+        };
+        let kind = kind.to_owned();
+        Call::new::<job::Raise>(About::Exception { job: id, kind }, &request)
+    }
+
+    /// Send a signal.
+    pub fn kill(id: JobId, signal: i32) -> Call {
+        let jobs = JobSet::one(id);
+        Call::new::<job::Kill>(About::Other, &job::KillRequest { jobs, signal })
+    }
+
+    /// Change the urgency.
+    pub fn urgency(id: JobId, urgency: u8) -> Call {
+        let jobs = JobSet::one(id);
+        let request = job::UrgencyRequest { jobs, urgency };
+        Call::new::<job::Urgency>(About::Urgency { job: id, urgency }, &request)
+    }
+
+    /// End this attempt, begin another.
+    pub fn requeue(id: JobId) -> Call {
+        let request = job::RequeueRequest {
+            jobs: JobSet::one(id),
+            note: String::new(),
+        };
+        let kind = "requeue".to_owned();
+        Call::new::<job::RequeueJob>(About::Exception { job: id, kind }, &request)
+    }
+
+    /// Rows of jobs that are not over, or of all these.
+    pub fn list(jobs: JobSet) -> Call {
+        let request = job::ListRequest {
+            jobs,
+            ..job::ListRequest::default()
+        };
+        Call::new::<job::List>(About::List, &request)
+    }
+
+    /// A document of a job.
+    pub fn info(id: JobId, key: job::InfoKey) -> Call {
+        Call::new::<job::Info>(About::Other, &job::InfoRequest { id, key })
+    }
+
+    /// Take a rank out of service.
+    pub fn drain(rank: Rank) -> Call {
+        let request = resource::DrainRequest {
+            targets: Targets::Ranks(Idset::one(rank.0)),
+            reason: "to see".to_owned(),
+            force: false,
+        };
+        Call::new::<resource::Drain>(About::Other, &request)
+    }
+
+    /// Put ranks back.
+    pub fn undrain(ranks: Idset) -> Call {
+        let request = resource::UndrainRequest {
+            targets: Targets::Ranks(ranks),
+        };
+        Call::new::<resource::Undrain>(About::Other, &request)
+    }
+
+    /// What is in service.
+    pub fn status() -> Call {
+        Call::new::<resource::Status>(About::Other, &())
+    }
+
+    /// Set a value.
+    pub fn put(key: &str, value: Value) -> Call {
+        let request = kvs::PutRequest {
+            key: key.to_owned(),
+            value: value.clone(),
+        };
+        let key = key.to_owned();
+        Call::new::<kvs::Put>(About::Put { key, value }, &request)
+    }
+
+    /// Remove a value.
+    pub fn delete(key: &str) -> Call {
+        let key = key.to_owned();
+        Call::new::<kvs::Delete>(About::Other, &kvs::KeyRequest { key })
+    }
+
+    /// Ask for a value.
+    pub fn get(key: &str) -> Call {
+        let request = kvs::KeyRequest {
+            key: key.to_owned(),
+        };
+        Call::new::<kvs::Get>(About::Get(key.to_owned()), &request)
+    }
+
+    /// Follow a value.
+    pub fn watch(key: &str) -> Call {
+        let request = kvs::KeyRequest {
+            key: key.to_owned(),
+        };
+        Call {
+            extent: Extent::Endless,
+            ..Call::new::<kvs::Watch>(About::Watch(key.to_owned()), &request)
+        }
+    }
+
+    /// Follow all records.
+    pub fn stream() -> Call {
+        let request = StreamRequest {
+            follow: true,
+            ..StreamRequest::default()
+        };
+        Call {
+            extent: Extent::Endless,
+            ..Call::new::<Stream>(About::Stream, &request)
+        }
+    }
+
+    /// Who is there.
+    pub fn ping() -> Call {
+        Call::new::<Ping>(About::Other, &PingRequest::default())
+    }
+
+    /// End the instance.
+    pub fn shutdown() -> Call {
+        Call::new::<Shutdown>(About::Other, &ShutdownRequest::default())
+    }
+}
+
+/// What a submission asks for.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// On how many nodes; none is anywhere.
+    pub nodes: Option<u32>,
+    /// Whole nodes: `node` has `exclusive`.
+    pub sharing: eddy_wire::jobspec::Sharing,
+    /// Tasks.
+    pub ntasks: u32,
+    /// Cores of each task.
+    pub cores: u32,
+    /// GPUs of each task.
+    pub gpus: u32,
+    /// Bytes of memory of each task; 0 asks for none.
+    pub memory: u64,
+    /// Time limit in seconds; 0 is none.
+    pub limit: f64,
+    /// What its tasks do.
+    pub command: Vec<String>,
+    /// Its name.
+    pub name: String,
+    /// Copies.
+    pub cc: Option<Idset>,
+    /// 0 to 31.
+    pub urgency: u8,
+    /// Whether it is to be collected.
+    pub waitable: Waitable,
+    /// Whether it runs again after a lost node.
+    pub requeue: Requeue,
+}
+
+impl Default for Ask {
+    fn default() -> Ask {
+        Ask {
+            nodes: None,
+            sharing: eddy_wire::jobspec::Sharing::Shared,
+            ntasks: 1,
+            cores: 1,
+            gpus: 0,
+            memory: 0,
+            limit: 0.0,
+            command: crate::task::Behaviour::default().command(),
+            name: "job".to_owned(),
+            cc: None,
+            urgency: job::URGENCY_DEFAULT,
+            waitable: Waitable::No,
+            requeue: Requeue::No,
+        }
+    }
+}
+
+impl Ask {
+    /// As a jobspec of version 1 (RFC 25).
+    pub fn jobspec(&self) -> Value {
+        let mut with = vec![json!({ "type": "core", "count": self.cores })];
+        if self.gpus > 0 {
+            with.push(json!({ "type": "gpu", "count": self.gpus }));
+        }
+        let slot =
+            |count: u32| json!({ "type": "slot", "count": count, "with": with, "label": "task" });
+        let (resource, count) = match self.nodes {
+            None => (slot(self.ntasks), json!({ "per_slot": 1 })),
+            Some(nodes) => {
+                let slots = self.ntasks.div_ceil(nodes.max(1));
+                let mut node = json!({ "type": "node", "count": nodes, "with": [slot(slots)] });
+                if self.sharing == eddy_wire::jobspec::Sharing::Exclusive {
+                    node["exclusive"] = Value::Bool(true);
+                }
+                (node, json!({ "total": self.ntasks }))
+            }
+        };
+        let mut system = json!({ "duration": self.limit, "job": { "name": self.name } });
+        if self.memory > 0 {
+            system["memory_per_task"] = json!(self.memory);
+        }
+        json!({
+            "resources": [resource],
+            "tasks": [{ "command": self.command, "slot": "task", "count": count }],
+            "attributes": { "system": system },
+            "version": 1,
+        })
+    }
+}
+
+/// A key made by a sender whose wall clock says `now`.
+pub fn key(now: Time, random: &mut Random) -> Uuid {
+    let millis = now.0.max(0) as u64 / 1000;
+    let drawn = u128::from(random.bits()) << 64 | u128::from(random.bits());
+    let mut bytes = [0; 10];
+    bytes.copy_from_slice(&drawn.to_be_bytes()[..10]);
+    Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid()
+}

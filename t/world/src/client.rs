@@ -1,0 +1,164 @@
+//! A client program: makes calls, outlives leaders, repeats what was not answered.
+
+use std::collections::BTreeMap;
+
+use eddy_wire::id::JobId;
+use eddy_wire::message::{Message, Roles, Type};
+use eddy_wire::services::job::Submitted;
+
+use crate::call::{About, Call, Extent, Repeat};
+use crate::nature::{Delay, Happening, Nature, Parcel};
+use crate::pipe::{PipeId, Side};
+
+/// User id of the instance's owner.
+pub const OWNER: u32 = 1000;
+
+/// One client.
+#[derive(Debug)]
+pub struct Client {
+    /// Its number.
+    pub number: usize,
+    /// Its user.
+    pub user: u32,
+    /// The jobs it was told of.
+    pub jobs: Vec<JobId>,
+    /// Submissions it made, to be made again now and then.
+    pub submissions: Vec<Call>,
+    link: Link,
+    calls: BTreeMap<u64, Call>,
+    next_tag: u64,
+}
+
+/// Its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    None,
+    Up(PipeId),
+    /// It went away for good.
+    Gone,
+}
+
+impl Client {
+    /// A client that has not connected.
+    pub fn new(number: usize, user: u32) -> Client {
+        Client {
+            number,
+            user,
+            jobs: Vec::new(),
+            submissions: Vec::new(),
+            link: Link::None,
+            calls: BTreeMap::new(),
+            next_tag: 0,
+        }
+    }
+
+    /// Whether it went away for good.
+    pub fn is_gone(&self) -> bool {
+        self.link == Link::Gone
+    }
+
+    /// Whether it has no connection and wants one.
+    pub fn wants_link(&self) -> bool {
+        self.link == Link::None
+    }
+
+    /// Its connection.
+    pub fn pipe(&self) -> Option<PipeId> {
+        match self.link {
+            Link::Up(pipe) => Some(pipe),
+            Link::None | Link::Gone => None,
+        }
+    }
+
+    /// Calls that should end and have not.
+    pub fn unanswered(&self) -> impl Iterator<Item = &Call> {
+        self.calls
+            .values()
+            .filter(|call| call.extent == Extent::Ends)
+    }
+
+    /// Makes a call; sent now or once there is a connection.
+    pub fn call(&mut self, nature: &mut Nature, call: Call) {
+        if self.is_gone() {
+            return;
+        }
+        self.next_tag += 1;
+        let tag = self.next_tag;
+        self.send(nature, tag, &call);
+        self.calls.insert(tag, call);
+    }
+
+    fn send(&self, nature: &mut Nature, tag: u64, call: &Call) {
+        let Link::Up(pipe) = self.link else { return };
+        let roles = match self.user {
+            OWNER => Roles::OWNER.or(Roles::USER),
+            _ => Roles::USER,
+        };
+        let mut message = Message::answer(Type::Request, tag, &());
+        message.topic = call.topic.to_owned();
+        message.body = call.body.clone();
+        // As the driver stamps them from the kernel's word.
+        (message.uid, message.roles) = (self.user, roles);
+        nature.send(
+            pipe,
+            Side::Leader,
+            Parcel::FromClient(message, call.about.clone()),
+        );
+    }
+
+    /// It takes one call back.
+    pub fn cancel(&mut self, nature: &mut Nature) {
+        let Some((tag, call)) = self.calls.pop_first() else {
+            return;
+        };
+        if let (Link::Up(pipe), Repeat::Again) = (self.link, call.repeat) {
+            let message = Message::answer(Type::Cancel, tag, &());
+            nature.send(
+                pipe,
+                Side::Leader,
+                Parcel::FromClient(message, About::Other),
+            );
+        }
+    }
+
+    /// Its connection stands: everything unanswered is asked again.
+    pub fn connected(&mut self, nature: &mut Nature, pipe: PipeId) {
+        self.link = Link::Up(pipe);
+        for (tag, call) in &self.calls {
+            self.send(nature, *tag, call);
+        }
+    }
+
+    /// Its connection ended.
+    pub fn lost(&mut self, nature: &mut Nature) {
+        if let Link::Up(_) = self.link {
+            self.link = Link::None;
+            self.calls.retain(|_, call| call.repeat == Repeat::Again);
+            nature.later(Delay::Retry, Happening::ClientConnects(self.number));
+        }
+    }
+
+    /// It goes away for good.
+    pub fn leave(&mut self) {
+        self.link = Link::Gone;
+        self.calls.clear();
+    }
+
+    /// An answer came; the call it ended, if it did.
+    pub fn receive(&mut self, message: &Message) -> Option<Call> {
+        if message.kind == Type::Part {
+            return None;
+        }
+        let call = self.calls.remove(&message.matchtag)?;
+        if let (About::Submit { .. }, Type::Reply) = (&call.about, message.kind)
+            && let Ok(told) = message.parse::<Submitted>()
+        {
+            let jobs = (0..u64::from(told.count)).map(|index| JobId(told.first.0 + index));
+            self.jobs.extend(
+                jobs.filter(|job| !self.jobs.contains(job))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        Some(call)
+    }
+}

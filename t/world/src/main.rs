@@ -1,0 +1,168 @@
+//! `eddy-world swarm --seeds N [--from S] [--break RULE]`: runs seeds on all cores.
+//! `eddy-world replay SEED [--break RULE]`: runs one and prints what happened.
+//!
+//! The only part of the world that prints, has threads and looks at a clock.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use eddy_world::broken::Rule;
+use eddy_world::swarm::{self, Ran};
+
+/// How many of the first seeds are run twice.
+const TWICE: u64 = 20;
+/// How many findings are printed.
+const SHOWN_MAX: usize = 20;
+
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1).collect()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("eddy-world: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: Vec<String>) -> anyhow::Result<ExitCode> {
+    let mut words = arguments.iter().map(String::as_str);
+    let verb = words.next().unwrap_or("swarm");
+    let mut options = Options::default();
+    while let Some(word) = words.next() {
+        let mut number = || -> anyhow::Result<u64> {
+            let text = words
+                .next()
+                .with_context(|| format!("{word} needs a number"))?;
+            text.parse().with_context(|| format!("{word} {text}"))
+        };
+        match word {
+            "--seeds" => options.seeds = number()?,
+            "--from" => options.from = number()?,
+            "--break" => {
+                let name = words.next().context("--break needs the name of a rule")?;
+                let known = Rule::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+                let rule = Rule::named(name);
+                options.broken = Some(rule.with_context(|| format!("rules are {known:?}"))?);
+            }
+            seed if verb == "replay" => options.from = seed.parse().context("SEED")?,
+            other => bail!("`{other}` is not an option of `{verb}`"),
+        }
+    }
+    match verb {
+        "swarm" => Ok(many(&options)),
+        "replay" => Ok(one(&options)),
+        other => bail!("`{other}` given; allowed are swarm and replay"),
+    }
+}
+
+/// What to run.
+#[derive(Clone, Copy)]
+struct Options {
+    seeds: u64,
+    from: u64,
+    broken: Option<Rule>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            seeds: 1000,
+            from: 0,
+            broken: None,
+        }
+    }
+}
+
+fn one(options: &Options) -> ExitCode {
+    let (ran, lines) = swarm::replay(options.from, options.broken);
+    for line in lines {
+        println!("{line}");
+    }
+    println!(
+        "{} steps, {} records, {} jobs",
+        ran.steps, ran.records, ran.jobs
+    );
+    match ran.finding {
+        Some(sentence) => {
+            println!("seed {}: {sentence}", options.from);
+            ExitCode::FAILURE
+        }
+        None => ExitCode::SUCCESS,
+    }
+}
+
+/// Totals of a swarm.
+#[derive(Default)]
+struct Totals {
+    steps: u64,
+    records: u64,
+    jobs: u64,
+    failed: Vec<(u64, String)>,
+}
+
+fn many(options: &Options) -> ExitCode {
+    // Panics are findings; what they print by themselves would drown them.
+    std::panic::set_hook(Box::new(|_| {}));
+    let begun = Instant::now();
+    let next = AtomicU64::new(options.from);
+    let end = options.from + options.seeds;
+    let totals = Mutex::new(Totals::default());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        break;
+                    }
+                    let ran = seed_once_or_twice(seed, options);
+                    add(&mut totals.lock().expect("no thread panics"), seed, ran);
+                }
+            });
+        }
+    });
+    let totals = totals.into_inner().expect("no thread panics");
+    report(options, &totals, begun.elapsed().as_secs_f64())
+}
+
+fn seed_once_or_twice(seed: u64, options: &Options) -> Ran {
+    let mut ran = swarm::run(seed, options.broken);
+    if seed < options.from + TWICE && swarm::run(seed, options.broken) != ran {
+        ran.finding = Some("two runs of it differ".to_owned());
+    }
+    ran
+}
+
+fn add(totals: &mut Totals, seed: u64, ran: Ran) {
+    totals.steps += ran.steps;
+    totals.records += ran.records;
+    totals.jobs += ran.jobs;
+    totals
+        .failed
+        .extend(ran.finding.map(|sentence| (seed, sentence)));
+}
+
+fn report(options: &Options, totals: &Totals, seconds: f64) -> ExitCode {
+    let mut failed = totals.failed.clone();
+    failed.sort();
+    let broken = options.broken.and_then(|rule| {
+        let found = Rule::ALL.iter().find(|(_, known)| *known == rule);
+        found.map(|(name, _)| format!(" --break {name}"))
+    });
+    let broken = broken.unwrap_or_default();
+    for (seed, sentence) in failed.iter().take(SHOWN_MAX) {
+        println!("seed {seed}: {sentence}");
+        println!("  cargo run --release -q -p eddy-world -- replay {seed}{broken}");
+    }
+    println!(
+        "{} jobs, {} records, {} steps in {seconds:.1} s",
+        totals.jobs, totals.records, totals.steps
+    );
+    let passed = options.seeds - failed.len() as u64;
+    println!("{passed} passed, {} failed", failed.len());
+    ExitCode::from(u8::from(!failed.is_empty()))
+}

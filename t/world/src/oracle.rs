@@ -1,0 +1,255 @@
+//! What must always be true, judged apart from what it judges.
+//!
+//! The driver tells the oracle of every record, commit, task and answer as it happens; the first
+//! broken promise is kept as one sentence, and ends the run. It reads nothing of the modules' state:
+//! only what they gave away.
+
+mod ledger;
+mod order;
+mod replies;
+mod tasks;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use eddy_broker::{Caller, Finished, Reply};
+use eddy_modules::row::row;
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::id::{Epoch, JobId, Seq};
+use eddy_wire::shell::{Part, Start, ToShell};
+use eddy_wire::time::{Span, Time};
+
+use crate::call::About;
+use crate::task::{SIGKILL, SIGTERM};
+pub use ledger::{Ledger, places};
+pub use replies::{Facts, Replies};
+use tasks::Tasks;
+
+/// The judge of one instance.
+#[derive(Debug, Default)]
+pub struct Oracle {
+    recorded: Ledger,
+    durable: Ledger,
+    records: Records,
+    tasks: Tasks,
+    replies: Replies,
+    /// Jobs that a person sent a signal to: theirs are not the leader's.
+    signalled: BTreeSet<JobId>,
+    grace: Span,
+    finding: Option<String>,
+}
+
+/// The records, durable ones first.
+#[derive(Debug, Default)]
+pub struct Records {
+    durable: Vec<Arc<Record>>,
+    later: VecDeque<Arc<Record>>,
+}
+
+impl Records {
+    /// A durable record. Places are dense.
+    pub fn durable(&self, seq: Seq) -> Option<&Arc<Record>> {
+        self.durable
+            .get(usize::try_from(seq.0.checked_sub(1)?).ok()?)
+    }
+}
+
+impl Oracle {
+    /// A judge that has seen nothing, of an instance with this grace from TERM to KILL.
+    pub fn new(grace: Span) -> Oracle {
+        Oracle {
+            grace,
+            ..Oracle::default()
+        }
+    }
+
+    /// The first broken promise.
+    pub fn finding(&self) -> Option<&str> {
+        self.finding.as_deref()
+    }
+
+    /// Something is wrong; only the first is kept.
+    pub fn fail(&mut self, sentence: String) {
+        self.finding.get_or_insert(sentence);
+    }
+
+    fn check(&mut self, checked: Result<(), String>) {
+        if let Err(sentence) = checked {
+            self.fail(sentence);
+        }
+    }
+
+    /// What is durable.
+    pub fn durable(&self) -> &Ledger {
+        &self.durable
+    }
+
+    /// What is recorded.
+    pub fn recorded(&self) -> &Ledger {
+        &self.recorded
+    }
+
+    /// What really runs.
+    pub fn running(&self) -> impl Iterator<Item = (JobId, eddy_wire::id::Attempt, u32)> + '_ {
+        self.tasks.running()
+    }
+
+    /// Jobs that a submitter was told of.
+    pub fn acknowledged(&self) -> &BTreeSet<JobId> {
+        &self.replies.acknowledged
+    }
+
+    /// The leader recorded this.
+    pub fn record(&mut self, record: &Arc<Record>) {
+        let checked = self.recorded.apply(record);
+        self.check(checked);
+        self.records.later.push_back(Arc::clone(record));
+        let Some(job) = record.event.job else { return };
+        let ledger = &self.recorded;
+        let checked = match &record.event.kind {
+            Kind::Finish(status) => self.tasks.ended_with(ledger, job, *status),
+            Kind::Release(..) | Kind::Free => match ledger.jobs.get(&job) {
+                Some(found) => self
+                    .tasks
+                    .is_over(job, found.attempt, record.event.kind.name()),
+                None => Ok(()),
+            },
+            Kind::Exception(e) if e.kind == "node-failure" => self.tasks.may_fail(ledger, job),
+            Kind::Exception(e) if e.kind == "timeout" => in_time(ledger, job, record.event.t),
+            _ => Ok(()),
+        };
+        self.check(checked);
+    }
+
+    /// The leader wrote the row of a job that is over.
+    pub fn finished(&mut self, finished: &Finished) {
+        let id = finished.row.id;
+        let checked = match self.recorded.jobs.get(&id) {
+            None => Err(format!(
+                "the row of job {id} was written, there is no such job"
+            )),
+            Some(job) if row(job, String::new()) != finished.row || job.seqs != finished.seqs => {
+                Err(format!("the row of job {id} is not what its events say"))
+            }
+            Some(_) => Ok(()),
+        };
+        self.check(checked);
+    }
+
+    /// Records up to here are on disk.
+    pub fn commit(&mut self, seq: Seq) {
+        while let Some(record) = self.records.later.pop_front_if(|record| record.seq <= seq) {
+            let checked = self.durable.apply(&record);
+            self.records.durable.push(record);
+            self.check(checked);
+        }
+    }
+
+    /// The leader is gone; what is durable up to here is all that is left.
+    pub fn leader_lost(&mut self, seq: Seq) {
+        self.commit(seq);
+        self.records.later.clear();
+        self.recorded = self.durable.clone();
+        self.replies.forget();
+    }
+
+    /// A task begins on this life of a shell.
+    pub fn task_begins(&mut self, start: &Start, shell: Epoch, task: u32) {
+        let checked = self.tasks.begin(&self.durable, start, shell, task);
+        self.check(checked);
+    }
+
+    /// A task ended, or could not be started.
+    pub fn task_ended(&mut self, part: Part, task: u32, status: i32) {
+        self.tasks.end(part, task, status);
+    }
+
+    /// That life of a shell is over.
+    pub fn shell_ended(&mut self, shell: Epoch) {
+        self.tasks.shell_ended(shell);
+    }
+
+    /// A call reached the leader.
+    pub fn asked(&mut self, caller: Caller, about: &About) {
+        self.replies.asked(caller, about.clone());
+    }
+
+    /// Somebody sends a signal to the tasks of a job.
+    pub fn signalled(&mut self, job: JobId) {
+        self.signalled.insert(job);
+    }
+
+    /// An answer leaves the leader.
+    pub fn told(&mut self, reply: &Reply) {
+        let facts = Facts {
+            durable: &self.durable,
+            recorded: &self.recorded,
+            records: &self.records,
+        };
+        let checked = self.replies.told(&facts, reply);
+        self.check(checked);
+    }
+
+    /// The leader tells a shell something at this broker time.
+    pub fn ordered(&mut self, now: Time, message: &ToShell) {
+        let checked = match message {
+            ToShell::Start(start) => self.may_start(start),
+            ToShell::Signal { part, signal } => self.may_signal(now, *part, *signal),
+            _ => Ok(()),
+        };
+        self.check(checked);
+    }
+
+    fn may_start(&self, start: &Start) -> Result<(), String> {
+        let part = start.part;
+        let job = self.durable.jobs.get(&part.job);
+        let granted = job.is_some_and(|job| {
+            job.attempt > part.attempt || job.attempt == part.attempt && job.t_alloc.is_some()
+        });
+        match granted {
+            true => Ok(()),
+            false => Err(format!(
+                "part {part} was ordered to start before its grant was durable"
+            )),
+        }
+    }
+
+    /// TERM is sent once the end is recorded, KILL a grace later; strays are killed at once.
+    fn may_signal(&self, now: Time, part: Part, signal: i32) -> Result<(), String> {
+        let job = self.durable.jobs.get(&part.job);
+        let Some(job) = job.filter(|job| job.attempt == part.attempt && job.grant().is_some())
+        else {
+            return Ok(());
+        };
+        if self.signalled.contains(&job.id) {
+            return Ok(());
+        }
+        match (signal, &job.end) {
+            (_, None) => Err(format!(
+                "signal {signal} to part {part}, which nobody ended"
+            )),
+            (SIGKILL, Some(end)) if now < end.t.after(self.grace) => Err(format!(
+                "part {part} was killed at {now}, before the grace from {} on",
+                end.t
+            )),
+            (SIGKILL | SIGTERM, Some(_)) => Ok(()),
+            (other, Some(_)) => Err(format!("signal {other} to part {part}, which nobody sent")),
+        }
+    }
+}
+
+/// A time limit is over no earlier than it says.
+fn in_time(ledger: &Ledger, job: JobId, t: Time) -> Result<(), String> {
+    let found = ledger.jobs.get(&job);
+    let limit = found.and_then(|job| Some((job.started?, job.submit.spec.request.duration?)));
+    match limit {
+        Some((started, limit)) if t >= started.after(Span(limit)) => Ok(()),
+        Some((started, limit)) => Err(format!(
+            "job {job} timed out at {t}, it started at {started} for {}",
+            Span(limit)
+        )),
+        None => Err(format!(
+            "job {job} timed out, it has no limit or did not start"
+        )),
+    }
+}

@@ -1,0 +1,247 @@
+//! The oracle's own fold of records: jobs, who holds what, keys, values.
+//!
+//! Two of them are kept: one of all that was recorded, one of what is durable. It shares nothing
+//! with the modules but the fold of one job.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{Epoch, JobId, Rank, Seq};
+use eddy_wire::idset::Idset;
+use eddy_wire::job::Job;
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Time;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::order::Order;
+
+/// What the records say.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    /// Every job there ever was.
+    pub jobs: BTreeMap<JobId, Job>,
+    order: BTreeMap<JobId, Order>,
+    /// Who holds what now.
+    pub held: BTreeMap<JobId, Arc<Grant>>,
+    /// Which job a submission's copy became.
+    pub keys: BTreeMap<(u32, Uuid, u32), JobId>,
+    /// The inventory.
+    pub inventory: Arc<ResourceSet>,
+    /// Shells in service and their ranks.
+    pub shells: BTreeMap<Epoch, Idset>,
+    /// Ranks out of service by order.
+    pub drained: Idset,
+    /// Named values and the record that set each.
+    pub values: BTreeMap<String, (Value, Seq)>,
+    /// Every value ever put under a key.
+    pub puts: BTreeSet<(String, String)>,
+    /// Every fatal or other exception, by type.
+    pub exceptions: BTreeSet<(JobId, String)>,
+    /// Every urgency ever set.
+    pub urgencies: BTreeSet<(JobId, u8)>,
+    /// The leader's epoch.
+    pub leader: Epoch,
+    last_t: Time,
+    last: Seq,
+    course: Course,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Course {
+    #[default]
+    Stopped,
+    Serving,
+}
+
+impl Ledger {
+    /// Folds a record; the sentence of the rule it breaks, if it does.
+    pub fn apply(&mut self, record: &Record) -> Result<(), String> {
+        if record.seq != self.last.next() {
+            return Err(format!(
+                "record {} follows record {}",
+                record.seq, self.last
+            ));
+        }
+        if record.event.t < self.last_t {
+            let (t, last) = (record.event.t, self.last_t);
+            return Err(format!(
+                "record {} is of {t}, before {last} of the last",
+                record.seq
+            ));
+        }
+        (self.last, self.last_t) = (record.seq, record.event.t);
+        match record.event.job {
+            Some(job) => self.apply_job(job, record),
+            None => self.apply_own(record),
+        }
+    }
+
+    /// The last record folded.
+    pub fn last(&self) -> Seq {
+        self.last
+    }
+
+    fn apply_job(&mut self, id: JobId, record: &Record) -> Result<(), String> {
+        let kind = &record.event.kind;
+        let name = kind.name();
+        if self.course == Course::Stopped {
+            return Err(format!("`{name}` of job {id} after `leader-stop`"));
+        }
+        let order = self.order.entry(id).or_default();
+        order
+            .take(kind)
+            .map_err(|rule| format!("job {id}: {rule} (record {} `{name}`)", record.seq))?;
+        if let Kind::Submit(submit) = kind {
+            return self.submit(id, submit, record);
+        }
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return Err(format!("`{name}` of job {id}, which nobody submitted"));
+        };
+        job.apply(record)
+            .map_err(|illegal| format!("job {id}: {illegal}"))?;
+        match kind {
+            Kind::Alloc(grant) => self.alloc(id, grant)?,
+            Kind::Free => {
+                self.held.remove(&id);
+            }
+            Kind::Exception(exception) => {
+                self.exceptions.insert((id, exception.kind.clone()));
+            }
+            Kind::Urgency(urgency, _) => {
+                self.urgencies.insert((id, *urgency));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, id: JobId, submit: &Submit, record: &Record) -> Result<(), String> {
+        let key = (submit.user, submit.key, submit.index);
+        if let Some(other) = self.keys.insert(key, id) {
+            let key = submit.key;
+            return Err(format!(
+                "a submission became two jobs: {other} and {id} (key {key})"
+            ));
+        }
+        if self
+            .jobs
+            .last_key_value()
+            .is_some_and(|(last, _)| *last >= id)
+        {
+            return Err(format!("job number {id} was given before"));
+        }
+        self.jobs
+            .extend(Job::from_record(record).map(|job| (id, job)));
+        Ok(())
+    }
+
+    /// A resource has one holder, and only what there is can be held, where it can be asked for.
+    fn alloc(&mut self, id: JobId, grant: &Arc<Grant>) -> Result<(), String> {
+        if !self.inventory.contains(&grant.set) {
+            return Err(format!(
+                "job {id} was granted what the instance does not have"
+            ));
+        }
+        for (other, held) in &self.held {
+            if held.set.intersects(&grant.set) {
+                let (theirs, ours) = (places(&held.set), places(&grant.set));
+                return Err(format!(
+                    "granted twice: {theirs} to job {other}, {ours} to job {id}"
+                ));
+            }
+        }
+        for (rank, node) in &grant.set.nodes {
+            self.memory_fits(id, *rank, node.memory)?;
+            let serving = grant
+                .shells
+                .get(rank)
+                .and_then(|shell| self.shells.get(shell));
+            if serving.is_none_or(|ranks| !ranks.contains(rank.0)) {
+                return Err(format!(
+                    "job {id} was granted rank {rank} of a shell not in service"
+                ));
+            }
+            if self.drained.contains(rank.0) {
+                return Err(format!(
+                    "job {id} was granted rank {rank}, which is drained"
+                ));
+            }
+        }
+        self.held.insert(id, Arc::clone(grant));
+        Ok(())
+    }
+
+    fn memory_fits(&self, id: JobId, rank: Rank, asked: u64) -> Result<(), String> {
+        let on_rank = |set: &ResourceSet| set.nodes.get(&rank).map_or(0, |node| node.memory);
+        let taken: u64 = self.held.values().map(|grant| on_rank(&grant.set)).sum();
+        let total = on_rank(&self.inventory);
+        match total > 0 && taken + asked > total {
+            true => Err(format!(
+                "job {id} was granted {asked} bytes on rank {rank}; {taken} of {total} are taken"
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn apply_own(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event.kind {
+            Kind::LeaderStart(epoch) => {
+                if *epoch <= self.leader {
+                    return Err(format!("leader epoch {epoch} after {}", self.leader));
+                }
+                (self.leader, self.course) = (*epoch, Course::Serving);
+                return Ok(());
+            }
+            kind if self.course == Course::Stopped => {
+                return Err(format!("`{}` after `leader-stop`", kind.name()));
+            }
+            Kind::LeaderStop => self.stop()?,
+            Kind::ResourceDefine(set) => self.inventory = Arc::clone(set),
+            Kind::ShellStart(ranks, epoch) => {
+                let shared = self.shells.values().find(|other| !other.is_disjoint(ranks));
+                if let Some(other) = shared {
+                    return Err(format!(
+                        "shell {epoch} serves ranks {ranks} beside one of {other}"
+                    ));
+                }
+                self.shells.insert(*epoch, ranks.clone());
+            }
+            Kind::ShellLost(epoch) => {
+                if self.shells.remove(epoch).is_none() {
+                    return Err(format!("shell {epoch} was lost and not in service"));
+                }
+            }
+            Kind::Drain(ranks, ..) => self.drained = self.drained.union(ranks),
+            Kind::Undrain(ranks) => self.drained = self.drained.difference(ranks),
+            Kind::Put(key, value) => {
+                self.puts.insert((key.clone(), value.to_string()));
+                self.values.insert(key.clone(), (value.clone(), record.seq));
+            }
+            Kind::Delete(key) => {
+                self.values.remove(key);
+            }
+            other => return Err(format!("`{}` belongs to a job", other.name())),
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), String> {
+        self.course = Course::Stopped;
+        match self.held.keys().next() {
+            Some(job) => Err(format!("`leader-stop` while job {job} holds resources")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Nodes with their cores and GPUs, for people.
+pub fn places(set: &ResourceSet) -> String {
+    let parts = set.nodes.values().map(|node| match node.gpus.is_empty() {
+        true => format!("{}/{}", node.host, node.cores),
+        false => format!("{}/{}+gpu{}", node.host, node.cores, node.gpus),
+    });
+    parts.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,312 @@
+//! What clients are told, against what is durable at the moment of telling.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_broker::{Caller, Reply};
+use eddy_modules::row::row;
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::Kind;
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::message::Type;
+use eddy_wire::services::instance::StreamReply;
+use eddy_wire::services::job::{Changed, EventsLine, EventsReply, JobEnd, JobRow, Submitted};
+use eddy_wire::services::kvs::Entry;
+use serde::de::DeserializeOwned;
+
+use super::Records;
+use super::ledger::Ledger;
+use crate::call::About;
+
+/// The calls that are not answered to their end.
+#[derive(Clone, Debug, Default)]
+pub struct Replies {
+    calls: BTreeMap<Caller, Told>,
+    /// Jobs whose result was given to somebody.
+    collected: BTreeSet<JobId>,
+    /// Jobs that a submitter was told of.
+    pub acknowledged: BTreeSet<JobId>,
+}
+
+/// What one call has been told.
+#[derive(Clone, Debug)]
+struct Told {
+    about: About,
+    ends: BTreeSet<JobId>,
+    places: Vec<Seq>,
+}
+
+impl Replies {
+    /// A call reached the leader.
+    pub fn asked(&mut self, caller: Caller, about: About) {
+        let told = Told {
+            about,
+            ends: BTreeSet::new(),
+            places: Vec::new(),
+        };
+        self.calls.insert(caller, told);
+    }
+
+    /// The leader is gone, its calls with it.
+    pub fn forget(&mut self) {
+        self.calls.clear();
+    }
+
+    /// An answer leaves the leader.
+    pub fn told(&mut self, facts: &Facts<'_>, reply: &Reply) -> Result<(), String> {
+        let Some(mut told) = self.calls.remove(&reply.to) else {
+            return Ok(());
+        };
+        let checked = match reply.kind {
+            Type::Refused => facts.refused(&told.about, &parse(&reply.body)?),
+            Type::Part => self.part(facts, &mut told, reply),
+            Type::Reply => self.last(facts, &told, reply),
+            Type::Request | Type::Cancel => Err("a leader asks nothing of a client".to_owned()),
+        };
+        if reply.kind == Type::Part {
+            self.calls.insert(reply.to, told);
+        }
+        checked
+    }
+
+    fn part(&self, facts: &Facts<'_>, told: &mut Told, reply: &Reply) -> Result<(), String> {
+        match &told.about {
+            About::Wait(_) => {
+                for end in parse::<Vec<JobEnd>>(&reply.body)? {
+                    facts.ended(&end)?;
+                    if !told.ends.insert(end.id) {
+                        return Err(format!("the end of job {} was told twice", end.id));
+                    }
+                }
+                Ok(())
+            }
+            About::List => parse::<Vec<JobRow>>(&reply.body)?
+                .iter()
+                .try_for_each(|row| facts.row(row)),
+            About::Events(job) => {
+                let lines = parse::<EventsReply>(&reply.body)?.lines;
+                told.places.extend(lines.iter().map(|line| line.seq));
+                lines
+                    .iter()
+                    .try_for_each(|line| facts.line(Some(*job), line))?;
+                facts.log(*job, &told.places)
+            }
+            About::Stream => {
+                for (job, line) in parse::<StreamReply>(&reply.body)?.records {
+                    facts.line(job, &line)?;
+                    let expected = told.places.last().map_or(Seq(1), |seq| seq.next());
+                    if line.seq != expected {
+                        return Err(format!(
+                            "the stream goes from before {expected} to {}",
+                            line.seq
+                        ));
+                    }
+                    told.places = vec![line.seq];
+                }
+                Ok(())
+            }
+            About::Watch(_) => facts.change(&parse(&reply.body)?),
+            _ => Ok(()),
+        }
+    }
+
+    fn last(&mut self, facts: &Facts<'_>, told: &Told, reply: &Reply) -> Result<(), String> {
+        match &told.about {
+            About::Submit { user, key, count } => {
+                let Submitted {
+                    first,
+                    count: given,
+                } = parse(&reply.body)?;
+                if given != *count {
+                    return Err(format!("{count} jobs were submitted, {given} acknowledged"));
+                }
+                for index in 0..given {
+                    let job = JobId(first.0 + u64::from(index));
+                    self.acknowledged.insert(job);
+                    if facts.durable.keys.get(&(*user, *key, index)) != Some(&job) {
+                        return Err(format!(
+                            "acknowledged job {job} is not in the durable journal"
+                        ));
+                    }
+                }
+                Ok(())
+            }
+            About::Wait(jobs) => match told.ends.len() as u64 == jobs.len() {
+                true => Ok(()),
+                false => Err("a wait ended before all its jobs were told of".to_owned()),
+            },
+            About::Collect => {
+                let end: JobEnd = parse(&reply.body)?;
+                facts.ended(&end)?;
+                if !facts.durable.jobs[&end.id].collected {
+                    return Err(format!(
+                        "job {} was collected, which is not durable",
+                        end.id
+                    ));
+                }
+                match self.collected.insert(end.id) {
+                    true => Ok(()),
+                    false => Err(format!("job {} was collected twice", end.id)),
+                }
+            }
+            About::Exception { job, kind } => {
+                let changed: Changed = parse(&reply.body)?;
+                let durable = facts.durable.exceptions.contains(&(*job, kind.clone()));
+                match changed.count == 0 || durable {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "`{kind}` of job {job} was confirmed, it is not durable"
+                    )),
+                }
+            }
+            About::Urgency { job, urgency } => {
+                let changed: Changed = parse(&reply.body)?;
+                let durable = facts.durable.urgencies.contains(&(*job, *urgency));
+                match changed.count == 0 || durable {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "urgency of job {job} was confirmed, it is not durable"
+                    )),
+                }
+            }
+            About::Put { key, value } => {
+                match facts
+                    .durable
+                    .puts
+                    .contains(&(key.clone(), value.to_string()))
+                {
+                    true => Ok(()),
+                    false => Err(format!("value `{key}` was confirmed, it is not durable")),
+                }
+            }
+            About::Get(_) => facts.durable_value(&parse(&reply.body)?),
+            About::Events(_) | About::List | About::Stream | About::Watch(_) | About::Other => {
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What an answer is held against.
+pub struct Facts<'a> {
+    /// The fold of what is durable.
+    pub durable: &'a Ledger,
+    /// The fold of all that is recorded.
+    pub recorded: &'a Ledger,
+    /// The durable records.
+    pub records: &'a Records,
+}
+
+impl Facts<'_> {
+    /// A refusal changed nothing.
+    fn refused(&self, about: &About, refusal: &Refusal) -> Result<(), String> {
+        let About::Submit { user, key, .. } = about else {
+            return Ok(());
+        };
+        let made = self.recorded.keys.get(&(*user, *key, 0));
+        match (made, refusal.code) {
+            (None, _) | (Some(_), Code::Conflict) => Ok(()),
+            (Some(job), _) => Err(format!(
+                "a submission that is job {job} was refused: {refusal}"
+            )),
+        }
+    }
+
+    fn ended(&self, end: &JobEnd) -> Result<(), String> {
+        let id = end.id;
+        let job = self
+            .durable
+            .jobs
+            .get(&id)
+            .filter(|job| job.state == JobState::Inactive);
+        match job {
+            None => Err(format!("the end of job {id} was told, it is not durable")),
+            Some(job) if job.result() != Some(end.result) => Err(format!(
+                "job {id} was told as {:?}, it is {:?}",
+                end.result,
+                job.result()
+            )),
+            Some(job) if job.returncode() != Some(end.returncode) => Err(format!(
+                "job {id} was told to end with {}, it is {:?}",
+                end.returncode,
+                job.returncode()
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn row(&self, told: &JobRow) -> Result<(), String> {
+        let Some(job) = self.durable.jobs.get(&told.id) else {
+            return Err(format!("job {} was listed, it is not durable", told.id));
+        };
+        // Why a job waits is not in the records.
+        let reason = match job.end {
+            Some(_) => String::new(),
+            None => told.reason.clone(),
+        };
+        let right = row(job, reason);
+        match right == *told {
+            true => Ok(()),
+            false => Err(format!(
+                "job {} was listed as {told:?}, durable is {right:?}",
+                told.id
+            )),
+        }
+    }
+
+    fn line(&self, job: Option<JobId>, told: &EventsLine) -> Result<(), String> {
+        let record = self.records.durable(told.seq);
+        match record {
+            Some(record) if record.event.job == job && EventsLine::of(record) == *told => Ok(()),
+            Some(_) => Err(format!("record {} was told otherwise than it is", told.seq)),
+            None => Err(format!("record {} was told, it is not durable", told.seq)),
+        }
+    }
+
+    /// What was told of a job's log is its beginning, without a hole.
+    fn log(&self, job: JobId, places: &[Seq]) -> Result<(), String> {
+        let Some(job) = self.durable.jobs.get(&job) else {
+            return Err(format!("the log of job {job} was told, it is not durable"));
+        };
+        match job.seqs.starts_with(places) {
+            true => Ok(()),
+            false => Err(format!("the log of job {} was told with a hole", job.id)),
+        }
+    }
+
+    /// A watcher is told of each change in turn.
+    fn change(&self, told: &Entry) -> Result<(), String> {
+        let record = self
+            .records
+            .durable(told.seq)
+            .map(|record| &record.event.kind);
+        let right = match (record, &told.value) {
+            (Some(Kind::Put(key, value)), Some(given)) => *key == told.key && value == given,
+            (Some(Kind::Delete(key)), None) => *key == told.key,
+            (None, None) => told.seq == Seq(0),
+            _ => false,
+        };
+        match right {
+            true => Ok(()),
+            false => Err(format!(
+                "value `{}` was told as of record {}, which is another",
+                told.key, told.seq
+            )),
+        }
+    }
+
+    fn durable_value(&self, told: &Entry) -> Result<(), String> {
+        let found = self.durable.values.get(&told.key);
+        match found.map(|(value, _)| value) == told.value.as_ref() {
+            true => Ok(()),
+            false => Err(format!(
+                "value `{}` was told, it is not the durable one",
+                told.key
+            )),
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|e| format!("an answer cannot be read: {e}"))
+}

@@ -1,0 +1,145 @@
+//! One run of a seed: a random instance, random clients, random faults, then calm.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use eddy_wire::time::Span;
+
+use crate::broken::Rule;
+use crate::client::OWNER;
+use crate::fault::Fault;
+use crate::instance::Nodes;
+use crate::nature::{BEGIN, Happening, Nature, Pace};
+use crate::random::Random;
+use crate::world::World;
+
+/// Steps after which a run that goes on is a finding.
+pub const STEPS_MAX: u64 = 400_000;
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ran {
+    /// How much happened.
+    pub steps: u64,
+    /// How many records are in the journal.
+    pub records: u64,
+    /// How many jobs there were.
+    pub jobs: u64,
+    /// A sum of everything recorded, to compare two runs by.
+    pub digest: u64,
+    /// The first broken promise.
+    pub finding: Option<String>,
+}
+
+/// Runs a seed; with a rule broken, if one is given.
+pub fn run(seed: u64, broken: Option<Rule>) -> Ran {
+    finish(prepare(seed, broken)).0
+}
+
+/// Runs a seed and writes down what happens.
+pub fn replay(seed: u64, broken: Option<Rule>) -> (Ran, Vec<String>) {
+    let mut world = prepare(seed, broken);
+    world.nature.write_down();
+    finish(world)
+}
+
+fn finish(mut world: World) -> (Ran, Vec<String>) {
+    // A module that finds itself wrong panics: that is a finding like any other.
+    let ended = catch_unwind(AssertUnwindSafe(|| world.run(STEPS_MAX)));
+    let panicked = ended.err().map(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        format!("panic: {}", text.unwrap_or_default())
+    });
+    let notes = world.nature.take_notes();
+    let ran = Ran {
+        steps: world.steps(),
+        records: world.instance.journal.last().0,
+        jobs: world.nature.oracle.durable().jobs.len() as u64,
+        digest: digest(&world),
+        finding: panicked.or_else(|| world.finding().map(str::to_owned)),
+    };
+    (ran, notes)
+}
+
+fn digest(world: &World) -> u64 {
+    let mut sum = 0xcbf2_9ce4_8422_2325_u64;
+    for record in world.instance.journal.records() {
+        let job = record.event.job.map_or(0, |job| job.0);
+        let name = record.event.kind.name().bytes().map(u64::from).sum::<u64>();
+        for word in [record.seq.0, record.event.t.0 as u64, job, name] {
+            sum = (sum ^ word).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    sum
+}
+
+/// The world of a seed, with everything that is to strike it in its queue.
+pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
+    let mut random = Random::new(seed ^ 0x5eed);
+    let pace = Pace::Random(*random.pick(&[1, 1, 1, 3]));
+    let nodes = Nodes {
+        count: *random.pick(&[1, 1, 2, 3, 5]),
+        cores: *random.pick(&[1, 2, 4, 8]),
+        gpus: *random.pick(&[0, 0, 2]),
+        memory: *random.pick(&[0, 1 << 30]),
+    };
+    let grace = *random.pick(&[Span::millis(100), Span::seconds(1), Span::seconds(5)]);
+    let nature = Nature::new(seed, pace, grace);
+    let mut world = World::new(nature, nodes, grace);
+    world.nature.broken = broken;
+    world.nature.queue.push(BEGIN, Happening::LeaderStarts);
+    world.nature.queue.push(BEGIN, Happening::ClientConnects(0));
+    // Now and then a long one.
+    let size = *random.pick(&[6, 12, 12, 25]) * if random.chance(2) { 12 } else { 1 };
+    world.pause = Span(*random.pick(&[3_000, 100_000, 1_000_000, 8_000_000]));
+    for _ in 0..random.between(1, 4) {
+        let user = *random.pick(&[OWNER, OWNER, OWNER, OWNER + 1]);
+        let client = world.add_client(user);
+        world.acts[client] = size;
+        world
+            .nature
+            .queue
+            .push(BEGIN, Happening::ClientActs(client));
+    }
+    let horizon = Span(world.pause.0 / 2 * i64::from(size) + 2_000_000);
+    faults(&mut world, &mut random, horizon);
+    world
+}
+
+fn faults(world: &mut World, random: &mut Random, horizon: Span) {
+    let queue = &mut world.nature.queue;
+    for _ in 0..random.below(4) {
+        let at = BEGIN.after(Span(random.between(0, horizon.0)));
+        // Marks name the life that makes them; which one lives then nobody knows yet.
+        (1..4).for_each(|life| queue.push(at, Happening::Marks(life)));
+    }
+    // A quarter of all runs is calm.
+    let most = *random.pick(&[0, 3, 8, 20]);
+    for _ in 0..most {
+        let at = BEGIN.after(Span(random.between(0, horizon.0)));
+        queue.push(at, Happening::Strikes(fault(random, horizon)));
+    }
+    let long = Span(horizon.0 * 2 + 60_000_000);
+    queue.push(BEGIN.after(long), Happening::Calms);
+}
+
+fn fault(random: &mut Random, horizon: Span) -> Fault {
+    let most = (horizon.0 / 4).min(40_000_000);
+    let span = Span(random.between(0, most));
+    let short = Span(random.between(0, 2_000_000));
+    match random.weighted(&[20, 10, 8, 8, 12, 12, 3, 5, 6, 4, 4, 3, 3]) {
+        0 => Fault::CrashLeader(short),
+        1 => Fault::CrashShells,
+        2 => Fault::CrashBoth(short),
+        3 => Fault::Partition(span),
+        4 => Fault::CutShell,
+        5 => Fault::CutClient,
+        6 => Fault::ClientLeaves,
+        7 => Fault::StopLeader(short),
+        8 => Fault::DiskFull(span),
+        9 => Fault::StepClock(Span(random.between(-500_000_000, 500_000_000))),
+        10 => Fault::StopClock(span),
+        11 => Fault::Grow,
+        _ => Fault::FailLaunch,
+    }
+}

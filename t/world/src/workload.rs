@@ -1,0 +1,254 @@
+//! What clients have in mind, drawn from the seed: submissions of all kinds, changes, questions.
+
+use eddy_wire::event::{Requeue, Waitable};
+use eddy_wire::id::{JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Sharing;
+use eddy_wire::services::job::{InfoKey, JobSet};
+use eddy_wire::time::Span;
+use serde_json::json;
+
+use crate::call::{Ask, Call, key};
+use crate::client::Client;
+use crate::instance::Nodes;
+use crate::nature::Nature;
+use crate::random::Random;
+use crate::task::{Behaviour, OnTerm, Start};
+
+/// How likely each thing is that a client may do.
+const WEIGHTS: [(u64, Act); 23] = [
+    (40, Act::Submit),
+    (6, Act::SubmitAgain),
+    (2, Act::SubmitOther),
+    (8, Act::Wait),
+    (7, Act::Collect),
+    (5, Act::Events),
+    (8, Act::Cancel),
+    (2, Act::Raise),
+    (3, Act::Kill),
+    (5, Act::Urgency),
+    (4, Act::Requeue),
+    (5, Act::List),
+    (2, Act::Info),
+    (2, Act::Drain),
+    (3, Act::Undrain),
+    (3, Act::Put),
+    (1, Act::Delete),
+    (3, Act::Get),
+    (1, Act::Watch),
+    (1, Act::Stream),
+    (2, Act::TakeBack),
+    (1, Act::Ping),
+    (1, Act::Status),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Submit,
+    SubmitAgain,
+    SubmitOther,
+    Wait,
+    Collect,
+    Events,
+    Cancel,
+    Raise,
+    Kill,
+    Urgency,
+    Requeue,
+    List,
+    Info,
+    Drain,
+    Undrain,
+    Put,
+    Delete,
+    Get,
+    Watch,
+    Stream,
+    TakeBack,
+    Ping,
+    Status,
+}
+
+/// One client does one thing.
+pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes) {
+    let weights = WEIGHTS.map(|(weight, _)| weight);
+    let act = WEIGHTS[nature.random.weighted(&weights)].1;
+    let call = match act {
+        Act::TakeBack => return client.cancel(nature),
+        Act::Submit => Some(submit(nature, client, nodes)),
+        Act::SubmitAgain | Act::SubmitOther => submit_again(nature, client, nodes, act),
+        Act::Collect => {
+            let id = one_of(nature, client).filter(|_| nature.random.chance(50));
+            Some(Call::collect(id))
+        }
+        Act::Wait | Act::List => {
+            let jobs = some_of(nature, client);
+            match act {
+                Act::Wait => Some(jobs).filter(|jobs| !jobs.is_empty()).map(Call::wait),
+                _ => Some(Call::list(jobs)),
+            }
+        }
+        Act::Drain => Some(Call::drain(rank(nature, nodes))),
+        Act::Undrain => Some(Call::undrain(Idset::one(rank(nature, nodes).0))),
+        Act::Put | Act::Delete | Act::Get | Act::Watch => Some(value(nature, act)),
+        Act::Stream => Some(Call::stream()),
+        Act::Ping => Some(Call::ping()),
+        Act::Status => Some(Call::status()),
+        Act::Events
+        | Act::Cancel
+        | Act::Raise
+        | Act::Kill
+        | Act::Urgency
+        | Act::Requeue
+        | Act::Info => one_of(nature, client).map(|job| change(nature, job, act)),
+    };
+    if let Some(call) = call {
+        client.call(nature, call);
+    }
+}
+
+fn change(nature: &mut Nature, job: JobId, act: Act) -> Call {
+    let random = &mut nature.random;
+    match act {
+        Act::Events => Call::events(job),
+        Act::Raise => Call::raise(job, "odd", *random.pick(&[0, 3, 7])),
+        Act::Kill => {
+            let signal = *random.pick(&[10, 15, 9]);
+            nature.oracle.signalled(job);
+            Call::kill(job, signal)
+        }
+        Act::Urgency => Call::urgency(job, *random.pick(&[0, 1, 16, 17, 31])),
+        Act::Requeue => Call::requeue(job),
+        Act::Info => {
+            let keys = [InfoKey::Jobspec, InfoKey::Resources, InfoKey::Eventlog];
+            Call::info(job, *random.pick(&keys))
+        }
+        _ => Call::raise(job, "cancel", 0),
+    }
+}
+
+fn value(nature: &mut Nature, act: Act) -> Call {
+    let name = *nature.random.pick(&["a.b", "a.c", "d"]);
+    match act {
+        Act::Put => Call::put(name, json!({ "n": nature.random.below(1 << 32) })),
+        Act::Delete => Call::delete(name),
+        Act::Watch => Call::watch(name),
+        _ => Call::get(name),
+    }
+}
+
+fn rank(nature: &mut Nature, nodes: Nodes) -> Rank {
+    Rank(nature.random.below(u64::from(nodes.count)) as u32)
+}
+
+/// A job the client knows, mostly; sometimes any number.
+fn one_of(nature: &mut Nature, client: &Client) -> Option<JobId> {
+    match nature.random.chance(10) || client.jobs.is_empty() {
+        true => Some(JobId(nature.random.below(20))),
+        false => Some(*nature.random.pick(&client.jobs)),
+    }
+}
+
+fn some_of(nature: &mut Nature, client: &Client) -> JobSet {
+    let most = nature.random.below(5);
+    JobSet::of((0..most).filter_map(|_| one_of(nature, client)))
+}
+
+fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes) -> Call {
+    let ask = ask(&mut nature.random, nodes);
+    let wall = nature.machine.read(nature.now).wall;
+    let key = key(wall, &mut nature.random);
+    let call = Call::submit(client.user, &ask, key);
+    client.submissions.push(call.clone());
+    call
+}
+
+/// The same submission, or another under the same key.
+fn submit_again(nature: &mut Nature, client: &Client, nodes: Nodes, act: Act) -> Option<Call> {
+    if client.submissions.is_empty() {
+        return None;
+    }
+    let before = nature.random.pick(&client.submissions).clone();
+    let crate::call::About::Submit { user, key, .. } = before.about else {
+        return None;
+    };
+    match act {
+        Act::SubmitOther => {
+            let mut other = ask(&mut nature.random, nodes);
+            other.name = "other".to_owned();
+            Some(Call::submit(user, &other, key))
+        }
+        _ => Some(before),
+    }
+}
+
+/// What a submission asks for.
+fn ask(random: &mut Random, nodes: Nodes) -> Ask {
+    let mut ask = Ask {
+        command: behaviour(random).command(),
+        ..Ask::default()
+    };
+    ask.cores = random.between(1, i64::from(nodes.cores.min(4))) as u32;
+    match random.below(10) {
+        0..4 => {}
+        4..6 => ask.ntasks = random.between(1, 6) as u32,
+        6..8 => {
+            let count = random.between(1, i64::from(nodes.count)) as u32;
+            ask.nodes = Some(count);
+            ask.ntasks = count + random.below(3) as u32;
+            ask.cores = 1;
+        }
+        8 => {
+            ask.nodes = Some(random.between(1, i64::from(nodes.count)) as u32);
+            ask.ntasks = ask.nodes.unwrap_or(1);
+            ask.sharing = Sharing::Exclusive;
+        }
+        // More than there is, or about as much.
+        _ => ask.ntasks = random.between(1, 2 * i64::from(nodes.count * nodes.cores)) as u32,
+    }
+    if nodes.gpus > 0 && random.chance(20) {
+        ask.gpus = 1;
+    }
+    if nodes.memory > 0 && random.chance(30) {
+        ask.memory = random.between(1, nodes.memory as i64) as u64;
+    }
+    if random.chance(25) {
+        ask.limit = *random.pick(&[0.001, 0.5, 2.0, 30.0]);
+    }
+    ask.urgency = *random.pick(&[16, 16, 16, 16, 16, 16, 16, 16, 20, 31, 0, 1]);
+    if random.chance(25) {
+        ask.waitable = Waitable::Yes;
+    }
+    if random.chance(25) {
+        ask.requeue = Requeue::OnNodeFailure;
+    }
+    if random.chance(12) {
+        ask.cc = Some(Idset::range(3, 3 + random.below(8) as u32));
+        ask.name = "copy {cc}".to_owned();
+    }
+    ask
+}
+
+fn behaviour(random: &mut Random) -> Behaviour {
+    let run = match random.below(10) {
+        0..3 => Span::ZERO,
+        3..6 => Span(random.between(1, 1_000_000)),
+        6..9 => Span(random.between(1_000_000, 30_000_000)),
+        _ => Span(random.between(30_000_000, 3_000_000_000)),
+    };
+    let term = match random.below(10) {
+        0..7 => OnTerm::Die,
+        7..9 => OnTerm::Ignore,
+        _ => OnTerm::Exit(Span(random.between(1, 20_000_000))),
+    };
+    Behaviour {
+        run,
+        exit: *random.pick(&[0, 0, 0, 0, 0, 0, 1, 3, 200]),
+        term,
+        start: if random.chance(4) {
+            Start::Fails
+        } else {
+            Start::Works
+        },
+    }
+}
