@@ -28,6 +28,10 @@ use crate::journal::{Batch, Blob, Finished, Mark, Purge, Readers, Row, SendError
 /// the plan's next slice for one; without that the runtime's timer, which counts
 /// in milliseconds, ends the wait.
 pub const HOLD_MAX: Duration = Duration::from_micros(500);
+/// The longest a batch waits that only says that tasks started. Nothing is held
+/// for it, and each commit costs as much as a job: it goes along with what comes
+/// next, the end of some job more often than not.
+pub const STARTS_MAX: Duration = Duration::from_millis(5);
 /// A batch this large waits for nothing.
 const HOLD_ROWS_MAX: usize = 4096;
 /// Records between two marks at least, and how many times what is live.
@@ -48,6 +52,7 @@ pub struct Store {
     blobs: HashSet<(u64, Hash)>,
     /// When the first record of `batch` came.
     since: Option<Instant>,
+    haste: Haste,
     /// Submission keys of jobs that have no derived row yet.
     keys: HashMap<JobId, Uuid>,
     last_job: JobId,
@@ -93,6 +98,7 @@ impl Store {
             batch: Batch::default(),
             blobs: HashSet::new(),
             since: None,
+            haste: Haste::Starts,
             keys: known.keys,
             last_job: known.last_job,
             // What was replayed counts, so that a leader that keeps being
@@ -126,6 +132,9 @@ impl Store {
 
     fn add_record(&mut self, record: &Record) {
         let (seq, event) = (record.seq, &record.event);
+        if !matches!(event.kind, Kind::Start) {
+            self.haste = Haste::Now;
+        }
         tracing::debug!(
             seq = seq.0,
             job = event.job.map(|job| job.0),
@@ -161,21 +170,29 @@ impl Store {
     /// When the batch must go although a plan is under way; `None` when there
     /// is none.
     pub fn must_go_at(&self) -> Option<Instant> {
-        self.since.map(|since| since + HOLD_MAX)
+        let longest = match self.haste {
+            Haste::Now => HOLD_MAX,
+            Haste::Starts => STARTS_MAX,
+        };
+        self.since.map(|since| since + longest)
     }
 
     /// Whether the batch, if there is one, is to go now.
     pub fn is_due(&self, now: Instant, plan_is_under_way: Plan) -> bool {
-        match (self.must_go_at(), plan_is_under_way) {
-            (None, _) => false,
-            (Some(_), Plan::None) => true,
-            (Some(at), Plan::UnderWay) => at <= now || self.batch.rows.len() >= HOLD_ROWS_MAX,
+        let waits = match (self.haste, plan_is_under_way) {
+            (Haste::Now, Plan::None) => false,
+            (Haste::Now, Plan::UnderWay) | (Haste::Starts, _) => true,
+        };
+        match self.must_go_at() {
+            None => false,
+            Some(at) => !waits || at <= now || self.batch.rows.len() >= HOLD_ROWS_MAX,
         }
     }
 
     /// Hands the batch to the writer.
     pub fn send(&mut self, now: Time, broker: &Broker) -> Result<(), SendError> {
         self.since = None;
+        self.haste = Haste::Starts;
         self.blobs.clear();
         let mut batch = std::mem::take(&mut self.batch);
         if self.unmarked >= MARK_RECORDS.max(MARK_FACTOR * self.live) {
@@ -236,6 +253,15 @@ impl Store {
             tracing::error!(%error, "the journal was not closed in order");
         }
     }
+}
+
+/// What a batch waits for at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Haste {
+    /// It says nothing but that tasks started.
+    Starts,
+    /// Somebody waits for it.
+    Now,
 }
 
 /// Whether the planner is at work.

@@ -422,10 +422,11 @@ impl Leader {
                 tracing::error!(%error, "the journal takes no more");
                 std::process::exit(CODE_FATAL);
             }
-        } else if self.holding == Holding::Nothing
-            && let Some(at) = self.store.must_go_at()
-        {
-            self.hold.as_mut().reset(at.into());
+        } else if let Some(at) = self.store.must_go_at() {
+            let is_later = self.hold.deadline() > at.into();
+            if self.holding == Holding::Nothing || is_later {
+                self.hold.as_mut().reset(at.into());
+            }
             self.holding = Holding::Batch;
         }
         self.peers.flush();
