@@ -110,20 +110,20 @@ impl Manager {
         let body: RequeueRequest = request.parse()?;
         bounded("note", &body.note)?;
         let attempts_max = self.attempts_max;
-        self.each(request, &body.jobs, |job| match job.state {
-            JobState::Run if job.attempt.0 < attempts_max => {
-                Ok(Some(Kind::Exception(Box::new(Exception {
-                    kind: "requeue".to_owned(),
-                    severity: 0,
-                    note: body.note.clone(),
-                    userid: Some(request.uid),
-                }))))
-            }
-            JobState::Run => Err(format!("it has had its {attempts_max} attempts")),
-            JobState::Inactive => Err("it is over".to_owned()),
-            JobState::Cleanup => Err("it is ending".to_owned()),
-            JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => {
-                Err("it is not running".to_owned())
+        self.each(request, &body.jobs, |job| {
+            let named = body.attempt.unwrap_or(job.attempt);
+            match job.state {
+                // A repeated request: that attempt has ended, or is ending so.
+                _ if named < job.attempt => Ok(None),
+                JobState::Cleanup if job.is_to_be_requeued() => Ok(None),
+                _ if named > job.attempt => Err(format!("it is in attempt {}", job.attempt)),
+                JobState::Run if job.attempt.0 < attempts_max => Ok(Some(requeued(request, &body))),
+                JobState::Run => Err(format!("it has had its {attempts_max} attempts")),
+                JobState::Inactive => Err("it is over".to_owned()),
+                JobState::Cleanup => Err("it is ending".to_owned()),
+                JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => {
+                    Err("it is not running".to_owned())
+                }
             }
         })
         .map(|proposed| proposed.append(now, out))
@@ -205,6 +205,15 @@ impl Proposed {
             refused: self.refused,
         }
     }
+}
+
+fn requeued(request: &Request, body: &RequeueRequest) -> Kind {
+    Kind::Exception(Box::new(Exception {
+        kind: "requeue".to_owned(),
+        severity: 0,
+        note: body.note.clone(),
+        userid: Some(request.uid),
+    }))
 }
 
 fn may_change(request: &Request, job: &Job) -> bool {

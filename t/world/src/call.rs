@@ -177,6 +177,7 @@ impl Call {
     pub fn requeue(id: JobId) -> Call {
         let request = job::RequeueRequest {
             jobs: JobSet::one(id),
+            attempt: None,
             note: String::new(),
         };
         let kind = "requeue".to_owned();

@@ -328,6 +328,10 @@ pub struct UrgencyRequest {
 pub struct RequeueRequest {
     /// The jobs, running.
     pub jobs: JobSet,
+    /// Which attempt is to end; the one that runs when not given. With it a
+    /// repeated request ends no later attempt.
+    #[serde(default)]
+    pub attempt: Option<Attempt>,
     /// One line.
     #[serde(default)]
     pub note: String,

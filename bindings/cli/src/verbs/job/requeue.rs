@@ -1,8 +1,13 @@
 //! `eddy job requeue`: run a running job again.
 
-use eddy_wire::services::job::{RequeueJob, RequeueRequest};
+use std::collections::BTreeMap;
+
+use eddy_client::Client;
+use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::services::job::{JobSet, RequeueJob, RequeueRequest};
 
 use crate::ids;
+use crate::listing::{Filter, Question};
 use crate::session::Global;
 use crate::verbs::cancel::refusals;
 
@@ -18,14 +23,48 @@ pub struct Args {
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let request = RequeueRequest {
-        jobs: ids::many(&args.ids)?,
-        note: args.message.clone(),
-    };
+    let jobs = ids::many(&args.ids)?;
     global.session(async |client| {
-        Ok(refusals(
-            "job requeue",
-            &client.call::<RequeueJob>(&request).await?,
-        ))
+        let mut code = 0;
+        for (attempt, jobs) in by_attempt(&client, jobs).await? {
+            let note = args.message.clone();
+            let request = RequeueRequest {
+                jobs,
+                attempt,
+                note,
+            };
+            let changed = client.call::<RequeueJob>(&request).await?;
+            code = code.max(refusals("job requeue", &changed));
+        }
+        Ok(code)
     })
+}
+
+/// The jobs by the attempt they are in now, so that a request repeated over a
+/// restart of the leader ends no attempt but that. Those the instance does not
+/// know are asked for all the same: it says so better.
+async fn by_attempt(
+    client: &Client,
+    jobs: JobSet,
+) -> anyhow::Result<BTreeMap<Option<Attempt>, JobSet>> {
+    let question = Question {
+        filter: Filter::active(),
+        jobs: jobs.clone(),
+        ..Question::default()
+    };
+    let mut active: BTreeMap<Attempt, Vec<JobId>> = BTreeMap::new();
+    for row in question.rows(client).await? {
+        active.entry(row.attempt).or_default().push(row.id);
+    }
+    let known = JobSet::of(active.values().flatten().copied());
+    let single = |(first, last): &(JobId, JobId)| first == last && !known.contains(*first);
+    let unknown: Vec<_> = jobs.ranges.into_iter().filter(single).collect();
+    let mut groups: BTreeMap<_, _> = active
+        .into_iter()
+        .map(|(attempt, ids)| (Some(attempt), JobSet::of(ids)))
+        .collect();
+    if !unknown.is_empty() {
+        groups.insert(None, JobSet { ranges: unknown });
+    }
+    Ok(groups)
 }
