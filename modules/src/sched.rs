@@ -209,9 +209,11 @@ impl Sched {
     }
 
     fn planned(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+        // Verdicts of one outcome are recorded together, after the last.
+        let mut taken = ResourceSet::default();
         for (id, verdict) in &outcome.verdicts {
             match verdict {
-                Verdict::Start(set) => self.start(now, *id, set, out),
+                Verdict::Start(set) => self.start(now, *id, set, &mut taken, out),
                 Verdict::Never(reason) => self.never(now, *id, reason, out),
             }
         }
@@ -225,9 +227,16 @@ impl Sched {
     }
 
     /// Records the grant, if the verdict is still true.
-    fn start(&self, now: Time, id: JobId, set: &Arc<ResourceSet>, out: &mut Outbox) {
+    fn start(
+        &self,
+        now: Time,
+        id: JobId,
+        set: &Arc<ResourceSet>,
+        taken: &mut ResourceSet,
+        out: &mut Outbox,
+    ) {
         let wanted = self.jobs.get(&id).is_some_and(Seen::wants);
-        let shells = self.shells_of(set).filter(|_| self.is_free(set));
+        let shells = self.shells_of(set).filter(|_| self.is_free(set, taken));
         match (wanted, self.intake, shells) {
             (true, Intake::Open, Some(shells)) => {
                 let grant = Grant {
@@ -235,6 +244,7 @@ impl Sched {
                     set: Arc::clone(set),
                     shells,
                 };
+                taken.add(set);
                 out.append(now, id, Kind::Alloc(Arc::new(grant)));
             }
             // Taken back; if it still waits it is asked for again.
@@ -248,10 +258,10 @@ impl Sched {
         }
     }
 
-    /// Whether nobody holds any of the set. Somebody may: a verdict that was
+    /// Whether nobody holds any of the set, nor has just `taken` it. Somebody may: a verdict that was
     /// on its way while its job was given another urgency is of a want that
     /// the planner has let go of since.
-    fn is_free(&self, set: &ResourceSet) -> bool {
+    fn is_free(&self, set: &ResourceSet, taken: &ResourceSet) -> bool {
         let total = |rank: &Rank| {
             let nodes = self.inventory.as_ref().map(|inventory| &inventory.nodes);
             nodes
@@ -259,11 +269,12 @@ impl Sched {
                 .map_or(0, |node| node.memory)
         };
         let has_memory = |(rank, node): (&Rank, &NodeSet)| {
-            let used = self.used.nodes.get(rank).map_or(0, |node| node.memory);
+            let memory = |of: &ResourceSet| of.nodes.get(rank).map_or(0, |node| node.memory);
+            let used = memory(&self.used).saturating_add(memory(taken));
             // Of memory that nobody knows nothing is given.
             node.memory == 0 || used.saturating_add(node.memory) <= total(rank)
         };
-        set.is_disjoint(&self.used) && set.nodes.iter().all(has_memory)
+        set.is_disjoint(&self.used) && set.is_disjoint(taken) && set.nodes.iter().all(has_memory)
     }
 
     /// The shell of each rank of the set, if all are in service.
