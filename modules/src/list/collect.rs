@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use eddy_broker::{Caller, Outbox, Request};
+use eddy_broker::{Caller, Effect, Outbox, Reply, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Waitable};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::message::Type;
 use eddy_wire::services::job::CollectRequest;
 use eddy_wire::time::Time;
 
@@ -37,12 +38,15 @@ impl Collector {
             && self.id.is_none_or(|id| id == job.id)
     }
 
-    fn in_vain(&self) -> Refusal {
+    /// Held by the gate: what was taken by another may not be durable yet.
+    fn turn_away(&self, out: &mut Outbox) {
         let text = match self.id {
             Some(id) => format!("job {id} is not there to be waited for"),
             None => "no job is there to be waited for".to_owned(),
         };
-        Refusal::new(Code::End, text)
+        let refusal = Refusal::new(Code::End, text);
+        let reply = Reply::new(self.caller, Type::Refused, &refusal);
+        out.effect(Effect::Reply(reply));
     }
 }
 
@@ -72,7 +76,8 @@ impl Collectors {
         };
         let mut open = self.open(view, &collector).peekable();
         if open.peek().is_none() {
-            return Err(collector.in_vain());
+            collector.turn_away(out);
+            return Ok(None);
         }
         match open
             .filter(|job| job.state == JobState::Inactive)
@@ -108,7 +113,7 @@ impl Collectors {
             if self.open(view, &collector).next().is_some() {
                 self.waiting.push_back(collector);
             } else {
-                out.refuse(collector.caller, &collector.in_vain());
+                collector.turn_away(out);
             }
         }
     }
