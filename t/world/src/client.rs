@@ -144,21 +144,28 @@ impl Client {
         self.calls.clear();
     }
 
-    /// An answer came; the call it ended, if it did.
-    pub fn receive(&mut self, message: &Message) -> Option<Call> {
+    /// The call that an answer is to.
+    pub fn asked(&self, message: &Message) -> Option<&Call> {
+        self.calls.get(&message.matchtag)
+    }
+
+    /// An answer came: the last one ends its call.
+    pub fn receive(&mut self, message: &Message) {
         if message.kind == Type::Part {
-            return None;
+            return;
         }
-        let call = self.calls.remove(&message.matchtag)?;
+        let Some(call) = self.calls.remove(&message.matchtag) else {
+            return;
+        };
         if let (About::Submit { .. }, Type::Reply) = (&call.about, message.kind)
             && let Ok(told) = message.parse::<Submitted>()
         {
-            let jobs = (0..u64::from(told.count)).map(|index| JobId(told.first.0 + index));
-            self.jobs.extend(
-                jobs.filter(|job| !self.jobs.contains(job))
-                    .collect::<Vec<_>>(),
-            );
+            for index in 0..u64::from(told.count) {
+                let job = JobId(told.first.0 + index);
+                if !self.jobs.contains(&job) {
+                    self.jobs.push(job);
+                }
+            }
         }
-        Some(call)
     }
 }

@@ -15,6 +15,8 @@ pub enum Fault {
     Partition(Span),
     /// One shell's connection ends; it connects again.
     CutShell,
+    /// A start that was sent to an earlier life of a shell reaches the present one.
+    LateStart,
     /// One client's connection ends; it connects again.
     CutClient,
     /// One client goes away for good.

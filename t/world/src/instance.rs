@@ -128,7 +128,7 @@ impl Instance {
             return;
         };
         nature.note(|| "leader is killed".to_owned());
-        let torn = match nature.random.chance(50) {
+        let torn = match nature.chance(50) {
             true => Torn::Kept,
             false => Torn::Lost,
         };
@@ -147,6 +147,7 @@ impl Instance {
     /// kill -9 of every shell: what it ran dies, or lingers until it is swept.
     pub fn crash_shells(&mut self, nature: &mut Nature) {
         for epoch in self.shells.keys().copied().collect::<Vec<_>>() {
+            nature.note(|| format!("shell {epoch} is killed"));
             self.crash_shell(nature, epoch);
         }
     }
@@ -155,17 +156,19 @@ impl Instance {
         let Some(shell) = self.shells.remove(&epoch) else {
             return;
         };
-        nature.note(|| format!("shell {epoch} is killed"));
         nature.oracle.shell_ended(epoch);
         let mut left = BTreeSet::new();
         for (part, task) in shell.tasks() {
-            if nature.random.chance(50) {
+            if nature.chance(50) {
                 left.insert((part, task));
             } else {
                 nature.oracle.task_ended(part, task, crate::task::SIGKILL);
             }
         }
         self.leftovers.insert(epoch, left);
+        if let Some(leader) = self.leader.as_ref().filter(|leader| leader.watches(epoch)) {
+            nature.later(Delay::Process, Happening::Checks(leader.life(), epoch));
+        }
         if let Some(pipe) = shell.pipe() {
             nature.close(pipe, Side::Peer);
         }
@@ -182,13 +185,17 @@ impl Instance {
     pub fn launch_shell(&mut self, nature: &mut Nature, epoch: Epoch) {
         nature.note(|| format!("shell {epoch} is launched"));
         self.shells.insert(epoch, Shell::new(epoch));
-        match std::mem::take(&mut self.launch) {
-            Launch::Lives => nature.later(Delay::Process, Happening::ShellConnects(epoch)),
-            Launch::Dies => self.crash_shell(nature, epoch),
-        }
         // Who launched it watches it.
         if let Some(leader) = &self.leader {
-            nature.later(Delay::Process, Happening::Checks(leader.life(), epoch));
+            let life = leader.life();
+            self.checks(nature, life, epoch);
+        }
+        match std::mem::take(&mut self.launch) {
+            Launch::Lives => nature.later(Delay::Process, Happening::ShellConnects(epoch)),
+            Launch::Dies => {
+                nature.note(|| format!("shell {epoch} dies at once"));
+                self.crash_shell(nature, epoch);
+            }
         }
     }
 
@@ -221,6 +228,7 @@ impl Instance {
 
     /// A shell ends in order. What it still runs dies with it.
     pub fn shell_exits(&mut self, nature: &mut Nature, epoch: Epoch) {
+        nature.note(|| format!("shell {epoch} ends"));
         self.crash_shell(nature, epoch);
         self.sweep(nature, epoch);
     }

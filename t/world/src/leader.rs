@@ -21,6 +21,7 @@ use crate::broken::{self, Credulous, Rule};
 use crate::call::About;
 use crate::client::OWNER;
 use crate::clock::Clock;
+use crate::fault::Fault;
 use crate::instance::{Hold, Instance};
 use crate::journal::{Batch, Mark, Room, Torn};
 use crate::nature::{Delay, Happening, Life, Nature, Pace, Parcel};
@@ -50,6 +51,8 @@ pub struct Leader {
     mark: Option<Mark>,
     /// Starts that were sent, of which one may come late.
     starts: Vec<Start>,
+    /// Shells whose death would be noticed.
+    watched: BTreeSet<Epoch>,
     /// Shells known to be dead whose last words are still to be read.
     dead: BTreeSet<Epoch>,
     course: Course,
@@ -76,6 +79,11 @@ impl Leader {
         self.peers.keys().copied().collect()
     }
 
+    /// Whether the death of that shell would be noticed.
+    pub fn watches(&self, epoch: Epoch) -> bool {
+        self.watched.contains(&epoch)
+    }
+
     /// Somebody connects.
     pub fn accept(&mut self, pipe: PipeId) {
         self.peers.insert(pipe, None);
@@ -89,6 +97,11 @@ impl Leader {
     /// Broker time.
     pub fn now(&mut self, nature: &Nature) -> Time {
         self.clock.now(nature.machine.read(nature.now))
+    }
+
+    /// Broker time as it would be told now, without telling it.
+    pub fn would_say(&self, nature: &Nature) -> Time {
+        self.clock.clone().now(nature.machine.read(nature.now))
     }
 
     fn connected(&self, epoch: Epoch) -> Option<PipeId> {
@@ -139,6 +152,7 @@ impl Instance {
             shells: BTreeMap::new(),
             mark: None,
             starts: Vec::new(),
+            watched: BTreeSet::new(),
             dead: BTreeSet::new(),
             course: Course::On,
         });
@@ -270,7 +284,7 @@ impl Instance {
             leader.starts.drain(..surplus);
         }
         // Everything a leader says may be said twice.
-        if matches!(nature.pace, Pace::Random(_)) && nature.random.chance(5) {
+        if nature.chance(5) {
             nature.send(pipe, Side::Peer, Parcel::ToShell(message.clone()));
         }
         nature.send(pipe, Side::Peer, Parcel::ToShell(message));
@@ -406,19 +420,18 @@ impl Instance {
         }
     }
 
-    /// Looks whether a shell lives: one that does and is not connected is watched further.
+    /// Looks whether a shell lives: one that does is watched until it does not.
     pub fn checks(&mut self, nature: &mut Nature, life: Life, epoch: Epoch) {
         let lives = self.shells.contains_key(&epoch);
         let Some(leader) = self.leader_of(life) else {
             return;
         };
-        match (lives, leader.connected(epoch)) {
-            (true, Some(_)) => {}
-            (true, None) => nature.later(Delay::Retry, Happening::Checks(life, epoch)),
-            (false, _) => {
-                self.sweep(nature, epoch);
-                nature.later(Delay::Process, Happening::ShellDead(life, epoch));
-            }
+        if lives {
+            leader.watched.insert(epoch);
+        } else {
+            leader.watched.remove(&epoch);
+            self.sweep(nature, epoch);
+            nature.later(Delay::Process, Happening::ShellDead(life, epoch));
         }
     }
 
@@ -473,7 +486,11 @@ impl Instance {
             .as_ref()
             .and_then(|leader| *leader.peers.get(&pipe)?);
         if let Some(epoch) = said {
+            let hello = matches!(message, FromShell::Hello { .. });
             self.arrive(nature, Arrival::Shell(epoch, message));
+            if hello && nature.chance(30) {
+                nature.later(Delay::Retry, Happening::Strikes(Fault::LateStart));
+            }
         }
     }
 

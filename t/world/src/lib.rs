@@ -4,7 +4,7 @@
 //! Called by the swarm (`main.rs`), by the scripts in t/cases and by tests. One seed is one run:
 //! the same choices, the same records. Read in this order: [`world`] (what happens), [`instance`]
 //! and [`leader`] (the driver that mimics brokerd), [`shell`], [`client`], [`oracle`] (what must be
-//! true), [`swarm`] (random runs), [`broken`] (rules broken on purpose).
+//! true), [`swarm`] (random runs), [`broken`] (rules broken on purpose), [`script`] (cases).
 //!
 //! Here is no clock, file, socket or thread.
 
@@ -49,3 +49,5 @@ pub mod broken;
 pub mod swarm;
 
 pub mod transcript;
+
+pub mod script;

@@ -211,6 +211,16 @@ impl Nature {
         self.transcript = Transcript::On(Vec::new());
     }
 
+    /// Whether what happens is written down.
+    pub fn is_written_down(&self) -> bool {
+        matches!(self.transcript, Transcript::On(_))
+    }
+
+    /// Whether chance strikes, in so many of 100 cases; never in a script.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        matches!(self.pace, Pace::Random(_)) && self.random.chance(percent)
+    }
+
     /// Notes that something happened, if that is written down.
     pub fn note(&mut self, line: impl FnOnce() -> String) {
         if let Transcript::On(lines) = &mut self.transcript {

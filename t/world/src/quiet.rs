@@ -70,6 +70,38 @@ pub fn nothing_waits_that_could_start(world: &World) -> Result<(), String> {
     }
 }
 
+/// In a lull every shell is connected: what is to be killed is, and nothing runs over its limit.
+pub fn nothing_runs_that_should_end(world: &World) -> Result<(), String> {
+    let Some(leader) = &world.instance.leader else {
+        return Ok(());
+    };
+    let now = leader.would_say(&world.nature);
+    let ledger = world.nature.oracle.durable();
+    for (id, attempt, task) in world.nature.oracle.running() {
+        let Some(job) = ledger.jobs.get(&id).filter(|job| job.attempt == attempt) else {
+            return Err(format!(
+                "task {task} of job {id} runs on after its attempt {attempt}"
+            ));
+        };
+        let grace = world.instance.settings.kill_grace;
+        let due = job.end.as_ref().map(|end| end.t.after(grace));
+        if due.is_some_and(|due| due < now) {
+            return Err(format!(
+                "task {task} of job {id} runs on though its KILL was due"
+            ));
+        }
+        let limit = job.submit.spec.request.duration.map(Span);
+        let until = job
+            .started
+            .zip(limit)
+            .map(|(started, limit)| started.after(limit));
+        if job.end.is_none() && until.is_some_and(|until| until < now) {
+            return Err(format!("job {id} runs over its time limit"));
+        }
+    }
+    Ok(())
+}
+
 /// The faults are over and nothing happens any more: every promise is kept.
 pub fn is_at_rest(world: &mut World) -> Result<(), String> {
     if world.instance.leader.is_none() {

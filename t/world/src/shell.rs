@@ -14,6 +14,7 @@ use crate::broken::{self, Rule};
 use crate::nature::{Delay, Happening, Nature, Parcel};
 use crate::pipe::{Peer, PipeId, Side};
 use crate::task::{Behaviour, OnTerm, SIGKILL, SIGTERM, Start};
+use crate::transcript::part_label;
 
 /// The instance every shell of the world serves.
 pub const INSTANCE: &str = "world";
@@ -155,7 +156,8 @@ impl Shell {
             return;
         }
         nature.oracle.task_begins(&spawn.start, self.epoch, task);
-        nature.note(|| format!("task {part}:{task} begins"));
+        let who = part_label(nature, part);
+        nature.note(|| format!("task {task} of {who} begins"));
         self.count += 1;
         let running = Task {
             behaviour,
@@ -170,7 +172,8 @@ impl Shell {
 
     /// Sends a signal to all tasks of a part.
     fn signal(&mut self, nature: &mut Nature, part: Part, signal: i32) {
-        nature.note(|| format!("part {part} gets signal {signal}"));
+        let who = part_label(nature, part);
+        nature.note(|| format!("{who} gets signal {signal}"));
         let range = (part, 0)..=(part, u32::MAX);
         for ((_, rank), task) in self.tasks.range_mut(range) {
             if task.status == SIGKILL {
@@ -202,12 +205,9 @@ impl Shell {
         };
         self.tasks.remove(&(part, task));
         nature.oracle.task_ended(part, task, status);
-        nature.note(|| {
-            format!(
-                "task {part}:{task} ends, status {}",
-                eddy_wire::job::exit_code(status)
-            )
-        });
+        let who = part_label(nature, part);
+        let code = eddy_wire::job::exit_code(status);
+        nature.note(|| format!("task {task} of {who} ends with {code}"));
         self.take(nature, ShellInput::Exited(part, task, status));
     }
 }

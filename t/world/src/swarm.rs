@@ -56,7 +56,7 @@ fn finish(mut world: World) -> (Ran, Vec<String>) {
         records: world.instance.journal.last().0,
         jobs: world.nature.oracle.durable().jobs.len() as u64,
         digest: digest(&world),
-        finding: panicked.or_else(|| world.finding().map(str::to_owned)),
+        finding: world.finding().map(str::to_owned).or(panicked),
     };
     (ran, notes)
 }
@@ -127,7 +127,7 @@ fn fault(random: &mut Random, horizon: Span) -> Fault {
     let most = (horizon.0 / 4).min(40_000_000);
     let span = Span(random.between(0, most));
     let short = Span(random.between(0, 2_000_000));
-    match random.weighted(&[20, 10, 8, 8, 12, 12, 3, 5, 6, 4, 4, 3, 3]) {
+    match random.weighted(&[20, 10, 8, 8, 12, 12, 3, 5, 6, 4, 4, 3, 3, 4]) {
         0 => Fault::CrashLeader(short),
         1 => Fault::CrashShells,
         2 => Fault::CrashBoth(short),
@@ -140,6 +140,7 @@ fn fault(random: &mut Random, horizon: Span) -> Fault {
         9 => Fault::StepClock(Span(random.between(-500_000_000, 500_000_000))),
         10 => Fault::StopClock(span),
         11 => Fault::Grow,
+        12 => Fault::LateStart,
         _ => Fault::FailLaunch,
     }
 }

@@ -1,37 +1,121 @@
-//! What scripts show of records and answers: one line each.
+//! What a reader is shown of records, tasks and answers: one line each.
 
+use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record};
+use eddy_wire::id::JobId;
 use eddy_wire::job::exit_code;
 use eddy_wire::message::{Message, Type};
+use eddy_wire::services::job::{Changed, JobEnd, JobRow, Submitted};
+use eddy_wire::shell::Part;
 
-use crate::call::Call;
+use crate::call::{About, Call};
 use crate::nature::Nature;
+use crate::oracle::places;
+
+/// What jobs are called that were given no name.
+pub const NAMELESS: &str = "job";
 
 /// Notes a record that became durable, if it says something to a reader.
 pub fn note_record(nature: &mut Nature, record: &Record) {
-    if let Some(what) = told(&record.event.kind) {
-        let job = record.event.job;
-        nature.note(|| match job {
-            Some(job) => format!("job {job} {what}"),
-            None => what,
-        });
+    let Some(what) = told(&record.event.kind) else {
+        return;
+    };
+    let who = record.event.job.map(|job| label(nature, job) + " ");
+    nature.note(|| format!("{}{what}", who.unwrap_or_default()));
+}
+
+/// Notes an answer, or a part of one, that reached a client.
+pub fn note_answer(nature: &mut Nature, client: usize, call: &Call, message: &Message) {
+    if !nature.is_written_down() {
+        return;
+    }
+    let verb = call.topic.rsplit('.').next().unwrap_or_default();
+    let text = match (message.kind, &call.about) {
+        (Type::Refused, _) => refused(message),
+        (Type::Part, About::Wait(_)) => ends(nature, message),
+        (Type::Part, About::List) => rows(message),
+        // The rest of a stream tells what is shown as a record.
+        (Type::Part, _) | (_, About::List) => return,
+        (_, About::Wait(_)) => "told all".to_owned(),
+        (_, About::Submit { .. }) => numbers(message),
+        (_, About::Collect) => match message.parse::<JobEnd>() {
+            Ok(end) => ended(nature, &end),
+            Err(refusal) => refusal.text,
+        },
+        (_, About::Exception { .. } | About::Urgency { .. }) => changed(nature, message),
+        (_, _) => String::from_utf8_lossy(&message.body).into_owned(),
+    };
+    nature.note(|| format!("client {client} {verb}: {text}"));
+}
+
+/// A job by its name, or by its number if it has none.
+pub fn label(nature: &Nature, job: JobId) -> String {
+    let found = nature.oracle.recorded().jobs.get(&job);
+    match found.map(|job| (job.submit.spec.jobspec.name(), job.submit.cc)) {
+        None | Some((NAMELESS, _)) => format!("job {job}"),
+        Some((name, None)) => name.to_owned(),
+        Some((name, Some(cc))) => name.replace("{cc}", &cc.to_string()),
     }
 }
 
-/// Notes an answer that reached a client.
-pub fn note_answer(nature: &mut Nature, client: usize, call: &Call, message: &Message) {
-    nature.note(|| {
-        let verb = call.topic;
-        let body = String::from_utf8_lossy(&message.body);
-        match message.kind {
-            Type::Refused => {
-                let refusal = message.parse::<eddy_wire::error::Refusal>();
-                let text = refusal.map_or(body.into_owned(), |refusal| refusal.text);
-                format!("client {client} {verb} refused: {text}")
-            }
-            _ => format!("client {client} {verb} answered: {body}"),
-        }
+/// A part of a job: its name, attempt and rank.
+pub fn part_label(nature: &Nature, part: Part) -> String {
+    let attempt = match part.attempt.0 {
+        1 => String::new(),
+        attempt => format!(" (attempt {attempt})"),
+    };
+    format!("{}{attempt} on rank {}", label(nature, part.job), part.rank)
+}
+
+fn refused(message: &Message) -> String {
+    match message.parse::<Refusal>() {
+        Ok(refusal) => format!("refused: {}", refusal.text),
+        Err(refusal) => refusal.text,
+    }
+}
+
+fn numbers(message: &Message) -> String {
+    match message.parse::<Submitted>() {
+        Ok(Submitted { first, count: 1 }) => format!("is job {first}"),
+        Ok(told) => format!(
+            "is jobs {} to {}",
+            told.first,
+            told.first.0 + u64::from(told.count) - 1
+        ),
+        Err(refusal) => refusal.text,
+    }
+}
+
+fn ends(nature: &Nature, message: &Message) -> String {
+    let ends: Vec<JobEnd> = message.parse().unwrap_or_default();
+    let texts: Vec<String> = ends.iter().map(|end| ended(nature, end)).collect();
+    texts.join(", ")
+}
+
+fn ended(nature: &Nature, end: &JobEnd) -> String {
+    let result = format!("{:?}", end.result).to_lowercase();
+    let why = end.exception.as_ref().map(|why| format!(" ({why})"));
+    let (label, why) = (label(nature, end.id), why.unwrap_or_default());
+    format!("{label} {result} {}{why}", end.returncode)
+}
+
+fn rows(message: &Message) -> String {
+    let rows: Vec<JobRow> = message.parse().unwrap_or_default();
+    let texts = rows.iter().map(|row| {
+        let reason = match row.reason.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", row.reason),
+        };
+        format!("{} {}{reason}", row.name, row.state.name())
     });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+fn changed(nature: &Nature, message: &Message) -> String {
+    let changed: Changed = message.parse().unwrap_or_default();
+    let refused = changed.refused.iter();
+    let refused = refused.map(|(job, why)| format!("; not {}: {why}", label(nature, *job)));
+    format!("changed {}{}", changed.count, refused.collect::<String>())
 }
 
 fn told(kind: &Kind) -> Option<String> {
@@ -42,19 +126,15 @@ fn told(kind: &Kind) -> Option<String> {
         | Kind::Depend
         | Kind::Priority(_)
         | Kind::Release(..)
-        | Kind::ResourceDefine(_) => {
-            return None;
-        }
-        Kind::Alloc(grant) => {
-            format!("{name} {}", crate::oracle::places(&grant.set))
-        }
+        | Kind::ResourceDefine(_) => return None,
+        Kind::Alloc(grant) => format!("{name} {}", places(&grant.set)),
         Kind::Finish(status) => format!("{name} {}", exit_code(*status)),
         Kind::Exception(exception) => {
             let note = match exception.note.is_empty() {
                 true => String::new(),
                 false => format!(": {}", exception.note),
             };
-            format!("{name} {} {}{note}", exception.kind, exception.severity)
+            format!("{name} {}{note}", exception.kind)
         }
         Kind::Requeue(attempt) => format!("{name} as attempt {attempt}"),
         Kind::Urgency(urgency, _) => format!("{name} {urgency}"),

@@ -5,7 +5,6 @@
 
 use eddy_broker::{Arrival, Phase};
 use eddy_wire::id::JobId;
-use eddy_wire::message::Message;
 use eddy_wire::time::Span;
 
 use crate::call::Call;
@@ -16,6 +15,7 @@ use crate::journal::Room;
 use crate::nature::{Delay, Happening, Nature, Parcel};
 use crate::pipe::{Peer, PipeId, Side};
 use crate::shell::Course;
+use crate::transcript::note_answer;
 use crate::{quiet, workload};
 
 /// The world.
@@ -28,8 +28,6 @@ pub struct World {
     pub clients: Vec<Client>,
     /// Its nodes.
     pub nodes: Nodes,
-    /// Answers that came, for scripts: which client, to which call.
-    pub answers: Vec<(usize, Call, Message)>,
     /// How many things each client still does.
     pub acts: Vec<u32>,
     /// Longest pause of a client between two things it does.
@@ -51,7 +49,6 @@ impl World {
             instance: Instance::new(nodes, grace),
             clients: vec![Client::new(ADMINISTRATOR, OWNER)],
             nodes,
-            answers: Vec::new(),
             acts: vec![0],
             pause: Span::seconds(1),
             steps: 0,
@@ -89,7 +86,8 @@ impl World {
         self.steps += 1;
         self.happen(happening);
         if quiet::is_lull(self) {
-            let checked = quiet::nothing_waits_that_could_start(self);
+            let checked = quiet::nothing_waits_that_could_start(self)
+                .and_then(|()| quiet::nothing_runs_that_should_end(self));
             if let Err(sentence) = checked {
                 self.nature.oracle.fail(sentence);
             }
@@ -194,11 +192,12 @@ impl World {
             }
             Parcel::FromShell(message) => instance.from_shell(nature, pipe, message),
             Parcel::ToClient(message) => {
-                if let Some(Peer::Client(client)) = nature.pipes.peer(pipe)
-                    && let Some(call) = self.clients[client].receive(&message)
-                {
-                    crate::transcript::note_answer(nature, client, &call, &message);
-                    self.answers.push((client, call, message));
+                if let Some(Peer::Client(client)) = nature.pipes.peer(pipe) {
+                    let client = &mut self.clients[client];
+                    if let Some(call) = client.asked(&message) {
+                        note_answer(nature, client.number, call, &message);
+                    }
+                    client.receive(&message);
                 }
             }
             Parcel::ToShell(message) => {
@@ -302,8 +301,8 @@ impl World {
                     let pipe = *nature.random.pick(&pipes);
                     instance.cut(nature, pipe);
                 }
-                instance.late_start(nature);
             }
+            Fault::LateStart => instance.late_start(nature),
             Fault::CutClient => self.cut_client(),
             Fault::ClientLeaves => {
                 let number = nature.random.below(self.clients.len() as u64) as usize;

@@ -1,0 +1,329 @@
+//! Scripts of commands and the transcripts they lead to (t/cases/*.txt).
+//!
+//! Everything takes no time unless a command says otherwise, so that a transcript shows causes in
+//! their order and times a person can check. Commands, one a line, `#` begins a comment:
+//!
+//! ```text
+//! nodes 2x4 gpus=1 memory=1G   grace 5         before anything else
+//! submit a cores=2 run=10 …    again a …       the same key, perhaps other words
+//! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  wait a b  collect [a]  list
+//! drain 0  undrain 0  put k 1  get k  shutdown
+//! lose submit a …              the answer is lost on its way
+//! hold disk|planner  release disk|planner      disk full|room
+//! crash leader|shells|both     start           cut S (shells from leader)
+//! 2> COMMAND                   another client (3> one of another user)
+//! pass S                       time passes     run     until nothing happens any more
+//! ```
+
+use std::collections::BTreeMap;
+
+use eddy_wire::event::{Requeue, Waitable};
+use eddy_wire::id::{JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Sharing;
+use eddy_wire::services::job::JobSet;
+use eddy_wire::time::{Span, Time};
+use uuid::Uuid;
+
+use crate::call::{Ask, Call, key};
+use crate::client::OWNER;
+use crate::fault::Fault;
+use crate::instance::{Hold, Nodes};
+use crate::journal::Room;
+use crate::nature::{BEGIN, Happening, Nature, Pace};
+use crate::shell::Course;
+use crate::task::{Behaviour, span};
+use crate::world::World;
+
+/// A script that does not come to rest within so many steps is wrong.
+const STEPS_MAX: u64 = 20_000;
+
+/// Plays a script and gives its transcript; a line that is no command is an error.
+pub fn play(script: &str) -> Result<String, String> {
+    let mut player = Player::new();
+    for (number, line) in script.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if !words.is_empty() {
+            player
+                .command(&words)
+                .map_err(|why| format!("line {}: {why}", number + 1))?;
+        }
+    }
+    let mut lines = match &mut player.world {
+        Some(world) => world.nature.take_notes(),
+        None => Vec::new(),
+    };
+    let finding = player.world.as_ref().and_then(World::finding);
+    lines.extend(finding.map(|sentence| format!("BROKEN: {sentence}")));
+    lines.push(String::new());
+    Ok(lines.join("\n"))
+}
+
+struct Player {
+    world: Option<World>,
+    nodes: Nodes,
+    grace: Span,
+    /// What was submitted under which name: by whom, and the key.
+    submitted: BTreeMap<String, (Ask, u32, Uuid)>,
+    reply: Answer,
+}
+
+/// What becomes of the answer to a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Arrives,
+    IsLost,
+}
+
+impl Player {
+    fn new() -> Player {
+        Player {
+            world: None,
+            nodes: Nodes {
+                count: 1,
+                cores: 4,
+                gpus: 0,
+                memory: 0,
+            },
+            grace: Span::seconds(5),
+            submitted: BTreeMap::new(),
+            reply: Answer::Arrives,
+        }
+    }
+
+    /// The world, begun with the first command that needs it; what its beginning shows is left out.
+    fn world(&mut self) -> &mut World {
+        let (nodes, grace) = (self.nodes, self.grace);
+        self.world.get_or_insert_with(|| {
+            let nature = Nature::new(0, Pace::Exact, grace);
+            let mut world = World::new(nature, nodes, grace);
+            world.nature.queue.push(BEGIN, Happening::LeaderStarts);
+            world.add_client(OWNER);
+            world.add_client(OWNER);
+            world.add_client(OWNER + 1);
+            settle(&mut world);
+            world.nature.write_down();
+            world
+        })
+    }
+
+    fn command(&mut self, words: &[&str]) -> Result<(), String> {
+        match words {
+            ["nodes", shape, rest @ ..] => self.shape(shape, rest),
+            ["grace", seconds] => {
+                self.grace = span(seconds);
+                Ok(())
+            }
+            ["lose", rest @ ..] => {
+                self.reply = Answer::IsLost;
+                self.spoken(1, rest)
+            }
+            [client, rest @ ..] if client.ends_with('>') => {
+                let number = client.trim_end_matches('>').parse();
+                self.spoken(
+                    number.map_err(|_| format!("`{client}` is no client"))?,
+                    rest,
+                )
+            }
+            ["hold", what] | ["release", what] => self.hold(words[0], what),
+            ["disk", _] | ["crash", _] | ["start"] | ["cut", _] => self.fault(words),
+            ["pass", seconds] => {
+                let until = self.world().nature.now.after(span(seconds));
+                pass(self.world(), until);
+                Ok(())
+            }
+            ["run"] => {
+                let world = self.world();
+                let most = world.steps() + STEPS_MAX;
+                while world.steps() < most && world.step() == Course::On {}
+                Ok(())
+            }
+            _ => self.spoken(1, words),
+        }
+    }
+
+    fn shape(&mut self, shape: &str, rest: &[&str]) -> Result<(), String> {
+        let wrong = || format!("`{shape}` is not NODESxCORES");
+        let (count, cores) = shape.split_once('x').ok_or_else(wrong)?;
+        self.nodes.count = count.parse().map_err(|_| wrong())?;
+        self.nodes.cores = cores.parse().map_err(|_| wrong())?;
+        for word in rest {
+            match word.split_once('=') {
+                Some(("gpus", n)) => self.nodes.gpus = number(n)?,
+                Some(("memory", n)) => self.nodes.memory = u64::from(number(n)?),
+                _ => return Err(format!("`{word}` is not gpus=N or memory=BYTES")),
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, verb: &str, what: &str) -> Result<(), String> {
+        let hold = match what {
+            "disk" => Hold::Disk,
+            "planner" => Hold::Planner,
+            other => return Err(format!("`{other}` cannot be held")),
+        };
+        let world = self.world();
+        match verb {
+            "hold" => drop(world.instance.held.insert(hold)),
+            _ => {
+                world.instance.held.remove(&hold);
+                world.instance.commit_soon(&mut world.nature);
+                // A held planner is looked at again in a moment.
+                let until = world.nature.now.after(Span::millis(1));
+                pass(world, until);
+            }
+        }
+        settle(world);
+        Ok(())
+    }
+
+    fn fault(&mut self, words: &[&str]) -> Result<(), String> {
+        let world = self.world();
+        match words {
+            ["disk", "full"] => world.instance.set_room(&mut world.nature, Room::None),
+            ["disk", "room"] => world.instance.set_room(&mut world.nature, Room::Enough),
+            ["crash", "leader"] => world.instance.crash_leader(&mut world.nature),
+            ["crash", "shells"] => world.strike(Fault::CrashShells),
+            ["crash", "both"] => {
+                world.instance.crash_leader(&mut world.nature);
+                world.strike(Fault::CrashShells);
+            }
+            ["cut", seconds] => world.strike(Fault::Partition(span(seconds))),
+            ["start"] => world.instance.start_leader(&mut world.nature),
+            _ => return Err(format!("`{}` is no command", words.join(" "))),
+        }
+        settle(world);
+        Ok(())
+    }
+
+    /// A client says something.
+    fn spoken(&mut self, client: usize, words: &[&str]) -> Result<(), String> {
+        let user = if client == 3 { OWNER + 1 } else { OWNER };
+        let call = self.call(user, words)?;
+        let reply = std::mem::replace(&mut self.reply, Answer::Arrives);
+        let world = self.world();
+        world.call(client, call);
+        if reply == Answer::IsLost {
+            let before = world.nature.oracle.recorded().last();
+            while world.nature.oracle.recorded().last() == before && world.step() == Course::On {}
+            world
+                .nature
+                .note(|| format!("client {client} loses its connection"));
+            world.cut_client_of(client);
+        }
+        settle(world);
+        Ok(())
+    }
+
+    fn call(&mut self, user: u32, words: &[&str]) -> Result<Call, String> {
+        Ok(match words {
+            ["submit", name, rest @ ..] => {
+                let now = self.world().nature.now;
+                let key = key(now, &mut self.world().nature.random);
+                let ask = ask(Ask::default(), name, rest)?;
+                self.submitted
+                    .insert((*name).to_owned(), (ask.clone(), user, key));
+                Call::submit(user, &ask, key)
+            }
+            ["again", name, rest @ ..] => {
+                let found = self.submitted.get(*name);
+                let (before, user, key) = found.ok_or(format!("nobody submitted `{name}`"))?;
+                Call::submit(*user, &ask(before.clone(), name, rest)?, *key)
+            }
+            ["cancel", name] => Call::raise(self.job(name)?, "cancel", 0),
+            ["raise", name, kind] => Call::raise(self.job(name)?, kind, 0),
+            ["kill", name, signal] => {
+                let job = self.job(name)?;
+                self.world().nature.oracle.signalled(job);
+                Call::kill(job, number(signal)? as i32)
+            }
+            ["urgency", name, urgency] => Call::urgency(self.job(name)?, number(urgency)? as u8),
+            ["requeue", name] => Call::requeue(self.job(name)?),
+            ["wait", names @ ..] => {
+                let jobs: Result<Vec<JobId>, String> =
+                    names.iter().map(|name| self.job(name)).collect();
+                Call::wait(JobSet::of(jobs?))
+            }
+            ["collect"] => Call::collect(None),
+            ["collect", name] => Call::collect(Some(self.job(name)?)),
+            ["list"] => Call::list(JobSet::default()),
+            ["drain", rank] => Call::drain(Rank(number(rank)?)),
+            ["undrain", rank] => Call::undrain(Idset::one(number(rank)?)),
+            ["put", name, value] => Call::put(name, number(value)?.into()),
+            ["get", name] => Call::get(name),
+            ["shutdown"] => Call::shutdown(),
+            _ => return Err(format!("`{}` is no command", words.join(" "))),
+        })
+    }
+
+    /// The job of that name: `a`, or `a.2` for a copy.
+    fn job(&self, name: &str) -> Result<JobId, String> {
+        let (base, index) = match name.split_once('.') {
+            Some((base, index)) => (base, number(index)?),
+            None => (name, 0),
+        };
+        let found = self.submitted.get(base).zip(self.world.as_ref());
+        let job = found.and_then(|((_, user, key), world)| {
+            let keys = &world.nature.oracle.recorded().keys;
+            keys.get(&(*user, *key, index)).copied()
+        });
+        job.ok_or(format!("no job is called `{name}`"))
+    }
+}
+
+/// What the words of a submission ask for, on top of `ask`.
+fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
+    let text = serde_json::json!({ "tasks": [{ "command": ask.command }] }).to_string();
+    let mut behaviour = Behaviour::of_jobspec(&text);
+    ask.name = name.to_owned();
+    for word in words {
+        if behaviour.take(word) {
+            continue;
+        }
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("n", n) => ask.ntasks = number(n)?,
+            ("nodes", n) => {
+                ask.nodes = Some(number(n)?);
+                ask.ntasks = ask.ntasks.max(number(n)?);
+            }
+            ("cores", n) => ask.cores = number(n)?,
+            ("gpus", n) => ask.gpus = number(n)?,
+            ("memory", n) => ask.memory = u64::from(number(n)?),
+            ("exclusive", _) => ask.sharing = Sharing::Exclusive,
+            ("limit", seconds) => ask.limit = span(seconds).0 as f64 / 1e6,
+            ("urgency", n) => ask.urgency = number(n)? as u8,
+            ("waitable", _) => ask.waitable = Waitable::Yes,
+            ("requeue", _) => ask.requeue = Requeue::OnNodeFailure,
+            ("cc", ids) => {
+                ask.cc = Some(
+                    ids.parse()
+                        .map_err(|_| format!("cc: `{ids}` is no idset"))?,
+                );
+                ask.name = format!("{name}{{cc}}");
+            }
+            _ => return Err(format!("`{word}` says nothing of a job")),
+        }
+    }
+    ask.command = behaviour.command();
+    Ok(ask)
+}
+
+fn number(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+/// Lets everything happen that follows now.
+fn settle(world: &mut World) {
+    let now = world.nature.now;
+    pass(world, now);
+}
+
+fn pass(world: &mut World, until: Time) {
+    let most = world.steps() + STEPS_MAX;
+    while world.steps() < most && world.nature.queue.next_at().is_some_and(|at| at <= until) {
+        world.step();
+    }
+    world.nature.now = world.nature.now.max(until);
+}

@@ -1,0 +1,96 @@
+//! Each rule broken on purpose is noticed by the swarm, within a bounded number of seeds.
+
+use eddy_world::broken::Rule;
+use eddy_world::swarm;
+
+/// Seeds until a broken rule must have been noticed.
+const SEEDS: u64 = 1500;
+
+/// What the oracles may say of it, in the first seed that finds something.
+fn found(name: &str, sentences: &[&str]) {
+    let rule = Rule::named(name).expect("the rule has this name");
+    let first = (0..SEEDS).find_map(|seed| swarm::run(seed, Some(rule)).finding);
+    let sentence = first.unwrap_or_else(|| panic!("{SEEDS} seeds did not notice `{name}`"));
+    assert!(
+        sentences.iter().any(|expected| sentence.contains(expected)),
+        "`{name}` was noticed as: {sentence}"
+    );
+}
+
+#[test]
+fn a_reply_before_its_record_is_durable() {
+    found(
+        "gate-open",
+        &["is not in the durable journal", "is not durable"],
+    );
+}
+
+#[test]
+fn no_exchange_of_lists_when_a_shell_connects() {
+    found(
+        "no-exchange-of-lists",
+        &["lost a node, but all its shells live"],
+    );
+}
+
+#[test]
+fn a_shell_that_forgets_what_it_started() {
+    found("shell-forgets-starts", &["started a second time"]);
+}
+
+#[test]
+fn a_start_taken_by_another_life_of_the_shell() {
+    found(
+        "start-taken-by-other-life",
+        &["a second time", "without a recorded grant"],
+    );
+}
+
+#[test]
+fn a_silent_shell_taken_for_dead() {
+    found("silence-is-death", &["lost a node", "while its task"]);
+}
+
+#[test]
+fn a_kill_that_does_not_arrive() {
+    found("kill-lost", &["though its KILL was due"]);
+}
+
+#[test]
+fn keys_of_finished_jobs_forgotten() {
+    found(
+        "keys-forgotten",
+        &["a submission became two jobs", "was refused"],
+    );
+}
+
+#[test]
+fn a_mark_that_leaves_out_a_record() {
+    found(
+        "mark-drops-record",
+        &["counts either", "panic", "from the mark"],
+    );
+}
+
+#[test]
+fn an_end_forgotten_before_it_is_recorded() {
+    found("ends-forgotten", &["recorded is", "lost a node"]);
+}
+
+#[test]
+fn a_verdict_recorded_unchecked() {
+    found("verdict-unchecked", &["alloc", "granted"]);
+}
+
+#[test]
+fn a_wake_up_that_is_lost() {
+    found(
+        "wake-lost",
+        &["over its time limit", "KILL was due", "never ends"],
+    );
+}
+
+#[test]
+fn a_row_that_is_not_what_its_events_say() {
+    found("row-stale", &["is not what its events say"]);
+}

@@ -1,0 +1,22 @@
+//! A few hundred seeds keep every promise, and a seed is always the same run.
+
+use eddy_world::swarm;
+
+#[test]
+fn random_instances_keep_every_promise() {
+    for seed in 0..400 {
+        let ran = swarm::run(seed, None);
+        assert_eq!(ran.finding, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_seed_is_always_the_same_run() {
+    for seed in 0..40 {
+        assert_eq!(
+            swarm::run(seed, None),
+            swarm::run(seed, None),
+            "seed {seed}"
+        );
+    }
+}
