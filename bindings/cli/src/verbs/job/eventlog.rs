@@ -17,6 +17,9 @@ pub struct Args {
     /// json or text
     #[arg(short = 'f', long, value_name = "FORM", default_value = "text")]
     format: Form,
+    /// The same as --format=json: one object a line
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// raw, iso, offset (seconds since the first event) or human
     #[arg(short = 'T', long, value_name = "FORM", default_value = "raw")]
     time_format: Stamp,
@@ -55,6 +58,7 @@ pub enum Stamp {
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let job = ids::one(&args.id)?;
+    let form = if args.json { Form::Json } else { args.format };
     let stamp = if args.human {
         Stamp::Human
     } else {
@@ -70,7 +74,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             let mut out = output::stdout();
             for line in &lines {
                 let first = *begin.get_or_insert(line.timestamp);
-                writeln!(out, "{}", show(line, args.format, stamp, first))?;
+                writeln!(out, "{}", show(line, form, stamp, first))?;
             }
             out.flush()?;
         }
