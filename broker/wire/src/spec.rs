@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::hash::Hash;
-use crate::jobspec::{Jobspec, JobspecError, Request};
+use crate::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, JobspecError, Request};
 
 /// One parsed jobspec and the environment its tasks start with.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,10 +29,18 @@ pub struct Spec {
 impl Spec {
     /// Splits a submitted jobspec into what is particular and the environment,
     /// which most jobs of a user share.
+    ///
+    /// # Errors
+    /// It is not served, or both together are longer than [`JOBSPEC_BYTES_MAX`]: a journal keeps
+    /// nothing longer, so this is where that must be said.
     pub fn from_jobspec(mut jobspec: Jobspec) -> Result<Spec, JobspecError> {
         let environment = jobspec.take_environment();
         let environment_text = serde_json::to_vec(&environment).expect("strings are JSON");
         let text = jobspec.to_json().into_bytes();
+        let given = text.len() + environment_text.len();
+        if given > JOBSPEC_BYTES_MAX {
+            return Err(JobspecError::TooLong { given });
+        }
         let request = jobspec.request()?;
         Ok(Spec {
             hash: Hash::of(&text),

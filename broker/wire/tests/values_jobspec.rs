@@ -2,9 +2,10 @@
 //! what is refused with its path.
 
 use eddy_wire::jobspec::{
-    Ask, AskError, Count, CountRange, Jobspec, JobspecError, MemoryNeed, Request, Sharing,
-    format_bytes, parse_bytes,
+    Ask, AskError, Count, CountRange, JOBSPEC_BYTES_MAX, Jobspec, JobspecError, MemoryNeed,
+    Request, Sharing, format_bytes, parse_bytes,
 };
+use eddy_wire::spec::Spec;
 use serde_json::{Value, json};
 
 fn ask() -> Ask {
@@ -595,6 +596,26 @@ fn the_environment_is_taken_apart_and_put_back() {
     assert_eq!(serde_json::to_value(&bare).unwrap(), plain());
     bare.put_environment(environment);
     assert_eq!(bare, whole);
+}
+
+#[test]
+fn a_jobspec_and_its_environment_are_bounded_together() {
+    let with = |bytes: usize| {
+        let mut document = plain();
+        document["attributes"]["system"]["environment"] = json!({ "A": "x".repeat(bytes) });
+        Spec::from_jobspec(Jobspec::from_value(document).unwrap())
+    };
+    let whole = |spec: &Spec| spec.text.len() + spec.environment_text.len();
+    let rest = whole(&with(0).unwrap());
+    assert_eq!(
+        whole(&with(JOBSPEC_BYTES_MAX - rest).unwrap()),
+        JOBSPEC_BYTES_MAX
+    );
+    let given = JOBSPEC_BYTES_MAX + 1;
+    assert_eq!(
+        with(given - rest).unwrap_err(),
+        JobspecError::TooLong { given }
+    );
 }
 
 #[test]
