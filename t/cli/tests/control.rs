@@ -1,0 +1,242 @@
+//! Changing the course of a job: cancel, kill, time limits, urgency, requeue,
+//! waitable jobs.
+
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+use serde_json::Value;
+
+type Tested = anyhow::Result<()>;
+
+/// One core, so that a second job waits.
+fn narrow() -> anyhow::Result<Instance> {
+    Instance::start(&["--cores=1", "-S", "exec.kill_grace=0.2s"])
+}
+
+fn text<'a>(row: &'a Value, field: &str) -> &'a str {
+    row[field].as_str().unwrap_or_default()
+}
+
+#[test]
+fn a_waiting_job_is_cancelled_without_having_run() -> Tested {
+    let instance = narrow()?;
+    let head = instance.submit_started(&["sleep", "1000"])?;
+    let job = instance.submit(&["touch", "ran"])?;
+    assert_eq!(text(&instance.row(&job)?, "state"), "SCHED");
+    instance.ok(&["cancel", "-m", "not needed", &job])?;
+    assert_eq!(instance.code(&job)?, 1);
+    let row = instance.row(&job)?;
+    assert_eq!(
+        (text(&row, "state"), text(&row, "result")),
+        ("INACTIVE", "CANCELED")
+    );
+    assert!(text(&row, "reason").contains("not needed"), "{row}");
+    instance.ok(&["cancel", &head])?;
+    instance.event(&head, "clean")?;
+    assert!(!instance.place.path().join("ran").exists());
+    Ok(())
+}
+
+#[test]
+fn a_running_job_is_cancelled_by_a_signal_its_tasks_can_handle() -> Tested {
+    let instance = narrow()?;
+    let mut told = instance.place.fifo("told")?;
+    let handle =
+        "trap 'echo handled >told; exit 5' TERM; echo ready >told; while :; do sleep 0.01; done";
+    let job = instance.submit(&["sh", "-c", handle])?;
+    assert_eq!(told.line()?, "ready");
+    let watch = instance.begin(&["job", "attach", &job])?;
+    instance.ok(&["cancel", &job])?;
+    assert_eq!(told.line()?, "handled");
+    let ran = watch.wait()?;
+    assert_eq!(ran.code, 5);
+    assert!(ran.err.contains("type=cancel"), "{}", ran.err);
+    assert_eq!(text(&instance.row(&job)?, "result"), "CANCELED");
+    Ok(())
+}
+
+#[test]
+fn all_jobs_are_cancelled_by_state() -> Tested {
+    let instance = narrow()?;
+    let running = instance.submit_started(&["sleep", "1000"])?;
+    instance.ok(&["submit", "--quiet", "--cc=1-5", "sleep", "1000"])?;
+    instance.ok(&["cancel", "--quiet", "-S", "pending"])?;
+    let rows = instance.json(&["jobs", "--json"])?;
+    let active = rows.as_array().map_or(0, Vec::len);
+    assert_eq!((active, text(&rows[0], "f58")), (1, running.as_str()));
+    instance.ok(&["cancel", "--all"])?;
+    instance.event(&running, "clean")?;
+    let over = instance.run(&["jobs", "--stats"])?;
+    assert_eq!(
+        over.out.trim(),
+        "0 pending, 0 running, 0 completed, 0 failed, 6 canceled, 0 timeout"
+    );
+    // Nothing is left to cancel, and that is told of a job by name.
+    let ran = instance.run(&["cancel", &running])?;
+    assert_eq!(ran.code, 1);
+    assert!(ran.refusal()?.contains(&running), "{}", ran.err);
+    Ok(())
+}
+
+#[test]
+fn tasks_that_ignore_the_first_signal_get_the_second() -> Tested {
+    let instance = narrow()?;
+    let mut told = instance.place.fifo("told")?;
+    let ignore = "trap '' TERM; echo ready >told; while :; do sleep 0.01; done";
+    let job = instance.submit(&["sh", "-c", ignore])?;
+    assert_eq!(told.line()?, "ready");
+    instance.ok(&["cancel", &job])?;
+    assert_eq!(instance.code(&job)?, 128 + 9);
+    Ok(())
+}
+
+#[test]
+fn a_time_limit_ends_a_job_that_ignores_the_first_signal_too() -> Tested {
+    let instance = Instance::start(&["--cores=2", "-S", "exec.kill_grace=0.2s"])?;
+    let obeys = instance.submit(&["-t", "0.2s", "sleep", "1000"])?;
+    let ignores = instance.submit(&[
+        "-t",
+        "0.2s",
+        "sh",
+        "-c",
+        "trap '' TERM; while :; do sleep 0.01; done",
+    ])?;
+    assert_eq!(
+        (instance.code(&obeys)?, instance.code(&ignores)?),
+        (128 + 15, 128 + 9)
+    );
+    for job in [&obeys, &ignores] {
+        let row = instance.row(job)?;
+        assert_eq!(text(&row, "result"), "TIMEOUT", "{row}");
+        let took = row["t_finish"].as_f64().unwrap_or(0.0) - row["t_run"].as_f64().unwrap_or(0.0);
+        assert!((0.19..5.0).contains(&took), "{took}");
+    }
+    // One that ends before its limit is none of its business.
+    let quick = instance.submit(&["-t", "1m", "true"])?;
+    assert_eq!(instance.code(&quick)?, 0);
+    Ok(())
+}
+
+#[test]
+fn kill_sends_the_signal_that_was_named() -> Tested {
+    let instance = narrow()?;
+    let mut told = instance.place.fifo("told")?;
+    let handle = "trap 'echo usr1 >told' USR1; echo ready >told; while :; do sleep 0.01; done";
+    let job = instance.submit(&["sh", "-c", handle])?;
+    assert_eq!(told.line()?, "ready");
+    instance.ok(&["job", "kill", "-s", "USR1", &job])?;
+    assert_eq!(told.line()?, "usr1");
+    instance.ok(&["job", "kill", "-s", "9", &job])?;
+    assert_eq!(instance.code(&job)?, 128 + 9);
+    // A signal is not a cancel: the job failed.
+    assert_eq!(text(&instance.row(&job)?, "result"), "FAILED");
+    let ran = instance.run(&["job", "kill", "-s", "NOPE", &job])?;
+    assert!(ran.refusal()?.contains("NOPE"), "{}", ran.err);
+    Ok(())
+}
+
+#[test]
+fn urgency_holds_releases_and_orders() -> Tested {
+    let instance = narrow()?;
+    let held = instance.submit(&["--urgency=hold", "sh", "-c", "echo held >>order"])?;
+    let row = instance.row(&held)?;
+    assert!(text(&row, "reason").contains("is held"), "{row}");
+    let mut gate = instance.place.fifo("gate")?;
+    let head = instance.submit_started(&["sh", "-c", "read line <gate"])?;
+    let later = instance.submit(&["sh", "-c", "echo later >>order"])?;
+    let first = instance.submit(&["--urgency=31", "sh", "-c", "echo first >>order"])?;
+    let row = instance.row(&later)?;
+    let ahead = format!("waits behind job {}", instance.row(&first)?["id"]);
+    assert!(text(&row, "reason").contains(&ahead), "{row}");
+    instance.ok(&["job", "urgency", &held, "20"])?;
+    gate.let_go(1)?;
+    for job in [&head, &held, &later, &first] {
+        assert_eq!(instance.code(job)?, 0);
+    }
+    let order = std::fs::read_to_string(instance.place.join("order"))?;
+    assert_eq!(order, "first\nheld\nlater\n");
+    let ran = instance.run(&["job", "urgency", &held, "32"])?;
+    assert!(ran.refusal()?.contains("0 to 31"), "{}", ran.err);
+    Ok(())
+}
+
+#[test]
+fn a_requeued_job_runs_again_as_its_next_attempt() -> Tested {
+    let instance = narrow()?;
+    let again = "echo $EDDY_JOB_ATTEMPT >>attempts; test $EDDY_JOB_ATTEMPT = 2 || exec sleep 1000";
+    let job = instance.submit_started(&["sh", "-c", again])?;
+    let watch = instance.begin(&["job", "attach", &job])?;
+    instance.ok(&["job", "requeue", "-m", "once more", &job])?;
+    assert_eq!(watch.wait()?.code, 0);
+    let row = instance.row(&job)?;
+    assert_eq!(
+        (row["attempt"].as_u64(), text(&row, "result")),
+        (Some(2), "COMPLETED")
+    );
+    let attempts = std::fs::read_to_string(instance.place.join("attempts"))?;
+    assert_eq!(attempts, "1\n2\n");
+    Ok(())
+}
+
+#[test]
+fn a_waitable_job_is_collected_once() -> Tested {
+    let instance = narrow()?;
+    let good = instance.submit(&["--flags=waitable", "true"])?;
+    let bad = instance.submit(&["--flags=waitable", "sh", "-c", "exit 7"])?;
+    let other = instance.submit(&["true"])?;
+    assert_eq!(instance.run(&["job", "wait", &bad])?.code, 1);
+    let ran = instance.run(&["job", "wait"])?;
+    assert_eq!((ran.code, ran.out.trim()), (0, good.as_str()));
+    for nothing in [
+        vec!["job", "wait"],
+        vec!["job", "wait", &good],
+        vec!["job", "wait", &other],
+    ] {
+        assert_eq!(instance.run(&nothing)?.code, 2, "{nothing:?}");
+    }
+    // Asked before it has ended.
+    let mut gate = instance.place.fifo("gate")?;
+    let slow = instance.submit_started(&["--flags=waitable", "sh", "-c", "read line <gate"])?;
+    let waiting = instance.begin(&["job", "wait", "--all", "-v"])?;
+    gate.let_go(1)?;
+    let ran = waiting.wait()?;
+    assert_eq!(ran.code, 0);
+    assert!(ran.err.contains(&slow), "{}", ran.err);
+    Ok(())
+}
+
+#[test]
+fn an_exception_of_a_users_choice_is_kept_and_ends_the_job_at_severity_0() -> Tested {
+    let instance = narrow()?;
+    let job = instance.submit_started(&["sleep", "1000"])?;
+    instance.ok(&[
+        "job", "raise", "-t", "remark", "-s", "7", "-m", "just so", &job,
+    ])?;
+    assert_eq!(text(&instance.row(&job)?, "state"), "RUN");
+    instance.ok(&["job", "raise", "-t", "broken", "-m", "no more", &job])?;
+    assert_ne!(instance.code(&job)?, 0);
+    let row = instance.row(&job)?;
+    assert_eq!(text(&row, "result"), "FAILED");
+    assert!(text(&row, "reason").contains("no more"), "{row}");
+    Ok(())
+}
+
+#[test]
+fn an_interrupt_pressed_twice_cancels_the_job_that_is_run() -> Tested {
+    let instance = narrow()?;
+    let running = instance.begin(&["run", "sh", "-c", "echo ready; exec sleep 1000"])?;
+    running.prints("ready")?;
+    running.signal(rustix::process::Signal::INT)?;
+    // The first one is only answered: the job goes on, and the second is waited for.
+    let job = instance.ok(&["job", "last"])?;
+    assert_eq!(text(&instance.row(&job)?, "state"), "RUN");
+    running.signal(rustix::process::Signal::INT)?;
+    assert_eq!(running.wait()?.code, 128 + 15);
+    assert_eq!(text(&instance.row(&job)?, "result"), "CANCELED");
+    Ok(())
+}
+
+#[test]
+fn a_place_with_nothing_in_it_is_left_clean() -> Tested {
+    let place = Place::new()?;
+    place.nothing_is_left()
+}

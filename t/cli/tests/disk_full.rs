@@ -1,0 +1,149 @@
+//! A full disk: new work is refused with figures, what runs is recorded when
+//! there is room again, nothing is lost.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::ensure;
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+use eddy_cli_tests::running::Running;
+
+type Tested = anyhow::Result<()>;
+
+/// A submission that is not answered by then waits for room on the disk. Too short costs a command.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
+
+/// A file system of its own, in memory. Goes after what runs on it.
+struct SmallDisk {
+    path: PathBuf,
+}
+
+impl SmallDisk {
+    fn mount(path: &Path, bytes: u64) -> anyhow::Result<SmallDisk> {
+        fs::create_dir(path)?;
+        let mut command = Command::new("mount");
+        command
+            .args([
+                "-t",
+                "tmpfs",
+                "-o",
+                &format!("size={bytes},mode=700"),
+                "eddy-test",
+            ])
+            .arg(path);
+        let ran = Running::start(command)?.wait()?;
+        ensure!(
+            ran.code == 0,
+            "this test mounts a small disk and so runs as root: {}",
+            ran.err.trim()
+        );
+        Ok(SmallDisk {
+            path: path.to_owned(),
+        })
+    }
+
+    /// Takes all the room there is.
+    fn fill(&self) -> anyhow::Result<PathBuf> {
+        let path = self.path.join("filler");
+        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let mut piece = 1 << 20;
+        while piece > 0 {
+            // A part of a piece may fit: then the rest does not, and smaller ones are tried.
+            if file.write_all(&vec![0; piece]).is_err() {
+                piece /= 2;
+            }
+        }
+        Ok(path)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.path)
+            .status();
+        if !unmounted.is_ok_and(|status| status.success()) {
+            eprintln!("{}: is not unmounted", self.path.display());
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_new_work_and_loses_none() -> Tested {
+    let place = Place::new()?;
+    let disk = SmallDisk::mount(&place.path().join("disk"), 64 << 20)?;
+    let state = disk.path.join("state");
+    let instance = Instance::start_in(place, state, &["--cores=2"])?;
+    let mut gate = instance.place.fifo("gate")?;
+    let before = instance.submit(&["true"])?;
+    instance.event(&before, "clean")?;
+    let running = instance.submit_started(&["sh", "-c", "read line <gate; exit 8"])?;
+    let watch = instance.begin(&["job", "attach", &running])?;
+
+    let filler = disk.fill()?;
+    let (refused, held) = refused_submission(&instance, &disk)?;
+    assert!(
+        refused.chars().any(|c| c.is_ascii_digit()),
+        "with figures: {refused}"
+    );
+    // The leader lives and answers.
+    assert_eq!(instance.row(&running)?["state"], "RUN");
+    gate.let_go(1)?;
+
+    fs::remove_file(filler)?;
+    assert_eq!(watch.wait()?.code, 8);
+    assert_eq!((instance.code(&running)?, instance.code(&before)?), (8, 0));
+    for asked in held {
+        assert_eq!(
+            asked.wait()?.ok()?.lines().count(),
+            200,
+            "what waited for room is answered"
+        );
+    }
+    // Taken again as soon as the leader has noticed; a client of today asks until then.
+    let after = accepted_submission(&instance)?;
+    assert_eq!(instance.code(&after)?, 0);
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!((instance.code(&running)?, instance.code(&after)?), (8, 0));
+    instance.shut_down()
+}
+
+/// Submits until it is refused: what is left of the journal's own pages, and then the ballast, is
+/// used up first. What was taken before that is not answered until there is room again: those
+/// commands are given back as they wait.
+fn refused_submission(
+    instance: &Instance,
+    disk: &SmallDisk,
+) -> anyhow::Result<(String, Vec<Running>)> {
+    let mut held = Vec::new();
+    for _ in 0..200 {
+        let asked = instance.begin(&["submit", "--urgency=0", "--cc=1-200", "true"])?;
+        if !asked.ends_within(ANSWERS_WITHIN) {
+            held.push(asked);
+            continue;
+        }
+        let ran = asked.wait()?;
+        if ran.code != 0 {
+            return Ok((ran.refusal()?.to_owned(), held));
+        }
+        disk.fill()?;
+    }
+    anyhow::bail!("a full disk takes every submission")
+}
+
+/// Submits until it is accepted.
+fn accepted_submission(instance: &Instance) -> anyhow::Result<String> {
+    for _ in 0..2000 {
+        let ran = instance.run(&["submit", "true"])?;
+        if ran.code == 0 {
+            return Ok(ran.out.trim().to_owned());
+        }
+    }
+    anyhow::bail!("a disk with room refuses every submission")
+}

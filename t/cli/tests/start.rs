@@ -1,0 +1,295 @@
+//! Starting, finding and ending instances.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
+
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+use eddy_cli_tests::running::{Ran, Running};
+use serde_json::json;
+
+type Tested = anyhow::Result<()>;
+
+/// `eddy start` with a command in it.
+fn start(place: &Place, words: &[&str]) -> anyhow::Result<Ran> {
+    place.run(&[&["start", "--cores=2"], words].concat())
+}
+
+#[test]
+fn start_ends_with_the_exit_code_of_its_command_and_leaves_nothing() -> Tested {
+    let place = Place::new()?;
+    let program = place.program();
+    assert_eq!(start(&place, &["true"])?.code, 0);
+    assert_eq!(start(&place, &["sh", "-c", "exit 7"])?.code, 7);
+    assert_eq!(start(&place, &["sh", "-c", "kill -9 $$"])?.code, 128 + 9);
+    let ran = start(&place, &[&program, "run", "-n2", "echo", "inside"])?;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "inside\ninside\n"));
+    // A job that is left running goes with the instance.
+    assert_eq!(
+        start(&place, &[&program, "submit", "--quiet", "sleep", "1000"])?.code,
+        0
+    );
+    let missing = start(&place, &["no-such-program-here"])?;
+    assert!(
+        missing.refusal()?.contains("no-such-program-here"),
+        "{}",
+        missing.err
+    );
+    place.nothing_is_left()?;
+    let kept: Vec<_> = fs::read_dir(place.path().join("tmp"))?.collect();
+    assert!(kept.is_empty(), "{kept:?}");
+    Ok(())
+}
+
+#[test]
+fn start_in_the_background_prints_where_it_is_and_is_found_in_every_way() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let socket = instance.socket().display().to_string();
+    let state = instance.state().display().to_string();
+    assert_eq!(instance.uri(), format!("local://{socket}"));
+    let place = &instance.place;
+    for words in [
+        vec!["--at", instance.uri(), "ping"],
+        vec!["--at", &socket, "ping"],
+        vec!["ping", "--at", &state],
+    ] {
+        assert_eq!(place.run(&words)?.code, 0, "{words:?}");
+    }
+    // An administrator finds it by its command line.
+    let line = instance.leader()?.arguments.join(" ");
+    assert!(
+        line.contains(&format!("broker --statedir {state}")),
+        "{line}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_second_leader_on_one_state_directory_is_refused() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let leader = instance.leader()?;
+    let second = Running::start(instance.starting())?.wait()?;
+    let said = second.refusal()?;
+    assert!(
+        said.contains("is in use by process") && said.contains(&leader.pid.to_string()),
+        "{said}"
+    );
+    assert_eq!(instance.leader()?, leader);
+    assert_eq!(instance.ok(&["run", "echo", "alive"])?, "alive");
+    Ok(())
+}
+
+#[test]
+fn a_state_directory_of_a_newer_version_is_refused_and_left_alone() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    instance.shut_down()?;
+    let version = instance.state().join("version");
+    fs::write(&version, "99\n")?;
+    let refused = Running::start(instance.starting())?.wait()?;
+    assert!(
+        refused.refusal()?.contains("has format 99"),
+        "{}",
+        refused.err
+    );
+    assert_eq!(fs::read_to_string(&version)?, "99\n");
+    Ok(())
+}
+
+#[test]
+fn a_shutdown_ends_what_runs_and_keeps_what_waits() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let running = instance.submit_started(&["sleep", "1000"])?;
+    let ids = instance.ok(&["submit", "--cc=1-3", "sh", "-c", "echo {cc} >>ran"])?;
+    let waiting: Vec<String> = ids.lines().map(str::to_owned).collect();
+    let run = instance.begin(&["job", "attach", &running])?;
+    instance.shut_down()?;
+    drop(run);
+    assert!(!instance.socket().exists(), "its sockets are removed");
+    instance.start_again()?;
+    assert_eq!(instance.row(&running)?["result"], "CANCELED");
+    for job in &waiting {
+        assert_eq!(instance.code(job)?, 0);
+        assert_eq!(instance.row(job)?["attempt"], 1);
+    }
+    assert_eq!(
+        fs::read_to_string(instance.place.join("ran"))?
+            .lines()
+            .count(),
+        3
+    );
+    Ok(())
+}
+
+#[test]
+fn a_shutdown_just_after_the_start_takes_the_shell_along() -> Tested {
+    // The shell may say hello before, during and after the end: each of some tries meets another.
+    let instance = Instance::start(&["--cores=1"])?;
+    for _ in 0..10 {
+        instance.shut_down()?;
+        instance.start_again()?;
+    }
+    instance.shut_down()
+}
+
+#[test]
+fn dead_and_foreign_sockets_are_told_apart() -> Tested {
+    let place = Place::new()?;
+    let (dead, foreign) = (place.join("dead"), place.join("foreign"));
+    drop(UnixListener::bind(&dead)?);
+    let refused = place.run(&["--at", &dead, "--reconnect=0.2s", "ping"])?;
+    assert!(refused.refusal()?.contains(&dead), "{}", refused.err);
+    let missing = place.run(&["--at", &place.join("nothing"), "--reconnect=0.2s", "ping"])?;
+    assert!(missing.refusal()?.contains("nothing"), "{}", missing.err);
+    let listener = UnixListener::bind(&foreign)?;
+    let speaker = std::thread::spawn(move || -> std::io::Result<()> {
+        let (mut stream, _) = listener.accept()?;
+        stream.write_all(b"220 mail.example.org ESMTP ready, what can I do for you?\r\n")?;
+        // Not closed before the other end is: what was not read then would be lost with it.
+        stream.read_to_end(&mut Vec::new()).map(drop)
+    });
+    let refused = place.run(&["--at", &foreign, "--reconnect=5s", "ping"])?;
+    assert!(
+        refused.refusal()?.contains("is not an eddy instance"),
+        "{}",
+        refused.err
+    );
+    speaker.join().expect("it does not panic")?;
+    let wrong = place.run(&["--at=ssh://host/x", "ping"])?;
+    assert!(wrong.refusal()?.contains("ssh://host/x"), "{}", wrong.err);
+    Ok(())
+}
+
+#[test]
+fn fake_nodes_hold_jobs_for_as_long_as_they_say_and_run_nothing() -> Tested {
+    let instance = Instance::start(&["--fake=nodes=8,cores=32,gpus=4,memory=256G"])?;
+    assert_eq!(instance.run(&["run", "-N8", "true"])?.code, 0);
+    let list = instance.json(&["resource", "list", "--json"])?;
+    assert_eq!(
+        (&list["all"]["nnodes"], &list["all"]["ncores"]),
+        (&json!(8), &json!(256))
+    );
+    assert_eq!(
+        (&list["all"]["ngpus"], &list["free"]["nnodes"]),
+        (&json!(32), &json!(8))
+    );
+    let ran = instance.run(&[
+        "submit",
+        "--quiet",
+        "--wait",
+        "--cc=1-200",
+        "-N2",
+        "touch",
+        "ran",
+    ])?;
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let job = instance.submit(&[
+        "-n4",
+        "-c16",
+        "-g1",
+        "-S",
+        "exec.test.run_duration=0.1s",
+        "true",
+    ])?;
+    assert_eq!(instance.code(&job)?, 0);
+    let row = instance.row(&job)?;
+    let took = row["t_finish"].as_f64().unwrap_or(0.0) - row["t_run"].as_f64().unwrap_or(0.0);
+    assert!((0.09..5.0).contains(&took), "{row}");
+    assert_eq!((&row["ncores"], &row["nnodes"]), (&json!(64), &json!(2)));
+    let r = instance.json(&["job", "info", &job, "R"])?;
+    assert!(
+        r["execution"]["R_lite"][0]["children"]["gpu"].is_string(),
+        "{r}"
+    );
+    assert!(!instance.place.path().join("ran").exists());
+    Ok(())
+}
+
+#[test]
+fn more_cores_may_be_declared_than_there_are() -> Tested {
+    let instance = Instance::start(&["--cores=16"])?;
+    let mut told = instance.place.fifo("told")?;
+    let mut gate = instance.place.fifo("gate")?;
+    let ids = instance.ok(&[
+        "submit",
+        "--cc=1-16",
+        "sh",
+        "-c",
+        "echo here >told; read line <gate",
+    ])?;
+    for _ in 0..16 {
+        assert_eq!(told.line()?, "here");
+    }
+    let running = instance.json(&["jobs", "--json", "-f", "running"])?;
+    assert_eq!(
+        running.as_array().map_or(0, Vec::len),
+        16,
+        "all at the same time"
+    );
+    gate.let_go(16)?;
+    let ids: Vec<&str> = ids.lines().collect();
+    assert_eq!(
+        instance.run(&[&["job", "status"], &ids[..]].concat())?.code,
+        0
+    );
+    Ok(())
+}
+
+#[test]
+fn resources_are_taken_from_a_file_in_the_form_of_the_rfc() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("R.json");
+    let r = json!({"version": 1, "execution": {
+        "R_lite": [{"rank": "0", "children": {"core": "0-2,5"}}],
+        "starttime": 0.0, "expiration": 0.0, "nodelist": ["thishost"]}});
+    fs::write(&file, r.to_string())?;
+    let state = place.path().join("state");
+    let instance = Instance::start_in(place, state, &["--resources", &file])?;
+    let list = instance.json(&["resource", "list", "--json"])?;
+    assert_eq!(
+        (&list["all"]["ncores"], &list["all"]["nodelist"]),
+        (&json!(4), &json!("thishost"))
+    );
+    assert_eq!(instance.run(&["run", "-n4", "true"])?.code, 0);
+    let too_many = instance.run(&["run", "-n5", "true"])?;
+    assert!(
+        too_many.refusal()?.contains("asks for 5"),
+        "{}",
+        too_many.err
+    );
+    Ok(())
+}
+
+#[test]
+fn sqlite3_reads_the_journal_while_the_instance_runs() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let job = instance.submit(&["true"])?;
+    instance.event(&job, "clean")?;
+    let running = instance.submit_started(&["sleep", "1000"])?;
+    let ask = |sql: &str| -> anyhow::Result<String> {
+        let mut command = Command::new("sqlite3");
+        command
+            .arg("-readonly")
+            .arg(instance.state().join("journal.db"))
+            .arg(sql)
+            .stdin(Stdio::null());
+        Ok(Running::start(command)?.wait()?.ok()?.trim().to_owned())
+    };
+    assert_eq!(
+        ask("SELECT group_concat(name, ' ') FROM eventlog WHERE job = 1 ORDER BY seq")?,
+        "submit validate depend priority alloc start finish release free clean"
+    );
+    assert_eq!(
+        ask("SELECT count(*), count(DISTINCT seq), max(seq) - min(seq) + 1 FROM event")?
+            .split('|')
+            .collect::<std::collections::BTreeSet<_>>()
+            .len(),
+        1,
+        "dense"
+    );
+    assert_eq!(ask("SELECT id, result FROM job")?, "1|completed");
+    // And the instance does not mind.
+    instance.ok(&["cancel", &running])?;
+    instance.event(&running, "clean")
+}
