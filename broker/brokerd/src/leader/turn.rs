@@ -15,7 +15,7 @@ use eddy_wire::id::{Epoch, Seq};
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::instance::{Commit, Commits, CommitsRequest, Config as ConfigService};
-use eddy_wire::shell::FromShell;
+use eddy_wire::shell::{FromShell, ToShell};
 use eddy_wire::time::Time;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Sleep;
@@ -445,6 +445,27 @@ impl Leader {
         }
     }
 
+    /// Tells shells that say hello only now that they may go: the broker has
+    /// ended and answers nobody, and what nobody answers waits for a leader.
+    fn dismiss_late_shells(&mut self) {
+        for _ in 0..TURN_MAX {
+            let Ok(arrived) = self.arrived.try_recv() else {
+                return;
+            };
+            let late = match &arrived {
+                Arrived::Word(_, FromShell::Hello { epoch, .. }) => Some(*epoch),
+                _ => None,
+            };
+            self.event(Event::Arrived(arrived));
+            if let Some(epoch) = late {
+                let leader = self.broker.epoch();
+                for word in [ToShell::Welcome { leader }, ToShell::Exit] {
+                    self.act(Effect::Shell(epoch, word));
+                }
+            }
+        }
+    }
+
     /// Lets answers be read and shells be gone, for a moment.
     async fn end(mut self) {
         let until = Instant::now() + END_PATIENCE;
@@ -455,6 +476,7 @@ impl Leader {
                     self.shells.dead(epoch);
                 }
             }
+            self.dismiss_late_shells();
             let done = self.peers.waiting() == 0 && self.shells.watched() == 0;
             if done || Instant::now() >= until {
                 break;
