@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use eddy_broker::Broker;
 use eddy_broker::broker::Identity;
@@ -37,6 +38,10 @@ use crate::shell::process::limits::raise_open_files;
 
 /// The key of the instance's id in the journal.
 const INSTANCE_KEY: &str = "instance";
+/// How long a lock that is held is tried for.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// How often.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Threads that answer questions to the journal.
 const READERS: usize = 2;
 
@@ -125,7 +130,7 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
         recover,
         ..Options::default()
     };
-    let (mut journal, recovered) = Journal::open(&statedir, &options)?;
+    let (mut journal, recovered) = open(&statedir, &options)?;
     for note in &recovered.notes {
         tracing::warn!("journal: {note}");
     }
@@ -173,6 +178,20 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
         inventory,
         mock,
     })
+}
+
+/// Opens the journal. A leader that was just killed holds its lock until the
+/// system has taken it apart, so a lock that is held is tried for a moment.
+fn open(statedir: &Path, options: &Options) -> Result<(Journal, Recovered), OpenError> {
+    let until = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match Journal::open(statedir, options) {
+            Err(OpenError::Locked { .. }) if Instant::now() < until => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// The id of the instance: made at its first start. Random from the first
