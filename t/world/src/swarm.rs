@@ -116,8 +116,15 @@ fn faults(world: &mut World, random: &mut Random, horizon: Span) {
     // A quarter of all runs is calm.
     let most = *random.pick(&[0, 3, 8, 20]);
     for _ in 0..most {
-        let at = BEGIN.after(Span(random.between(0, horizon.0)));
-        queue.push(at, Happening::Strikes(fault(random, horizon)));
+        let what = fault(random, horizon);
+        // Much waits and little happens: half of them strike right behind something.
+        if random.chance(50) {
+            let busy = 20 * world.acts.iter().map(|acts| u64::from(*acts)).sum::<u64>();
+            world.strikes.insert(random.below(busy + 20), what);
+        } else {
+            let at = BEGIN.after(Span(random.between(0, horizon.0)));
+            queue.push(at, Happening::Strikes(what));
+        }
     }
     let long = Span(horizon.0 * 2 + 60_000_000);
     queue.push(BEGIN.after(long), Happening::Calms);

@@ -3,6 +3,8 @@
 //! Holds the instance, its clients and what they share. The verbs of the world (crash, cut, stop…)
 //! are faults that strike; a script or a swarm says when.
 
+use std::collections::BTreeMap;
+
 use eddy_broker::{Arrival, Phase};
 use eddy_wire::id::JobId;
 use eddy_wire::time::Span;
@@ -28,6 +30,8 @@ pub struct World {
     pub clients: Vec<Client>,
     /// Its nodes.
     pub nodes: Nodes,
+    /// What goes wrong after so many steps: right behind whatever happens then.
+    pub strikes: BTreeMap<u64, Fault>,
     /// How many things each client still does.
     pub acts: Vec<u32>,
     /// Longest pause of a client between two things it does.
@@ -49,6 +53,7 @@ impl World {
             instance: Instance::new(nodes, grace),
             clients: vec![Client::new(ADMINISTRATOR, OWNER)],
             nodes,
+            strikes: BTreeMap::new(),
             acts: vec![0],
             pause: Span::seconds(1),
             steps: 0,
@@ -85,6 +90,9 @@ impl World {
         self.nature.now = self.nature.now.max(at);
         self.steps += 1;
         self.happen(happening);
+        if let Some(fault) = self.strikes.remove(&self.steps) {
+            self.strike(fault);
+        }
         if quiet::is_lull(self) {
             let checked = quiet::nothing_waits_that_could_start(self)
                 .and_then(|()| quiet::nothing_runs_that_should_end(self));

@@ -74,7 +74,10 @@ fn a_mark_that_leaves_out_a_record() {
 
 #[test]
 fn an_end_forgotten_before_it_is_recorded() {
-    found("ends-forgotten", &["recorded is", "lost a node"]);
+    found(
+        "ends-forgotten",
+        &["recorded is", "lost a node", "a second time"],
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ use eddy_wire::services::instance::StreamReply;
 use eddy_wire::services::job::{Changed, EventsLine, EventsReply, JobEnd, JobRow, Submitted};
 use eddy_wire::services::kvs::Entry;
 use serde::de::DeserializeOwned;
+use uuid::Uuid;
 
 use super::Records;
 use super::ledger::Ledger;
@@ -110,26 +111,36 @@ impl Replies {
         }
     }
 
+    /// The jobs that a submitter is told of are durable, and those of its key.
+    fn submitted(
+        &mut self,
+        facts: &Facts<'_>,
+        told: Submitted,
+        (user, key): (u32, Uuid),
+        count: u32,
+    ) -> Result<(), String> {
+        if told.count != count {
+            return Err(format!(
+                "{count} jobs were submitted, {} acknowledged",
+                told.count
+            ));
+        }
+        for index in 0..count {
+            let job = JobId(told.first.0 + u64::from(index));
+            self.acknowledged.insert(job);
+            if facts.durable.keys.get(&(user, key, index)) != Some(&job) {
+                return Err(format!(
+                    "acknowledged job {job} is not in the durable journal"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn last(&mut self, facts: &Facts<'_>, told: &Told, reply: &Reply) -> Result<(), String> {
         match &told.about {
             About::Submit { user, key, count } => {
-                let Submitted {
-                    first,
-                    count: given,
-                } = parse(&reply.body)?;
-                if given != *count {
-                    return Err(format!("{count} jobs were submitted, {given} acknowledged"));
-                }
-                for index in 0..given {
-                    let job = JobId(first.0 + u64::from(index));
-                    self.acknowledged.insert(job);
-                    if facts.durable.keys.get(&(*user, *key, index)) != Some(&job) {
-                        return Err(format!(
-                            "acknowledged job {job} is not in the durable journal"
-                        ));
-                    }
-                }
-                Ok(())
+                self.submitted(facts, parse(&reply.body)?, (*user, *key), *count)
             }
             About::Wait(jobs) => match told.ends.len() as u64 == jobs.len() {
                 true => Ok(()),
