@@ -162,7 +162,7 @@ impl Instance {
             if nature.chance(50) {
                 left.insert((part, task));
             } else {
-                nature.oracle.task_ended(part, task, crate::task::SIGKILL);
+                nature.oracle.task_lost(part, task);
             }
         }
         self.leftovers.insert(epoch, left);
@@ -177,7 +177,7 @@ impl Instance {
     /// Ends what a dead shell left behind.
     pub fn sweep(&mut self, nature: &mut Nature, epoch: Epoch) {
         for (part, task) in self.leftovers.remove(&epoch).unwrap_or_default() {
-            nature.oracle.task_ended(part, task, crate::task::SIGKILL);
+            nature.oracle.task_lost(part, task);
         }
     }
 

@@ -35,6 +35,8 @@ pub struct Oracle {
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
     signalled: BTreeSet<JobId>,
+    /// Parts that were asked to end.
+    asked_to_end: BTreeSet<Part>,
     grace: Span,
     finding: Option<String>,
 }
@@ -90,7 +92,7 @@ impl Oracle {
     }
 
     /// What really runs.
-    pub fn running(&self) -> impl Iterator<Item = (JobId, eddy_wire::id::Attempt, u32)> + '_ {
+    pub fn running(&self) -> impl Iterator<Item = (Part, u32)> + '_ {
         self.tasks.running()
     }
 
@@ -164,6 +166,11 @@ impl Oracle {
         self.tasks.end(part, task, status);
     }
 
+    /// A task died with its shell.
+    pub fn task_lost(&mut self, part: Part, task: u32) {
+        self.tasks.lose(part, task);
+    }
+
     /// That life of a shell is over.
     pub fn shell_ended(&mut self, shell: Epoch) {
         self.tasks.shell_ended(shell);
@@ -177,6 +184,16 @@ impl Oracle {
     /// Somebody sends a signal to the tasks of a job.
     pub fn signalled(&mut self, job: JobId) {
         self.signalled.insert(job);
+    }
+
+    /// A signal that ends a task reached a part.
+    pub fn asked_to_end(&mut self, part: Part) {
+        self.asked_to_end.insert(part);
+    }
+
+    /// Whether one did.
+    pub fn was_asked_to_end(&self, part: &Part) -> bool {
+        self.asked_to_end.contains(part)
     }
 
     /// An answer leaves the leader.

@@ -77,7 +77,8 @@ pub fn nothing_runs_that_should_end(world: &World) -> Result<(), String> {
     };
     let now = leader.would_say(&world.nature);
     let ledger = world.nature.oracle.durable();
-    for (id, attempt, task) in world.nature.oracle.running() {
+    for (part, task) in world.nature.oracle.running() {
+        let (id, attempt) = (part.job, part.attempt);
         let Some(job) = ledger.jobs.get(&id).filter(|job| job.attempt == attempt) else {
             return Err(format!(
                 "task {task} of job {id} runs on after its attempt {attempt}"
@@ -88,6 +89,11 @@ pub fn nothing_runs_that_should_end(world: &World) -> Result<(), String> {
         if due.is_some_and(|due| due < now) {
             return Err(format!(
                 "task {task} of job {id} runs on though its KILL was due"
+            ));
+        }
+        if job.end.is_some() && !world.nature.oracle.was_asked_to_end(&part) {
+            return Err(format!(
+                "task {task} of job {id} is to end, and nobody told it"
             ));
         }
         let limit = job.submit.spec.request.duration.map(Span);
@@ -122,10 +128,8 @@ pub fn is_at_rest(world: &mut World) -> Result<(), String> {
             job.state.name()
         ));
     }
-    if let Some((job, attempt, task)) = world.nature.oracle.running().next() {
-        return Err(format!(
-            "task {task} of job {job} (attempt {attempt}) runs for nobody"
-        ));
+    if let Some((part, task)) = world.nature.oracle.running().next() {
+        return Err(format!("task {task} of part {part} runs for nobody"));
     }
     if let Some((number, call)) = world.unanswered().next() {
         return Err(format!(

@@ -174,6 +174,9 @@ impl Shell {
     fn signal(&mut self, nature: &mut Nature, part: Part, signal: i32) {
         let who = part_label(nature, part);
         nature.note(|| format!("{who} gets signal {signal}"));
+        if matches!(signal, SIGTERM | SIGKILL) {
+            nature.oracle.asked_to_end(part);
+        }
         let range = (part, 0)..=(part, u32::MAX);
         for ((_, rank), task) in self.tasks.range_mut(range) {
             if task.status == SIGKILL {

@@ -13,6 +13,7 @@ pub struct Order {
     start: Seen,
     finish: Seen,
     fatal: Seen,
+    cancel: Seen,
     release: Seen,
     free: Seen,
     waited: Seen,
@@ -82,7 +83,12 @@ impl Order {
                 need(self.release, "`free` before the final `release`")?;
                 once(&mut self.free, "`free` twice in one attempt")?;
             }
-            Kind::Exception(exception) if exception.severity == 0 => self.fatal = Seen::Yes,
+            Kind::Exception(exception) if exception.severity == 0 => {
+                self.fatal = Seen::Yes;
+                if exception.kind == "cancel" {
+                    self.cancel = Seen::Yes;
+                }
+            }
             Kind::Requeue(attempt) => self.requeue(*attempt)?,
             Kind::Clean => {
                 self.is_given_back()?;
@@ -107,6 +113,7 @@ impl Order {
 
     fn requeue(&mut self, attempt: Attempt) -> Result<(), &'static str> {
         self.is_given_back()?;
+        refuse(self.cancel, "`requeue` of what was cancelled")?;
         let before = self.attempt.max(1);
         if attempt.0 != before + 1 {
             return Err("`requeue` skips an attempt");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eddy_wire::id::{Attempt, Epoch, JobId};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::job::exit_code;
 use eddy_wire::shell::{Part, Start};
 
@@ -20,8 +20,11 @@ pub struct Tasks {
 /// What became of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    Runs,
+    /// It runs, on this rank.
+    Runs(Rank),
     Ended(i32),
+    /// It died with its shell: nobody knows how it would have ended.
+    Lost,
 }
 
 impl Tasks {
@@ -35,7 +38,7 @@ impl Tasks {
     ) -> Result<(), String> {
         let part = start.part;
         let tasks = self.attempts.entry((part.job, part.attempt)).or_default();
-        if tasks.insert(task, Fate::Runs).is_some() {
+        if tasks.insert(task, Fate::Runs(part.rank)).is_some() {
             return Err(format!("task {task} of part {part} started a second time"));
         }
         let held = durable
@@ -68,26 +71,35 @@ impl Tasks {
         tasks.insert(task, Fate::Ended(status));
     }
 
+    /// A task died with its shell.
+    pub fn lose(&mut self, part: Part, task: u32) {
+        let tasks = self.attempts.entry((part.job, part.attempt)).or_default();
+        tasks.insert(task, Fate::Lost);
+    }
+
     /// A life of a shell ended.
     pub fn shell_ended(&mut self, shell: Epoch) {
         self.dead.insert(shell);
     }
 
-    /// How many tasks run.
-    pub fn running(&self) -> impl Iterator<Item = (JobId, Attempt, u32)> + '_ {
+    /// The tasks that run.
+    pub fn running(&self) -> impl Iterator<Item = (Part, u32)> + '_ {
         self.attempts.iter().flat_map(|((job, attempt), tasks)| {
-            let runs = |(task, fate): (&u32, &Fate)| (*fate == Fate::Runs).then_some(*task);
-            tasks
-                .iter()
-                .filter_map(runs)
-                .map(|task| (*job, *attempt, task))
+            tasks.iter().filter_map(|(task, fate)| match fate {
+                Fate::Runs(rank) => {
+                    let (job, attempt, rank) = (*job, *attempt, *rank);
+                    Some((Part { job, attempt, rank }, *task))
+                }
+                Fate::Ended(_) | Fate::Lost => None,
+            })
         })
     }
 
     /// Nothing of this attempt may run any more: `what` was recorded.
     pub fn is_over(&self, job: JobId, attempt: Attempt, what: &str) -> Result<(), String> {
         let tasks = self.attempts.get(&(job, attempt));
-        let runs = tasks.and_then(|tasks| tasks.iter().find(|(_, fate)| **fate == Fate::Runs));
+        let runs =
+            tasks.and_then(|tasks| tasks.iter().find(|(_, fate)| matches!(fate, Fate::Runs(_))));
         match runs {
             Some((task, _)) => Err(format!(
                 "`{what}` of job {job} (attempt {attempt}) while its task {task} runs"
@@ -102,17 +114,23 @@ impl Tasks {
             return Ok(());
         };
         self.is_over(job, found.attempt, "finish")?;
+        let none = BTreeMap::new();
+        let tasks = self.attempts.get(&(job, found.attempt)).unwrap_or(&none);
+        let whole = tasks.len() as u32 == found.submit.spec.request.ntasks;
+        let lost = tasks.values().any(|fate| *fate == Fate::Lost);
+        if found.end.is_none() && (lost || !whole) {
+            return Err(format!(
+                "job {job} ends without its tasks and without an exception"
+            ));
+        }
         if self.lost_a_shell(ledger, job) {
             return Ok(());
         }
-        let none = BTreeMap::new();
-        let tasks = self.attempts.get(&(job, found.attempt)).unwrap_or(&none);
         let codes = tasks.values().filter_map(|fate| match fate {
             Fate::Ended(status) => Some(exit_code(*status)),
-            Fate::Runs => None,
+            Fate::Runs(_) | Fate::Lost => None,
         });
         let worst = codes.max();
-        let whole = tasks.len() as u32 == found.submit.spec.request.ntasks;
         let recorded = exit_code(status);
         match worst {
             Some(worst) if whole && worst != recorded => Err(format!(
