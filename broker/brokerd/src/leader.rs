@@ -23,6 +23,7 @@ use eddy_broker::Answer;
 use eddy_broker::effect::QueryTag;
 use eddy_wire::id::Epoch;
 use eddy_wire::plan::Outcome;
+use eddy_wire::time::Time;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::config::{self, Config};
@@ -160,6 +161,18 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     line
+}
+
+/// What whoever started this leader is told, once: where it is, when its shells
+/// are there to run what is submitted, or this time has come.
+#[derive(Debug)]
+pub struct Announcement {
+    /// Whom to tell.
+    pub ready: Ready,
+    /// Where clients connect.
+    pub uri: String,
+    /// When to tell although a shell is missing.
+    pub until: Time,
 }
 
 /// The descriptor of whoever waits for this leader to take work.

@@ -98,6 +98,11 @@ impl Shells {
         self.watched.len()
     }
 
+    /// Whether there are any, and all of them are so.
+    pub fn all(&self, is_so: impl Fn(Epoch) -> bool) -> bool {
+        !self.watched.is_empty() && self.watched.iter().all(|epoch| is_so(*epoch))
+    }
+
     /// It is dead: its number is not watched any more.
     pub fn dead(&mut self, epoch: Epoch) {
         self.watched.remove(&epoch);

@@ -243,7 +243,7 @@ impl Prepared {
         let (statedir, rundir) = (self.statedir.clone(), self.rundir.clone());
         let local = tokio::task::LocalSet::new();
         let code = local.block_on(&runtime, async {
-            let leader = match self.begin() {
+            let mut leader = match self.begin() {
                 Ok(leader) => leader,
                 Err(error) => return Err(Box::new((Some(ready), error))),
             };
@@ -252,7 +252,7 @@ impl Prepared {
             }
             let uri = rundir::uri(&rundir);
             tracing::info!(uri, "work is taken");
-            ready.tell(&uri);
+            leader.announce_by(ready, uri);
             Ok(leader.run().await)
         })?;
         if code == 0 {

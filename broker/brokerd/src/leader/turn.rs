@@ -16,7 +16,7 @@ use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::instance::{Commit, Commits, CommitsRequest, Config as ConfigService};
 use eddy_wire::shell::{FromShell, ToShell};
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Sleep;
 
@@ -24,7 +24,7 @@ use super::peers::{Admitted, Peers};
 use super::planner::PlannerThread;
 use super::shells::Shells;
 use super::store::{Plan, Store};
-use super::{CODE_FATAL, Inner};
+use super::{Announcement, CODE_FATAL, Inner, Ready};
 use crate::clients::{Admission, Arrivals, Arrived, Door, LinkId};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -38,6 +38,8 @@ const COMMITS_KEPT: usize = 10_000;
 /// How long the end waits for answers to be read and shells to be gone.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 const END_LOOK: Duration = Duration::from_millis(2);
+/// How long whoever started this leader waits for the shells to be there.
+const READY_PATIENCE: Span = Span::seconds(2);
 /// With nothing to wake for, the timer is set this far ahead.
 const FAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -86,6 +88,7 @@ pub struct Leader {
     /// they said last counts first.
     dead: HashSet<Epoch>,
     course: Course,
+    announcement: Option<Announcement>,
 }
 
 /// Whether the timer of the batch that waits is set.
@@ -135,6 +138,25 @@ impl Leader {
             commits: VecDeque::new(),
             dead: HashSet::new(),
             course: Course::Leading,
+            announcement: None,
+        }
+    }
+
+    /// Has whoever started this leader told when a job submitted now would find
+    /// its shell there, or a moment later all the same.
+    pub fn announce_by(&mut self, ready: Ready, uri: String) {
+        let until = self.clock.now().after(READY_PATIENCE);
+        self.wakes.insert(until);
+        self.announcement = Some(Announcement { ready, uri, until });
+    }
+
+    fn announce(&mut self, now: Time) {
+        let (shells, peers) = (&self.shells, &self.peers);
+        let is_time = |announcement: &mut Announcement| {
+            announcement.until <= now || shells.all(|epoch| peers.has_shell(epoch))
+        };
+        if let Some(Announcement { ready, uri, .. }) = self.announcement.take_if(is_time) {
+            ready.tell(&uri);
         }
     }
 
@@ -430,6 +452,7 @@ impl Leader {
             self.holding = Holding::Batch;
         }
         self.peers.flush();
+        self.announce(now);
     }
 
     /// Sets the timer to the first wake-up that was asked for.
