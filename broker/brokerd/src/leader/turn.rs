@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use eddy_broker::{Arrival, Broker, ClientId, Disk, Effect, Exit, Output};
+use eddy_broker::{Arrival, Broker, ClientId, Disk, Effect, Exit, Output, Phase};
 use eddy_wire::id::{Epoch, Seq};
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
@@ -363,11 +363,21 @@ impl Leader {
             }
         }
         match self.peers.epoch_of(id) {
+            Some(epoch) if self.broker.phase() == Phase::Stopped => self.dismiss(epoch),
             Some(epoch) => self.handle(Arrival::Shell(epoch, word)),
             None => {
                 tracing::warn!(link = id.0, "a shell spoke before its hello and is closed");
                 self.close_shell(id);
             }
+        }
+    }
+
+    /// Tells a shell that it may go. The broker has recorded its end and answers
+    /// nobody, and a shell that nobody answers waits for another leader.
+    fn dismiss(&mut self, epoch: Epoch) {
+        let leader = self.broker.epoch();
+        for word in [ToShell::Welcome { leader }, ToShell::Exit] {
+            self.act(Effect::Shell(epoch, word));
         }
     }
 
@@ -468,24 +478,13 @@ impl Leader {
         }
     }
 
-    /// Tells shells that say hello only now that they may go: the broker has
-    /// ended and answers nobody, and what nobody answers waits for a leader.
+    /// Takes what still comes, for the shells that say hello only now.
     fn dismiss_late_shells(&mut self) {
         for _ in 0..TURN_MAX {
             let Ok(arrived) = self.arrived.try_recv() else {
                 return;
             };
-            let late = match &arrived {
-                Arrived::Word(_, FromShell::Hello { epoch, .. }) => Some(*epoch),
-                _ => None,
-            };
             self.event(Event::Arrived(arrived));
-            if let Some(epoch) = late {
-                let leader = self.broker.epoch();
-                for word in [ToShell::Welcome { leader }, ToShell::Exit] {
-                    self.act(Effect::Shell(epoch, word));
-                }
-            }
         }
     }
 
