@@ -4,9 +4,10 @@ use std::thread::ScopedJoinHandle;
 
 use anyhow::{Context, anyhow, ensure};
 use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::running::Ran;
 use serde_json::Value;
 
-use super::client::{Memory, Person};
+use super::client::{Memory, Person, Waiter};
 use super::dice::Dice;
 use super::fault::{Fault, moment};
 use super::oracle;
@@ -111,7 +112,7 @@ fn strike<T>(
     Ok(names)
 }
 
-/// Waits until every job is over and everybody who waited knows.
+/// Waits until everybody who waited knows, and every job is over.
 fn quiet(instance: &Instance, memory: &Memory) -> anyhow::Result<Vec<Value>> {
     let rows = all_rows(instance)?;
     let held = rows
@@ -121,6 +122,14 @@ fn quiet(instance: &Instance, memory: &Memory) -> anyhow::Result<Vec<Value>> {
         // It may be over by now, which is told as a refusal.
         instance.run(&["job", "urgency", &row["id"].to_string(), "16"])?;
     }
+    // Before the listing that counts: a client that was begun last may not have submitted yet.
+    let waiters = std::mem::take(&mut *memory.waiters.lock().expect("nobody panics"));
+    let mut told = Vec::new();
+    for Waiter { name, running } in waiters {
+        let ran = running.wait();
+        told.push((ran.with_context(|| format!("who waits for {name}"))?, name));
+    }
+    let rows = all_rows(instance)?;
     let ids: Vec<String> = rows.iter().map(|row| row["id"].to_string()).collect();
     let status = [
         vec!["job", "status"],
@@ -128,34 +137,32 @@ fn quiet(instance: &Instance, memory: &Memory) -> anyhow::Result<Vec<Value>> {
     ]
     .concat();
     if let Err(error) = instance.run(&status) {
-        let stuck: Vec<Value> = all_rows(instance)?
-            .into_iter()
-            .filter(|row| row["state"] != "INACTIVE")
-            .collect();
+        let mut stuck = all_rows(instance)?;
+        stuck.retain(|row| row["state"] != "INACTIVE");
         return Err(error.context(format!("{} jobs are stuck: {stuck:?}", stuck.len())));
     }
     let rows = all_rows(instance)?;
-    let waiters = std::mem::take(&mut *memory.waiters.lock().expect("nobody panics"));
-    for waiter in waiters {
-        let ran = waiter
-            .running
-            .wait()
-            .with_context(|| format!("who waits for {}", waiter.name))?;
-        let row = rows.iter().find(|row| row["name"] == waiter.name.as_str());
-        let row = row
-            .with_context(|| format!("{}: told {ran:?} of a job that is not there", waiter.name))?;
-        let code = row["returncode"]
-            .as_i64()
-            .map(|code| if code < 0 { 1 } else { code });
-        ensure!(
-            code == Some(ran.code.into()),
-            "{}: ended with {}, its job is {row}: {}",
-            waiter.name,
-            ran.code,
-            ran.err
-        );
+    for (ran, name) in told {
+        told_the_truth(&name, &ran, &rows)?;
     }
     Ok(rows)
+}
+
+/// Who waited for a job ended as it did.
+fn told_the_truth(name: &str, ran: &Ran, rows: &[Value]) -> anyhow::Result<()> {
+    let row = rows.iter().find(|row| row["name"] == name);
+    let row = row.with_context(|| format!("{name}: told {ran:?} of a job that is not there"))?;
+    let code = row["returncode"]
+        .as_i64()
+        .map(|code| if code < 0 { 1 } else { code });
+    let Ran {
+        code: seen, err, ..
+    } = ran;
+    ensure!(
+        code == Some((*seen).into()),
+        "{name}: ended with {seen}, its job is {row}: {err}"
+    );
+    Ok(())
 }
 
 /// Every job there is.
