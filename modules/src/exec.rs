@@ -157,9 +157,7 @@ impl Exec {
             }
             (Kind::Release(..), Some(job)) => self.forget(job, out),
             (Kind::ResourceDefine(_), None) => self.shells.cover(now, out),
-            (Kind::ShellStart(ranks, epoch), None) => {
-                out.effect(Effect::LaunchShell(ranks.clone(), *epoch));
-            }
+            (Kind::ShellStart(ranks, epoch), None) => self.shells.recorded(ranks, *epoch, out),
             (Kind::ShellLost(_), None) => {
                 self.conclude_lost(now, out);
                 self.shells.cover(now, out);

@@ -74,6 +74,9 @@ impl Module for Resource {
             }
             (Kind::ShellStart(ranks, epoch), _) => {
                 self.shells.insert(*epoch, ranks.clone());
+                if let Some(online) = self.online.get_mut(epoch) {
+                    online.clone_from(ranks);
+                }
             }
             (Kind::ShellLost(epoch), _) => {
                 self.shells.remove(epoch);

@@ -38,6 +38,16 @@ pub(super) struct Shells {
     /// When shells were last launched.
     launches: VecDeque<Time>,
     course: Course,
+    launch: Launch,
+}
+
+/// Whether the shell that was recorded last is still to be started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Launch {
+    /// It was, and serves more ranks now.
+    #[default]
+    IsThere,
+    Owed,
 }
 
 /// Whether shells are still wanted.
@@ -81,6 +91,10 @@ impl Shells {
             Kind::LeaderStart(epoch) => (self.leader, self.leader_seq) = (*epoch, record.seq),
             Kind::ResourceDefine(set) => self.inventory = set.ranks(),
             Kind::ShellStart(ranks, epoch) => {
+                self.launch = match self.current.contains_key(epoch) {
+                    true => Launch::IsThere,
+                    false => Launch::Owed,
+                };
                 self.current.insert(*epoch, (ranks.clone(), record.seq));
                 if *epoch > self.last.0 {
                     (self.last, self.last_lost) = ((*epoch, record.seq), None);
@@ -160,14 +174,18 @@ impl Shells {
         out.effect(Effect::Shell(epoch, ToShell::Start(Box::new(start))));
     }
 
-    /// Starts a shell for ranks that have none; a little later if shells keep
-    /// dying.
+    /// Has ranks served that no shell serves: by the shell that is there, since
+    /// a node has one (and an inventory that grew is of the same node), else by
+    /// a new one, a little later if shells keep dying.
     pub(super) fn cover(&mut self, now: Time, out: &mut Outbox) {
         let covered = self.current.values();
         let covered = covered.fold(Idset::new(), |all, (ranks, _)| all.union(ranks));
         let bare = self.inventory.difference(&covered);
         if bare.is_empty() || self.course != Course::Serving {
             return;
+        }
+        if let Some((epoch, (ranks, _))) = self.current.last_key_value() {
+            return out.append_own(now, Kind::ShellStart(ranks.union(&bare), *epoch));
         }
         while self
             .launches
@@ -183,6 +201,13 @@ impl Shells {
         }
         self.launches.push_back(now);
         out.append_own(now, Kind::ShellStart(bare, self.last.0.next()));
+    }
+
+    /// The start of a shell is recorded: starts it, unless it is there.
+    pub(super) fn recorded(&self, ranks: &Idset, epoch: Epoch, out: &mut Outbox) {
+        if self.launch == Launch::Owed {
+            out.effect(Effect::LaunchShell(ranks.clone(), epoch));
+        }
     }
 
     /// The instance has recorded its end: the shells may go.

@@ -201,11 +201,14 @@ impl Ledger {
             Kind::LeaderStop => self.stop()?,
             Kind::ResourceDefine(set) => self.inventory = Arc::clone(set),
             Kind::ShellStart(ranks, epoch) => {
-                let shared = self.shells.values().find(|other| !other.is_disjoint(ranks));
-                if let Some(other) = shared {
-                    return Err(format!(
-                        "shell {epoch} serves ranks {ranks} beside one of {other}"
-                    ));
+                // The world has one node, and a node has one shell; it may come to
+                // serve more ranks.
+                if let Some(other) = self.shells.keys().find(|other| *other != epoch) {
+                    return Err(format!("shell {epoch} was started beside {other}"));
+                }
+                let kept = self.shells.get(epoch);
+                if kept.is_some_and(|served| !ranks.contains_all(served)) {
+                    return Err(format!("shell {epoch} lost ranks: it serves {ranks}"));
                 }
                 self.shells.insert(*epoch, ranks.clone());
             }
