@@ -3,7 +3,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -17,38 +17,33 @@ type Tested = anyhow::Result<()>;
 /// A submission that is not answered by then waits for room on the disk. Too short costs a command.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
-/// A file system of its own, in memory. Goes after what runs on it.
+/// A file system of its own, in memory; its directory goes after it is unmounted.
 struct SmallDisk {
-    path: PathBuf,
+    folder: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    fn mount(path: &Path, bytes: u64) -> anyhow::Result<SmallDisk> {
-        fs::create_dir(path)?;
+    fn mount(bytes: u64) -> anyhow::Result<SmallDisk> {
+        let folder = tempfile::Builder::new()
+            .prefix("eddy-t.")
+            .tempdir_in("/tmp")?;
         let mut command = Command::new("mount");
+        let options = format!("size={bytes},mode=700");
         command
-            .args([
-                "-t",
-                "tmpfs",
-                "-o",
-                &format!("size={bytes},mode=700"),
-                "eddy-test",
-            ])
-            .arg(path);
+            .args(["-t", "tmpfs", "-o", &options, "eddy-test"])
+            .arg(folder.path());
         let ran = Running::start(command)?.wait()?;
         ensure!(
             ran.code == 0,
             "this test mounts a small disk and so runs as root: {}",
             ran.err.trim()
         );
-        Ok(SmallDisk {
-            path: path.to_owned(),
-        })
+        Ok(SmallDisk { folder })
     }
 
     /// Takes all the room there is.
     fn fill(&self) -> anyhow::Result<PathBuf> {
-        let path = self.path.join("filler");
+        let path = self.folder.path().join("filler");
         let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
         let mut piece = 1 << 20;
         while piece > 0 {
@@ -65,10 +60,10 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         let unmounted = Command::new("umount")
             .arg("--lazy")
-            .arg(&self.path)
+            .arg(self.folder.path())
             .status();
         if !unmounted.is_ok_and(|status| status.success()) {
-            eprintln!("{}: is not unmounted", self.path.display());
+            eprintln!("{}: is not unmounted", self.folder.path().display());
         }
     }
 }
@@ -76,8 +71,8 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_refuses_new_work_and_loses_none() -> Tested {
     let place = Place::new()?;
-    let disk = SmallDisk::mount(&place.path().join("disk"), 64 << 20)?;
-    let state = disk.path.join("state");
+    let disk = SmallDisk::mount(64 << 20)?;
+    let state = disk.folder.path().join("state");
     let instance = Instance::start_in(place, state, &["--cores=2"])?;
     let mut gate = instance.place.fifo("gate")?;
     let before = instance.submit(&["true"])?;
