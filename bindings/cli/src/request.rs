@@ -78,7 +78,7 @@ pub struct JobOptions {
     /// File for standard input; none is an empty one
     #[arg(long, value_name = "FILE", help_heading = "Tasks")]
     pub input: Option<String>,
-    /// Put the task's number before each line of output files
+    /// Put the task's number before each line shown; files get what tasks write as it is
     #[arg(short = 'l', long, help_heading = "Tasks")]
     pub label_io: bool,
     /// Set a shell option; VALUE is JSON or a text, 1 if not given

@@ -63,7 +63,8 @@ pub enum Verdict {
     Never(Reason),
 }
 
-/// Why a job does not start: data that prints as one readable line.
+/// Why a job does not start: data that prints as one readable line. Jobs are
+/// spelled as in listings, in the spelling that every terminal shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Reason {
@@ -110,7 +111,7 @@ pub enum Reason {
         away: Idset,
     },
     /// First come, first served: an earlier job is first.
-    #[error("waits behind job {head}, which {why}")]
+    #[error("waits behind job {}, which {why}", head.f58_ascii())]
     Behind {
         /// The first job of the queue.
         head: JobId,
@@ -118,7 +119,7 @@ pub enum Reason {
         why: String,
     },
     /// Its urgency is 0.
-    #[error("is held: its urgency is 0 (`eddy job urgency {job} 16` lets it go)")]
+    #[error("is held: its urgency is 0 (`eddy job urgency {} 16` lets it go)", job.f58_ascii())]
     Held {
         /// The job.
         job: JobId,

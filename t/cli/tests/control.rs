@@ -3,6 +3,7 @@
 
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
+use eddy_wire::id::JobId;
 use serde_json::Value;
 
 type Tested = anyhow::Result<()>;
@@ -145,7 +146,8 @@ fn urgency_holds_releases_and_orders() -> Tested {
     let later = instance.submit(&["sh", "-c", "echo later >>order"])?;
     let first = instance.submit(&["--urgency=31", "sh", "-c", "echo first >>order"])?;
     let row = instance.row(&later)?;
-    let ahead = format!("waits behind job {}", instance.row(&first)?["id"]);
+    let id: u64 = instance.row(&first)?["id"].as_u64().unwrap_or(0);
+    let ahead = format!("waits behind job {}", JobId(id).f58_ascii());
     assert!(text(&row, "reason").contains(&ahead), "{row}");
     instance.ok(&["job", "urgency", &held, "20"])?;
     gate.let_go(1)?;
