@@ -176,6 +176,10 @@ impl Exec {
         self.shells.cover(now, out);
         for run in self.runs.values_mut() {
             run.lose_shells_but(&self.shells);
+            if run.owes_release() {
+                let release = Kind::Release(run.grant.set.ranks(), Final::Yes);
+                out.append(now, run.job, release);
+            }
         }
         let jobs: Vec<JobId> = self.runs.keys().copied().collect();
         for job in &jobs {

@@ -35,6 +35,32 @@ pub enum Source {
     Fake(String),
 }
 
+impl Source {
+    /// As one line, to be kept in a state directory; a file by its whole path.
+    pub fn to_line(&self) -> String {
+        match self {
+            Source::Found => "found".to_owned(),
+            Source::Cores(cores) => format!("cores {cores}"),
+            Source::File(path) => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                format!("file {}", path.display())
+            }
+            Source::Fake(text) => format!("fake {text}"),
+        }
+    }
+
+    /// The source that such a line names; `None` when it names none.
+    pub fn from_line(line: &str) -> Option<Source> {
+        match line.split_once(' ') {
+            None => (line == "found").then_some(Source::Found),
+            Some(("cores", cores)) => cores.parse().ok().map(Source::Cores),
+            Some(("file", path)) => Some(Source::File(path.into())),
+            Some(("fake", text)) => Some(Source::Fake(text.to_owned())),
+            Some(_) => None,
+        }
+    }
+}
+
 /// Why there is no inventory.
 #[derive(Debug, Error)]
 pub enum InventoryError {

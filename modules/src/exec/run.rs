@@ -48,6 +48,16 @@ pub(super) struct Run {
     pub(super) start_proposed: bool,
     pub(super) failure_proposed: bool,
     pub(super) end_proposed: bool,
+    release: Release,
+}
+
+/// How far the end of an attempt is recorded: its release goes along with its
+/// finish, but a journal that was cut may hold the one without the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    NotYet,
+    Owed,
+    Recorded,
 }
 
 impl Run {
@@ -72,6 +82,7 @@ impl Run {
             start_proposed: false,
             failure_proposed: false,
             end_proposed: false,
+            release: Release::NotYet,
         }
     }
 
@@ -91,7 +102,11 @@ impl Run {
             Kind::Exception(exception) if exception.severity == 0 => {
                 self.end.get_or_insert(t);
             }
-            Kind::Finish(_) => self.end_proposed = true,
+            Kind::Finish(_) => {
+                self.end_proposed = true;
+                self.release = Release::Owed;
+            }
+            Kind::Release(..) => self.release = Release::Recorded,
             _ => {}
         }
     }
@@ -118,6 +133,11 @@ impl Run {
             .filter(|epoch| !shells.is_current(*epoch))
             .collect();
         gone.into_iter().for_each(|epoch| self.shell_lost(epoch));
+    }
+
+    /// Whether its finish is recorded and its release is not.
+    pub(super) fn owes_release(&self) -> bool {
+        self.release == Release::Owed
     }
 
     /// A part cannot be found any more.

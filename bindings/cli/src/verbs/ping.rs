@@ -21,8 +21,8 @@ pub struct Args {
     #[arg(short = 'i', long, value_name = "FSD", default_value = "1s", value_parser = span)]
     interval: Duration,
     /// Carry so many bytes along
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pad: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    pad: u32,
     /// One object for each
     #[arg(long)]
     json: bool,
@@ -31,7 +31,7 @@ pub struct Args {
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     global.session(async |client| {
         let request = PingRequest {
-            pad: "x".repeat(args.pad),
+            pad: "x".repeat(args.pad as usize),
         };
         for turn in 0..args.count {
             if turn > 0 {

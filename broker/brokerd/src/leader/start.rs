@@ -42,6 +42,8 @@ const INSTANCE_KEY: &str = "instance";
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// How often.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// The key of where the inventory came from.
+const SOURCE_KEY: &str = "inventory";
 /// Threads that answer questions to the journal.
 const READERS: usize = 2;
 
@@ -138,6 +140,7 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
         tracing::warn!(?cut, "the journal was cut");
     }
     let instance = identity(&mut journal)?;
+    let source = &kept_source(&mut journal, source)?;
     let inventory = Arc::new(source.inventory()?);
     let mut settings = Settings::for_inventory(Arc::clone(&inventory));
     settings.last_job = JobId(recovered.last_job);
@@ -208,6 +211,22 @@ fn identity(journal: &mut Journal) -> Result<String, StartError> {
         .to_string();
     journal.set_meta(INSTANCE_KEY, &id)?;
     Ok(id)
+}
+
+/// Where the inventory comes from: what is said now, else what was said when the
+/// state directory was last used. Its jobs were taken for that inventory, and a
+/// pretended task must never become a real one.
+fn kept_source(journal: &mut Journal, said: &Source) -> Result<Source, StartError> {
+    let kept = journal.meta(SOURCE_KEY)?;
+    if *said == Source::Found {
+        let kept = kept.as_deref().and_then(Source::from_line);
+        return Ok(kept.unwrap_or(Source::Found));
+    }
+    let line = said.to_line();
+    if kept.as_ref() != Some(&line) {
+        journal.set_meta(SOURCE_KEY, &line)?;
+    }
+    Ok(said.clone())
 }
 
 /// The run directory that this instance had before, if it can be had again:
