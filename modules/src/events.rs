@@ -30,6 +30,8 @@ struct Subscriber {
     caller: Caller,
     /// The next record it is to get.
     next: Seq,
+    /// What was durable when the journal was last asked for it.
+    asked_at: Seq,
     follow: bool,
     pace: Pace,
 }
@@ -80,6 +82,7 @@ impl Events {
             caller: request.caller,
             next: body.from.max(Seq(1)),
             follow: body.follow,
+            asked_at: self.durable,
             pace: Pace::CatchingUp,
         };
         out.volatile(Volatile::Query(tag, Query::Range(subscriber.next, CHUNK)));
@@ -123,8 +126,13 @@ impl Events {
         if let Some((_, line)) = records.last() {
             subscriber.next = line.seq.next();
             out.part(subscriber.caller, &StreamReply { records }, Bytes::new());
+        } else {
+            // Nothing is left of what was durable when it was asked for: purged
+            // to the end. To ask again would get the same answer for ever.
+            subscriber.next = subscriber.next.max(subscriber.asked_at.next());
         }
         if full || subscriber.next <= self.durable {
+            subscriber.asked_at = self.durable;
             let query = Query::Range(subscriber.next, CHUNK);
             return out.volatile(Volatile::Query(tag, query));
         }
