@@ -80,7 +80,7 @@ impl Module for Exec {
             Input::ShellAway(epoch) => {
                 self.shells.away(epoch);
                 // It comes back by itself, or it is dead: one of both is told.
-                out.volatile(Volatile::CheckShell(epoch));
+                out.volatile(Volatile::CheckShell(self.shells.ranks(epoch), epoch));
             }
             Input::ShellDead(epoch) => {
                 if self.shells.is_current(epoch) {
@@ -171,7 +171,7 @@ impl Exec {
     /// what it must be told is told after that.
     fn resume(&mut self, now: Time, out: &mut Outbox) {
         for epoch in self.shells.current() {
-            out.volatile(Volatile::CheckShell(epoch));
+            out.volatile(Volatile::CheckShell(self.shells.ranks(epoch), epoch));
         }
         self.shells.cover(now, out);
         for run in self.runs.values_mut() {

@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::time::Span;
+use eddy_wire::services::child::ChildOf;
+use eddy_wire::time::{Span, Time};
 
 /// Limits and times of an instance.
 #[derive(Clone, Debug)]
@@ -25,12 +27,68 @@ pub struct Settings {
     pub key_skew: Span,
     /// How old a sender's key may be: as long as rows are kept.
     pub key_age_max: Span,
+    /// The ranks on the leader's own node, which one shell serves; every other
+    /// rank has a node, a broker and a shell of its own.
+    pub local: Idset,
+    /// Where the instance is in the tree of instances.
+    pub place: Place,
+    /// How long tasks last that are none, for the children; `None` starts processes.
+    pub mock: Option<Span>,
+    /// The instances that the configuration declares: jobs of this one.
+    pub declared: Vec<Declared>,
+    /// Named queues and where each leads.
+    pub queues: Vec<Queue>,
+    /// Program and first arguments that lead a child instance.
+    pub instance_command: Vec<String>,
+}
+
+/// Where an instance is in the tree of instances.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its path from the root, as `905/3`; empty for the root.
+    pub path: String,
+    /// How deep; 0 for the root.
+    pub depth: u32,
+    /// Which job of its parent it is; none for a root.
+    pub child: Option<ChildOf>,
+    /// The name it was declared under: then its job numbers are drawn from its parent's.
+    pub name: Option<String>,
+    /// When it must have ended, by the limit of the job that it is.
+    pub until: Option<Time>,
+}
+
+/// An instance that is to be there as long as its parent is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// How many whole nodes it has.
+    pub nodes: u32,
+    /// Only these ranks; any when `None`.
+    pub ranks: Option<Idset>,
+    /// The configuration it is started with, as `key=value`.
+    pub set: Vec<String>,
+}
+
+/// A name that people submit to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// The name.
+    pub name: String,
+    /// The declared instance that serves it; `None` is this one.
+    pub instance: Option<String>,
 }
 
 impl Settings {
     /// The defaults of design and `doc/protocol/limits.md` for this inventory.
     pub fn for_inventory(inventory: Arc<ResourceSet>) -> Settings {
         Settings {
+            local: inventory.ranks(),
+            place: Place::default(),
+            mock: None,
+            declared: Vec::new(),
+            queues: Vec::new(),
+            instance_command: Vec::new(),
             inventory,
             last_job: JobId(0),
             kill_grace: Span::seconds(5),

@@ -76,6 +76,9 @@ fn a_job_whose_finish_is_its_last_record_is_released_by_the_next_leader() {
         instance: "test".to_owned(),
         version: "0".to_owned(),
         owner: 0,
+        path: String::new(),
+        depth: 0,
+        parent: None,
     };
     let mut broker = Broker::new(identity, leader(&Settings::for_inventory(set)));
     for (at, (job, kind)) in events.enumerate() {

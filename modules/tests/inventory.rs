@@ -28,6 +28,9 @@ fn broker(ranks: u32) -> Broker {
         instance: "test".to_owned(),
         version: "0".to_owned(),
         owner: 0,
+        path: String::new(),
+        depth: 0,
+        parent: None,
     };
     Broker::new(identity, leader(&Settings::for_inventory(Arc::new(set))))
 }

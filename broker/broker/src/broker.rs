@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Event, Kind, Record};
-use eddy_wire::id::{Epoch, Seq};
+use eddy_wire::id::{Epoch, Rank, Seq};
+use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::plan::Outcome;
 use eddy_wire::services::Service;
@@ -19,7 +20,9 @@ use eddy_wire::services::instance::{Ping, PingRequest, Pong, Shutdown, ShutdownR
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 
-use crate::effect::{Answer, Caller, ClientId, Disk, Effect, Finished, QueryTag, Reply};
+use crate::effect::{
+    Answer, Caller, ClientId, Disk, Effect, Finished, ParentWord, QueryTag, Reply,
+};
 use crate::gate::Gate;
 use crate::module::{Input, Module, Notice, Outbox, Request};
 use crate::phase::{Phase, Step};
@@ -38,6 +41,10 @@ pub enum Arrival {
     ShellAway(Epoch),
     /// That life of a shell is over and nothing it started runs.
     ShellDead(Epoch),
+    /// The ranks that are reached now, the leader's own among them.
+    Ranks(Idset),
+    /// The parent said something, or cannot be heard.
+    Parent(ParentWord),
     /// The planner's answer.
     Planned(Outcome),
     /// The journal's answer.
@@ -72,6 +79,12 @@ pub struct Identity {
     pub version: String,
     /// User id of the owner.
     pub owner: u32,
+    /// Its path, as `905/3`; empty for a root.
+    pub path: String,
+    /// How deep it is nested; 0 for a root.
+    pub depth: u32,
+    /// Where its parent is reached from the leader's node; none for a root.
+    pub parent: Option<String>,
 }
 
 /// One rank.
@@ -198,6 +211,8 @@ impl Broker {
             }
             Arrival::ShellAway(epoch) => self.all(now, &mut turn, |_| Input::ShellAway(epoch)),
             Arrival::ShellDead(epoch) => self.all(now, &mut turn, |_| Input::ShellDead(epoch)),
+            Arrival::Ranks(ranks) => self.all(now, &mut turn, |_| Input::Ranks(&ranks)),
+            Arrival::Parent(word) => self.all(now, &mut turn, |_| Input::Parent(&word)),
             Arrival::Planned(outcome) => self.all(now, &mut turn, |_| Input::Planned(&outcome)),
             Arrival::Answer(tag, answer) => {
                 self.one(now, tag.module, Input::Answer(tag.tag, &answer), &mut turn);
@@ -223,6 +238,8 @@ impl Broker {
             | Arrival::Shell(..)
             | Arrival::ShellAway(_)
             | Arrival::ShellDead(_)
+            | Arrival::Ranks(_)
+            | Arrival::Parent(_)
             | Arrival::Planned(_)
             | Arrival::Answer(..)
             | Arrival::Disk(_)
@@ -299,6 +316,10 @@ impl Broker {
             epoch: self.epoch,
             version: self.identity.version.clone(),
             owner: self.identity.owner,
+            rank: Rank(0),
+            path: self.identity.path.clone(),
+            depth: self.identity.depth,
+            parent: self.identity.parent.clone(),
             phase: self.phase.name().to_owned(),
             durable: self.gate.durable(),
             t: now,

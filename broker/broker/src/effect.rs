@@ -2,14 +2,17 @@
 //! those that need not wait.
 
 use bytes::Bytes;
+use eddy_wire::event::IdBlock;
 use eddy_wire::hash::Hash;
-use eddy_wire::id::{Epoch, JobId, Seq};
+use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::Type;
 use eddy_wire::plan::Delta;
+use eddy_wire::services::child::{Granted, Summary};
 use eddy_wire::services::job::{EventsLine, JobRow, ListRequest};
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::Time;
+use eddy_wire::tree::HostOrder;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -62,9 +65,15 @@ pub enum Effect {
     Shell(Epoch, ToShell),
     /// Start a shell for these ranks under this epoch.
     LaunchShell(Idset, Epoch),
-    /// Find out whether that shell still lives; if it does not, end what it
+    /// Find out whether that shell of these ranks still lives; if it does not, end what it
     /// left behind and report `ShellDead`. If it does, it will say hello.
-    CheckShell(Epoch),
+    CheckShell(Idset, Epoch),
+    /// Have a rank of this instance host a rank of a child on its node; safe to repeat.
+    Host(Rank, Box<HostOrder>),
+    /// Have it host that instance no more.
+    Unhost(Rank, String),
+    /// Tell the parent; lost while the channel is down.
+    Parent(ToParent),
     /// Ask the journal; the tag comes back with the answer.
     Query(QueryTag, Query),
     /// Feed the planner; it answers with `Planned`.
@@ -84,8 +93,10 @@ pub enum Volatile {
     Reply(Reply),
     /// Welcome, input, reads of output: nothing that starts or ends a task.
     Shell(Epoch, ToShell),
-    /// Look whether a shell lives.
-    CheckShell(Epoch),
+    /// Look whether the shell of these ranks lives.
+    CheckShell(Idset, Epoch),
+    /// Tell the parent what may be told at any time.
+    Parent(ToParent),
     /// Ask the journal.
     Query(u64, Query),
     /// Feed the planner: a verdict does nothing until it is recorded.
@@ -100,12 +111,33 @@ impl Volatile {
         match self {
             Volatile::Reply(reply) => Effect::Reply(reply),
             Volatile::Shell(epoch, message) => Effect::Shell(epoch, message),
-            Volatile::CheckShell(epoch) => Effect::CheckShell(epoch),
+            Volatile::CheckShell(ranks, epoch) => Effect::CheckShell(ranks, epoch),
+            Volatile::Parent(word) => Effect::Parent(word),
             Volatile::Query(tag, query) => Effect::Query(QueryTag { module, tag }, query),
             Volatile::Plan(deltas) => Effect::Plan(deltas),
             Volatile::Wake(at) => Effect::Wake(at),
         }
     }
+}
+
+/// What a child tells its parent over the channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToParent {
+    /// Give the block of job numbers of this number.
+    Ids(u64),
+    /// What this instance has come to.
+    Report(Summary),
+}
+
+/// What a parent tells a child over the channel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ParentWord {
+    /// What the child has: first, and after each change.
+    Granted(Box<Granted>),
+    /// A block of job numbers.
+    Ids(IdBlock),
+    /// The channel is down.
+    Away,
 }
 
 /// Whose query it is: the module's place and its own tag.

@@ -22,8 +22,13 @@ pub mod broker;
 
 pub mod shellbook;
 
+pub mod tree;
+
 pub use broker::{Arrival, Broker, Output};
-pub use effect::{Answer, Caller, ClientId, Disk, Effect, Exit, Finished, Query, Reply, Volatile};
+pub use effect::{
+    Answer, Caller, ClientId, Disk, Effect, Exit, Finished, ParentWord, Query, Reply, ToParent,
+    Volatile,
+};
 pub use gate::Gate;
 pub use module::{Input, Module, Notice, Outbox, Request};
 pub use phase::Phase;

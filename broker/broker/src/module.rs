@@ -16,7 +16,9 @@ use eddy_wire::time::Time;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::effect::{Answer, Caller, ClientId, Disk, Effect, Finished, Reply, Volatile};
+use crate::effect::{
+    Answer, Caller, ClientId, Disk, Effect, Finished, ParentWord, Reply, Volatile,
+};
 use crate::router::Endpoint;
 
 /// A service of the instance.
@@ -56,6 +58,10 @@ pub enum Input<'a> {
     ShellAway(Epoch),
     /// That life of a shell is over for certain and nothing it started runs.
     ShellDead(Epoch),
+    /// The ranks that are reached now, the leader's own among them.
+    Ranks(&'a Idset),
+    /// The parent said something, or cannot be heard.
+    Parent(&'a ParentWord),
     /// A planner's answer.
     Planned(&'a Outcome),
     /// The answer to one of this module's queries, by its own tag.

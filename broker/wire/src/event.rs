@@ -104,6 +104,28 @@ pub struct Exception {
     pub userid: Option<u32>,
 }
 
+/// Who the instance is that a job is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adoption {
+    /// Its id.
+    pub instance: String,
+    /// Where its clients connect.
+    pub uri: String,
+    /// Its state directory: its history when it is over.
+    pub statedir: String,
+}
+
+/// Job numbers set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdBlock {
+    /// The how-manieth block of that instance, from 1.
+    pub number: u64,
+    /// The first job number.
+    pub first: JobId,
+    /// How many.
+    pub count: u64,
+}
+
 /// What happened. Names on disk are those of [`Kind::name`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
@@ -172,6 +194,11 @@ pub enum Kind {
     Recalled(String),
     /// The grant of a running job changed.
     GrantChanged(Arc<Grant>),
+    /// The instance that this job is said who it is.
+    Adopt(Box<Adoption>),
+    /// A block of job numbers: of a job, drawn by the instance that it is; of no
+    /// job, drawn by this instance from its parent.
+    IdBlock(IdBlock),
     // -- the instance's own --
     /// A leader began to serve: its epoch, from 1.
     LeaderStart(Epoch),
@@ -268,6 +295,8 @@ impl Kind {
             Kind::Accepted => "accepted",
             Kind::Recalled(_) => "recalled",
             Kind::GrantChanged(_) => "grant-changed",
+            Kind::Adopt(_) => "adopt",
+            Kind::IdBlock(_) => "id-block",
             Kind::LeaderStart(_) => "leader-start",
             Kind::LeaderStop => "leader-stop",
             Kind::ResourceDefine(_) => "resource-define",
@@ -318,6 +347,8 @@ impl Kind {
                 last: *last == Final::Yes,
             }),
             Kind::Exception(exception) => json(exception),
+            Kind::Adopt(adoption) => json(adoption),
+            Kind::IdBlock(block) => json(block),
             Kind::Requeue(attempt) => format!("{{\"attempt\":{}}}", attempt.0),
             Kind::Preempted { by, until } => json(&PreemptedContext {
                 by: *by,
@@ -444,6 +475,8 @@ impl Context<'_> {
             "accepted" => Kind::Accepted,
             "recalled" => Kind::Recalled(self.parse::<Instance>()?.instance),
             "grant-changed" => Kind::GrantChanged(Arc::new(self.parse()?)),
+            "adopt" => Kind::Adopt(self.parse()?),
+            "id-block" => Kind::IdBlock(self.parse()?),
             "leader-start" => Kind::LeaderStart(self.parse::<Epoched>()?.epoch),
             "leader-stop" => Kind::LeaderStop,
             "resource-define" => Kind::ResourceDefine(self.parse::<Defined>()?.set),

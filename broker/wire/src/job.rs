@@ -155,6 +155,8 @@ impl Job {
             | Kind::Passed(_)
             | Kind::Accepted
             | Kind::Recalled(_)
+            | Kind::Adopt(_)
+            | Kind::IdBlock(_)
             | Kind::LeaderStart(_)
             | Kind::LeaderStop
             | Kind::ResourceDefine(_)

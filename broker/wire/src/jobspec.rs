@@ -19,7 +19,7 @@ use thiserror::Error;
 pub use ask::{Ask, AskError};
 pub use count::{Count, CountError, CountRange, Operator};
 pub use memory::{BytesError, MemoryNeed, format_bytes, parse_bytes};
-pub use request::{Request, Sharing, Unsupported};
+pub use request::{Request, Sharing, Takes, Unsupported, Work};
 
 use crate::field::FieldError;
 use crate::fsd::{FsdError, seconds_of_micros};

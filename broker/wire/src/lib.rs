@@ -43,4 +43,8 @@ pub mod services;
 
 pub mod shell;
 
+pub mod link;
+
+pub mod tree;
+
 pub use time::{Span, Time};

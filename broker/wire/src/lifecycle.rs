@@ -132,6 +132,7 @@ impl JobState {
             (New | Depend, Kind::DependencyAdd(_) | Kind::DependencyRemove(_)) => Ok(self),
             (Run, Kind::Suspend | Kind::Resume | Kind::Preempted { .. }) => Ok(self),
             (Run | Cleanup, Kind::GrantChanged(_)) => Ok(self),
+            (Run | Cleanup, Kind::Adopt(_) | Kind::IdBlock(_)) => Ok(self),
             (Sched, Kind::Passed(_) | Kind::Accepted | Kind::Recalled(_)) => Ok(self),
             (New | Depend | Priority | Run | Cleanup, Kind::Urgency(..)) => Ok(self),
             (New | Depend | Priority, Kind::JobspecUpdate(_)) => Ok(self),
@@ -169,6 +170,8 @@ impl JobState {
                 | Kind::Accepted
                 | Kind::Recalled(_)
                 | Kind::GrantChanged(_)
+                | Kind::Adopt(_)
+                | Kind::IdBlock(_)
                 | Kind::LeaderStart(_)
                 | Kind::LeaderStop
                 | Kind::ResourceDefine(_)

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use crate::error::{Code, Refusal};
+use crate::id::Rank;
 
 /// Largest message in bytes, header included.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -20,7 +21,10 @@ pub const TOPIC_BYTES_MAX: usize = 255;
 pub const MESSAGE_VERSION: u8 = 1;
 
 const MAGIC: u8 = 0xED;
-const HEADER_BYTES: usize = 30;
+const HEADER_BYTES: usize = 34;
+/// The target numbers that name no rank (RFC 3 has the same two).
+const TARGET_SERVICE: u32 = u32::MAX;
+const TARGET_UPSTREAM: u32 = u32::MAX - 1;
 
 /// What a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +82,36 @@ impl Roles {
     }
 }
 
+/// Who of an instance is to answer a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// Whoever has the service: the rank that took the request, else the leader.
+    #[default]
+    Service,
+    /// The rank above the one that took the request.
+    Upstream,
+    /// This rank.
+    Rank(Rank),
+}
+
+impl Target {
+    fn to_wire(self) -> u32 {
+        match self {
+            Target::Service => TARGET_SERVICE,
+            Target::Upstream => TARGET_UPSTREAM,
+            Target::Rank(Rank(rank)) => rank,
+        }
+    }
+
+    fn from_wire(number: u32) -> Target {
+        match number {
+            TARGET_SERVICE => Target::Service,
+            TARGET_UPSTREAM => Target::Upstream,
+            rank => Target::Rank(Rank(rank)),
+        }
+    }
+}
+
 /// One message. `body` is JSON text (or empty), `tail` is raw bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -91,6 +125,8 @@ pub struct Message {
     pub roles: Roles,
     /// Chosen by the requester, repeated in each answer.
     pub matchtag: u64,
+    /// Who is to answer a request.
+    pub target: Target,
     /// JSON text.
     pub body: Bytes,
     /// Raw bytes (output, files): never base64.
@@ -149,9 +185,16 @@ impl Message {
             uid: u32::MAX,
             roles: Roles::NONE,
             matchtag,
+            target: Target::Service,
             body: body.into(),
             tail: Bytes::new(),
         }
+    }
+
+    /// The same request for another to answer.
+    pub fn to(mut self, target: Target) -> Message {
+        self.target = target;
+        self
     }
 
     /// The same message with `tail` behind its body.
@@ -185,6 +228,7 @@ impl Message {
         out.put_u32(self.uid);
         out.put_u32(self.roles.0);
         out.put_u64(self.matchtag);
+        out.put_u32(self.target.to_wire());
         out.put_u16(self.topic.len() as u16);
         out.put_u32(self.body.len() as u32);
         out.put_u32(self.tail.len() as u32);
@@ -212,8 +256,8 @@ impl Message {
         }
         let kind = Type::from_wire(header[2]).ok_or(MessageError::Type(header[2]))?;
         let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| header[at + i]));
-        let topic_len = usize::from(u16::from_be_bytes([header[20], header[21]]));
-        let (body_len, tail_len) = (word(22) as usize, word(26) as usize);
+        let topic_len = usize::from(u16::from_be_bytes([header[24], header[25]]));
+        let (body_len, tail_len) = (word(26) as usize, word(30) as usize);
         let needed = HEADER_BYTES + topic_len + body_len + tail_len;
         if given < needed {
             return Err(MessageError::Short { given, needed });
@@ -232,6 +276,7 @@ impl Message {
             uid: word(4),
             roles: Roles(word(8)),
             matchtag: u64::from(word(12)) << 32 | u64::from(word(16)),
+            target: Target::from_wire(word(20)),
             body: bytes.slice(body_at..body_at + body_len),
             tail: bytes.slice(body_at + body_len..),
         })

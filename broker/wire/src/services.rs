@@ -7,9 +7,11 @@ use serde::de::DeserializeOwned;
 
 use crate::message::Roles;
 
+pub mod child;
 pub mod instance;
 pub mod job;
 pub mod kvs;
+pub mod overlay;
 pub mod resource;
 
 /// One request an instance answers.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Rank};
 use crate::idset::Idset;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// One rank's part of one attempt of a job: what starts and ends as a whole on
 /// a shell.
@@ -34,6 +34,34 @@ impl fmt::Display for Part {
     }
 }
 
+/// What a part is to its job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Its tasks run; when they have ended the part is over.
+    #[default]
+    Tasks,
+    /// Its one task leads an instance: when a signal that was not asked for ends
+    /// it, it is started again, at most [`RESTARTS_MAX`] times in
+    /// [`RESTART_WINDOW`].
+    Leader,
+    /// It has no task of its own: what an instance starts on this node, by the
+    /// rank hosted there, is within it. It is over when it is killed, and
+    /// everything in it with it; other signals do not reach it.
+    Ground,
+}
+
+impl Role {
+    fn is_tasks(&self) -> bool {
+        *self == Role::Tasks
+    }
+}
+
+/// How often a leader that died by a signal is started again.
+pub const RESTARTS_MAX: usize = 3;
+/// Within how long.
+pub const RESTART_WINDOW: Span = Span::seconds(60);
+
 /// What a shell needs to start the tasks of one part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
@@ -41,6 +69,9 @@ pub struct Start {
     pub part: Part,
     /// The life of the shell this start is for; another life answers `NotMine`.
     pub shell: Epoch,
+    /// What this part is to the job.
+    #[serde(default, skip_serializing_if = "Role::is_tasks")]
+    pub role: Role,
     /// User id the tasks run as.
     pub user: u32,
     /// Jobspec, by hash; its text was sent in this message or an earlier one.

@@ -27,6 +27,7 @@ proptest! {
         tail in prop::collection::vec(any::<u8>(), 0..200),
     ) {
         let message = Message {
+            target: eddy_wire::message::Target::Service,
             kind, topic, uid, roles: Roles(roles), matchtag, body: body.into(), tail: tail.into(),
         };
         let bytes = message.encode().expect("within the limits");

@@ -10,7 +10,8 @@ use eddy_broker::{Effect, Outbox};
 use eddy_wire::event::{Kind, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
-use eddy_wire::shell::{Ended, Part, Start, ToShell};
+use eddy_wire::jobspec::Work;
+use eddy_wire::shell::{Ended, Part, Role, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 
 use super::layout::layout;
@@ -58,6 +59,15 @@ enum Release {
     NotYet,
     Owed,
     Recorded,
+}
+
+/// What the part at this place among the job's ranks is to it.
+fn role(work: &Work, index: usize) -> Role {
+    match (work, index) {
+        (Work::Tasks, _) => Role::Tasks,
+        (Work::Instance { .. }, 0) => Role::Leader,
+        (Work::Instance { .. }, _) => Role::Ground,
+    }
 }
 
 impl Run {
@@ -202,6 +212,7 @@ impl Run {
                 let start = Start {
                     part: self.part(place.rank),
                     shell: self.grant.shells[&place.rank],
+                    role: role(&self.submit.spec.request.work, index),
                     user: self.submit.user,
                     jobspec: self.submit.spec.hash,
                     environment: self.submit.spec.environment_hash,

@@ -132,6 +132,12 @@ impl Shells {
         self.current.keys().copied().collect()
     }
 
+    /// The ranks that life of a shell serves.
+    pub(super) fn ranks(&self, epoch: Epoch) -> Idset {
+        let served = self.current.get(&epoch);
+        served.map(|(ranks, _)| ranks.clone()).unwrap_or_default()
+    }
+
     /// No more shells are to be started.
     pub(super) fn stop(&mut self) {
         self.course = Course::Stopping;

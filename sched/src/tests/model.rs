@@ -28,6 +28,9 @@ pub(crate) fn inventory(nodes: &[(u32, u32, u64)]) -> Arc<ResourceSet> {
 /// A request for so many slots of so many cores, anywhere.
 pub(crate) fn slots(slots: u32, cores_per_slot: u32) -> Request {
     Request {
+        takes: eddy_wire::jobspec::Takes::Resources,
+        ranks: None,
+        work: eddy_wire::jobspec::Work::Tasks,
         nodes: None,
         slots,
         slots_per_node: slots,

@@ -112,6 +112,9 @@ pub fn identity() -> Identity {
         instance: INSTANCE.to_owned(),
         version: "0".to_owned(),
         owner: OWNER,
+        path: String::new(),
+        depth: 0,
+        parent: None,
     }
 }
 
@@ -237,7 +240,9 @@ impl Instance {
             Effect::Reply(reply) => links::tell_client(nature, reply),
             Effect::Shell(epoch, message) => self.tell_shell(nature, now, epoch, message),
             Effect::LaunchShell(_, epoch) => self.launch_shell(nature, epoch),
-            Effect::CheckShell(epoch) => {
+            // One instance has neither ranks elsewhere nor a parent.
+            Effect::Host(..) | Effect::Unhost(..) | Effect::Parent(_) => {}
+            Effect::CheckShell(_, epoch) => {
                 nature.later(Delay::Process, Happening::Checks(life, epoch))
             }
             Effect::Query(tag, query) => {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use eddy_broker::{ClientId, Reply};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::Epoch;
-use eddy_wire::message::{Message, Roles, Type};
+use eddy_wire::message::{Message, Roles, Target, Type};
 use eddy_wire::shell::ToShell;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
@@ -180,6 +180,7 @@ impl Peers {
             uid: u32::MAX,
             roles: Roles::NONE,
             matchtag: to.matchtag,
+            target: Target::Service,
             body,
             tail,
         };

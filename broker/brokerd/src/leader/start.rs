@@ -155,6 +155,9 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
         instance: instance.clone(),
         version,
         owner,
+        path: String::new(),
+        depth: 0,
+        parent: None,
     };
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let mut known = replay(&journal, &mut broker)?;

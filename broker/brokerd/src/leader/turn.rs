@@ -431,7 +431,8 @@ impl Leader {
                 }
             }
             Effect::LaunchShell(_, epoch) => self.shells.launch(epoch),
-            Effect::CheckShell(epoch) => self.shells.check(epoch),
+            Effect::CheckShell(_, epoch) => self.shells.check(epoch),
+            Effect::Host(..) | Effect::Unhost(..) | Effect::Parent(_) => {}
             Effect::Query(tag, query) => self.store.ask(tag, query),
             Effect::Plan(deltas) => self.planner.tell(deltas),
             Effect::Wake(at) => drop(self.wakes.insert(at)),

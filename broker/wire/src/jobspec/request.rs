@@ -4,10 +4,12 @@
 //! not reduce to it (racks, several tasks, counts left open) are refused by
 //! name, never served in part.
 
+use serde_json::Value;
 use thiserror::Error;
 
 use super::{Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
 use crate::field::Path;
+use crate::idset::Idset;
 
 use super::memory::{times_unit, unit_shift};
 
@@ -19,6 +21,31 @@ pub enum Sharing {
     Shared,
     /// They may not: whole nodes.
     Exclusive,
+}
+
+/// Whether a job takes what it runs on from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Takes {
+    /// Its cores, GPUs and memory are its own while it runs.
+    #[default]
+    Resources,
+    /// Nothing: its tasks run beside what is granted on those ranks
+    /// (`attributes.system.beside`), at once and never waiting for room.
+    Nothing,
+}
+
+/// What a job's command is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Work {
+    /// Tasks.
+    #[default]
+    Tasks,
+    /// An instance (`attributes.system.instance`): one leader on the first
+    /// rank of the grant, ground for it on the others.
+    Instance {
+        /// The name it was declared under; none for a user's own.
+        name: Option<String>,
+    },
 }
 
 /// The numbers of a jobspec. All are at least 1 where not said otherwise.
@@ -38,6 +65,12 @@ pub struct Request {
     pub memory: MemoryNeed,
     /// Whole nodes, or what is left of them.
     pub sharing: Sharing,
+    /// Whether it takes anything at all.
+    pub takes: Takes,
+    /// Only these ranks will do (RFC 31 `ranks`); `None` is any.
+    pub ranks: Option<Idset>,
+    /// What its command is.
+    pub work: Work,
     /// How many tasks run.
     pub ntasks: u32,
     /// Time limit in microseconds; `None` has no limit of its own.
@@ -163,6 +196,9 @@ impl Jobspec {
             gpus_per_slot: shape.slot.gpus,
             memory: self.memory(&shape, slots, ntasks)?,
             sharing: shape.sharing,
+            takes: self.takes()?,
+            ranks: self.ranks()?,
+            work: self.work()?,
             ntasks,
             duration: Some(self.attributes.system.duration).filter(|&micros| micros > 0),
         })
@@ -208,6 +244,47 @@ impl Jobspec {
         Ok(given as u32)
     }
 
+    fn takes(&self) -> Result<Takes, JobspecError> {
+        match self.attributes.system.other.get("beside") {
+            None | Some(Value::Bool(false)) => Ok(Takes::Resources),
+            Some(Value::Bool(true)) => Ok(Takes::Nothing),
+            Some(other) => Err(choice("beside", other, "true or false")),
+        }
+    }
+
+    /// RFC 31: `{"ranks": ["0-3,7"]}`, the only constraint that is served.
+    fn ranks(&self) -> Result<Option<Idset>, JobspecError> {
+        let Some(value) = self.attributes.system.constraints.get("ranks") else {
+            return Ok(None);
+        };
+        let wrong = || choice("constraints.ranks", value, "an array of idsets");
+        let mut all = Idset::new();
+        for text in value.as_array().ok_or_else(wrong)? {
+            let ranks: Idset = text
+                .as_str()
+                .and_then(|text| text.parse().ok())
+                .ok_or_else(wrong)?;
+            all = all.union(&ranks);
+        }
+        match all.is_empty() {
+            true => Err(wrong()),
+            false => Ok(Some(all)),
+        }
+    }
+
+    fn work(&self) -> Result<Work, JobspecError> {
+        let Some(value) = self.attributes.system.other.get("instance") else {
+            return Ok(Work::Tasks);
+        };
+        let wrong = || choice("instance", value, "an object with at most a `name`");
+        let name = match value.as_object().ok_or_else(wrong)?.get("name") {
+            None => None,
+            Some(Value::String(name)) if !name.is_empty() => Some(name.clone()),
+            Some(_) => return Err(wrong()),
+        };
+        Ok(Work::Instance { name })
+    }
+
     fn memory(&self, shape: &Shape, slots: u32, ntasks: u32) -> Result<MemoryNeed, JobspecError> {
         let attribute = self.attributes.system.memory;
         match (attribute, shape.node_memory, shape.slot.memory) {
@@ -226,6 +303,14 @@ impl Jobspec {
                 ))
             }
         }
+    }
+}
+
+fn choice(key: &str, given: &Value, allowed: &'static str) -> JobspecError {
+    JobspecError::Choice {
+        path: format!("attributes.system.{key}"),
+        given: given.to_string().chars().take(64).collect(),
+        allowed,
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::job::EventsLine;
 use super::service;
-use crate::id::{Epoch, JobId, Seq};
+use crate::id::{Epoch, JobId, Rank, Seq};
 use crate::message::Roles;
 use crate::time::Time;
 
@@ -52,6 +52,14 @@ pub struct Pong {
     pub version: String,
     /// User id of the owner.
     pub owner: u32,
+    /// The rank that answers; 0 is the leader.
+    pub rank: Rank,
+    /// The instance's path, as `905/3`; empty for a root.
+    pub path: String,
+    /// How deep it is nested; 0 for a root.
+    pub depth: u32,
+    /// Where the parent is reached from the node of that rank; none for a root.
+    pub parent: Option<String>,
     /// The phase: `run` when it takes work.
     pub phase: String,
     /// The last durable record.

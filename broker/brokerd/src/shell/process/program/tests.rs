@@ -24,6 +24,7 @@ fn program(command: &[&str], system: Value) -> Result<Program, Why> {
 
 fn start(cc: Option<u32>) -> Start {
     Start {
+        role: eddy_wire::shell::Role::Tasks,
         part: Part {
             job: JobId(905),
             attempt: Attempt(2),

@@ -1,0 +1,239 @@
+//! Requests between an instance and the instances inside it.
+//!
+//! A child's leader calls these on a broker of its parent on its own node, as
+//! any client does; it may speak only for the job that it is
+//! (doc/protocol/nesting.md).
+
+use serde::{Deserialize, Serialize};
+
+use super::service;
+use crate::event::IdBlock;
+use crate::grant::Grant;
+use crate::id::{Attempt, Epoch, JobId};
+use crate::message::{Roles, Type};
+use crate::time::{Span, Time};
+
+/// How deep instances nest: the root is at depth 0, and no instance is deeper than this
+/// (limit `nesting`).
+pub const NESTING_MAX: u32 = 16;
+/// How many job numbers a queue instance draws at a time.
+pub const ID_BLOCK: u64 = 1024;
+
+const USERS: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);
+
+service!(
+    /// The channel: the child says who it is and is told what it has; stays open, and brings
+    /// whatever changes and the requests that are for the child.
+    Adopt, "child.adopt", USERS, AdoptRequest => FromParent
+);
+service!(
+    /// The child's answer to a request that came over its channel; the message is the tail.
+    Answer, "child.answer", USERS, AnswerRequest => ()
+);
+service!(
+    /// Draws the next block of job numbers from the parent's: for queue instances.
+    Ids, "child.ids", USERS, IdsRequest => IdBlock
+);
+service!(
+    /// What the child has come to, for listings of the parent.
+    Report, "child.report", USERS, ReportRequest => ()
+);
+service!(
+    /// The instances that are jobs of this one.
+    Children, "child.list", USERS, ChildrenRequest => Vec<ChildRow>
+);
+
+/// Which job an instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ChildOf {
+    /// The job in the parent.
+    pub job: JobId,
+    /// Which attempt of it.
+    pub attempt: Attempt,
+}
+
+/// What [`Adopt`] asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdoptRequest {
+    /// Which job it is.
+    pub child: ChildOf,
+    /// Its instance id. The first one told for an attempt stays the only one.
+    pub instance: String,
+    /// Where its clients connect.
+    pub uri: String,
+    /// Where its ranks knock.
+    pub door: String,
+    /// Its state directory, whose journal is its history when it is over.
+    pub statedir: String,
+    /// Its leader's epoch.
+    pub leader: Epoch,
+}
+
+/// What a parent tells a child over the channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FromParent {
+    /// First, and after each change: what the child has and where it is.
+    Granted(Box<Granted>),
+    /// A request for the child; the message, stamped by the parent, is the tail.
+    Request {
+        /// Names it in the answers.
+        call: u64,
+    },
+    /// Nobody waits for that answer any more.
+    Cancel {
+        /// Which.
+        call: u64,
+    },
+}
+
+/// What an instance has of its parent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Granted {
+    /// The grant of its job, in the parent's ranks; the lowest is the leader's node.
+    pub grant: Grant,
+    /// Its path from the root: `905/3`.
+    pub path: String,
+    /// How deep it is; a child of the root is at 1.
+    pub depth: u32,
+    /// Time left until its job ends by its limit; none without a limit.
+    pub remaining: Option<Span>,
+    /// From TERM to KILL, as its parent has it for this job.
+    pub kill_grace: Span,
+    /// The name it was declared under, for a queue instance.
+    pub name: Option<String>,
+    /// How long tasks last that are none: what is made up in the parent is in the child.
+    pub mock: Option<Span>,
+}
+
+/// What [`Answer`] asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerRequest {
+    /// Which job it is.
+    pub child: ChildOf,
+    /// Which call.
+    pub call: u64,
+    /// Last, one of several, or a refusal.
+    pub kind: AnswerKind,
+}
+
+/// [`Type`] of an answer, in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnswerKind {
+    /// The last answer.
+    Reply,
+    /// More follows.
+    Part,
+    /// A refusal, which is the last.
+    Refused,
+}
+
+impl AnswerKind {
+    /// As the type of a message.
+    pub fn message_type(self) -> Type {
+        match self {
+            AnswerKind::Reply => Type::Reply,
+            AnswerKind::Part => Type::Part,
+            AnswerKind::Refused => Type::Refused,
+        }
+    }
+}
+
+/// What [`Ids`] asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdsRequest {
+    /// Which job it is.
+    pub child: ChildOf,
+    /// The how-manieth block of this job it is, from 1: asked again, the same block is given.
+    pub number: u64,
+}
+
+/// What [`Report`] asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportRequest {
+    /// Which job it is.
+    pub child: ChildOf,
+    /// Its figures.
+    pub summary: Summary,
+}
+
+/// An instance in figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// Jobs that wait.
+    pub pending: u64,
+    /// Jobs that run.
+    pub running: u64,
+    /// Jobs that are over and ended well.
+    pub completed: u64,
+    /// Jobs that are over and did not.
+    pub failed: u64,
+    /// Cores in grants now; never more than it has.
+    pub cores_used: u64,
+    /// Instances inside it, at any depth.
+    pub instances: u64,
+}
+
+/// What [`Children`] asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChildrenRequest {
+    /// Only this one, also when it is over.
+    #[serde(default)]
+    pub job: Option<JobId>,
+    /// Go on: the list again whenever it changes.
+    #[serde(default)]
+    pub follow: bool,
+}
+
+/// One instance in an instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChildRow {
+    /// The job that it is.
+    pub job: JobId,
+    /// The name it was declared under, or that its job has.
+    pub name: String,
+    /// Its id, once it has said hello.
+    pub instance: Option<String>,
+    /// Where its clients connect.
+    pub uri: Option<String>,
+    /// Its state directory.
+    pub statedir: Option<String>,
+    /// Where it is in its life.
+    pub stage: Stage,
+    /// Nodes of its grant.
+    pub nnodes: u32,
+    /// Cores of its grant.
+    pub ncores: u32,
+    /// Queues that lead to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<String>,
+    /// When it ends by its limit.
+    pub until: Option<Time>,
+    /// What it said last of itself.
+    pub summary: Summary,
+}
+
+/// Where a child instance is in its life, as its parent sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Its job waits.
+    Waiting,
+    /// Its job runs and its leader has not said hello yet.
+    Starting,
+    /// Its channel stands.
+    Serving,
+    /// It had said hello and its channel is down; its work goes on.
+    Away,
+    /// It is ending.
+    Ending,
+    /// It is over.
+    Over,
+}

@@ -1,0 +1,200 @@
+//! Letters between the ranks of an instance: an address and one word.
+//!
+//! Carried by links, routed by eddy-broker's `tree`. A letter is a message whose
+//! topic is `tree`: its JSON body is the letter, and the one part of it that is
+//! raw (a request on its way, output, input) rides in the tail
+//! (doc/protocol/tree.md). Correctness never rests on a letter arriving: every
+//! word is safe to repeat, and what matters is said again after each new tenure.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::id::{Attempt, Epoch, JobId, Rank};
+use crate::message::Message;
+use crate::shell::{FromShell, ToShell};
+use crate::time::Span;
+
+/// Whom a letter is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Address {
+    /// The rank at the other end of the link.
+    Next,
+    /// The leader.
+    Leader,
+    /// That rank.
+    Rank(Rank),
+    /// Every rank below: an event.
+    Below,
+}
+
+/// The time in which the leader reached a rank without a break: the leader's
+/// epoch and a number it counts up. What was said in an earlier tenure is void,
+/// and in a new one all that still matters is said again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Tenure {
+    /// The leader's epoch.
+    pub leader: Epoch,
+    /// Counted from 1 within it; 0 before the first.
+    pub number: u64,
+}
+
+/// One word on its way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Letter {
+    /// Whom it is for.
+    pub to: Address,
+    /// The rank that wrote it.
+    pub from: Rank,
+    /// For letters between the leader and a rank: the tenure of that rank.
+    #[serde(default)]
+    pub tenure: Tenure,
+    /// What it says.
+    pub word: Word,
+}
+
+/// One outstanding call of a client at the rank that took it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Call {
+    /// The client's connection, numbered by its rank.
+    pub client: u64,
+    /// The client's number for the call.
+    pub matchtag: u64,
+}
+
+/// A rank as others know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its life.
+    pub life: Uuid,
+    /// Its door.
+    pub door: String,
+}
+
+/// What ranks say to each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Word {
+    /// To the next rank up: every rank reached through this link, the sender
+    /// too. Replaces what was said before.
+    Reach(BTreeMap<Rank, Member>),
+    /// From the leader to a rank: a new tenure begins.
+    Tenure {
+        /// The number of the last event before it.
+        events: u64,
+        /// What the rank needs to know of its instance.
+        instance: Box<InstanceFacts>,
+    },
+    /// A request, or a cancel, of a client of the sender.
+    Request {
+        /// Whose.
+        call: Call,
+        /// The message, stamped by the rank that took it: the tail.
+        #[serde(skip)]
+        message: Option<Box<Message>>,
+    },
+    /// An answer to a client of the addressee.
+    Answer {
+        /// Whose.
+        call: Call,
+        /// The message: the tail.
+        #[serde(skip)]
+        message: Option<Box<Message>>,
+    },
+    /// A client of the sender is gone, with all its calls.
+    Gone {
+        /// Its connection.
+        client: u64,
+    },
+    /// A letter to that rank could not be brought there; what its sender waits for will not come.
+    Unreachable {
+        /// The rank.
+        rank: Rank,
+    },
+    /// From the leader: start a shell under this epoch.
+    LaunchShell {
+        /// Which life.
+        epoch: Epoch,
+    },
+    /// From the leader: does it live? If not, end what it left and say so.
+    CheckShell {
+        /// Which life.
+        epoch: Epoch,
+    },
+    /// From the leader, for that shell.
+    ToShell {
+        /// Which life.
+        epoch: Epoch,
+        /// The word; its bytes ride in the tail.
+        word: ToShell,
+    },
+    /// From that shell, for the leader.
+    FromShell {
+        /// Which life.
+        epoch: Epoch,
+        /// The word; its bytes ride in the tail.
+        word: FromShell,
+    },
+    /// That shell's connection to its rank ended.
+    ShellAway {
+        /// Which life.
+        epoch: Epoch,
+    },
+    /// That life of a shell is over and nothing of it runs.
+    ShellDead {
+        /// Which life.
+        epoch: Epoch,
+    },
+    /// From the leader: host a rank of that instance, which is a job of this one.
+    Host(Box<HostOrder>),
+    /// From the leader: host it no more.
+    Unhost {
+        /// The instance's id.
+        instance: String,
+    },
+    /// Something all ranks hear of in one order, counted from 1.
+    Event {
+        /// Its number.
+        number: u64,
+        /// What: `rank-reached`, `rank-lost`.
+        topic: String,
+        /// More about it.
+        body: Value,
+    },
+    /// To the leader: events from this number on did not come.
+    EventsFrom {
+        /// The first one missed.
+        number: u64,
+    },
+}
+
+/// What every rank needs to know of its instance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InstanceFacts {
+    /// Output kept of one job on one rank, in bytes.
+    pub spool_bytes: u64,
+    /// How long tasks last that are none; `None` starts processes.
+    pub mock: Option<Span>,
+    /// User id of the owner.
+    pub owner: u32,
+    /// The path of the instance, as `905/3`; empty for a root.
+    pub path: String,
+}
+
+/// What a rank needs to host a rank of a child instance on its node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostOrder {
+    /// The child's id.
+    pub instance: String,
+    /// The job it is in this instance.
+    pub job: JobId,
+    /// Which attempt.
+    pub attempt: Attempt,
+    /// Its rank in the child.
+    pub rank: Rank,
+    /// The door of the child's leader, where the hosted rank knocks first.
+    pub door: String,
+}
