@@ -17,6 +17,10 @@ use crate::message::Message;
 use crate::shell::{FromShell, ToShell};
 use crate::time::Span;
 
+/// The agent of the leader's own node: it is in the tree as this rank, which is
+/// in no inventory, and only hosts ranks of child instances there.
+pub const ATTENDANT: Rank = Rank(u32::MAX - 2);
+
 /// Whom a letter is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

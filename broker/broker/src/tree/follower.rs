@@ -3,17 +3,32 @@
 //!
 //! Driven by an agent (brokerd) and by the simulated world. It keeps nothing
 //! that must survive: with each new tenure it closes the connections of its
-//! clients and its shells, who then say again what matters.
+//! shells, and of clients that wait for an answer, who then say again what
+//! matters. What is asked while no leader is reached waits, bounded.
 
-use eddy_wire::id::Epoch;
-use eddy_wire::message::Message;
-use eddy_wire::services::overlay::LinkState;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::id::{Epoch, Rank, Seq};
+use eddy_wire::idset::Idset;
+use eddy_wire::message::{Message, Target, Type};
+use eddy_wire::services::Service;
+use eddy_wire::services::instance::{Ping, PingRequest, Pong};
+use eddy_wire::services::overlay::{LinkState, Links};
 use eddy_wire::shell::{FromShell, ToShell};
 use eddy_wire::time::Time;
-use eddy_wire::tree::{HostOrder, InstanceFacts, Letter};
+use eddy_wire::tree::{Address, Call, HostOrder, InstanceFacts, Letter, Tenure, Word};
 
+use super::head::RANKS_LOST;
 use super::overlay::{Seat, Upstream};
-use crate::effect::{ClientId, Reply};
+use crate::effect::{Caller, ClientId, Reply};
+
+/// Requests that wait for a leader at most.
+const HELD_MAX: usize = 1024;
+/// And bytes of them.
+const HELD_BYTES_MAX: usize = 64 << 20;
+/// What a follower says it is doing when it is pinged.
+const PHASE: &str = "follow";
 
 /// What a driver brings.
 #[derive(Clone, Debug)]
@@ -32,10 +47,8 @@ pub enum FollowerInput {
     Letter(Letter),
     /// The way up stands, or not.
     Upstream(Upstream),
-    /// The overlay's links, answered when `overlay.links` is asked.
-    Links(Vec<LinkState>),
-    /// Time passed.
-    Tick,
+    /// The links that were asked for with `AskLinks`.
+    Links(Caller, Vec<LinkState>),
 }
 
 /// What a driver is to do.
@@ -61,23 +74,425 @@ pub enum FollowerOutput {
     Unhost(String),
     /// A letter to send.
     Send(Letter),
-    /// Bring a `Tick` at this time.
-    Wake(Time),
+    /// Say which links there are, with `Links`.
+    AskLinks(Caller),
+}
+
+/// Where an outstanding call of a client of this node went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Leader,
+    Rank(Rank),
 }
 
 /// One rank that follows.
+#[derive(Debug)]
 pub struct Follower {
     seat: Seat,
+    upstream: Upstream,
+    /// The present tenure; `None` until the first.
+    tenure: Option<Tenure>,
+    facts: InstanceFacts,
+    last_event: u64,
+    calls: BTreeMap<Call, Asked>,
+    /// Asked before there was a leader, in order.
+    held: VecDeque<(ClientId, Message)>,
+    held_bytes: usize,
+    shells: BTreeSet<Epoch>,
 }
 
 impl Follower {
     /// A rank that has heard of no leader yet.
     pub fn new(seat: Seat) -> Follower {
-        Follower { seat }
+        Follower {
+            seat,
+            upstream: Upstream::Alone("it has just begun".to_owned()),
+            tenure: None,
+            facts: InstanceFacts::default(),
+            last_event: 0,
+            calls: BTreeMap::new(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            shells: BTreeSet::new(),
+        }
     }
 
     /// Takes one input and says what is to be done.
-    pub fn handle(&mut self, _now: Time, _input: FollowerInput, _out: &mut Vec<FollowerOutput>) {
-        let _ = &self.seat;
+    pub fn handle(&mut self, now: Time, input: FollowerInput, out: &mut Vec<FollowerOutput>) {
+        match input {
+            FollowerInput::Message(client, message) => self.message(now, client, message, out),
+            FollowerInput::Gone(client) => self.gone(client, out),
+            FollowerInput::Shell(epoch, word) => {
+                self.shells.insert(epoch);
+                self.tell_leader(Word::FromShell { epoch, word }, out);
+            }
+            FollowerInput::ShellAway(epoch) => {
+                self.shells.remove(&epoch);
+                self.tell_leader(Word::ShellAway { epoch }, out);
+            }
+            FollowerInput::ShellDead(epoch) => {
+                self.tell_leader(Word::ShellDead { epoch }, out);
+            }
+            FollowerInput::Letter(letter) => self.letter(now, letter, out),
+            FollowerInput::Upstream(upstream) => self.upstream = upstream,
+            FollowerInput::Links(to, links) => {
+                out.push(FollowerOutput::Reply(Reply::new(to, Type::Reply, &links)));
+            }
+        }
+    }
+
+    /// Tells the leader; dropped without one, since it asks in its next tenure.
+    fn tell_leader(&self, word: Word, out: &mut Vec<FollowerOutput>) {
+        if let Some(tenure) = self.tenure {
+            out.push(FollowerOutput::Send(Letter {
+                to: Address::Leader,
+                from: self.seat.rank,
+                tenure,
+                word,
+            }));
+        }
+    }
+
+    // -- clients of this node --
+
+    fn message(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        message: Message,
+        out: &mut Vec<FollowerOutput>,
+    ) {
+        let call = Call {
+            client: client.0,
+            matchtag: message.matchtag,
+        };
+        match message.kind {
+            Type::Request => self.request(now, client, call, message, out),
+            Type::Cancel => match self.calls.remove(&call) {
+                Some(asked) => self.pass_on(asked, call, message, out),
+                None => self.unhold(|held, tag| held == client && tag == call.matchtag),
+            },
+            // Clients answer nothing.
+            Type::Reply | Type::Part | Type::Refused => {}
+        }
+    }
+
+    fn request(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        call: Call,
+        message: Message,
+        out: &mut Vec<FollowerOutput>,
+    ) {
+        let asked = match (message.target, &self.upstream) {
+            (Target::Rank(rank), _) if rank == self.seat.rank => {
+                return self.own(now, call, &message, out);
+            }
+            (Target::Service, _) if message.topic == Links::TOPIC => {
+                return self.own(now, call, &message, out);
+            }
+            (Target::Rank(Rank(0)) | Target::Service, _) => Asked::Leader,
+            (Target::Upstream, Upstream::Linked(Rank(0))) => Asked::Leader,
+            (Target::Upstream, Upstream::Linked(rank)) => Asked::Rank(*rank),
+            (Target::Upstream, Upstream::Alone(why)) => {
+                let text = format!("rank {} has no way up: {why}", self.seat.rank);
+                return refuse(call, &Refusal::new(Code::Unreachable, text), out);
+            }
+            (Target::Rank(rank), _) => Asked::Rank(rank),
+        };
+        if self.tenure.is_none() {
+            return self.hold(client, call, message, out);
+        }
+        self.calls.insert(call, asked);
+        self.pass_on(asked, call, message, out);
+    }
+
+    fn pass_on(&self, asked: Asked, call: Call, message: Message, out: &mut Vec<FollowerOutput>) {
+        let message = Some(Box::new(message));
+        let word = Word::Request { call, message };
+        match asked {
+            Asked::Leader => self.tell_leader(word, out),
+            Asked::Rank(rank) => out.push(FollowerOutput::Send(Letter {
+                to: Address::Rank(rank),
+                from: self.seat.rank,
+                tenure: Tenure::default(),
+                word,
+            })),
+        }
+    }
+
+    fn hold(
+        &mut self,
+        client: ClientId,
+        call: Call,
+        message: Message,
+        out: &mut Vec<FollowerOutput>,
+    ) {
+        let bytes = self.held_bytes + message.wire_len();
+        if self.held.len() >= HELD_MAX || bytes > HELD_BYTES_MAX {
+            let text = format!(
+                "rank {} has no leader and the limit of {HELD_MAX} requests or {HELD_BYTES_MAX} \
+                 bytes that wait for one is reached",
+                self.seat.rank
+            );
+            return refuse(call, &Refusal::new(Code::Busy, text), out);
+        }
+        self.held_bytes = bytes;
+        self.held.push_back((client, message));
+    }
+
+    fn unhold(&mut self, is_it: impl Fn(ClientId, u64) -> bool) {
+        self.held
+            .retain(|(client, message)| !is_it(*client, message.matchtag));
+        self.held_bytes = self.held.iter().map(|(_, held)| held.wire_len()).sum();
+    }
+
+    fn gone(&mut self, client: ClientId, out: &mut Vec<FollowerOutput>) {
+        self.unhold(|held, _| held == client);
+        let of_client = |matchtag| Call {
+            client: client.0,
+            matchtag,
+        };
+        let own = of_client(0)..=of_client(u64::MAX);
+        self.calls.extract_if(own, |_, _| true).for_each(drop);
+        // The leader numbers clients by what they asked: it may know this one
+        // although nothing of it is outstanding.
+        self.tell_leader(Word::Gone { client: client.0 }, out);
+    }
+
+    /// What this rank answers itself.
+    fn own(&self, now: Time, call: Call, message: &Message, out: &mut Vec<FollowerOutput>) {
+        if message.topic == Links::TOPIC {
+            return out.push(FollowerOutput::AskLinks(caller(call)));
+        }
+        let (kind, body) = self.answer(now, message);
+        out.push(FollowerOutput::Reply(Reply {
+            to: caller(call),
+            kind,
+            body: body.into(),
+            tail: bytes::Bytes::new(),
+        }));
+    }
+
+    fn answer(&self, now: Time, message: &Message) -> (Type, Vec<u8>) {
+        let answered = match message.topic.as_str() {
+            Ping::TOPIC => message
+                .parse::<PingRequest>()
+                .map(|ping| self.pong(now, ping)),
+            other => Err(Refusal::new(
+                Code::NoService,
+                format!(
+                    "rank {} does not answer `{}`; it answers {} and {}",
+                    self.seat.rank,
+                    other.escape_debug(),
+                    Ping::TOPIC,
+                    Links::TOPIC
+                ),
+            )),
+        };
+        match answered {
+            Ok(pong) => (Type::Reply, json(&pong)),
+            Err(refusal) => (Type::Refused, json(&refusal)),
+        }
+    }
+
+    fn pong(&self, now: Time, ping: PingRequest) -> Pong {
+        let depth = match self.facts.path.is_empty() {
+            true => 0,
+            false => self.facts.path.split('/').count() as u32,
+        };
+        Pong {
+            instance: self.seat.instance.clone(),
+            epoch: self.tenure.map_or(Epoch(0), |tenure| tenure.leader),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            owner: self.facts.owner,
+            rank: self.seat.rank,
+            path: self.facts.path.clone(),
+            depth,
+            parent: None,
+            phase: PHASE.to_owned(),
+            durable: Seq(0),
+            t: now,
+            pad: ping.pad,
+        }
+    }
+
+    // -- letters --
+
+    fn letter(&mut self, now: Time, letter: Letter, out: &mut Vec<FollowerOutput>) {
+        let Letter {
+            from, tenure, word, ..
+        } = letter;
+        match word {
+            Word::Tenure { events, instance } => self.begin(now, tenure, events, *instance, out),
+            Word::Request { call, message } => {
+                if let Some(message) = message {
+                    self.asked(now, from, call, &message, out);
+                }
+            }
+            Word::Answer { call, message } => {
+                if let Some(message) = message {
+                    self.answered(call, *message, out);
+                }
+            }
+            Word::Unreachable { rank } => {
+                self.fail_calls(&Idset::one(rank.0), out);
+            }
+            Word::Event {
+                number,
+                topic,
+                body,
+            } => self.event(number, &topic, body, out),
+            // What a leader orders counts in its present tenure only.
+            _ if self.tenure != Some(tenure) => {}
+            Word::LaunchShell { epoch } => out.push(FollowerOutput::LaunchShell(epoch)),
+            Word::CheckShell { epoch } => out.push(FollowerOutput::CheckShell(epoch)),
+            Word::ToShell { epoch, word } => out.push(FollowerOutput::Shell(epoch, word)),
+            Word::Host(order) => out.push(FollowerOutput::Host(order)),
+            Word::Unhost { instance } => out.push(FollowerOutput::Unhost(instance)),
+            // A leader is told these, or the overlay; another rank's client
+            // that is gone has left nothing here.
+            Word::Reach(_)
+            | Word::Gone { .. }
+            | Word::FromShell { .. }
+            | Word::ShellAway { .. }
+            | Word::ShellDead { .. }
+            | Word::EventsFrom { .. } => {}
+        }
+    }
+
+    /// A tenure begins: whoever waits for something of an earlier one comes
+    /// again, and what was held goes on its way.
+    fn begin(
+        &mut self,
+        now: Time,
+        tenure: Tenure,
+        events: u64,
+        facts: InstanceFacts,
+        out: &mut Vec<FollowerOutput>,
+    ) {
+        if self.tenure.is_some_and(|known| known >= tenure) {
+            return;
+        }
+        self.tenure = Some(tenure);
+        self.last_event = events;
+        self.facts = facts.clone();
+        out.push(FollowerOutput::Facts(Box::new(facts)));
+        let asked = std::mem::take(&mut self.calls);
+        let waiting: BTreeSet<u64> = asked.into_keys().map(|call| call.client).collect();
+        out.extend(
+            waiting
+                .into_iter()
+                .map(|client| FollowerOutput::CloseClient(ClientId(client))),
+        );
+        let shells = std::mem::take(&mut self.shells);
+        out.extend(shells.into_iter().map(FollowerOutput::CloseShell));
+        self.held_bytes = 0;
+        for (client, message) in std::mem::take(&mut self.held) {
+            self.message(now, client, message, out);
+        }
+    }
+
+    /// A client at another rank asks this one.
+    fn asked(
+        &self,
+        now: Time,
+        from: Rank,
+        call: Call,
+        message: &Message,
+        out: &mut Vec<FollowerOutput>,
+    ) {
+        if message.kind != Type::Request {
+            // Everything is answered at once: there is nothing to take back.
+            return;
+        }
+        let (kind, body) = self.answer(now, message);
+        let mut answer = Message::answer(kind, call.matchtag, &());
+        answer.body = body.into();
+        let message = Some(Box::new(answer));
+        let word = Word::Answer { call, message };
+        match from {
+            Rank(0) => self.tell_leader(word, out),
+            from => out.push(FollowerOutput::Send(Letter {
+                to: Address::Rank(from),
+                from: self.seat.rank,
+                tenure: Tenure::default(),
+                word,
+            })),
+        }
+    }
+
+    fn answered(&mut self, call: Call, message: Message, out: &mut Vec<FollowerOutput>) {
+        if !self.calls.contains_key(&call) {
+            return;
+        }
+        if message.kind != Type::Part {
+            self.calls.remove(&call);
+        }
+        out.push(FollowerOutput::Reply(Reply {
+            to: caller(call),
+            kind: message.kind,
+            body: message.body,
+            tail: message.tail,
+        }));
+    }
+
+    fn event(
+        &mut self,
+        number: u64,
+        topic: &str,
+        body: serde_json::Value,
+        out: &mut Vec<FollowerOutput>,
+    ) {
+        if number <= self.last_event {
+            return;
+        }
+        if number > self.last_event + 1 {
+            let number = self.last_event + 1;
+            return self.tell_leader(Word::EventsFrom { number }, out);
+        }
+        self.last_event = number;
+        // Events of a later version are counted and not understood.
+        if topic == RANKS_LOST
+            && let Ok(ranks) = serde_json::from_value::<Idset>(body)
+        {
+            self.fail_calls(&ranks, out);
+        }
+    }
+
+    fn fail_calls(&mut self, ranks: &Idset, out: &mut Vec<FollowerOutput>) {
+        let is_lost = |_: &Call, asked: &mut Asked| match asked {
+            Asked::Leader => false,
+            Asked::Rank(rank) => ranks.contains(rank.0),
+        };
+        for (call, asked) in self.calls.extract_if(.., is_lost) {
+            if let Asked::Rank(rank) = asked {
+                let text = format!("rank {rank} was lost or is not in the tree");
+                refuse(call, &Refusal::new(Code::Unreachable, text), out);
+            }
+        }
     }
 }
+
+fn caller(call: Call) -> Caller {
+    Caller {
+        client: ClientId(call.client),
+        matchtag: call.matchtag,
+    }
+}
+
+fn refuse(call: Call, refusal: &Refusal, out: &mut Vec<FollowerOutput>) {
+    out.push(FollowerOutput::Reply(Reply::new(
+        caller(call),
+        Type::Refused,
+        refusal,
+    )));
+}
+
+fn json(body: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).expect("wire types are JSON")
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,17 +2,31 @@
 //! letters, so that modules see clients and shells and never a tree.
 //!
 //! Between [`crate::Broker`] and [`super::Overlay`], used by both drivers. It
-//! gives each reached rank a tenure; what comes of an older one is dropped.
+//! gives each reached rank a tenure; what comes of an older one is dropped. It
+//! keeps nothing that must survive: all of it is said again after a restart.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
-use eddy_wire::message::Message;
-use eddy_wire::services::overlay::RankLink;
+use eddy_wire::message::{Message, Target, Type};
+use eddy_wire::services::overlay::{RankLink, Reach};
+use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
-use eddy_wire::tree::{InstanceFacts, Letter, Member};
+use eddy_wire::tree::{
+    ATTENDANT, Address, Call, HostOrder, InstanceFacts, Letter, Member, Tenure, Word,
+};
+use serde_json::json;
 
 use crate::broker::Arrival;
-use crate::effect::{ClientId, Effect};
+use crate::effect::{Caller, ClientId, Effect, Reply};
+
+/// How many events are kept for ranks that missed some; who missed more is
+/// given a new tenure, which starts after them.
+const EVENTS_KEPT: usize = 256;
+/// The topic of the event that ranks are reached no more; its body is an idset.
+pub(super) const RANKS_LOST: &str = "ranks-lost";
 
 /// Where an effect goes.
 #[derive(Debug)]
@@ -32,55 +46,491 @@ pub struct HeadOutput {
     /// For the overlay.
     pub letters: Vec<Letter>,
     /// For clients of this node: answers to requests that named another rank.
-    pub replies: Vec<crate::effect::Reply>,
+    pub replies: Vec<Reply>,
 }
 
 /// The leader's books on its ranks.
+#[derive(Debug)]
 pub struct Head {
+    epoch: Epoch,
+    local: Idset,
     facts: InstanceFacts,
+    /// Clients at other ranks are numbered from here up.
+    clients_from: u64,
+    next_client: u64,
+    next_tenure: u64,
+    ranks: BTreeMap<Rank, Ranked>,
+    clients: BTreeMap<ClientId, (Rank, u64)>,
+    /// On which rank each shell that is not on this node is.
+    shells: BTreeMap<Epoch, Rank>,
+    /// Calls of this node's clients to other ranks.
+    calls: BTreeMap<Call, Rank>,
+    /// What the agent of this node hosts: said again when it is reached anew.
+    hosted: BTreeMap<String, Box<HostOrder>>,
+    last_event: u64,
+    events: VecDeque<(u64, Word)>,
+}
+
+/// One rank that is or was reached.
+#[derive(Debug)]
+struct Ranked {
+    tenure: u64,
+    since: Time,
+    state: State,
+    clients: BTreeMap<u64, ClientId>,
+    /// Shells of it that have said hello in this tenure.
+    shells: BTreeSet<Epoch>,
+}
+
+#[derive(Debug)]
+enum State {
+    Reached,
+    Lost(String),
 }
 
 impl Head {
     /// Nobody reached yet. `local` are the ranks whose shell is the driver's
-    /// own; `clients` gives the numbers of clients at other ranks: from there up.
-    pub fn new(_epoch: Epoch, _local: Idset, facts: InstanceFacts, _clients: u64) -> Head {
-        Head { facts }
+    /// own; clients at other ranks are numbered from `clients_from` up, which
+    /// the driver gives to none of its own.
+    pub fn new(epoch: Epoch, local: Idset, facts: InstanceFacts, clients_from: u64) -> Head {
+        Head {
+            epoch,
+            local,
+            facts,
+            clients_from,
+            next_client: clients_from,
+            next_tenure: 0,
+            ranks: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            shells: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            hosted: BTreeMap::new(),
+            last_event: 0,
+            events: VecDeque::new(),
+        }
     }
 
-    /// A rank is reached, by the overlay's word.
-    pub fn reached(&mut self, _now: Time, _rank: Rank, _member: &Member) -> HeadOutput {
-        let _ = &self.facts;
-        HeadOutput::default()
+    /// The ranks that are reached, those of this node among them.
+    pub fn reached_ranks(&self) -> Idset {
+        let reached = self
+            .ranks
+            .iter()
+            .filter(|(rank, ranked)| **rank != ATTENDANT && matches!(ranked.state, State::Reached));
+        self.local
+            .union(&Idset::from_iter(reached.map(|(rank, _)| rank.0)))
+    }
+
+    /// A rank is reached, by the overlay's word: its tenure begins.
+    pub fn reached(&mut self, now: Time, rank: Rank, _member: &Member) -> HeadOutput {
+        let mut out = HeadOutput::default();
+        self.leave(rank, "it began another life", &mut out);
+        self.next_tenure += 1;
+        let ranked = Ranked {
+            tenure: self.next_tenure,
+            since: now,
+            state: State::Reached,
+            clients: BTreeMap::new(),
+            shells: BTreeSet::new(),
+        };
+        self.ranks.insert(rank, ranked);
+        let begin = Word::Tenure {
+            events: self.last_event,
+            instance: Box::new(self.facts.clone()),
+        };
+        out.letters.extend(self.write(rank, begin));
+        if rank == ATTENDANT {
+            let orders: Vec<Box<HostOrder>> = self.hosted.values().cloned().collect();
+            for order in orders {
+                out.letters.extend(self.write(rank, Word::Host(order)));
+            }
+        }
+        out.arrivals.push(Arrival::Ranks(self.reached_ranks()));
+        out
     }
 
     /// A rank is not reached any more: its clients are gone, its shells away,
     /// calls to it fail by its name.
-    pub fn lost(&mut self, _now: Time, _rank: Rank, _why: &str) -> HeadOutput {
-        HeadOutput::default()
+    pub fn lost(&mut self, now: Time, rank: Rank, why: &str) -> HeadOutput {
+        let mut out = HeadOutput::default();
+        self.leave(rank, why, &mut out);
+        if let Some(ranked) = self.ranks.get_mut(&rank) {
+            ranked.since = now;
+            ranked.state = State::Lost(why.to_owned());
+        }
+        if rank != ATTENDANT {
+            let body = json!(Idset::one(rank.0));
+            self.publish(RANKS_LOST, body, &mut out);
+        }
+        out.arrivals.push(Arrival::Ranks(self.reached_ranks()));
+        out
+    }
+
+    /// What ends with the tenure of a rank.
+    fn leave(&mut self, rank: Rank, why: &str, out: &mut HeadOutput) {
+        let Some(ranked) = self.ranks.get_mut(&rank) else {
+            return;
+        };
+        for client in std::mem::take(&mut ranked.clients).into_values() {
+            self.clients.remove(&client);
+            out.arrivals.push(Arrival::Gone(client));
+        }
+        for epoch in std::mem::take(&mut ranked.shells) {
+            out.arrivals.push(Arrival::ShellAway(epoch));
+        }
+        self.fail_calls(rank, why, out);
+    }
+
+    fn fail_calls(&mut self, rank: Rank, why: &str, out: &mut HeadOutput) {
+        let failed = self.calls.extract_if(.., |_, to| *to == rank);
+        let refusal = Refusal::new(Code::Unreachable, format!("rank {rank} was lost: {why}"));
+        out.replies
+            .extend(failed.map(|(call, _)| refused(call, &refusal)));
+    }
+
+    fn publish(&mut self, topic: &str, body: serde_json::Value, out: &mut HeadOutput) {
+        self.last_event += 1;
+        let word = Word::Event {
+            number: self.last_event,
+            topic: topic.to_owned(),
+            body,
+        };
+        self.events.push_back((self.last_event, word.clone()));
+        if self.events.len() > EVENTS_KEPT {
+            self.events.pop_front();
+        }
+        out.letters.push(Letter {
+            to: Address::Below,
+            from: Rank(0),
+            tenure: self.tenure(0),
+            word,
+        });
+    }
+
+    fn tenure(&self, number: u64) -> Tenure {
+        Tenure {
+            leader: self.epoch,
+            number,
+        }
+    }
+
+    /// A letter to that rank in its tenure; none when it is not reached.
+    fn write(&self, rank: Rank, word: Word) -> Option<Letter> {
+        let ranked = self.ranks.get(&rank)?;
+        match ranked.state {
+            State::Lost(_) => None,
+            State::Reached => Some(Letter {
+                to: Address::Rank(rank),
+                from: Rank(0),
+                tenure: self.tenure(ranked.tenure),
+                word,
+            }),
+        }
     }
 
     /// A letter for the leader.
-    pub fn letter(&mut self, _now: Time, _letter: Letter) -> HeadOutput {
-        HeadOutput::default()
+    pub fn letter(&mut self, _now: Time, letter: Letter) -> HeadOutput {
+        let mut out = HeadOutput::default();
+        let from = letter.from;
+        if let Word::Unreachable { rank } = letter.word {
+            self.fail_calls(rank, "it is not in the tree", &mut out);
+            return out;
+        }
+        let current = self.ranks.get(&from).map(|ranked| ranked.tenure);
+        if current.is_none_or(|number| letter.tenure != self.tenure(number)) {
+            // Of an earlier tenure: what matters of it is said again.
+            return out;
+        }
+        match letter.word {
+            Word::Request { call, message } => {
+                if let Some(message) = message {
+                    self.asked(from, call, *message, &mut out);
+                }
+            }
+            Word::Answer { call, message } => {
+                if let Some(message) = message {
+                    self.answered(call, *message, &mut out);
+                }
+            }
+            Word::Gone { client } => self.client_gone(from, client, &mut out),
+            Word::FromShell { epoch, word } => self.shell_said(from, epoch, word, &mut out),
+            Word::ShellAway { epoch } => {
+                if let Some(ranked) = self.ranks.get_mut(&from) {
+                    ranked.shells.remove(&epoch);
+                }
+                out.arrivals.push(Arrival::ShellAway(epoch));
+            }
+            Word::ShellDead { epoch } => out.arrivals.push(Arrival::ShellDead(epoch)),
+            Word::EventsFrom { number } => self.repeat_events(from, number, &mut out),
+            // A leader says these and is told none of them.
+            Word::Reach(_)
+            | Word::Tenure { .. }
+            | Word::Unreachable { .. }
+            | Word::LaunchShell { .. }
+            | Word::CheckShell { .. }
+            | Word::ToShell { .. }
+            | Word::Host(_)
+            | Word::Unhost { .. }
+            | Word::Event { .. } => {}
+        }
+        out
     }
 
-    /// A request of a client of this node for another rank; `None` gives it back:
-    /// it is for the leader itself.
-    pub fn request(&mut self, _client: ClientId, message: Message) -> Result<HeadOutput, Message> {
-        Err(message)
+    /// A client at another rank asks, or takes back what it asked.
+    fn asked(&mut self, rank: Rank, call: Call, mut message: Message, out: &mut HeadOutput) {
+        let Some(ranked) = self.ranks.get_mut(&rank) else {
+            return;
+        };
+        let next = &mut self.next_client;
+        let client = *ranked.clients.entry(call.client).or_insert_with(|| {
+            *next += 1;
+            ClientId(*next)
+        });
+        self.clients.insert(client, (rank, call.client));
+        message.matchtag = call.matchtag;
+        message.target = Target::Service;
+        out.arrivals.push(Arrival::Message(client, message));
     }
 
-    /// A client of this node is gone.
-    pub fn gone(&mut self, _client: ClientId) {}
+    fn answered(&mut self, call: Call, message: Message, out: &mut HeadOutput) {
+        if !self.calls.contains_key(&call) {
+            return;
+        }
+        if message.kind != Type::Part {
+            self.calls.remove(&call);
+        }
+        out.replies.push(Reply {
+            to: caller(call),
+            kind: message.kind,
+            body: message.body,
+            tail: message.tail,
+        });
+    }
+
+    fn client_gone(&mut self, rank: Rank, client: u64, out: &mut HeadOutput) {
+        let ranked = self.ranks.get_mut(&rank);
+        if let Some(id) = ranked.and_then(|ranked| ranked.clients.remove(&client)) {
+            self.clients.remove(&id);
+            out.arrivals.push(Arrival::Gone(id));
+        }
+    }
+
+    fn shell_said(&mut self, rank: Rank, epoch: Epoch, word: FromShell, out: &mut HeadOutput) {
+        self.shells.insert(epoch, rank);
+        if let (FromShell::Hello { .. }, Some(ranked)) = (&word, self.ranks.get_mut(&rank)) {
+            ranked.shells.insert(epoch);
+        }
+        out.arrivals.push(Arrival::Shell(epoch, word));
+    }
+
+    /// Events that a rank missed, if they are still kept; else a tenure anew,
+    /// which needs none of them.
+    fn repeat_events(&mut self, rank: Rank, number: u64, out: &mut HeadOutput) {
+        let kept_from = self.last_event + 1 - self.events.len() as u64;
+        if number < kept_from {
+            let begin = Word::Tenure {
+                events: self.last_event,
+                instance: Box::new(self.facts.clone()),
+            };
+            self.next_tenure += 1;
+            let next = self.next_tenure;
+            self.leave(rank, "it missed too many events", out);
+            if let Some(ranked) = self.ranks.get_mut(&rank) {
+                ranked.tenure = next;
+            }
+            out.letters.extend(self.write(rank, begin));
+            return;
+        }
+        let missed = self.events.iter().filter(|(kept, _)| *kept >= number);
+        let words: Vec<Word> = missed.map(|(_, word)| word.clone()).collect();
+        for word in words {
+            out.letters.extend(self.write(rank, word));
+        }
+    }
+
+    /// A request or a cancel of a client of this node for another rank; given
+    /// back when it is for the leader itself.
+    pub fn request(&mut self, client: ClientId, message: Message) -> Result<HeadOutput, Message> {
+        let call = Call {
+            client: client.0,
+            matchtag: message.matchtag,
+        };
+        let mut out = HeadOutput::default();
+        let rank = match (message.kind, message.target) {
+            (Type::Cancel, _) => match self.calls.remove(&call) {
+                Some(rank) => rank,
+                None => return Err(message),
+            },
+            (Type::Request, Target::Rank(rank)) if rank != Rank(0) => rank,
+            (Type::Request, Target::Upstream) => {
+                let text = "target: upstream given, rank 0 has no rank above it";
+                out.replies.push(refused(call, &Refusal::invalid(text)));
+                return Ok(out);
+            }
+            _ => return Err(message),
+        };
+        let asks = message.kind == Type::Request;
+        let word = Word::Request {
+            call,
+            message: Some(Box::new(message)),
+        };
+        match self.write(rank, word) {
+            Some(letter) => {
+                if asks {
+                    self.calls.insert(call, rank);
+                }
+                out.letters.push(letter);
+            }
+            None if asks => out.replies.push(refused(call, &self.unreachable(rank))),
+            None => {}
+        }
+        Ok(out)
+    }
+
+    fn unreachable(&self, rank: Rank) -> Refusal {
+        let why = match self.ranks.get(&rank) {
+            Some(Ranked {
+                state: State::Lost(why),
+                ..
+            }) => format!("it was lost: {why}"),
+            Some(_) | None => "it was never reached by this leader".to_owned(),
+        };
+        Refusal::new(
+            Code::Unreachable,
+            format!("rank {rank} is not reached: {why}"),
+        )
+    }
+
+    /// A client of this node is gone, with its calls.
+    pub fn gone(&mut self, client: ClientId) -> Vec<Letter> {
+        let of_client = |matchtag| Call {
+            client: client.0,
+            matchtag,
+        };
+        let own = of_client(0)..=of_client(u64::MAX);
+        let calls: Vec<(Call, Rank)> = self.calls.extract_if(own, |_, _| true).collect();
+        let ranks: BTreeSet<Rank> = calls.into_iter().map(|(_, rank)| rank).collect();
+        let word = Word::Gone { client: client.0 };
+        ranks
+            .into_iter()
+            .filter_map(|rank| self.write(rank, word.clone()))
+            .collect()
+    }
 
     /// Sends an effect on its way: shells of other ranks and clients there by
     /// letter, all else is the driver's.
     pub fn route(&mut self, effect: Effect) -> Routed {
-        Routed::Here(effect)
+        match effect {
+            Effect::Reply(reply) if reply.to.client.0 > self.clients_from => {
+                self.route_reply(reply)
+            }
+            Effect::Shell(epoch, word) => match self.shells.get(&epoch) {
+                None => Routed::Here(Effect::Shell(epoch, word)),
+                Some(rank) => self.sent(*rank, Word::ToShell { epoch, word }),
+            },
+            Effect::LaunchShell(ranks, epoch) => match self.seat(&ranks) {
+                None => Routed::Here(Effect::LaunchShell(ranks, epoch)),
+                Some(rank) => {
+                    self.shells.insert(epoch, rank);
+                    self.sent(rank, Word::LaunchShell { epoch })
+                }
+            },
+            Effect::CheckShell(ranks, epoch) => match self.seat(&ranks) {
+                None => Routed::Here(Effect::CheckShell(ranks, epoch)),
+                Some(rank) => {
+                    self.shells.insert(epoch, rank);
+                    self.sent(rank, Word::CheckShell { epoch })
+                }
+            },
+            Effect::Host(rank, order) => {
+                let rank = self.host_of(rank);
+                if rank == ATTENDANT {
+                    self.hosted.insert(order.instance.clone(), order.clone());
+                }
+                self.sent(rank, Word::Host(order))
+            }
+            Effect::Unhost(rank, instance) => {
+                let rank = self.host_of(rank);
+                if rank == ATTENDANT {
+                    self.hosted.remove(&instance);
+                }
+                self.sent(rank, Word::Unhost { instance })
+            }
+            Effect::Reply(_)
+            | Effect::Parent(_)
+            | Effect::Query(..)
+            | Effect::Plan(_)
+            | Effect::Wake(_)
+            | Effect::Exit(_) => Routed::Here(effect),
+        }
     }
 
-    /// Every rank of the inventory in the tree.
-    pub fn status(&self, _ranks: &[(Rank, String)]) -> Vec<RankLink> {
-        Vec::new()
+    fn sent(&self, rank: Rank, word: Word) -> Routed {
+        Routed::Sent(self.write(rank, word).into_iter().collect())
+    }
+
+    fn route_reply(&self, reply: Reply) -> Routed {
+        let Some((rank, client)) = self.clients.get(&reply.to.client) else {
+            return Routed::Sent(Vec::new());
+        };
+        let call = Call {
+            client: *client,
+            matchtag: reply.to.matchtag,
+        };
+        let mut message = Message::answer(reply.kind, reply.to.matchtag, &());
+        (message.body, message.tail) = (reply.body, reply.tail);
+        let message = Some(Box::new(message));
+        self.sent(*rank, Word::Answer { call, message })
+    }
+
+    /// The rank whose broker keeps the shell of these ranks; `None` is this one.
+    fn seat(&self, ranks: &Idset) -> Option<Rank> {
+        let first = ranks.iter().next()?;
+        (!self.local.contains(first)).then_some(Rank(first))
+    }
+
+    /// Whose agent hosts on the node of that rank.
+    fn host_of(&self, rank: Rank) -> Rank {
+        match self.local.contains(rank.0) {
+            true => ATTENDANT,
+            false => rank,
+        }
+    }
+
+    /// Each of these ranks (with its host) in the tree; who is above whom is
+    /// the overlay's to say.
+    pub fn status(&self, ranks: &[(Rank, String)]) -> Vec<RankLink> {
+        let link = |(rank, host): &(Rank, String)| {
+            let (state, since, why) = match self.ranks.get(rank) {
+                _ if self.local.contains(rank.0) => (Reach::Full, None, String::new()),
+                None => (Reach::Absent, None, String::new()),
+                Some(ranked) => match &ranked.state {
+                    State::Reached => (Reach::Full, Some(ranked.since), String::new()),
+                    State::Lost(why) => (Reach::Lost, Some(ranked.since), why.clone()),
+                },
+            };
+            RankLink {
+                rank: *rank,
+                host: host.clone(),
+                parent: None,
+                state,
+                since,
+                why,
+            }
+        };
+        ranks.iter().map(link).collect()
     }
 }
+
+fn caller(call: Call) -> Caller {
+    Caller {
+        client: ClientId(call.client),
+        matchtag: call.matchtag,
+    }
+}
+
+fn refused(call: Call, refusal: &Refusal) -> Reply {
+    Reply::new(caller(call), Type::Refused, refusal)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! What a follower promises: its clients and its shell are never left waiting
+//! for a tenure that is over, and who asks before there is a leader is answered.
+
+use uuid::Uuid;
+
+use super::*;
+
+fn follower() -> Follower {
+    Follower::new(Seat {
+        instance: "tree".to_owned(),
+        rank: Rank(4),
+        life: Uuid::nil(),
+        door: "/four".to_owned(),
+        leader: "/zero".to_owned(),
+        fanout: 2,
+    })
+}
+
+fn handle(follower: &mut Follower, input: FollowerInput) -> Vec<FollowerOutput> {
+    let mut out = Vec::new();
+    follower.handle(Time(1), input, &mut out);
+    out
+}
+
+fn tenure(number: u64) -> Tenure {
+    Tenure {
+        leader: Epoch(1),
+        number,
+    }
+}
+
+fn begins(follower: &mut Follower, number: u64) -> Vec<FollowerOutput> {
+    said(
+        follower,
+        tenure(number),
+        Word::Tenure {
+            events: 0,
+            instance: Box::default(),
+        },
+    )
+}
+
+fn said(follower: &mut Follower, tenure: Tenure, word: Word) -> Vec<FollowerOutput> {
+    let letter = Letter {
+        to: Address::Rank(Rank(4)),
+        from: Rank(0),
+        tenure,
+        word,
+    };
+    handle(follower, FollowerInput::Letter(letter))
+}
+
+fn asks(follower: &mut Follower, client: u64, target: Target) -> Vec<FollowerOutput> {
+    let message = Message::request(Ping::TOPIC, 1, &PingRequest::default()).to(target);
+    handle(follower, FollowerInput::Message(ClientId(client), message))
+}
+
+fn texts(out: &[FollowerOutput]) -> Vec<String> {
+    out.iter().map(|output| format!("{output:?}")).collect()
+}
+
+#[test]
+fn what_is_asked_before_there_is_a_leader_goes_when_there_is_one() {
+    let mut follower = follower();
+    assert!(asks(&mut follower, 7, Target::Service).is_empty());
+    let out = begins(&mut follower, 1);
+    assert!(
+        matches!(
+            &out[1..],
+            [FollowerOutput::Send(Letter {
+                to: Address::Leader,
+                word: Word::Request { .. },
+                ..
+            })]
+        ),
+        "{:?}",
+        texts(&out)
+    );
+}
+
+#[test]
+fn a_new_tenure_sends_those_who_wait_back_to_their_beginning() {
+    let mut follower = follower();
+    begins(&mut follower, 1);
+    asks(&mut follower, 7, Target::Service);
+    let hello = FromShell::Hello {
+        instance: "tree".to_owned(),
+        epoch: Epoch(2),
+        pid: 9,
+        parts: Vec::new(),
+    };
+    handle(&mut follower, FollowerInput::Shell(Epoch(2), hello));
+    assert!(begins(&mut follower, 1).is_empty(), "a repetition is none");
+    let out = begins(&mut follower, 2);
+    assert!(
+        matches!(
+            &out[1..],
+            [
+                FollowerOutput::CloseClient(ClientId(7)),
+                FollowerOutput::CloseShell(Epoch(2))
+            ]
+        ),
+        "{:?}",
+        texts(&out)
+    );
+}
+
+#[test]
+fn a_rank_answers_for_itself_without_a_leader() {
+    let mut follower = follower();
+    let out = asks(&mut follower, 7, Target::Rank(Rank(4)));
+    let [FollowerOutput::Reply(reply)] = &out[..] else {
+        panic!("one answer, there is {:?}", texts(&out));
+    };
+    let pong: Pong = serde_json::from_slice(&reply.body).expect("a pong");
+    assert_eq!((pong.rank, pong.phase.as_str()), (Rank(4), "follow"));
+    let out = asks(&mut follower, 7, Target::Upstream);
+    assert!(texts(&out)[0].contains("Refused"), "{:?}", texts(&out));
+}
+
+#[test]
+fn an_order_of_an_earlier_tenure_is_not_obeyed() {
+    let mut follower = follower();
+    begins(&mut follower, 1);
+    begins(&mut follower, 2);
+    let launch = Word::LaunchShell { epoch: Epoch(5) };
+    assert!(said(&mut follower, tenure(1), launch.clone()).is_empty());
+    let out = said(&mut follower, tenure(2), launch);
+    assert!(matches!(&out[..], [FollowerOutput::LaunchShell(Epoch(5))]));
+}
+
+#[test]
+fn a_call_to_a_rank_that_is_lost_fails_by_its_name() {
+    let mut follower = follower();
+    begins(&mut follower, 1);
+    let out = asks(&mut follower, 7, Target::Rank(Rank(9)));
+    assert!(matches!(
+        &out[..],
+        [FollowerOutput::Send(Letter {
+            to: Address::Rank(Rank(9)),
+            ..
+        })]
+    ));
+    let event = |number, rank| Word::Event {
+        number,
+        topic: RANKS_LOST.to_owned(),
+        body: serde_json::json!(Idset::one(rank)),
+    };
+    let ahead = said(&mut follower, tenure(1), event(2, 9));
+    assert!(
+        matches!(
+            &ahead[..],
+            [FollowerOutput::Send(Letter {
+                word: Word::EventsFrom { number: 1 },
+                ..
+            })]
+        ),
+        "events are taken in order"
+    );
+    assert!(said(&mut follower, tenure(1), event(1, 8)).is_empty());
+    let out = said(&mut follower, tenure(1), event(2, 9));
+    let [FollowerOutput::Reply(reply)] = &out[..] else {
+        panic!("one refusal, there is {:?}", texts(&out));
+    };
+    let text = String::from_utf8_lossy(&reply.body).into_owned();
+    assert!(text.contains("rank 9 was lost"), "{text}");
+}
+
+#[test]
+fn what_waits_for_a_leader_is_bounded_and_goes_with_its_client() {
+    let mut follower = follower();
+    for matchtag in 0..HELD_MAX as u64 {
+        let message = Message::request(Ping::TOPIC, matchtag, &PingRequest::default());
+        let input = FollowerInput::Message(ClientId(7), message);
+        assert!(handle(&mut follower, input).is_empty());
+    }
+    let out = asks(&mut follower, 8, Target::Service);
+    assert!(texts(&out)[0].contains("Refused"), "{:?}", texts(&out));
+    handle(&mut follower, FollowerInput::Gone(ClientId(7)));
+    assert!(asks(&mut follower, 8, Target::Service).is_empty());
+    assert_eq!(
+        begins(&mut follower, 1).len(),
+        2,
+        "the facts and one request"
+    );
+}
