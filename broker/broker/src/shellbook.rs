@@ -9,7 +9,13 @@
 //!    start is answered with what is known;
 //! 2. a start for another life of the shell, or from an older leader, is
 //!    answered `NotMine`;
-//! 3. an end is remembered and repeated on each hello until it is forgotten.
+//! 3. an end is remembered and repeated on each hello until it is forgotten;
+//! 4. a leader that dies without having been asked to is started again, and its
+//!    part goes on; ground is held until it is killed.
+
+mod live;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,14 +23,17 @@ use std::sync::Arc;
 use eddy_wire::hash::Hash;
 use eddy_wire::id::Epoch;
 use eddy_wire::idset::Idset;
-use eddy_wire::shell::{Ended, FromShell, Part, PartState, Start, ToShell};
+use eddy_wire::shell::{FromShell, Part, PartState, Role, Start, ToShell};
 use eddy_wire::time::Time;
+
+use self::live::{Held, Live};
 
 /// How many payload texts a shell keeps, and how many the leader may assume it
 /// keeps: first in, first out on both sides, reset by each welcome.
 pub const PAYLOADS_MAX: usize = 256;
 
 const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
 
 /// What the shell process brings.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,11 +59,13 @@ pub enum ShellInput {
 pub enum ShellEffect {
     /// Tell the broker; dropped while there is none.
     Send(FromShell),
-    /// Start one task; answer `Spawned` or `Failed`.
+    /// Start one task; answer `Spawned` or `Failed`. A leader's task that died is
+    /// started again: with the standard streams that it had.
     Spawn(Spawn),
     /// Send a signal to everything of the part.
     Signal(Part, i32),
-    /// End whatever of the part is left over and write out its output; answer `Swept`.
+    /// End whatever of the part is left over, what is nested in it included, and
+    /// write out its output; answer `Swept`.
     Sweep(Part),
     /// The part's end is recorded: drop what is kept for it.
     Forget(Part),
@@ -81,29 +92,6 @@ pub struct Spawn {
     pub jobspec: Arc<str>,
     /// Text of the environment.
     pub environment: Arc<str>,
-}
-
-/// One part held.
-#[derive(Clone, Debug, PartialEq)]
-enum Held {
-    Live(Live),
-    Ended(Ended),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Live {
-    ntasks: u32,
-    /// Tasks whose spawn is not answered yet.
-    starting: u32,
-    /// Tasks that run.
-    running: u32,
-    /// When all had been started.
-    started: Option<Time>,
-    /// Wait status of each task that ended.
-    ended: BTreeMap<u32, i32>,
-    note: Option<String>,
-    /// Signals that came before the tasks ran.
-    pending: Vec<i32>,
 }
 
 /// The bookkeeping of one shell.
@@ -170,7 +158,7 @@ impl ShellBook {
             ShellInput::Failed(part, task, status, note) => {
                 self.failed(now, part, task, status, note, out);
             }
-            ShellInput::Exited(part, task, status) => self.exited(part, task, status, out),
+            ShellInput::Exited(part, task, status) => self.exited(now, part, task, status, out),
             ShellInput::Swept(part) => self.swept(now, part, out),
         }
     }
@@ -250,6 +238,12 @@ impl ShellBook {
         if let Some(held) = self.parts.get(&part) {
             return out.extend(held.news(part).map(ShellEffect::Send));
         }
+        if start.role == Role::Ground {
+            // Nothing is started, so no text is needed.
+            let live = Live::ground(now, part, out);
+            self.parts.insert(part, Held::Live(live));
+            return;
+        }
         let texts = (
             self.payloads.get(&start.jobspec),
             self.payloads.get(&start.environment),
@@ -258,27 +252,29 @@ impl ShellBook {
             let why = "its jobspec was not sent on this connection".to_owned();
             return out.push(ShellEffect::Send(FromShell::NotMine { part, why }));
         };
-        let mut live = Live::new(start.ntasks);
-        if start.ntasks == 0 {
+        let first = Spawn {
+            task: start.first_task,
+            jobspec: Arc::clone(jobspec),
+            environment: Arc::clone(environment),
+            start: Arc::new(start),
+        };
+        let mut live = Live::of_tasks(&first);
+        if first.start.ntasks == 0 {
             // A rank of a job with fewer tasks than ranks: it is done at once.
             live.all_started(now, part, out);
         }
         self.parts.insert(part, Held::Live(live));
-        let start = Arc::new(start);
-        for task in start.first_task..start.first_task + start.ntasks {
+        for task in first.start.first_task..first.start.first_task + first.start.ntasks {
             out.push(ShellEffect::Spawn(Spawn {
-                start: Arc::clone(&start),
                 task,
-                jobspec: Arc::clone(jobspec),
-                environment: Arc::clone(environment),
+                ..first.clone()
             }));
         }
     }
 
     fn signal(&mut self, part: Part, signal: i32, out: &mut Vec<ShellEffect>) {
         match self.parts.get_mut(&part) {
-            Some(Held::Live(live)) if live.starting > 0 => live.pending.push(signal),
-            Some(Held::Live(_)) => out.push(ShellEffect::Signal(part, signal)),
+            Some(Held::Live(live)) => live.signalled(part, signal, out),
             Some(Held::Ended(ended)) => {
                 let ended = ended.clone();
                 out.push(ShellEffect::Send(FromShell::Ended { part, ended }));
@@ -321,17 +317,24 @@ impl ShellBook {
         out: &mut Vec<ShellEffect>,
     ) {
         let live = self.live_mut(part);
-        live.starting -= 1;
-        live.ended.insert(task, status);
-        live.note.get_or_insert(note);
-        // A job whose tasks cannot all run is of no use to its user.
-        live.pending.push(SIGKILL);
+        live.failed(task, status, note);
         live.all_started(now, part, out);
     }
 
-    fn exited(&mut self, part: Part, task: u32, status: i32, out: &mut Vec<ShellEffect>) {
+    fn exited(
+        &mut self,
+        now: Time,
+        part: Part,
+        task: u32,
+        status: i32,
+        out: &mut Vec<ShellEffect>,
+    ) {
         let live = self.live_mut(part);
         live.running -= 1;
+        if let Some(again) = live.again(now, task, status) {
+            live.starting += 1;
+            return out.push(ShellEffect::Spawn(again));
+        }
         live.ended.insert(task, status);
         if live.is_over() {
             out.push(ShellEffect::Sweep(part));
@@ -344,83 +347,5 @@ impl ShellBook {
         let ended = live.end(now);
         self.parts.insert(part, Held::Ended(ended.clone()));
         out.push(ShellEffect::Send(FromShell::Ended { part, ended }));
-    }
-}
-
-impl Held {
-    fn state(&self) -> PartState {
-        match self {
-            Held::Live(Live { started: None, .. }) => PartState::Starting,
-            Held::Live(Live {
-                started: Some(t), ..
-            }) => PartState::Running { t: *t },
-            Held::Ended(ended) => PartState::Ended(ended.clone()),
-        }
-    }
-
-    fn news(&self, part: Part) -> Option<FromShell> {
-        match self.state() {
-            PartState::Starting => None,
-            PartState::Running { t } => Some(FromShell::Started { part, t }),
-            PartState::Ended(ended) => Some(FromShell::Ended { part, ended }),
-        }
-    }
-}
-
-impl Live {
-    fn new(ntasks: u32) -> Live {
-        Live {
-            ntasks,
-            starting: ntasks,
-            running: 0,
-            started: None,
-            ended: BTreeMap::new(),
-            note: None,
-            pending: Vec::new(),
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.starting == 0 && self.running == 0
-    }
-
-    /// Called when a spawn was answered: tells of the start once all are, and
-    /// lets the signals through that waited for it.
-    fn all_started(&mut self, now: Time, part: Part, out: &mut Vec<ShellEffect>) {
-        if self.starting > 0 {
-            return;
-        }
-        if self.note.is_none() {
-            self.started = Some(now);
-            out.push(ShellEffect::Send(FromShell::Started { part, t: now }));
-        }
-        if self.is_over() {
-            self.pending.clear();
-            out.push(ShellEffect::Sweep(part));
-        }
-        out.extend(
-            self.pending
-                .drain(..)
-                .map(|signal| ShellEffect::Signal(part, signal)),
-        );
-    }
-
-    fn end(&self, now: Time) -> Ended {
-        let worst = self
-            .ended
-            .values()
-            .copied()
-            .max_by_key(|s| eddy_wire::job::exit_code(*s));
-        let alike = self.ended.values().all(|status| Some(*status) == worst);
-        Ended {
-            t: now,
-            status: worst.unwrap_or(0),
-            note: self.note.clone(),
-            tasks: if alike || self.ntasks == 1 {
-                BTreeMap::new()
-            } else {
-                self.ended.clone()
-            },
-        }
     }
 }

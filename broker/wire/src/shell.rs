@@ -42,7 +42,7 @@ pub enum Role {
     #[default]
     Tasks,
     /// Its one task leads an instance: when a signal that was not asked for ends
-    /// it, it is started again, at most [`RESTARTS_MAX`] times in
+    /// it, or a failure ([`LEADER_FATAL`]), it is started again, at most [`RESTARTS_MAX`] times in
     /// [`RESTART_WINDOW`].
     Leader,
     /// It has no task of its own: what an instance starts on this node, by the
@@ -57,7 +57,10 @@ impl Role {
     }
 }
 
-/// How often a leader that died by a signal is started again.
+/// The exit code of a leader after a failure that it cannot go on after: who
+/// started it starts it again, as after a signal.
+pub const LEADER_FATAL: i32 = 70;
+/// How often a leader that died is started again.
 pub const RESTARTS_MAX: usize = 3;
 /// Within how long.
 pub const RESTART_WINDOW: Span = Span::seconds(60);

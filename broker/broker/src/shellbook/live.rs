@@ -1,0 +1,214 @@
+//! One part that a shell holds: what runs of it, and what it came to.
+//!
+//! Used by the book. It decides when a part is over and when a leader is started
+//! again; it names no process.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use eddy_wire::job::exit_code;
+use eddy_wire::shell::{
+    Ended, FromShell, LEADER_FATAL, Part, PartState, RESTART_WINDOW, RESTARTS_MAX, Role,
+};
+use eddy_wire::time::{MICROS, Time};
+
+use super::{SIGKILL, SIGTERM, ShellEffect, Spawn};
+
+/// One part held.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Held {
+    Live(Live),
+    Ended(Ended),
+}
+
+/// A part that is not over.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Live {
+    ntasks: u32,
+    work: Work,
+    /// Tasks whose spawn is not answered yet.
+    pub(super) starting: u32,
+    /// Tasks that run.
+    pub(super) running: u32,
+    /// When all had been started.
+    started: Option<Time>,
+    /// Wait status of each task that ended.
+    pub(super) ended: BTreeMap<u32, i32>,
+    note: Option<String>,
+    /// Signals that came before the tasks ran.
+    pending: Vec<i32>,
+}
+
+/// What a part lives by.
+#[derive(Clone, Debug, PartialEq)]
+enum Work {
+    /// Its tasks: when they have ended it is over. So it is with a leader that
+    /// was asked to end, and with ground that was killed.
+    Tasks,
+    /// A leader: what to start again when it dies, and when it did so lately.
+    Leader {
+        again: Box<Spawn>,
+        deaths: VecDeque<Time>,
+    },
+    /// It is held until it is killed.
+    Ground,
+}
+
+impl Held {
+    pub(super) fn state(&self) -> PartState {
+        match self {
+            Held::Live(Live { started: None, .. }) => PartState::Starting,
+            Held::Live(Live {
+                started: Some(t), ..
+            }) => PartState::Running { t: *t },
+            Held::Ended(ended) => PartState::Ended(ended.clone()),
+        }
+    }
+
+    pub(super) fn news(&self, part: Part) -> Option<FromShell> {
+        match self.state() {
+            PartState::Starting => None,
+            PartState::Running { t } => Some(FromShell::Started { part, t }),
+            PartState::Ended(ended) => Some(FromShell::Ended { part, ended }),
+        }
+    }
+}
+
+impl Live {
+    /// A part whose tasks are about to be started; `first` is the first of them.
+    pub(super) fn of_tasks(first: &Spawn) -> Live {
+        let ntasks = first.start.ntasks;
+        let work = match first.start.role {
+            Role::Leader => Work::Leader {
+                again: Box::new(first.clone()),
+                deaths: VecDeque::new(),
+            },
+            Role::Tasks | Role::Ground => Work::Tasks,
+        };
+        Live {
+            ntasks,
+            work,
+            starting: ntasks,
+            running: 0,
+            started: None,
+            ended: BTreeMap::new(),
+            note: None,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Ground, which is there at once.
+    pub(super) fn ground(now: Time, part: Part, out: &mut Vec<ShellEffect>) -> Live {
+        out.push(ShellEffect::Send(FromShell::Started { part, t: now }));
+        Live {
+            ntasks: 0,
+            work: Work::Ground,
+            starting: 0,
+            running: 0,
+            started: Some(now),
+            ended: BTreeMap::new(),
+            note: None,
+            pending: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        let holds = self.work == Work::Ground;
+        self.starting == 0 && self.running == 0 && !holds
+    }
+
+    /// A task could not be started. A job whose tasks cannot all run is of no use
+    /// to its user, so the others end.
+    pub(super) fn failed(&mut self, task: u32, status: i32, note: String) {
+        self.starting -= 1;
+        self.ended.insert(task, status);
+        self.note.get_or_insert(note);
+        self.work = Work::Tasks;
+        self.pending.push(SIGKILL);
+    }
+
+    /// A signal for the part: kept while tasks are being started. A leader that
+    /// is asked to end is not started again; ground hears of nothing but its end.
+    pub(super) fn signalled(&mut self, part: Part, signal: i32, out: &mut Vec<ShellEffect>) {
+        match (&self.work, signal) {
+            (Work::Ground, SIGKILL) => {
+                self.work = Work::Tasks;
+                return out.push(ShellEffect::Sweep(part));
+            }
+            (Work::Ground, _) => return,
+            (Work::Leader { .. }, SIGKILL | SIGTERM) => self.work = Work::Tasks,
+            (Work::Leader { .. } | Work::Tasks, _) => {}
+        }
+        if self.starting > 0 {
+            self.pending.push(signal);
+        } else {
+            out.push(ShellEffect::Signal(part, signal));
+        }
+    }
+
+    /// A task ended: the same once more, if it was a leader that nobody asked
+    /// to end and that does not keep dying.
+    pub(super) fn again(&mut self, now: Time, task: u32, status: i32) -> Option<Spawn> {
+        let how = death(status)?;
+        let Work::Leader { again, deaths } = &mut self.work else {
+            return None;
+        };
+        deaths.retain(|t| now - *t < RESTART_WINDOW);
+        deaths.push_back(now);
+        if deaths.len() <= RESTARTS_MAX {
+            let spawn = (**again).clone();
+            return Some(Spawn { task, ..spawn });
+        }
+        let (times, within) = (deaths.len(), RESTART_WINDOW.0 / MICROS);
+        let note =
+            format!("its leader died {times} times within {within} s, the last time by {how}");
+        self.note.get_or_insert(note);
+        self.work = Work::Tasks;
+        None
+    }
+
+    /// Called when a spawn was answered: tells of the start once all are, and
+    /// lets the signals through that waited for it.
+    pub(super) fn all_started(&mut self, now: Time, part: Part, out: &mut Vec<ShellEffect>) {
+        if self.starting > 0 {
+            return;
+        }
+        if self.note.is_none() && self.started.is_none() {
+            self.started = Some(now);
+            out.push(ShellEffect::Send(FromShell::Started { part, t: now }));
+        }
+        if self.is_over() {
+            self.pending.clear();
+            out.push(ShellEffect::Sweep(part));
+        }
+        out.extend(
+            self.pending
+                .drain(..)
+                .map(|signal| ShellEffect::Signal(part, signal)),
+        );
+    }
+
+    pub(super) fn end(&self, now: Time) -> Ended {
+        let worst = self.ended.values().copied().max_by_key(|s| exit_code(*s));
+        let alike = self.ended.values().all(|status| Some(*status) == worst);
+        Ended {
+            t: now,
+            status: worst.unwrap_or(0),
+            note: self.note.clone(),
+            tasks: if alike || self.ntasks == 1 {
+                BTreeMap::new()
+            } else {
+                self.ended.clone()
+            },
+        }
+    }
+}
+
+/// How a leader died, if this status says that it did and not that it ended: by
+/// a signal, or by a failure that it cannot go on after.
+fn death(status: i32) -> Option<String> {
+    match (status & 0x7f, (status >> 8) & 0xff) {
+        (0, LEADER_FATAL) => Some(format!("exit code {LEADER_FATAL}")),
+        (0, _) => None,
+        (signal, _) => Some(format!("signal {signal}")),
+    }
+}

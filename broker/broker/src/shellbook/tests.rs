@@ -1,0 +1,191 @@
+//! What the book promises of ground and of leaders.
+
+use eddy_wire::id::{Attempt, JobId, Rank};
+use eddy_wire::shell::Ended;
+
+use super::*;
+
+const SHELL: Epoch = Epoch(3);
+const PART: Part = Part {
+    job: JobId(7),
+    attempt: Attempt(1),
+    rank: Rank(0),
+};
+
+fn start(role: Role, ntasks: u32) -> Start {
+    Start {
+        part: PART,
+        shell: SHELL,
+        role,
+        user: 0,
+        jobspec: Hash::of(b"{}"),
+        environment: Hash::of(b"{}"),
+        cc: None,
+        first_task: 0,
+        ntasks,
+        job_ntasks: 1,
+        node_index: 0,
+        job_nnodes: 1,
+        host: "n0".to_owned(),
+        nodelist: "n0".to_owned(),
+        cores: Idset::new(),
+        gpus: Idset::new(),
+        memory: 0,
+    }
+}
+
+/// A book with a leader that was welcomed and has sent the one payload.
+struct Shell(ShellBook);
+
+impl Shell {
+    fn begin() -> Shell {
+        let mut shell = Shell(ShellBook::new("i".to_owned(), SHELL, 1));
+        shell.give(0, ShellInput::Connected);
+        shell.tell(0, ToShell::Welcome { leader: Epoch(1) });
+        let (hash, text) = (Hash::of(b"{}"), "{}".into());
+        shell.tell(0, ToShell::Payload { hash, text });
+        shell
+    }
+
+    fn give(&mut self, at: i64, input: ShellInput) -> Vec<ShellEffect> {
+        let mut out = Vec::new();
+        self.0.handle(Time(at * 1_000_000), input, &mut out);
+        out
+    }
+
+    fn tell(&mut self, at: i64, word: ToShell) -> Vec<ShellEffect> {
+        self.give(at, ShellInput::Broker(word))
+    }
+
+    fn signal(&mut self, signal: i32) -> Vec<ShellEffect> {
+        self.tell(1, ToShell::Signal { part: PART, signal })
+    }
+
+    /// A leader's part that runs.
+    fn leading() -> Shell {
+        let mut shell = Shell::begin();
+        let begun = shell.tell(0, ToShell::Start(Box::new(start(Role::Leader, 1))));
+        assert!(matches!(&begun[..], [ShellEffect::Spawn(_)]), "{begun:?}");
+        let runs = shell.give(0, ShellInput::Spawned(PART, 0));
+        assert!(matches!(
+            &runs[..],
+            [ShellEffect::Send(FromShell::Started { .. })]
+        ));
+        shell
+    }
+}
+
+fn ended(effects: &[ShellEffect]) -> &Ended {
+    match effects {
+        [ShellEffect::Send(FromShell::Ended { ended, .. })] => ended,
+        other => panic!("not an end: {other:?}"),
+    }
+}
+
+#[test]
+fn ground_is_held_until_it_is_killed_and_swept() {
+    let mut shell = Shell::begin();
+    let begun = shell.tell(5, ToShell::Start(Box::new(start(Role::Ground, 4))));
+    let runs = FromShell::Started {
+        part: PART,
+        t: Time(5_000_000),
+    };
+    assert_eq!(begun, [ShellEffect::Send(runs.clone())]);
+    let again = shell.tell(6, ToShell::Start(Box::new(start(Role::Ground, 4))));
+    assert_eq!(again, [ShellEffect::Send(runs)]);
+    assert_eq!(shell.signal(SIGTERM), []);
+    let t = Time(5_000_000);
+    assert_eq!(shell.0.state(&PART), Some(PartState::Running { t }));
+    assert_eq!(shell.signal(SIGKILL), [ShellEffect::Sweep(PART)]);
+    let once_more = shell.signal(SIGKILL);
+    assert_eq!(once_more, [ShellEffect::Signal(PART, SIGKILL)]);
+    let over = shell.give(7, ShellInput::Swept(PART));
+    assert_eq!(ended(&over).status, 0);
+    assert_eq!(ended(&over).note, None);
+}
+
+#[test]
+fn a_leader_that_dies_is_started_again_and_its_part_goes_on() {
+    let mut shell = Shell::leading();
+    for status in [SIGKILL, 6 | 0x80, LEADER_FATAL_STATUS] {
+        let died = shell.give(1, ShellInput::Exited(PART, 0, status));
+        assert!(matches!(&died[..], [ShellEffect::Spawn(spawn)] if spawn.task == 0));
+        let t = Time(0);
+        assert_eq!(shell.0.state(&PART), Some(PartState::Running { t }));
+        assert_eq!(shell.give(1, ShellInput::Spawned(PART, 0)), []);
+    }
+    let over = shell.give(59, ShellInput::Exited(PART, 0, SIGKILL));
+    assert_eq!(over, [ShellEffect::Sweep(PART)]);
+    let over = shell.give(60, ShellInput::Swept(PART));
+    assert_eq!(ended(&over).status, SIGKILL);
+    assert_eq!(
+        ended(&over).note.as_deref(),
+        Some("its leader died 4 times within 60 s, the last time by signal 9")
+    );
+}
+
+/// Wait status of exit code 70.
+const LEADER_FATAL_STATUS: i32 = eddy_wire::shell::LEADER_FATAL << 8;
+
+#[test]
+fn deaths_longer_ago_than_the_window_do_not_count() {
+    let mut shell = Shell::leading();
+    for at in 0..20 {
+        let died = shell.give(at * 20, ShellInput::Exited(PART, 0, SIGKILL));
+        assert!(matches!(&died[..], [ShellEffect::Spawn(_)]), "at {at}");
+        shell.give(at * 20, ShellInput::Spawned(PART, 0));
+    }
+}
+
+#[test]
+fn a_leader_that_was_asked_to_end_stays_dead() {
+    for signal in [SIGTERM, SIGKILL] {
+        let mut shell = Shell::leading();
+        let told = shell.signal(signal);
+        assert_eq!(told, [ShellEffect::Signal(PART, signal)]);
+        let over = shell.give(2, ShellInput::Exited(PART, 0, SIGKILL));
+        assert_eq!(over, [ShellEffect::Sweep(PART)]);
+        let over = shell.give(2, ShellInput::Swept(PART));
+        assert_eq!((ended(&over).status, &ended(&over).note), (SIGKILL, &None));
+    }
+}
+
+#[test]
+fn an_end_asked_for_while_a_leader_is_started_again_reaches_it() {
+    let mut shell = Shell::leading();
+    shell.give(1, ShellInput::Exited(PART, 0, SIGKILL));
+    assert_eq!(shell.signal(SIGTERM), []);
+    let runs = shell.give(1, ShellInput::Spawned(PART, 0));
+    assert_eq!(runs, [ShellEffect::Signal(PART, SIGTERM)]);
+    let over = shell.give(2, ShellInput::Exited(PART, 0, 0));
+    assert_eq!(over, [ShellEffect::Sweep(PART)]);
+}
+
+#[test]
+fn a_leader_that_ends_by_itself_is_over() {
+    let mut shell = Shell::leading();
+    let over = shell.give(1, ShellInput::Exited(PART, 0, 3 << 8));
+    assert_eq!(over, [ShellEffect::Sweep(PART)]);
+    let over = shell.give(1, ShellInput::Swept(PART));
+    assert_eq!((ended(&over).status, &ended(&over).note), (3 << 8, &None));
+}
+
+#[test]
+fn a_leader_that_cannot_be_started_again_ends_its_part() {
+    let mut shell = Shell::leading();
+    shell.give(1, ShellInput::Exited(PART, 0, SIGKILL));
+    let why = "cannot make a process".to_owned();
+    let failed = shell.give(1, ShellInput::Failed(PART, 0, 126 << 8, why.clone()));
+    assert_eq!(failed, [ShellEffect::Sweep(PART)]);
+    let over = shell.give(1, ShellInput::Swept(PART));
+    assert_eq!(ended(&over).note, Some(why));
+}
+
+#[test]
+fn a_task_that_is_none_of_a_leader_is_not_started_again() {
+    let mut shell = Shell::begin();
+    shell.tell(0, ToShell::Start(Box::new(start(Role::Tasks, 1))));
+    shell.give(0, ShellInput::Spawned(PART, 0));
+    let over = shell.give(1, ShellInput::Exited(PART, 0, SIGKILL));
+    assert_eq!(over, [ShellEffect::Sweep(PART)]);
+}
