@@ -156,7 +156,7 @@ impl Exec {
                 self.conclude(now, job, out);
             }
             (Kind::Release(..), Some(job)) => self.forget(job, out),
-            (Kind::ResourceDefine(_), None) => self.shells.cover(now, out),
+            (Kind::ResourceDefine(..), None) => self.shells.cover(now, out),
             (Kind::ShellStart(ranks, epoch), None) => self.shells.recorded(ranks, *epoch, out),
             (Kind::ShellLost(_), None) => {
                 self.conclude_lost(now, out);

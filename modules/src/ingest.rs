@@ -89,7 +89,7 @@ impl Module for Ingest {
                 self.active -= 1;
                 self.keys.ended(job);
             }
-            (Kind::ResourceDefine(set), _) => self.capacity = Some(Capacity::of(set)),
+            (Kind::ResourceDefine(set, _), _) => self.capacity = Some(Capacity::of(set)),
             (Kind::LeaderStart(epoch), _) => self.keys.leader(*epoch, record.event.t),
             _ => {}
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Basis, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
@@ -56,7 +56,7 @@ impl Module for Resource {
 
     fn apply(&mut self, record: &Record) {
         match (&record.event.kind, record.event.job) {
-            (Kind::ResourceDefine(set), _) => {
+            (Kind::ResourceDefine(set, _), _) => {
                 self.inventory = Some((Arc::clone(set), record.seq));
             }
             (Kind::Drain(ranks, reason, userid), _) => {
@@ -113,7 +113,7 @@ impl Module for Resource {
             Input::Applied(record) => {
                 if matches!(
                     record.event.kind,
-                    Kind::ShellLost(_) | Kind::ResourceDefine(_)
+                    Kind::ShellLost(_) | Kind::ResourceDefine(..)
                 ) {
                     self.tell(out);
                 }
@@ -124,7 +124,10 @@ impl Module for Resource {
                     .as_ref()
                     .is_none_or(|(set, _)| *set != self.told)
                 {
-                    out.append_own(now, Kind::ResourceDefine(Arc::clone(&self.told)));
+                    out.append_own(
+                        now,
+                        Kind::ResourceDefine(Arc::clone(&self.told), Basis::default()),
+                    );
                 }
             }
             _ => {}

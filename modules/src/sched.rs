@@ -126,7 +126,7 @@ impl Seen {
 impl Sched {
     fn apply_own(&mut self, kind: &Kind) {
         match kind {
-            Kind::ResourceDefine(set) => self.inventory = Some(Arc::clone(set)),
+            Kind::ResourceDefine(set, _) => self.inventory = Some(Arc::clone(set)),
             Kind::ShellStart(ranks, epoch) => {
                 self.shells
                     .extend(ranks.iter().map(|rank| (Rank(rank), *epoch)));
@@ -152,7 +152,7 @@ impl Sched {
                 Delta::Held(id, Arc::clone(&grant.set))
             }
             (Kind::Free, Some(id)) => Delta::Freed(id),
-            (Kind::ResourceDefine(set), None) => Delta::Inventory(Arc::clone(set)),
+            (Kind::ResourceDefine(set, _), None) => Delta::Inventory(Arc::clone(set)),
             (Kind::Drain(..) | Kind::Undrain(_), None) => return self.tell_ranks(out),
             _ => return,
         };

@@ -58,7 +58,7 @@ fn a_job_whose_finish_is_its_last_record_is_released_by_the_next_leader() {
     };
     let own = [
         Kind::LeaderStart(Epoch(1)),
-        Kind::ResourceDefine(Arc::clone(&set)),
+        Kind::ResourceDefine(Arc::clone(&set), Default::default()),
         Kind::ShellStart(Idset::one(0), Epoch(1)),
     ];
     let life = [

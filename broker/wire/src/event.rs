@@ -126,6 +126,22 @@ pub struct IdBlock {
     pub count: u64,
 }
 
+/// What an inventory rests on, kept with it so that ranks that were added or
+/// taken out stay so over restarts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Basis {
+    /// Hash of the inventory that the leader was told (its nodes without times).
+    /// Told the same again, a leader keeps what is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Hash>,
+    /// One more than the highest rank there ever was: the next new one.
+    #[serde(default)]
+    pub ranks: u32,
+    /// Ranks that were taken out for good.
+    #[serde(default, skip_serializing_if = "Idset::is_empty")]
+    pub removed: Idset,
+}
+
 /// What happened. Names on disk are those of [`Kind::name`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
@@ -204,8 +220,8 @@ pub enum Kind {
     LeaderStart(Epoch),
     /// A leader ended in order.
     LeaderStop,
-    /// The inventory.
-    ResourceDefine(Arc<ResourceSet>),
+    /// The inventory, and what it rests on.
+    ResourceDefine(Arc<ResourceSet>, Basis),
     /// A shell began to serve these ranks under this epoch.
     ShellStart(Idset, Epoch),
     /// That life of the shell is over and nothing it started still runs.
@@ -299,7 +315,7 @@ impl Kind {
             Kind::IdBlock(_) => "id-block",
             Kind::LeaderStart(_) => "leader-start",
             Kind::LeaderStop => "leader-stop",
-            Kind::ResourceDefine(_) => "resource-define",
+            Kind::ResourceDefine(..) => "resource-define",
             Kind::ShellStart(..) => "shell-start",
             Kind::ShellLost(_) => "shell-lost",
             Kind::Drain(..) => "drain",
@@ -358,8 +374,9 @@ impl Kind {
                 instance: instance.clone(),
             }),
             Kind::LeaderStart(epoch) | Kind::ShellLost(epoch) => json(&Epoched { epoch: *epoch }),
-            Kind::ResourceDefine(set) => json(&Defined {
+            Kind::ResourceDefine(set, basis) => json(&Defined {
                 set: Arc::clone(set),
+                basis: basis.clone(),
             }),
             Kind::ShellStart(ranks, epoch) => json(&ShellContext {
                 ranks: ranks.clone(),
@@ -479,7 +496,10 @@ impl Context<'_> {
             "id-block" => Kind::IdBlock(self.parse()?),
             "leader-start" => Kind::LeaderStart(self.parse::<Epoched>()?.epoch),
             "leader-stop" => Kind::LeaderStop,
-            "resource-define" => Kind::ResourceDefine(self.parse::<Defined>()?.set),
+            "resource-define" => {
+                let Defined { set, basis } = self.parse()?;
+                Kind::ResourceDefine(set, basis)
+            }
             "shell-start" => {
                 let ShellContext { ranks, epoch } = self.parse()?;
                 Kind::ShellStart(ranks, epoch)

@@ -159,7 +159,7 @@ impl Job {
             | Kind::IdBlock(_)
             | Kind::LeaderStart(_)
             | Kind::LeaderStop
-            | Kind::ResourceDefine(_)
+            | Kind::ResourceDefine(..)
             | Kind::ShellStart(..)
             | Kind::ShellLost(_)
             | Kind::Drain(..)

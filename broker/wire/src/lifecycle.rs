@@ -174,7 +174,7 @@ impl JobState {
                 | Kind::IdBlock(_)
                 | Kind::LeaderStart(_)
                 | Kind::LeaderStop
-                | Kind::ResourceDefine(_)
+                | Kind::ResourceDefine(..)
                 | Kind::ShellStart(..)
                 | Kind::ShellLost(_)
                 | Kind::Drain(..)

@@ -39,7 +39,8 @@ pub enum Delta {
 pub enum Unavailable {
     /// Its shell is not connected.
     Offline,
-    /// An administrator took it out of service.
+    /// An administrator took it out of service; its shell is connected, so
+    /// what takes nothing still starts there.
     Drained,
 }
 
@@ -87,6 +88,18 @@ pub enum Reason {
         asked: u64,
         /// In the instance.
         most: u64,
+    },
+    /// Only on ranks that are not all there.
+    #[error("asks for ranks {ranks}, which the instance does not have")]
+    NoSuchRanks {
+        /// Those that are not there.
+        ranks: Idset,
+    },
+    /// It takes nothing, and its ranks are not all to be asked.
+    #[error("waits for ranks {ranks}, which are down")]
+    RanksDown {
+        /// Those whose shells are not connected.
+        ranks: Idset,
     },
     /// It fits the instance, but not what is free now.
     #[error("waits for {asked} {what}; {free} are free now")]

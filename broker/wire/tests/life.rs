@@ -114,7 +114,7 @@ fn kinds() -> Vec<Kind> {
         Kind::GrantChanged(alloc()),
         Kind::LeaderStart(Epoch(2)),
         Kind::LeaderStop,
-        Kind::ResourceDefine(Arc::clone(&alloc().set)),
+        Kind::ResourceDefine(Arc::clone(&alloc().set), Default::default()),
         Kind::ShellStart(Idset::range(0, 3), Epoch(4)),
         Kind::ShellLost(Epoch(4)),
         Kind::Drain(Idset::one(2), "broken fan".to_owned(), 0),

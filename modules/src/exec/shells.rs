@@ -89,7 +89,7 @@ impl Shells {
     pub(super) fn apply(&mut self, record: &Record) {
         match &record.event.kind {
             Kind::LeaderStart(epoch) => (self.leader, self.leader_seq) = (*epoch, record.seq),
-            Kind::ResourceDefine(set) => self.inventory = set.ranks(),
+            Kind::ResourceDefine(set, _) => self.inventory = set.ranks(),
             Kind::ShellStart(ranks, epoch) => {
                 self.launch = match self.current.contains_key(epoch) {
                     true => Launch::IsThere,

@@ -126,7 +126,7 @@ fn told(kind: &Kind) -> Option<String> {
         | Kind::Depend
         | Kind::Priority(_)
         | Kind::Release(..)
-        | Kind::ResourceDefine(_) => return None,
+        | Kind::ResourceDefine(..) => return None,
         Kind::Alloc(grant) => format!("{name} {}", places(&grant.set)),
         Kind::Finish(status) => format!("{name} {}", exit_code(*status)),
         Kind::Exception(exception) => {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{EventError, Requeue, SpecLookup, Submit, Waitable};
+use super::{Basis, EventError, Requeue, SpecLookup, Submit, Waitable};
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId};
 use crate::idset::Idset;
@@ -130,6 +130,8 @@ pub(super) struct Epoched {
 pub(super) struct Defined {
     #[serde(rename = "R")]
     pub(super) set: Arc<ResourceSet>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) basis: Basis,
 }
 #[derive(Serialize, Deserialize)]
 pub(super) struct ShellContext {

@@ -7,8 +7,9 @@
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::{Environment, Jobspec, JobspecError, MemoryNeed, Sharing};
+use super::{Environment, Jobspec, JobspecError, MemoryNeed, Sharing, Takes, Work};
 use crate::fsd::seconds_of_micros;
+use crate::idset::Idset;
 
 /// How many parts a dotted key may have.
 const KEY_PARTS_MAX: usize = 16;
@@ -28,6 +29,12 @@ pub struct Ask {
     pub gpus_per_task: u32,
     /// `-x`: needs `-N`.
     pub sharing: Sharing,
+    /// `-r`: only these ranks will do.
+    pub ranks: Option<Idset>,
+    /// Nothing: the tasks run beside what is granted on the ranks named.
+    pub takes: Takes,
+    /// What the command is; that of an instance is its leader's, one task.
+    pub work: Work,
     /// `-t`, in microseconds; 0 is unset.
     pub duration: i64,
     /// `--mem` and its like.
@@ -57,6 +64,9 @@ impl Default for Ask {
             cores_per_task: 1,
             gpus_per_task: 0,
             sharing: Sharing::Shared,
+            ranks: None,
+            takes: Takes::Resources,
+            work: Work::Tasks,
             duration: 0,
             memory: MemoryNeed::None,
             name: None,
@@ -109,6 +119,10 @@ impl Ask {
     /// The jobspec this asks for.
     pub fn jobspec(&self) -> Result<Jobspec, AskError> {
         let (resource, count) = self.resource()?;
+        let count = match self.work {
+            Work::Tasks => count,
+            Work::Instance { .. } => json!({ "total": 1 }),
+        };
         let mut attributes = json!({ "system": self.system() });
         for (key, value) in &self.shell_options {
             set(
@@ -177,6 +191,23 @@ impl Ask {
         let text = |text: &Option<String>| text.as_ref().map(|text| json!(text));
         put("cwd", text(&self.cwd));
         put("environment", Some(json!(self.environment)));
+        let ranks = self.ranks.as_ref();
+        put(
+            "constraints",
+            ranks.map(|ranks| json!({ "ranks": [ranks] })),
+        );
+        put(
+            "beside",
+            (self.takes == Takes::Nothing).then(|| true.into()),
+        );
+        put(
+            "instance",
+            match &self.work {
+                Work::Tasks => None,
+                Work::Instance { name: None } => Some(json!({})),
+                Work::Instance { name } => Some(json!({ "name": name })),
+            },
+        );
         put("queue", text(&self.queue));
         put("bank", text(&self.bank));
         put(

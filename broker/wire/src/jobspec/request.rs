@@ -77,6 +77,16 @@ pub struct Request {
     pub duration: Option<i64>,
 }
 
+impl Request {
+    /// The ranks it runs on if it takes nothing: those it names, else the leader's.
+    pub fn beside(&self) -> Option<Idset> {
+        match self.takes {
+            Takes::Resources => None,
+            Takes::Nothing => Some(self.ranks.clone().unwrap_or_else(|| Idset::one(0))),
+        }
+    }
+}
+
 /// What a jobspec may say by its RFC and this scheduler does not serve.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unsupported {
@@ -126,6 +136,14 @@ pub enum Unsupported {
     /// Picking resources by number.
     #[error("choosing by id is not supported by this scheduler yet")]
     Id,
+    /// Beside what runs on some ranks, but on another number of nodes.
+    #[error("{nodes} nodes are asked for beside what runs on {ranks} ranks; allowed are as many")]
+    Beside {
+        /// Nodes.
+        nodes: u32,
+        /// Ranks.
+        ranks: u64,
+    },
     /// More slots than can be counted.
     #[error(
         "{nodes} nodes of {slots} slots are more than can be served; allowed are {TASKS_MAX} slots"
@@ -188,7 +206,7 @@ impl Jobspec {
             return Err(unsupported(path, Unsupported::NoCores));
         }
         let ntasks = self.ntasks(slots, &shape.slot)?;
-        Ok(Request {
+        let request = Request {
             nodes: shape.nodes,
             slots,
             slots_per_node: shape.slots,
@@ -201,7 +219,13 @@ impl Jobspec {
             work: self.work()?,
             ntasks,
             duration: Some(self.attributes.system.duration).filter(|&micros| micros > 0),
-        })
+        };
+        match (request.nodes, request.beside().map(|ranks| ranks.len())) {
+            (Some(nodes), Some(ranks)) if u64::from(nodes) != ranks => {
+                Err(unsupported(path, Unsupported::Beside { nodes, ranks }))
+            }
+            _ => Ok(request),
+        }
     }
 
     fn ntasks(&self, slots: u32, slot: &Slot) -> Result<u32, JobspecError> {

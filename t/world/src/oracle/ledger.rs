@@ -199,7 +199,7 @@ impl Ledger {
                 return Err(format!("`{}` after `leader-stop`", kind.name()));
             }
             Kind::LeaderStop => self.stop()?,
-            Kind::ResourceDefine(set) => self.inventory = Arc::clone(set),
+            Kind::ResourceDefine(set, _) => self.inventory = Arc::clone(set),
             Kind::ShellStart(ranks, epoch) => {
                 // The world has one node, and a node has one shell; it may come to
                 // serve more ranks.
