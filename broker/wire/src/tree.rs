@@ -8,12 +8,14 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use thiserror::Error;
 use uuid::Uuid;
 
 use crate::id::{Attempt, Epoch, JobId, Rank};
-use crate::message::Message;
+use crate::message::{Message, MessageError, Type};
 use crate::shell::{FromShell, ToShell};
 use crate::time::Span;
 
@@ -201,4 +203,97 @@ pub struct HostOrder {
     pub rank: Rank,
     /// The door of the child's leader, where the hosted rank knocks first.
     pub door: String,
+}
+
+/// The topic of every message that is a letter.
+pub const LETTER_TOPIC: &str = "tree";
+
+/// Why bytes are not a letter.
+#[derive(Debug, Error)]
+pub enum LetterError {
+    /// They are no message either.
+    #[error("letter is not a message: {0}")]
+    Message(MessageError),
+    /// A message of another kind or topic.
+    #[error("message has the topic {given:?}; allowed is {LETTER_TOPIC:?}")]
+    Topic {
+        /// The topic.
+        given: String,
+    },
+    /// A body that is not understood.
+    #[error("letter cannot be read: {0}")]
+    Body(#[from] serde_json::Error),
+    /// The request or answer in its tail is none.
+    #[error("letter carries a request or an answer that is no message: {0}")]
+    Carried(MessageError),
+    /// A tail behind a word that has none.
+    #[error("letter has a tail of {0} bytes behind a word that has none")]
+    Tail(usize),
+}
+
+impl Letter {
+    /// The letter as a message (doc/protocol/tree.md); refused when that would be
+    /// over the limit `message`, or when a request or an answer carries none.
+    pub fn encode(&self) -> Result<Bytes, MessageError> {
+        Message::request(LETTER_TOPIC, 0, self)
+            .with_tail(self.word.tail()?)
+            .encode()
+    }
+
+    /// The letter these bytes are. What it carries is not copied, except input
+    /// and output of tasks.
+    pub fn decode(bytes: &Bytes) -> Result<Letter, LetterError> {
+        let message = Message::decode(bytes).map_err(LetterError::Message)?;
+        if message.kind != Type::Request || message.topic != LETTER_TOPIC {
+            return Err(LetterError::Topic {
+                given: message.topic,
+            });
+        }
+        let mut letter: Letter = serde_json::from_slice(&message.body)?;
+        letter.word.take_tail(message.tail)?;
+        Ok(letter)
+    }
+}
+
+impl Word {
+    /// The raw part of the word, which its JSON leaves out.
+    fn tail(&self) -> Result<Bytes, MessageError> {
+        match self {
+            Word::Request { message, .. } | Word::Answer { message, .. } => match message {
+                Some(message) => message.encode(),
+                // The error that the other end would find in an empty tail.
+                None => Err(Message::decode(&Bytes::new()).expect_err("nothing is no message")),
+            },
+            Word::ToShell {
+                word: ToShell::Input { data, .. },
+                ..
+            } => Ok(Bytes::copy_from_slice(data)),
+            Word::FromShell {
+                word: FromShell::Output { frames, .. },
+                ..
+            } => Ok(Bytes::copy_from_slice(frames)),
+            _ => Ok(Bytes::new()),
+        }
+    }
+
+    /// Puts the raw part back where it belongs.
+    fn take_tail(&mut self, tail: Bytes) -> Result<(), LetterError> {
+        match self {
+            Word::Request { message, .. } | Word::Answer { message, .. } => {
+                let carried = Message::decode(&tail).map_err(LetterError::Carried)?;
+                *message = Some(Box::new(carried));
+            }
+            Word::ToShell {
+                word: ToShell::Input { data, .. },
+                ..
+            } => *data = tail.to_vec(),
+            Word::FromShell {
+                word: FromShell::Output { frames, .. },
+                ..
+            } => *frames = tail.to_vec(),
+            _ if tail.is_empty() => {}
+            _ => return Err(LetterError::Tail(tail.len())),
+        }
+        Ok(())
+    }
 }
