@@ -21,6 +21,8 @@ pub mod speech;
 
 pub mod clients;
 
+pub mod link;
+
 pub mod journal;
 
 pub mod leader;
