@@ -3,7 +3,8 @@
 //! Read in this order: [`module`] (what a module is given and gives),
 //! [`effect`] (what leaves), [`gate`] (when it may leave), [`router`] (who
 //! answers what), [`phase`] (what the rank is doing), [`broker`] (all of it
-//! together), [`shellbook`] (the other process's bookkeeping).
+//! together), [`shellbook`] (the other process's bookkeeping), [`link`] (what
+//! holds two ranks together), [`tree`] (all ranks of an instance).
 //!
 //! Two drivers run this same code: brokerd on a real machine and the simulated
 //! world in t/world. Here is no clock, no file, no socket, no randomness.
@@ -21,6 +22,8 @@ pub mod phase;
 pub mod broker;
 
 pub mod shellbook;
+
+pub mod link;
 
 pub mod tree;
 
