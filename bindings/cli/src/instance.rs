@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
+use eddy_brokerd::leader::SIZE_MAX;
 use eddy_client::{Client, Options, Uri};
 use eddy_wire::services::instance::{Shutdown, ShutdownRequest};
 
@@ -45,6 +46,9 @@ pub struct StartOptions {
     /// Declare so many cores, also more than the machine has
     #[arg(long, value_name = "N")]
     pub cores: Option<u32>,
+    /// So many nodes, each with an agent of its own on this machine, as if each were a host
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
+    pub size: Option<u32>,
     /// Configuration file [default: config.toml in the state directory]
     #[arg(long, value_name = "FILE")]
     pub config: Option<String>,
@@ -70,6 +74,7 @@ impl StartOptions {
         put("resources", &self.resources);
         put("fake", &self.fake);
         put("cores", &self.cores.map(|cores| cores.to_string()));
+        put("size", &self.size.map(|size| size.to_string()));
         put("config", &self.config.clone().or(kept));
         if self.recover {
             arguments.push("--recover".to_owned());
@@ -224,14 +229,19 @@ fn make_statedir(statedir: &Path) -> anyhow::Result<()> {
     made.with_context(|| format!("cannot make the state directory {}", statedir.display()))
 }
 
-/// The URI that a leader writes when it takes work, or what it says instead.
+/// The URI that a leader writes when it takes work, or what it says instead. What
+/// it says in more lines is for people.
 fn first_words(mut ready: File) -> Result<Uri, String> {
     let mut text = String::new();
     let read = ready
         .by_ref()
         .take(READY_BYTES_MAX)
         .read_to_string(&mut text);
-    let line = text.lines().next().unwrap_or_default().trim();
+    let mut lines = text.lines();
+    let line = lines.next().unwrap_or_default().trim();
+    for note in lines {
+        eprintln!("eddy start: {note}");
+    }
     match (read, line.starts_with("local://")) {
         (Ok(_), true) => line.parse::<Uri>().map_err(|error| error.to_string()),
         _ => Err(line.to_owned()),
@@ -280,13 +290,21 @@ mod tests {
         let options = StartOptions {
             fake: Some("nodes=2".into()),
             cores: Some(16),
+            size: Some(4),
             set: vec!["a=b c".into()],
             recover: true,
             ..StartOptions::default()
         };
         assert_eq!(
             options.arguments(Path::new("/nonexistent")),
-            ["--fake=nodes=2", "--cores=16", "--recover", "-S", "a=b c"]
+            [
+                "--fake=nodes=2",
+                "--cores=16",
+                "--size=4",
+                "--recover",
+                "-S",
+                "a=b c"
+            ]
         );
     }
 }

@@ -35,6 +35,12 @@ pub struct InstanceConfig {
     pub keep_age: Option<Span>,
     /// `history.keep_jobs`: at most so many finished jobs are kept.
     pub keep_jobs: u64,
+    /// `tree.fanout`: how many ranks hang directly under one.
+    pub fanout: u32,
+    /// `quorum.ranks`: so many ranks' shells make a start; all where unset.
+    pub quorum: Option<u32>,
+    /// `quorum.timeout`: how long a start waits for them; by the number of ranks where unset.
+    pub quorum_timeout: Option<Span>,
     /// `limits.*`.
     pub limits: Limits,
 }
@@ -59,8 +65,38 @@ pub struct Limits {
 pub struct RankConfig {
     /// `rank.rundir`: directory for sockets instead of the usual one.
     pub rundir: Option<String>,
+    /// `rank.transport`: what carries frames between ranks.
+    pub transport: Transport,
     /// `rank.log`: filter of the log, as `EDDY_LOG`, which overrides it.
     pub log: Option<String>,
+}
+
+/// What carries frames between ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// The crate `zeromq`.
+    #[default]
+    Zeromq,
+    /// The connection of the door itself.
+    Stream,
+}
+
+impl Transport {
+    /// As it stands in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Zeromq => "zeromq",
+            Transport::Stream => "stream",
+        }
+    }
+
+    /// The transport of that name.
+    pub fn of_name(name: &str) -> Option<Transport> {
+        [Transport::Zeromq, Transport::Stream]
+            .into_iter()
+            .find(|transport| transport.name() == name)
+    }
 }
 
 /// When a commit counts as done.
@@ -81,6 +117,9 @@ impl Default for InstanceConfig {
             run_duration: None,
             keep_age: None,
             keep_jobs: 10_000_000,
+            fanout: 16,
+            quorum: None,
+            quorum_timeout: None,
             limits: Limits::default(),
         }
     }
@@ -190,6 +229,32 @@ pub const KEYS: &[Key] = &[
         get: |config| json(&config.instance.keep_jobs),
     },
     Key {
+        path: "tree.fanout",
+        allowed: "a whole number from 1 to 1024",
+        meaning: "how many ranks hang directly under one",
+        set: |config, value| set_to(&mut config.instance.fanout, count(value, 1, 1024)? as u32),
+        get: |config| json(&config.instance.fanout),
+    },
+    Key {
+        path: "quorum.ranks",
+        allowed: "a whole number from 1 to 262144",
+        meaning: "a start is over when the shells of so many ranks are there; unset is all",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.quorum,
+                Some(count(value, 1, 262_144)? as u32),
+            )
+        },
+        get: |config| json(&config.instance.quorum),
+    },
+    Key {
+        path: "quorum.timeout",
+        allowed: SPAN,
+        meaning: "how long a start waits for them; unset is 2 s and 20 ms for each rank",
+        set: |config, value| set_to(&mut config.instance.quorum_timeout, Some(span(value)?)),
+        get: |config| json(&config.instance.quorum_timeout),
+    },
+    Key {
         path: "limits.clients",
         allowed: "a whole number from 1 to 65536",
         meaning: "connections of clients at a time",
@@ -258,6 +323,16 @@ pub const KEYS: &[Key] = &[
             set_to(&mut config.rank.rundir, Some(path.to_owned()))
         },
         get: |config| json(&config.rank.rundir),
+    },
+    Key {
+        path: "rank.transport",
+        allowed: "\"zeromq\" or \"stream\"",
+        meaning: "what carries frames between ranks",
+        set: |config, value| {
+            let transport = Transport::of_name(value.as_str()?)?;
+            set_to(&mut config.rank.transport, transport)
+        },
+        get: |config| json(&config.rank.transport),
     },
     Key {
         path: "rank.log",

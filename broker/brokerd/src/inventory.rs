@@ -100,6 +100,16 @@ pub enum InventoryError {
         /// What belongs there.
         allowed: String,
     },
+    /// Another number of nodes than was said.
+    #[error("--size: is {size}; allowed is {nodes}, the number of nodes of {source_option}")]
+    Size {
+        /// As given.
+        size: u32,
+        /// How many there are.
+        nodes: u64,
+        /// Which option says so.
+        source_option: &'static str,
+    },
     /// A key of `--fake` that does not exist.
     #[error("--fake: unknown key `{given}`; allowed are nodes, cores, gpus, memory")]
     Key {
@@ -120,8 +130,46 @@ impl Source {
             Source::Found => found(None),
             Source::Cores(cores) => found(Some(*cores)),
             Source::File(path) => from_file(path),
-            Source::Fake(text) => fake(text),
+            Source::Fake(text) => fake(text, 1),
         }
+    }
+
+    /// The same with so many nodes, ranks 0 to `size - 1`. This machine stands
+    /// for each of several: their hosts are its name and their rank, so that
+    /// each can be named.
+    pub fn sized(&self, size: u32) -> Result<ResourceSet, InventoryError> {
+        let (set, source_option) = match self {
+            Source::Found | Source::Cores(_) => {
+                let one = self.inventory()?;
+                return Ok(if size == 1 { one } else { repeated(&one, size) });
+            }
+            Source::File(_) => (self.inventory()?, "--resources"),
+            Source::Fake(text) => (fake(text, u64::from(size))?, "--fake"),
+        };
+        if set.ranks() != Idset::first_ids(size) {
+            let nodes = set.nnodes();
+            return Err(InventoryError::Size {
+                size,
+                nodes,
+                source_option,
+            });
+        }
+        Ok(set)
+    }
+}
+
+/// The node of rank 0 as often as said.
+fn repeated(one: &ResourceSet, size: u32) -> ResourceSet {
+    let Some(node) = one.nodes.get(&Rank(0)) else {
+        return one.clone();
+    };
+    let copy = |rank: u32| NodeSet {
+        host: format!("{}-{rank}", node.host).into(),
+        ..node.clone()
+    };
+    ResourceSet {
+        nodes: (0..size).map(|rank| (Rank(rank), copy(rank))).collect(),
+        ..one.clone()
     }
 }
 
@@ -183,8 +231,9 @@ fn from_file(path: &Path) -> Result<ResourceSet, InventoryError> {
     Ok(set)
 }
 
-fn fake(text: &str) -> Result<ResourceSet, InventoryError> {
-    let (mut nodes, mut cores, mut gpus, mut memory) = (1, 1, 0, 0);
+/// `nodes` counts where the text does not say.
+fn fake(text: &str, mut nodes: u64) -> Result<ResourceSet, InventoryError> {
+    let (mut cores, mut gpus, mut memory) = (1, 0, 0);
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let count = |least, most| {
@@ -272,6 +321,22 @@ mod tests {
     fn more_cores_than_there_are_may_be_declared() {
         let set = Source::Cores(5000).inventory().expect("this node");
         assert_eq!((set.nnodes(), set.ncores()), (1, 5000));
+    }
+
+    #[test]
+    fn a_size_makes_so_many_nodes_that_can_be_told_apart() {
+        let set = Source::Cores(3).sized(4).expect("this node, four times");
+        assert_eq!((set.nnodes(), set.ncores()), (4, 12));
+        let hosts: std::collections::BTreeSet<_> =
+            set.nodes.values().map(|node| node.host.clone()).collect();
+        assert_eq!(hosts.len(), 4);
+        let fake = Source::Fake("cores=2".to_owned()).sized(8);
+        assert_eq!(fake.expect("eight").nnodes(), 8);
+        let wrong = Source::Fake("nodes=3".to_owned()).sized(8);
+        assert_eq!(
+            wrong.expect_err("two numbers").to_string(),
+            "--size: is 8; allowed is 3, the number of nodes of --fake"
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@
 pub mod answers;
 pub mod peers;
 pub mod planner;
+pub mod ready;
 pub mod replay;
 pub mod shells;
 pub mod start;
@@ -23,7 +24,6 @@ use eddy_broker::Answer;
 use eddy_broker::effect::QueryTag;
 use eddy_wire::id::Epoch;
 use eddy_wire::plan::Outcome;
-use eddy_wire::time::Time;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::config::{self, Config};
@@ -38,6 +38,9 @@ const CODE_NO_BEGIN: i32 = 1;
 const CODE_USAGE: i32 = 2;
 /// The exit code after a fatal error: who started it may start it again.
 pub const CODE_FATAL: i32 = 70;
+
+/// The most nodes of [`BrokerArgs::size`].
+pub const SIZE_MAX: i64 = 1024;
 
 /// What a leader is started with.
 #[derive(Clone, Debug, clap::Args)]
@@ -54,6 +57,9 @@ pub struct BrokerArgs {
     /// Inventory: this node with so many cores, whatever it has
     #[arg(long, value_name = "N")]
     pub cores: Option<u32>,
+    /// So many nodes, each with an agent of its own on this machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
+    pub size: Option<u32>,
     /// Configuration (TOML)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -161,18 +167,6 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     line
-}
-
-/// What whoever started this leader is told, once: where it is, when its shells
-/// are there to run what is submitted, or this time has come.
-#[derive(Debug)]
-pub struct Announcement {
-    /// Whom to tell.
-    pub ready: Ready,
-    /// Where clients connect.
-    pub uri: String,
-    /// When to tell although a shell is missing.
-    pub until: Time,
 }
 
 /// The descriptor of whoever waits for this leader to take work.

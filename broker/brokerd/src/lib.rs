@@ -25,6 +25,8 @@ pub mod link;
 
 pub mod journal;
 
+pub mod life;
+
 pub mod leader;
 
 pub mod shell;

@@ -1,12 +1,12 @@
-//! The run directory of an instance: its two sockets, and the file in the state
-//! directory that says where they are (doc/protocol/directories.md).
+//! The run directory of a rank: its sockets, and the file in the state directory
+//! that says where they are (doc/protocol/directories.md).
 //!
-//! Made by the leader, which holds the lock of the state directory; found by
-//! the shell. It never listens and never removes what is not an instance's own.
+//! Made by the leader and by agents, which hold the lock of the state directory;
+//! found by the shell. It never listens and never removes what is not an instance's own.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -76,6 +76,25 @@ pub fn prepare(
             parent.join(name)
         }
     };
+    checked(path, own)
+}
+
+/// The same for another rank of that instance on this node: its name has the
+/// rank behind the instance's.
+pub fn prepare_rank(
+    runtime: Option<&str>,
+    instance: &str,
+    rank: u32,
+) -> Result<PathBuf, RundirError> {
+    let own = rustix::process::geteuid().as_raw();
+    let parent = parent(runtime, own);
+    make(&parent, own)?;
+    let name: String = instance.chars().take(NAME_CHARS).collect();
+    checked(parent.join(format!("{name}-{rank}")), own)
+}
+
+/// Makes it, if sockets in it have paths that can be.
+fn checked(path: PathBuf, own: u32) -> Result<PathBuf, RundirError> {
     let bytes = path.join(LOCAL_SOCKET).as_os_str().len();
     if bytes.max(path.join(SHELL_SOCKET).as_os_str().len()) > SOCKET_PATH_MAX {
         return Err(RundirError::TooLong { path, bytes });
@@ -141,11 +160,14 @@ pub fn recorded(statedir: &Path) -> Option<PathBuf> {
     Path::new(socket).parent().map(Path::to_owned)
 }
 
-/// Removes the sockets and the directory, at an orderly end.
+/// Removes the sockets, those of links too, and the directory, at an orderly end.
 pub fn remove(rundir: &Path) {
-    for name in [LOCAL_SOCKET, SHELL_SOCKET] {
-        // What is not there is removed already.
-        let _ = fs::remove_file(rundir.join(name));
+    let entries = fs::read_dir(rundir).into_iter().flatten().flatten();
+    for entry in entries {
+        if entry.file_type().is_ok_and(|kind| kind.is_socket()) {
+            // What is not there is removed already.
+            let _ = fs::remove_file(entry.path());
+        }
     }
     let _ = fs::remove_dir(rundir);
 }

@@ -1,23 +1,26 @@
 //! The shells as processes: started here, watched until they are dead, and what
 //! they left behind ended before anybody is told.
 //!
-//! Used by the leader's loop. Each watch is a thread that waits in the kernel.
-//! A shell is dead when its lock is free, never because it is silent.
+//! Used by the leader's loop for its own node and by each hosted rank for its
+//! own. Each watch is a task that waits for a pidfd. A shell is dead when its
+//! lock is free, never because it is silent.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::rc::Rc;
 use std::time::Duration;
 
 use eddy_wire::id::Epoch;
 use eddy_wire::idset::Idset;
 use eddy_wire::time::Span;
-use rustix::event::{PollFd, PollFlags, poll};
+use tokio::task::{spawn_blocking, spawn_local};
+use tokio::time::sleep;
 
-use super::{Inner, Inside};
-use crate::shell::reap;
+use crate::life::Life;
+use crate::shell::procfs::MARKER_VARIABLE;
 use crate::shell::spawn::Rlimit;
 use crate::shell::sweep::{LockError, ShellLock, sweep};
 
@@ -29,7 +32,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Before trying again what failed for want of memory or descriptors.
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
-/// What every shell of this leader is told.
+/// What every shell of this rank is told.
 #[derive(Clone, Debug)]
 pub struct Ground {
     /// State directory.
@@ -42,46 +45,58 @@ pub struct Ground {
     pub mock: Option<Span>,
     /// Output kept of one job on one rank.
     pub spool_bytes: u64,
-    /// Limit of open files for tasks, where the leader raised its own.
+    /// Limit of open files for tasks, where this process raised its own.
     pub nofile: Option<Rlimit>,
     /// All ranks that shells may have started tasks for.
     pub ranks: Idset,
+    /// What marks everything that a shell starts as within tasks of outer
+    /// instances; `None` is the marker of this process.
+    pub marker: Option<String>,
 }
 
+/// Whom the death of a shell is told.
+pub type Tell = Rc<dyn Fn(Epoch)>;
+
 /// The shells that are watched.
-#[derive(Debug)]
 pub struct Shells {
     ground: Ground,
-    inside: Inside,
+    tell: Tell,
     watched: HashSet<Epoch>,
 }
 
 impl Shells {
     /// None watched yet.
-    pub fn new(ground: Ground, inside: Inside) -> Shells {
+    pub fn new(ground: Ground, tell: Tell) -> Shells {
         Shells {
             ground,
-            inside,
+            tell,
             watched: HashSet::new(),
         }
     }
 
-    /// Starts a shell under this epoch. That it could not be started is told
-    /// as its death.
+    /// Shells started from now on are told this.
+    pub fn set_ground(&mut self, ground: Ground) {
+        self.ground = ground;
+    }
+
+    /// Starts a shell under this epoch, unless it is watched. That it could not
+    /// be started is told as its death.
     pub fn launch(&mut self, epoch: Epoch) {
-        match self
-            .ground
-            .command(epoch)
-            .and_then(|mut command| command.spawn())
-        {
-            Ok(child) => {
-                tracing::info!(epoch = epoch.0, pid = child.id(), "a shell was started");
-                self.watch(epoch, Some(child));
-            }
+        if self.watched.contains(&epoch) {
+            return;
+        }
+        let started = self.ground.command(epoch);
+        let life = started.and_then(|mut command| {
+            let child = command.spawn()?;
+            tracing::info!(epoch = epoch.0, pid = child.id(), "a shell was started");
+            Life::of_child(child)
+        });
+        match life {
+            Ok(life) => self.watch(epoch, Some(life)),
             Err(error) => {
                 tracing::error!(epoch = epoch.0, %error, "the shell cannot be started");
-                // Nothing ran under it, so nothing is left of it.
-                let _ = self.inside.send(Inner::ShellDead(epoch));
+                // If it was started and cannot be watched, its lock tells.
+                self.watch(epoch, None);
             }
         }
     }
@@ -98,31 +113,21 @@ impl Shells {
         self.watched.len()
     }
 
-    /// Whether there are any, and all of them are so.
-    pub fn all(&self, is_so: impl Fn(Epoch) -> bool) -> bool {
-        !self.watched.is_empty() && self.watched.iter().all(|epoch| is_so(*epoch))
-    }
-
     /// It is dead: its number is not watched any more.
     pub fn dead(&mut self, epoch: Epoch) {
         self.watched.remove(&epoch);
     }
 
-    fn watch(&mut self, epoch: Epoch, child: Option<Child>) {
+    fn watch(&mut self, epoch: Epoch, life: Option<Life>) {
         self.watched.insert(epoch);
-        let (ground, inside) = (self.ground.clone(), self.inside.clone());
-        let thread = std::thread::Builder::new().name(format!("shell-{epoch}"));
-        let started = thread.spawn(move || {
-            match child {
-                Some(child) => ground.outlive(epoch, child),
-                None => ground.wait_for_lock(epoch),
+        let (ground, tell) = (self.ground.clone(), Rc::clone(&self.tell));
+        spawn_local(async move {
+            match life {
+                Some(life) => ground.outlive(epoch, life).await,
+                None => ground.wait_for_lock(epoch).await,
             }
-            let _ = inside.send(Inner::ShellDead(epoch));
+            tell(epoch);
         });
-        if let Err(error) = started {
-            tracing::error!(epoch = epoch.0, %error, "a shell cannot be watched");
-            self.watched.remove(&epoch);
-        }
     }
 }
 
@@ -143,6 +148,9 @@ impl Ground {
         if let Some(nofile) = self.nofile {
             command.args(["--nofile", &nofile.soft.to_string()]);
         }
+        if let Some(marker) = &self.marker {
+            command.env(MARKER_VARIABLE, marker);
+        }
         command
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -151,50 +159,63 @@ impl Ground {
     }
 
     /// Waits for the end of a shell that was started here.
-    fn outlive(&self, epoch: Epoch, mut child: Child) {
-        match child.wait() {
-            Ok(status) => tracing::info!(epoch = epoch.0, %status, "the shell ended"),
+    async fn outlive(&self, epoch: Epoch, mut life: Life) {
+        match life.ended().await {
+            Ok(Some(status)) if status.success() => {
+                // It says so: it held nothing, so nothing of it is left.
+                return tracing::info!(epoch = epoch.0, "the shell ended in order");
+            }
+            Ok(status) => tracing::info!(epoch = epoch.0, ?status, "the shell ended"),
             Err(error) => tracing::error!(epoch = epoch.0, %error, "the shell was not waited for"),
         }
-        self.wait_for_lock(epoch);
+        self.wait_for_lock(epoch).await;
     }
 
     /// Waits until no shell holds the lock, then ends what is left. With the
     /// lock in hand nobody can start anything meanwhile.
-    fn wait_for_lock(&self, epoch: Epoch) {
+    async fn wait_for_lock(&self, epoch: Epoch) {
         loop {
             match ShellLock::take(&self.statedir) {
-                Ok(lock) => return self.sweep(epoch, &lock),
+                Ok(lock) => return self.sweep(epoch, lock).await,
                 Err(LockError::Held {
                     holder: Some(holder),
                     ..
-                }) => {
-                    match reap::open_exact(holder.pid, holder.start_time) {
-                        Ok(Some(pidfd)) => {
-                            // Readable once it has ended; interrupted is asked again.
-                            let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], None);
-                        }
-                        Ok(None) => std::thread::sleep(LOCK_PAUSE),
-                        Err(error) => {
-                            tracing::error!(epoch = epoch.0, %error, "a shell cannot be watched");
-                            std::thread::sleep(FAILURE_PAUSE);
+                }) => match Life::of(holder) {
+                    Ok(Some(mut life)) => {
+                        // Readable once it has ended; failed is asked again.
+                        if life.ended().await.is_err() {
+                            sleep(FAILURE_PAUSE).await;
                         }
                     }
-                }
-                Err(LockError::Held { holder: None, .. }) => std::thread::sleep(LOCK_PAUSE),
+                    Ok(None) => sleep(LOCK_PAUSE).await,
+                    Err(error) => {
+                        tracing::error!(epoch = epoch.0, %error, "a shell cannot be watched");
+                        sleep(FAILURE_PAUSE).await;
+                    }
+                },
+                Err(LockError::Held { holder: None, .. }) => sleep(LOCK_PAUSE).await,
                 Err(LockError::Io { path, source }) => {
                     tracing::error!(path = %path.display(), error = %source, "cannot lock");
-                    std::thread::sleep(FAILURE_PAUSE);
+                    sleep(FAILURE_PAUSE).await;
                 }
             }
         }
     }
 
-    fn sweep(&self, epoch: Epoch, lock: &ShellLock) {
+    async fn sweep(&self, epoch: Epoch, lock: ShellLock) {
         // Mock tasks leave no process behind.
         if self.mock.is_some() {
             return;
         }
+        let ground = self.clone();
+        let swept = spawn_blocking(move || ground.sweep_all(epoch, &lock)).await;
+        if let Err(error) = swept {
+            tracing::error!(epoch = epoch.0, %error, "a sweep did not end");
+        }
+    }
+
+    /// Reads all of `/proc`, and waits for ends: not for the loop's thread.
+    fn sweep_all(&self, epoch: Epoch, lock: &ShellLock) {
         for rank in self.ranks.iter() {
             loop {
                 match sweep(lock, &self.instance, rank, None) {

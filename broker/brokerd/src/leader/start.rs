@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// The key of where the inventory came from.
 const SOURCE_KEY: &str = "inventory";
+/// The key of how many nodes it was said to have.
+const SIZE_KEY: &str = "size";
 /// Threads that answer questions to the journal.
 const READERS: usize = 2;
 
@@ -141,7 +144,10 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
     }
     let instance = identity(&mut journal)?;
     let source = &kept_source(&mut journal, source)?;
-    let inventory = Arc::new(source.inventory()?);
+    let inventory = Arc::new(match kept_size(&mut journal, args.size)? {
+        Some(size) => source.sized(size)?,
+        None => source.inventory()?,
+    });
     let mut settings = Settings::for_inventory(Arc::clone(&inventory));
     settings.last_job = JobId(recovered.last_job);
     settings.kill_grace = config.instance.kill_grace;
@@ -232,6 +238,15 @@ fn kept_source(journal: &mut Journal, said: &Source) -> Result<Source, StartErro
     Ok(said.clone())
 }
 
+/// How many nodes, likewise.
+fn kept_size(journal: &mut Journal, said: Option<u32>) -> Result<Option<u32>, StartError> {
+    let kept = journal.meta(SIZE_KEY)?.and_then(|text| text.parse().ok());
+    if let Some(size) = said.filter(|_| said != kept) {
+        journal.set_meta(SIZE_KEY, &size.to_string())?;
+    }
+    Ok(said.or(kept))
+}
+
 /// The run directory that this instance had before, if it can be had again:
 /// running tasks know it by EDDY_URI. Else a new one.
 fn find_rundir(
@@ -263,10 +278,11 @@ impl Prepared {
             Err(error) => return Err(Box::new((Some(ready), io("make a runtime")(error)))),
         };
         let (statedir, rundir) = (self.statedir.clone(), self.rundir.clone());
+        let ranks = self.inventory.ranks();
         let local = tokio::task::LocalSet::new();
         let code = local.block_on(&runtime, async {
-            let mut leader = match self.begin() {
-                Ok(leader) => leader,
+            let (mut leader, last) = match self.begin() {
+                Ok(begun) => begun,
                 Err(error) => return Err(Box::new((Some(ready), error))),
             };
             if let Err(error) = rundir::record(&statedir, &rundir) {
@@ -274,17 +290,21 @@ impl Prepared {
             }
             let uri = rundir::uri(&rundir);
             tracing::info!(uri, "work is taken");
-            leader.announce_by(ready, uri);
+            leader.announce_by(ready, uri, ranks);
+            leader.resume(last);
             Ok(leader.run().await)
         })?;
+        drop(local);
+        // A sweep that still looks has nobody to tell.
+        runtime.shutdown_background();
         if code == 0 {
             rundir::remove(&rundir);
         }
         Ok(code)
     }
 
-    /// Starts the threads, listens, and does what replay left owed.
-    fn begin(self) -> Result<Leader, StartError> {
+    /// Starts the threads and listens; the leader and the last record.
+    fn begin(self) -> Result<(Leader, Seq), StartError> {
         let (inside, inner) = mpsc::unbounded_channel();
         let (arrivals, arrived) = mpsc::channel(ARRIVALS_MAX);
         let nofile = raise_open_files(None);
@@ -314,12 +334,15 @@ impl Prepared {
             spool_bytes: self.config.instance.limits.spool_bytes,
             nofile,
             ranks: self.inventory.ranks(),
+            marker: None,
         };
-        let shells = Shells::new(ground, inside.clone());
+        let told = inside.clone();
+        let tell = move |epoch| drop(told.send(Inner::ShellDead(epoch)));
+        let shells = Shells::new(ground, Rc::new(tell));
         let admission = Admission { owner: self.owner };
         listen(&self.rundir, admission, &arrivals).map_err(io("listen"))?;
         watch_signals(inside).map_err(io("watch for signals"))?;
-        let mut leader = Leader::new(Parts {
+        let leader = Leader::new(Parts {
             broker: self.broker,
             clock: Clock::start(Time(self.recovered.last_t)),
             config: self.config,
@@ -331,8 +354,7 @@ impl Prepared {
             arrived,
             inner,
         });
-        leader.resume(Seq(self.recovered.last_seq));
-        Ok(leader)
+        Ok((leader, Seq(self.recovered.last_seq)))
     }
 }
 

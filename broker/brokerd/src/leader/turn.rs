@@ -12,19 +12,21 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eddy_broker::{Arrival, Broker, ClientId, Disk, Effect, Exit, Output, Phase};
 use eddy_wire::id::{Epoch, Seq};
+use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::instance::{Commit, Commits, CommitsRequest, Config as ConfigService};
 use eddy_wire::shell::{FromShell, ToShell};
-use eddy_wire::time::{Span, Time};
+use eddy_wire::time::Time;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Sleep;
 
 use super::peers::{Admitted, Peers};
 use super::planner::PlannerThread;
+use super::ready::Announcement;
 use super::shells::Shells;
 use super::store::{Plan, Store};
-use super::{Announcement, CODE_FATAL, Inner, Ready};
+use super::{CODE_FATAL, Inner, Ready};
 use crate::clients::{Admission, Arrivals, Arrived, Door, LinkId};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -38,8 +40,6 @@ const COMMITS_KEPT: usize = 10_000;
 /// How long the end waits for answers to be read and shells to be gone.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 const END_LOOK: Duration = Duration::from_millis(2);
-/// How long whoever started this leader waits for the shells to be there.
-const READY_PATIENCE: Span = Span::seconds(2);
 /// With nothing to wake for, the timer is set this far ahead.
 const FAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -143,20 +143,18 @@ impl Leader {
     }
 
     /// Has whoever started this leader told when a job submitted now would find
-    /// its shell there, or a moment later all the same.
-    pub fn announce_by(&mut self, ready: Ready, uri: String) {
-        let until = self.clock.now().after(READY_PATIENCE);
-        self.wakes.insert(until);
-        self.announcement = Some(Announcement { ready, uri, until });
+    /// the shells of these ranks there, or a moment later all the same.
+    pub fn announce_by(&mut self, ready: Ready, uri: String, ranks: Idset) {
+        let now = self.clock.now();
+        let announcement = Announcement::new(ready, uri, ranks, &self.config.instance, now);
+        self.wakes.insert(announcement.until());
+        self.announcement = Some(announcement);
     }
 
     fn announce(&mut self, now: Time) {
-        let (shells, peers) = (&self.shells, &self.peers);
-        let is_time = |announcement: &mut Announcement| {
-            announcement.until <= now || shells.all(|epoch| peers.has_shell(epoch))
-        };
-        if let Some(Announcement { ready, uri, .. }) = self.announcement.take_if(is_time) {
-            ready.tell(&uri);
+        let is_due = |announcement: &mut Announcement| announcement.is_due(now);
+        if let Some(announcement) = self.announcement.take_if(is_due) {
+            announcement.tell();
         }
     }
 
@@ -406,11 +404,22 @@ impl Leader {
 
     fn handle(&mut self, arrival: Arrival) {
         let now = self.clock.now();
+        if let (Some(announcement), Arrival::Shell(epoch, word)) =
+            (&mut self.announcement, &arrival)
+        {
+            announcement.word(*epoch, word);
+        }
         let output = self.broker.handle(now, arrival);
         self.take(output);
     }
 
     fn take(&mut self, output: Output) {
+        if let Some(announcement) = &mut self.announcement {
+            let records = output.records.iter();
+            records.for_each(|record| announcement.record(record));
+            let effects = output.effects.iter();
+            effects.for_each(|effect| announcement.effect(effect));
+        }
         self.store.add(output.records, output.finished);
         for effect in output.effects {
             self.act(effect);

@@ -30,7 +30,7 @@ pub struct ShellLock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// There is one already.
-    #[error("{} is held by the shell with {}", .path.display(), spell(.holder))]
+    #[error("{} is held by the process with {}", .path.display(), spell(.holder))]
     Held {
         /// The lock.
         path: PathBuf,
@@ -61,7 +61,11 @@ impl ShellLock {
     /// task still holds the lock of a shell that was killed: a caller who knows
     /// the old shell to be dead asks again.
     pub fn take(directory: &Path) -> Result<ShellLock, LockError> {
-        let path = directory.join(LOCK_NAME);
+        ShellLock::take_at(directory.join(LOCK_NAME))
+    }
+
+    /// The same at another place: of an agent.
+    pub(crate) fn take_at(path: PathBuf) -> Result<ShellLock, LockError> {
         let failed = |source: io::Error| LockError::Io {
             path: path.clone(),
             source,
@@ -92,6 +96,12 @@ impl ShellLock {
             .map_err(failed)?;
         Ok(ShellLock { _file: file })
     }
+}
+
+/// The living process that the lock at this path names, whether or not it
+/// still holds it.
+pub(crate) fn holder(path: &Path) -> Option<Process> {
+    read_holder(&mut File::open(path).ok()?)
 }
 
 /// The living process that the lock names.
