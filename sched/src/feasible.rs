@@ -3,18 +3,23 @@
 //! Ingest refuses at submit what cannot; the planner gives `Never` when the
 //! inventory became too small. What is free or in service now is not looked at.
 
-use eddy_wire::jobspec::Request;
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{Request, Takes};
 use eddy_wire::plan::Reason;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 
 use crate::need::Need;
 use crate::placement::choose;
 use crate::rooms::{Room, Rooms};
+use crate::within::Within;
 
 /// What an inventory has, indexed for many questions.
 #[derive(Clone, Debug, Default)]
 pub struct Capacity {
     rooms: Rooms,
+    ranks: Idset,
+    /// The rank of each place in the rooms.
+    by_place: Vec<u32>,
 }
 
 impl Capacity {
@@ -23,17 +28,46 @@ impl Capacity {
     pub fn of(inventory: &ResourceSet) -> Capacity {
         Capacity {
             rooms: Rooms::new(inventory.nodes.values().map(|node| Some(room_of(node)))),
+            ranks: inventory.ranks(),
+            by_place: inventory.nodes.keys().map(|rank| rank.0).collect(),
         }
     }
 
     /// Whether the request fits when everything is free.
     ///
     /// # Errors
-    /// [`Reason::NeverOnOneNode`] and [`Reason::NeverInAll`], with the numbers.
+    /// [`Reason::NoSuchRanks`], [`Reason::NeverOnOneNode`] and [`Reason::NeverInAll`], with the
+    /// numbers.
     pub fn feasible(&self, request: &Request) -> Result<(), Reason> {
-        choose(&self.rooms, &Need::of(request))
+        let asked = request.beside().or_else(|| request.ranks.clone());
+        if let Some(asked) = &asked {
+            self.has_ranks(asked)?;
+        }
+        if request.takes == Takes::Nothing {
+            return Ok(());
+        }
+        choose(&self.rooms, &self.within(request), &Need::of(request))
             .map(drop)
-            .map_err(|short| short.never())
+            .map_err(|short| short.never(request))
+    }
+
+    /// Whether there are all these ranks.
+    pub(crate) fn has_ranks(&self, asked: &Idset) -> Result<(), Reason> {
+        if self.ranks.contains_all(asked) {
+            return Ok(());
+        }
+        Err(Reason::NoSuchRanks {
+            ranks: asked.difference(&self.ranks),
+        })
+    }
+
+    /// The places that the request may have, in indexes of the same nodes.
+    pub(crate) fn within(&self, request: &Request) -> Within {
+        Within::of(request.ranks.as_ref(), &self.by_place)
+    }
+
+    pub(crate) fn ranks(&self) -> &Idset {
+        &self.ranks
     }
 
     pub(crate) fn rooms(&self) -> &Rooms {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use eddy_wire::id::Rank;
 use eddy_wire::idset::Idset;
+use eddy_wire::plan::Unavailable;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 
 use crate::feasible::{Capacity, room_of};
@@ -21,6 +22,8 @@ pub(crate) struct Inventory {
     nodes: Vec<Node>,
     /// Ranks that can be given work, of this inventory or of one still to come.
     in_service: Idset,
+    /// Ranks that can be asked: those in service, and those that get no new work.
+    online: Idset,
     /// What the nodes have.
     all: Capacity,
     /// What the nodes in service have, taken or not.
@@ -111,6 +114,11 @@ impl Node {
     }
 }
 
+/// What a holding has on its nodes. A job that takes nothing names nodes and has nothing there.
+fn parts(set: &ResourceSet) -> impl Iterator<Item = (&Rank, &NodeSet)> {
+    set.nodes.iter().filter(|(_, part)| !part.is_empty())
+}
+
 /// How many ids are in both.
 fn common(some: &Idset, all: &Idset) -> u64 {
     if all.contains_all(some) {
@@ -145,7 +153,7 @@ impl Inventory {
         self.all = Capacity::of(&set);
         self.set = set;
         for holding in holdings {
-            for (&rank, part) in &holding.nodes {
+            for (&rank, part) in parts(holding) {
                 if let Some(at) = self.place_of(rank) {
                     self.nodes[at].take(part);
                 }
@@ -167,19 +175,24 @@ impl Inventory {
 
     /// These ranks can be given work.
     pub fn bring(&mut self, ranks: &Idset) {
+        self.online = self.online.union(ranks);
         self.in_service = self.in_service.union(ranks);
         self.refresh_ranks(ranks);
     }
 
-    /// These ranks get no new work.
-    pub fn withdraw(&mut self, ranks: &Idset) {
+    /// These ranks get no new work, for this reason.
+    pub fn withdraw(&mut self, ranks: &Idset, why: Unavailable) {
+        self.online = match why {
+            Unavailable::Drained => self.online.union(ranks),
+            Unavailable::Offline => self.online.difference(ranks),
+        };
         self.in_service = self.in_service.difference(ranks);
         self.refresh_ranks(ranks);
     }
 
     /// What is in `set` is held from now on.
     pub fn take(&mut self, set: &ResourceSet) {
-        for (&rank, part) in &set.nodes {
+        for (&rank, part) in parts(set) {
             if let Some(at) = self.place_of(rank) {
                 self.nodes[at].take(part);
                 self.refresh(at);
@@ -194,7 +207,7 @@ impl Inventory {
         set: &ResourceSet,
         left: impl Iterator<Item = &'h ResourceSet> + Clone,
     ) {
-        for (&rank, part) in &set.nodes {
+        for (&rank, part) in parts(set) {
             let Some(at) = self.place_of(rank) else {
                 continue;
             };
@@ -205,6 +218,7 @@ impl Inventory {
                 let mut node = Node::new(rank, &self.nodes[at].total);
                 left.clone()
                     .filter_map(|set| set.nodes.get(&rank))
+                    .filter(|part| !part.is_empty())
                     .for_each(|set| node.take(set));
                 self.nodes[at] = node;
             }
@@ -227,8 +241,18 @@ impl Inventory {
     }
 
     /// What all nodes have.
-    pub fn all(&self) -> &Rooms {
-        self.all.rooms()
+    pub fn all(&self) -> &Capacity {
+        &self.all
+    }
+
+    /// The node of that rank.
+    pub fn node_of(&self, rank: Rank) -> Option<&Node> {
+        self.place_of(rank).map(|at| &self.nodes[at])
+    }
+
+    /// The ranks that can be asked.
+    pub fn online(&self) -> &Idset {
+        &self.online
     }
 
     /// What the nodes in service have, taken or not.
@@ -248,7 +272,7 @@ impl Inventory {
 
     /// The ranks out of service.
     pub fn away(&self) -> Idset {
-        self.set.ranks().difference(&self.in_service)
+        self.all.ranks().difference(&self.in_service)
     }
 
     fn place_of(&self, rank: Rank) -> Option<usize> {

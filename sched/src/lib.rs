@@ -12,7 +12,9 @@
 //!
 //! - `planner`: deltas in, verdicts out; who holds what, proposed or recorded.
 //! - `queue`: who waits, in the order of their turn.
+//! - `beside`: who takes nothing, and so waits for nobody's turn.
 //! - `need`: a request as amounts per slot and per node.
+//! - `within`: which nodes a request may have.
 //! - `placement`: which nodes serve a need, which cores of them, or why not.
 //! - `inventory`: what each node has, what is free of it, which are in service.
 //! - `rooms`: the index that finds the next node with room without looking at all.
@@ -27,7 +29,11 @@ mod planner;
 
 mod queue;
 
+mod beside;
+
 mod need;
+
+mod within;
 
 mod placement;
 

@@ -4,14 +4,19 @@
 //! Nodes of low rank go first, then cores and GPUs of low number. It changes
 //! nothing: what it returns is taken by the planner.
 
+use std::collections::BTreeMap;
+
 use eddy_wire::Time;
+use eddy_wire::id::Rank;
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Sharing};
 use eddy_wire::plan::Reason;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 
 use crate::inventory::{Inventory, Node};
 use crate::need::{Need, Spread};
-use crate::rooms::Rooms;
+use crate::rooms::{Rooms, Totals};
+use crate::within::Within;
 
 /// Why a request is not placed now.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,39 +38,87 @@ pub(crate) fn place(
         let what = "the instance to have nodes".to_owned();
         return Err(Unplaced::Wait(Reason::Dependency { what }));
     }
+    if let Some(ranks) = &request.ranks {
+        inventory.all().has_ranks(ranks).map_err(Unplaced::Never)?;
+    }
     let need = Need::of(request);
+    let within = inventory.all().within(request);
     let rooms = match need.sharing {
         Sharing::Shared => inventory.free(),
         Sharing::Exclusive => inventory.idle(),
     };
-    match choose(rooms, &need) {
+    match choose(rooms, &within, &need) {
         Ok(chosen) => Ok(grant(
             inventory,
             &need,
             &chosen,
             times(inventory, request, now),
         )),
-        Err(short) => Err(explain(inventory, &need, short)),
+        Err(short) => Err(explain(inventory, request, &within, &need, short)),
     }
 }
 
-/// Why there is no room now: the widest reason that holds.
-fn explain(inventory: &Inventory, need: &Need, now: Short) -> Unplaced {
-    if let Err(short) = choose(inventory.all(), need) {
-        return Unplaced::Never(short.never());
+/// What is to be done with a job that takes nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Beside {
+    Start(ResourceSet),
+    /// Not on this inventory.
+    Never(Reason),
+    /// Not before this rank can be asked.
+    WaitFor(u32),
+}
+
+/// Places a request that takes nothing: its nodes, and nothing of them.
+pub(crate) fn place_beside(inventory: &Inventory, request: &Request, now: Time) -> Beside {
+    let ranks = request.beside().unwrap_or_default();
+    if let Err(reason) = inventory.all().has_ranks(&ranks) {
+        return Beside::Never(reason);
     }
-    Unplaced::Wait(match choose(inventory.serving(), need) {
+    if let Some(rank) = ranks.difference(inventory.online()).first() {
+        return Beside::WaitFor(rank);
+    }
+    let nodes = ranks.iter().filter_map(|rank| {
+        let node = inventory.node_of(Rank(rank))?;
+        let nothing = NodeSet {
+            host: node.total.host.clone(),
+            cores: Idset::new(),
+            gpus: Idset::new(),
+            memory: 0,
+        };
+        Some((Rank(rank), nothing))
+    });
+    let times = times(inventory, request, now);
+    Beside::Start(set_of(inventory, nodes.collect(), request.slots, times))
+}
+
+/// Why there is no room now: the widest reason that holds.
+fn explain(
+    inventory: &Inventory,
+    request: &Request,
+    within: &Within,
+    need: &Need,
+    now: Short,
+) -> Unplaced {
+    if let Err(short) = choose(inventory.all().rooms(), within, need) {
+        return Unplaced::Never(short.never(request));
+    }
+    Unplaced::Wait(match choose(inventory.serving(), within, need) {
         Err(short) => {
-            let (what, asked, up) = short.numbers();
+            let (what, asked, up) = short.numbers(request);
+            let away = inventory.away();
+            let away = match &request.ranks {
+                Some(ranks) => away.intersect(ranks),
+                None => away,
+            };
             Reason::NotInService {
                 what,
                 asked,
                 up,
-                away: inventory.away(),
+                away,
             }
         }
         Ok(_) => {
-            let (what, asked, free) = now.numbers();
+            let (what, asked, free) = now.numbers(request);
             Reason::NoRoom { what, asked, free }
         }
     })
@@ -95,34 +148,47 @@ pub(crate) enum Short {
 
 impl Short {
     /// As a reason, where the rooms are those of the whole inventory.
-    pub fn never(self) -> Reason {
+    pub fn never(self, request: &Request) -> Reason {
         match self {
             Short::OnOneNode { what, asked, most } => Reason::NeverOnOneNode {
-                what: what.to_owned(),
+                what: of_ranks(what.to_owned(), request),
                 asked,
                 most,
             },
-            Short::InAll { what, asked, most } => Reason::NeverInAll { what, asked, most },
+            Short::InAll { what, asked, most } => Reason::NeverInAll {
+                what: of_ranks(what, request),
+                asked,
+                most,
+            },
         }
     }
 
     /// What is short, how much is asked for, how much there is.
-    fn numbers(self) -> (String, u64, u64) {
-        match self {
+    fn numbers(self, request: &Request) -> (String, u64, u64) {
+        let (what, asked, most) = match self {
             Short::OnOneNode { what, asked, most } => (format!("{what} on one node"), asked, most),
             Short::InAll { what, asked, most } => (what, asked, most),
-        }
+        };
+        (of_ranks(what, request), asked, most)
+    }
+}
+
+/// What is counted, with the ranks on which it is, if only some will do.
+fn of_ranks(what: String, request: &Request) -> String {
+    match &request.ranks {
+        Some(ranks) => format!("{what} of ranks {ranks}"),
+        None => what,
     }
 }
 
 /// The nodes of lowest rank that serve the need together.
-pub(crate) fn choose(rooms: &Rooms, need: &Need) -> Result<Vec<Chosen>, Short> {
-    short_in_sum(rooms, need)?;
+pub(crate) fn choose(rooms: &Rooms, within: &Within, need: &Need) -> Result<Vec<Chosen>, Short> {
+    short_in_sum(&within.totals(rooms), need)?;
     let least = need.least();
     let mut chosen = Vec::new();
     let (mut left, mut from) = (need.count(), 0);
     while left > 0 {
-        let Some(at) = rooms.next(from, &least) else {
+        let Some(at) = within.next(rooms, from, &least) else {
             let asked = need.count();
             return Err(Short::InAll {
                 what: need.to_string(),
@@ -142,8 +208,7 @@ pub(crate) fn choose(rooms: &Rooms, need: &Need) -> Result<Vec<Chosen>, Short> {
 }
 
 /// What is short by the sums alone: that needs no search, and is said in the plainest words.
-fn short_in_sum(rooms: &Rooms, need: &Need) -> Result<(), Short> {
-    let totals = rooms.totals();
+fn short_in_sum(totals: &Totals, need: &Need) -> Result<(), Short> {
     let (least, count) = (need.least(), need.count());
     if let Spread::Nodes { nodes: asked, .. } = need.spread
         && asked > totals.nodes
@@ -216,16 +281,28 @@ fn times(inventory: &Inventory, request: &Request, now: Time) -> Times {
 
 /// The resources of the chosen nodes.
 fn grant(inventory: &Inventory, need: &Need, chosen: &[Chosen], times: Times) -> ResourceSet {
-    let whole = inventory.set();
     let part = |&Chosen { at, slots }: &Chosen| {
         let node = inventory.node(at);
         (node.rank, part_of(node, need, slots))
     };
+    let nodes = chosen.iter().map(part).collect();
+    let slots = u32::try_from(need.slots()).unwrap_or(u32::MAX);
+    set_of(inventory, nodes, slots, times)
+}
+
+/// The nodes of a grant, with what the inventory says of them.
+fn set_of(
+    inventory: &Inventory,
+    nodes: BTreeMap<Rank, NodeSet>,
+    slots: u32,
+    times: Times,
+) -> ResourceSet {
+    let whole = inventory.set();
     let mut set = ResourceSet {
-        nodes: chosen.iter().map(part).collect(),
+        nodes,
         starttime: times.start,
         expiration: times.end,
-        nslots: u32::try_from(need.slots()).ok(),
+        nslots: Some(slots),
         scheduling: whole.scheduling.clone(),
         ..ResourceSet::default()
     };

@@ -14,7 +14,7 @@ use eddy_wire::plan::{Delta, Outcome, Verdict};
 use eddy_wire::resource_set::ResourceSet;
 
 use crate::inventory::Inventory;
-use crate::placement::{Unplaced, place};
+use crate::placement::{Beside, Unplaced, place, place_beside};
 use crate::queue::Queue;
 
 /// Plans first come, first served over the state its deltas describe. Holds no clock.
@@ -53,7 +53,8 @@ impl Planner {
     /// - `Inventory` replaces the one before; holdings stay. Until the first, and while it has
     ///   no nodes, every job waits.
     /// - `Up`, `Down`: a rank never named is not in service. Whether it is drained or offline
-    ///   makes no difference to a plan. Ranks may be named before the inventory has them.
+    ///   makes no difference but to jobs that take nothing, which drained ranks serve. Ranks may
+    ///   be named before the inventory has them.
     /// - `Want` of a job whose start is proposed keeps the proposal if it asks for the same,
     ///   else withdraws it. Of a job that still holds what an earlier attempt was given: it
     ///   waits until that is free.
@@ -65,9 +66,16 @@ impl Planner {
             Delta::Inventory(set) => {
                 self.inventory
                     .replace(set, self.holdings.values().map(Holding::set));
+                self.queue.wake_all();
             }
-            Delta::Up(ranks) => self.inventory.bring(&ranks),
-            Delta::Down(ranks, _) => self.inventory.withdraw(&ranks),
+            Delta::Up(ranks) => {
+                self.inventory.bring(&ranks);
+                self.queue.wake(&ranks);
+            }
+            Delta::Down(ranks, why) => {
+                self.inventory.withdraw(&ranks, why);
+                self.queue.wake(&ranks);
+            }
             Delta::Want(job, priority, request) => self.want(job, priority, request),
             Delta::Unwant(job) => {
                 self.queue.unwant(job);
@@ -78,12 +86,14 @@ impl Planner {
         }
     }
 
-    /// Looks at the head of the queue until one job waits or `steps` verdicts are given.
+    /// Looks at the jobs that take nothing, then at the head of the queue until one job waits or
+    /// `steps` verdicts are given.
     ///
     /// A `Start` is held from here on, and not said again unless it is given back. A job that
     /// gets `Never` is forgotten. `now` becomes the start of the grants.
     pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
         let mut outcome = Outcome::default();
+        self.plan_beside(now, steps, &mut outcome);
         while let Some((job, request)) = self.queue.first() {
             if outcome.verdicts.len() as u64 >= u64::from(steps) {
                 outcome.unfinished = true;
@@ -103,6 +113,34 @@ impl Planner {
             outcome.verdicts.push((job, verdict));
         }
         outcome
+    }
+
+    /// Looks at the jobs that take nothing, each at most once until a rank it waits for comes.
+    fn plan_beside(&mut self, now: Time, steps: u32, outcome: &mut Outcome) {
+        if self.inventory.is_empty() {
+            return;
+        }
+        while let Some((job, request)) = self.queue.first_beside() {
+            let found = place_beside(&self.inventory, request, now);
+            if let Beside::WaitFor(rank) = found {
+                self.queue.sleep(job, rank);
+                continue;
+            }
+            // Only now, so that nobody hears of more to come when all that is left waits.
+            if outcome.verdicts.len() as u64 >= u64::from(steps) {
+                outcome.unfinished = true;
+                return;
+            }
+            let verdict = match found {
+                Beside::Start(set) => Verdict::Start(self.propose(job, set)),
+                Beside::Never(reason) => {
+                    self.queue.unwant(job);
+                    Verdict::Never(reason)
+                }
+                Beside::WaitFor(_) => unreachable!("handled above"),
+            };
+            outcome.verdicts.push((job, verdict));
+        }
     }
 
     fn propose(&mut self, job: JobId, set: ResourceSet) -> Arc<ResourceSet> {

@@ -48,7 +48,8 @@ impl Totals {
         }
     }
 
-    fn with(self, other: Totals) -> Totals {
+    /// With what others have.
+    pub fn with(self, other: Totals) -> Totals {
         Totals {
             nodes: self.nodes + other.nodes,
             cores: self.cores + other.cores,
@@ -98,6 +99,25 @@ impl Rooms {
     /// What all have together.
     pub fn totals(&self) -> &Totals {
         &self.tree[1]
+    }
+
+    /// What the nodes from `from` to before `to` have together.
+    pub fn totals_of(&self, from: usize, to: usize) -> Totals {
+        let (mut left, mut right) = (self.leaves + from, self.leaves + to.min(self.leaves));
+        let mut sum = Totals::default();
+        // From the leaves up; a vertex whose parent reaches beyond the run counts by itself.
+        while left < right {
+            if left % 2 == 1 {
+                sum = sum.with(self.tree[left]);
+                left += 1;
+            }
+            if right % 2 == 1 {
+                right -= 1;
+                sum = sum.with(self.tree[right]);
+            }
+            (left, right) = (left / 2, right / 2);
+        }
+        sum
     }
 
     /// The room on node `at`.

@@ -6,4 +6,6 @@ mod script;
 
 mod cases;
 
+mod ranks;
+
 mod properties;

@@ -58,6 +58,8 @@ pub(crate) fn nodes(nodes: u32, slots_per_node: u32, cores_per_slot: u32) -> Req
 pub(crate) struct State {
     pub inventory: Arc<ResourceSet>,
     pub up: Idset,
+    /// Those that are up, and those that are drained.
+    pub online: Idset,
     pub wants: BTreeMap<JobId, (i64, Request)>,
     pub holds: BTreeMap<JobId, Arc<ResourceSet>>,
 }
@@ -71,12 +73,47 @@ pub(crate) enum Plain {
 }
 
 impl State {
-    /// The jobs that wait and hold nothing, in the order of their turn.
+    /// The jobs that take nothing and hold nothing, and what becomes of those that need not wait.
+    fn beside(&self) -> Vec<(JobId, Plain)> {
+        let mut said = Vec::new();
+        for (&job, (_, request)) in &self.wants {
+            let Some(ranks) = request.beside() else {
+                continue;
+            };
+            if self.holds.contains_key(&job) || self.inventory.is_empty() {
+                continue;
+            }
+            let nothing = |rank| {
+                let node = self.inventory.nodes.get(&Rank(rank))?;
+                let host = node.host.clone();
+                let (cores, gpus, memory) = (Idset::new(), Idset::new(), 0);
+                Some((
+                    Rank(rank),
+                    NodeSet {
+                        host,
+                        cores,
+                        gpus,
+                        memory,
+                    },
+                ))
+            };
+            let nodes: Option<BTreeMap<Rank, NodeSet>> = ranks.iter().map(nothing).collect();
+            match nodes {
+                None => said.push((job, Plain::Never)),
+                Some(nodes) if self.online.contains_all(&ranks) => {
+                    said.push((job, Plain::Start(nodes)))
+                }
+                Some(_) => {}
+            }
+        }
+        said
+    }
+
+    /// The jobs that take something and hold nothing, in the order of their turn.
     pub fn queue(&self) -> Vec<JobId> {
-        let waits = self
-            .wants
-            .iter()
-            .filter(|(job, _)| !self.holds.contains_key(job));
+        let waits = self.wants.iter().filter(|(job, (_, request))| {
+            !self.holds.contains_key(job) && request.beside().is_none()
+        });
         let mut queue: Vec<_> = waits
             .map(|(&job, &(priority, _))| (Reverse(priority), job))
             .collect();
@@ -87,13 +124,16 @@ impl State {
     /// First come, first served, by looking at every node for every job.
     pub fn schedule(&self) -> Vec<(JobId, Plain)> {
         let mut holds = self.holds.clone();
-        let mut said = Vec::new();
+        let mut said = self.beside();
         for job in self.queue() {
             let request = &self.wants[&job].1;
             let mut free = self.inventory.nodes.clone();
             let idle: Vec<Rank> = free
                 .keys()
-                .filter(|rank| !holds.values().any(|set| set.nodes.contains_key(rank)))
+                .filter(|rank| {
+                    let mut parts = holds.values().filter_map(|set| set.nodes.get(rank));
+                    parts.all(NodeSet::is_empty)
+                })
                 .copied()
                 .collect();
             for (rank, node) in &mut free {
@@ -106,8 +146,9 @@ impl State {
             let exclusive = request.sharing == Sharing::Exclusive;
             free.retain(|rank, _| self.up.contains(rank.0) && (!exclusive || idle.contains(rank)));
             let verdict = match self.fit(&free, request) {
+                _ if self.inventory.is_empty() => Plain::Wait,
+                _ if !self.has_ranks(request) => Plain::Never,
                 Some(set) => Plain::Start(set),
-                None if self.inventory.is_empty() => Plain::Wait,
                 None if self.fit(&self.inventory.nodes, request).is_none() => Plain::Never,
                 None => Plain::Wait,
             };
@@ -127,6 +168,14 @@ impl State {
         said
     }
 
+    fn has_ranks(&self, request: &Request) -> bool {
+        let all = self.inventory.ranks();
+        request
+            .ranks
+            .as_ref()
+            .is_none_or(|ranks| all.contains_all(ranks))
+    }
+
     /// Slot by slot, node by node.
     fn fit(
         &self,
@@ -135,7 +184,13 @@ impl State {
     ) -> Option<BTreeMap<Rank, NodeSet>> {
         let mut set = BTreeMap::new();
         let (mut slots_left, mut nodes_left) = (request.slots, request.nodes);
-        for (&rank, node) in free {
+        let will_do = |rank: &Rank| {
+            request
+                .ranks
+                .as_ref()
+                .is_none_or(|ranks| ranks.contains(rank.0))
+        };
+        for (&rank, node) in free.iter().filter(|(rank, _)| will_do(rank)) {
             if slots_left == 0 || nodes_left == Some(0) {
                 break;
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use eddy_wire::Time;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Takes};
 use eddy_wire::plan::{Delta, Outcome, Reason, Unavailable, Verdict};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use proptest::prelude::*;
@@ -25,6 +25,7 @@ enum Step {
     Inventory(Vec<(u32, u32, u64)>),
     Up(u32),
     Down(u32),
+    Drain(u32),
     Want(JobId, i64, Request),
     Unwant(JobId),
     Freed(JobId),
@@ -62,12 +63,21 @@ fn request() -> impl Strategy<Value = Request> {
             ..slots(count, 2)
         }),
     ];
-    (shape, 0u32..2, memory, 1u32..3).prop_map(|(shape, gpus_per_slot, memory, tasks)| {
+    let ranks = prop_oneof![
+        3 => Just(None),
+        1 => prop::collection::btree_set(0..RANKS, 1..RANKS as usize)
+            .prop_map(|ranks| Some(ranks.into_iter().collect())),
+    ];
+    let takes = prop_oneof![4 => Just(Takes::Resources), 1 => Just(Takes::Nothing)];
+    let rest = (0u32..2, memory, 1u32..3, ranks, takes);
+    (shape, rest).prop_map(|(shape, (gpus_per_slot, memory, tasks, ranks, takes))| {
         let ntasks = shape.slots * tasks;
         Request {
             gpus_per_slot,
             memory,
             ntasks,
+            ranks,
+            takes,
             ..shape
         }
     })
@@ -85,6 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => prop::collection::vec(node(), 0..RANKS as usize).prop_map(Step::Inventory),
         1 => (0..RANKS).prop_map(Step::Up),
         1 => (0..RANKS).prop_map(Step::Down),
+        1 => (0..RANKS).prop_map(Step::Drain),
         8 => (job(), 1i64..4, request()).prop_map(|(job, at, asks)| Step::Want(job, at, asks)),
         1 => job().prop_map(Step::Unwant),
         3 => job().prop_map(Step::Freed),
@@ -128,11 +139,18 @@ impl World {
             }
             Step::Up(rank) => {
                 self.state.up.insert(rank);
+                self.state.online.insert(rank);
                 self.tell(Delta::Up(Idset::one(rank)));
             }
             Step::Down(rank) => {
                 self.state.up.remove(rank);
+                self.state.online.remove(rank);
                 self.tell(Delta::Down(Idset::one(rank), Unavailable::Offline));
+            }
+            Step::Drain(rank) => {
+                self.state.up.remove(rank);
+                self.state.online.insert(rank);
+                self.tell(Delta::Down(Idset::one(rank), Unavailable::Drained));
             }
             Step::Want(job, priority, request) => {
                 let before = self.state.wants.insert(job, (priority, request.clone()));
@@ -227,10 +245,16 @@ impl World {
         };
         let request = &self.state.wants[job].1;
         let up = self.state.inventory.restrict(&self.state.up);
+        // What is left of the ranks that it names.
+        let named = request.ranks.clone();
+        let on_up = Request {
+            ranks: named.clone().map(|ranks| ranks.intersect(&up.ranks())),
+            ..request.clone()
+        };
         match reason {
             Reason::NoRoom { asked, free, .. } => {
                 assert!(free < asked, "{reason}");
-                assert_eq!(feasible(&up, request), Ok(()), "{reason}");
+                assert_eq!(feasible(&up, &on_up), Ok(()), "{reason}");
             }
             Reason::NotInService {
                 asked,
@@ -239,12 +263,11 @@ impl World {
                 ..
             } => {
                 assert!(there < asked, "{reason}");
-                assert!(feasible(&up, request).is_err(), "{reason}");
+                assert!(feasible(&up, &on_up).is_err(), "{reason}");
                 assert_eq!(feasible(&self.state.inventory, request), Ok(()), "{reason}");
-                assert_eq!(
-                    *away,
-                    self.state.inventory.ranks().difference(&self.state.up)
-                );
+                let all = self.state.inventory.ranks();
+                let of = named.map_or(all.clone(), |ranks| all.intersect(&ranks));
+                assert_eq!(*away, of.difference(&self.state.up));
             }
             Reason::Dependency { .. } => assert!(self.state.inventory.is_empty()),
             other => panic!("no reason of a planner: {other}"),
@@ -254,8 +277,18 @@ impl World {
     /// What is given is in service, in the inventory, and what was asked for.
     fn started_right(&self, job: JobId, set: &ResourceSet) {
         let request = &self.state.wants[&job].1;
-        assert!(self.state.up.contains_all(&set.ranks()));
         assert!(self.state.inventory.contains(set));
+        if let Some(ranks) = request.beside() {
+            assert_eq!(
+                (set.ranks(), set.ncores(), set.memory()),
+                (ranks.clone(), 0, 0)
+            );
+            return assert!(self.state.online.contains_all(&ranks));
+        }
+        assert!(self.state.up.contains_all(&set.ranks()));
+        if let Some(ranks) = &request.ranks {
+            assert!(ranks.contains_all(&set.ranks()));
+        }
         if let Some(nodes) = request.nodes {
             assert_eq!(set.nnodes(), u64::from(nodes));
         }
@@ -325,6 +358,8 @@ fn fresh(state: &State) -> Planner {
         }
     });
     planner.apply(Delta::Up(state.up.clone()));
+    let drained = state.online.difference(&state.up);
+    planner.apply(Delta::Down(drained, Unavailable::Drained));
     planner.apply(Delta::Inventory(state.inventory.clone()));
     planner
 }

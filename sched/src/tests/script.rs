@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! nodes 4c 8c,2g,16m         inventory: cores, GPUs, bytes of memory of each node
-//! up 0-1 / down 1            ranks
-//! want 7 slots=2 cores=4     also nodes= gpus= node-mem= core-mem= task-mem= tasks= at= whole
+//! up 0-1 / down 1 / lost 1   ranks: in service, drained, offline
+//! want 7 slots=2 cores=4     also nodes= gpus= node-mem= core-mem= task-mem= tasks= at= ranks=
+//!                            whole beside
 //! unwant 7 / freed 7
 //! held 7 0/0-3 1/0-3         rank/cores
 //! plan [steps]               prints verdicts: rank/cores, then gGPUS and mBYTES if there are any
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use eddy_wire::Time;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Takes};
 use eddy_wire::plan::{Delta, Outcome, Unavailable, Verdict};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 
@@ -63,6 +64,7 @@ fn delta(words: &[&str]) -> Delta {
         }
         ["up", up] => Delta::Up(ranks(up)),
         ["down", down] => Delta::Down(ranks(down), Unavailable::Drained),
+        ["lost", down] => Delta::Down(ranks(down), Unavailable::Offline),
         ["want", id, asks @ ..] => {
             let (priority, request) = want(asks);
             Delta::Want(job(id), priority, request)
@@ -113,10 +115,14 @@ fn node(text: &&str) -> (u32, u32, u64) {
 
 fn want(asks: &[&str]) -> (i64, Request) {
     let mut numbers = BTreeMap::new();
-    let mut sharing = Sharing::Shared;
+    let (mut sharing, mut takes, mut ranks) = (Sharing::Shared, Takes::Resources, None);
     for ask in asks {
-        if let Some((key, number)) = ask.split_once('=') {
+        if let Some(set) = ask.strip_prefix("ranks=") {
+            ranks = Some(set.parse::<Idset>().expect("ranks are an idset"));
+        } else if let Some((key, number)) = ask.split_once('=') {
             numbers.insert(key, number.parse::<i64>().expect("a number"));
+        } else if *ask == "beside" {
+            takes = Takes::Nothing;
         } else {
             assert_eq!(*ask, "whole");
             sharing = Sharing::Exclusive;
@@ -132,7 +138,7 @@ fn want(asks: &[&str]) -> (i64, Request) {
         Some(number) => nodes(number, asked, each),
         None => slots(asked, each),
     };
-    request.sharing = sharing;
+    (request.sharing, request.takes, request.ranks) = (sharing, takes, ranks);
     request.gpus_per_slot = count(take("gpus")).unwrap_or(0);
     request.ntasks = count(take("tasks")).unwrap_or(request.ntasks);
     for key in ["node-mem", "core-mem", "task-mem"] {
