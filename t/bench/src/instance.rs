@@ -226,6 +226,17 @@ impl Instance {
             .map(|process| process.pid)
     }
 
+    /// Every process of the instance and of what nests in it: leaders, agents, shells.
+    #[must_use]
+    pub fn parts(&self) -> Vec<u32> {
+        let all = process::all();
+        let parts = all.into_iter().filter(|process| {
+            let is = |verb| is_part(process, verb, &self.state(), &self.uri);
+            ["broker", "agent", "shell"].into_iter().any(is)
+        });
+        parts.map(|process| process.pid).collect()
+    }
+
     /// Ends the leader with SIGKILL and waits until it is gone.
     ///
     /// # Errors
@@ -241,10 +252,7 @@ impl Drop for Instance {
     /// Ends everything. What a shutdown leaves is ended by signal and told, since it is a bug.
     fn drop(&mut self) {
         let quiet = self.command(&["shutdown"]).stdout(Stdio::null()).status();
-        let parts: Vec<u32> = ["broker", "shell"]
-            .iter()
-            .filter_map(|verb| self.verb(verb))
-            .collect();
+        let parts = self.parts();
         let gone = || Ok(parts.iter().all(|pid| !is_alive(*pid)));
         let ended = wait_until("the instance to end", GONE_WITHIN, gone);
         if ended.is_err() || !quiet.is_ok_and(|status| status.success()) {

@@ -6,15 +6,19 @@
 
 mod disk;
 mod history;
+mod idle;
 mod instance;
 mod latency;
 mod machine;
 mod memory;
+mod nest;
 mod pending;
 mod process;
 mod report;
 mod restart;
 mod rounds;
+mod rpc;
+mod span;
 mod spawn;
 mod start;
 mod submit;
@@ -68,6 +72,16 @@ const BENCHES: &[Bench] = &[
         about: "kill -9 of a leader with 64,000 finished and 1,000 running jobs, until it schedules again" },
     Bench { name: "history", needs: Needs::Eddy, run: history::run,
         about: "leader CPU per job with 0, 100,000 and 1,000,000 finished jobs" },
+    Bench { name: "rpc", needs: Needs::Eddy, run: rpc::run,
+        about: "round trips from the leader to ranks one, two and three links away" },
+    Bench { name: "span", needs: Needs::Eddy, run: span::run,
+        about: "jobs on another rank and over 64 ranks" },
+    Bench { name: "nest", needs: Needs::Eddy, run: nest::run,
+        about: "from a command to the first job of the instance it starts, one to three deep" },
+    Bench { name: "workflow", needs: Needs::Eddy, run: nest::workflow,
+        about: "1,000 sub-instances of 100 jobs against the same jobs flat: CPU of the machine" },
+    Bench { name: "idle", needs: Needs::Eddy, run: idle::run,
+        about: "a tree of 100 instances that nobody uses: memory and wake-ups" },
 ];
 
 /// What a bench is told.

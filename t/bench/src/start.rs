@@ -27,8 +27,25 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
     for series in alternate(setup.rounds(setup.count(20)), entries)? {
         report.add(&series);
     }
+    let entries = vec![
+        Entry::new("4 ranks, start and end", "ms", || ranks(setup, "4")),
+        Entry::new("16 ranks", "ms", || ranks(setup, "16")),
+        Entry::new("64 ranks", "ms", || ranks(setup, "64")),
+        Entry::new("256 ranks", "ms", || ranks(setup, "256")),
+    ];
+    for series in alternate(setup.rounds(3), entries)? {
+        match series.name.as_str() {
+            "64 ranks" => report.add_budgeted(&series, "<= 2000 ms"),
+            _ => report.add(&series),
+        }
+    }
     report.note("state directory on the file system above; ends when the instance is gone");
     Ok(report)
+}
+
+/// Every rank has an agent and a shell of its own, as if it were a host.
+fn ranks(setup: &Setup, size: &str) -> anyhow::Result<f64> {
+    start(setup, &["--size", size, "--cores", "1"])
 }
 
 fn start(setup: &Setup, options: &[&str]) -> anyhow::Result<f64> {
