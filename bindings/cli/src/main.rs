@@ -68,6 +68,8 @@ enum Verb {
     #[command(hide = true)]
     Broker(verbs::broker::Args),
     #[command(hide = true)]
+    Agent(verbs::agent::Args),
+    #[command(hide = true)]
     Shell(verbs::shell::Args),
 }
 
@@ -91,6 +93,7 @@ impl Cli {
             Verb::Completion(args) => verbs::completion::run(&args),
             Verb::Man(args) => verbs::man::run(&args),
             Verb::Broker(args) => verbs::broker::run(args),
+            Verb::Agent(args) => verbs::agent::run(args),
             Verb::Shell(args) => verbs::shell::run(args),
         }
     }

@@ -23,6 +23,7 @@ pub mod demo;
 pub mod completion;
 pub mod man;
 
+pub mod agent;
 pub mod broker;
 pub mod shell;
 

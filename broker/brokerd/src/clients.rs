@@ -1,6 +1,6 @@
 //! The two sockets of a rank and every connection on them.
 //!
-//! Called by the leader's loop. Here connections are admitted by the kernel's
+//! Called by the leader's loop and by each hosted rank. Here connections are admitted by the kernel's
 //! word on who is at the other end, bytes become messages and messages bytes;
 //! what a message means is not looked at. Hostile bytes close their connection
 //! and cost nobody else anything: memory grows with what came, large messages
@@ -160,7 +160,7 @@ enum ReadError {
     Speech(#[from] speech::SpeechError),
     #[error("it failed: {0}")]
     Io(#[from] io::Error),
-    #[error("the leader ends")]
+    #[error("the rank ends")]
     Ending,
 }
 

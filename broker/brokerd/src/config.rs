@@ -99,6 +99,15 @@ impl Transport {
     }
 }
 
+impl From<Transport> for crate::link::Transport {
+    fn from(transport: Transport) -> crate::link::Transport {
+        match transport {
+            Transport::Zeromq => crate::link::Transport::Zeromq,
+            Transport::Stream => crate::link::Transport::Stream,
+        }
+    }
+}
+
 /// When a commit counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

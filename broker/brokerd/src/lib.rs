@@ -1,8 +1,9 @@
 //! The drivers that touch the world: the leader's loop, sockets, the journal on
 //! disk, the shell process, the clock.
 //!
-//! Two commands run what is here: `eddy broker` ([`leader::run_broker`]) and
-//! `eddy shell` ([`shell::process::run_shell`]). Neither decides anything:
+//! Three commands run what is here: `eddy broker` ([`leader::run_broker`]),
+//! `eddy agent` ([`agent::run_agent`]) and `eddy shell`
+//! ([`shell::process::run_shell`]). None decides anything:
 //! deciding is done by the pure crates, which these feed and obey.
 
 pub mod clock;
@@ -28,5 +29,7 @@ pub mod journal;
 pub mod life;
 
 pub mod leader;
+
+pub mod agent;
 
 pub mod shell;

@@ -1,7 +1,7 @@
 //! The connections that the loop talks through: clients with what they asked
 //! for, shells with the epoch they said.
 //!
-//! Used by the leader's loop. It bounds what one client may have outstanding
+//! Used by the leader's loop and by each hosted rank. It bounds what one client may have outstanding
 //! and waiting; who is over a bound is refused by its name, or closed. It does
 //! not know what is asked.
 
@@ -243,6 +243,11 @@ impl Peers {
     /// Which life of a shell speaks on this connection.
     pub fn epoch_of(&self, id: LinkId) -> Option<Epoch> {
         self.links.get(&id)?.epoch
+    }
+
+    /// The connection of that life of a shell.
+    pub fn link_of(&self, epoch: Epoch) -> Option<LinkId> {
+        self.by_epoch.get(&epoch).copied()
     }
 
     /// Whether a connection of that life of a shell stands.
