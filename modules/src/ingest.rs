@@ -3,12 +3,18 @@
 //! Refuses with a typed reason and changes nothing, or proposes one `submit`
 //! per job of the submission and answers once they are durable. A sender
 //! repeats a submission under the same key until it is answered: the same key
-//! is the same jobs. Never starts, orders or places anything.
+//! is the same jobs. It submits the jobs of declared instances itself, and holds
+//! submissions while job numbers are on their way from the parent. Never starts,
+//! orders or places anything.
 
+pub(crate) mod fleet;
 mod keys;
+mod numbers;
+mod served;
 mod specs;
+mod upkeep;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use eddy_broker::{
@@ -17,28 +23,45 @@ use eddy_broker::{
 use eddy_sched::Capacity;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
-use eddy_wire::id::JobId;
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::jobspec::Work;
+use eddy_wire::services::child::ID_BLOCK;
 use eddy_wire::services::job::{self, SubmitRequest, Submitted, URGENCY_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
+use uuid::Uuid;
 
+use crate::nest::blocks;
 use crate::settings::Settings;
+use fleet::Fleet;
 use keys::{Keys, Known, Seen};
+use numbers::{Numbers, Taken};
+use served::Served;
 use specs::Specs;
+
+/// How many submissions wait for job numbers from the parent.
+const HELD_MAX: usize = 1000;
 
 /// Takes submissions.
 pub struct Ingest {
     jobs_max: u64,
     /// What the inventory can hold; `None` before it is recorded.
     capacity: Option<Capacity>,
-    /// The highest number given.
-    last_job: JobId,
+    numbers: Numbers,
+    served: Served,
+    fleet: Fleet,
+    /// Declared instances whose job is proposed and not folded yet.
+    proposed: BTreeSet<String>,
+    owner: u32,
+    instance_command: Vec<String>,
     /// Jobs that are not over.
     active: u64,
     keys: Keys,
     specs: Specs,
     /// Submissions whose key is being looked up in the journal.
     asked: BTreeMap<u64, Submission>,
+    /// Submissions that wait for job numbers, the longest so first.
+    held: VecDeque<Submission>,
     next_tag: u64,
     intake: Intake,
 }
@@ -66,6 +89,21 @@ impl Submission {
     fn count(&self) -> u32 {
         self.copies.as_ref().map_or(1, |copies| copies.len() as u32)
     }
+
+    /// Whose it is and under which key.
+    fn name(&self) -> (u32, Uuid) {
+        (self.user, self.request.key)
+    }
+
+    /// As its key will find it, from this job on.
+    fn known_as(&self, first: JobId) -> Known {
+        Known {
+            first,
+            count: self.count(),
+            jobspec: self.spec.hash,
+            environment: self.spec.environment_hash,
+        }
+    }
 }
 
 impl Module for Ingest {
@@ -79,9 +117,13 @@ impl Module for Ingest {
     }
 
     fn apply(&mut self, record: &Record) {
+        self.fleet.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
-                self.last_job = self.last_job.max(job);
+                self.numbers.passed(job);
+                if let Work::Instance { name: Some(name) } = &submit.spec.request.work {
+                    self.proposed.remove(name);
+                }
                 self.active += 1;
                 self.keys.submitted(submit, job);
             }
@@ -91,6 +133,14 @@ impl Module for Ingest {
             }
             (Kind::ResourceDefine(set, _), _) => self.capacity = Some(Capacity::of(set)),
             (Kind::LeaderStart(epoch), _) => self.keys.leader(*epoch, record.event.t),
+            // Drawn by a child: its numbers and all below are set aside.
+            (Kind::IdBlock(block), Some(_)) => self.numbers.passed(numbers::last(block)),
+            (Kind::IdBlock(block), None) => self.numbers.block(record.seq, *block),
+            (Kind::Memo(memo), None) => {
+                if let Some(last) = blocks::last_of(memo) {
+                    self.numbers.passed(last);
+                }
+            }
             _ => {}
         }
     }
@@ -107,26 +157,51 @@ impl Module for Ingest {
             Input::Disk(Disk::Room) => {
                 if matches!(self.intake, Intake::DiskFull(_)) {
                     self.intake = Intake::Open;
+                    self.bring_up(now, out);
                 }
             }
-            Input::Stop => self.intake = Intake::Stopping,
-            Input::Gone(client) => self.asked.retain(|_, s| s.caller.client != client),
+            Input::Resume => {
+                self.bring_up(now, out);
+                self.ask_numbers(out);
+            }
+            Input::Applied(record) => self.applied(now, record, out),
+            Input::Parent(word) => self.parent(now, word, out),
+            Input::Stop => self.stop(out),
+            Input::Cancel(caller) => self.held.retain(|s| s.caller != caller),
+            Input::Gone(client) => {
+                self.asked.retain(|_, s| s.caller.client != client);
+                self.held.retain(|s| s.caller.client != client);
+            }
             _ => {}
         }
+    }
+
+    fn live(&self, seqs: &mut Vec<Seq>) {
+        self.numbers.live(seqs);
     }
 }
 
 impl Ingest {
     /// An ingest that has seen nothing.
     pub fn new(settings: &Settings) -> Ingest {
+        let numbers = match settings.place.name {
+            Some(_) => Numbers::drawn(settings.last_job),
+            None => Numbers::own(settings.last_job),
+        };
         Ingest {
             jobs_max: settings.jobs_max,
             capacity: None,
-            last_job: settings.last_job,
+            numbers,
+            served: Served::new(settings),
+            fleet: Fleet::new(settings),
+            proposed: BTreeSet::new(),
+            owner: settings.owner,
+            instance_command: settings.instance_command.clone(),
             active: 0,
             keys: Keys::new(settings.key_skew, settings.key_age_max),
             specs: Specs::default(),
             asked: BTreeMap::new(),
+            held: VecDeque::new(),
             next_tag: 0,
             intake: Intake::Open,
         }
@@ -141,7 +216,7 @@ impl Ingest {
             .seen(now, submission.user, &submission.request.key)?
         {
             Seen::Never => {
-                self.admissible(&submission)?;
+                self.admissible(now, &submission)?;
                 self.admit(now, submission, out)
             }
             Seen::As(known) => self.repeated(&submission, known, out),
@@ -168,12 +243,12 @@ impl Ingest {
     }
 
     /// Whether new jobs can be taken, and these served.
-    fn admissible(&self, submission: &Submission) -> Result<(), Refusal> {
+    fn admissible(&self, now: Time, submission: &Submission) -> Result<(), Refusal> {
         self.is_open()?;
         if self.active + u64::from(submission.count()) > self.jobs_max {
             return Err(self.full());
         }
-        served(&submission.spec)?;
+        self.served.admits(now, &submission.spec)?;
         match &self.capacity {
             Some(capacity) => capacity
                 .feasible(&submission.spec.request)
@@ -197,6 +272,7 @@ impl Ingest {
             .map(|ids| self.copies(ids.len(), ids.iter()))
             .transpose()?;
         let spec = self.specs.intern(body.jobspec.take())?;
+        self.served.permits(request.roles, &spec)?;
         Ok(Submission {
             caller: request.caller,
             user: request.uid,
@@ -236,7 +312,7 @@ impl Ingest {
             Answer::Key(None) => match self.keys.recent(submission.user, &submission.request.key) {
                 Some(known) => self.repeated(&submission, known, out),
                 None => self
-                    .admissible(&submission)
+                    .admissible(now, &submission)
                     .and_then(|()| self.admit(now, submission, out)),
             },
             Answer::KeyForgotten => {
@@ -260,14 +336,28 @@ impl Ingest {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let count = submission.count();
-        let first = self.last_job.0.checked_add(1);
-        let last = first.and_then(|first| first.checked_add(u64::from(count)));
-        let (Some(first), Some(_)) = (first, last) else {
-            return Err(Refusal::new(
-                Code::TooLarge,
-                "the instance has no job numbers left",
-            ));
+        // Who waits for numbers is served in order.
+        let taken = match self.held.is_empty() {
+            true => self.numbers.take(count),
+            false => Taken::Later,
         };
+        let first = match taken {
+            Taken::First(first) => first,
+            Taken::Later => return self.hold(submission, out),
+            Taken::TooMany => return Err(too_many(count)),
+            Taken::Exhausted => {
+                let text = "the instance has no job numbers left";
+                return Err(Refusal::new(Code::TooLarge, text));
+            }
+        };
+        self.propose(now, submission, first, out);
+        self.ask_numbers(out);
+        Ok(())
+    }
+
+    /// Proposes the jobs of a submission from this number on, and answers.
+    fn propose(&self, now: Time, submission: Submission, first: JobId, out: &mut Outbox) {
+        let (JobId(first), count) = (first, submission.count());
         for index in 0..count {
             let cc = submission
                 .copies
@@ -297,7 +387,6 @@ impl Ingest {
                 count,
             },
         );
-        Ok(())
     }
 
     /// The key is known: the same jobs again, or a contradiction.
@@ -329,23 +418,10 @@ impl Ingest {
     }
 }
 
-/// What a jobspec may ask for and this instance does not serve is refused by
-/// name, never left out in silence.
-fn served(spec: &Spec) -> Result<(), Refusal> {
-    let system = &spec.jobspec.attributes.system;
-    let path = "attributes.system";
-    if let Some(queue) = &system.queue {
-        let text = format!("{path}.queue: `{queue}` given, this instance has no named queues");
-        return Err(Refusal::invalid(text));
-    }
-    if let Some(dependency) = system.dependencies.first() {
-        let scheme = &dependency.scheme;
-        let text = format!("{path}.dependencies: `{scheme}` given, none are served here yet");
-        return Err(Refusal::invalid(text));
-    }
-    if !system.constraints.is_empty() {
-        let text = format!("{path}.constraints: given, none are served here yet");
-        return Err(Refusal::invalid(text));
-    }
-    Ok(())
+fn too_many(count: u32) -> Refusal {
+    let text = format!(
+        "cc: {count} ids given, at most {ID_BLOCK} at a time in an instance whose job numbers \
+         come from its parent (limit `id block`)"
+    );
+    Refusal::new(Code::TooLarge, text)
 }

@@ -8,8 +8,9 @@
 //! 5. [`exec`] starts and ends tasks through the shells and records what they say;
 //! 6. [`events`] streams durable records.
 //!
-//! Beside the path: [`stdio`] (input and output of tasks), [`resource`] (what
-//! there is), [`list`] (what one can ask about jobs), [`kvs`] (named values).
+//! Beside the path: [`nest`] (jobs that are instances), [`stdio`] (input and
+//! output of tasks), [`resource`] (what there is), [`list`] (what one can ask
+//! about jobs), [`kvs`] (named values).
 //!
 //! Pure: no clock, no files, no sockets, no randomness.
 
@@ -20,6 +21,8 @@ pub mod manager;
 pub mod sched;
 
 pub mod exec;
+
+pub mod nest;
 
 pub mod events;
 
@@ -46,6 +49,7 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(manager::Manager::new(settings)),
         Box::new(sched::Sched::default()),
         Box::new(exec::Exec::new(settings)),
+        Box::new(nest::Nest::new(settings)),
         Box::new(events::Events::default()),
         Box::new(stdio::Stdio::default()),
         Box::new(resource::Resource::new(settings)),

@@ -40,6 +40,8 @@ pub struct Settings {
     pub queues: Vec<Queue>,
     /// Program and first arguments that lead a child instance.
     pub instance_command: Vec<String>,
+    /// User id of the owner, whose jobs the declared instances are.
+    pub owner: u32,
 }
 
 /// Where an instance is in the tree of instances.
@@ -89,6 +91,7 @@ impl Settings {
             declared: Vec::new(),
             queues: Vec::new(),
             instance_command: Vec::new(),
+            owner: 0,
             inventory,
             last_job: JobId(0),
             kill_grace: Span::seconds(5),

@@ -283,7 +283,13 @@ impl Broker {
                 if place == self.modules.len() {
                     self.own(now, &request, turn);
                 } else {
-                    self.one(now, place, Input::Request(&request), turn);
+                    let claimed = self.modules.iter().position(|m| m.claims(&request));
+                    self.one(
+                        now,
+                        claimed.unwrap_or(place),
+                        Input::Request(&request),
+                        turn,
+                    );
                 }
             }
         }

@@ -31,6 +31,13 @@ pub trait Module {
         &[]
     }
 
+    /// Whether this request is for this module although another answers its
+    /// topic: asked of all modules in order, before the router's choice counts.
+    /// Most instances relay nothing, so this must cost nothing then.
+    fn claims(&self, _request: &Request) -> bool {
+        false
+    }
+
     /// Folds a record: state only. The same live and in replay.
     fn apply(&mut self, record: &Record);
 

@@ -1,0 +1,123 @@
+//! What a jobspec may ask for here and by whom: what is not served is refused
+//! by name, never left out in silence.
+
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::jobspec::{Takes, Work};
+use eddy_wire::message::Roles;
+use eddy_wire::services::child::NESTING_MAX;
+use eddy_wire::spec::Spec;
+use eddy_wire::time::{Span, Time};
+
+use crate::settings::{Place, Queue, Settings};
+
+const PATH: &str = "attributes.system";
+/// What an instance needs to end in order, after its last job was killed.
+const ENDING: Span = Span::seconds(1);
+
+/// What this instance serves.
+#[derive(Debug)]
+pub struct Served {
+    queues: Vec<Queue>,
+    place: Place,
+    kill_grace: Span,
+}
+
+impl Served {
+    /// As the settings say.
+    pub fn new(settings: &Settings) -> Served {
+        Served {
+            queues: settings.queues.clone(),
+            place: settings.place.clone(),
+            kill_grace: settings.kill_grace,
+        }
+    }
+
+    /// The parent said anew when this instance must have ended.
+    pub fn until(&mut self, until: Option<Time>) {
+        self.place.until = until;
+    }
+
+    /// Whether a sender of these roles may ask for this at any time.
+    pub fn permits(&self, roles: Roles, spec: &Spec) -> Result<(), Refusal> {
+        let request = &spec.request;
+        if request.takes == Takes::Nothing && !roles.any_of(Roles::OWNER) {
+            let text = format!("{PATH}.beside: true given, only the instance's owner may");
+            return Err(Refusal::new(Code::Denied, text));
+        }
+        match &request.work {
+            Work::Tasks | Work::Instance { name: None } => Ok(()),
+            Work::Instance { name: Some(name) } => Err(Refusal::invalid(format!(
+                "{PATH}.instance.name: `{name}` given, only the configuration names instances"
+            ))),
+        }
+    }
+
+    /// Whether it can be had here now.
+    pub fn admits(&self, now: Time, spec: &Spec) -> Result<(), Refusal> {
+        let system = &spec.jobspec.attributes.system;
+        if let Some(queue) = &system.queue {
+            self.queue(queue)?;
+        }
+        if let Some(dependency) = system.dependencies.first() {
+            let scheme = &dependency.scheme;
+            let text = format!("{PATH}.dependencies: `{scheme}` given, none are served here yet");
+            return Err(Refusal::invalid(text));
+        }
+        if let Some(key) = system.constraints.keys().find(|key| *key != "ranks") {
+            let text = format!(
+                "{PATH}.constraints: `{}` given, only `ranks` is served here yet",
+                key.escape_debug()
+            );
+            return Err(Refusal::invalid(text));
+        }
+        self.depth(&spec.request.work)?;
+        self.time(now, spec.request.duration)
+    }
+
+    /// A declared instance takes any queue: its parent knows which lead to it.
+    fn queue(&self, name: &str) -> Result<(), Refusal> {
+        if self.place.name.is_some() {
+            return Ok(());
+        }
+        let given = format!("{PATH}.queue: `{}` given", name.escape_debug());
+        let found = self.queues.iter().find(|queue| queue.name == name);
+        let text = match found.map(|queue| &queue.instance) {
+            Some(None) => return Ok(()),
+            // What leads to an instance is relayed before it comes here.
+            Some(Some(instance)) => format!("{given}, it leads to the instance `{instance}`"),
+            None if self.queues.is_empty() => format!("{given}, this instance has no named queues"),
+            None => {
+                let names: Vec<&str> = self.queues.iter().map(|q| q.name.as_str()).collect();
+                format!("{given}, there are {}", names.join(", "))
+            }
+        };
+        Err(Refusal::invalid(text))
+    }
+
+    fn depth(&self, work: &Work) -> Result<(), Refusal> {
+        let depth = self.place.depth + 1;
+        if *work == Work::Tasks || depth <= NESTING_MAX {
+            return Ok(());
+        }
+        let text = format!(
+            "{PATH}.instance: it would be at depth {depth}; the limit `nesting` is {NESTING_MAX}"
+        );
+        Err(Refusal::new(Code::TooLarge, text))
+    }
+
+    fn time(&self, now: Time, duration: Option<i64>) -> Result<(), Refusal> {
+        let (Some(until), Some(duration)) = (self.place.until, duration) else {
+            return Ok(());
+        };
+        let left = until - now.after(self.kill_grace).after(ENDING);
+        if duration <= left.0 {
+            return Ok(());
+        }
+        let left = Span(left.0.max(0));
+        let text = format!(
+            "{PATH}.duration: {} s given, this instance has {left} s left for jobs",
+            Span(duration)
+        );
+        Err(Refusal::invalid(text))
+    }
+}

@@ -1,0 +1,143 @@
+//! What ingest does without being asked: the jobs of declared instances, and
+//! job numbers from the parent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_broker::{Outbox, ParentWord, ToParent, Volatile};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::services::child::ID_BLOCK;
+use eddy_wire::time::Time;
+use uuid::Uuid;
+
+use super::fleet::{self, FLEET_URGENCY};
+use super::keys::Known;
+use super::numbers::Taken;
+use super::{HELD_MAX, Ingest, Intake, Submission, too_many};
+use crate::settings::Declared;
+
+impl Ingest {
+    pub(super) fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
+        match (&record.event.kind, record.event.job) {
+            (Kind::Clean, Some(_)) | (Kind::ResourceDefine(..), None) => self.bring_up(now, out),
+            (Kind::IdBlock(_), None) => {
+                self.admit_held(now, out);
+                self.bring_up(now, out);
+                self.ask_numbers(out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Submits a job for each declared instance that has none. Not before
+    /// there is an inventory, which says whether it fits.
+    pub(super) fn bring_up(&mut self, now: Time, out: &mut Outbox) {
+        if self.capacity.is_none() || !matches!(self.intake, Intake::Open) {
+            return;
+        }
+        for declared in self.fleet.missing() {
+            self.submit_declared(now, &declared, out);
+        }
+    }
+
+    fn submit_declared(&mut self, now: Time, declared: &Declared, out: &mut Outbox) {
+        if self.proposed.contains(&declared.name) {
+            return;
+        }
+        // An instance that draws its numbers brings its own up when it has some.
+        let Taken::First(job) = self.numbers.take(1) else {
+            return;
+        };
+        self.proposed.insert(declared.name.clone());
+        let jobspec = fleet::jobspec(declared, &self.instance_command);
+        let spec = self.specs.intern(jobspec);
+        let submit = Submit {
+            user: self.owner,
+            urgency: FLEET_URGENCY,
+            waitable: Waitable::No,
+            requeue: Requeue::No,
+            key: fleet::key(&declared.name, job),
+            index: 0,
+            count: 1,
+            cc: None,
+            spec: spec.expect("the configuration was checked"),
+        };
+        out.append(now, job, Kind::Submit(Arc::new(submit)));
+    }
+
+    /// Asks the parent for job numbers if they run out.
+    pub(super) fn ask_numbers(&mut self, out: &mut Outbox) {
+        let waiting = self.held.front().map(Submission::count);
+        let waiting = waiting.or_else(|| (!self.fleet.missing().is_empty()).then_some(1));
+        if let Some(number) = self.numbers.wanted(waiting) {
+            out.volatile(Volatile::Parent(ToParent::Ids(number)));
+        }
+    }
+
+    pub(super) fn parent(&mut self, now: Time, word: &ParentWord, out: &mut Outbox) {
+        match word {
+            ParentWord::Granted(granted) => {
+                self.served.until(granted.remaining.map(|left| now + left));
+                self.numbers.ask_again();
+                self.ask_numbers(out);
+            }
+            ParentWord::Ids(block) if self.numbers.expects(block) => {
+                out.append_own(now, Kind::IdBlock(*block));
+            }
+            ParentWord::Ids(_) | ParentWord::Away => {}
+        }
+    }
+
+    /// Keeps a submission until numbers come.
+    pub(super) fn hold(&mut self, submission: Submission, out: &mut Outbox) -> Result<(), Refusal> {
+        if u64::from(submission.count()) > ID_BLOCK {
+            return Err(too_many(submission.count()));
+        }
+        if self.held.len() >= HELD_MAX {
+            let text = format!(
+                "no job numbers from the parent; the limit `held submissions` is {HELD_MAX}"
+            );
+            return Err(Refusal::new(Code::Busy, text));
+        }
+        self.held.push_back(submission);
+        self.ask_numbers(out);
+        Ok(())
+    }
+
+    /// Numbers came: who waited for them is served in order.
+    fn admit_held(&mut self, now: Time, out: &mut Outbox) {
+        // What is proposed here is folded later, and a key may be there twice.
+        let mut proposed: BTreeMap<(u32, Uuid), Known> = BTreeMap::new();
+        while let Some(submission) = self.held.pop_front() {
+            let (caller, name) = (submission.caller, submission.name());
+            let known = self.keys.recent(name.0, &name.1);
+            let outcome = match known.or_else(|| proposed.get(&name).copied()) {
+                Some(known) => self.repeated(&submission, known, out),
+                None => match self.admissible(now, &submission) {
+                    Err(refusal) => Err(refusal),
+                    Ok(()) => {
+                        let Taken::First(first) = self.numbers.take(submission.count()) else {
+                            self.held.push_front(submission);
+                            return;
+                        };
+                        proposed.insert(name, submission.known_as(first));
+                        self.propose(now, submission, first, out);
+                        Ok(())
+                    }
+                },
+            };
+            if let Err(refusal) = outcome {
+                out.refuse(caller, &refusal);
+            }
+        }
+    }
+
+    pub(super) fn stop(&mut self, out: &mut Outbox) {
+        self.intake = Intake::Stopping;
+        for submission in std::mem::take(&mut self.held) {
+            let refusal = Refusal::new(Code::NotReady, "the instance is shutting down");
+            out.refuse(submission.caller, &refusal);
+        }
+    }
+}

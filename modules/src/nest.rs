@@ -1,0 +1,193 @@
+//! The parent's side of nesting: the instances that are jobs of this one.
+//!
+//! A child's leader says hello over its channel (`child.adopt`) and is told
+//! what it has; the agents of its other nodes are ordered to host its ranks;
+//! declared instances draw job numbers here, and requests that are theirs are
+//! relayed over the channel (doc/protocol/nesting.md). It starts and ends
+//! nothing: a child is a job, and its jobs are the child's own.
+
+mod adopt;
+pub(crate) mod blocks;
+mod child;
+mod host;
+mod listing;
+mod relay;
+mod route;
+
+use std::collections::BTreeMap;
+
+use eddy_broker::{Endpoint, Input, Module, Outbox, ParentWord, Request};
+use eddy_wire::error::Refusal;
+use eddy_wire::event::{Final, Kind, Record};
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::idset::Idset;
+use eddy_wire::services::Service;
+use eddy_wire::services::child::{Adopt, Answer, Children, Ids, Report};
+use eddy_wire::time::{Span, Time};
+
+use crate::ingest::fleet::Fleet;
+use crate::settings::{Place, Queue, Settings};
+use blocks::Blocks;
+use child::Child;
+use host::Hosts;
+use listing::Listing;
+use relay::Relays;
+
+/// The instances in this one.
+pub struct Nest {
+    place: Place,
+    kill_grace: Span,
+    mock: Option<Span>,
+    queues: Vec<Queue>,
+    fleet: Fleet,
+    /// The jobs that are instances and not over.
+    children: BTreeMap<JobId, Child>,
+    blocks: Blocks,
+    /// The highest job number given or set aside.
+    last_job: JobId,
+    reached: Idset,
+    hosts: Hosts,
+    relays: Relays,
+    listing: Listing,
+}
+
+impl Module for Nest {
+    fn name(&self) -> &'static str {
+        "nest"
+    }
+
+    fn endpoints(&self) -> &'static [Endpoint] {
+        const ENDPOINTS: &[Endpoint] = &[
+            Endpoint::of::<Adopt>(),
+            Endpoint::of::<Answer>(),
+            Endpoint::of::<Ids>(),
+            Endpoint::of::<Report>(),
+            Endpoint::of::<Children>(),
+        ];
+        ENDPOINTS
+    }
+
+    fn claims(&self, request: &Request) -> bool {
+        self.is_relayed(request)
+    }
+
+    fn apply(&mut self, record: &Record) {
+        self.fleet.apply(record);
+        self.blocks.apply(record);
+        match (&record.event.kind, record.event.job) {
+            (Kind::Submit(_), Some(job)) => {
+                self.last_job = self.last_job.max(job);
+                if let Some(child) = Child::from_record(record) {
+                    self.children.insert(job, child);
+                }
+            }
+            (Kind::Clean, Some(job)) => {
+                self.children.remove(&job);
+            }
+            (Kind::Memo(memo), None) => {
+                if let Some(last) = blocks::last_of(memo) {
+                    self.last_job = self.last_job.max(last);
+                }
+            }
+            (_, Some(job)) => {
+                if let Some(child) = self.children.get_mut(&job) {
+                    child.apply(record);
+                }
+            }
+            (_, None) => {}
+        }
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        match input {
+            Input::Request(request) => {
+                if let Err(refusal) = self.request(now, request, out) {
+                    out.refuse(request.caller, &refusal);
+                }
+            }
+            Input::Applied(record) => self.applied(now, record, out),
+            Input::Ranks(ranks) => self.ranks(ranks, out),
+            Input::Parent(ParentWord::Granted(granted)) => {
+                self.place.path.clone_from(&granted.path);
+                self.place.depth = granted.depth;
+                self.place.until = granted.remaining.map(|left| now + left);
+                self.tell_limits(now, out);
+            }
+            Input::Answer(tag, answer) => self.listing.answered(tag, answer, out),
+            Input::Cancel(caller) => {
+                self.listing.drop_where(|of| of == caller);
+                self.channels_gone(now, |of| of == caller, out);
+                self.taken_back(|of| of == caller, out);
+            }
+            Input::Gone(client) => {
+                self.listing.drop_where(|of| of.client == client);
+                self.channels_gone(now, |of| of.client == client, out);
+                self.taken_back(|of| of.client == client, out);
+            }
+            Input::Tick => self.tell_rows(now, out),
+            Input::Stop => self.stop(out),
+            _ => {}
+        }
+    }
+
+    fn live(&self, seqs: &mut Vec<Seq>) {
+        self.blocks.live(seqs);
+    }
+}
+
+impl Nest {
+    /// A nest of no instances.
+    pub fn new(settings: &Settings) -> Nest {
+        Nest {
+            place: settings.place.clone(),
+            kill_grace: settings.kill_grace,
+            mock: settings.mock,
+            queues: settings.queues.clone(),
+            fleet: Fleet::new(settings),
+            children: BTreeMap::new(),
+            blocks: Blocks::default(),
+            last_job: settings.last_job,
+            reached: settings.local.clone(),
+            hosts: Hosts::new(settings.local.clone()),
+            relays: Relays::default(),
+            listing: Listing::default(),
+        }
+    }
+
+    fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        match request.topic.as_str() {
+            Adopt::TOPIC => self.adopt(now, request, out),
+            Answer::TOPIC => self.answer(request, out),
+            Ids::TOPIC => self.ids(now, request, out),
+            Report::TOPIC => self.report(now, request, out),
+            Children::TOPIC => self.list(request, out),
+            _ => self.relay(request, out),
+        }
+    }
+
+    fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
+        let Some(job) = record.event.job else {
+            return;
+        };
+        match &record.event.kind {
+            Kind::Clean => {
+                self.refuse_waiting_for_the_down(out);
+            }
+            _ if !self.children.contains_key(&job) => return,
+            Kind::GrantChanged(_) => {
+                self.tell_grant(now, job, out);
+                self.host(job, out);
+            }
+            Kind::Start | Kind::JobspecUpdate(_) => self.tell_grant(now, job, out),
+            // The first hello: who it is had to be recorded before others host it.
+            Kind::Adopt(_) => self.host(job, out),
+            Kind::Release(ranks, Final::No) => self.unhost(job, ranks, out),
+            Kind::Release(ranks, Final::Yes) => {
+                self.unhost(job, ranks, out);
+                self.ended(job, out);
+            }
+            _ => {}
+        }
+        self.changed(now, out);
+    }
+}

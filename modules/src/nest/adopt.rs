@@ -1,0 +1,292 @@
+//! The channel: who a child says it is, what it is told, what it draws and
+//! reports.
+
+use eddy_broker::{Caller, Effect, Outbox, Reply, Request};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Adoption, IdBlock, Kind};
+use eddy_wire::id::JobId;
+use eddy_wire::message::{Roles, Type};
+use eddy_wire::services::child::{
+    AdoptRequest, ChildOf, FromParent, Granted, ID_BLOCK, IdsRequest, ReportRequest,
+};
+use eddy_wire::time::{Span, Time};
+
+use super::Nest;
+use super::child::Child;
+
+/// Longest address a child may tell, in bytes.
+const ADDRESS_BYTES_MAX: usize = 4096;
+/// Longest instance id in bytes.
+const INSTANCE_BYTES_MAX: usize = 64;
+/// What a child has less between TERM and KILL than its parent: its own end takes that.
+const GRACE_STEP: Span = Span::seconds(1);
+
+impl Nest {
+    pub(super) fn adopt(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let body: AdoptRequest = request.parse()?;
+        addresses(&body)?;
+        let child = self.speaker(request, body.child)?;
+        let (job, attempt) = (child.id(), body.child.attempt);
+        let known = child.adoption();
+        if let Some(known) = known.filter(|known| known.instance != body.instance) {
+            let text = format!(
+                "instance: `{}` given, attempt {attempt} of job {job} is instance `{}`",
+                body.instance, known.instance
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        if body.leader < child.told.leader {
+            let text = format!(
+                "leader: epoch {} given, the leader of epoch {} has said hello",
+                body.leader, child.told.leader
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        let adoption = Adoption {
+            instance: body.instance,
+            uri: body.uri,
+            statedir: body.statedir,
+        };
+        if known != Some(&adoption) {
+            out.append(now, job, Kind::Adopt(Box::new(adoption)));
+        }
+        self.replace_channel(job, request.caller, out);
+        let told = &mut self.child(job).told;
+        told.leader = body.leader;
+        let is_new_door = told.door.as_deref() != Some(body.door.as_str());
+        told.door = Some(body.door);
+        if is_new_door {
+            self.hosts.forget(job);
+        }
+        self.tell_grant(now, job, out);
+        self.resend(job, out);
+        // A first adoption is recorded first: its hosts are ordered with the record's fold.
+        self.host(job, out);
+        self.changed(now, out);
+        Ok(())
+    }
+
+    /// The child a request is of, which may speak for it.
+    pub(super) fn speaker(&self, request: &Request, of: ChildOf) -> Result<&Child, Refusal> {
+        let ChildOf { job, attempt } = of;
+        let Some(child) = self.children.get(&job) else {
+            let text = format!("child.job: {job} given, no instance that is not over is that job");
+            return Err(Refusal::not_found(text));
+        };
+        let user = child.job.submit.user;
+        if request.uid != user && !request.roles.any_of(Roles::OWNER) {
+            let text = format!(
+                "child.job: job {job} is of user {user}, user {} may not speak for it",
+                request.uid
+            );
+            return Err(Refusal::new(Code::Denied, text));
+        }
+        if child.job.attempt != attempt {
+            let text = format!(
+                "child.attempt: {attempt} given, job {job} is in attempt {}",
+                child.job.attempt
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        if child.job.grant().is_none() {
+            let text = format!("child.job: job {job} holds nothing, so it is not running");
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        Ok(child)
+    }
+
+    /// A child that is known to be there.
+    pub(super) fn child(&mut self, job: JobId) -> &mut Child {
+        self.children.get_mut(&job).expect("it was just found")
+    }
+
+    fn replace_channel(&mut self, job: JobId, caller: Caller, out: &mut Outbox) {
+        let before = self.child(job).told.channel.replace(caller);
+        if let Some(before) = before.filter(|before| *before != caller) {
+            end_stream(before, "its leader has said hello again", out);
+        }
+        if before.is_some() {
+            self.lose_calls(job, out);
+        }
+    }
+
+    /// Tells a child over its channel what it has.
+    pub(super) fn tell_grant(&self, now: Time, job: JobId, out: &mut Outbox) {
+        let Some(child) = self.children.get(&job) else {
+            return;
+        };
+        if let (Some(channel), Some(granted)) = (child.told.channel, self.granted(now, child)) {
+            let word = FromParent::Granted(Box::new(granted));
+            out.effect(Effect::Reply(Reply::new(channel, Type::Part, &word)));
+        }
+    }
+
+    /// What this instance has changed: so has what its children have.
+    pub(super) fn tell_limits(&self, now: Time, out: &mut Outbox) {
+        for job in self.children.keys() {
+            self.tell_grant(now, *job, out);
+        }
+    }
+
+    fn granted(&self, now: Time, child: &Child) -> Option<Granted> {
+        let job = child.id();
+        let own_left = self.place.until.map(|until| Span((until - now).0.max(0)));
+        Some(Granted {
+            grant: child.job.grant()?.clone(),
+            path: match self.place.path.as_str() {
+                "" => job.0.to_string(),
+                own => format!("{own}/{}", job.0),
+            },
+            depth: self.place.depth + 1,
+            remaining: child.remaining(now).into_iter().chain(own_left).min(),
+            kill_grace: Span((self.kill_grace.0 - GRACE_STEP.0).max(GRACE_STEP.0)),
+            name: child.declared.clone(),
+            mock: self.mock,
+        })
+    }
+
+    /// The job's last task has ended: nobody speaks for it any more.
+    pub(super) fn ended(&mut self, job: JobId, out: &mut Outbox) {
+        self.hosts.forget(job);
+        let Some(child) = self.children.get_mut(&job) else {
+            return;
+        };
+        if let Some(channel) = child.told.channel.take() {
+            end_stream(channel, &format!("job {job} is over"), out);
+        }
+        self.lose_calls(job, out);
+    }
+
+    /// Channels whose caller is gone are down.
+    pub(super) fn channels_gone(
+        &mut self,
+        now: Time,
+        gone: impl Fn(Caller) -> bool,
+        out: &mut Outbox,
+    ) {
+        let mut lost = Vec::new();
+        for child in self.children.values_mut() {
+            if child.told.channel.take_if(|caller| gone(*caller)).is_some() {
+                lost.push(child.id());
+            }
+        }
+        for job in &lost {
+            self.lose_calls(*job, out);
+        }
+        if !lost.is_empty() {
+            self.changed(now, out);
+        }
+    }
+
+    pub(super) fn ids(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let body: IdsRequest = request.parse()?;
+        let child = self.speaker(request, body.child)?;
+        let Some(name) = &child.declared else {
+            let text = "child.job: a user's own instance counts its jobs itself";
+            return Err(Refusal::new(Code::Denied, text));
+        };
+        if self.place.name.is_some() {
+            let text = "child.job: this instance draws its own job numbers from its parent";
+            return Err(Refusal::new(Code::Denied, text));
+        }
+        match child.block {
+            Some(block) if block.number == body.number => {
+                out.reply(request.caller, &block);
+                return Ok(());
+            }
+            Some(block) if body.number < block.number => {
+                let text = format!(
+                    "number: {} given, block {} was drawn; allowed are that one and later ones",
+                    body.number, block.number
+                );
+                return Err(Refusal::invalid(text));
+            }
+            _ if body.number == 0 => {
+                return Err(Refusal::invalid("number: 0 given, blocks count from 1"));
+            }
+            Some(_) | None => {}
+        }
+        let first = self.last_job.0.checked_add(1);
+        let Some(first) = first.filter(|first| first.checked_add(ID_BLOCK).is_some()) else {
+            let text = "the instance has no job numbers left";
+            return Err(Refusal::new(Code::TooLarge, text));
+        };
+        let block = IdBlock {
+            number: body.number,
+            first: JobId(first),
+            count: ID_BLOCK,
+        };
+        let note = self.blocks.with(name, &block);
+        out.append(now, child.id(), Kind::IdBlock(block));
+        out.append_own(now, note);
+        out.reply(request.caller, &block);
+        Ok(())
+    }
+
+    pub(super) fn report(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let body: ReportRequest = request.parse()?;
+        let child = self.speaker(request, body.child)?;
+        let (job, used) = (child.id(), body.summary.cores_used);
+        let cores = child.job.grant().map_or(0, |grant| grant.set.ncores());
+        if used > cores {
+            let text = format!("cores_used: {used} given, the grant of job {job} has {cores}");
+            return Err(Refusal::invalid(text));
+        }
+        let summary = std::mem::replace(&mut self.child(job).told.summary, body.summary);
+        if summary != body.summary {
+            self.changed(now, out);
+        }
+        out.answer(request.caller, &());
+        Ok(())
+    }
+}
+
+fn end_stream(caller: Caller, why: &str, out: &mut Outbox) {
+    let refusal = Refusal::new(Code::End, why);
+    out.effect(Effect::Reply(Reply::new(caller, Type::Refused, &refusal)));
+}
+
+fn addresses(body: &AdoptRequest) -> Result<(), Refusal> {
+    let id = &body.instance;
+    let is_id = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if id.is_empty() || id.len() > INSTANCE_BYTES_MAX || !id.chars().all(is_id) {
+        let text = format!(
+            "instance: `{}` given, an id of 1 to {INSTANCE_BYTES_MAX} letters, digits and `-` is needed",
+            id.chars()
+                .take(INSTANCE_BYTES_MAX)
+                .collect::<String>()
+                .escape_debug()
+        );
+        return Err(Refusal::invalid(text));
+    }
+    let told = [
+        ("uri", &body.uri),
+        ("door", &body.door),
+        ("statedir", &body.statedir),
+    ];
+    for (field, text) in told {
+        if text.is_empty() || text.len() > ADDRESS_BYTES_MAX || text.contains(char::is_control) {
+            let text = format!(
+                "{field}: {} bytes given, one line of 1 to {ADDRESS_BYTES_MAX} is needed",
+                text.len()
+            );
+            return Err(Refusal::invalid(text));
+        }
+    }
+    Ok(())
+}

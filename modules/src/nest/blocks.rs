@@ -1,0 +1,142 @@
+//! Which job numbers are whose: the blocks that declared instances have drawn.
+//!
+//! A block belongs to the instance's name and not to the job that it is now:
+//! the instance goes on in its next job with the jobs it has. So what each has
+//! drawn is kept in one note of the instance itself (a `memo` of no job), of
+//! which the last one counts; it stays when the job that drew is forgotten.
+
+use std::collections::BTreeMap;
+
+use eddy_wire::event::{IdBlock, Kind, Record};
+use eddy_wire::id::{JobId, Seq};
+use serde_json::{Map, Value, json};
+
+/// How many separate ranges of one instance are kept, the newest: numbers of
+/// older ones are not found any more.
+const RANGES_MAX: usize = 4096;
+const KEY: &str = "job-numbers";
+
+/// First and last numbers.
+type Ranges = Vec<(JobId, JobId)>;
+
+/// The numbers each declared instance has drawn.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    by_name: BTreeMap<String, (Seq, Ranges)>,
+}
+
+/// Whose some numbers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner<'a> {
+    /// This instance's own.
+    Here,
+    /// All of them that instance's.
+    Of(&'a str),
+    /// Of several.
+    Several,
+}
+
+impl Blocks {
+    pub(super) fn apply(&mut self, record: &Record) {
+        if let (Kind::Memo(memo), None) = (&record.event.kind, record.event.job)
+            && let Some((name, ranges)) = read(memo)
+        {
+            self.by_name.insert(name, (record.seq, ranges));
+        }
+    }
+
+    pub(super) fn live(&self, seqs: &mut Vec<Seq>) {
+        seqs.extend(self.by_name.values().map(|(seq, _)| *seq));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// The note that this block, which goes beyond all others, is that instance's too.
+    pub(super) fn with(&self, name: &str, block: &IdBlock) -> Kind {
+        let known = self.by_name.get(name);
+        let mut ranges = known.map_or_else(Vec::new, |(_, ranges)| ranges.clone());
+        let last = JobId(block.first.0.saturating_add(block.count.saturating_sub(1)));
+        match ranges.last_mut() {
+            Some((_, before)) if before.0.checked_add(1) == Some(block.first.0) => *before = last,
+            _ => ranges.push((block.first, last)),
+        }
+        let surplus = ranges.len().saturating_sub(RANGES_MAX);
+        ranges.drain(..surplus);
+        let mut memo = Map::new();
+        memo.insert(KEY.to_owned(), json!({"instance": name, "ranges": ranges}));
+        Kind::Memo(memo)
+    }
+
+    /// Whose the numbers from `first` to `last` are.
+    pub(super) fn owner(&self, first: JobId, last: JobId) -> Owner<'_> {
+        for (name, (_, ranges)) in &self.by_name {
+            let at = ranges.partition_point(|(_, end)| *end < first);
+            match ranges.get(at) {
+                Some((begin, end)) if *begin <= first && last <= *end => return Owner::Of(name),
+                Some((begin, _)) if *begin <= last => return Owner::Several,
+                Some(_) | None => {}
+            }
+        }
+        Owner::Here
+    }
+}
+
+/// The highest number of that note, if it is one.
+pub(crate) fn last_of(memo: &Map<String, Value>) -> Option<JobId> {
+    read(memo)?.1.last().map(|(_, last)| *last)
+}
+
+fn read(memo: &Map<String, Value>) -> Option<(String, Ranges)> {
+    let note = memo.get(KEY)?;
+    let name = note.get("instance")?.as_str()?.to_owned();
+    let number = |value: &Value| value.as_u64().map(JobId);
+    let range = |value: &Value| Some((number(value.get(0)?)?, number(value.get(1)?)?));
+    let ranges = note.get("ranges")?.as_array()?.iter().map(range);
+    Some((name, ranges.collect::<Option<Ranges>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eddy_wire::Time;
+    use eddy_wire::event::Event;
+
+    fn drawn(blocks: &mut Blocks, name: &str, first: u64) {
+        let block = IdBlock {
+            number: 1,
+            first: JobId(first),
+            count: 1024,
+        };
+        let event = Event {
+            t: Time(0),
+            job: None,
+            kind: blocks.with(name, &block),
+        };
+        let seq = Seq(first);
+        blocks.apply(&Record { seq, event });
+    }
+
+    #[test]
+    fn numbers_find_their_instance_and_a_mixture_is_told() {
+        let mut blocks = Blocks::default();
+        drawn(&mut blocks, "batch", 3);
+        drawn(&mut blocks, "batch", 1027);
+        drawn(&mut blocks, "debug", 2052);
+        let owner = |first, last| blocks.owner(JobId(first), JobId(last));
+        assert_eq!(owner(1, 2), Owner::Here);
+        assert_eq!(
+            owner(3, 2050),
+            Owner::Of("batch"),
+            "adjoining blocks are one"
+        );
+        assert_eq!(owner(2051, 2051), Owner::Here);
+        assert_eq!(owner(2052, 2052), Owner::Of("debug"));
+        assert_eq!(owner(2, 3), Owner::Several);
+        assert_eq!(owner(2000, 2060), Owner::Several);
+        let mut seqs = Vec::new();
+        blocks.live(&mut seqs);
+        assert_eq!(seqs, [Seq(1027), Seq(2052)], "the last note of each");
+    }
+}

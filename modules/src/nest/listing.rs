@@ -1,0 +1,210 @@
+//! `child.list`: rows of the instances in this one, once or as they change.
+//!
+//! Rows tell of what may not be durable yet, so all of them pass the gate. The
+//! history of a child that is over is found by its records in the journal.
+
+use std::collections::BTreeMap;
+
+use eddy_broker::{Answer, Caller, Effect, Outbox, Query, Reply, Request, Volatile};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::Adoption;
+use eddy_wire::id::JobId;
+use eddy_wire::message::Type;
+use eddy_wire::services::child::{ChildRow, ChildrenRequest, Stage, Summary};
+use eddy_wire::services::job::{EventsLine, JobRow};
+use eddy_wire::time::{Span, Time};
+
+use super::Nest;
+
+/// Changes are told at most once in this time.
+const PAUSE: Span = Span::millis(100);
+
+/// Who asked for rows.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    followers: Vec<Follower>,
+    asked: BTreeMap<u64, Asked>,
+    last_tag: u64,
+    telling: Telling,
+}
+
+#[derive(Debug)]
+struct Follower {
+    caller: Caller,
+    job: Option<JobId>,
+    /// What it was told last.
+    told: Vec<ChildRow>,
+}
+
+/// When followers are told.
+#[derive(Clone, Copy, Debug, Default)]
+enum Telling {
+    /// Nothing has changed, and nothing was told for long.
+    #[default]
+    Idle,
+    /// They were told then.
+    Told(Time),
+    /// They are to be told then.
+    Due(Time),
+}
+
+/// A row of a child that is over, being looked up.
+#[derive(Debug)]
+struct Asked {
+    caller: Caller,
+    job: JobId,
+    row: Option<JobRow>,
+}
+
+impl Nest {
+    pub(super) fn list(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        let body: ChildrenRequest = request.parse()?;
+        if let Some(job) = body.job
+            && !self.children.contains_key(&job)
+        {
+            self.listing.look_up(request.caller, job, out);
+            return Ok(());
+        }
+        let rows = self.rows(body.job);
+        if !body.follow {
+            out.reply(request.caller, &rows);
+            return Ok(());
+        }
+        part(request.caller, &rows, out);
+        self.listing.followers.push(Follower {
+            caller: request.caller,
+            job: body.job,
+            told: rows,
+        });
+        Ok(())
+    }
+
+    fn rows(&self, only: Option<JobId>) -> Vec<ChildRow> {
+        let children = self.children.values();
+        let wanted = children.filter(|child| only.is_none_or(|job| job == child.id()));
+        wanted
+            .map(|child| child.row(&self.queues, self.place.until))
+            .collect()
+    }
+
+    /// Something that rows show has changed.
+    pub(super) fn changed(&mut self, now: Time, out: &mut Outbox) {
+        if self.listing.followers.is_empty() {
+            return;
+        }
+        match self.listing.telling {
+            Telling::Told(then) if then + PAUSE > now => {
+                self.listing.telling = Telling::Due(then + PAUSE);
+                out.volatile(Volatile::Wake(then + PAUSE));
+            }
+            Telling::Due(_) => {}
+            Telling::Idle | Telling::Told(_) => {
+                // Not at once: what is proposed beside this is folded first.
+                self.listing.telling = Telling::Due(now);
+                out.volatile(Volatile::Wake(now));
+            }
+        }
+    }
+
+    /// Tells followers what has changed, if it is time.
+    pub(super) fn tell_rows(&mut self, now: Time, out: &mut Outbox) {
+        let Telling::Due(due) = self.listing.telling else {
+            return;
+        };
+        if due > now {
+            return;
+        }
+        self.listing.telling = Telling::Told(now);
+        let mut followers = std::mem::take(&mut self.listing.followers);
+        followers.retain_mut(|follower| self.tell(follower, out));
+        self.listing.followers = followers;
+    }
+
+    /// Tells one follower; whether it goes on.
+    fn tell(&self, follower: &mut Follower, out: &mut Outbox) -> bool {
+        let rows = self.rows(follower.job);
+        if follower.job.is_some() && rows.is_empty() {
+            for row in &mut follower.told {
+                row.stage = Stage::Over;
+            }
+            part(follower.caller, &follower.told, out);
+            out.reply(follower.caller, &Vec::<ChildRow>::new());
+            return false;
+        }
+        if rows != follower.told {
+            part(follower.caller, &rows, out);
+            follower.told = rows;
+        }
+        true
+    }
+}
+
+impl Listing {
+    fn look_up(&mut self, caller: Caller, job: JobId, out: &mut Outbox) {
+        self.last_tag += 1;
+        let row = None;
+        self.asked.insert(self.last_tag, Asked { caller, job, row });
+        let query = Query::Finished(job);
+        out.volatile(Volatile::Query(self.last_tag, query));
+    }
+
+    pub(super) fn answered(&mut self, tag: u64, answer: &Answer, out: &mut Outbox) {
+        let Some(mut asked) = self.asked.remove(&tag) else {
+            return;
+        };
+        match (answer, asked.row.take()) {
+            (Answer::Finished(Some(found)), None) => {
+                asked.row = Some(found.0.clone());
+                let query = Query::Records(found.1.clone());
+                self.asked.insert(tag, asked);
+                out.volatile(Volatile::Query(tag, query));
+            }
+            (Answer::Records(lines), Some(row)) => match adopted(lines.iter().map(|(_, l)| l)) {
+                Some(adoption) => out.answer(asked.caller, &vec![over(row, adoption)]),
+                None => no_child(&asked, out),
+            },
+            (Answer::Failed(why), _) => {
+                out.refuse(asked.caller, &Refusal::new(Code::Busy, why.clone()));
+            }
+            (Answer::Finished(None), None) => no_child(&asked, out),
+            (other, row) => panic!("a child was asked for ({row:?}), the answer is {other:?}"),
+        }
+    }
+
+    pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
+        self.followers.retain(|follower| !gone(follower.caller));
+        self.asked.retain(|_, asked| !gone(asked.caller));
+    }
+}
+
+fn part(to: Caller, rows: &[ChildRow], out: &mut Outbox) {
+    out.effect(Effect::Reply(Reply::new(to, Type::Part, &rows)));
+}
+
+fn no_child(asked: &Asked, out: &mut Outbox) {
+    let job = asked.job;
+    let text = format!("job: {job} given, no instance that has said hello is or was that job");
+    out.refuse(asked.caller, &Refusal::not_found(text));
+}
+
+/// Who an instance said it was last.
+fn adopted<'a>(lines: impl DoubleEndedIterator<Item = &'a EventsLine>) -> Option<Adoption> {
+    let line = lines.rev().find(|line| line.name == "adopt")?;
+    serde_json::from_str(line.context.as_ref()?.get()).ok()
+}
+
+fn over(row: JobRow, adoption: Adoption) -> ChildRow {
+    ChildRow {
+        job: row.id,
+        name: row.name,
+        instance: Some(adoption.instance),
+        uri: Some(adoption.uri),
+        statedir: Some(adoption.statedir),
+        stage: Stage::Over,
+        nnodes: row.nnodes,
+        ncores: row.ncores,
+        queues: Vec::new(),
+        until: None,
+        summary: Summary::default(),
+    }
+}

@@ -1,0 +1,143 @@
+//! Whose a request is: this instance's, or a declared instance's in it.
+//!
+//! Decided by what it names and by nothing else: a queue, or job numbers.
+
+use eddy_broker::Request;
+use eddy_wire::error::Refusal;
+use eddy_wire::services::Service;
+use eddy_wire::services::job::{
+    self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
+    ListRequest, OutputRequest, RaiseRequest, RequeueRequest, SubmitRequest, UrgencyRequest,
+};
+
+use super::Nest;
+use super::blocks::Owner;
+
+/// Whose a request is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// This instance's.
+    Here,
+    /// That declared instance's.
+    To(String),
+    /// Of several, and so nobody's.
+    Nobody(Refusal),
+}
+
+impl Nest {
+    /// Whether a request is not for this instance's own modules. Most
+    /// instances have nothing to relay: then nothing is looked at.
+    pub(super) fn is_relayed(&self, request: &Request) -> bool {
+        self.way(request) != Way::Here
+    }
+
+    pub(super) fn way(&self, request: &Request) -> Way {
+        let relays_queues = self.queues.iter().any(|queue| queue.instance.is_some());
+        if !relays_queues && self.blocks.is_empty() {
+            return Way::Here;
+        }
+        if request.topic == job::Submit::TOPIC {
+            return self.by_queue(submitted_to(request));
+        }
+        let Some(named) = named(request) else {
+            return Way::Here;
+        };
+        match self.by_numbers(&named.jobs) {
+            Way::Here if named.jobs.is_empty() => self.by_queue(named.queue),
+            way => way,
+        }
+    }
+
+    /// The declared instance that a queue leads to.
+    fn by_queue(&self, queue: Option<String>) -> Way {
+        let Some(name) = queue else {
+            return Way::Here;
+        };
+        let queue = self.queues.iter().find(|queue| queue.name == name);
+        match queue.and_then(|queue| queue.instance.clone()) {
+            Some(instance) => Way::To(instance),
+            None => Way::Here,
+        }
+    }
+
+    fn by_numbers(&self, jobs: &JobSet) -> Way {
+        if self.blocks.is_empty() {
+            return Way::Here;
+        }
+        let owner = |(first, last): &(_, _)| match first <= last {
+            true => self.blocks.owner(*first, *last),
+            // Whoever gets it refuses it.
+            false => Owner::Here,
+        };
+        let mut owners = jobs.ranges.iter().map(owner);
+        let Some(first) = owners.next() else {
+            return Way::Here;
+        };
+        let same = owners.all(|owner| owner == first);
+        match first {
+            Owner::Here if same => Way::Here,
+            Owner::Of(name) if same => Way::To(name.to_owned()),
+            Owner::Here | Owner::Of(_) | Owner::Several => Way::Nobody(of_several(jobs)),
+        }
+    }
+}
+
+fn of_several(jobs: &JobSet) -> Refusal {
+    let spell = |(first, last): &(eddy_wire::id::JobId, eddy_wire::id::JobId)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let mut shown: Vec<String> = jobs.ranges.iter().take(4).map(spell).collect();
+    if jobs.ranges.len() > shown.len() {
+        shown.push("...".to_owned());
+    }
+    let shown = shown.join(",");
+    Refusal::invalid(format!(
+        "jobs: {shown} given, which are of several instances; name those of one"
+    ))
+}
+
+/// The queue of a submission. A body without the word has none, which spares
+/// reading the jobspecs of most.
+fn submitted_to(request: &Request) -> Option<String> {
+    const WORD: &[u8] = b"\"queue\"";
+    if !request
+        .body
+        .windows(WORD.len())
+        .any(|window| window == WORD)
+    {
+        return None;
+    }
+    let body: SubmitRequest = request.parse().ok()?;
+    let queue = body.jobspec.pointer("/attributes/system/queue")?;
+    Some(queue.as_str()?.to_owned())
+}
+
+/// What a request names.
+struct Named {
+    jobs: JobSet,
+    queue: Option<String>,
+}
+
+/// What a request about jobs names; `None` for others, and for those that
+/// cannot be read, which their own module refuses.
+fn named(request: &Request) -> Option<Named> {
+    let jobs = match request.topic.as_str() {
+        job::Wait::TOPIC => request.parse::<JobSet>().ok()?,
+        job::Raise::TOPIC => request.parse::<RaiseRequest>().ok()?.jobs,
+        job::Kill::TOPIC => request.parse::<KillRequest>().ok()?.jobs,
+        job::Urgency::TOPIC => request.parse::<UrgencyRequest>().ok()?.jobs,
+        job::RequeueJob::TOPIC => request.parse::<RequeueRequest>().ok()?.jobs,
+        job::List::TOPIC => {
+            let ListRequest { jobs, queue, .. } = request.parse().ok()?;
+            return Some(Named { jobs, queue });
+        }
+        job::Events::TOPIC => JobSet::one(request.parse::<EventsRequest>().ok()?.id),
+        job::Output::TOPIC => JobSet::one(request.parse::<OutputRequest>().ok()?.id),
+        job::Input::TOPIC => JobSet::one(request.parse::<InputRequest>().ok()?.id),
+        job::Info::TOPIC => JobSet::one(request.parse::<InfoRequest>().ok()?.id),
+        job::Collect::TOPIC => JobSet::one(request.parse::<CollectRequest>().ok()?.id?),
+        _ => return None,
+    };
+    Some(Named { jobs, queue: None })
+}
