@@ -1,0 +1,300 @@
+//! `[[instance]]` and `[[queue]]`: the instances that are there with this one, and the names that
+//! people submit to.
+//!
+//! Read by [`super::load`]; every error there is, each with its path (`instance[1].name`).
+
+use std::collections::BTreeSet;
+
+use eddy_modules::settings::{Declared, Queue};
+use eddy_wire::idset::Idset;
+use serde::Serialize;
+use toml::{Table, Value};
+
+use super::keys::count;
+use super::{Config, ConfigError, spell};
+
+/// The name that stands for this instance itself.
+const ROOT: &str = "root";
+/// Longest name.
+const NAME_BYTES_MAX: usize = 64;
+const NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
+const NODES: &str = "a whole number from 1 to 65536";
+const RANKS: &str = "ranks such as \"0-3,7\", at most 65536 of them";
+const NODES_MAX: u64 = 65_536;
+const ENTRIES: &str = "tables, each under [[instance]] or [[queue]]";
+/// How many of each there may be.
+const ENTRIES_MAX: usize = 1024;
+
+/// One `[[instance]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeclaredInstance {
+    /// `name`.
+    pub name: String,
+    /// `nodes`, or as many as `ranks` has: whole nodes.
+    pub nodes: u32,
+    /// `ranks`: these and no others.
+    pub ranks: Option<Idset>,
+    /// `set`: the configuration it is started with, as `key=value`.
+    pub set: Vec<String>,
+}
+
+/// One `[[queue]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamedQueue {
+    /// `name`.
+    pub name: String,
+    /// `instance`: the declared one that serves it, or `root`, this one.
+    pub instance: String,
+}
+
+impl DeclaredInstance {
+    /// As the modules take it.
+    pub fn to_settings(&self) -> Declared {
+        Declared {
+            name: self.name.clone(),
+            nodes: self.nodes,
+            ranks: self.ranks.clone(),
+            set: self.set.clone(),
+        }
+    }
+}
+
+impl NamedQueue {
+    /// As the modules take it.
+    pub fn to_settings(&self) -> Queue {
+        Queue {
+            name: self.name.clone(),
+            instance: (self.instance != ROOT).then(|| self.instance.clone()),
+        }
+    }
+}
+
+/// Takes `instance` and `queue` out of the document's tables.
+pub(super) fn take(config: &mut Config, table: &mut Table, errors: &mut Vec<ConfigError>) {
+    let instances = entries(table, "instance", errors);
+    config.instance.declared = instances
+        .iter()
+        .filter_map(|entry| instance(entry, errors))
+        .collect();
+    unique("instance", &instances, errors);
+    let queues = entries(table, "queue", errors);
+    // An instance whose other keys are wrong is there all the same.
+    let names: Vec<&str> = instances.iter().filter_map(Entry::name).collect();
+    config.instance.queues = queues
+        .iter()
+        .filter_map(|entry| queue(entry, &names, errors))
+        .collect();
+    unique("queue", &queues, errors);
+}
+
+/// One table of an array of tables.
+struct Entry {
+    /// `instance[1]`.
+    path: String,
+    table: Table,
+}
+
+impl Entry {
+    fn name(&self) -> Option<&str> {
+        self.table
+            .get("name")?
+            .as_str()
+            .filter(|name| is_name(name))
+    }
+
+    fn wrong(&self, key: &str, value: &Value, allowed: &'static str) -> ConfigError {
+        ConfigError::Value {
+            path: format!("{}.{key}", self.path),
+            given: spell(value),
+            allowed,
+        }
+    }
+
+    fn missing(&self, key: &str, allowed: &'static str) -> ConfigError {
+        ConfigError::Missing {
+            path: format!("{}.{key}", self.path),
+            allowed,
+        }
+    }
+
+    /// Every key that is none of these.
+    fn unknown(&self, known: &[&str], errors: &mut Vec<ConfigError>) {
+        let unknown = self
+            .table
+            .keys()
+            .filter(|key| !known.contains(&key.as_str()));
+        errors.extend(unknown.map(|key| ConfigError::UnknownHere {
+            path: format!("{}.{key}", self.path),
+            known: known.join(", "),
+        }));
+    }
+
+    /// The name, if it is one.
+    fn checked_name(&self, errors: &mut Vec<ConfigError>) -> Option<String> {
+        match (self.name(), self.table.get("name")) {
+            (Some(name), _) => return Some(name.to_owned()),
+            (None, Some(given)) => errors.push(self.wrong("name", given, NAME)),
+            (None, None) => errors.push(self.missing("name", NAME)),
+        }
+        None
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(allowed) && name != ROOT
+}
+
+fn entries(table: &mut Table, key: &str, errors: &mut Vec<ConfigError>) -> Vec<Entry> {
+    let Some(value) = table.remove(key) else {
+        return Vec::new();
+    };
+    let wrong = |path: String, value: &Value| ConfigError::Value {
+        path,
+        given: spell(value),
+        allowed: ENTRIES,
+    };
+    let values = match value {
+        Value::Array(values) if values.len() <= ENTRIES_MAX => values,
+        Value::Array(values) => {
+            errors.push(ConfigError::Value {
+                path: key.to_owned(),
+                given: format!("{} tables", values.len()),
+                allowed: "at most 1024",
+            });
+            return Vec::new();
+        }
+        other => {
+            errors.push(wrong(key.to_owned(), &other));
+            return Vec::new();
+        }
+    };
+    let mut entries = Vec::with_capacity(values.len());
+    for (at, value) in values.into_iter().enumerate() {
+        let path = format!("{key}[{at}]");
+        match value {
+            Value::Table(table) => entries.push(Entry { path, table }),
+            other => errors.push(wrong(path, &other)),
+        }
+    }
+    entries
+}
+
+/// Names that are there before.
+fn unique(key: &str, entries: &[Entry], errors: &mut Vec<ConfigError>) {
+    let mut seen = BTreeSet::new();
+    for entry in entries {
+        if let Some(name) = entry.name()
+            && !seen.insert(name)
+        {
+            errors.push(ConfigError::Twice {
+                path: format!("{}.name", entry.path),
+                given: name.to_owned(),
+                what: if key == "queue" { "queue" } else { "instance" },
+            });
+        }
+    }
+}
+
+fn instance(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<DeclaredInstance> {
+    entry.unknown(&["name", "nodes", "ranks", "set"], errors);
+    let name = entry.checked_name(errors);
+    let room = room(entry, errors);
+    let set = entry
+        .table
+        .get("set")
+        .map(|set| overrides(entry, set, errors));
+    let (nodes, ranks) = room?;
+    Some(DeclaredInstance {
+        name: name?,
+        nodes,
+        ranks,
+        set: set.unwrap_or_default(),
+    })
+}
+
+/// How many nodes, and which.
+fn room(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<(u32, Option<Idset>)> {
+    let nodes = entry.table.get("nodes");
+    let ranks = entry.table.get("ranks");
+    let error = match (nodes, ranks) {
+        (Some(value), None) => match count(value, 1, NODES_MAX) {
+            Some(nodes) => return Some((nodes as u32, None)),
+            None => entry.wrong("nodes", value, NODES),
+        },
+        (None, Some(value)) => match ranks_of(value) {
+            Some(ranks) => return Some((ranks.len() as u32, Some(ranks))),
+            None => entry.wrong("ranks", value, RANKS),
+        },
+        (Some(_), Some(value)) => entry.wrong("ranks", value, "either nodes or ranks, not both"),
+        (None, None) => entry.missing("nodes", NODES),
+    };
+    errors.push(error);
+    None
+}
+
+fn ranks_of(value: &Value) -> Option<Idset> {
+    let ranks: Idset = value.as_str()?.parse().ok()?;
+    (1..=NODES_MAX).contains(&ranks.len()).then_some(ranks)
+}
+
+/// The keys of `set`, each checked as the instance will check it, as `key=value`.
+fn overrides(entry: &Entry, set: &Value, errors: &mut Vec<ConfigError>) -> Vec<String> {
+    let Value::Table(table) = set else {
+        errors.push(entry.wrong("set", set, "a table of keys of the configuration"));
+        return Vec::new();
+    };
+    let mut flat = Vec::new();
+    flatten("", table, &mut flat);
+    for (key, value) in &flat {
+        let path = format!("{}.set.{key}", entry.path);
+        let mut wrong = Vec::new();
+        super::set(&mut Config::default(), key, value, &mut wrong);
+        errors.extend(wrong.into_iter().map(|error| error.at(path.clone())));
+    }
+    let spelled = |(key, value): &(String, Value)| format!("{key}={value}");
+    flat.iter().map(spelled).collect()
+}
+
+/// `{ exec.kill_grace = 2 }` and `{ "exec.kill_grace" = 2 }` are the same.
+fn flatten(prefix: &str, table: &Table, flat: &mut Vec<(String, Value)>) {
+    for (key, value) in table {
+        let path = match prefix {
+            "" => key.clone(),
+            _ => format!("{prefix}.{key}"),
+        };
+        match value {
+            Value::Table(inner) => flatten(&path, inner, flat),
+            other => flat.push((path, other.clone())),
+        }
+    }
+}
+
+fn queue(entry: &Entry, instances: &[&str], errors: &mut Vec<ConfigError>) -> Option<NamedQueue> {
+    entry.unknown(&["name", "instance"], errors);
+    let name = entry.checked_name(errors);
+    let path = format!("{}.instance", entry.path);
+    let known = || {
+        let mut known = vec![ROOT];
+        known.extend(instances);
+        known.dedup();
+        known.join(", ")
+    };
+    let instance = match entry.table.get("instance") {
+        Some(Value::String(given)) if given == ROOT || instances.contains(&given.as_str()) => {
+            given.clone()
+        }
+        Some(given) => {
+            let (given, known) = (spell(given), known());
+            errors.push(ConfigError::NoInstance { path, given, known });
+            return None;
+        }
+        None => {
+            let allowed = "the name of an [[instance]], or root";
+            errors.push(ConfigError::Missing { path, allowed });
+            return None;
+        }
+    };
+    let name = name?;
+    Some(NamedQueue { name, instance })
+}

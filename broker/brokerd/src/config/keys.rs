@@ -1,0 +1,225 @@
+//! Every key of the configuration that has one value, a row each: its path, what
+//! it takes, what it means, how it is set and told.
+//!
+//! Read by [`super`] and nothing else; a key that is not here is unknown.
+
+use eddy_wire::fsd::{Fsd, parse_fsd};
+use eddy_wire::time::Span;
+use serde::Serialize;
+use serde_json::Value as Json;
+use toml::Value;
+
+use super::{Config, Sync, Transport};
+
+/// One key of the configuration.
+pub struct Key {
+    /// Dotted, as it stands in errors, `config get` and `-S`.
+    pub path: &'static str,
+    /// What it takes.
+    pub allowed: &'static str,
+    /// What it means, one line.
+    pub meaning: &'static str,
+    pub(super) set: fn(&mut Config, &Value) -> Option<()>,
+    pub(super) get: fn(&Config) -> Json,
+}
+
+/// Every key there is, in the order of the documentation.
+pub const KEYS: &[Key] = &[
+    Key {
+        path: "journal.sync",
+        allowed: "\"full\" or \"normal\"",
+        meaning: "full survives a power cut, normal survives a kill",
+        set: |config, value| {
+            config.instance.sync = match value.as_str()? {
+                "full" => Sync::Full,
+                "normal" => Sync::Normal,
+                _ => return None,
+            };
+            Some(())
+        },
+        get: |config| json(&config.instance.sync),
+    },
+    Key {
+        path: "exec.kill_grace",
+        allowed: SPAN,
+        meaning: "from TERM to KILL when a job is to end",
+        set: |config, value| set_to(&mut config.instance.kill_grace, span(value)?),
+        get: |config| json(&config.instance.kill_grace),
+    },
+    Key {
+        path: "exec.test.run_duration",
+        allowed: SPAN,
+        meaning: "no task is started; each is taken to end well after this time",
+        set: |config, value| set_to(&mut config.instance.run_duration, Some(span(value)?)),
+        get: |config| json(&config.instance.run_duration),
+    },
+    Key {
+        path: "history.keep_age",
+        allowed: SPAN,
+        meaning: "finished jobs older than this are forgotten; unset keeps them",
+        set: |config, value| set_to(&mut config.instance.keep_age, Some(span(value)?)),
+        get: |config| json(&config.instance.keep_age),
+    },
+    Key {
+        path: "history.keep_jobs",
+        allowed: "a whole number from 0 to 1000000000",
+        meaning: "at most so many finished jobs are kept",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.keep_jobs,
+                count(value, 0, 1_000_000_000)?,
+            )
+        },
+        get: |config| json(&config.instance.keep_jobs),
+    },
+    Key {
+        path: "tree.fanout",
+        allowed: "a whole number from 1 to 1024",
+        meaning: "how many ranks hang directly under one",
+        set: |config, value| set_to(&mut config.instance.fanout, count(value, 1, 1024)? as u32),
+        get: |config| json(&config.instance.fanout),
+    },
+    Key {
+        path: "quorum.ranks",
+        allowed: "a whole number from 1 to 262144",
+        meaning: "a start is over when the shells of so many ranks are there; unset is all",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.quorum,
+                Some(count(value, 1, 262_144)? as u32),
+            )
+        },
+        get: |config| json(&config.instance.quorum),
+    },
+    Key {
+        path: "quorum.timeout",
+        allowed: SPAN,
+        meaning: "how long a start waits for them; unset is 2 s and 20 ms for each rank",
+        set: |config, value| set_to(&mut config.instance.quorum_timeout, Some(span(value)?)),
+        get: |config| json(&config.instance.quorum_timeout),
+    },
+    Key {
+        path: "limits.clients",
+        allowed: "a whole number from 1 to 65536",
+        meaning: "connections of clients at a time",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.clients,
+                count(value, 1, 65_536)?,
+            )
+        },
+        get: |config| json(&config.instance.limits.clients),
+    },
+    Key {
+        path: "limits.outstanding",
+        allowed: "a whole number from 1 to 65536",
+        meaning: "requests of one client that are not answered yet",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.outstanding,
+                count(value, 1, 65_536)?,
+            )
+        },
+        get: |config| json(&config.instance.limits.outstanding),
+    },
+    Key {
+        path: "limits.reply_bytes",
+        allowed: "bytes from 16M to 1G, as a number or a text with a unit",
+        meaning: "answers that wait for one client to read them",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.reply_bytes,
+                bytes(value, 16 << 20, 1 << 30)?,
+            )
+        },
+        get: |config| json(&config.instance.limits.reply_bytes),
+    },
+    Key {
+        path: "limits.waiting_jobs",
+        allowed: "a whole number from 1 to 1000000",
+        meaning: "jobs that are not over",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.waiting_jobs,
+                count(value, 1, 1_000_000)?,
+            )
+        },
+        get: |config| json(&config.instance.limits.waiting_jobs),
+    },
+    Key {
+        path: "limits.spool_bytes",
+        allowed: "bytes from 4K to 1T, as a number or a text with a unit",
+        meaning: "output kept of one job on one rank; what is over is cut with a note",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.spool_bytes,
+                bytes(value, 4 << 10, 1 << 40)?,
+            )
+        },
+        get: |config| json(&config.instance.limits.spool_bytes),
+    },
+    Key {
+        path: "rank.rundir",
+        allowed: "an absolute path",
+        meaning: "directory for the sockets of this rank instead of the usual one",
+        set: |config, value| {
+            let path = value.as_str().filter(|path| path.starts_with('/'))?;
+            set_to(&mut config.rank.rundir, Some(path.to_owned()))
+        },
+        get: |config| json(&config.rank.rundir),
+    },
+    Key {
+        path: "rank.transport",
+        allowed: "\"zeromq\" or \"stream\"",
+        meaning: "what carries frames between ranks",
+        set: |config, value| {
+            let transport = Transport::of_name(value.as_str()?)?;
+            set_to(&mut config.rank.transport, transport)
+        },
+        get: |config| json(&config.rank.transport),
+    },
+    Key {
+        path: "rank.log",
+        allowed: "a filter such as \"info\" or \"eddy_brokerd=debug\"",
+        meaning: "what is logged; EDDY_LOG overrides it",
+        set: |config, value| set_to(&mut config.rank.log, Some(value.as_str()?.to_owned())),
+        get: |config| json(&config.rank.log),
+    },
+];
+
+const SPAN: &str = "a duration such as \"5s\" (RFC 23) or a number of seconds";
+
+pub(super) fn json(value: &impl Serialize) -> Json {
+    serde_json::to_value(value).expect("configuration values are JSON")
+}
+
+fn set_to<T>(place: &mut T, value: T) -> Option<()> {
+    *place = value;
+    Some(())
+}
+
+fn span(value: &Value) -> Option<Span> {
+    let micros = match value {
+        Value::String(text) => match parse_fsd(text).ok()? {
+            Fsd::Finite(micros) => micros,
+            Fsd::Infinite => return None,
+        },
+        Value::Integer(seconds) => seconds.checked_mul(1_000_000)?,
+        Value::Float(seconds) => eddy_wire::fsd::micros_of_seconds(*seconds).ok()?,
+        _ => return None,
+    };
+    (micros >= 0).then_some(Span(micros))
+}
+
+pub(super) fn count(value: &Value, least: u64, most: u64) -> Option<u64> {
+    let count = u64::try_from(value.as_integer()?).ok()?;
+    (least..=most).contains(&count).then_some(count)
+}
+
+fn bytes(value: &Value, least: u64, most: u64) -> Option<u64> {
+    let bytes = match value {
+        Value::String(text) => eddy_wire::jobspec::parse_bytes(text).ok()?,
+        other => u64::try_from(other.as_integer()?).ok()?,
+    };
+    (least..=most).contains(&bytes).then_some(bytes)
+}

@@ -1,0 +1,162 @@
+//! The whole of it: defaults, the documented examples, every error at once.
+
+use super::*;
+
+#[test]
+fn nothing_given_is_the_defaults() {
+    assert_eq!(check(""), Ok(Config::default()));
+}
+
+#[test]
+fn the_documented_example_is_the_defaults() {
+    let page = include_str!("../../../../doc/protocol/configuration.md");
+    let example = page
+        .split("```")
+        .find_map(|block| block.strip_prefix("toml\n"));
+    let example = example.expect("the page has an example");
+    assert_eq!(check(example), Ok(Config::default()));
+    for key in KEYS {
+        let name = key.path.rsplit('.').next().unwrap_or(key.path);
+        assert!(
+            example.contains(&format!("{name} = ")),
+            "{} is documented",
+            key.path
+        );
+    }
+}
+
+#[test]
+fn every_key_takes_what_it_gives() {
+    let config = load(
+        "[journal]\nsync = \"normal\"\n[exec]\nkill_grace = \"2.5s\"\n\
+         test.run_duration = 0\n[limits]\nclients = 7\nspool_bytes = \"1M\"\n",
+        &[
+            "rank.log=debug".to_owned(),
+            "history.keep_age=30d".to_owned(),
+        ],
+    )
+    .expect("all keys are known");
+    assert_eq!(config.instance.sync, Sync::Normal);
+    assert_eq!(config.instance.kill_grace, Span::millis(2500));
+    assert_eq!(config.instance.run_duration, Some(Span::ZERO));
+    assert_eq!(config.instance.limits.spool_bytes, 1 << 20);
+    assert_eq!(config.instance.keep_age, Some(Span::seconds(30 * 86_400)));
+    assert_eq!(config.get("limits.clients"), Some(7.into()));
+    assert_eq!(config.to_json()["exec"]["test"]["run_duration"], 0.0);
+    assert_eq!(config.to_json()["rank"]["log"], "debug");
+}
+
+#[test]
+fn all_errors_come_at_once_with_their_keys() {
+    let errors = load(
+        "sync = \"full\"\n[journal]\nsync = \"maybe\"\n[limits]\nclients = -1\nfoo = { a = 1 }\n",
+        &["exec.kill_grace=NaN".to_owned(), "nonsense".to_owned()],
+    )
+    .expect_err("six things are wrong");
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "journal.sync: is \"maybe\"; allowed is \"full\" or \"normal\"",
+            "limits.clients: is -1; allowed is a whole number from 1 to 65536",
+            "limits.foo: unknown key",
+            "sync: unknown key; there is journal.sync",
+            "exec.kill_grace: is \"NaN\"; allowed is a duration such as \"5s\" (RFC 23) or a number of seconds",
+            "-S nonsense: has no `=`; allowed is key=value",
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_toml_is_said_in_one_line() {
+    let errors = check("[journal\n").expect_err("a bracket is missing");
+    assert!(matches!(&errors[..], [ConfigError::Syntax(line)] if !line.contains('\n')));
+}
+
+#[test]
+fn instances_and_queues_are_read() {
+    let page = include_str!("../../../../doc/protocol/configuration.md");
+    let mut blocks = page
+        .split("```")
+        .filter_map(|block| block.strip_prefix("toml\n"));
+    let example = blocks.nth(1).expect("the page has an example of lists");
+    let config = check(example).expect("the example is right");
+    let [batch, debug] = &config.instance.declared[..] else {
+        panic!("two are declared: {:?}", config.instance.declared)
+    };
+    assert_eq!(
+        (batch.name.as_str(), batch.nodes, &batch.ranks),
+        ("batch", 12, &None)
+    );
+    assert_eq!(debug.nodes, 2);
+    assert_eq!(
+        debug.ranks.as_ref().map(ToString::to_string).as_deref(),
+        Some("0-1")
+    );
+    assert_eq!(
+        debug.set,
+        ["exec.kill_grace=\"1s\"", "limits.waiting_jobs=10000"]
+    );
+    let leads: Vec<Option<String>> = config
+        .instance
+        .queues
+        .iter()
+        .map(|queue| queue.to_settings().instance)
+        .collect();
+    assert_eq!(
+        leads,
+        [Some("batch".to_owned()), Some("debug".to_owned()), None]
+    );
+    let json = config.to_json();
+    assert_eq!(json["instance"][1]["ranks"], "0-1");
+    assert_eq!(json["queue"][2]["instance"], "root");
+    assert_eq!(
+        load("", &debug.set).map(|c| c.instance.kill_grace),
+        Ok(Span::seconds(1))
+    );
+}
+
+#[test]
+fn what_is_wrong_with_lists_comes_at_once() {
+    let text = r#"
+queue = [{ name = "a", instance = "batch" }, { name = "a", instance = "none" }, 3, {}]
+[[instance]]
+name = "batch"
+nodes = 0
+[[instance]]
+name = "batch"
+ranks = "0-"
+set = { "exec.kill_grace" = "x", foo = 1 }
+size = 3
+[[instance]]
+name = "root"
+nodes = 1
+ranks = "0"
+[[instance]]
+"#;
+    let errors = check(text).expect_err("much is wrong");
+    let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    lines.sort();
+    let name = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
+    let span = "a duration such as \"5s\" (RFC 23) or a number of seconds";
+    assert_eq!(
+        lines,
+        [
+            "instance[0].nodes: is 0; allowed is a whole number from 1 to 65536".to_owned(),
+            "instance[1].name: \"batch\" is given twice; each instance has a name of its own".to_owned(),
+            "instance[1].ranks: is \"0-\"; allowed is ranks such as \"0-3,7\", at most 65536 of them".to_owned(),
+            format!("instance[1].set.exec.kill_grace: is \"x\"; allowed is {span}"),
+            "instance[1].set.foo: unknown key".to_owned(),
+            "instance[1].size: unknown key; there are name, nodes, ranks, set".to_owned(),
+            format!("instance[2].name: is \"root\"; allowed is {name}"),
+            "instance[2].ranks: is \"0\"; allowed is either nodes or ranks, not both".to_owned(),
+            format!("instance[3].name: is not given; allowed is {name}"),
+            "instance[3].nodes: is not given; allowed is a whole number from 1 to 65536".to_owned(),
+            "queue[1].instance: is \"none\"; there are root, batch".to_owned(),
+            "queue[1].name: \"a\" is given twice; each queue has a name of its own".to_owned(),
+            "queue[2]: is 3; allowed is tables, each under [[instance]] or [[queue]]".to_owned(),
+            "queue[3].instance: is not given; allowed is the name of an [[instance]], or root".to_owned(),
+            format!("queue[3].name: is not given; allowed is {name}"),
+        ]
+    );
+}
