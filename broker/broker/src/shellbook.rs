@@ -137,6 +137,14 @@ impl ShellBook {
         self.parts.get(part).map(Held::state)
     }
 
+    /// What a part that is not over is to its job.
+    pub fn role(&self, part: &Part) -> Option<Role> {
+        match self.parts.get(part) {
+            Some(Held::Live(live)) => Some(live.role),
+            Some(Held::Ended(_)) | None => None,
+        }
+    }
+
     /// Every part held, in order.
     pub fn parts(&self) -> Vec<(Part, PartState)> {
         self.parts

@@ -23,6 +23,7 @@ pub(super) enum Held {
 /// A part that is not over.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Live {
+    pub(super) role: Role,
     ntasks: u32,
     work: Work,
     /// Tasks whose spawn is not answered yet.
@@ -85,6 +86,7 @@ impl Live {
             Role::Tasks | Role::Ground => Work::Tasks,
         };
         Live {
+            role: first.start.role,
             ntasks,
             work,
             starting: ntasks,
@@ -100,6 +102,7 @@ impl Live {
     pub(super) fn ground(now: Time, part: Part, out: &mut Vec<ShellEffect>) -> Live {
         out.push(ShellEffect::Send(FromShell::Started { part, t: now }));
         Live {
+            role: Role::Ground,
             ntasks: 0,
             work: Work::Ground,
             starting: 0,

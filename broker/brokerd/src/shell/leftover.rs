@@ -106,6 +106,61 @@ pub struct Outcome {
     pub refused: BTreeMap<Process, i32>,
 }
 
+/// What was found within some markers and killed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// Those of the markers within which something was found: to be looked at again.
+    pub busy: BTreeSet<Marker>,
+    /// Processes that may not be signalled (another user's), with the error number.
+    pub refused: BTreeMap<Process, i32>,
+}
+
+/// Kills once, without waiting, what is within any of these markers: what has
+/// one anywhere in its chain, wherever on the node it hangs, and what descends
+/// from that. One reading of the node serves all of them.
+pub fn end_within(markers: &BTreeSet<Marker>) -> io::Result<Within> {
+    let mut found = within(markers)?;
+    // As in `end`: nothing is there only when two readings say so.
+    let quiet: BTreeSet<Marker> = markers
+        .iter()
+        .filter(|marker| !found.contains_key(marker))
+        .cloned()
+        .collect();
+    if !quiet.is_empty() {
+        found.extend(within(&quiet)?);
+    }
+    let targets: BTreeSet<Process> = found.values().flatten().copied().collect();
+    let targets: Vec<Process> = targets.into_iter().collect();
+    let mut outcome = Outcome::default();
+    for volley in targets.chunks(VOLLEY) {
+        kill(volley, Duration::ZERO, &mut outcome)?;
+    }
+    let refused = outcome.refused;
+    found.retain(|_, processes| processes.iter().any(|one| !refused.contains_key(one)));
+    Ok(Within {
+        busy: found.into_keys().collect(),
+        refused,
+    })
+}
+
+/// What is within each of these markers, where there is anything.
+fn within(markers: &BTreeSet<Marker>) -> io::Result<BTreeMap<Marker, BTreeSet<Process>>> {
+    let mut table = Table::read()?;
+    table.spare_with_ancestors(std::process::id() as i32);
+    let mut roots: BTreeMap<Marker, Vec<i32>> = BTreeMap::new();
+    for pid in table.select(|_| true) {
+        for marker in procfs::markers(pid) {
+            if markers.contains(&marker) {
+                roots.entry(marker).or_default().push(pid);
+            }
+        }
+    }
+    Ok(roots
+        .into_iter()
+        .map(|(marker, roots)| (marker, table.with_descendants(roots)))
+        .collect())
+}
+
 /// Finds what is meant, without those that have ended and wait to be reaped.
 pub fn find(quarry: &Quarry) -> io::Result<BTreeSet<Process>> {
     let own = std::process::id() as i32;

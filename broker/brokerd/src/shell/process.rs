@@ -20,20 +20,23 @@ pub mod watch;
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput, Spawn};
 use eddy_wire::id::Epoch;
-use eddy_wire::shell::PartState;
+use eddy_wire::shell::{PartState, Role};
 use eddy_wire::time::{Span, Time};
 
+use self::inherited::Streams;
 use self::limits::raise_open_files;
 use self::link::{Link, Outlook};
 use self::mock::Mocks;
 use self::program::Mock;
 use self::reads::{Reads, Written};
-use self::tasks::{Ground, Tasks};
+use self::tasks::{Surroundings, Tasks};
 use self::watch::{Watch, Watched};
 use crate::clock::Clock;
 use crate::logging;
@@ -45,8 +48,14 @@ use crate::shell::{reap, spool};
 /// Name of the directory with spools in the state directory.
 pub const SPOOL_DIRECTORY: &str = "spool";
 
+/// Name of the directory with state directories of instances in the state directory.
+pub const CHILDREN_DIRECTORY: &str = "children";
+
 /// Without a broker and without parts for so long it ends.
 const ALONE_MAX: Duration = Duration::from_secs(60);
+/// The exit code of a shell that was told to end while it held parts: whoever
+/// started it looks what is left. With 0 nothing is.
+const CODE_HOLDING: i32 = 3;
 /// How long the lock of a shell that was just killed may still be held by a
 /// task between clone and exec.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
@@ -74,6 +83,10 @@ pub struct ShellArgs {
     /// Most bytes of output kept of one job on one rank
     #[arg(long, value_name = "BYTES", default_value_t = spool::LIMIT_BYTES)]
     pub spool_bytes: u64,
+    /// Descriptors of this process that stand for 0, 1 and 2 of tasks whose
+    /// standard streams are `inherit`, as 3,4,5
+    #[arg(long, value_name = "N,N,N")]
+    pub inherit: Option<Streams>,
     /// Limit of open files for tasks; what the shell itself began with, if not given
     #[arg(long, value_name = "N")]
     pub nofile: Option<u64>,
@@ -81,11 +94,20 @@ pub struct ShellArgs {
 
 /// Runs a shell until it is told to end; the process's exit code.
 pub fn run_shell(args: ShellArgs) -> i32 {
+    // First of all, before anything is opened that could have their numbers.
+    let streams = args.inherit.map(Streams::take);
     logging::start(None);
     let _span = tracing::info_span!("shell", epoch = args.epoch).entered();
     // A session of its own: what is typed at the terminal of the leader is not
     // meant for it. It fails only for one that has its own already.
     let _ = rustix::process::setsid();
+    let streams = match streams.transpose() {
+        Ok(streams) => streams,
+        Err(error) => {
+            tracing::error!(%error, "this shell does not begin");
+            return 1;
+        }
+    };
     let lock = match take_lock(&args) {
         Ok(lock) => lock,
         Err(error) => {
@@ -93,7 +115,7 @@ pub fn run_shell(args: ShellArgs) -> i32 {
             return 1;
         }
     };
-    let code = match Shell::begin(&args) {
+    let code = match Shell::begin(&args, streams) {
         Ok(shell) => shell.run(),
         Err(error) => {
             tracing::error!(%error, "the shell cannot begin");
@@ -141,12 +163,12 @@ enum Course {
 }
 
 impl Shell {
-    fn begin(args: &ShellArgs) -> io::Result<Shell> {
+    fn begin(args: &ShellArgs, inherited: Option<[Arc<OwnedFd>; 3]>) -> io::Result<Shell> {
         reap::become_subreaper()?;
         let spool = args.statedir.join(SPOOL_DIRECTORY);
         std::fs::create_dir_all(&spool)?;
         let mut watch = Watch::new()?;
-        let ground = Ground {
+        let surroundings = Surroundings {
             instance: args.instance.clone(),
             outer: std::env::var(MARKER_VARIABLE).ok(),
             home: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
@@ -154,8 +176,10 @@ impl Shell {
             nofile: raise_open_files(args.nofile),
             topology: Topology::read().inspect_err(no_topology).ok(),
             spool: spool.clone(),
+            children: std::path::absolute(&args.statedir)?.join(CHILDREN_DIRECTORY),
+            inherited,
         };
-        let mut tasks = Tasks::new(ground, &mut watch)?;
+        let mut tasks = Tasks::new(surroundings, &mut watch)?;
         tasks.set_rundir(&args.rundir);
         Ok(Shell {
             book: ShellBook::new(args.instance.clone(), Epoch(args.epoch), std::process::id()),
@@ -201,7 +225,10 @@ impl Shell {
             }
         }
         tracing::info!("the shell ends");
-        0
+        match self.book.parts().is_empty() {
+            true => 0,
+            false => CODE_HOLDING,
+        }
     }
 
     /// All that is due, to the end; then one write to the broker.
@@ -269,6 +296,9 @@ impl Shell {
             ShellEffect::Sweep(part) if self.tasks.has(&part) => {
                 self.tasks.sweep(part, &mut self.watch, t, &mut self.inputs);
             }
+            ShellEffect::Sweep(part) if self.book.role(&part) == Some(Role::Ground) => {
+                self.tasks.clear(part);
+            }
             ShellEffect::Sweep(part) => self.inputs.push_back(ShellInput::Swept(part)),
             // Nothing is kept beside the book but the spool, which stays until
             // the job is purged.
@@ -291,7 +321,14 @@ impl Shell {
     fn spawn(&mut self, spawn: Spawn) {
         let (part, task) = (spawn.start.part, spawn.task);
         let program = self.tasks.program(spawn.start.jobspec, &spawn.jobspec);
-        match (program.map(|program| program.mock), self.mock) {
+        let pretended = match (spawn.start.role, &program) {
+            // Nodes may be made up; the instance on them is not, nor the program
+            // that it was started for.
+            (Role::Leader, _) => None,
+            (_, Ok(program)) if program.inherits() => None,
+            _ => self.mock,
+        };
+        match (program.map(|program| program.mock), pretended) {
             (Err(why), _) => {
                 self.inputs
                     .push_back(ShellInput::Failed(part, task, 126 << 8, why));

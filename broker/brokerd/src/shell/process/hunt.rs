@@ -1,7 +1,8 @@
 //! After the last task of a part: ends what it left behind, so that "ended"
-//! means that nothing of it runs.
+//! means that nothing of it runs. Ground that is killed is cleared: everything
+//! within it ends, wherever on the node it hangs.
 //!
-//! Used by the shell's loop. In nearly all cases there is nothing, which one
+//! Used by the shell's loop. In nearly all cases tasks left nothing, which one
 //! small read tells. What cannot be ended at once is tried again, for ever: a
 //! grant whose processes live on is not free.
 
@@ -35,10 +36,21 @@ pub struct Hunt {
 #[derive(Debug)]
 struct Chase {
     marker: Marker,
-    tasks: BTreeSet<Process>,
-    trees: BTreeSet<Process>,
+    reach: Reach,
     next: Instant,
     pause: Duration,
+}
+
+/// Where to look for it.
+#[derive(Debug)]
+enum Reach {
+    /// Below this process: what its tasks left, and trees that are nobody else's.
+    Below {
+        tasks: BTreeSet<Process>,
+        trees: BTreeSet<Process>,
+    },
+    /// On the whole node, by the marker: an agent started it.
+    Node,
 }
 
 /// The tasks there are, told by the loop.
@@ -92,8 +104,7 @@ impl Hunt {
         let marker = marker.clone();
         let mut chase = Chase {
             marker,
-            tasks,
-            trees,
+            reach: Reach::Below { tasks, trees },
             next,
             pause,
         };
@@ -103,6 +114,18 @@ impl Hunt {
             self.pending.insert(part, chase);
         }
         over
+    }
+
+    /// Has everything within this marker ended, from the next look on; the part
+    /// is then among those of [`Hunt::due`].
+    pub fn clear(&mut self, now: Instant, part: Part, marker: Marker) {
+        let (reach, pause) = (Reach::Node, PAUSE_MIN);
+        self.pending.entry(part).or_insert(Chase {
+            marker,
+            reach,
+            next: now,
+            pause,
+        });
     }
 
     /// Takes away ended orphans and finds those only this part can have made.
@@ -132,7 +155,7 @@ impl Hunt {
 
     /// Parts of which nothing is left now, having been chased.
     pub fn due(&mut self, now: Instant, pids: &HashSet<i32>) -> Vec<Part> {
-        let mut over = Vec::new();
+        let mut over = self.cleared(now);
         for (part, chase) in &mut self.pending {
             if chase.next <= now && chase.step(now, *part) {
                 over.push(*part);
@@ -145,6 +168,37 @@ impl Hunt {
             self.reap(now, pids);
         }
         over
+    }
+
+    /// Ends what is within the ground that is due, all of it by one look at the
+    /// node; the parts within which nothing is left.
+    fn cleared(&mut self, now: Instant) -> Vec<Part> {
+        let is_due = |chase: &&mut Chase| chase.next <= now && matches!(chase.reach, Reach::Node);
+        let mut due: Vec<(Part, &mut Chase)> = self
+            .pending
+            .iter_mut()
+            .map(|(part, chase)| (*part, chase))
+            .filter(|(_, chase)| is_due(&chase))
+            .collect();
+        if due.is_empty() {
+            return Vec::new();
+        }
+        let markers: BTreeSet<Marker> = due.iter().map(|(_, chase)| chase.marker.clone()).collect();
+        let busy = leftover::end_within(&markers).map_or_else(
+            |error| {
+                tracing::error!(%error, "cannot look for what is within ground");
+                markers
+            },
+            |within| {
+                warn_of(&within.refused);
+                within.busy
+            },
+        );
+        for (_, chase) in &mut due {
+            chase.rest(now);
+        }
+        due.retain(|(_, chase)| !busy.contains(&chase.marker));
+        due.into_iter().map(|(part, _)| part).collect()
     }
 
     /// When to look again.
@@ -169,40 +223,51 @@ impl Hunt {
 impl Chase {
     /// Kills what is found; true when nothing was.
     fn step(&mut self, now: Instant, part: Part) -> bool {
-        let marker = self.marker.clone();
-        let attempt = Quarry::Attempt {
-            marker,
-            tasks: self.tasks.clone(),
+        let Reach::Below { tasks, trees } = &self.reach else {
+            return false;
         };
-        let over = match self.end(&attempt) {
+        let attempt = Quarry::Attempt {
+            marker: self.marker.clone(),
+            tasks: tasks.clone(),
+        };
+        let over = match end(&attempt, trees) {
             Ok(over) => over,
             Err(error) => {
                 tracing::error!(%part, %error, "cannot look for what the part left behind");
                 false
             }
         };
-        self.next = now + self.pause;
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.rest(now);
         over
     }
 
-    fn end(&self, attempt: &Quarry) -> io::Result<bool> {
-        let mut over = self.end_one(attempt)?;
-        if !self.trees.is_empty() {
-            over &= self.end_one(&Quarry::Trees(self.trees.clone()))?;
-        }
-        Ok(over)
+    /// Looks again after a pause, the next time after a longer one.
+    fn rest(&mut self, now: Instant) {
+        self.next = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
+}
 
-    fn end_one(&self, quarry: &Quarry) -> io::Result<bool> {
-        let outcome = leftover::end(quarry, Patience::BRIEF)?;
-        for (process, errno) in &outcome.refused {
-            tracing::warn!(
-                pid = process.pid,
-                errno,
-                "a left-over may not be signalled; it stays"
-            );
-        }
-        Ok(outcome.left.is_empty())
+fn end(attempt: &Quarry, trees: &BTreeSet<Process>) -> io::Result<bool> {
+    let mut over = end_one(attempt)?;
+    if !trees.is_empty() {
+        over &= end_one(&Quarry::Trees(trees.clone()))?;
+    }
+    Ok(over)
+}
+
+fn end_one(quarry: &Quarry) -> io::Result<bool> {
+    let outcome = leftover::end(quarry, Patience::BRIEF)?;
+    warn_of(&outcome.refused);
+    Ok(outcome.left.is_empty())
+}
+
+fn warn_of(refused: &BTreeMap<Process, i32>) {
+    for (process, errno) in refused {
+        tracing::warn!(
+            pid = process.pid,
+            errno,
+            "a left-over may not be signalled; it stays"
+        );
     }
 }

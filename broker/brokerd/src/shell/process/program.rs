@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::CString;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eddy_wire::fsd::{Fsd, micros_of_seconds, parse_fsd};
@@ -26,6 +26,10 @@ use crate::shell::template::{self, Names};
 
 /// How many parsed jobspecs, and environments, are kept.
 const KEPT_MAX: usize = 256;
+/// The type of a stream that is one of the shell's own.
+const INHERIT: &str = "inherit";
+/// The longest name of a declared instance: what a directory's name may have.
+const NAME_BYTES_MAX: usize = 255;
 /// What stands for the copy's number in arguments, environment and file names.
 const CC: &str = "{cc}";
 
@@ -38,6 +42,19 @@ pub enum Stdin {
     Service,
     /// From a file: `input.stdin.path`.
     File(String),
+    /// What this shell was given to hand on: `input.stdin.type` is `inherit`.
+    Inherit,
+}
+
+/// Where an output goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// To the spool.
+    Spool,
+    /// To a file of this name, after tags: `output.stdout.path`.
+    File(String),
+    /// Where this shell was given to let it go: `output.stdout.type` is `inherit`.
+    Inherit,
 }
 
 /// What tasks are bound to.
@@ -73,10 +90,12 @@ pub struct Program {
     pub cwd: PathBuf,
     /// Standard input.
     pub stdin: Stdin,
-    /// File name template of standard output; none is the spool.
-    pub stdout: Option<String>,
-    /// File name template of standard error; none is the spool.
-    pub stderr: Option<String>,
+    /// Standard output.
+    pub stdout: Sink,
+    /// Standard error.
+    pub stderr: Sink,
+    /// The name of the declared instance that it leads.
+    pub instance: Option<String>,
     /// Binding to cores.
     pub affinity: Affinity,
     /// Binding to GPUs.
@@ -101,7 +120,7 @@ pub type Why = String;
 impl Program {
     /// Reads the text of a jobspec. `home` is the working directory of those
     /// that name none.
-    pub fn parse(text: &str, home: &std::path::Path) -> Result<Program, Why> {
+    pub fn parse(text: &str, home: &Path) -> Result<Program, Why> {
         let jobspec = Jobspec::from_json(text.as_bytes()).map_err(|error| error.to_string())?;
         let task = jobspec.tasks.first().ok_or("the jobspec has no task")?;
         let command = task.command.clone();
@@ -113,9 +132,9 @@ impl Program {
             let value = jobspec.shell_option(key).and_then(Value::as_str);
             value.map(str::to_owned)
         };
-        let stdout = path("output.stdout.path");
+        let stdout = sink_of(&jobspec, "stdout").unwrap_or(Sink::Spool);
         // As in Flux: what goes to a file takes its errors along.
-        let stderr = path("output.stderr.path").or_else(|| stdout.clone());
+        let stderr = sink_of(&jobspec, "stderr").unwrap_or_else(|| stdout.clone());
         Ok(Program {
             plain: plain.transpose_all()?,
             name: jobspec.name().to_owned(),
@@ -128,12 +147,18 @@ impl Program {
             stdin: stdin_of(&jobspec, path("input.stdin.path")),
             stdout,
             stderr,
+            instance: instance_of(&jobspec)?,
             affinity: affinity_of(&jobspec, "cpu-affinity")?,
             gpu_affinity: affinity_of(&jobspec, "gpu-affinity")?,
             rlimits: limits::of_options(jobspec.shell_option("rlimit"))?,
             mock: mock_of(&jobspec)?,
             command,
         })
+    }
+
+    /// Whether an output of it is one that this shell was given to hand on.
+    pub fn inherits(&self) -> bool {
+        self.stdout == Sink::Inherit || self.stderr == Sink::Inherit
     }
 
     /// Program and arguments of one task. A word whose tags are not all known
@@ -204,9 +229,43 @@ fn stdin_of(jobspec: &Jobspec, path: Option<String>) -> Stdin {
         path,
     ) {
         (Some("service"), _) => Stdin::Service,
+        (Some(INHERIT), _) => Stdin::Inherit,
         (_, Some(path)) => Stdin::File(path),
         (_, None) => Stdin::Null,
     }
+}
+
+/// What is said of one output; `None` when nothing is.
+fn sink_of(jobspec: &Jobspec, output: &str) -> Option<Sink> {
+    let said = |key: &str| {
+        let value = jobspec.shell_option(&format!("output.{output}.{key}"));
+        value.and_then(Value::as_str)
+    };
+    match (said("type"), said("path")) {
+        (Some(INHERIT), _) => Some(Sink::Inherit),
+        (_, path) => path.map(|path| Sink::File(path.to_owned())),
+    }
+}
+
+/// The name of a declared instance, which names a directory.
+fn instance_of(jobspec: &Jobspec) -> Result<Option<String>, Why> {
+    let instance = jobspec.attributes.system.other.get("instance");
+    let Some(name) = instance
+        .and_then(|instance| instance.get("name"))
+        .and_then(Value::as_str)
+    else {
+        return Ok(None);
+    };
+    // Those that begin with a digit are of instances without a name.
+    let is_first = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    if !is_first || name.contains('/') || name.len() > NAME_BYTES_MAX {
+        return Err(format!(
+            "attributes.system.instance.name: is `{}`; allowed are at most {NAME_BYTES_MAX} bytes \
+             without `/` that begin with a letter",
+            name.chars().take(64).collect::<String>()
+        ));
+    }
+    Ok(Some(name.to_owned()))
 }
 
 fn affinity_of(jobspec: &Jobspec, option: &str) -> Result<Affinity, Why> {
@@ -310,6 +369,9 @@ impl Environment {
             add("EDDY_JOB_CC", &cc)?;
             add("FLUX_JOB_CC", &cc)?;
         }
+        if let Some(statedir) = place.statedir {
+            add("EDDY_JOB_STATEDIR", &statedir.display())?;
+        }
         if !place.gpus.is_empty() {
             let ids: Vec<String> = place.gpus.iter().map(ToString::to_string).collect();
             add("CUDA_VISIBLE_DEVICES", &ids.join(","))?;
@@ -336,10 +398,12 @@ pub struct Place<'a> {
     pub outer: Option<&'a str>,
     /// Its GPUs.
     pub gpus: &'a [u32],
+    /// Its state directory, if it leads an instance.
+    pub statedir: Option<&'a Path>,
 }
 
 /// The names that the shell sets.
-const OWN: [&str; 16] = [
+const OWN: [&str; 17] = [
     "EDDY_URI",
     "EDDY_JOB_ID",
     "EDDY_JOB_ATTEMPT",
@@ -348,6 +412,7 @@ const OWN: [&str; 16] = [
     "EDDY_TASK_RANK",
     "EDDY_TASK_LOCAL_ID",
     "EDDY_JOB_CC",
+    "EDDY_JOB_STATEDIR",
     MARKER_VARIABLE,
     "FLUX_JOB_ID",
     "FLUX_JOB_SIZE",

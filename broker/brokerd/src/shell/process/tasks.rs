@@ -46,7 +46,7 @@ const LAST_SLICES: usize = 64;
 
 /// What all tasks of this shell have in common.
 #[derive(Debug)]
-pub struct Ground {
+pub struct Surroundings {
     /// The instance, for markers.
     pub instance: String,
     /// The marker of the job that this instance itself is.
@@ -55,6 +55,10 @@ pub struct Ground {
     pub home: PathBuf,
     /// Where spools are.
     pub spool: PathBuf,
+    /// Where the state directories of instances are that are tasks here.
+    pub children: PathBuf,
+    /// What tasks get as 0, 1 and 2 whose standard streams are `inherit`.
+    pub inherited: Option<[Arc<OwnedFd>; 3]>,
     /// The most kept of one part.
     pub spool_bytes: u64,
     /// The limit of open files for tasks, where the shell raised its own.
@@ -66,7 +70,7 @@ pub struct Ground {
 /// All tasks.
 #[derive(Debug)]
 pub struct Tasks {
-    ground: Ground,
+    surroundings: Surroundings,
     pool: SpawnPool<(Part, u32)>,
     in_pool: usize,
     waiting: VecDeque<Spawn>,
@@ -110,6 +114,9 @@ struct Task {
     out: Option<Pipe>,
     err: Option<Pipe>,
     input: Backlog,
+    /// The task's own ends of its streams: kept for a leader, which has them
+    /// again when it is started again.
+    kept: Option<[Arc<OwnedFd>; 3]>,
 }
 
 #[derive(Debug)]
@@ -123,11 +130,11 @@ pub type Inputs = VecDeque<ShellInput>;
 
 impl Tasks {
     /// No tasks yet. To be called by the first thread, before any other is made.
-    pub fn new(ground: Ground, watch: &mut Watch) -> io::Result<Tasks> {
+    pub fn new(surroundings: Surroundings, watch: &mut Watch) -> io::Result<Tasks> {
         let pool = SpawnPool::start(SPAWNERS, AHEAD)?;
         watch.add(pool.wake_fd(), Until::Readable, Watched::Pool)?;
         Ok(Tasks {
-            ground,
+            surroundings,
             pool,
             in_pool: 0,
             waiting: VecDeque::new(),
@@ -146,29 +153,36 @@ impl Tasks {
 
     /// The parsed jobspec of a start.
     pub fn program(&mut self, hash: Hash, text: &str) -> Result<Arc<Program>, Why> {
-        let home = &self.ground.home;
+        let home = &self.surroundings.home;
         self.programs.get(hash, || Program::parse(text, home))
     }
 
-    /// Takes a task to be started.
+    /// Takes a task to be started, or a leader's to be started again.
     pub fn want(&mut self, spawn: Spawn) {
         let part = spawn.start.part;
-        let ground = &self.ground;
+        let marker = self.marker(part);
+        let here = &self.surroundings;
         let live = self.live.entry(part).or_insert_with(|| Live {
             start: Arc::clone(&spawn.start),
-            marker: Marker {
-                instance: ground.instance.clone(),
-                job: part.job.0,
-                attempt: part.attempt.0,
-                rank: part.rank.0,
-            },
-            spool: spool::Writer::new(&ground.spool, spool_id(part), ground.spool_bytes),
+            marker,
+            spool: spool::Writer::new(&here.spool, spool_id(part), here.spool_bytes),
             spool_failed: Warned::NotYet,
             files: HashMap::new(),
             tasks: Vec::new(),
         });
-        live.tasks.push(Task::default());
+        if live.tasks.len() <= live.at(spawn.task) {
+            live.tasks.push(Task::default());
+        }
         self.waiting.push_back(spawn);
+    }
+
+    fn marker(&self, part: Part) -> Marker {
+        Marker {
+            instance: self.surroundings.instance.clone(),
+            job: part.job.0,
+            attempt: part.attempt.0,
+            rank: part.rank.0,
+        }
     }
 
     /// Hands waiting starts to the spawners.
@@ -245,7 +259,9 @@ impl Tasks {
         own.child = Some((child, token));
         own.input.pump(part, task, watch);
         for (pipe, output) in [(&mut own.out, Output::Out), (&mut own.err, Output::Err)] {
-            if let Some(pipe) = pipe {
+            if let Some(pipe) = pipe
+                && pipe.token.is_none()
+            {
                 // Without a watch it is read when the part ends.
                 let name = Watched::Output(part, task, output);
                 pipe.token = watch.add(&pipe.fd, Until::Readable, name).ok();
@@ -261,7 +277,9 @@ impl Tasks {
     }
 
     fn close_pipes(&mut self, part: Part, task: u32) {
-        if let Some(own) = self.task(part, task) {
+        if let Some(own) = self.task(part, task)
+            && own.kept.is_none()
+        {
             (own.out, own.err) = (None, None);
         }
     }
@@ -283,7 +301,9 @@ impl Tasks {
             }
         };
         watch.remove(*token, &child.pidfd);
-        own.input.close(watch);
+        if own.kept.is_none() {
+            own.input.close(watch);
+        }
         if let Some((child, _)) = own.child.take() {
             self.pids.remove(&child.pid);
         }
@@ -365,6 +385,12 @@ impl Tasks {
         }
     }
 
+    /// Ground was killed: ends everything within it, and says so later.
+    pub fn clear(&mut self, part: Part) {
+        let marker = self.marker(part);
+        self.hunt.clear(Instant::now(), part, marker);
+    }
+
     /// Looks again for what parts left behind.
     pub fn hunt(&mut self, now: Instant, watch: &mut Watch, t: Time, inputs: &mut Inputs) {
         for part in self.hunt.due(now, &self.pids) {
@@ -380,6 +406,10 @@ impl Tasks {
     fn finish(&mut self, part: Part, watch: &mut Watch, t: Time, inputs: &mut Inputs) {
         if let Some(mut live) = self.live.remove(&part) {
             for at in 0..live.tasks.len() {
+                let own = &mut live.tasks[at];
+                // An output has no end as long as its other end is kept.
+                own.kept = None;
+                own.input.close(watch);
                 for output in [Output::Out, Output::Err] {
                     live.read(at, output, LAST_SLICES, &mut self.buffer, watch, t);
                     live.close(at, output, watch);
@@ -406,6 +436,11 @@ impl Task {
 }
 
 impl Live {
+    /// The place of a task among those here.
+    fn at(&self, task: u32) -> usize {
+        task.saturating_sub(self.start.first_task) as usize
+    }
+
     /// Reads at most so many slices of one output into the spool; whether
     /// anything was written there.
     fn read(

@@ -127,6 +127,7 @@ fn the_environment_is_the_jobspecs_and_the_shells_own_names() {
         uri: "local:///run/local",
         marker: &marker,
         outer: Some("root/1.1.0"),
+        statedir: None,
         gpus: &[0, 2],
     };
     let all = spelled(environment.of_task(&place).expect("variables"));

@@ -4,19 +4,21 @@
 //! reason that it cannot be started goes to the user, in one line.
 
 use std::ffi::CString;
+use std::fs::DirBuilder;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eddy_broker::shellbook::Spawn;
 use eddy_wire::idset::Idset;
-use eddy_wire::shell::Start;
+use eddy_wire::shell::{Role, Start};
 
-use super::{Live, Pipe, Tasks, Warned};
+use super::{Live, Pipe, Surroundings, Tasks, Warned};
 use crate::rundir;
 use crate::shell::affinity::{Binding, CpuSet};
-use crate::shell::process::program::{Affinity, Environment, Place, Program, Stdin, Why};
+use crate::shell::process::program::{Affinity, Environment, Place, Program, Sink, Stdin, Why};
 use crate::shell::spawn::Command;
 use crate::shell::stdio::{self, OpenMode};
 
@@ -30,12 +32,13 @@ impl Tasks {
             .get(start.environment, || Environment::parse(text))?;
         let cpus = self.binding(&program, start, task);
         let gpus = shares(&start.gpus, start, task, program.gpu_affinity);
+        let statedir = self.surroundings.statedir(&program, start)?;
         let live = self
             .live
             .get_mut(&start.part)
             .expect("a part that waits is there");
         let uri = &self.uri;
-        let outer = self.ground.outer.as_deref();
+        let outer = self.surroundings.outer.as_deref();
         let place = Place {
             start,
             task,
@@ -43,13 +46,14 @@ impl Tasks {
             marker: &live.marker,
             outer,
             gpus: &gpus,
+            statedir: statedir.as_deref(),
         };
         let env = environment.of_task(&place)?;
         let argv = program.argv(start, task)?;
-        let stdin = live.stdin(&program, task, &self.null)?;
-        let [stdout, stderr] = live.outputs(&program, task)?;
+        let inherited = self.surroundings.inherited.as_ref();
+        let [stdin, stdout, stderr] = live.streams(&program, task, &self.null, inherited)?;
         let mut rlimits = program.rlimits.clone();
-        if let Some(nofile) = self.ground.nofile
+        if let Some(nofile) = self.surroundings.nofile
             && !rlimits
                 .iter()
                 .any(|limit| limit.resource == nofile.resource)
@@ -77,7 +81,7 @@ impl Tasks {
 
     /// The processors of a task; none when it is not bound, or bound to all.
     fn binding(&mut self, program: &Program, start: &Start, task: u32) -> Option<CpuSet> {
-        let topology = self.ground.topology.as_ref()?;
+        let topology = self.surroundings.topology.as_ref()?;
         if program.affinity == Affinity::Off {
             return None;
         }
@@ -117,17 +121,69 @@ fn shares(all: &Idset, start: &Start, task: u32, affinity: Affinity) -> Vec<u32>
     }
 }
 
+impl Surroundings {
+    /// Makes the state directory of an instance that is about to be started. A
+    /// declared one finds what it left there; others begin anew with each attempt.
+    fn statedir(&self, program: &Program, start: &Start) -> Result<Option<PathBuf>, Why> {
+        if start.role != Role::Leader {
+            return Ok(None);
+        }
+        let name = match &program.instance {
+            Some(name) => name.clone(),
+            None => format!("{}.{}", start.part.job, start.part.attempt),
+        };
+        let path = self.children.join(name);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        made.map_err(|error| format!("cannot make {}: {error}", path.display()))?;
+        Ok(Some(path))
+    }
+}
+
+/// Descriptors of this shell for tasks, where it was given any.
+type Inherited<'a> = Option<&'a [Arc<OwnedFd>; 3]>;
+
+fn handed_on(inherited: Inherited<'_>, number: usize, option: &str) -> Result<Arc<OwnedFd>, Why> {
+    let all = inherited.ok_or_else(|| {
+        format!("{option}: is inherit; this instance was given no stream to hand on")
+    })?;
+    Ok(Arc::clone(&all[number]))
+}
+
 impl Live {
+    /// Standard input, output and error of a task; those of a leader that is
+    /// started again are the ones it had.
+    fn streams(
+        &mut self,
+        program: &Program,
+        task: u32,
+        null: &Arc<OwnedFd>,
+        inherited: Inherited<'_>,
+    ) -> Result<[Arc<OwnedFd>; 3], Why> {
+        let at = self.at(task);
+        if let Some(kept) = &self.tasks[at].kept {
+            return Ok(kept.clone());
+        }
+        let stdin = self.stdin(program, task, null, inherited)?;
+        let [stdout, stderr] = self.outputs(program, task, inherited)?;
+        let streams = [stdin, stdout, stderr];
+        if self.start.role == Role::Leader {
+            self.tasks[at].kept = Some(streams.clone());
+        }
+        Ok(streams)
+    }
+
     fn stdin(
         &mut self,
         program: &Program,
         task: u32,
         null: &Arc<OwnedFd>,
+        inherited: Inherited<'_>,
     ) -> Result<Arc<OwnedFd>, Why> {
         match &program.stdin {
             Stdin::Null => Ok(Arc::clone(null)),
+            Stdin::Inherit => handed_on(inherited, 0, "input.stdin.type"),
             Stdin::Service => {
-                let at = (task - self.start.first_task) as usize;
+                let at = self.at(task);
                 let pipe = self.tasks[at].input.open();
                 pipe.map_err(|error| format!("cannot make a pipe for stdin: {error}"))
             }
@@ -138,10 +194,22 @@ impl Live {
         }
     }
 
-    fn outputs(&mut self, program: &Program, task: u32) -> Result<[Arc<OwnedFd>; 2], Why> {
-        let (out, stdout) = self.output(program, program.stdout.as_deref(), task)?;
-        let (err, stderr) = self.output(program, program.stderr.as_deref(), task)?;
-        let own = &mut self.tasks[(task - self.start.first_task) as usize];
+    fn outputs(
+        &mut self,
+        program: &Program,
+        task: u32,
+        inherited: Inherited<'_>,
+    ) -> Result<[Arc<OwnedFd>; 2], Why> {
+        let (out, stdout) = match &program.stdout {
+            Sink::Inherit => (None, handed_on(inherited, 1, "output.stdout.type")?),
+            sink => self.output(program, sink, task)?,
+        };
+        let (err, stderr) = match &program.stderr {
+            Sink::Inherit => (None, handed_on(inherited, 2, "output.stderr.type")?),
+            sink => self.output(program, sink, task)?,
+        };
+        let at = self.at(task);
+        let own = &mut self.tasks[at];
         (own.out, own.err) = (out, err);
         Ok([stdout, stderr])
     }
@@ -150,10 +218,10 @@ impl Live {
     fn output(
         &mut self,
         program: &Program,
-        template: Option<&str>,
+        sink: &Sink,
         task: u32,
     ) -> Result<(Option<Pipe>, Arc<OwnedFd>), Why> {
-        let Some(template) = template else {
+        let Sink::File(template) = sink else {
             let (fd, task) = stdio::output_pipe()
                 .map_err(|error| format!("cannot make a pipe for output: {error}"))?;
             return Ok((Some(Pipe { fd, token: None }), task));
