@@ -6,6 +6,7 @@
 //! records, and only a recorded end is forgotten by the shell. It places
 //! nothing and spawns nothing itself.
 
+mod kill;
 mod layout;
 mod run;
 mod shells;
@@ -13,35 +14,38 @@ mod shells;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::{Effect, Endpoint, Input, Module, Outbox, Request, Volatile};
-use eddy_wire::error::{Code, Refusal};
+use eddy_broker::{Effect, Endpoint, Input, Module, Outbox, ParentWord, Volatile};
 use eddy_wire::event::{Exception, Final, Kind, Record, Submit};
 use eddy_wire::id::{Attempt, Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
-use eddy_wire::message::Roles;
-use eddy_wire::services::job::{self, Changed, KillRequest};
-use eddy_wire::shell::{Ended, FromShell, Part, PartState, ToShell};
+use eddy_wire::services::job;
+use eddy_wire::shell::{Ended, FromShell, Part, PartState, Role, ToShell};
 use eddy_wire::time::{Span, Time};
 
 use crate::settings::Settings;
-pub use layout::layout;
-use run::{PartView, Run};
-use shells::Shells;
+pub use layout::{Place, layout};
+use run::{Limit, PartView, Run};
+use shells::{Shells, Texts};
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// How often KILL is repeated before a person is called.
 const KILLS_MAX: u32 = 8;
-/// How many refusals one answer names.
-const REFUSED_MAX: usize = 1000;
+/// How long before the end of the instance, and of the grace of its jobs, these
+/// begin to end: so that the instance can say that it has ended.
+const LAST_MOMENT: Span = Span::seconds(1);
 
 /// What runs, and the shells it runs through.
 pub struct Exec {
     submits: BTreeMap<JobId, Arc<Submit>>,
     attempts: BTreeMap<JobId, Attempt>,
     runs: BTreeMap<JobId, Run>,
+    /// The runs that each life of a shell has parts of.
+    on: BTreeMap<Epoch, BTreeSet<JobId>>,
     shells: Shells,
     kill_grace: Span,
+    /// When this instance must have ended.
+    until: Option<Time>,
     /// When to look at which job again.
     timers: BTreeSet<(Time, JobId)>,
 }
@@ -57,14 +61,17 @@ impl Module for Exec {
     }
 
     fn apply(&mut self, record: &Record) {
-        self.shells.apply(record);
-        match record.event.job {
-            Some(job) => self.apply_job(job, record),
-            None => {
-                if let Kind::ShellLost(epoch) = record.event.kind {
-                    self.runs.values_mut().for_each(|run| run.shell_lost(epoch));
+        if let Kind::ShellLost(epoch) = record.event.kind {
+            let rank = self.shells.rank_of(epoch);
+            for job in self.on.get(&epoch).into_iter().flatten() {
+                if let Some(run) = self.runs.get_mut(job) {
+                    run.shell_lost(epoch, rank);
                 }
             }
+        }
+        self.shells.apply(record);
+        if let Some(job) = record.event.job {
+            self.apply_job(job, record);
         }
     }
 
@@ -77,10 +84,11 @@ impl Module for Exec {
             }
             Input::Applied(record) => self.applied(now, record, out),
             Input::Shell(epoch, message) => self.shell(now, epoch, message, out),
-            Input::ShellAway(epoch) => {
-                self.shells.away(epoch);
-                // It comes back by itself, or it is dead: one of both is told.
-                out.volatile(Volatile::CheckShell(self.shells.ranks(epoch), epoch));
+            Input::ShellAway(epoch) => self.shells.away(epoch, out),
+            Input::Ranks(ranks) => self.shells.reach(now, ranks, out),
+            Input::Parent(ParentWord::Granted(granted)) => {
+                self.until = granted.remaining.map(|left| now.after(left));
+                self.set_timers(now, out);
             }
             Input::ShellDead(epoch) => {
                 if self.shells.is_current(epoch) {
@@ -106,8 +114,10 @@ impl Exec {
             submits: BTreeMap::new(),
             attempts: BTreeMap::new(),
             runs: BTreeMap::new(),
-            shells: Shells::default(),
+            on: BTreeMap::new(),
+            shells: Shells::new(settings.local.clone()),
             kill_grace: settings.kill_grace,
+            until: settings.place.until,
             timers: BTreeSet::new(),
         }
     }
@@ -129,15 +139,16 @@ impl Exec {
                     panic!("job {job} was granted resources but never submitted")
                 };
                 let run = Run::new(job, *attempt, Arc::clone(grant), Arc::clone(submit));
+                for epoch in run.grant.shells.values() {
+                    self.on.entry(*epoch).or_default().insert(job);
+                }
                 self.runs.insert(job, run);
             }
-            Kind::Free => {
-                self.runs.remove(&job);
-            }
+            Kind::Free => self.remove(job),
             Kind::Clean => {
                 self.submits.remove(&job);
                 self.attempts.remove(&job);
-                self.runs.remove(&job);
+                self.remove(job);
             }
             kind => {
                 if let Some(run) = self.runs.get_mut(&job) {
@@ -147,19 +158,42 @@ impl Exec {
         }
     }
 
+    fn remove(&mut self, job: JobId) {
+        let Some(run) = self.runs.remove(&job) else {
+            return;
+        };
+        for epoch in run.grant.shells.values() {
+            if let Some(jobs) = self.on.get_mut(epoch) {
+                jobs.remove(&job);
+                if jobs.is_empty() {
+                    self.on.remove(epoch);
+                }
+            }
+        }
+    }
+
     fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
-            (Kind::Alloc(_), Some(job)) => self.start(job, out),
+            (Kind::Alloc(_), Some(job)) => {
+                self.start(job, out);
+                self.set_timer(now, job, out);
+            }
             (Kind::Start, Some(job)) => self.set_timer(now, job, out),
             (Kind::Exception(e), Some(job)) if e.severity == 0 => {
                 self.end(now, job, out);
                 self.conclude(now, job, out);
             }
             (Kind::Release(..), Some(job)) => self.forget(job, out),
-            (Kind::ResourceDefine(..), None) => self.shells.cover(now, out),
+            (Kind::Free, Some(_)) => self.retire(now, out),
+            (Kind::ResourceDefine(..), None) => {
+                self.shells.cover(now, out);
+                self.retire(now, out);
+            }
             (Kind::ShellStart(ranks, epoch), None) => self.shells.recorded(ranks, *epoch, out),
-            (Kind::ShellLost(_), None) => {
-                self.conclude_lost(now, out);
+            (Kind::ShellLost(epoch), None) => {
+                let jobs = self.on.get(epoch).cloned().unwrap_or_default();
+                jobs.into_iter()
+                    .for_each(|job| self.conclude(now, job, out));
                 self.shells.cover(now, out);
             }
             (Kind::LeaderStop, None) => self.shells.dismiss(out),
@@ -167,13 +201,13 @@ impl Exec {
         }
     }
 
-    /// Replay is over: finds out which shells live; each says hello then, and
-    /// what it must be told is told after that.
+    /// Replay is over: finds out which shells live (those of other ranks as they
+    /// are reached); each says hello then, and what it must be told is told
+    /// after that.
     fn resume(&mut self, now: Time, out: &mut Outbox) {
-        for epoch in self.shells.current() {
-            out.volatile(Volatile::CheckShell(self.shells.ranks(epoch), epoch));
-        }
+        self.shells.check_own(out);
         self.shells.cover(now, out);
+        self.retire(now, out);
         for run in self.runs.values_mut() {
             run.lose_shells_but(&self.shells);
             if run.owes_release() {
@@ -181,21 +215,29 @@ impl Exec {
                 out.append(now, run.job, release);
             }
         }
-        let jobs: Vec<JobId> = self.runs.keys().copied().collect();
-        for job in &jobs {
-            self.set_timer(now, *job, out);
-        }
+        self.set_timers(now, out);
         self.conclude_lost(now, out);
     }
 
     /// Sends the starts of a grant, those that have not been answered.
     fn start(&mut self, job: JobId, out: &mut Outbox) {
-        let Some(run) = self.runs.get(&job) else {
+        let Some(run) = self.runs.get_mut(&job) else {
             return;
         };
-        for (rank, start) in run.starts() {
-            self.shells
-                .send_start(run.grant.shells[&rank], start, &run.submit.spec, out);
+        let submit = Arc::clone(&run.submit);
+        let mut texts = Texts::of(&submit.spec);
+        for start in run.starts() {
+            self.shells.send_start(start, &mut texts, out);
+        }
+    }
+
+    /// Lets the shells go whose ranks were taken out: no job holds anything
+    /// there any more, so nothing of that life runs, whether or not it hears it.
+    fn retire(&mut self, now: Time, out: &mut Outbox) {
+        let retired = self.shells.retired(|epoch| self.on.contains_key(&epoch));
+        for epoch in retired {
+            out.effect(Effect::Shell(epoch, ToShell::Exit));
+            out.append_own(now, Kind::ShellLost(epoch));
         }
     }
 
@@ -203,7 +245,12 @@ impl Exec {
     /// exception is over.
     fn end(&mut self, now: Time, job: JobId, out: &mut Outbox) {
         if let Some(run) = self.runs.get(&job) {
-            run.signal(SIGTERM, &self.shells, out);
+            // Without its leader an instance is only ground, which nothing but KILL clears.
+            let signal = match run.is_without_leader() {
+                true => SIGKILL,
+                false => SIGTERM,
+            };
+            run.signal(signal, &self.shells, out);
             self.set_timer(now, job, out);
         }
     }
@@ -227,6 +274,9 @@ impl Exec {
         self.shells.welcome(epoch, out);
         if !self.shells.is_current(epoch) {
             // Its loss was recorded: nothing it holds counts any more.
+            if parts.is_empty() {
+                out.effect(Effect::Shell(epoch, ToShell::Exit));
+            }
             for (part, _) in parts {
                 out.effect(Effect::Shell(
                     epoch,
@@ -253,32 +303,27 @@ impl Exec {
     /// Parts that should be on this shell and that it did not name: it never
     /// got their start.
     fn untold(&mut self, now: Time, epoch: Epoch, told: &BTreeSet<Part>, out: &mut Outbox) {
-        let jobs: Vec<JobId> = self
-            .runs
-            .values()
-            .filter(|run| run.is_on(epoch))
-            .map(|run| run.job)
-            .collect();
+        let rank = self.shells.rank_of(epoch);
+        let jobs = self.on.get(&epoch).cloned().unwrap_or_default();
         for job in jobs {
             let Some(run) = self.runs.get_mut(&job) else {
                 continue;
             };
-            for part in run
-                .unended(epoch)
-                .filter(|part| !told.contains(part))
-                .collect::<Vec<_>>()
-            {
-                match (run.end, run.view(part.rank)) {
+            let untold = run.unended(epoch, rank).into_iter();
+            for part in untold.filter(|part| !told.contains(part)) {
+                let is_over = run.end.is_some() || run.is_without_leader();
+                match (run.view(part.rank), is_over) {
                     // It is to end and has not begun. Its start may still be
                     // held by the gate, though, and come on this connection:
                     // this goes behind it, and the answer tells.
-                    (Some(_), Some(PartView::Asked)) => {
-                        let signal = SIGTERM;
+                    (Some(PartView::Asked), true) => {
+                        let signal = run.owed_signal(part.rank).unwrap_or(SIGTERM);
                         out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
                     }
-                    (None, Some(PartView::Asked)) => {
+                    (Some(PartView::Asked), false) => {
                         if let Some(start) = run.start_of(part.rank) {
-                            self.shells.send_start(epoch, start, &run.submit.spec, out);
+                            let mut texts = Texts::of(&run.submit.spec);
+                            self.shells.send_start(start, &mut texts, out);
                         }
                     }
                     // It had begun, and the shell, though the same, knows nothing of it.
@@ -299,9 +344,14 @@ impl Exec {
             return self.unknown(epoch, part, &view, out);
         };
         run.learn(part.rank, view);
-        if run.end.is_some() && run.view(part.rank) == Some(&PartView::Running) {
+        if run.role_of(part.rank) == Role::Leader && run.is_without_leader() {
+            // Its ground is cleared of all that the instance left there.
+            run.signal(SIGKILL, &self.shells, out);
+        }
+        if run.view(part.rank) == Some(&PartView::Running)
+            && let Some(signal) = run.owed_signal(part.rank)
+        {
             // It began although it is to end: repeat what it must be told.
-            let signal = if run.kills > 0 { SIGKILL } else { SIGTERM };
             out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
         }
         self.conclude(now, part.job, out);
@@ -384,10 +434,23 @@ impl Exec {
         let Some(run) = self.runs.get(&job) else {
             return;
         };
-        if let Some(at) = run.due(self.kill_grace) {
+        if let Some(at) = run.due(self.kill_grace, self.last_moment()) {
             self.timers.insert((at, job));
             out.volatile(Volatile::Wake(at.max(now)));
         }
+    }
+
+    fn set_timers(&mut self, now: Time, out: &mut Outbox) {
+        let jobs: Vec<JobId> = self.runs.keys().copied().collect();
+        jobs.into_iter()
+            .for_each(|job| self.set_timer(now, job, out));
+    }
+
+    /// When every job must begin to end so that this instance ends in time.
+    fn last_moment(&self) -> Option<Time> {
+        let reserve = Span(self.kill_grace.0.saturating_add(LAST_MOMENT.0));
+        self.until
+            .map(|until| Time(until.0.saturating_sub(reserve.0)))
     }
 
     fn tick(&mut self, now: Time, out: &mut Outbox) {
@@ -404,18 +467,26 @@ impl Exec {
 
     /// What is due for a run: its time limit, or the next KILL.
     fn timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        let last = self.last_moment();
         let Some(run) = self.runs.get_mut(&job) else {
             return;
         };
-        let due = run.due(self.kill_grace).filter(|due| *due <= now);
+        let due = run.due(self.kill_grace, last).filter(|due| *due <= now);
         match (due, run.end) {
             (None, _) => return,
             (Some(_), None) => {
-                let limit = run.limit().map_or(0.0, |span| span.0 as f64 / 1e6);
+                let note = match run.limit(last) {
+                    Some((_, Limit::Own(span))) => {
+                        format!("its time limit of {} s is over", span.0 as f64 / 1e6)
+                    }
+                    Some((_, Limit::Instance)) | None => {
+                        "the time limit of the instance that it runs in is over".to_owned()
+                    }
+                };
                 let exception = Exception {
                     kind: "timeout".to_owned(),
                     severity: 0,
-                    note: format!("its time limit of {limit} s is over"),
+                    note,
                     userid: None,
                 };
                 return out.append(now, job, Kind::Exception(Box::new(exception)));
@@ -432,47 +503,6 @@ impl Exec {
             }
         }
         self.set_timer(now, job, out);
-    }
-
-    /// `job.kill`: a signal to the tasks, which changes no record.
-    fn kill(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
-        let body: KillRequest = request.parse()?;
-        if !(1..=64).contains(&body.signal) {
-            let text = format!("signal: {} given, allowed are 1 to 64", body.signal);
-            return Err(Refusal::invalid(text));
-        }
-        if body.jobs.is_empty() {
-            return Err(Refusal::invalid("jobs: none given, at least one is needed"));
-        }
-        let mut changed = Changed::default();
-        for (first, last) in &body.jobs.ranges {
-            if first > last {
-                let text = format!("jobs: {first}-{last} given, a range ends after it begins");
-                return Err(Refusal::new(Code::Invalid, text));
-            }
-            if first == last
-                && !self.runs.contains_key(first)
-                && changed.refused.len() < REFUSED_MAX
-            {
-                changed
-                    .refused
-                    .push((*first, "it is not running".to_owned()));
-            }
-            for (id, run) in self.runs.range(*first..=*last) {
-                let own = request.roles.any_of(Roles::OWNER.or(Roles::ADMIN))
-                    || request.uid == run.submit.user;
-                if own {
-                    run.signal(body.signal, &self.shells, out);
-                    changed.count += 1;
-                } else if changed.refused.len() < REFUSED_MAX {
-                    changed
-                        .refused
-                        .push((*id, "it is another user's".to_owned()));
-                }
-            }
-        }
-        out.reply(request.caller, &changed);
-        Ok(())
     }
 }
 

@@ -15,7 +15,9 @@ use eddy_broker::{Answer, Endpoint, Input, Module, Notice, Outbox, Request};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
+use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::Reason;
 use eddy_wire::services::Service;
 use eddy_wire::services::job;
@@ -45,6 +47,8 @@ pub struct List {
 struct View {
     jobs: BTreeMap<JobId, Job>,
     head: Option<(JobId, Reason)>,
+    /// The ranks whose shells are connected.
+    online: Idset,
     next_tag: u64,
 }
 
@@ -104,6 +108,7 @@ impl Module for List {
             }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
             Input::Notice(Notice::Head(head)) => self.view.head.clone_from(head),
+            Input::Notice(Notice::Online(online)) => self.view.online.clone_from(online),
             Input::Resume => self.source = Source::Live,
             Input::Cancel(caller) => {
                 self.waiters.drop_where(|of| of == caller);
@@ -189,6 +194,16 @@ impl View {
         }
     }
 
+    /// Why a job waits that takes nothing: for its ranks, never for its turn.
+    fn beside(&self, job: &Job) -> Reason {
+        let ranks = job.submit.spec.request.beside().unwrap_or_default();
+        let ranks = ranks.difference(&self.online);
+        match ranks.is_empty() {
+            true => Reason::New,
+            false => Reason::RanksDown { ranks },
+        }
+    }
+
     /// Why a job waits, in words; empty when it does not.
     fn reason(&self, job: &Job) -> String {
         use eddy_wire::lifecycle::JobState;
@@ -200,6 +215,7 @@ impl View {
                 }
             }
             JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
+            JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
             JobState::Sched => match &self.head {
                 Some((head, reason)) if *head == job.id => reason.clone(),
                 Some((head, reason)) => Reason::Behind {

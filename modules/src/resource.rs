@@ -4,18 +4,21 @@
 //! ranks can be asked, and tells the other modules. Gives nothing to anybody:
 //! sched does.
 
-use std::collections::BTreeMap;
+mod nodes;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Basis, Kind, Record};
+use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
+use eddy_wire::services::overlay;
 use eddy_wire::services::resource::{
     self, DrainRequest, DrainState, ListReply, RankState, RankStatus, Targets, UndrainRequest,
 };
@@ -23,20 +26,74 @@ use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 
 use crate::settings::Settings;
+use nodes::Nodes;
 
 /// Longest reason of a drain in bytes.
 const REASON_BYTES_MAX: usize = 1024;
 
 /// The inventory and its state.
 pub struct Resource {
-    /// What this leader was told it owns.
-    told: Arc<ResourceSet>,
-    inventory: Option<(Arc<ResourceSet>, Seq)>,
+    nodes: Nodes,
     drained: BTreeMap<Rank, (DrainState, Seq)>,
     grants: BTreeMap<JobId, Arc<Grant>>,
+    seats: Seats,
+    /// Which of its ranks the other modules know to be online.
+    told: Idset,
+}
+
+/// Which ranks can be asked: those whose shell is connected. Kept as they
+/// change, since a thousand shells come one by one.
+#[derive(Default)]
+struct Seats {
+    /// The ranks each life of a shell was started for.
     shells: BTreeMap<Epoch, Idset>,
-    /// Ranks whose shell is connected now.
-    online: BTreeMap<Epoch, Idset>,
+    /// The latest life of each rank's shell.
+    latest: BTreeMap<Rank, Epoch>,
+    connected: BTreeSet<Epoch>,
+    online: Idset,
+}
+
+impl Seats {
+    /// A shell began to serve these ranks.
+    fn started(&mut self, ranks: &Idset, epoch: Epoch) {
+        self.shells.insert(epoch, ranks.clone());
+        self.latest
+            .extend(ranks.iter().map(|rank| (Rank(rank), epoch)));
+        match self.connected.contains(&epoch) {
+            true => self.online = self.online.union(ranks),
+            false => self.online = self.online.difference(ranks),
+        }
+    }
+
+    fn lost(&mut self, epoch: Epoch) {
+        self.away(epoch);
+        if let Some(ranks) = self.shells.remove(&epoch) {
+            for rank in ranks.iter().map(Rank) {
+                if self.latest.get(&rank) == Some(&epoch) {
+                    self.latest.remove(&rank);
+                }
+            }
+        }
+    }
+
+    /// The ranks that this life of a shell serves and no later one does.
+    fn served(&self, epoch: Epoch) -> Idset {
+        let ranks = self.shells.get(&epoch).into_iter().flat_map(Idset::iter);
+        ranks
+            .filter(|rank| self.latest.get(&Rank(*rank)) == Some(&epoch))
+            .collect()
+    }
+
+    fn connected(&mut self, epoch: Epoch) {
+        self.connected.insert(epoch);
+        self.online = self.online.union(&self.served(epoch));
+    }
+
+    fn away(&mut self, epoch: Epoch) {
+        if self.connected.remove(&epoch) {
+            self.online = self.online.difference(&self.served(epoch));
+        }
+    }
 }
 
 impl Module for Resource {
@@ -50,14 +107,18 @@ impl Module for Resource {
             Endpoint::of::<resource::Status>(),
             Endpoint::of::<resource::Drain>(),
             Endpoint::of::<resource::Undrain>(),
+            Endpoint::of::<overlay::Add>(),
+            Endpoint::of::<overlay::Remove>(),
         ];
         ENDPOINTS
     }
 
     fn apply(&mut self, record: &Record) {
         match (&record.event.kind, record.event.job) {
-            (Kind::ResourceDefine(set, _), _) => {
-                self.inventory = Some((Arc::clone(set), record.seq));
+            (Kind::ResourceDefine(set, basis), _) => {
+                self.nodes.defined(set, basis, record.seq);
+                let gone = &basis.removed;
+                self.drained.retain(|rank, _| !gone.contains(rank.0));
             }
             (Kind::Drain(ranks, reason, userid), _) => {
                 for rank in ranks.iter() {
@@ -72,16 +133,8 @@ impl Module for Resource {
             (Kind::Undrain(ranks), _) => {
                 self.drained.retain(|rank, _| !ranks.contains(rank.0));
             }
-            (Kind::ShellStart(ranks, epoch), _) => {
-                self.shells.insert(*epoch, ranks.clone());
-                if let Some(online) = self.online.get_mut(epoch) {
-                    online.clone_from(ranks);
-                }
-            }
-            (Kind::ShellLost(epoch), _) => {
-                self.shells.remove(epoch);
-                self.online.remove(epoch);
-            }
+            (Kind::ShellStart(ranks, epoch), _) => self.seats.started(ranks, *epoch),
+            (Kind::ShellLost(epoch), _) => self.seats.lost(*epoch),
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(job)) => {
                 self.grants.insert(job, Arc::clone(grant));
             }
@@ -100,34 +153,24 @@ impl Module for Resource {
                 }
             }
             Input::Shell(epoch, FromShell::Hello { .. }) => {
-                if let Some(ranks) = self.shells.get(&epoch) {
-                    self.online.insert(epoch, ranks.clone());
-                    self.tell(out);
-                }
+                self.seats.connected(epoch);
+                self.tell(out);
             }
             Input::ShellAway(epoch) => {
-                if self.online.remove(&epoch).is_some() {
-                    self.tell(out);
-                }
+                self.seats.away(epoch);
+                self.tell(out);
             }
             Input::Applied(record) => {
                 if matches!(
                     record.event.kind,
-                    Kind::ShellLost(_) | Kind::ResourceDefine(..)
+                    Kind::ShellStart(..) | Kind::ShellLost(_) | Kind::ResourceDefine(..)
                 ) {
                     self.tell(out);
                 }
             }
             Input::Resume => {
-                if self
-                    .inventory
-                    .as_ref()
-                    .is_none_or(|(set, _)| *set != self.told)
-                {
-                    out.append_own(
-                        now,
-                        Kind::ResourceDefine(Arc::clone(&self.told), Basis::default()),
-                    );
+                if let Some(kind) = self.nodes.owed() {
+                    out.append_own(now, kind);
                 }
             }
             _ => {}
@@ -135,7 +178,7 @@ impl Module for Resource {
     }
 
     fn live(&self, seqs: &mut Vec<Seq>) {
-        seqs.extend(self.inventory.as_ref().map(|(_, seq)| *seq));
+        seqs.extend(self.nodes.seq());
         // Each drain record is of one rank, so that none can bring back, after
         // a restart, a rank that was undrained since.
         seqs.extend(self.drained.values().map(|(_, seq)| *seq));
@@ -146,27 +189,29 @@ impl Resource {
     /// An inventory not yet recorded.
     pub fn new(settings: &Settings) -> Resource {
         Resource {
-            told: Arc::clone(&settings.inventory),
-            inventory: None,
+            nodes: Nodes::new(settings),
             drained: BTreeMap::new(),
             grants: BTreeMap::new(),
-            shells: BTreeMap::new(),
-            online: BTreeMap::new(),
+            seats: Seats::default(),
+            told: Idset::new(),
         }
     }
 
     fn online(&self) -> Idset {
-        self.online
-            .values()
-            .fold(Idset::new(), |all, ranks| all.union(ranks))
+        self.seats.online.intersect(&self.nodes.ranks())
     }
 
-    fn tell(&self, out: &mut Outbox) {
-        out.notice(Notice::Online(self.online()));
+    /// Tells the other modules, if it is news.
+    fn tell(&mut self, out: &mut Outbox) {
+        let online = self.online();
+        if self.told != online {
+            self.told.clone_from(&online);
+            out.notice(Notice::Online(online));
+        }
     }
 
     fn all(&self) -> &ResourceSet {
-        self.inventory.as_ref().map_or(&self.told, |(set, _)| set)
+        self.nodes.all()
     }
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
@@ -175,6 +220,8 @@ impl Resource {
             resource::Status::TOPIC => out.answer(request.caller, &self.status()),
             resource::Drain::TOPIC => self.drain(now, request, out)?,
             resource::Undrain::TOPIC => self.undrain(now, request, out)?,
+            overlay::Add::TOPIC => self.nodes.add(now, request, out)?,
+            overlay::Remove::TOPIC => self.nodes.remove(now, request, &self.grants, out)?,
             other => unreachable!("the router sent `{other}` to resource"),
         }
         Ok(())
@@ -186,16 +233,14 @@ impl Resource {
         self.grants
             .values()
             .for_each(|grant| allocated.add(&grant.set));
+        // What runs beside others holds nothing of its nodes.
+        allocated.nodes.retain(|_, node| !node.is_empty());
         let unused = all.difference(&allocated);
-        let online = self.online();
-        let in_service = Idset::from_iter(
-            online
-                .iter()
-                .filter(|rank| !self.drained.contains_key(&Rank(*rank))),
-        );
+        let drained: Idset = self.drained.keys().map(|rank| rank.0).collect();
+        let in_service = self.online().difference(&drained);
         ListReply {
             free: unused.restrict(&in_service),
-            down: unused.restrict(&all.ranks().difference(&in_service)),
+            down: unused.restrict(&self.nodes.ranks().difference(&in_service)),
             allocated,
             all: all.clone(),
         }
@@ -269,31 +314,15 @@ impl Resource {
 
     /// The ranks that targets name; all of them must be in the inventory.
     fn targets(&self, targets: &Targets) -> Result<Idset, Refusal> {
-        let all = self.all();
         let ranks = match targets {
             Targets::Ranks(ranks) => ranks.clone(),
-            Targets::Hosts(text) => {
-                let hosts: Hostlist = text
-                    .parse()
-                    .map_err(|e| Refusal::invalid(format!("targets: {e}")))?;
-                let mut ranks = Idset::new();
-                for host in hosts.hosts() {
-                    let before = ranks.len();
-                    let named = all.nodes.iter().filter(|(_, node)| *node.host == *host);
-                    named.for_each(|(rank, _)| ranks.insert(rank.0));
-                    if ranks.len() == before {
-                        let text = format!("targets: host `{host}` is not in the inventory");
-                        return Err(Refusal::not_found(text));
-                    }
-                }
-                ranks
-            }
+            Targets::Hosts(text) => self.ranks_of(text)?,
         };
-        let foreign = ranks.difference(&all.ranks());
+        let foreign = ranks.difference(&self.nodes.ranks());
         if !foreign.is_empty() {
             let text = format!(
                 "targets: ranks {foreign} given, the inventory has {}",
-                all.ranks()
+                self.nodes.ranks()
             );
             return Err(Refusal::not_found(text));
         }
@@ -301,6 +330,26 @@ impl Resource {
             return Err(Refusal::invalid(
                 "targets: none given, at least one rank is needed",
             ));
+        }
+        Ok(ranks)
+    }
+
+    /// The ranks of hosts (RFC 29); all of them must be in the inventory.
+    fn ranks_of(&self, text: &str) -> Result<Idset, Refusal> {
+        let hosts: Hostlist = text
+            .parse()
+            .map_err(|e| Refusal::invalid(format!("targets: {e}")))?;
+        let mut by_host: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
+        for (rank, node) in &self.all().nodes {
+            by_host.entry(&node.host).or_default().push(*rank);
+        }
+        let mut ranks = Idset::new();
+        for host in hosts.hosts() {
+            let Some(named) = by_host.get(&*host) else {
+                let text = format!("targets: host `{host}` is not in the inventory");
+                return Err(Refusal::not_found(text));
+            };
+            ranks.extend(named.iter().map(|rank| rank.0));
         }
         Ok(ranks)
     }

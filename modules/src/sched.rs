@@ -13,6 +13,7 @@ use eddy_wire::event::{Exception, Kind, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Takes;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Outcome, Reason, Unavailable, Verdict};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
@@ -25,11 +26,23 @@ pub struct Sched {
     /// What all of them hold.
     used: ResourceSet,
     inventory: Option<Arc<ResourceSet>>,
+    /// Its ranks.
+    ranks: Idset,
     shells: BTreeMap<Rank, Epoch>,
     online: Idset,
     drained: Idset,
+    /// What the planner was told last of ranks.
+    told: Told,
     head: Option<(JobId, Reason)>,
     intake: Intake,
+}
+
+/// The ranks as a planner was told of them.
+#[derive(Debug, Default)]
+struct Told {
+    up: Idset,
+    offline: Idset,
+    drained: Idset,
 }
 
 /// Whether verdicts are still wanted.
@@ -92,7 +105,10 @@ impl Module for Sched {
                 self.online = online.clone();
                 self.tell_ranks(out);
             }
-            Input::Resume => self.tell_all(out),
+            Input::Resume => {
+                self.told = Told::default();
+                self.tell_all(out);
+            }
             Input::Stop => self.intake = Intake::Stopping,
             _ => {}
         }
@@ -126,7 +142,9 @@ impl Seen {
 impl Sched {
     fn apply_own(&mut self, kind: &Kind) {
         match kind {
-            Kind::ResourceDefine(set, _) => self.inventory = Some(Arc::clone(set)),
+            Kind::ResourceDefine(set, _) => {
+                (self.inventory, self.ranks) = (Some(Arc::clone(set)), set.ranks());
+            }
             Kind::ShellStart(ranks, epoch) => {
                 self.shells
                     .extend(ranks.iter().map(|rank| (Rank(rank), *epoch)));
@@ -138,7 +156,7 @@ impl Sched {
     }
 
     /// Tells the planner of one change.
-    fn applied(&self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
+    fn applied(&mut self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
         let delta = match (kind, job) {
             (Kind::Priority(_), Some(id)) => self.want(id),
             (Kind::Urgency(..) | Kind::JobspecUpdate(_), Some(id)) => Delta::Unwant(id),
@@ -173,7 +191,7 @@ impl Sched {
     }
 
     /// A new planner learns everything.
-    fn tell_all(&self, out: &mut Outbox) {
+    fn tell_all(&mut self, out: &mut Outbox) {
         let mut deltas = Vec::new();
         deltas.extend(
             self.inventory
@@ -194,18 +212,36 @@ impl Sched {
         self.tell_ranks(out);
     }
 
-    fn tell_ranks(&self, out: &mut Outbox) {
-        let Some(inventory) = &self.inventory else {
+    /// Only what is new: ranks come one by one, and each would be told of all.
+    fn tell_ranks(&mut self, out: &mut Outbox) {
+        if self.inventory.is_none() {
             return;
+        }
+        let now = Told {
+            up: self.online.difference(&self.drained),
+            offline: self.ranks.difference(&self.online),
+            drained: self.drained.intersect(&self.online),
         };
-        let offline = inventory.ranks().difference(&self.online);
-        let drained = self.drained.intersect(&self.online);
-        let up = self.online.difference(&self.drained);
-        out.volatile(Volatile::Plan(vec![
-            Delta::Up(up),
-            Delta::Down(offline, Unavailable::Offline),
-            Delta::Down(drained, Unavailable::Drained),
-        ]));
+        let deltas = [
+            Delta::Up(now.up.difference(&self.told.up)),
+            Delta::Down(
+                now.offline.difference(&self.told.offline),
+                Unavailable::Offline,
+            ),
+            Delta::Down(
+                now.drained.difference(&self.told.drained),
+                Unavailable::Drained,
+            ),
+        ];
+        self.told = now;
+        let is_news = |delta: &Delta| match delta {
+            Delta::Up(ranks) | Delta::Down(ranks, _) => !ranks.is_empty(),
+            _ => true,
+        };
+        let deltas: Vec<Delta> = deltas.into_iter().filter(is_news).collect();
+        if !deltas.is_empty() {
+            out.volatile(Volatile::Plan(deltas));
+        }
     }
 
     fn planned(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
@@ -236,7 +272,12 @@ impl Sched {
         out: &mut Outbox,
     ) {
         let wanted = self.jobs.get(&id).is_some_and(Seen::wants);
-        let shells = self.shells_of(set).filter(|_| self.is_free(set, taken));
+        let takes = self
+            .jobs
+            .get(&id)
+            .map(|seen| seen.submit.spec.request.takes);
+        let shells = self.shells_of(set, takes.unwrap_or_default());
+        let shells = shells.filter(|_| self.is_free(set, taken));
         match (wanted, self.intake, shells) {
             (true, Intake::Open, Some(shells)) => {
                 let grant = Grant {
@@ -277,12 +318,17 @@ impl Sched {
         set.is_disjoint(&self.used) && set.is_disjoint(taken) && set.nodes.iter().all(has_memory)
     }
 
-    /// The shell of each rank of the set, if all are in service.
-    fn shells_of(&self, set: &ResourceSet) -> Option<BTreeMap<Rank, Epoch>> {
+    /// The shell of each rank of the set, if all are in service; drained ranks
+    /// serve what takes nothing of them.
+    fn shells_of(&self, set: &ResourceSet, takes: Takes) -> Option<BTreeMap<Rank, Epoch>> {
         set.nodes
             .keys()
             .map(|rank| {
-                let up = self.online.contains(rank.0) && !self.drained.contains(rank.0);
+                let serves = match takes {
+                    Takes::Resources => !self.drained.contains(rank.0),
+                    Takes::Nothing => true,
+                };
+                let up = self.online.contains(rank.0) && serves;
                 self.shells
                     .get(rank)
                     .filter(|_| up)

@@ -5,19 +5,23 @@
 //! back. Nothing passes through the journal.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_broker::{
     Answer, Caller, Effect, Endpoint, Input, Module, Outbox, Query, Request, Volatile,
 };
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
+use eddy_wire::idset::Idset;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{self, EventsLine, InputRequest, OutputReply, OutputRequest};
 use eddy_wire::shell::{FromShell, Part, ToShell};
 use eddy_wire::time::Time;
+
+use crate::exec::{Place, layout};
 
 /// Reads of one instance at most.
 const READS_MAX: usize = 65_536;
@@ -27,13 +31,23 @@ const READS_MAX: usize = 65_536;
 pub struct Stdio {
     /// Where each attempt of each job in memory is or was, in order; the latest
     /// has no ranks before it has a place.
-    jobs: BTreeMap<JobId, Vec<Whereabouts>>,
+    jobs: BTreeMap<JobId, Known>,
     /// Jobs that are over, by the record that says so, until it is durable.
     over: VecDeque<(Seq, JobId)>,
     shells: BTreeMap<Rank, Epoch>,
+    /// Ranks that were taken out for good: what their shells kept is gone.
+    removed: Idset,
     calls: BTreeMap<u64, Call>,
     reads: BTreeMap<u64, Read>,
     next: u64,
+}
+
+/// A job in memory.
+struct Known {
+    submit: Arc<Submit>,
+    attempts: Vec<Whereabouts>,
+    /// Which tasks of the latest attempt are on which rank.
+    places: Vec<Place>,
 }
 
 /// An attempt and its ranks.
@@ -53,7 +67,7 @@ impl Whereabouts {
 }
 
 /// Where the output that is asked for is to be found.
-enum Place {
+enum Found {
     /// There.
     At(Whereabouts),
     /// The attempt has no place yet.
@@ -102,20 +116,31 @@ impl Module for Stdio {
 
     fn apply(&mut self, record: &Record) {
         match (&record.event.kind, record.event.job) {
-            (Kind::Submit(_), Some(id)) => {
-                self.jobs.insert(id, vec![Whereabouts::nowhere(Attempt(1))]);
+            (Kind::Submit(submit), Some(id)) => {
+                let known = Known {
+                    submit: Arc::clone(submit),
+                    attempts: vec![Whereabouts::nowhere(Attempt(1))],
+                    places: Vec::new(),
+                };
+                self.jobs.insert(id, known);
             }
             (Kind::Requeue(attempt), Some(id)) => {
-                let next = Whereabouts::nowhere(*attempt);
-                self.jobs.entry(id).or_default().push(next);
+                if let Some(known) = self.jobs.get_mut(&id) {
+                    known.attempts.push(Whereabouts::nowhere(*attempt));
+                    known.places.clear();
+                }
             }
             (Kind::Alloc(grant), Some(id)) => {
-                if let Some(latest) = self.jobs.get_mut(&id).and_then(|all| all.last_mut()) {
-                    latest.ranks = grant.set.nodes.keys().copied().collect();
+                if let Some(known) = self.jobs.get_mut(&id) {
+                    known.places = layout(&known.submit.spec.request, &grant.set);
+                    if let Some(latest) = known.attempts.last_mut() {
+                        latest.ranks = grant.set.nodes.keys().copied().collect();
+                    }
                 }
             }
             // It stays until the journal can be asked for it.
             (Kind::Clean, Some(id)) => self.over.push_back((record.seq, id)),
+            (Kind::ResourceDefine(_, basis), None) => self.removed = basis.removed.clone(),
             (Kind::ShellStart(ranks, epoch), None) => {
                 self.shells
                     .extend(ranks.iter().map(|rank| (Rank(rank), *epoch)));
@@ -169,23 +194,37 @@ impl Stdio {
         }
     }
 
-    /// Standard input for a job that holds resources.
+    /// Standard input for a job that holds resources: to the ranks that have the
+    /// tasks named, or to all.
     fn input(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: InputRequest = request.parse()?;
-        let latest = self.jobs.get(&body.id).and_then(|attempts| attempts.last());
-        let placed = latest.filter(|whereabouts| !whereabouts.ranks.is_empty());
-        let Some(Whereabouts { attempt, ranks }) = placed else {
+        let known = self.jobs.get(&body.id);
+        let placed = known.filter(|known| !known.places.is_empty());
+        let latest = placed.and_then(|known| Some((known, known.attempts.last()?.attempt)));
+        let Some((known, attempt)) = latest else {
             let text = format!("id: job {} is not running", body.id);
             return Err(Refusal::new(Code::NotFound, text));
         };
-        for rank in ranks {
+        for Place {
+            rank,
+            first_task,
+            ntasks,
+        } in &known.places
+        {
+            let its_tasks = match ntasks {
+                0 => Idset::new(),
+                _ => Idset::range(*first_task, first_task + ntasks - 1),
+            };
+            if !body.tasks.is_empty() && body.tasks.is_disjoint(&its_tasks) {
+                continue;
+            }
             let Some(epoch) = self.shells.get(rank) else {
                 continue;
             };
             let message = ToShell::Input {
                 part: Part {
                     job: body.id,
-                    attempt: *attempt,
+                    attempt,
                     rank: *rank,
                 },
                 tasks: body.tasks.clone(),
@@ -209,9 +248,9 @@ impl Stdio {
         let tag = self.take_tag();
         let (id, follow) = (body.id, body.follow);
         let stage = match place {
-            Place::At(_) => Stage::Reading(0),
-            Place::NotYet => Stage::Waiting,
-            Place::InJournal => Stage::AskedJob,
+            Found::At(_) => Stage::Reading(0),
+            Found::NotYet => Stage::Waiting,
+            Found::InJournal => Stage::AskedJob,
         };
         self.calls.insert(
             tag,
@@ -222,27 +261,27 @@ impl Stdio {
             },
         );
         match place {
-            Place::At(whereabouts) => self.read(tag, &whereabouts, out),
+            Found::At(whereabouts) => self.read(tag, &whereabouts, out),
             // It has no output yet: wait for it, or be done.
-            Place::NotYet if follow => {}
-            Place::NotYet => self.finish(tag, out),
-            Place::InJournal => out.volatile(Volatile::Query(tag, Query::Finished(id))),
+            Found::NotYet if follow => {}
+            Found::NotYet => self.finish(tag, out),
+            Found::InJournal => out.volatile(Volatile::Query(tag, Query::Finished(id))),
         }
         Ok(())
     }
 
     /// Where the output that is asked for is to be found.
-    fn place(&self, body: &OutputRequest) -> Result<Place, Refusal> {
-        let Some(attempts) = self.jobs.get(&body.id) else {
-            return Ok(Place::InJournal);
+    fn place(&self, body: &OutputRequest) -> Result<Found, Refusal> {
+        let Some(Known { attempts, .. }) = self.jobs.get(&body.id) else {
+            return Ok(Found::InJournal);
         };
         let wanted = match body.attempt {
             Some(attempt) => attempts.iter().find(|w| w.attempt == attempt),
             None => attempts.last(),
         };
         match wanted {
-            Some(whereabouts) if whereabouts.ranks.is_empty() => Ok(Place::NotYet),
-            Some(whereabouts) => Ok(Place::At(whereabouts.clone())),
+            Some(whereabouts) if whereabouts.ranks.is_empty() => Ok(Found::NotYet),
+            Some(whereabouts) => Ok(Found::At(whereabouts.clone())),
             None => {
                 let (id, last) = (body.id, attempts.len());
                 let text = format!("attempt: job {id} has had attempts 1 to {last}");
@@ -261,9 +300,14 @@ impl Stdio {
         let Some(call) = self.calls.get_mut(&tag) else {
             return;
         };
-        call.stage = Stage::Reading(whereabouts.ranks.len());
+        let there = |rank: &Rank| !self.removed.contains(rank.0);
+        let left = whereabouts.ranks.iter().filter(|rank| there(rank)).count();
+        call.stage = Stage::Reading(left);
         let (job, offsets) = (call.request.id, call.request.offsets.clone());
         for (index, rank) in whereabouts.ranks.iter().enumerate() {
+            if self.removed.contains(rank.0) {
+                continue;
+            }
             let part = Part {
                 job,
                 attempt: whereabouts.attempt,
@@ -282,7 +326,7 @@ impl Stdio {
             );
             self.send(id, out);
         }
-        if whereabouts.ranks.is_empty() {
+        if left == 0 {
             self.finish(tag, out);
         }
     }
@@ -333,20 +377,43 @@ impl Stdio {
             out.part(call.caller, &reply, Bytes::copy_from_slice(frames));
         }
         if end {
-            self.reads.remove(&id);
-            let left = match call.stage {
-                Stage::Reading(left) => left - 1,
-                Stage::AskedJob | Stage::AskedRecords | Stage::Waiting => return,
-            };
-            call.stage = Stage::Reading(left);
-            if left == 0 {
-                self.finish(tag, out);
-            }
+            self.end(id, out);
         }
     }
 
+    /// A read has come to its end.
+    fn end(&mut self, id: u64, out: &mut Outbox) {
+        let Some(read) = self.reads.remove(&id) else {
+            return;
+        };
+        let Some(call) = self.calls.get_mut(&read.call) else {
+            return;
+        };
+        let left = match call.stage {
+            Stage::Reading(left) => left - 1,
+            Stage::AskedJob | Stage::AskedRecords | Stage::Waiting => return,
+        };
+        call.stage = Stage::Reading(left);
+        if left == 0 {
+            self.finish(read.call, out);
+        }
+    }
+
+    /// Nothing more will come from ranks that were taken out.
+    fn end_removed(&mut self, out: &mut Outbox) {
+        let gone = |read: &Read| self.removed.contains(read.part.rank.0);
+        let reads = self.reads.iter().filter(|(_, read)| gone(read));
+        let reads: Vec<u64> = reads.map(|(id, _)| *id).collect();
+        reads.into_iter().for_each(|id| self.end(id, out));
+    }
+
     fn applied(&mut self, record: &Record, out: &mut Outbox) {
-        let Some(id) = record.event.job else { return };
+        let Some(id) = record.event.job else {
+            if matches!(record.event.kind, Kind::ResourceDefine(..)) {
+                self.end_removed(out);
+            }
+            return;
+        };
         let ends = match record.event.kind {
             Kind::Alloc(_) => false,
             Kind::Clean => true,
@@ -362,7 +429,7 @@ impl Stdio {
             match self
                 .jobs
                 .get(&id)
-                .and_then(|attempts| attempts.last())
+                .and_then(|known| known.attempts.last())
                 .cloned()
             {
                 Some(whereabouts) if !ends => self.read(tag, &whereabouts, out),

@@ -1,7 +1,7 @@
 //! Which tasks run on which rank of a grant.
 
 use eddy_wire::id::Rank;
-use eddy_wire::jobspec::Request;
+use eddy_wire::jobspec::{Request, Takes, Work};
 use eddy_wire::resource_set::ResourceSet;
 
 /// The tasks of one rank.
@@ -15,20 +15,34 @@ pub struct Place {
     pub ntasks: u32,
 }
 
+/// How many tasks a job has: an instance has one, its leader.
+pub fn tasks(request: &Request) -> u32 {
+    match request.work {
+        Work::Tasks => request.ntasks,
+        Work::Instance { .. } => 1,
+    }
+}
+
 /// Spreads the tasks over the ranks in blocks, in rank order. Where nodes were
-/// asked for each gets as many, the first ones one more if it does not come
-/// out even; else each gets what its slots hold. Every rank is in the answer,
-/// with no task if there are fewer tasks than ranks.
+/// asked for, or nothing of them, each gets as many, the first ones one more if
+/// it does not come out even; else each gets what its slots hold. The one task
+/// of an instance is on its first rank. Every rank is in the answer, with no
+/// task if there are fewer tasks than ranks.
 pub fn layout(request: &Request, set: &ResourceSet) -> Vec<Place> {
     let ranks = set.nodes.len().max(1) as u32;
-    let (even, more) = (request.ntasks / ranks, request.ntasks % ranks);
-    let mut left = request.ntasks;
+    let all = tasks(request);
+    let (even, more) = (all / ranks, all % ranks);
+    let mut left = all;
     let mut places = Vec::with_capacity(set.nodes.len());
     let mut first_task = 0;
     for (index, (rank, node)) in set.nodes.iter().enumerate() {
-        let slots = match request.nodes {
-            Some(_) => even + u32::from((index as u32) < more),
-            None => slots_of(request, node.cores.len(), node.gpus.len()),
+        let share = even + u32::from((index as u32) < more);
+        let slots = match (&request.work, request.takes, request.nodes) {
+            (Work::Instance { .. }, _, _) => left,
+            (Work::Tasks, Takes::Nothing, _) | (Work::Tasks, _, Some(_)) => share,
+            (Work::Tasks, Takes::Resources, None) => {
+                slots_of(request, node.cores.len(), node.gpus.len())
+            }
         };
         let last = index + 1 == set.nodes.len();
         let ntasks = if last { left } else { slots.min(left) };

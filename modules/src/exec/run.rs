@@ -1,7 +1,9 @@
 //! One attempt of a job on its shells: what each part has come to.
 //!
 //! Partly the fold of records (grant, start, end), partly what shells said
-//! since the last restart; a shell repeats the latter on each hello.
+//! since the last restart; a shell repeats the latter on each hello. What all
+//! parts have come to together is counted as they change, since a job may have
+//! a thousand of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +16,9 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::shell::{Ended, Part, Role, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 
-use super::layout::layout;
+use super::layout::{Place, layout, tasks};
 use super::shells::Shells;
-use super::{SIGKILL, killed};
+use super::{SIGKILL, SIGTERM, killed};
 
 /// What is known of one part.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +38,7 @@ pub(super) struct Run {
     pub(super) grant: Arc<Grant>,
     pub(super) submit: Arc<Submit>,
     parts: BTreeMap<Rank, PartView>,
+    tally: Tally,
     /// When the start was recorded.
     started: Option<Time>,
     /// When its first fatal exception was recorded.
@@ -50,6 +53,28 @@ pub(super) struct Run {
     pub(super) failure_proposed: bool,
     pub(super) end_proposed: bool,
     release: Release,
+    sheet: Option<Sheet>,
+}
+
+/// What all parts have come to.
+#[derive(Default)]
+struct Tally {
+    /// Parts nothing was heard of.
+    asked: usize,
+    /// Parts that have not ended, those among them.
+    unended: usize,
+    /// Parts that ended without having run.
+    unrun: usize,
+    /// The first part that said why it could not run, and its words.
+    failed: Option<(Rank, String)>,
+    /// The worst wait status so far.
+    worst: Option<i32>,
+}
+
+/// What all starts of an attempt have in common.
+struct Sheet {
+    places: Vec<Place>,
+    nodelist: String,
 }
 
 /// How far the end of an attempt is recorded: its release goes along with its
@@ -61,28 +86,29 @@ enum Release {
     Recorded,
 }
 
-/// What the part at this place among the job's ranks is to it.
-fn role(work: &Work, index: usize) -> Role {
-    match (work, index) {
-        (Work::Tasks, _) => Role::Tasks,
-        (Work::Instance { .. }, 0) => Role::Leader,
-        (Work::Instance { .. }, _) => Role::Ground,
-    }
+/// Which limit ends a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// The job's own.
+    Own(Span),
+    /// The instance must have ended a little later.
+    Instance,
 }
 
 impl Run {
     pub(super) fn new(job: JobId, attempt: Attempt, grant: Arc<Grant>, submit: Arc<Submit>) -> Run {
-        let parts = grant
-            .set
-            .nodes
-            .keys()
-            .map(|rank| (*rank, PartView::Asked))
-            .collect();
+        let ranks = grant.set.nodes.keys();
+        let parts: BTreeMap<Rank, PartView> = ranks.map(|rank| (*rank, PartView::Asked)).collect();
         Run {
             job,
             attempt,
             grant,
             submit,
+            tally: Tally {
+                asked: parts.len(),
+                unended: parts.len(),
+                ..Tally::default()
+            },
             parts,
             started: None,
             end: None,
@@ -93,6 +119,7 @@ impl Run {
             failure_proposed: false,
             end_proposed: false,
             release: Release::NotYet,
+            sheet: None,
         }
     }
 
@@ -103,10 +130,12 @@ impl Run {
                 self.started = Some(t);
                 self.start_proposed = true;
                 // All of them ran; after a restart their shells say how they are.
-                for view in self.parts.values_mut() {
-                    if *view == PartView::Asked {
-                        *view = PartView::Running;
-                    }
+                if self.tally.asked > 0 {
+                    let asked = self.parts.values_mut();
+                    asked
+                        .filter(|view| **view == PartView::Asked)
+                        .for_each(|view| *view = PartView::Running);
+                    self.tally.asked = 0;
                 }
             }
             Kind::Exception(exception) if exception.severity == 0 => {
@@ -121,28 +150,34 @@ impl Run {
         }
     }
 
-    /// A shell this run may be on is gone for good.
-    pub(super) fn shell_lost(&mut self, epoch: Epoch) {
-        for (rank, view) in &mut self.parts {
-            if self.grant.shells.get(rank) == Some(&epoch) && !matches!(view, PartView::Ended(_)) {
-                // The end of a lost part is at its loss; nothing tells when exactly.
-                *view = PartView::Ended(killed(Time(0), None));
-                self.lost
-                    .get_or_insert_with(|| format!("the shell on rank {rank} died"));
-            }
+    /// A shell this run may be on is gone for good, with all parts on it (the
+    /// one on `rank`, if it served no other). That is the end of an instance,
+    /// too, when only ground of it was there: what its tree had on that node is
+    /// gone, and its own jobs there cannot be told from those that finished.
+    pub(super) fn shell_lost(&mut self, epoch: Epoch, rank: Option<Rank>) {
+        let on = |of: &Rank| self.grant.shells.get(of) == Some(&epoch);
+        let ranks: Vec<Rank> = match rank {
+            Some(rank) => Some(rank).filter(on).into_iter().collect(),
+            None => self.parts.keys().filter(|of| on(of)).copied().collect(),
+        };
+        ranks.into_iter().for_each(|rank| self.part_lost(rank));
+    }
+
+    fn part_lost(&mut self, rank: Rank) {
+        if matches!(self.view(rank), Some(PartView::Asked | PartView::Running)) {
+            self.lost
+                .get_or_insert_with(|| format!("the shell on rank {rank} died"));
+            // The end of a lost part is at its loss; nothing tells when exactly.
+            self.learn(rank, PartView::Ended(killed(Time(0), None)));
         }
     }
 
     /// Parts on shells that are not in service any more are lost.
     pub(super) fn lose_shells_but(&mut self, shells: &Shells) {
-        let gone: Vec<Epoch> = self
-            .grant
-            .shells
-            .values()
-            .copied()
-            .filter(|epoch| !shells.is_current(*epoch))
-            .collect();
-        gone.into_iter().for_each(|epoch| self.shell_lost(epoch));
+        let shells_of = self.grant.shells.iter();
+        let gone = shells_of.filter(|(_, epoch)| !shells.is_current(**epoch));
+        let gone: Vec<Rank> = gone.map(|(rank, _)| *rank).collect();
+        gone.into_iter().for_each(|rank| self.part_lost(rank));
     }
 
     /// Whether its finish is recorded and its release is not.
@@ -150,10 +185,12 @@ impl Run {
         self.release == Release::Owed
     }
 
-    /// A part cannot be found any more.
+    /// A part cannot be found any more. Ground of an instance that is over need not be.
     pub(super) fn lose(&mut self, rank: Rank, now: Time, why: &str) {
-        self.lost
-            .get_or_insert_with(|| format!("rank {rank}: {why}"));
+        if self.role_of(rank) != Role::Ground || !self.is_without_leader() {
+            self.lost
+                .get_or_insert_with(|| format!("rank {rank}: {why}"));
+        }
         self.learn(rank, PartView::Ended(killed(now, None)));
     }
 
@@ -177,79 +214,124 @@ impl Run {
         self.grant.shells.get(&rank).copied()
     }
 
-    pub(super) fn is_on(&self, epoch: Epoch) -> bool {
-        self.grant.shells.values().any(|shell| *shell == epoch)
+    /// What the part on this rank is to the job.
+    pub(super) fn role_of(&self, rank: Rank) -> Role {
+        match &self.submit.spec.request.work {
+            Work::Tasks => Role::Tasks,
+            Work::Instance { .. } if self.parts.keys().next() == Some(&rank) => Role::Leader,
+            Work::Instance { .. } => Role::Ground,
+        }
+    }
+
+    /// Whether this is an instance whose leader has ended: what is left of it
+    /// is ground that is to be cleared.
+    pub(super) fn is_without_leader(&self) -> bool {
+        let first = self.parts.first_key_value();
+        matches!(
+            (&self.submit.spec.request.work, first),
+            (Work::Instance { .. }, Some((_, PartView::Ended(_))))
+        )
     }
 
     /// Takes what a shell says; an end stands, whatever is said later.
     pub(super) fn learn(&mut self, rank: Rank, view: PartView) {
-        if let Some(known) = self.parts.get_mut(&rank) {
-            match (&*known, &view) {
-                (PartView::Ended(_), _) | (PartView::Running, PartView::Asked) => {}
-                (PartView::Asked | PartView::Running, _) => *known = view,
-            }
+        let role = self.role_of(rank);
+        let Some(known) = self.parts.get_mut(&rank) else {
+            return;
+        };
+        match (&*known, &view) {
+            (PartView::Ended(_), _) | (PartView::Running, PartView::Asked) => return,
+            (PartView::Asked, PartView::Running | PartView::Ended(_)) => self.tally.asked -= 1,
+            (PartView::Asked, PartView::Asked) | (PartView::Running, _) => {}
         }
+        if let PartView::Ended(ended) = &view {
+            self.tally.ended(rank, role, known, ended);
+        }
+        *known = view;
     }
 
-    /// The parts on that shell that have not ended.
-    pub(super) fn unended(&self, epoch: Epoch) -> impl Iterator<Item = Part> + '_ {
-        self.parts
-            .iter()
-            .filter(move |(rank, view)| {
-                self.shell(**rank) == Some(epoch) && !matches!(view, PartView::Ended(_))
-            })
-            .map(|(rank, _)| self.part(*rank))
+    /// The parts on that shell that have not ended; `rank` is the one that the
+    /// shell serves if it serves one.
+    pub(super) fn unended(&self, epoch: Epoch, rank: Option<Rank>) -> Vec<Part> {
+        let is_on = |of: &Rank| {
+            let is_live = matches!(self.view(*of), Some(PartView::Asked | PartView::Running));
+            is_live && self.shell(*of) == Some(epoch)
+        };
+        let ranks: Vec<Rank> = match rank {
+            Some(rank) => Some(rank).filter(is_on).into_iter().collect(),
+            None => self.parts.keys().filter(|of| is_on(of)).copied().collect(),
+        };
+        ranks.into_iter().map(|rank| self.part(rank)).collect()
     }
 
     /// The starts of the parts nothing was heard of.
-    pub(super) fn starts(&self) -> Vec<(Rank, Start)> {
-        layout(&self.submit.spec.request, &self.grant.set)
-            .into_iter()
-            .enumerate()
-            .filter(|(_, place)| self.parts.get(&place.rank) == Some(&PartView::Asked))
-            .map(|(index, place)| {
-                let node = &self.grant.set.nodes[&place.rank];
-                let start = Start {
-                    part: self.part(place.rank),
-                    shell: self.grant.shells[&place.rank],
-                    role: role(&self.submit.spec.request.work, index),
-                    user: self.submit.user,
-                    jobspec: self.submit.spec.hash,
-                    environment: self.submit.spec.environment_hash,
-                    cc: self.submit.cc,
-                    first_task: place.first_task,
-                    ntasks: place.ntasks,
-                    job_ntasks: self.submit.spec.request.ntasks,
-                    node_index: index as u32,
-                    job_nnodes: self.grant.set.nnodes() as u32,
-                    host: node.host.to_string(),
-                    nodelist: self.grant.set.nodelist(),
-                    cores: node.cores.clone(),
-                    gpus: node.gpus.clone(),
-                    memory: node.memory,
-                };
-                (place.rank, start)
-            })
-            .collect()
+    pub(super) fn starts(&mut self) -> Vec<Start> {
+        let asked = self.parts.iter();
+        let asked = asked.filter(|(_, view)| **view == PartView::Asked);
+        let ranks: Vec<Rank> = asked.map(|(rank, _)| *rank).collect();
+        let starts = ranks.into_iter().map(|rank| self.start_of(rank));
+        starts.flatten().collect()
     }
 
-    pub(super) fn start_of(&self, rank: Rank) -> Option<Start> {
-        self.starts()
-            .into_iter()
-            .find(|(of, _)| *of == rank)
-            .map(|(_, start)| start)
+    /// The start of the part on this rank.
+    pub(super) fn start_of(&mut self, rank: Rank) -> Option<Start> {
+        let role = self.role_of(rank);
+        let part = self.part(rank);
+        let (grant, spec) = (&self.grant, &self.submit.spec);
+        let sheet = self.sheet.get_or_insert_with(|| Sheet {
+            places: layout(&spec.request, &grant.set),
+            nodelist: grant.set.nodelist(),
+        });
+        let places = &sheet.places;
+        let index = places
+            .binary_search_by_key(&rank, |place| place.rank)
+            .ok()?;
+        let (place, node) = (places[index], &grant.set.nodes[&rank]);
+        Some(Start {
+            part,
+            shell: *grant.shells.get(&rank)?,
+            role,
+            user: self.submit.user,
+            jobspec: spec.hash,
+            environment: spec.environment_hash,
+            cc: self.submit.cc,
+            first_task: place.first_task,
+            ntasks: place.ntasks,
+            job_ntasks: tasks(&spec.request),
+            node_index: index as u32,
+            job_nnodes: places.len() as u32,
+            host: node.host.to_string(),
+            nodelist: sheet.nodelist.clone(),
+            cores: node.cores.clone(),
+            gpus: node.gpus.clone(),
+            memory: node.memory,
+        })
     }
 
-    /// Sends a signal to every part that has not ended.
+    /// Sends a signal to every part that has not ended. Ground has no task
+    /// that could be told anything; it is cleared by KILL.
     pub(super) fn signal(&self, signal: i32, shells: &Shells, out: &mut Outbox) {
         for (rank, view) in &self.parts {
             let part = self.part(*rank);
+            if self.role_of(*rank) == Role::Ground && signal != SIGKILL {
+                continue;
+            }
             match (view, self.shell(*rank)) {
                 (PartView::Asked | PartView::Running, Some(epoch)) if shells.is_current(epoch) => {
                     out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// The signal that a part is to be told now, whatever it was told before.
+    pub(super) fn owed_signal(&self, rank: Rank) -> Option<i32> {
+        match (self.role_of(rank), self.end) {
+            (Role::Ground, _) if self.is_without_leader() || self.kills > 0 => Some(SIGKILL),
+            (Role::Ground, _) | (_, None) => None,
+            (Role::Tasks | Role::Leader, Some(_)) if self.kills > 0 => Some(SIGKILL),
+            (Role::Tasks | Role::Leader, Some(_)) => Some(SIGTERM),
         }
     }
 
@@ -260,27 +342,33 @@ impl Run {
         self.signal(SIGKILL, shells, out);
     }
 
-    /// The time limit of the job.
-    pub(super) fn limit(&self) -> Option<Span> {
-        self.submit.spec.request.duration.map(Span)
+    /// When which limit ends it: its own, counted from the start (a start that
+    /// was slow is not the job's fault), or `last`, when the last job of the
+    /// instance must begin to end.
+    pub(super) fn limit(&self, last: Option<Time>) -> Option<(Time, Limit)> {
+        let span = self.submit.spec.request.duration.map(Span);
+        let own = self.started.zip(span);
+        let own = own.map(|(started, span)| (started.after(span), Limit::Own(span)));
+        let last = last.map(|at| (at, Limit::Instance));
+        own.into_iter().chain(last).min_by_key(|(at, _)| *at)
     }
 
-    /// When this run needs attention: its limit, counted from the start (a
-    /// start that was slow is not the job's fault), or the next KILL: a grace
+    /// When this run needs attention: its limit, or the next KILL: a grace
     /// after the end was recorded, then at doubling distances from the last.
-    pub(super) fn due(&self, grace: Span) -> Option<Time> {
+    pub(super) fn due(&self, grace: Span, last: Option<Time>) -> Option<Time> {
         if self.end_proposed {
             return None;
         }
-        match (self.end, self.started, self.limit()) {
-            (Some(end), _, _) if self.kills == 0 => Some(end.after(grace)),
-            (Some(_), _, _) => {
+        match self.end {
+            Some(end) if self.kills == 0 => Some(end.after(grace)),
+            Some(_) => {
                 let factor = 1_i64 << (self.kills - 1).min(6);
                 let distance = Span(grace.0.max(1).saturating_mul(factor));
                 Some(self.last_kill.after(distance))
             }
-            (None, Some(started), Some(limit)) => Some(started.after(limit)),
-            (None, _, _) => None,
+            // Over but for its ground.
+            None if self.is_without_leader() => None,
+            None => self.limit(last).map(|(at, _)| at),
         }
     }
 
@@ -288,11 +376,8 @@ impl Run {
     pub(super) fn is_starting_recordable(&self) -> bool {
         !self.start_proposed
             && self.lost.is_none()
-            && self.parts.values().all(|view| match view {
-                PartView::Asked => false,
-                PartView::Running => true,
-                PartView::Ended(ended) => ended.note.is_none() && ended.status != SIGKILL,
-            })
+            && self.tally.asked == 0
+            && self.tally.unrun == 0
     }
 
     /// A fatal exception that is to be recorded, with its note.
@@ -303,36 +388,44 @@ impl Run {
         if let Some(why) = &self.lost {
             return Some(("node-failure", why.clone()));
         }
-        self.parts.iter().find_map(|(rank, view)| match view {
-            PartView::Ended(Ended {
-                note: Some(note), ..
-            }) if self.parts.len() == 1 => Some(("exec", note.clone())),
-            PartView::Ended(Ended {
-                note: Some(note), ..
-            }) => Some(("exec", format!("rank {rank}: {note}"))),
-            PartView::Asked | PartView::Running | PartView::Ended(_) => None,
-        })
+        let (rank, note) = self.tally.failed.as_ref()?;
+        match self.parts.len() {
+            1 => Some(("exec", note.clone())),
+            _ => Some(("exec", format!("rank {rank}: {note}"))),
+        }
     }
 
     /// The largest wait status, once every part is over and nothing is owed
     /// before the end.
     pub(super) fn end_recordable(&self) -> Option<i32> {
-        if self.end_proposed || self.failure().is_some() {
+        if self.end_proposed || self.tally.unended > 0 || self.failure().is_some() {
             return None;
         }
-        let statuses: Option<Vec<i32>> = self
-            .parts
-            .values()
-            .map(|view| match view {
-                PartView::Ended(ended) => Some(ended.status),
-                PartView::Asked | PartView::Running => None,
-            })
-            .collect();
-        let worst = |statuses: Vec<i32>| {
-            statuses
-                .into_iter()
-                .max_by_key(|status| eddy_wire::job::exit_code(*status))
-        };
-        statuses.and_then(worst)
+        self.tally.worst
+    }
+}
+
+impl Tally {
+    /// A part ended, which was known to be `before`.
+    fn ended(&mut self, rank: Rank, role: Role, before: &PartView, ended: &Ended) {
+        self.unended -= 1;
+        // Ground is always ended by KILL; that says nothing of the job.
+        let is_ground = role == Role::Ground;
+        let is_killed = ended.status == SIGKILL && !is_ground;
+        let has_run = *before == PartView::Running || !is_killed;
+        if ended.note.is_some() || !has_run {
+            self.unrun += 1;
+        }
+        if let Some(note) = &ended.note {
+            self.failed.get_or_insert_with(|| (rank, note.clone()));
+        }
+        let code = eddy_wire::job::exit_code;
+        if !is_ground
+            && self
+                .worst
+                .is_none_or(|worst| code(worst) <= code(ended.status))
+        {
+            self.worst = Some(ended.status);
+        }
     }
 }

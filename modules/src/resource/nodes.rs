@@ -1,0 +1,263 @@
+//! Which nodes there are: the recorded inventory, what it rests on, and how it
+//! grows and shrinks (`overlay.add`, `overlay.remove`).
+//!
+//! A rank that was taken out never comes back, whatever a leader is told later:
+//! that is kept in the record of the inventory ([`Basis`]). What a leader is
+//! told at its start counts only if it is another than what was told when the
+//! inventory was last replaced; else what was added and taken out since stands.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_broker::{Outbox, Request};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Basis, Kind};
+use eddy_wire::grant::Grant;
+use eddy_wire::hash::Hash;
+use eddy_wire::id::{JobId, Rank, Seq};
+use eddy_wire::idset::{ID_MAX, Idset};
+use eddy_wire::resource_set::{NodeSet, RANKS_MAX, ResourceSet};
+use eddy_wire::services::overlay::{AddRequest, RemoveRequest};
+use eddy_wire::time::Time;
+
+use crate::settings::Settings;
+
+/// The inventory.
+pub(super) struct Nodes {
+    /// What this leader was told it owns, and that as a hash.
+    told: Arc<ResourceSet>,
+    told_hash: Hash,
+    /// Ranks on the leader's own node: not to be taken out.
+    local: Idset,
+    recorded: Option<Recorded>,
+}
+
+struct Recorded {
+    set: Arc<ResourceSet>,
+    basis: Basis,
+    ranks: Idset,
+    seq: Seq,
+}
+
+impl Nodes {
+    pub(super) fn new(settings: &Settings) -> Nodes {
+        let told = Arc::clone(&settings.inventory);
+        Nodes {
+            told_hash: hash(&told),
+            told,
+            local: settings.local.clone(),
+            recorded: None,
+        }
+    }
+
+    /// Folds the record of an inventory.
+    pub(super) fn defined(&mut self, set: &Arc<ResourceSet>, basis: &Basis, seq: Seq) {
+        self.recorded = Some(Recorded {
+            ranks: set.ranks(),
+            set: Arc::clone(set),
+            basis: basis.clone(),
+            seq,
+        });
+    }
+
+    pub(super) fn seq(&self) -> Option<Seq> {
+        self.recorded.as_ref().map(|recorded| recorded.seq)
+    }
+
+    /// Everything.
+    pub(super) fn all(&self) -> &ResourceSet {
+        self.recorded
+            .as_ref()
+            .map_or(&self.told, |known| &known.set)
+    }
+
+    /// Its ranks.
+    pub(super) fn ranks(&self) -> Idset {
+        match &self.recorded {
+            Some(known) => known.ranks.clone(),
+            None => self.told.ranks(),
+        }
+    }
+
+    /// What a new leader has to record of its inventory, if anything.
+    pub(super) fn owed(&self) -> Option<Kind> {
+        let Some(known) = &self.recorded else {
+            return Some(self.define(self.told.as_ref().clone(), &Basis::default()));
+        };
+        let same_times = known.set.expiration == self.told.expiration
+            && known.set.starttime == self.told.starttime;
+        match &known.basis.told {
+            Some(told) if *told == self.told_hash && same_times => None,
+            // The nodes as they came to be, for as long as is said now.
+            Some(told) if *told == self.told_hash => {
+                let mut set = known.set.as_ref().clone();
+                (set.starttime, set.expiration) = (self.told.starttime, self.told.expiration);
+                Some(self.define(set, &known.basis))
+            }
+            // A record of before this was kept: nothing was ever added.
+            None if known.set == self.told => None,
+            Some(_) | None => {
+                let left = self.told.ranks().difference(&known.basis.removed);
+                Some(self.define(self.told.restrict(&left), &known.basis))
+            }
+        }
+    }
+
+    /// The record of this set, which follows an inventory with that basis.
+    fn define(&self, set: ResourceSet, before: &Basis) -> Kind {
+        let after_last = |set: &ResourceSet| {
+            let last = set.nodes.last_key_value();
+            last.map_or(0, |(rank, _)| rank.0.saturating_add(1))
+        };
+        let basis = Basis {
+            told: Some(self.told_hash),
+            ranks: before
+                .ranks
+                .max(after_last(&set))
+                .max(after_last(self.all())),
+            removed: before.removed.clone(),
+        };
+        Kind::ResourceDefine(Arc::new(set), basis)
+    }
+
+    fn basis(&self) -> Basis {
+        let known = self.recorded.as_ref();
+        known.map(|known| known.basis.clone()).unwrap_or_default()
+    }
+
+    /// `overlay.add`: nodes like the last one that is not the leader's own (or
+    /// like its last), each with a rank that nobody had.
+    pub(super) fn add(
+        &self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let AddRequest { count } = request.parse()?;
+        let all = self.all();
+        let most = RANKS_MAX.saturating_sub(all.nnodes());
+        if count == 0 || u64::from(count) > most {
+            let text = format!("count: {count} given, allowed are 1 to {most}");
+            return Err(Refusal::invalid(text));
+        }
+        let Kind::ResourceDefine(mut set, mut basis) = self.define(all.clone(), &self.basis())
+        else {
+            unreachable!("an inventory is defined by nothing else")
+        };
+        let first = basis.ranks;
+        if u64::from(first) + u64::from(count) > u64::from(ID_MAX) {
+            let text =
+                format!("count: {count} given, rank {first} is the next and {ID_MAX} the last");
+            return Err(Refusal::new(Code::TooLarge, text));
+        }
+        let Some((like, node)) = self.model() else {
+            return Err(Refusal::invalid("count: the instance has no node to go by"));
+        };
+        let grown = Arc::make_mut(&mut set);
+        for rank in first..first + count {
+            let host = host_of(&node.host, rank);
+            grown.nodes.insert(
+                Rank(rank),
+                NodeSet {
+                    host,
+                    ..node.clone()
+                },
+            );
+        }
+        let having = grown.properties.values_mut();
+        for ranks in having.filter(|ranks| ranks.contains(like.0)) {
+            ranks.insert_range(first, first + count - 1);
+        }
+        basis.ranks = first + count;
+        out.append_own(now, Kind::ResourceDefine(set, basis));
+        let ranks: Vec<Rank> = (first..first + count).map(Rank).collect();
+        out.reply(request.caller, &ranks);
+        Ok(())
+    }
+
+    fn model(&self) -> Option<(Rank, &NodeSet)> {
+        let all = &self.all().nodes;
+        let remote = all
+            .iter()
+            .rev()
+            .find(|(rank, _)| !self.local.contains(rank.0));
+        let node = remote.or_else(|| all.last_key_value());
+        node.map(|(rank, node)| (*rank, node))
+    }
+
+    /// `overlay.remove`: takes ranks out for good. Asked again it is done already.
+    pub(super) fn remove(
+        &self,
+        now: Time,
+        request: &Request,
+        grants: &BTreeMap<JobId, Arc<Grant>>,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let body: RemoveRequest = request.parse()?;
+        let mut basis = self.basis();
+        let ranks = body.ranks.difference(&basis.removed);
+        if body.ranks.is_empty() {
+            let text = "ranks: none given, at least one rank is needed";
+            return Err(Refusal::invalid(text));
+        }
+        if ranks.is_empty() {
+            out.reply(request.caller, &());
+            return Ok(());
+        }
+        self.removable(&ranks, grants)?;
+        basis.removed = basis.removed.union(&ranks);
+        let left = self.all().restrict(&self.ranks().difference(&ranks));
+        out.append_own(now, self.define(left, &basis));
+        out.reply(request.caller, &());
+        Ok(())
+    }
+
+    fn removable(
+        &self,
+        ranks: &Idset,
+        grants: &BTreeMap<JobId, Arc<Grant>>,
+    ) -> Result<(), Refusal> {
+        let foreign = ranks.difference(&self.ranks());
+        if !foreign.is_empty() {
+            let text = format!("ranks: {foreign} given, the inventory has {}", self.ranks());
+            return Err(Refusal::not_found(text));
+        }
+        let own = ranks.intersect(&self.local);
+        if !own.is_empty() {
+            let text = format!(
+                "ranks: {own} given, which are on the leader's own node; others are allowed"
+            );
+            return Err(Refusal::invalid(text));
+        }
+        for (job, grant) in grants {
+            let mut held = grant.set.nodes.keys().filter(|rank| ranks.contains(rank.0));
+            if let Some(rank) = held.next() {
+                let job = job.f58_ascii();
+                let text = format!(
+                    "ranks: job {job} holds rank {rank}; drain it and wait, or cancel the job"
+                );
+                return Err(Refusal::new(Code::Busy, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was told, as a hash: nodes and properties, not for how long.
+fn hash(told: &ResourceSet) -> Hash {
+    let nodes = ResourceSet {
+        starttime: 0,
+        expiration: 0,
+        nslots: None,
+        ..told.clone()
+    };
+    Hash::of(nodes.to_value().to_string().as_bytes())
+}
+
+/// The name of a node like this one: its name up to the number at its end, and
+/// the rank.
+fn host_of(like: &str, rank: u32) -> Arc<str> {
+    let base = like.trim_end_matches(|c: char| c.is_ascii_digit());
+    let base = if base.is_empty() { "node" } else { base };
+    format!("{base}{rank}").into()
+}
