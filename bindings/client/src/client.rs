@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use eddy_wire::error::Code;
-use eddy_wire::message::{Message, Type};
+use eddy_wire::message::{Message, Target, Type};
 use eddy_wire::services::Service;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
@@ -50,9 +50,19 @@ pub struct Client {
 impl Client {
     /// Connects; waits for a leader that is just starting.
     pub async fn connect(uri: &Uri, options: Options) -> Result<Client, ClientError> {
+        Client::connect_told(uri, options, |_| ()).await
+    }
+
+    /// As [`Client::connect`]; `told` hears what is waited for, whenever the
+    /// leader is waited for longer than a second, now or later.
+    pub async fn connect_told(
+        uri: &Uri,
+        options: Options,
+        told: fn(&str),
+    ) -> Result<Client, ClientError> {
         let (commands, received) = mpsc::unbounded_channel();
         let (ready, connected) = oneshot::channel();
-        let driver = Driver::new(uri.path().to_owned(), options.wait, received);
+        let driver = Driver::new(uri.path().to_owned(), options.wait, told, received);
         tokio::spawn(driver.run(ready));
         connected
             .await
@@ -93,13 +103,30 @@ impl Client {
         self.one::<S>(request, tail, Waiting::Once).await
     }
 
+    /// As [`Client::call`], answered by that rank of the instance.
+    pub async fn call_target<S: Service>(
+        &self,
+        request: &S::Request,
+        target: Target,
+    ) -> Result<S::Reply, ClientError> {
+        let (_, answers) = self.open::<S>(request, Bytes::new(), Waiting::Repeated, target)?;
+        Ok(self.answered::<S>(answers).await?.0)
+    }
+
     async fn one<S: Service>(
         &self,
         request: &S::Request,
         tail: Bytes,
         waiting: Waiting,
     ) -> Result<(S::Reply, Bytes), ClientError> {
-        let mut answers = self.send::<S>(request, tail, waiting)?;
+        let (_, answers) = self.open::<S>(request, tail, waiting, Target::Service)?;
+        self.answered::<S>(answers).await
+    }
+
+    async fn answered<S: Service>(
+        &self,
+        mut answers: mpsc::Receiver<Answer>,
+    ) -> Result<(S::Reply, Bytes), ClientError> {
         let message = answers.recv().await.ok_or_else(|| self.lost())??;
         match message.kind {
             Type::Refused => Err(refusal::<S>(&message)),
@@ -110,7 +137,8 @@ impl Client {
     /// One request, many answers. A loss ends it with [`ClientError::Lost`];
     /// the feeds of [`crate::follow`] know how to go on.
     pub fn stream<S: Service>(&self, request: &S::Request) -> Result<Parts<S>, ClientError> {
-        let (matchtag, answers) = self.open::<S>(request, Bytes::new(), Waiting::Stream)?;
+        let (matchtag, answers) =
+            self.open::<S>(request, Bytes::new(), Waiting::Stream, Target::Service)?;
         let commands = self.commands.clone();
         Ok(Parts {
             matchtag,
@@ -121,25 +149,19 @@ impl Client {
         })
     }
 
-    fn send<S: Service>(
-        &self,
-        request: &S::Request,
-        tail: Bytes,
-        waiting: Waiting,
-    ) -> Result<mpsc::Receiver<Answer>, ClientError> {
-        Ok(self.open::<S>(request, tail, waiting)?.1)
-    }
-
     fn open<S: Service>(
         &self,
         request: &S::Request,
         tail: Bytes,
         waiting: Waiting,
+        target: Target,
     ) -> Result<(u64, mpsc::Receiver<Answer>), ClientError> {
         // The number is taken here and not by the driver, so that a stream can
         // be taken back before the driver has seen it.
         let matchtag = next_matchtag();
-        let message = Message::request(S::TOPIC, matchtag, request).with_tail(tail);
+        let message = Message::request(S::TOPIC, matchtag, request)
+            .with_tail(tail)
+            .to(target);
         let bytes = message.encode().map_err(|source| ClientError::Request {
             topic: S::TOPIC,
             source,

@@ -26,6 +26,8 @@ use crate::error::ClientError;
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 /// The longest.
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
+/// How long the leader is waited for without a word.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
 /// How long a run directory may be missing before the instance is taken to have
 /// ended in order.
 const GONE_AFTER: Duration = Duration::from_secs(1);
@@ -103,6 +105,8 @@ enum Break {
 pub(crate) struct Driver {
     path: PathBuf,
     wait: Duration,
+    /// Hears that the leader is waited for.
+    told: fn(&str),
     commands: mpsc::UnboundedReceiver<Command>,
     pending: BTreeMap<u64, Pending>,
     /// When it last heard anything, on whatever connection: the patience runs from here, so that
@@ -114,11 +118,13 @@ impl Driver {
     pub(crate) fn new(
         path: PathBuf,
         wait: Duration,
+        told: fn(&str),
         commands: mpsc::UnboundedReceiver<Command>,
     ) -> Driver {
         Driver {
             path,
             wait,
+            told,
             commands,
             pending: BTreeMap::new(),
             heard: Instant::now(),
@@ -308,6 +314,7 @@ impl Driver {
         let until = self.heard + self.wait;
         let mut pause = BACKOFF_MIN;
         let mut tries = 0;
+        let mut told = None;
         loop {
             tries += 1;
             let error = match UnixStream::connect(&self.path).await {
@@ -325,6 +332,12 @@ impl Driver {
                     tries,
                     waited,
                 });
+            }
+            if told.is_none() && begun.elapsed() > TOLD_AFTER {
+                told = Some((self.told)(&format!(
+                    "the leader of {}",
+                    self.path.display()
+                )));
             }
             tokio::time::sleep(jittered(pause)).await;
             pause = (pause * 2).min(BACKOFF_MAX);

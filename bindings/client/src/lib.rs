@@ -6,18 +6,22 @@
 //! process. Runs on any tokio runtime, also a single-threaded one.
 
 pub mod error;
+pub mod path;
 pub mod uri;
 
 pub mod client;
 mod driver;
 
 pub mod follow;
+pub mod resolve;
 
 pub mod frames;
 
 pub use client::{Client, Options, Parts};
 pub use error::ClientError;
 pub use follow::{EndFeed, EventFeed, OutputFeed, ValueFeed};
+pub use path::{InstancePath, Meant, meant};
+pub use resolve::{Choice, PathError, Patience, Side, reach};
 pub use uri::{LocateError, Uri, locate};
 
 #[cfg(test)]

@@ -43,6 +43,28 @@ pub enum LocateError {
         /// As given.
         given: String,
     },
+    /// A path of a file that is not there.
+    #[error("{}: no instance is there", .path.display())]
+    NotThere {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Neither a file nor a path of jobs.
+    #[error(
+        "`{given}` is not a path of jobs such as 905/3, a socket, a state directory or local:///PATH"
+    )]
+    Path {
+        /// As given.
+        given: String,
+    },
+    /// More steps than instances nest.
+    #[error("the path of an instance has {parts} parts; allowed are at most {most}")]
+    PathTooLong {
+        /// Parts given.
+        parts: usize,
+        /// Parts allowed.
+        most: usize,
+    },
     /// Nothing was given.
     #[error(
         "the name of the instance is empty; allowed are local:///PATH, a socket or a state directory"
@@ -206,6 +228,8 @@ fn found(run: &Path, uid: u32) -> Vec<Uri> {
         .take(INSTANCES_MAX);
     let mut uris: Vec<Uri> = entries
         .flatten()
+        // The run directories of agents are named by instance and rank.
+        .filter(|entry| !entry.file_name().as_encoded_bytes().contains(&b'-'))
         .map(|entry| entry.path().join(SOCKET_NAME))
         .filter(|path| is_socket(path) && owned(path))
         .filter_map(|path| Uri::of_socket(path).ok())
