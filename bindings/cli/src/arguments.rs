@@ -54,7 +54,7 @@ fn refuse(verb: &str, error: &clap::Error) -> ExitCode {
 }
 
 /// What clap says in several lines, in one, without its advice.
-fn one_line(error: &clap::Error) -> String {
+pub fn one_line(error: &clap::Error) -> String {
     // Which of the two it is depends on whether any option was given.
     let no_verb = [
         ErrorKind::MissingSubcommand,

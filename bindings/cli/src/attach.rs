@@ -5,6 +5,7 @@
 //! about the job unless the person asks, by two interrupts.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -14,10 +15,11 @@ use eddy_client::{Client, ClientError, EndFeed, EventFeed, Options, OutputFeed};
 use eddy_wire::event::Exception;
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
+use eddy_wire::services::Service;
 use eddy_wire::services::job::{
-    EventsLine, Input, InputRequest, JobEnd, JobSet, Raise, RaiseRequest,
+    EventsLine, Input, InputRequest, JobEnd, JobSet, Kill, KillRequest, Raise, RaiseRequest,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::output::FAILED;
@@ -32,13 +34,24 @@ const INPUT_WAITING: usize = 4;
 /// The pause before input is offered again to a job that does not read.
 const INPUT_AGAIN: Duration = Duration::from_millis(50);
 
-/// Whether each line of output is shown with its task's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether each line of output is shown with a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Label {
     /// As it was written.
     Plain,
-    /// `3: line`
+    /// That of its task: `3: line`
     Task,
+    /// That of the rank its task runs on, where there is one task on each.
+    Rank(Arc<[u32]>),
+}
+
+/// What an interrupt does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// Nothing but a word; a second one cancels the job.
+    Ask,
+    /// It goes to the tasks; a second one cancels the job. TERM goes to them, too.
+    Pass,
 }
 
 /// What becomes of this command's standard input.
@@ -51,7 +64,7 @@ pub enum Forward {
 }
 
 /// Which job, and how to be with it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct How {
     /// The job.
     pub job: JobId,
@@ -59,6 +72,8 @@ pub struct How {
     pub label: Label,
     /// Whether it gets our input.
     pub forward: Forward,
+    /// What becomes of an interrupt.
+    pub interrupt: Interrupt,
     /// The verb, for messages.
     pub verb: &'static str,
 }
@@ -78,9 +93,10 @@ pub fn exit_code(end: &JobEnd) -> u8 {
 
 /// Shows the job's output and sends it our input until it is over.
 pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Result<Left> {
-    let mut attached = Attached::begin(client, options, how)?;
+    let mut attached = Attached::begin(client, options, how.clone())?;
     let mut interrupts = signal(SignalKind::interrupt()).context("cannot watch for interrupts")?;
     let mut stops = signal(SignalKind::from_raw(STOP_KEY)).context("cannot watch for stops")?;
+    let mut terms = watch(SignalKind::terminate(), how.interrupt)?;
     let mut ends = EndFeed::of(client, JobSet::one(how.job))?;
     let mut events = Some(EventFeed::following(client, how.job)?);
     let mut end = None;
@@ -103,10 +119,11 @@ pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Resu
                 if interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN) {
                     attached.cancel();
                 } else {
-                    attached.warn();
+                    attached.interrupt();
                 }
                 interrupted = Some(Instant::now());
             }
+            () = received(&mut terms) => attached.pass(TERM),
             _ = stops.recv() => {
                 if interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN) {
                     eprintln!("eddy {}: detached from job {}", how.verb, ids::show(how.job));
@@ -122,6 +139,25 @@ pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Resu
 
 /// The signal of the key that stops a program, SIGTSTP.
 const STOP_KEY: i32 = 20;
+/// SIGINT.
+const INT: i32 = 2;
+/// SIGTERM.
+const TERM: i32 = 15;
+
+/// A watch for a signal where it is not to end this command.
+fn watch(kind: SignalKind, interrupt: Interrupt) -> anyhow::Result<Option<Signal>> {
+    match interrupt {
+        Interrupt::Ask => Ok(None),
+        Interrupt::Pass => Ok(Some(signal(kind).context("cannot watch for signals")?)),
+    }
+}
+
+async fn received(watch: &mut Option<Signal>) {
+    match watch {
+        Some(watch) => drop(watch.recv().await),
+        None => std::future::pending().await,
+    }
+}
 
 async fn next_events(
     events: &mut Option<EventFeed>,
@@ -190,7 +226,7 @@ impl Attached<'_> {
 
     fn show(&mut self, part: Option<Bytes>) -> anyhow::Result<()> {
         match part {
-            Some(frames) => write_frames(frames, self.how.label),
+            Some(frames) => write_frames(frames, &self.how.label),
             None => {
                 self.output = None;
                 Ok(())
@@ -208,7 +244,7 @@ impl Attached<'_> {
                 if self.input == InputState::Waiting {
                     self.input = InputState::Settled;
                     let (uri, options) = (self.client.uri().clone(), self.options.clone());
-                    tokio::spawn(forward(uri, options, self.how));
+                    tokio::spawn(forward(uri, options, self.how.clone()));
                 }
             }
             "requeue" => self.attempt = self.attempt.next(),
@@ -223,33 +259,55 @@ impl Attached<'_> {
         Ok(())
     }
 
-    fn warn(&self) {
+    fn interrupt(&self) {
         let How { job, verb, .. } = self.how;
+        if self.how.interrupt == Interrupt::Pass {
+            return self.pass(INT);
+        }
         let job = ids::show(job);
         eprintln!("eddy {verb}: one more ctrl-C within 2 s cancels job {job}, ctrl-Z leaves it");
     }
 
-    /// Asks for the end of the job, on a connection of its own, for this one
-    /// has streams that must be read on.
+    /// Sends a signal to the tasks.
+    fn pass(&self, signal: i32) {
+        self.ask::<Kill>(KillRequest {
+            jobs: JobSet::one(self.how.job),
+            signal,
+        });
+    }
+
+    /// Asks for the end of the job.
     fn cancel(&self) {
-        let (uri, options, how) = (self.client.uri().clone(), self.options.clone(), self.how);
-        eprintln!("eddy {}: cancelling job {}", how.verb, ids::show(how.job));
+        let How { job, verb, .. } = self.how;
+        eprintln!("eddy {verb}: cancelling job {}", ids::show(job));
+        self.ask::<Raise>(RaiseRequest {
+            jobs: JobSet::one(job),
+            states: Vec::new(),
+            kind: "cancel".to_owned(),
+            severity: 0,
+            note: "interrupted by ctrl-C".to_owned(),
+        });
+    }
+
+    /// Asks something of the instance on a connection of its own, for this one
+    /// has streams that must be read on.
+    fn ask<S: Service + 'static>(&self, request: S::Request)
+    where
+        S::Request: Send + Sync,
+        S::Reply: Send,
+    {
+        let (uri, options, verb) = (
+            self.client.uri().clone(),
+            self.options.clone(),
+            self.how.verb,
+        );
         tokio::spawn(async move {
-            let request = RaiseRequest {
-                jobs: JobSet::one(how.job),
-                states: Vec::new(),
-                kind: "cancel".to_owned(),
-                severity: 0,
-                note: "interrupted by ctrl-C".to_owned(),
-            };
             let asked = async {
-                Client::connect(&uri, options)
-                    .await?
-                    .call::<Raise>(&request)
-                    .await
+                let client = Client::connect(&uri, options).await?;
+                client.call::<S>(&request).await
             };
             if let Err(error) = asked.await {
-                eprintln!("eddy {}: {error}", how.verb);
+                eprintln!("eddy {verb}: {error}");
             }
         });
     }
@@ -274,7 +332,7 @@ fn said(job: JobId, exception: &Exception) -> String {
 }
 
 /// Writes frames to our standard output and error.
-pub fn write_frames(frames: Bytes, label: Label) -> anyhow::Result<()> {
+pub fn write_frames(frames: Bytes, label: &Label) -> anyhow::Result<()> {
     let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
     for frame in Frames::of(frames) {
         let frame = frame?;
@@ -294,9 +352,14 @@ pub fn write_frames(frames: Bytes, label: Label) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-fn write_labelled(out: &mut impl Write, task: u32, bytes: &[u8], label: Label) -> io::Result<()> {
+fn write_labelled(out: &mut impl Write, task: u32, bytes: &[u8], label: &Label) -> io::Result<()> {
     match label {
         Label::Plain => out.write_all(bytes),
+        Label::Rank(ranks) => {
+            let rank = ranks.get(task as usize).copied();
+            let task = rank.unwrap_or(task);
+            write_labelled(out, task, bytes, &Label::Task)
+        }
         Label::Task => {
             for line in bytes.split_inclusive(|byte| *byte == b'\n') {
                 write!(out, "{task}: ")?;
@@ -373,9 +436,11 @@ mod tests {
     #[test]
     fn lines_are_labelled_with_their_task() {
         let mut out = Vec::new();
-        write_labelled(&mut out, 3, b"a\nb", Label::Task).expect("memory");
-        write_labelled(&mut out, 3, b"c", Label::Plain).expect("memory");
-        assert_eq!(out, b"3: a\n3: b\nc");
+        write_labelled(&mut out, 3, b"a\nb", &Label::Task).expect("memory");
+        write_labelled(&mut out, 3, b"c", &Label::Plain).expect("memory");
+        let ranks = Label::Rank([4, 9].into());
+        write_labelled(&mut out, 1, b"\nd\n", &ranks).expect("memory");
+        assert_eq!(out, b"3: a\n3: b\nc9: \n9: d\n");
     }
 
     #[test]

@@ -4,14 +4,19 @@
 //! A format is a list of names (`id,state,returncode`), the name of a preset,
 //! or a template like Flux's (`{id.f58:>12} {name:<10.10}`).
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, bail};
+use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::services::child::{ChildRow, Summary};
 use eddy_wire::services::job::JobRow;
 use eddy_wire::time::{Span, Time};
 
 use crate::ids::Spelling;
 use crate::names::Users;
 use crate::table::Align;
+use crate::verbs::tree::gather::stage;
 use crate::when;
 
 /// What a listing knows besides the rows.
@@ -22,6 +27,20 @@ pub struct Scene {
     pub now: Time,
     /// How ids are shown.
     pub spelling: Spelling,
+    /// The instances among the jobs, as their parent sees them.
+    pub children: BTreeMap<JobId, ChildRow>,
+    /// The path of the listed instance, to be shown before each id; none shows ids alone.
+    pub path: Option<String>,
+}
+
+impl Scene {
+    fn id(&self, job: JobId) -> String {
+        match self.path.as_deref() {
+            None => self.spelling.show(job),
+            Some("") => job.to_string(),
+            Some(path) => format!("{path}/{job}"),
+        }
+    }
 }
 
 /// A value before it is shown.
@@ -43,9 +62,7 @@ type Get = fn(&JobRow, &Scene) -> Value;
 
 /// Name, heading, value.
 const FIELDS: &[(&str, &str, Get)] = &[
-    ("id", "JOBID", |row, scene| {
-        Value::Text(scene.spelling.show(row.id))
-    }),
+    ("id", "JOBID", |row, scene| Value::Text(scene.id(row.id))),
     ("id.f58", "JOBID", |row, scene| {
         Value::Text(scene.spelling.show(row.id))
     }),
@@ -110,7 +127,41 @@ const FIELDS: &[(&str, &str, Get)] = &[
     ("contextual_time", "TIME", |row, scene| {
         runtime(row, scene.now)
     }),
-    ("contextual_info", "INFO", |row, _| info(row)),
+    ("contextual_info", "INFO", info),
+    ("uri", "URI", |row, scene| of_child(row, scene, uri)),
+    ("instance.uri", "URI", |row, scene| {
+        of_child(row, scene, uri)
+    }),
+    ("instance.id", "INSTANCE", |row, scene| {
+        of_child(row, scene, |child| child.instance.clone().map(Value::Text))
+    }),
+    ("instance.stage", "STAGE", |row, scene| {
+        of_child(row, scene, |child| Some(text(stage(child.stage))))
+    }),
+    ("instance.statedir", "STATEDIR", |row, scene| {
+        of_child(row, scene, |child| child.statedir.clone().map(Value::Text))
+    }),
+    ("instance.summary", "SUMMARY", |row, scene| {
+        of_child(row, scene, |child| Some(Value::Text(summary(child))))
+    }),
+    ("instance.pending", "PD", |row, scene| {
+        count(row, scene, |summary| summary.pending)
+    }),
+    ("instance.running", "R", |row, scene| {
+        count(row, scene, |summary| summary.running)
+    }),
+    ("instance.completed", "CD", |row, scene| {
+        count(row, scene, |summary| summary.completed)
+    }),
+    ("instance.failed", "F", |row, scene| {
+        count(row, scene, |summary| summary.failed)
+    }),
+    ("instance.cores_used", "USED", |row, scene| {
+        count(row, scene, |summary| summary.cores_used)
+    }),
+    ("instance.instances", "INSIDE", |row, scene| {
+        count(row, scene, |summary| summary.instances)
+    }),
     ("t_submit", "T_SUBMIT", |row, _| {
         Value::Instant(row.t_submit)
     }),
@@ -192,7 +243,46 @@ fn runtime(row: &JobRow, now: Time) -> Value {
     Value::Length(Span((end - begun).0.max(0)))
 }
 
-fn info(row: &JobRow) -> Value {
+/// A value of the instance that a job is; none for other jobs.
+fn of_child(row: &JobRow, scene: &Scene, get: fn(&ChildRow) -> Option<Value>) -> Value {
+    let child = scene.children.get(&row.id);
+    child.and_then(get).unwrap_or(Value::None)
+}
+
+fn uri(child: &ChildRow) -> Option<Value> {
+    child.uri.clone().map(Value::Text)
+}
+
+fn count(row: &JobRow, scene: &Scene, get: fn(&Summary) -> u64) -> Value {
+    let child = scene.children.get(&row.id);
+    let counted = child.and_then(|child| i64::try_from(get(&child.summary)).ok());
+    counted.map_or(Value::None, Value::Number)
+}
+
+/// What an instance has come to, in a few words.
+fn summary(child: &ChildRow) -> String {
+    let Summary {
+        pending,
+        running,
+        completed,
+        failed,
+        ..
+    } = child.summary;
+    let over = completed + failed;
+    let stage = stage(child.stage);
+    format!("{stage}, {pending} pending, {running} running, {over} done")
+}
+
+fn info(row: &JobRow, scene: &Scene) -> Value {
+    match (row.state, scene.children.get(&row.id)) {
+        (JobState::Run | JobState::Cleanup, Some(child)) if row.reason.is_empty() => {
+            Value::Text(format!("{} ({})", row.nodelist, summary(child)))
+        }
+        _ => reason_or_hosts(row),
+    }
+}
+
+fn reason_or_hosts(row: &JobRow) -> Value {
     match row.state {
         JobState::Run | JobState::Cleanup | JobState::Inactive if row.reason.is_empty() => {
             text(&row.nodelist)

@@ -1,4 +1,4 @@
-//! From the options of `run` and `submit` to the request that is sent.
+//! From the options of the submitting verbs to the request that is sent.
 //!
 //! The arithmetic of tasks, nodes and cores is the wire crate's
 //! [`Ask`](eddy_wire::jobspec::Ask); here is only how people spell it.
@@ -18,9 +18,6 @@ use crate::environment;
 /// The options that say what a job is.
 #[derive(Args, Clone, Debug, Default)]
 pub struct JobOptions {
-    /// Number of nodes; without -n: whole nodes, one task on each
-    #[arg(short = 'N', long, value_name = "N", help_heading = "Resources")]
-    pub nodes: Option<u32>,
     /// Number of tasks [default: 1]
     #[arg(short = 'n', long, value_name = "N", help_heading = "Resources")]
     pub ntasks: Option<u32>,
@@ -30,6 +27,19 @@ pub struct JobOptions {
     /// GPUs for each task [default: 0]
     #[arg(short = 'g', long, value_name = "N", help_heading = "Resources")]
     pub gpus_per_task: Option<u32>,
+    #[command(flatten)]
+    pub terms: Terms,
+    /// Program and its arguments; options end here
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// The options that jobs of tasks and jobs that are instances both have.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Terms {
+    /// Number of nodes; without -n: whole nodes
+    #[arg(short = 'N', long, value_name = "N", help_heading = "Resources")]
+    pub nodes: Option<u32>,
     /// Memory on each node, as in Slurm: 4G, 512M; a number without unit counts MiB
     #[arg(long, value_name = "SIZE", value_parser = memory, help_heading = "Resources")]
     pub mem: Option<u64>,
@@ -90,9 +100,6 @@ pub struct JobOptions {
     /// Print the jobspec instead of submitting it
     #[arg(long)]
     pub dry_run: bool,
-    /// Program and its arguments; options end here
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
 }
 
 /// Where tasks get standard input from when no file is named.
@@ -132,13 +139,43 @@ fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
+/// How many tasks or slots a job has and what is in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// How many; with nodes none means one on each.
+    pub count: Option<u32>,
+    /// Cores of each; 1 if nothing is said.
+    pub cores: Option<u32>,
+    /// GPUs of each; 0 if nothing is said.
+    pub gpus: Option<u32>,
+}
+
 impl JobOptions {
     /// The request for this job, with a key of its own.
     pub fn request(&self, cc: Option<Idset>, stdin: Stdin) -> anyhow::Result<SubmitRequest> {
-        let jobspec = self.jobspec(stdin)?;
+        self.terms.request(&self.jobspec(stdin)?, cc)
+    }
+
+    /// The jobspec these options ask for.
+    pub fn jobspec(&self, stdin: Stdin) -> anyhow::Result<Jobspec> {
+        let slots = Slots {
+            count: self.ntasks,
+            cores: self.cores_per_task,
+            gpus: self.gpus_per_task,
+        };
+        let jobspec = self.terms.ask(slots, &self.command, stdin)?.jobspec()?;
+        // What no instance takes is refused here, in the words it would use.
+        jobspec.request()?;
+        Ok(jobspec)
+    }
+}
+
+impl Terms {
+    /// The request for a job of this jobspec, with a key of its own.
+    pub fn request(&self, jobspec: &Jobspec, cc: Option<Idset>) -> anyhow::Result<SubmitRequest> {
         Ok(SubmitRequest {
             key: Uuid::now_v7(),
-            jobspec: serde_json::to_value(&jobspec).context("the jobspec is not JSON")?,
+            jobspec: serde_json::to_value(jobspec).context("the jobspec is not JSON")?,
             cc,
             urgency: self.urgency.unwrap_or(URGENCY_DEFAULT),
             waitable: match self.flags.is_empty() {
@@ -152,8 +189,8 @@ impl JobOptions {
         })
     }
 
-    /// The jobspec these options ask for.
-    pub fn jobspec(&self, stdin: Stdin) -> anyhow::Result<Jobspec> {
+    /// What these options and the slots ask for.
+    pub fn ask(&self, slots: Slots, command: &[String], stdin: Stdin) -> anyhow::Result<Ask> {
         let (own, left_out) = environment::own();
         if !left_out.is_empty() {
             eprintln!(
@@ -163,12 +200,12 @@ impl JobOptions {
         }
         let removed = self.env_remove.iter().map(|glob| format!("-{glob}"));
         let rules: Vec<String> = removed.chain(self.env.iter().cloned()).collect();
-        let ask = Ask {
-            command: self.command.clone(),
-            ntasks: self.ntasks,
+        Ok(Ask {
+            command: command.to_owned(),
+            ntasks: slots.count,
             nodes: self.nodes,
-            cores_per_task: self.cores_per_task.unwrap_or(1),
-            gpus_per_task: self.gpus_per_task.unwrap_or(0),
+            cores_per_task: slots.cores.unwrap_or(1),
+            gpus_per_task: slots.gpus.unwrap_or(0),
             sharing: match self.exclusive {
                 true => Sharing::Exclusive,
                 false => Sharing::Shared,
@@ -190,11 +227,8 @@ impl JobOptions {
                 .iter()
                 .map(|set| attribute(set))
                 .collect::<Result<_, _>>()?,
-        };
-        let jobspec = ask.jobspec()?;
-        // What no instance takes is refused here, in the words it would use.
-        jobspec.request()?;
-        Ok(jobspec)
+            ..Ask::default()
+        })
     }
 
     fn duration(&self) -> anyhow::Result<i64> {
@@ -277,6 +311,9 @@ fn attribute(text: &str) -> anyhow::Result<(String, Value)> {
     let value = serde_json::from_str(&content).with_context(|| format!("-S {text}"))?;
     Ok((key.to_owned(), value))
 }
+
+pub mod directives;
+pub mod nested;
 
 #[cfg(test)]
 mod tests;

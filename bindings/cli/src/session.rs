@@ -2,23 +2,36 @@
 //!
 //! A verb that asks something of an instance runs inside [`Global::session`].
 
+use std::sync::Once;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use eddy_client::uri::URI_VARIABLE;
-use eddy_client::{Client, Options, locate};
+use eddy_client::{Choice, Client, Meant, Options, Patience, Side, meant, reach};
 use eddy_wire::fsd::{Fsd, parse_fsd};
 
 /// Options that every verb takes.
 #[derive(Args, Clone, Debug)]
 pub struct Global {
-    /// The instance: its URI (local:///PATH), its socket, or its state directory
+    /// The instance: its URI (local:///PATH), socket or state directory, or its path: 905/3
     ///
-    /// Without it EDDY_URI counts; without that /run/eddy/local, or your only
-    /// running instance.
-    #[arg(long, global = true, value_name = "URI|DIR", help_heading = "Instance")]
+    /// A path is job ids in any spelling, or names of declared instances, from the instance that
+    /// would be used otherwise; with a leading / from the root, and .. goes up. What is there as a
+    /// file is meant first.
+    ///
+    /// Without it EDDY_URI counts; without that /run/eddy/local, or your only running instance that
+    /// is no job of another.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URI|DIR|PATH",
+        help_heading = "Instance"
+    )]
     pub at: Option<String>,
+    /// The parent of the instance that would be used
+    #[arg(long, global = true, help_heading = "Instance")]
+    pub parent: bool,
     /// How long to wait for a leader that is restarting
     #[arg(
         long,
@@ -59,12 +72,40 @@ impl Global {
         &self,
         work: impl AsyncFnOnce(Client) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
+        block_on(async { work(self.connect().await?).await })
+    }
+
+    /// A connection to the instance that this command is for.
+    pub async fn connect(&self) -> anyhow::Result<Client> {
         let variable = std::env::var(URI_VARIABLE).ok();
-        let uri = locate(self.at.as_deref().or(variable.as_deref()))?;
-        block_on(async {
-            let client = Client::connect(&uri, self.options()).await?;
-            work(client).await
-        })
+        let choice = Choice {
+            at: self.at.as_deref(),
+            variable: variable.as_deref(),
+            side: match self.parent {
+                true => Side::Parent,
+                false => Side::Itself,
+            },
+        };
+        Ok(reach(choice, &self.patience()).await?)
+    }
+
+    /// A connection to what `target` names, seen from the instance that this
+    /// command is for; without a target that instance itself.
+    pub async fn connect_to(&self, target: Option<&str>) -> anyhow::Result<Client> {
+        let Some(target) = target else {
+            return self.connect().await;
+        };
+        // A file or URI needs no instance to begin at.
+        if let Meant::Socket(uri) = meant(target)? {
+            return Ok(Client::connect_told(&uri, self.options(), told).await?);
+        }
+        let from = self.connect().await?.uri().to_string();
+        let choice = Choice {
+            at: Some(target),
+            variable: Some(&from),
+            side: Side::Itself,
+        };
+        Ok(reach(choice, &self.patience()).await?)
     }
 
     /// How patient clients of this command are.
@@ -73,4 +114,17 @@ impl Global {
             wait: self.reconnect,
         }
     }
+
+    fn patience(&self) -> Patience {
+        Patience {
+            options: self.options(),
+            told,
+        }
+    }
+}
+
+/// Says what this command waits for, once.
+pub fn told(what: &str) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| eprintln!("eddy: waiting for {what}"));
 }

@@ -6,12 +6,20 @@ pub mod start;
 pub mod run;
 pub mod submit;
 
+pub mod alloc;
+pub mod batch;
+pub mod exec;
+
 pub mod cancel;
 pub mod job;
 pub mod jobs;
 
 pub mod kvs;
 pub mod resource;
+
+pub mod overlay;
+pub mod tree;
+pub mod uri;
 
 pub mod config;
 pub mod ping;

@@ -1,6 +1,6 @@
 //! Formats of listings.
 
-use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::id::Attempt;
 
 use super::*;
 
@@ -37,6 +37,8 @@ fn scene() -> Scene {
         users: Users::read(),
         now: Time(4_500_000),
         spelling: Spelling::Ascii,
+        children: BTreeMap::new(),
+        path: None,
     }
 }
 
@@ -86,4 +88,43 @@ fn what_is_no_format_is_refused_by_what_it_says() {
     assert!(refused("{id!z}").contains("conversion !z is unknown"));
     assert!(refused("{id:>x}").contains("`x` is not a width"));
     assert!(refused(",").contains("format is empty"));
+}
+
+#[test]
+fn a_job_that_is_an_instance_shows_what_it_has_come_to() {
+    let mut row = row();
+    row.state = JobState::Run;
+    row.reason = String::new();
+    let child = ChildRow {
+        job: row.id,
+        name: "batch".into(),
+        instance: None,
+        uri: Some("local:///tmp/x/local".into()),
+        statedir: None,
+        stage: eddy_wire::services::child::Stage::Serving,
+        nnodes: 1,
+        ncores: 4,
+        queues: Vec::new(),
+        until: None,
+        summary: Summary {
+            pending: 3,
+            running: 2,
+            completed: 4,
+            failed: 1,
+            ..Summary::default()
+        },
+    };
+    let mut scene = scene();
+    scene.children.insert(row.id, child);
+    scene.path = Some("905".into());
+    let Format::Template(template) =
+        Format::parse("{id} {uri} {instance.running} {instance.summary}").expect("a format")
+    else {
+        panic!("a template");
+    };
+    let id = row.id;
+    assert_eq!(
+        template.row(&row, &scene),
+        format!("905/{id} local:///tmp/x/local 2 serving, 3 pending, 2 running, 5 done")
+    );
 }

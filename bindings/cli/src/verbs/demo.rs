@@ -16,7 +16,7 @@ use eddy_wire::services::job::{JobEnd, JobRow, JobSet, Submit, SubmitRequest, Su
 
 use crate::instance::{Leader, Life, StartOptions, temporary_statedir};
 use crate::listing::{Filter, Question};
-use crate::request::{JobOptions, Stdin};
+use crate::request::{JobOptions, Stdin, Terms};
 use crate::session::block_on;
 use crate::verbs::jobs::stats;
 
@@ -141,8 +141,11 @@ fn request(count: u32, directory: &Path) -> anyhow::Result<SubmitRequest> {
         .context("the temporary directory is not UTF-8")?;
     let script = "sleep 0.$(( {cc} % 5 + 1 )); echo {cc} >> signed";
     let options = JobOptions {
-        job_name: Some("demo".to_owned()),
-        cwd: Some(cwd.to_owned()),
+        terms: Terms {
+            job_name: Some("demo".to_owned()),
+            cwd: Some(cwd.to_owned()),
+            ..Terms::default()
+        },
         command: vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()],
         ..JobOptions::default()
     };

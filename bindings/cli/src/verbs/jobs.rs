@@ -1,9 +1,15 @@
 //! `eddy jobs`: list jobs.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
+use eddy_client::{Client, ClientError};
+use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest};
+use eddy_wire::services::instance::{Ping, PingRequest};
 use eddy_wire::services::job::JobRow;
+use serde_json::{Value, json};
 
 use crate::field::{Format, Scene};
 use crate::ids::{self, Spelling};
@@ -62,6 +68,9 @@ pub struct Args {
     /// Print how many jobs there are of each kind, and nothing else
     #[arg(long, visible_alias = "stats-only")]
     stats: bool,
+    /// Show ids with the path of their instance, as 905/3
+    #[arg(long)]
+    path: bool,
     /// Only these jobs, also when they are over
     #[arg(value_name = "ID")]
     ids: Vec<String>,
@@ -89,10 +98,14 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   t_submit t_alloc t_run t_finish t_inactive
                when it was submitted, got resources, had started, had ended, was over:
                seconds since 1970 with fraction
+  instance     null, or for a job that is an instance: id, uri, statedir, stage (waiting starting
+               serving away ending over), queues, summary (pending running completed failed
+               cores_used instances)
 
 Fields of -o: these and id.f58 id.f58plain id.dec id.hex id.dothex username state_single
   status (a state, or the result) status_abbrev result_abbrev waitstatus runtime
-  contextual_time contextual_info t_cleanup. In a template, {name:>12.12} is right in 12
+  contextual_time contextual_info t_cleanup uri instance.X with X of id uri statedir stage
+  summary pending running completed failed cores_used instances. In a template, {name:>12.12} is right in 12
   columns and cut to 12 characters; !F shows a length of time with a unit, !H as H:MM:SS,
   !d an instant as date and time.";
 
@@ -107,11 +120,14 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             let active = rows.iter().any(|row| row.state != JobState::Inactive);
             return Ok(if active { 0 } else { 1 });
         }
+        let children = children(&client).await?;
         if args.json {
             let mut objects = Vec::new();
             question
                 .ask(&client, |row| {
-                    objects.push(to_json(&row, &users));
+                    let mut object = to_json(&row, &users);
+                    object["instance"] = children.get(&row.id).map_or(Value::Null, instance);
+                    objects.push(object);
                     Ok(())
                 })
                 .await?;
@@ -123,9 +139,36 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             users,
             now: when::now(),
             spelling: Spelling::of_locale(),
+            children,
+            path: match args.path {
+                true => Some(client.call::<Ping>(&PingRequest::default()).await?.path),
+                false => None,
+            },
         };
         print(&rows, &format, &scene, args.no_header)?;
         Ok(0)
+    })
+}
+
+/// The instances among the jobs, by job.
+async fn children(client: &Client) -> anyhow::Result<BTreeMap<JobId, ChildRow>> {
+    let rows = client.call::<Children>(&ChildrenRequest::default()).await;
+    match rows {
+        Ok(rows) => Ok(rows.into_iter().map(|row| (row.job, row)).collect()),
+        // A listing of jobs is whole without them.
+        Err(ClientError::Refused(_)) => Ok(BTreeMap::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn instance(row: &ChildRow) -> Value {
+    json!({
+        "id": row.instance,
+        "uri": row.uri,
+        "statedir": row.statedir,
+        "stage": row.stage,
+        "queues": row.queues,
+        "summary": row.summary,
     })
 }
 

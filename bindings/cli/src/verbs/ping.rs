@@ -1,18 +1,26 @@
-//! `eddy ping`: is the instance there, and how fast does it answer.
+//! `eddy ping`: is the instance there, or one rank of it, and how fast does it
+//! answer.
 
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
+use eddy_client::Client;
+use eddy_wire::id::Rank;
+use eddy_wire::message::Target;
 use eddy_wire::services::instance::{Ping, PingRequest};
+use eddy_wire::services::resource::Status;
 
 use crate::output;
 use crate::session::{Global, span};
 
-/// Ask the instance whether it is there
+/// Ask the instance, or one rank of it, whether it is there
 ///
-/// Fields of --json: instance, epoch (how many leaders it had), version, owner (user id),
-/// phase (run when it takes work), durable (the last record on disk), t (its time), pad,
-/// seconds (until the answer).
+/// Fields of --json: instance, epoch (how many leaders it had), version, owner (user id), rank
+/// (who answers; 0 is the leader), path (905/3; empty for a root), depth, parent (where the parent
+/// is reached, or null), phase (run when it takes work), durable (the last record on disk), t (its
+/// time), pad, seconds (until the answer).
 #[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// So many times
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
@@ -26,10 +34,19 @@ pub struct Args {
     /// One object for each
     #[arg(long)]
     json: bool,
+    /// A rank by number or host name, or `upstream` [default: whoever takes the request]
+    #[arg(value_name = "RANK")]
+    rank: Option<String>,
 }
+
+const EXAMPLES: &str = "Examples:
+  eddy ping
+  eddy ping 3 -c 10 -i 100ms
+  eddy --at 905/3 ping";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     global.session(async |client| {
+        let target = target(&client, args.rank.as_deref()).await?;
         let request = PingRequest {
             pad: "x".repeat(args.pad as usize),
         };
@@ -38,12 +55,22 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                 tokio::time::sleep(args.interval).await;
             }
             let begun = Instant::now();
-            let pong = client.call::<Ping>(&request).await?;
+            let pong = client.call_target::<Ping>(&request, target).await?;
             let seconds = begun.elapsed().as_secs_f64();
             if args.json {
                 let mut object = serde_json::to_value(&pong)?;
                 object["seconds"] = seconds.into();
                 output::json(&object)?;
+                continue;
+            }
+            if args.rank.is_some() {
+                output::lines([format!(
+                    "rank {} instance {} phase {} time {:.0} us",
+                    pong.rank,
+                    pong.instance,
+                    pong.phase,
+                    seconds * 1e6
+                )])?;
                 continue;
             }
             output::lines([format!(
@@ -58,4 +85,22 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
         Ok(0)
     })
+}
+
+/// Who is to answer.
+async fn target(client: &Client, rank: Option<&str>) -> anyhow::Result<Target> {
+    let Some(text) = rank else {
+        return Ok(Target::Service);
+    };
+    if text == "upstream" {
+        return Ok(Target::Upstream);
+    }
+    if let Ok(rank) = text.parse() {
+        return Ok(Target::Rank(Rank(rank)));
+    }
+    let ranks = client.call::<Status>(&()).await?;
+    let found = ranks.iter().find(|status| status.host == text);
+    let found =
+        found.with_context(|| format!("`{text}` is neither a rank nor a host of the instance"))?;
+    Ok(Target::Rank(found.rank))
 }

@@ -5,8 +5,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use eddy_wire::services::job::Submit;
 
 use super::submit::dry_run;
-use crate::attach::{Forward, How, Label, Left, attach, exit_code};
-use crate::request::{JobOptions, Stdin};
+use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code};
+use crate::request::{JobOptions, Stdin, Terms};
 use crate::session::Global;
 
 /// Run a job: submit it, show its output, exit with its exit code
@@ -23,11 +23,11 @@ pub struct Args {
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let (stdin, forward) = stdin(&args.options);
-    if args.options.dry_run {
+    let (stdin, forward) = stdin(&args.options.terms);
+    if args.options.terms.dry_run {
         return dry_run(&args.options, stdin);
     }
-    let label = match args.options.label_io {
+    let label = match args.options.terms.label_io {
         true => Label::Task,
         false => Label::Plain,
     };
@@ -38,6 +38,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             job,
             label,
             forward,
+            interrupt: Interrupt::Ask,
             verb: "run",
         };
         match attach(&client, global.options(), how).await? {
@@ -47,9 +48,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     })
 }
 
-/// An empty standard input need not be forwarded: the tasks get one of their own.
-fn stdin(options: &JobOptions) -> (Stdin, Forward) {
-    match options.input.is_some() {
+/// Where tasks get standard input from, and whether ours is sent. An empty one
+/// need not be: the tasks get one of their own.
+pub fn stdin(terms: &Terms) -> (Stdin, Forward) {
+    match terms.input.is_some() {
         true => (Stdin::Attached, Forward::No),
         false if is_null() => (Stdin::Empty, Forward::No),
         false => (Stdin::Attached, Forward::Yes),

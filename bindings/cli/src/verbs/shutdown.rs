@@ -3,29 +3,47 @@
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 
-use eddy_client::ClientError;
-use eddy_wire::services::instance::{Shutdown, ShutdownRequest};
+use anyhow::Context;
+use eddy_client::{Client, ClientError, EndFeed};
+use eddy_wire::id::JobId;
+use eddy_wire::services::instance::{Ping, PingRequest, Pong, Shutdown, ShutdownRequest};
+use eddy_wire::services::job::JobSet;
 
-use crate::session::Global;
+use crate::session::{Global, told};
 
-/// End the instance
+/// End an instance in order, with everything in it
 ///
-/// Running jobs are cancelled; waiting ones stay in the journal and run after the next
-/// `eddy start --statedir`. Returns when the leader has exited.
+/// Running jobs are cancelled, instances in it are ended likewise. In a root waiting jobs stay in
+/// the journal and run after the next `eddy start --statedir`. An instance that is a job ends for
+/// good, and so does its job; what it leaves can still be read (`eddy --at PATH jobs -a`).
+///
+/// Returns when the leader of a root has exited, or when the job of another is over.
 #[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// Do not wait for the leader's exit
+    /// Do not wait for the end
     #[arg(long)]
     background: bool,
     /// Why, one line
     #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
     message: String,
+    /// The instance, as a path such as 905/3 [default: the instance itself]
+    #[arg(value_name = "PATH")]
+    path: Option<String>,
 }
 
+const EXAMPLES: &str = "Examples:
+  eddy shutdown 905              # a sub-instance
+  eddy shutdown 905/3
+  eddy --at ~/q shutdown         # the instance of a state directory";
+
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    global.session(async |client| {
+    crate::session::block_on(async {
+        let client = global.connect_to(args.path.as_deref()).await?;
+        let pong = client.call::<Ping>(&PingRequest::default()).await?;
         // Opened before anything is asked: its end is the exit of the leader.
         let watched = UnixStream::connect(client.uri().path());
+        let over = job_of(global, &pong).await?;
         let request = ShutdownRequest {
             note: args.message.clone(),
         };
@@ -37,10 +55,26 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             Ok(_) | Err(ClientError::Lost { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        if let (Ok(mut watched), false) = (watched, args.background) {
-            let mut rest = Vec::new();
-            let _ = watched.read_to_end(&mut rest);
+        match (args.background, over, watched) {
+            (true, _, _) => {}
+            (false, Some(mut over), _) => drop(over.next().await?),
+            (false, None, Ok(mut watched)) => {
+                let mut rest = Vec::new();
+                let _ = watched.read_to_end(&mut rest);
+            }
+            (false, None, Err(_)) => {}
         }
         Ok(0)
     })
+}
+
+/// The end of the job that an instance is; none for a root.
+async fn job_of(global: &Global, pong: &Pong) -> anyhow::Result<Option<EndFeed>> {
+    let Some(parent) = &pong.parent else {
+        return Ok(None);
+    };
+    let last = pong.path.rsplit('/').next().unwrap_or_default();
+    let job: JobId = last.parse().context("the instance's path")?;
+    let parent = Client::connect_told(&parent.parse()?, global.options(), told).await?;
+    Ok(Some(EndFeed::of(&parent, JobSet::one(job))?))
 }

@@ -23,7 +23,7 @@ const DEATHS_WITHIN: Duration = Duration::from_secs(60);
 /// How often the leader is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// What a command in a fresh instance must not believe of itself: that it is a task.
-const OF_A_TASK: &[&str] = &[
+pub(super) const OF_A_TASK: &[&str] = &[
     "EDDY_JOB_",
     "EDDY_TASK_",
     "FLUX_JOB_",

@@ -52,7 +52,7 @@ const EXAMPLES: &str = "Examples:
   eddy submit --cc=1-1000 --wait ./step {cc}";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    if args.options.dry_run {
+    if args.options.terms.dry_run {
         return dry_run(&args.options, Stdin::Empty);
     }
     let request = args.options.request(args.cc.clone(), Stdin::Empty)?;
@@ -168,7 +168,7 @@ async fn watch(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
 async fn show(client: Client, job: JobId) -> anyhow::Result<()> {
     let mut feed = OutputFeed::following(&client, job, None)?;
     while let Some((_, frames)) = feed.next().await? {
-        write_frames(frames, Label::Plain)?;
+        write_frames(frames, &Label::Plain)?;
     }
     Ok(())
 }

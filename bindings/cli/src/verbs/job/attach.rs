@@ -1,6 +1,6 @@
 //! `eddy job attach`: be with a job, also one that is over.
 
-use crate::attach::{Forward, How, Label, Left, attach, exit_code};
+use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code};
 use crate::ids;
 use crate::session::Global;
 
@@ -34,6 +34,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         } else {
             Forward::Yes
         },
+        interrupt: Interrupt::Ask,
         verb: "job attach",
     };
     global.session(

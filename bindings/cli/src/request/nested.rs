@@ -1,0 +1,296 @@
+//! From the options of `batch` and `alloc` to a job that is an instance.
+//!
+//! The command of such a job is this program, leading a child (`eddy broker
+//! --child`); what the user wants to run is the child's initial program, or a
+//! script that comes with the jobspec.
+
+use anyhow::{Context, bail, ensure};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
+use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, Work};
+use eddy_wire::services::job::SubmitRequest;
+use serde_json::json;
+
+use super::directives::{self, Word};
+use super::{Slots, Stdin, Terms};
+
+/// The mode of a script's file: its owner may read, write and run it.
+const SCRIPT_MODE: u32 = 0o700;
+
+/// The options that say what a sub-instance has.
+#[derive(Args, Clone, Debug, Default)]
+pub struct InstanceOptions {
+    /// Number of slots; with -N none means whole nodes [default: 1]
+    #[arg(
+        short = 'n',
+        long,
+        visible_alias = "ntasks",
+        value_name = "N",
+        help_heading = "Resources"
+    )]
+    pub nslots: Option<u32>,
+    /// Cores of each slot [default: 1]
+    #[arg(
+        short = 'c',
+        long,
+        visible_alias = "cores-per-task",
+        value_name = "N",
+        help_heading = "Resources"
+    )]
+    pub cores_per_slot: Option<u32>,
+    /// GPUs of each slot [default: 0]
+    #[arg(
+        short = 'g',
+        long,
+        visible_alias = "gpus-per-task",
+        value_name = "N",
+        help_heading = "Resources"
+    )]
+    pub gpus_per_slot: Option<u32>,
+    /// Set a key of the new instance's configuration
+    #[arg(long, value_name = "KEY=VALUE", action = ArgAction::Append, help_heading = "Instance")]
+    pub conf: Vec<String>,
+    #[command(flatten)]
+    pub terms: Terms,
+}
+
+/// What the new instance runs first, and whose end is its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Nothing: it stays until it is shut down.
+    None,
+    /// A program and its arguments.
+    Command(Vec<String>),
+    /// A script that comes with the job.
+    Script {
+        /// Its text.
+        text: String,
+        /// Its arguments.
+        arguments: Vec<String>,
+    },
+}
+
+/// What directives may say: options, and nothing else.
+#[derive(Parser)]
+#[command(
+    no_binary_name = true,
+    disable_help_flag = true,
+    disable_version_flag = true
+)]
+struct Directives {
+    #[command(flatten)]
+    options: InstanceOptions,
+}
+
+impl InstanceOptions {
+    /// The options that the directives of a script give.
+    pub fn of_script(script: &str) -> anyhow::Result<InstanceOptions> {
+        let words = directives::words(script)?;
+        let texts = words.iter().map(|word| word.text.as_str());
+        let matches = Directives::command().try_get_matches_from(texts);
+        match matches.and_then(|matches| Directives::from_arg_matches(&matches)) {
+            Ok(parsed) => Ok(parsed.options),
+            Err(error) => bail!(
+                "line {}: {}",
+                place(&words),
+                crate::arguments::one_line(&error)
+            ),
+        }
+    }
+
+    /// These options, and where they say nothing those of `under`.
+    pub fn over(self, under: InstanceOptions) -> InstanceOptions {
+        InstanceOptions {
+            nslots: self.nslots.or(under.nslots),
+            cores_per_slot: self.cores_per_slot.or(under.cores_per_slot),
+            gpus_per_slot: self.gpus_per_slot.or(under.gpus_per_slot),
+            conf: joined(under.conf, self.conf),
+            terms: self.terms.over(under.terms),
+        }
+    }
+
+    /// The request for this instance, with a key of its own.
+    pub fn request(&self, program: &Program, stdin: Stdin) -> anyhow::Result<SubmitRequest> {
+        self.terms.request(&self.jobspec(program, stdin)?, None)
+    }
+
+    /// The jobspec of this instance.
+    pub fn jobspec(&self, program: &Program, stdin: Stdin) -> anyhow::Result<Jobspec> {
+        for set in &self.conf {
+            ensure!(
+                set.split_once('=').is_some_and(|(key, _)| !key.is_empty()),
+                "--conf={set}: is not KEY=VALUE"
+            );
+        }
+        let slots = Slots {
+            count: self.nslots,
+            cores: self.cores_per_slot,
+            gpus: self.gpus_per_slot,
+        };
+        let mut ask = self.terms.ask(slots, &self.command(program)?, stdin)?;
+        ask.work = Work::Instance { name: None };
+        let mut jobspec = ask.jobspec()?;
+        if let Program::Script { text, .. } = program {
+            let file = json!({ "data": text, "mode": SCRIPT_MODE });
+            let files = &mut jobspec.attributes.system.files;
+            files.insert("script".to_owned(), file);
+        }
+        let given = jobspec.to_json().len();
+        ensure!(
+            given <= JOBSPEC_BYTES_MAX,
+            "the jobspec with its script has {given} bytes; allowed are at most {JOBSPEC_BYTES_MAX} (limit `jobspec`)"
+        );
+        // What no instance takes is refused here, in the words it would use.
+        jobspec.request()?;
+        Ok(jobspec)
+    }
+
+    /// The command of its leader.
+    fn command(&self, program: &Program) -> anyhow::Result<Vec<String>> {
+        let eddy = std::env::current_exe().context("cannot find the program of this command")?;
+        let eddy = eddy.into_os_string().into_string();
+        let eddy = eddy.map_err(|path| anyhow::anyhow!("the path {path:?} is not UTF-8"))?;
+        let mut command = vec![eddy, "broker".to_owned(), "--child".to_owned()];
+        for set in &self.conf {
+            command.extend(["-S".to_owned(), set.clone()]);
+        }
+        let first = match program {
+            Program::None => return Ok(command),
+            Program::Command(words) => words,
+            Program::Script { arguments, .. } => arguments,
+        };
+        command.push("--".to_owned());
+        command.extend(first.iter().cloned());
+        Ok(command)
+    }
+}
+
+/// The lines that directives stand on, as `2` or `2-5`.
+fn place(words: &[Word]) -> String {
+    let lines = words.iter().map(|word| word.line);
+    match (lines.clone().min(), lines.max()) {
+        (Some(first), Some(last)) if first < last => format!("{first}-{last}"),
+        (first, _) => first.unwrap_or(1).to_string(),
+    }
+}
+
+fn joined(mut first: Vec<String>, then: Vec<String>) -> Vec<String> {
+    first.extend(then);
+    first
+}
+
+impl Terms {
+    /// These, and where they say nothing those of `under`.
+    fn over(self, under: Terms) -> Terms {
+        let (mem, mem_per_task) = match (self.mem, self.mem_per_task) {
+            (None, None) => (under.mem, under.mem_per_task),
+            own => own,
+        };
+        Terms {
+            nodes: self.nodes.or(under.nodes),
+            mem,
+            mem_per_task,
+            exclusive: self.exclusive || under.exclusive,
+            time_limit: self.time_limit.or(under.time_limit),
+            queue: self.queue.or(under.queue),
+            bank: self.bank.or(under.bank),
+            urgency: self.urgency.or(under.urgency),
+            requeue: self.requeue || under.requeue,
+            flags: joined(under.flags, self.flags),
+            job_name: self.job_name.or(under.job_name),
+            cwd: self.cwd.or(under.cwd),
+            env: joined(under.env, self.env),
+            env_remove: joined(under.env_remove, self.env_remove),
+            output: self.output.or(under.output),
+            error: self.error.or(under.error),
+            input: self.input.or(under.input),
+            label_io: self.label_io || under.label_io,
+            setopt: joined(under.setopt, self.setopt),
+            setattr: joined(under.setattr, self.setattr),
+            dry_run: self.dry_run || under.dry_run,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> InstanceOptions {
+        let parsed = Directives::try_parse_from(line.split_whitespace());
+        parsed.expect("options").options
+    }
+
+    #[test]
+    fn the_command_line_wins_over_directives() {
+        let script =
+            "#!/bin/sh\n# flux: -N2 -t 1h --mem=1G --env=A=1\n# flux: --job-name=x -S a.b=1\n";
+        let under = InstanceOptions::of_script(script).expect("directives");
+        assert_eq!(under.terms.nodes, Some(2));
+        let both = options("-N 4 --mem-per-task=2M --env=A=2 -n8").over(under);
+        assert_eq!((both.terms.nodes, both.nslots), (Some(4), Some(8)));
+        assert_eq!(
+            (both.terms.mem, both.terms.mem_per_task),
+            (None, Some(2 << 20))
+        );
+        assert_eq!(both.terms.env, ["A=1", "A=2"]);
+        assert_eq!(both.terms.job_name.as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn what_a_directive_may_not_say_is_named_with_its_line() {
+        let refused = |script: &str| {
+            let error = InstanceOptions::of_script(script).expect_err("refused");
+            format!("{error:#}")
+        };
+        let text = refused("#!/bin/sh\n# flux: --frobnicate\n");
+        assert!(
+            text.starts_with("line 2: unexpected argument '--frobnicate'"),
+            "{text}"
+        );
+        assert!(refused("#!/bin/sh\n# eddy: -N2\n# eddy: hostname\n").starts_with("line 2-3: "));
+        assert!(refused("# eddy: --mem=4X\n").contains("4X"));
+    }
+
+    #[test]
+    fn an_instance_is_one_task_of_this_program_that_leads_a_child() {
+        let script = Program::Script {
+            text: "#!/bin/sh\n".to_owned(),
+            arguments: vec!["-x".to_owned()],
+        };
+        let jobspec = options("-N2 -n4 --conf a.b=c")
+            .jobspec(&script, Stdin::Empty)
+            .expect("a jobspec");
+        let value = serde_json::to_value(&jobspec).expect("JSON");
+        let system = &value["attributes"]["system"];
+        assert_eq!(system["instance"], json!({}));
+        assert_eq!(
+            system["files"]["script"],
+            json!({ "data": "#!/bin/sh\n", "mode": 0o700 })
+        );
+        let command = jobspec.tasks[0].command[1..].to_vec();
+        assert_eq!(command, ["broker", "--child", "-S", "a.b=c", "--", "-x"]);
+        let request = jobspec.request().expect("a request");
+        assert_eq!(
+            (request.nodes, request.slots, request.ntasks),
+            (Some(2), 4, 1)
+        );
+        assert_eq!(request.work, Work::Instance { name: None });
+    }
+
+    #[test]
+    fn a_script_larger_than_a_jobspec_may_be_is_refused_by_the_limit() {
+        let script = Program::Script {
+            text: "#".repeat(JOBSPEC_BYTES_MAX),
+            arguments: Vec::new(),
+        };
+        let error = options("-n1")
+            .jobspec(&script, Stdin::Empty)
+            .expect_err("refused");
+        assert!(error.to_string().contains("(limit `jobspec`)"), "{error}");
+        assert!(
+            options("--conf x")
+                .jobspec(&Program::None, Stdin::Empty)
+                .is_err()
+        );
+    }
+}
