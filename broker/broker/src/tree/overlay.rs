@@ -179,7 +179,11 @@ impl Overlay {
 
     /// The links as they stand, for people.
     pub fn links(&self) -> Vec<LinkState> {
-        let above = self.up.neighbour.as_ref().map(|above| above.state(true));
+        let above = self
+            .up
+            .neighbour
+            .as_ref()
+            .map(|above| above.state(Place::Up));
         let knocking = self.up.asked().map(|peer| LinkState {
             peer,
             is_up: true,
@@ -188,7 +192,8 @@ impl Overlay {
             sent: 0,
             received: 0,
         });
-        let below = self.children.values().map(|child| child.state(false));
+        let below = self.children.values();
+        let below = below.map(|child| child.state(Place::Below(child.rank)));
         above.or(knocking).into_iter().chain(below).collect()
     }
 
@@ -340,7 +345,7 @@ impl Overlay {
         }
         self.climb_tick(now, out);
         let dues = self.children.values().filter_map(Neighbour::due);
-        let up = self.up.due(!self.children.is_empty());
+        let up = self.up.due(self.children.len());
         self.soonest = match self.is_leader() {
             true => dues.min(),
             false => dues.chain(up).min(),

@@ -7,7 +7,7 @@ use eddy_wire::services::overlay::LinkState;
 use eddy_wire::time::Time;
 use eddy_wire::tree::Member;
 
-use super::PipeId;
+use super::{PipeId, Place};
 use crate::link::Link;
 
 /// The pipe under a link.
@@ -69,7 +69,7 @@ impl Neighbour {
     }
 
     /// For people.
-    pub fn state(&self, is_up: bool) -> LinkState {
+    pub fn state(&self, place: Place) -> LinkState {
         let (unacknowledged, sent, received) = self.link.counts();
         let state = match self.pipe {
             Pipe::Welcomed(..) => "knocking",
@@ -78,7 +78,7 @@ impl Neighbour {
         };
         LinkState {
             peer: self.rank,
-            is_up,
+            is_up: place == Place::Up,
             state: state.to_owned(),
             unacknowledged,
             sent,

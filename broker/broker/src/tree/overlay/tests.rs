@@ -185,6 +185,50 @@ fn a_dead_parent_s_children_come_to_the_next_above() {
 }
 
 #[test]
+fn what_hangs_under_a_rank_that_is_cut_off_finds_another_way() {
+    let mut world = tree(10, 7, 2);
+    world.unheard = world.of(1);
+    world.cut(0);
+    world.run_for(Span::seconds(9));
+    assert_eq!(world.processes[0].reached.len(), 3, "1, 3 and 4 are lost");
+    world.run_for(Span::seconds(11));
+    let reached: Vec<u32> = world.processes[0].reached.keys().map(|r| r.0).collect();
+    assert_eq!(reached, [2, 3, 4, 5, 6]);
+    world.unheard = None;
+    world.run_for(Span::seconds(7));
+    whole(&mut world, 7);
+}
+
+#[test]
+fn a_parent_that_does_not_answer_is_passed_over() {
+    let mut world = tree(11, 3, 2);
+    world.deaf = world.of(1);
+    let late = world.start(3);
+    world.run_for(Span::seconds(6));
+    let upstream = world.processes[late].upstream.clone();
+    assert_eq!(upstream, Some(Upstream::Linked(Rank(0))));
+}
+
+#[test]
+fn a_rank_that_takes_nothing_is_given_up_by_name() {
+    let mut world = tree(12, 2, 2);
+    world.silence(0);
+    let mut word = launch(0, 1);
+    word.word = Word::Event {
+        number: 1,
+        topic: String::new(),
+        body: "x".repeat(1 << 20).into(),
+    };
+    for _ in 0..100 {
+        world.input(0, OverlayInput::Send(word.clone()));
+    }
+    let lost = world.lost.last().expect("it is lost");
+    assert!(lost.contains("the other end does not keep up"), "{lost}");
+    world.run_for(Span::seconds(1));
+    whole(&mut world, 2);
+}
+
+#[test]
 fn two_agents_for_one_rank_are_told_and_the_first_stays() {
     let mut world = tree(4, 7, 2);
     for rank in [1, 5] {

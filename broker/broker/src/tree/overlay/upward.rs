@@ -99,8 +99,8 @@ impl Upward {
         self.attempts = 0;
     }
 
-    /// When something is to be done; `below` is whether anybody hangs below.
-    pub fn due(&self, below: bool) -> Option<Time> {
+    /// When something is to be done; `below` is how many hang below.
+    pub fn due(&self, below: usize) -> Option<Time> {
         let way = match self.way {
             Way::Waiting(until) | Way::Knocking(_, _, until) => Some(until),
             Way::Made => None,
@@ -112,8 +112,8 @@ impl Upward {
             .min()
     }
 
-    fn patience_ends(&self, below: bool) -> Option<Time> {
-        let since = self.since.filter(|_| below && !self.stands())?;
+    fn patience_ends(&self, below: usize) -> Option<Time> {
+        let since = self.since.filter(|_| below > 0 && !self.stands())?;
         Some(since + ALONE_MAX)
     }
 }
@@ -154,7 +154,7 @@ impl Overlay {
             out.push(OverlayOutput::Close(pipe, why.clone()));
             self.knock_failed(now, &why, out);
         }
-        let below = !self.children.is_empty();
+        let below = self.children.len();
         if self.up.patience_ends(below).is_some_and(|end| end <= now) {
             let why = format!("rank {} has no way up", self.seat.rank);
             let ranks: Vec<Rank> = self.children.keys().copied().collect();

@@ -73,6 +73,12 @@ pub struct World {
     by_end: BTreeMap<(usize, PipeId), usize>,
     /// One in so many dials vanishes; 0 for none.
     pub dials_lost: u64,
+    /// The knocks of this process are never heard.
+    pub unheard: Option<usize>,
+    /// This process hears no knocks.
+    pub deaf: Option<usize>,
+    /// Why ranks were lost.
+    pub lost: Vec<String>,
     pub outputs: u64,
 }
 
@@ -88,6 +94,9 @@ impl World {
             pipes: Vec::new(),
             by_end: BTreeMap::new(),
             dials_lost: 0,
+            unheard: None,
+            deaf: None,
+            lost: Vec::new(),
             outputs: 0,
         }
     }
@@ -213,6 +222,9 @@ impl World {
             let nobody = OverlayInput::Answered(pipe, Err("nobody is there".to_owned()));
             return self.input(from, nobody);
         };
+        if self.unheard == Some(from) || self.deaf == Some(to) {
+            return;
+        }
         if self.dials_lost > 0 && self.dice.roll(self.dials_lost) == 0 {
             return;
         }
@@ -269,7 +281,8 @@ impl World {
                 // A later life of the leader counts on from higher numbers.
                 *one.tenure.entry(rank).or_insert((process as u64) << 32) += 1;
             }
-            OverlayOutput::Lost(rank, _) => {
+            OverlayOutput::Lost(rank, why) => {
+                self.lost.push(why);
                 let before = self.processes[process].reached.remove(&rank);
                 assert!(before.is_some(), "rank {rank} is lost twice");
             }
