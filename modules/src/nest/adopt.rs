@@ -138,6 +138,7 @@ impl Nest {
         let own_left = self.place.until.map(|until| Span((until - now).0.max(0)));
         Some(Granted {
             grant: child.job.grant()?.clone(),
+            local: self.hosts.leaders(child),
             path: match self.place.path.as_str() {
                 "" => job.0.to_string(),
                 own => format!("{own}/{}", job.0),

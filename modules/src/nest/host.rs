@@ -52,6 +52,17 @@ impl Hosts {
         ranks.map(|(at, rank)| (*rank, Rank(at as u32))).collect()
     }
 
+    /// The ranks of a child that its leader serves itself, in this instance's numbers.
+    pub(super) fn leaders(&self, child: &Child) -> Idset {
+        let Some((grant, leader)) = child.job.grant().zip(child.leader_rank()) else {
+            return Idset::new();
+        };
+        match self.local.contains(leader.0) {
+            true => grant.set.ranks().intersect(&self.local),
+            false => Idset::one(leader.0),
+        }
+    }
+
     /// All orders of that child are to be given anew.
     pub(super) fn forget(&mut self, job: JobId) {
         self.ordered.remove(&job);

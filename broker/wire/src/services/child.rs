@@ -10,6 +10,7 @@ use super::service;
 use crate::event::IdBlock;
 use crate::grant::Grant;
 use crate::id::{Attempt, Epoch, JobId};
+use crate::idset::Idset;
 use crate::message::{Roles, Type};
 use crate::time::{Span, Time};
 
@@ -93,6 +94,9 @@ pub enum FromParent {
 pub struct Granted {
     /// The grant of its job, in the parent's ranks; the lowest is the leader's node.
     pub grant: Grant,
+    /// Those of the grant's ranks that share the node of its leader, which serves
+    /// them itself: its own rank at least. Agents host the others.
+    pub local: Idset,
     /// Its path from the root: `905/3`.
     pub path: String,
     /// How deep it is; a child of the root is at 1.
