@@ -16,7 +16,7 @@ use eddy_wire::plan::Verdict;
 use eddy_wire::shell::{FromShell, Start, ToShell};
 use eddy_wire::time::Time;
 
-use crate::shell::INSTANCE;
+use crate::nature::InstanceId;
 
 /// A rule that can be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +90,8 @@ pub fn without_list(message: FromShell) -> FromShell {
 }
 
 /// What a shell without a memory does with a start: a new book takes it.
-pub fn start_afresh(epoch: Epoch, start: &Start) -> Vec<ShellEffect> {
-    let mut book = ShellBook::new(INSTANCE.to_owned(), epoch, 0);
+pub fn start_afresh(instance: InstanceId, epoch: Epoch, start: &Start) -> Vec<ShellEffect> {
+    let mut book = ShellBook::new(instance.name(), epoch, 0);
     let mut effects = Vec::new();
     let mut tell = |message: ToShell| {
         effects.clear();

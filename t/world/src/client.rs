@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use eddy_wire::id::JobId;
+use eddy_wire::id::{JobId, Rank};
 use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::services::job::Submitted;
 
 use crate::call::{About, Call, Extent, Repeat};
-use crate::nature::{Delay, Happening, Nature, Parcel};
+use crate::nature::{Delay, Happening, InstanceId, Nature, Parcel};
 use crate::pipe::{PipeId, Side};
 
 /// User id of the instance's owner.
@@ -20,6 +20,12 @@ pub struct Client {
     pub number: usize,
     /// Its user.
     pub user: u32,
+    /// The instance it talks to.
+    pub instance: InstanceId,
+    /// At which rank.
+    pub rank: Rank,
+    /// Whether it is there to put things right.
+    pub is_keeper: bool,
     /// The jobs it was told of.
     pub jobs: Vec<JobId>,
     /// Submissions it made, to be made again now and then.
@@ -40,10 +46,13 @@ enum Link {
 
 impl Client {
     /// A client that has not connected.
-    pub fn new(number: usize, user: u32) -> Client {
+    pub fn new(number: usize, user: u32, instance: InstanceId) -> Client {
         Client {
             number,
             user,
+            instance,
+            rank: Rank(0),
+            is_keeper: false,
             jobs: Vec::new(),
             submissions: Vec::new(),
             link: Link::None,
@@ -101,7 +110,7 @@ impl Client {
         (message.uid, message.roles) = (self.user, roles);
         nature.send(
             pipe,
-            Side::Leader,
+            Side::Server,
             Parcel::FromClient(message, call.about.clone()),
         );
     }
@@ -115,7 +124,7 @@ impl Client {
             let message = Message::answer(Type::Cancel, tag, &());
             nature.send(
                 pipe,
-                Side::Leader,
+                Side::Server,
                 Parcel::FromClient(message, About::Other),
             );
         }

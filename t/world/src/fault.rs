@@ -2,21 +2,23 @@
 
 use eddy_wire::time::Span;
 
+use crate::nature::InstanceId;
+
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
-    /// kill -9 of the leader; it is started again after this time.
+    /// kill -9 of the root's leader; it is started again after this time.
     CrashLeader(Span),
-    /// kill -9 of every shell.
+    /// kill -9 of every shell of the root.
     CrashShells,
-    /// kill -9 of the leader and of every shell.
+    /// kill -9 of the root's leader and of every shell of it.
     CrashBoth(Span),
     /// The connections between shells and leader are cut, and stay so for this time.
     Partition(Span),
     /// One shell's connection ends; it connects again.
     CutShell,
     /// A start that was sent to an earlier life of a shell reaches the present one.
-    LateStart,
+    LateStart(InstanceId),
     /// One client's connection ends; it connects again.
     CutClient,
     /// One client goes away for good.
@@ -35,4 +37,31 @@ pub enum Fault {
     Grow,
     /// The next shell that is launched dies at once.
     FailLaunch,
+    /// Something of a tree, drawn when it strikes: nobody knows yet what there will be.
+    Tree(TreeFault),
+}
+
+/// What goes wrong in a world of machines. Who it hits is drawn from what there is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TreeFault {
+    /// kill -9 of some leader; that of a root is started again after this time.
+    Leader(Span),
+    /// kill -9 of some agent; it is started again after this time.
+    Agent(Span),
+    /// kill -9 of some shell.
+    Shell,
+    /// kill -9 of all of a machine but the leader of the root; its agent comes again.
+    Machine(Span),
+    /// Some leader, agent or shell is stopped for this time, then goes on.
+    Freeze(Span),
+    /// One connection between ranks is cut: one end sees it now, the other after this time.
+    CutLink(Span),
+    /// One connection between ranks brings nothing for this time.
+    StallLink(Span),
+    /// Two machines do not reach each other for this time.
+    Part(Span),
+    /// One channel between a child and its parent is cut.
+    CutChannel,
+    /// One connection of some shell is cut.
+    CutShell,
 }

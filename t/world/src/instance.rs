@@ -10,18 +10,23 @@ use eddy_broker::shellbook::ShellInput;
 use eddy_broker::{Arrival, Disk};
 use eddy_modules::Settings;
 use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::shell::Part;
 use eddy_wire::time::{Span, Time};
 
 use crate::journal::{Journal, Room, Torn};
 use crate::leader::Leader;
-use crate::nature::{Delay, Happening, Life, Nature};
-use crate::pipe::{Peer, PipeId, Side};
-use crate::shell::{Course, Shell};
+use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, Nature, ROOT, ShellTurn, Turn};
+use crate::nested::Nested;
+use crate::pipe::{Peer, PipeId, Post, Side};
+use crate::shell::{Course, Keeper, Seat, Shell};
+use crate::task::SIGKILL;
 
 /// One instance.
 pub struct Instance {
+    /// Which one.
+    pub id: InstanceId,
     /// Its disk.
     pub journal: Journal,
     /// Its leader, while one lives.
@@ -29,11 +34,17 @@ pub struct Instance {
     /// Its shells that live.
     pub shells: BTreeMap<Epoch, Shell>,
     /// What dead shells left behind, until it is swept.
-    pub leftovers: BTreeMap<Epoch, BTreeSet<(Part, u32)>>,
+    pub leftovers: BTreeMap<Epoch, Leftovers>,
     /// What the leader was told.
     pub settings: Settings,
     /// What the next leader is told it owns.
     pub inventory: Arc<ResourceSet>,
+    /// The machine of each rank; the leader's is the first.
+    pub seats: Vec<usize>,
+    /// How many ranks hang under one; none when all ranks are the leader's own.
+    pub fanout: Option<u32>,
+    /// What it is to its parent; none for a root.
+    pub nested: Option<Nested>,
     lives: Life,
     /// Shells cannot reach the leader before.
     pub parted_until: Time,
@@ -41,6 +52,15 @@ pub struct Instance {
     pub held: BTreeSet<Hold>,
     /// Whether the next shell dies as it is launched.
     pub launch: Launch,
+}
+
+/// What a dead shell left.
+#[derive(Clone, Debug)]
+pub struct Leftovers {
+    /// Where it was.
+    pub seat: Seat,
+    /// Its tasks that live on.
+    pub tasks: BTreeSet<(Part, u32)>,
 }
 
 /// What a script can hold up.
@@ -80,8 +100,8 @@ impl Nodes {
     pub fn inventory(&self) -> Arc<ResourceSet> {
         let node = |rank: u32| NodeSet {
             host: format!("node{rank}").into(),
-            cores: eddy_wire::idset::Idset::first_ids(self.cores),
-            gpus: eddy_wire::idset::Idset::first_ids(self.gpus),
+            cores: Idset::first_ids(self.cores),
+            gpus: Idset::first_ids(self.gpus),
             memory: self.memory,
         };
         let nodes = (0..self.count).map(|rank| (Rank(rank), node(rank)));
@@ -93,21 +113,44 @@ impl Nodes {
 }
 
 impl Instance {
-    /// An instance that never ran.
-    pub fn new(nodes: Nodes, grace: Span) -> Instance {
+    /// A root that never ran, all of whose ranks are on one machine.
+    pub fn root(nodes: Nodes, grace: Span) -> Instance {
         let mut settings = Settings::for_inventory(nodes.inventory());
         settings.kill_grace = grace;
+        let seats = vec![0; nodes.count as usize];
+        Instance::new(ROOT, settings, seats)
+    }
+
+    /// An instance that never ran.
+    pub fn new(id: InstanceId, settings: Settings, seats: Vec<usize>) -> Instance {
         Instance {
+            id,
             journal: Journal::default(),
             leader: None,
             shells: BTreeMap::new(),
             leftovers: BTreeMap::new(),
             inventory: Arc::clone(&settings.inventory),
             settings,
+            seats,
+            fanout: None,
+            nested: None,
             lives: 0,
             parted_until: Time(0),
             held: BTreeSet::new(),
             launch: Launch::Lives,
+        }
+    }
+
+    /// The machine of its leader.
+    pub fn machine(&self) -> usize {
+        self.seats.first().copied().unwrap_or(0)
+    }
+
+    /// What it is called in a transcript, behind what is told of it.
+    pub fn of(&self, nature: &Nature) -> String {
+        match nature.labels[self.id.place()].as_str() {
+            "" => String::new(),
+            label => format!(" of {label}"),
         }
     }
 
@@ -122,76 +165,131 @@ impl Instance {
         self.leader.as_mut().filter(|leader| leader.life() == life)
     }
 
-    /// kill -9 of the leader.
+    /// kill -9 of the leader of a root.
     pub fn crash_leader(&mut self, nature: &mut Nature) {
-        let Some(leader) = self.leader.take() else {
-            return;
-        };
-        nature.note(|| "leader is killed".to_owned());
-        let torn = match nature.chance(50) {
-            true => Torn::Kept,
-            false => Torn::Lost,
-        };
-        self.leader_ended(nature, &leader, torn);
+        if self.leader.is_some() {
+            let of = self.of(nature);
+            nature.note(|| format!("leader{of} is killed"));
+            self.leader_dies(nature);
+        }
+    }
+
+    /// The process of a leader dies by a signal: a commit under way may reach the disk.
+    pub fn leader_dies(&mut self, nature: &mut Nature) {
+        if let Some(leader) = self.leader.take() {
+            let torn = match nature.chance(50) {
+                true => Torn::Kept,
+                false => Torn::Lost,
+            };
+            self.leader_ended(nature, &leader, torn);
+        }
     }
 
     /// The process of a leader is gone.
     pub fn leader_ended(&mut self, nature: &mut Nature, leader: &Leader, torn: Torn) {
-        for pipe in leader.pipes() {
-            nature.close(pipe, Side::Leader);
+        for (pipe, side) in leader.pipes() {
+            nature.close(pipe, side);
         }
         let last = self.journal.crash(torn);
-        nature.oracle.leader_lost(last);
+        nature.oracle(self.id).leader_lost(last);
     }
 
     /// kill -9 of every shell: what it ran dies, or lingers until it is swept.
     pub fn crash_shells(&mut self, nature: &mut Nature) {
         for epoch in self.shells.keys().copied().collect::<Vec<_>>() {
-            nature.note(|| format!("shell {epoch} is killed"));
-            self.crash_shell(nature, epoch);
+            self.kill_shell(nature, epoch);
         }
+    }
+
+    /// kill -9 of one shell.
+    pub fn kill_shell(&mut self, nature: &mut Nature, epoch: Epoch) {
+        let of = self.of(nature);
+        nature.note(|| format!("shell {epoch}{of} is killed"));
+        self.crash_shell(nature, epoch);
     }
 
     fn crash_shell(&mut self, nature: &mut Nature, epoch: Epoch) {
         let Some(shell) = self.shells.remove(&epoch) else {
             return;
         };
-        nature.oracle.shell_ended(epoch);
-        let mut left = BTreeSet::new();
-        for (part, task) in shell.tasks() {
+        nature.oracle(self.id).shell_ended(epoch);
+        let mut tasks = BTreeSet::new();
+        for (part, task) in shell.timers() {
             if nature.chance(50) {
-                left.insert((part, task));
+                tasks.insert((part, task));
             } else {
-                nature.oracle.task_lost(part, task);
+                nature.task_lost(self.id, part, task);
             }
         }
-        self.leftovers.insert(epoch, left);
-        if let Some(leader) = self.leader.as_ref().filter(|leader| leader.watches(epoch)) {
-            nature.later(Delay::Process, Happening::Checks(leader.life(), epoch));
+        let seat = shell.seat.clone();
+        let keeper = seat.keeper;
+        self.leftovers.insert(epoch, Leftovers { seat, tasks });
+        for (child, life) in shell.leaders() {
+            if nature.chance(50) {
+                let killed = Happening::Child(child, life, ChildTurn::Signal(SIGKILL));
+                nature.later(Delay::Process, killed);
+            }
+        }
+        if keeper == Keeper::Agent {
+            let missed = Happening::Shell(self.id, epoch, ShellTurn::Missed);
+            nature.later(Delay::Process, missed);
+        } else if let Some(leader) = &self.leader
+            && leader.desk.watches(epoch)
+        {
+            let checks = Happening::Leader(self.id, leader.life(), Turn::Checks(epoch));
+            nature.later(Delay::Process, checks);
         }
         if let Some(pipe) = shell.pipe() {
             nature.close(pipe, Side::Peer);
         }
     }
 
+    /// A shell is ended with all it runs, because what it is nested in is.
+    pub fn end_shell(&mut self, nature: &mut Nature, epoch: Epoch) {
+        self.crash_shell(nature, epoch);
+        self.end_leftovers(nature, epoch);
+    }
+
+    fn end_leftovers(&mut self, nature: &mut Nature, epoch: Epoch) -> Option<Leftovers> {
+        let left = self.leftovers.remove(&epoch)?;
+        for (part, task) in &left.tasks {
+            nature.task_lost(self.id, *part, *task);
+        }
+        Some(left)
+    }
+
     /// Ends what a dead shell left behind.
     pub fn sweep(&mut self, nature: &mut Nature, epoch: Epoch) {
-        for (part, task) in self.leftovers.remove(&epoch).unwrap_or_default() {
-            nature.oracle.task_lost(part, task);
+        if let Some(left) = self.end_leftovers(nature, epoch)
+            && self.fanout.is_some()
+        {
+            let buried = ShellTurn::Buried(left.seat.machine, left.seat.ranks);
+            let buried = Happening::Shell(self.id, epoch, buried);
+            nature.queue.push(nature.now, buried);
         }
     }
 
     /// A shell is launched under this epoch.
-    pub fn launch_shell(&mut self, nature: &mut Nature, epoch: Epoch) {
-        nature.note(|| format!("shell {epoch} is launched"));
-        self.shells.insert(epoch, Shell::new(epoch));
-        // Who launched it watches it.
-        if let Some(leader) = &self.leader {
-            let life = leader.life();
+    pub fn launch_shell(&mut self, nature: &mut Nature, epoch: Epoch, seat: Seat) {
+        if self.shells.contains_key(&epoch) {
+            return;
+        }
+        let of = self.of(nature);
+        nature.note(|| format!("shell {epoch}{of} is launched"));
+        let checks = match &self.leader {
+            // Who launched it watches it.
+            Some(leader) if seat.keeper == Keeper::Leader => Some(leader.life()),
+            _ => None,
+        };
+        self.shells.insert(epoch, Shell::new(self.id, epoch, seat));
+        if let Some(life) = checks {
             self.checks(nature, life, epoch);
         }
         match std::mem::take(&mut self.launch) {
-            Launch::Lives => nature.later(Delay::Process, Happening::ShellConnects(epoch)),
+            Launch::Lives => {
+                let connects = Happening::Shell(self.id, epoch, ShellTurn::Connects);
+                nature.later(Delay::Process, connects);
+            }
             Launch::Dies => {
                 nature.note(|| format!("shell {epoch} dies at once"));
                 self.crash_shell(nature, epoch);
@@ -199,7 +297,7 @@ impl Instance {
         }
     }
 
-    /// A shell tries to connect.
+    /// A shell of the leader's node tries to connect.
     pub fn shell_connects(&mut self, nature: &mut Nature, epoch: Epoch) {
         let Some(shell) = self
             .shells
@@ -210,10 +308,13 @@ impl Instance {
         };
         match &mut self.leader {
             Some(leader) if nature.now >= self.parted_until => {
-                let pipe = shell.connect(nature);
-                leader.accept(pipe);
+                let pipe = shell.connect(nature, Post::Leader(self.id, leader.life()));
+                leader.desk.accept(pipe);
             }
-            _ => nature.later(Delay::Retry, Happening::ShellConnects(epoch)),
+            _ => {
+                let connects = Happening::Shell(self.id, epoch, ShellTurn::Connects);
+                nature.later(Delay::Retry, connects);
+            }
         }
     }
 
@@ -228,7 +329,8 @@ impl Instance {
 
     /// A shell ends in order. What it still runs dies with it.
     pub fn shell_exits(&mut self, nature: &mut Nature, epoch: Epoch) {
-        nature.note(|| format!("shell {epoch} ends"));
+        let of = self.of(nature);
+        nature.note(|| format!("shell {epoch}{of} ends"));
         self.crash_shell(nature, epoch);
         self.sweep(nature, epoch);
     }
@@ -243,14 +345,14 @@ impl Instance {
 
     /// Cuts one connection of a shell: what is under way is lost in both directions.
     pub fn cut(&mut self, nature: &mut Nature, pipe: PipeId) {
-        let Some(Peer::Shell(epoch)) = nature.pipes.peer(pipe) else {
+        let Some(Peer::Shell(_, epoch)) = nature.pipes.peer(pipe) else {
             return;
         };
         nature.pipes.close(pipe, Side::Peer);
         if let Some(shell) = self.shells.get_mut(&epoch) {
             shell.disconnected(nature);
         }
-        nature.later(Delay::Net, Happening::Ends(pipe, Side::Leader));
+        nature.later(Delay::Net, Happening::Ends(pipe, Side::Server));
     }
 
     /// The disk has room, or has none.

@@ -5,15 +5,16 @@
 //! for a shell that is not connected are dropped. Decides nothing that the broker decides.
 
 mod links;
+mod parent;
+mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use eddy_broker::broker::Identity;
 use eddy_broker::effect::QueryTag;
 use eddy_broker::{Arrival, Broker, Disk, Effect, Exit, Output, Query};
 use eddy_sched::Planner;
-use eddy_wire::id::Epoch;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::shell::Start;
 use eddy_wire::time::Time;
@@ -21,12 +22,16 @@ use eddy_wire::time::Time;
 use crate::broken::{self, Credulous, Rule};
 use crate::client::OWNER;
 use crate::clock::Clock;
+use crate::desk::Desk;
 use crate::instance::{Hold, Instance};
 use crate::journal::{Batch, Mark, Room, Torn};
-use crate::nature::{Delay, Happening, Life, Nature, Pace};
-use crate::pipe::PipeId;
+use crate::nature::{Delay, Happening, Life, Nature, Pace, Turn};
+use crate::pipe::{PipeId, Side};
 use crate::replay;
-use crate::shell::{Course, INSTANCE};
+use crate::shell::{Course, Keeper, Seat};
+pub use links::tell_client;
+pub use parent::{HEAD_CLIENTS, RELAYED};
+use tree::Tree;
 
 /// Place of the sched module among the leader's.
 const SCHED: usize = 2;
@@ -41,18 +46,25 @@ pub struct Leader {
     plans: u32,
     /// When it is done with the last of them: it takes one after the other.
     planned_at: Time,
-    /// Connections accepted, and which of them a shell said hello on.
-    peers: BTreeMap<PipeId, Option<Epoch>>,
-    shells: BTreeMap<Epoch, PipeId>,
+    /// The connections of its clients and shells.
+    pub desk: Desk,
+    /// Its end of the tree of ranks.
+    tree: Option<Tree>,
     /// A mark to go with the next commit.
     mark: Option<Mark>,
     /// Starts that were sent, of which one may come late.
     starts: Vec<Start>,
-    /// Shells whose death would be noticed.
-    watched: BTreeSet<Epoch>,
-    /// Shells known to be dead whose last words are still to be read.
-    dead: BTreeSet<Epoch>,
+    /// What came while a turn was under way.
+    inbox: VecDeque<Arrival>,
+    turn: Under,
     course: Course,
+}
+
+/// Whether a turn of the leader is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Under {
+    Way,
+    Nothing,
 }
 
 impl Leader {
@@ -71,108 +83,132 @@ impl Leader {
         &mut self.broker
     }
 
-    /// All its connections.
-    pub fn pipes(&self) -> Vec<PipeId> {
-        self.peers.keys().copied().collect()
-    }
-
-    /// Whether the death of that shell would be noticed.
-    pub fn watches(&self, epoch: Epoch) -> bool {
-        self.watched.contains(&epoch)
-    }
-
-    /// Somebody connects.
-    pub fn accept(&mut self, pipe: PipeId) {
-        self.peers.insert(pipe, None);
+    /// All its connections, with its end of each.
+    pub fn pipes(&self) -> Vec<(PipeId, Side)> {
+        let own = self.desk.pipes().into_iter();
+        let links = self.tree.iter().flat_map(|tree| tree.door.pipes());
+        own.map(|pipe| (pipe, Side::Server)).chain(links).collect()
     }
 
     /// Whether nothing is under way between planner and leader.
     pub fn is_planned(&self) -> bool {
         self.plans == 0
     }
-
-    /// Broker time.
-    pub fn now(&mut self, nature: &Nature) -> Time {
-        self.clock.now(nature.machine.read(nature.now))
-    }
-
-    /// Broker time as it would be told now, without telling it.
-    pub fn would_say(&self, nature: &Nature) -> Time {
-        self.clock.clone().now(nature.machine.read(nature.now))
-    }
-
-    fn connected(&self, epoch: Epoch) -> Option<PipeId> {
-        self.shells.get(&epoch).copied()
-    }
 }
 
-/// Identity of every leader of the world.
-pub fn identity() -> Identity {
+/// Identity of a leader of this instance.
+pub fn identity(instance: &Instance) -> Identity {
+    let place = &instance.settings.place;
     Identity {
-        instance: INSTANCE.to_owned(),
+        instance: instance.id.name(),
         version: "0".to_owned(),
         owner: OWNER,
-        path: String::new(),
-        depth: 0,
-        parent: None,
+        path: place.path.clone(),
+        depth: place.depth,
+        parent: instance.nested.as_ref().map(|nested| nested.parent.name()),
     }
 }
 
 impl Instance {
-    /// Starts a leader over what is on the disk.
+    /// Starts a leader of a root over what is on the disk.
     pub fn start_leader(&mut self, nature: &mut Nature) {
-        if self.leader.is_some() {
-            return;
+        if self.leader.is_none() {
+            self.settings.inventory = Arc::clone(&self.inventory);
+            let life = self.next_life();
+            self.begin_leader(nature, life);
         }
-        nature.note(|| "leader starts".to_owned());
-        self.settings.inventory = Arc::clone(&self.inventory);
+    }
+
+    /// A leader begins over what is on the disk.
+    pub fn begin_leader(&mut self, nature: &mut Nature, life: Life) {
+        let of = self.of(nature);
+        nature.note(|| format!("leader{of} starts"));
         self.settings.last_job = self.journal.last_job();
         let mut modules = eddy_modules::leader(&self.settings);
         if nature.breaks(Rule::VerdictUnchecked) {
             modules[SCHED] = Box::new(Credulous::default());
         }
-        let mut broker = Broker::new(identity(), modules);
+        let mut broker = Broker::new(identity(self), modules);
         for record in self.journal.to_replay() {
             broker.replay(&record);
         }
         if let Err(sentence) = replay::agrees_with_all(self, &broker) {
-            nature.oracle.fail(sentence);
+            nature.fail(self.id, sentence);
         }
-        let mut clock = Clock::start(nature.machine.read(nature.now), self.journal.floor());
-        let now = clock.now(nature.machine.read(nature.now));
+        let mut clock = Clock::start(nature.clock(self.machine()), self.journal.floor());
+        let now = clock.now(nature.clock(self.machine()));
         let output = broker.resume(now, self.journal.last());
+        let tree = self.tree(nature, life, broker.epoch());
         self.leader = Some(Leader {
-            life: self.next_life(),
+            life,
             broker,
             clock,
             planner: Planner::new(),
             plans: 0,
             planned_at: nature.now,
-            peers: BTreeMap::new(),
-            shells: BTreeMap::new(),
+            desk: Desk::default(),
+            tree,
             mark: None,
             starts: Vec::new(),
-            watched: BTreeSet::new(),
-            dead: BTreeSet::new(),
+            inbox: VecDeque::new(),
+            turn: Under::Way,
             course: Course::On,
         });
         self.give(nature, now, output);
+        if let Some(leader) = &mut self.leader {
+            leader.turn = Under::Nothing;
+        }
+        self.take_turns(nature);
         if self.journal.room == Room::None {
             let why = "the disk of the journal is full".to_owned();
             self.arrive(nature, Arrival::Disk(Disk::Full(why)));
         }
     }
 
-    /// One turn of the leader, if one lives.
+    /// Broker time of the leader that lives.
+    pub fn leader_now(&mut self, nature: &Nature) -> Time {
+        let reading = nature.clock(self.machine());
+        match &mut self.leader {
+            Some(leader) => leader.clock.now(reading),
+            None => reading.wall,
+        }
+    }
+
+    /// Broker time as it would be told now, without telling it.
+    pub fn would_say(&self, nature: &Nature) -> Time {
+        let reading = nature.clock(self.machine());
+        match &self.leader {
+            Some(leader) => leader.clock.clone().now(reading),
+            None => reading.wall,
+        }
+    }
+
+    /// Something came for the leader, if one lives. What comes in the middle of a turn waits.
     pub fn arrive(&mut self, nature: &mut Nature, arrival: Arrival) {
-        let Some(leader) = &mut self.leader else {
-            return;
-        };
-        let now = leader.now(nature);
-        let output = leader.broker.handle(now, arrival);
-        self.give(nature, now, output);
-        if nature.breaks(Rule::GateOpen) {
-            self.open_gate(nature, now);
+        if let Some(leader) = &mut self.leader {
+            leader.inbox.push_back(arrival);
+            self.take_turns(nature);
+        }
+    }
+
+    fn take_turns(&mut self, nature: &mut Nature) {
+        while let Some(leader) = &mut self.leader
+            && leader.turn == Under::Nothing
+            && let Some(arrival) = leader.inbox.pop_front()
+        {
+            leader.turn = Under::Way;
+            let now = self.leader_now(nature);
+            let Some(leader) = &mut self.leader else {
+                return;
+            };
+            let output = leader.broker.handle(now, arrival);
+            self.give(nature, now, output);
+            if nature.breaks(Rule::GateOpen) {
+                self.open_gate(nature, now);
+            }
+            if let Some(leader) = &mut self.leader {
+                leader.turn = Under::Nothing;
+            }
         }
     }
 
@@ -190,7 +226,7 @@ impl Instance {
     /// Does what a turn gave.
     fn give(&mut self, nature: &mut Nature, now: Time, mut output: Output) {
         for record in &output.records {
-            nature.oracle.record(record);
+            nature.record(self.id, record);
         }
         if nature.breaks(Rule::RowStale) {
             for finished in &mut output.finished {
@@ -198,7 +234,7 @@ impl Instance {
             }
         }
         for finished in &output.finished {
-            nature.oracle.finished(finished);
+            nature.oracle(self.id).finished(finished);
         }
         if !output.records.is_empty() {
             let mark = self.leader.as_mut().and_then(|leader| leader.mark.take());
@@ -219,7 +255,7 @@ impl Instance {
                 .now
                 .after(nature.delay(Delay::Plan))
                 .max(leader.planned_at);
-            let plans = Happening::Plans(leader.life, deltas);
+            let plans = Happening::Leader(self.id, leader.life, Turn::Plans(deltas));
             nature.queue.push(leader.planned_at, plans);
         }
         self.exit(nature);
@@ -232,27 +268,46 @@ impl Instance {
         effect: Effect,
         plan: &mut Option<Vec<Delta>>,
     ) {
+        if let Effect::Shell(_, message) = &effect {
+            nature.oracle(self.id).ordered(now, message);
+        }
+        let Some(effect) = self.route(nature, effect) else {
+            return;
+        };
+        let (id, machine) = (self.id, self.machine());
         let Some(leader) = &mut self.leader else {
             return;
         };
-        let life = leader.life;
+        let turn = |turn| Happening::Leader(id, leader.life, turn);
         match effect {
-            Effect::Reply(reply) => links::tell_client(nature, reply),
-            Effect::Shell(epoch, message) => self.tell_shell(nature, now, epoch, message),
-            Effect::LaunchShell(_, epoch) => self.launch_shell(nature, epoch),
-            // One instance has neither ranks elsewhere nor a parent.
-            Effect::Host(..) | Effect::Unhost(..) | Effect::Parent(_) => {}
-            Effect::CheckShell(_, epoch) => {
-                nature.later(Delay::Process, Happening::Checks(life, epoch))
+            Effect::Reply(reply) => self.answer(nature, reply),
+            Effect::Shell(epoch, message) => self.tell_shell(nature, epoch, message),
+            Effect::LaunchShell(ranks, epoch) => {
+                let within = self.nested.as_ref().map(|nested| nested.within.clone());
+                let seat = Seat {
+                    machine,
+                    ranks,
+                    keeper: Keeper::Leader,
+                    within: within.unwrap_or_default(),
+                };
+                self.launch_shell(nature, epoch, seat);
             }
+            Effect::CheckShell(_, epoch) => {
+                let checks = turn(Turn::Checks(epoch));
+                nature.later(Delay::Process, checks);
+            }
+            // A leader's own node hosts ranks of nobody: each child is led there.
+            Effect::Host(..) | Effect::Unhost(..) => {}
+            Effect::Parent(word) => self.tell_parent(nature, word),
             Effect::Query(tag, query) => {
-                nature.later(Delay::Query, Happening::Reads(life, tag, query));
+                let reads = turn(Turn::Reads(tag, query));
+                nature.later(Delay::Query, reads);
             }
             Effect::Plan(deltas) => plan.get_or_insert_default().extend(deltas),
             Effect::Wake(at) => {
                 if !nature.breaks(Rule::WakeLost) {
                     let due = nature.now.after((at - now).max(eddy_wire::Span::ZERO));
-                    nature.queue.push(due, Happening::Ticks(life, at));
+                    nature.queue.push(due, turn(Turn::Ticks(at)));
                 }
             }
             // What else leaves with this turn still does.
@@ -262,8 +317,10 @@ impl Instance {
 
     fn exit(&mut self, nature: &mut Nature) {
         if let Some(leader) = self.leader.take_if(|leader| leader.course == Course::Exit) {
-            nature.note(|| "leader ends".to_owned());
+            let of = self.of(nature);
+            nature.note(|| format!("leader{of} ends"));
             self.leader_ended(nature, &leader, Torn::Lost);
+            self.process_ends(nature);
         }
     }
 
@@ -272,10 +329,10 @@ impl Instance {
     pub fn commit_soon(&mut self, nature: &mut Nature) {
         let Some(leader) = &self.leader else { return };
         if self.journal.is_commit_due() {
-            let life = leader.life;
+            let begins = Happening::Leader(self.id, leader.life, Turn::CommitBegins);
             match leader.plans {
-                0 => nature.queue.push(nature.now, Happening::CommitBegins(life)),
-                _ => nature.later(Delay::Plan, Happening::CommitBegins(life)),
+                0 => nature.queue.push(nature.now, begins),
+                _ => nature.later(Delay::Plan, begins),
             }
         }
     }
@@ -285,7 +342,8 @@ impl Instance {
         let blocked = self.journal.room == Room::None || self.held.contains(&Hold::Disk);
         if self.leader_of(life).is_some() && self.journal.is_commit_due() && !blocked {
             self.journal.begin();
-            nature.later(Delay::Disk, Happening::Commits(life));
+            let commits = Happening::Leader(self.id, life, Turn::Commits);
+            nature.later(Delay::Disk, commits);
         }
     }
 
@@ -296,9 +354,9 @@ impl Instance {
         }
         let before = self.journal.last();
         let seq = self.journal.commit();
-        nature.oracle.commit(seq);
+        nature.oracle(self.id).commit(seq);
         for record in &self.journal.records()[before.0 as usize..] {
-            crate::transcript::note_record(nature, record);
+            crate::transcript::note_record(nature, self.id, record);
         }
         if nature.breaks(Rule::GateOpen) {
             self.commit_soon(nature);
@@ -311,10 +369,11 @@ impl Instance {
     /// The planner works on its next request.
     pub fn plans(&mut self, nature: &mut Nature, life: Life, deltas: Vec<Delta>) {
         let holds = self.held.contains(&Hold::Planner);
+        let now = self.leader_now(nature);
+        let id = self.id;
         let Some(leader) = self.leader_of(life) else {
             return;
         };
-        let now = leader.now(nature);
         deltas
             .into_iter()
             .for_each(|delta| leader.planner.apply(delta));
@@ -330,15 +389,15 @@ impl Instance {
         };
         let at = nature.now.after(takes).max(leader.planned_at);
         leader.planned_at = at;
-        nature.queue.push(at, Happening::Planned(life, outcome));
+        let planned = Happening::Leader(id, life, Turn::Planned(outcome));
+        nature.queue.push(at, planned);
     }
 
     /// The planner answered.
     pub fn planned(&mut self, nature: &mut Nature, life: Life, outcome: Outcome) {
         if self.held.contains(&Hold::Planner) {
-            nature
-                .queue
-                .push(nature.now.after(HELD), Happening::Planned(life, outcome));
+            let planned = Happening::Leader(self.id, life, Turn::Planned(outcome));
+            nature.queue.push(nature.now.after(HELD), planned);
             return;
         }
         if let Some(leader) = self.leader_of(life) {
@@ -353,26 +412,28 @@ impl Instance {
         if nature.breaks(Rule::KeysForgotten) && matches!(query, Query::Key(..)) {
             answer = eddy_broker::Answer::Key(None);
         }
-        nature.later(Delay::Query, Happening::Answers(life, tag, answer));
+        let answers = Happening::Leader(self.id, life, Turn::Answers(tag, answer));
+        nature.later(Delay::Query, answers);
     }
 
     /// A wake-up is due, by the leader's own clock.
     pub fn ticks(&mut self, nature: &mut Nature, life: Life, at: Time) {
-        let Some(leader) = self.leader_of(life) else {
+        if self.leader_of(life).is_none() {
             return;
-        };
-        let left = at - leader.now(nature);
+        }
+        let left = at - self.leader_now(nature);
         if left.0 > 0 {
             let again = nature.now.after(left.max(eddy_wire::Span::millis(1)));
-            nature.queue.push(again, Happening::Ticks(life, at));
+            let ticks = Happening::Leader(self.id, life, Turn::Ticks(at));
+            nature.queue.push(again, ticks);
         } else {
             self.arrive(nature, Arrival::Tick);
         }
     }
 
     /// Makes a mark of the present state, to go with the next commit.
-    pub fn marks(&mut self, nature: &mut Nature, life: Life) {
-        let Some(leader) = self.leader_of(life) else {
+    pub fn marks(&mut self, nature: &Nature) {
+        let Some(leader) = &mut self.leader else {
             return;
         };
         let mut live = leader.broker.live();

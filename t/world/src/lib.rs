@@ -20,7 +20,15 @@ pub mod clock;
 
 pub mod pipe;
 
+pub mod desk;
+
+pub mod door;
+
 pub mod instance;
+
+pub mod nested;
+
+pub mod agent;
 
 pub mod leader;
 

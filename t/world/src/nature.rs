@@ -1,25 +1,66 @@
 //! What all parts of a world share: time, chance, the queue of what is to happen, the connections,
 //! and the judge. Decides nothing: it only says how long things take.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use eddy_broker::effect::QueryTag;
 use eddy_broker::shellbook::Spawn;
+use eddy_broker::tree::PipeId as LinkId;
 use eddy_broker::{Answer, Query};
+use eddy_wire::event::Record;
 use eddy_wire::id::Epoch;
+use eddy_wire::idset::Idset;
+use eddy_wire::link::{Hello, HelloAnswer};
 use eddy_wire::message::Message;
 use eddy_wire::plan::{Delta, Outcome};
-use eddy_wire::shell::{FromShell, Part, ToShell};
+use eddy_wire::services::child::Granted;
+use eddy_wire::shell::{FromShell, Part, Start, ToShell};
 use eddy_wire::time::{Span, Time};
+use eddy_wire::tree::HostOrder;
+
+use uuid::Uuid;
 
 use crate::broken::Rule;
 use crate::call::About;
-use crate::clock::Machine;
+use crate::clock::{Machine, Reading};
 use crate::fault::Fault;
-use crate::oracle::Oracle;
-use crate::pipe::{PipeId, Pipes, Side};
+use crate::oracle::{Kin, Oracle};
+use crate::pipe::{PipeId, Pipes, Post, Side};
 use crate::queue::Queue;
 use crate::random::Random;
 
-/// One life of a leader, counted from 1.
+/// Names an instance of the world, in the order in which they came up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InstanceId(pub u32);
+
+/// The first instance: nobody's child.
+pub const ROOT: InstanceId = InstanceId(0);
+
+impl InstanceId {
+    /// Its place among the instances of the world.
+    pub fn place(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The id it tells others.
+    pub fn name(self) -> String {
+        match self {
+            ROOT => "world".to_owned(),
+            InstanceId(number) => format!("world-{number}"),
+        }
+    }
+
+    /// The instance that tells others this id.
+    pub fn named(name: &str) -> Option<InstanceId> {
+        match name.strip_prefix("world")? {
+            "" => Some(ROOT),
+            rest => rest.strip_prefix('-')?.parse().ok().map(InstanceId),
+        }
+    }
+}
+
+/// One life of a process, counted from 1 in what it is a life of.
 pub type Life = u64;
 
 /// Something that happens.
@@ -29,44 +70,107 @@ pub enum Happening {
     Arrives(PipeId, Side, Parcel),
     /// The other end of a connection has closed.
     Ends(PipeId, Side),
-    /// A leader is started, if none runs.
-    LeaderStarts,
-    /// The writer looks whether there is something to commit.
-    CommitBegins(Life),
-    /// The commit under way is on disk.
-    Commits(Life),
-    /// The planner takes its next request.
-    Plans(Life, Vec<Delta>),
-    /// And answers it.
-    Planned(Life, Outcome),
-    /// The journal reads for a question.
-    Reads(Life, QueryTag, Query),
-    /// And answers it.
-    Answers(Life, QueryTag, Answer),
-    /// A wake-up asked for is due at this broker time.
-    Ticks(Life, Time),
-    /// The leader looks whether a shell lives.
-    Checks(Life, Epoch),
-    /// It does not, and what it left has been ended.
-    ShellDead(Life, Epoch),
-    /// A shell tries to connect.
-    ShellConnects(Epoch),
-    /// A task's process is there.
-    Spawns(Epoch, Spawn),
-    /// A task ends by itself or by a signal, if this is still how it ends.
-    TaskEnds(Epoch, Part, u32, u64),
-    /// Nothing of a part is left.
-    Swept(Epoch, Part),
+    /// The leader of a root is started, if none runs.
+    LeaderStarts(InstanceId),
+    /// Something about one life of a leader.
+    Leader(InstanceId, Life, Turn),
+    /// Something about one life of a shell.
+    Shell(InstanceId, Epoch, ShellTurn),
+    /// A rank of an instance knocks at a door, under this name, with this hello.
+    Knocks(Post, LinkId, String, Box<Hello>),
+    /// Something about one rank.
+    Post(Post, PostTurn),
+    /// Something about the agent of a machine.
+    Agent(usize, AgentTurn),
+    /// Something about one life of the leader process of a child instance.
+    Child(InstanceId, Life, ChildTurn),
     /// A client tries to connect.
     ClientConnects(usize),
     /// A client does the next thing it has in mind.
     ClientActs(usize),
     /// Something goes wrong.
     Strikes(Fault),
-    /// The leader makes a mark.
-    Marks(Life),
+    /// The leader of an instance makes a mark.
+    Marks(InstanceId),
     /// The faults are over: everything is repaired.
     Calms,
+}
+
+/// What happens to one life of a leader.
+#[derive(Clone, Debug)]
+pub enum Turn {
+    /// The writer looks whether there is something to commit.
+    CommitBegins,
+    /// The commit under way is on disk.
+    Commits,
+    /// The planner takes its next request.
+    Plans(Vec<Delta>),
+    /// And answers it.
+    Planned(Outcome),
+    /// The journal reads for a question.
+    Reads(QueryTag, Query),
+    /// And answers it.
+    Answers(QueryTag, Answer),
+    /// A wake-up asked for is due at this broker time.
+    Ticks(Time),
+    /// The leader looks whether a shell lives.
+    Checks(Epoch),
+    /// It does not, and what it left has been ended.
+    ShellDead(Epoch),
+}
+
+/// What happens to one life of a shell.
+#[derive(Clone, Debug)]
+pub enum ShellTurn {
+    /// It tries to connect.
+    Connects,
+    /// A task's process is there.
+    Spawns(Spawn),
+    /// A task ends by itself or by a signal, if this is still how it ends.
+    TaskEnds(Part, u32, u64),
+    /// Everything of a part is ended.
+    Sweeps(Part),
+    /// It was killed: who watches it is to look.
+    Missed,
+    /// What is nested in parts of a dead shell is ended: its machine and ranks.
+    Buried(usize, Idset),
+}
+
+/// What happens to a rank.
+#[derive(Clone, Debug)]
+pub enum PostTurn {
+    /// A wake-up its overlay asked for is due at this time of its clock.
+    Ticks(Time),
+    /// Nobody answers that knock.
+    Unanswered(LinkId, String),
+    /// The agent looks whether a shell lives.
+    Checks(Epoch),
+    /// It does not, and what it left has been ended.
+    ShellDead(Epoch),
+}
+
+/// What happens to the agent of a machine.
+#[derive(Clone, Debug)]
+pub enum AgentTurn {
+    /// It is started, if it does not run.
+    Starts,
+    /// It is to host a rank of a child of this instance's.
+    Hosts(InstanceId, Box<HostOrder>),
+    /// It is to host a rank of that instance no more.
+    Unhosts(InstanceId),
+}
+
+/// What happens to the leader process of a child instance.
+#[derive(Clone, Debug)]
+pub enum ChildTurn {
+    /// It tries to reach its parent.
+    Connects,
+    /// It is told what it has, and begins.
+    Granted(Box<Granted>),
+    /// It gets this signal.
+    Signal(i32),
+    /// It has ended with this wait status.
+    Ended(i32),
 }
 
 /// What goes over connections.
@@ -80,6 +184,12 @@ pub enum Parcel {
     FromShell(FromShell),
     /// To a shell.
     ToShell(ToShell),
+    /// What a knock came to.
+    Answer(HelloAnswer),
+    /// After a welcome: frames can be sent.
+    Opened,
+    /// A frame of a link.
+    Frame(Bytes),
 }
 
 /// What takes time.
@@ -121,12 +231,18 @@ pub struct Nature {
     pub pace: Pace,
     /// The connections.
     pub pipes: Pipes,
-    /// The clocks of the machine.
-    pub machine: Machine,
-    /// The judge.
-    pub oracle: Oracle,
+    /// The machines' clocks.
+    pub machines: Vec<Machine>,
+    /// The judge of each instance.
+    oracles: Vec<Oracle>,
+    /// What instances are called in transcripts; the root is not.
+    pub labels: Vec<String>,
     /// The rule broken on purpose, if one is.
     pub broken: Option<Rule>,
+    /// What crosses instances, and its judge.
+    pub tree: Kin,
+    /// When the faults were over.
+    pub calm: Option<Time>,
     transcript: Transcript,
 }
 
@@ -149,11 +265,86 @@ impl Nature {
             random: Random::new(seed),
             pace,
             pipes: Pipes::default(),
-            machine: Machine::default(),
-            oracle: Oracle::new(grace),
+            machines: vec![Machine::default()],
+            oracles: vec![Oracle::new(grace)],
+            labels: vec![String::new()],
             broken: None,
+            tree: Kin::default(),
+            calm: None,
             transcript: Transcript::Off,
         }
+    }
+
+    /// The judge of an instance.
+    pub fn oracle(&mut self, instance: InstanceId) -> &mut Oracle {
+        &mut self.oracles[instance.place()]
+    }
+
+    /// What the judge of an instance knows.
+    pub fn judge(&self, instance: InstanceId) -> &Oracle {
+        &self.oracles[instance.place()]
+    }
+
+    /// A further instance, called this, with this grace from TERM to KILL.
+    pub fn add_instance(&mut self, id: InstanceId, label: String, grace: Span) {
+        assert_eq!(id.place(), self.oracles.len(), "instances come in order");
+        self.oracles.push(Oracle::new(grace));
+        self.labels.push(label);
+    }
+
+    /// Something is wrong in an instance; only the first is kept.
+    pub fn fail(&mut self, instance: InstanceId, sentence: String) {
+        let sentence = match self.labels[instance.place()].as_str() {
+            "" => sentence,
+            label => format!("{label}: {sentence}"),
+        };
+        self.oracle(instance).fail(sentence);
+    }
+
+    /// The leader of an instance recorded this.
+    pub fn record(&mut self, instance: InstanceId, record: &Arc<Record>) {
+        self.oracle(instance).record(record);
+    }
+
+    /// A new life's name.
+    pub fn uuid(&mut self) -> Uuid {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.random.bits().to_be_bytes());
+        bytes[8..].copy_from_slice(&self.random.bits().to_be_bytes());
+        uuid::Builder::from_random_bytes(bytes).into_uuid()
+    }
+
+    /// A task begins on a life of a shell on that machine.
+    pub fn task_begins(
+        &mut self,
+        (instance, shell): (InstanceId, Epoch),
+        machine: usize,
+        start: &Start,
+        task: u32,
+    ) {
+        self.oracle(instance).task_begins(start, shell, task);
+        let _ = machine;
+    }
+
+    /// A task ended, or could not be started.
+    pub fn task_ended(&mut self, instance: InstanceId, part: Part, task: u32, status: i32) {
+        self.oracle(instance).task_ended(part, task, status);
+    }
+
+    /// A task died with what it ran in.
+    pub fn task_lost(&mut self, instance: InstanceId, part: Part, task: u32) {
+        self.oracle(instance).task_lost(part, task);
+    }
+
+    /// The first broken promise.
+    pub fn finding(&self) -> Option<&str> {
+        let found = self.oracles.iter().find_map(Oracle::finding);
+        found.or(self.tree.finding())
+    }
+
+    /// What the clocks of a machine say.
+    pub fn clock(&self, machine: usize) -> Reading {
+        self.machines[machine].read(self.now)
     }
 
     /// Whether this rule is the broken one.

@@ -4,6 +4,7 @@
 //! broken promise is kept as one sentence, and ends the run. It reads nothing of the modules' state:
 //! only what they gave away.
 
+mod kin;
 mod ledger;
 mod order;
 mod replies;
@@ -21,6 +22,7 @@ use eddy_wire::time::{Span, Time};
 
 use crate::call::About;
 use crate::task::{SIGKILL, SIGTERM};
+pub use kin::Kin;
 pub use ledger::{Ledger, places};
 pub use replies::{Facts, Replies};
 use tasks::Tasks;
@@ -63,6 +65,11 @@ impl Oracle {
             grace,
             ..Oracle::default()
         }
+    }
+
+    /// The grace from TERM to KILL is this.
+    pub fn set_grace(&mut self, grace: Span) {
+        self.grace = grace;
     }
 
     /// The first broken promise.

@@ -1,13 +1,14 @@
 //! What must be true when nothing is under way: in a lull, and at the end.
 
 use eddy_sched::Planner;
-use eddy_wire::id::JobId;
+use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Unavailable, Verdict};
 use eddy_wire::time::Span;
 
 use crate::journal::Room;
+use crate::nature::{InstanceId, ROOT};
 use crate::replay;
 use crate::world::World;
 
@@ -22,7 +23,7 @@ pub fn is_lull(world: &World) -> bool {
         .queue
         .next_at()
         .is_none_or(|at| at > now.after(LULL));
-    let instance = &world.instance;
+    let instance = &world.instances[ROOT.place()];
     let serving = instance.leader.as_ref().is_some_and(|leader| {
         leader.is_planned() && leader.broker().phase() == eddy_broker::Phase::Run
     });
@@ -37,9 +38,9 @@ pub fn is_lull(world: &World) -> bool {
 }
 
 /// A plan made from scratch over what is recorded starts nothing.
-pub fn nothing_waits_that_could_start(world: &World) -> Result<(), String> {
-    let ledger = world.nature.oracle.durable();
-    let shells = world.instance.shells.keys();
+pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(), String> {
+    let ledger = world.nature.judge(id).durable();
+    let shells = world.instances[id.place()].shells.keys();
     let online = shells
         .filter_map(|epoch| ledger.shells.get(epoch))
         .fold(Idset::new(), |all, ranks| all.union(ranks));
@@ -71,27 +72,28 @@ pub fn nothing_waits_that_could_start(world: &World) -> Result<(), String> {
 }
 
 /// In a lull every shell is connected: what is to be killed is, and nothing runs over its limit.
-pub fn nothing_runs_that_should_end(world: &World) -> Result<(), String> {
-    let Some(leader) = &world.instance.leader else {
+pub fn nothing_runs_that_should_end(world: &World, id: InstanceId) -> Result<(), String> {
+    let (instance, judge) = (&world.instances[id.place()], world.nature.judge(id));
+    if instance.leader.is_none() {
         return Ok(());
-    };
-    let now = leader.would_say(&world.nature);
-    let ledger = world.nature.oracle.durable();
-    for (part, task) in world.nature.oracle.running() {
+    }
+    let now = instance.would_say(&world.nature);
+    let ledger = judge.durable();
+    for (part, task) in judge.running() {
         let (id, attempt) = (part.job, part.attempt);
         let Some(job) = ledger.jobs.get(&id).filter(|job| job.attempt == attempt) else {
             return Err(format!(
                 "task {task} of job {id} runs on after its attempt {attempt}"
             ));
         };
-        let grace = world.instance.settings.kill_grace;
+        let grace = instance.settings.kill_grace;
         let due = job.end.as_ref().map(|end| end.t.after(grace));
         if due.is_some_and(|due| due < now) {
             return Err(format!(
                 "task {task} of job {id} runs on though its KILL was due"
             ));
         }
-        if job.end.is_some() && !world.nature.oracle.was_asked_to_end(&part) {
+        if job.end.is_some() && !judge.was_asked_to_end(&part) {
             return Err(format!(
                 "task {task} of job {id} is to end, and nobody told it"
             ));
@@ -110,13 +112,91 @@ pub fn nothing_runs_that_should_end(world: &World) -> Result<(), String> {
 
 /// The faults are over and nothing happens any more: every promise is kept.
 pub fn is_at_rest(world: &mut World) -> Result<(), String> {
-    if world.instance.leader.is_none() {
+    leads_nothing(world, ROOT)?;
+    all_answered(world)?;
+    let now = world.nature.now;
+    replay::agrees_with_life(world.root(), now)
+}
+
+/// The same for a world of machines; which instance it is about, if it is not so.
+pub fn is_tree_at_rest(world: &World) -> Result<(), (InstanceId, String)> {
+    if let Some(client) = world
+        .acts
+        .iter()
+        .zip(&world.clients)
+        .find_map(|(acts, client)| (*acts > 0 && !client.is_gone()).then_some(client))
+    {
+        let why = format!("client {} still has something in mind", client.number);
+        return Err((client.instance, why));
+    }
+    for instance in &world.instances {
+        let id = instance.id;
+        let checked = match instance.nested.is_some() && world.is_over(id) {
+            true => is_gone(world, id),
+            false => leads_nothing(world, id).and_then(|()| is_whole(world, id)),
+        };
+        checked.map_err(|why| (id, why))?;
+    }
+    all_answered(world).map_err(|why| (ROOT, why))
+}
+
+/// Nothing is left of an instance that is over.
+fn is_gone(world: &World, id: InstanceId) -> Result<(), String> {
+    let instance = &world.instances[id.place()];
+    if instance.leader.is_some() {
+        return Err("its leader leads nobody's instance".to_owned());
+    }
+    if let Some(epoch) = instance.shells.keys().next() {
+        return Err(format!("its shell {epoch} is nobody's"));
+    }
+    if let Some((part, task)) = world.nature.judge(id).running().next() {
+        return Err(format!(
+            "task {task} of part {part} runs in nobody's instance"
+        ));
+    }
+    match world
+        .agents
+        .iter()
+        .position(|agent| agent.hosted.contains_key(&id))
+    {
+        Some(machine) => Err(format!("agent {machine} hosts a rank of nobody's instance")),
+        None => Ok(()),
+    }
+}
+
+/// The tree of ranks is whole: each rank is reached, over ranks nearer to the leader.
+fn is_whole(world: &World, id: InstanceId) -> Result<(), String> {
+    let instance = &world.instances[id.place()];
+    let Some(leader) = &instance.leader else {
+        return Ok(());
+    };
+    let (Some(head), Some(door)) = (leader.head(), leader.door_ref()) else {
+        return Ok(());
+    };
+    let reached = head.reached_ranks();
+    for rank in instance.inventory.ranks().iter() {
+        if !reached.contains(rank) {
+            return Err(format!(
+                "rank {rank} is not reached, though nothing is in its way"
+            ));
+        }
+        if rank > 0 && door.overlay().parent_of(Rank(rank)).is_none() {
+            return Err(format!("rank {rank} is reached over nobody"));
+        }
+    }
+    Ok(())
+}
+
+/// An instance that lives has nothing to do and has done everything.
+fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
+    let (instance, judge) = (&world.instances[id.place()], world.nature.judge(id));
+    if instance.leader.is_none() {
         return Err("no leader came back".to_owned());
     }
-    if !world.instance.journal.is_idle() {
+    if !instance.journal.is_idle() {
         return Err("records wait for the disk and nobody writes them".to_owned());
     }
-    let ledger = world.nature.oracle.durable();
+    let ledger = judge.durable();
     let open = ledger
         .jobs
         .values()
@@ -128,40 +208,43 @@ pub fn is_at_rest(world: &mut World) -> Result<(), String> {
             job.state.name()
         ));
     }
-    if let Some((part, task)) = world.nature.oracle.running().next() {
+    if let Some((part, task)) = judge.running().next() {
         return Err(format!("task {task} of part {part} runs for nobody"));
     }
-    if let Some((number, call)) = world.unanswered().next() {
-        return Err(format!(
-            "client {number} gets no answer to {:?}",
-            call.about
-        ));
-    }
-    for (epoch, shell) in &world.instance.shells {
+    for (epoch, shell) in &instance.shells {
         if let Some((part, state)) = shell.remembers() {
             return Err(format!(
                 "shell {epoch} remembers part {part} for ever: {state:?}"
             ));
         }
     }
-    kept(world)?;
-    let now = world.nature.now;
-    replay::agrees_with_life(&mut world.instance, now)
+    kept(world, id)
+}
+
+fn all_answered(world: &World) -> Result<(), String> {
+    match world.unanswered().next() {
+        Some((number, call)) => Err(format!(
+            "client {number} gets no answer to {:?}",
+            call.about
+        )),
+        None => Ok(()),
+    }
 }
 
 /// What was acknowledged is there, and rows are what events say.
-fn kept(world: &World) -> Result<(), String> {
-    let ledger = world.nature.oracle.durable();
+fn kept(world: &World, id: InstanceId) -> Result<(), String> {
+    let judge = world.nature.judge(id);
+    let ledger = judge.durable();
     let missing = |job: &&JobId| !ledger.jobs.contains_key(job);
-    if let Some(job) = world.nature.oracle.acknowledged().iter().find(missing) {
+    if let Some(job) = judge.acknowledged().iter().find(missing) {
         return Err(format!("acknowledged job {job} disappeared"));
     }
-    for (id, job) in &ledger.jobs {
-        let right = eddy_modules::row::row(job, String::new());
-        match world.instance.journal.row(*id) {
+    for (job, found) in &ledger.jobs {
+        let right = eddy_modules::row::row(found, String::new());
+        match world.instances[id.place()].journal.row(*job) {
             Some(found) if found.row == right => {}
-            Some(_) => return Err(format!("the row of job {id} is not what its events say")),
-            None => return Err(format!("job {id} is over and has no row")),
+            Some(_) => return Err(format!("the row of job {job} is not what its events say")),
+            None => return Err(format!("job {job} is over and has no row")),
         }
     }
     Ok(())

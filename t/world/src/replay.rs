@@ -60,7 +60,7 @@ fn replayed<'a>(
     instance: &Instance,
     records: impl Iterator<Item = &'a std::sync::Arc<eddy_wire::event::Record>>,
 ) -> Broker {
-    let mut broker = Broker::new(identity(), eddy_modules::leader(&instance.settings));
+    let mut broker = Broker::new(identity(instance), eddy_modules::leader(&instance.settings));
     records.for_each(|record| broker.replay(record));
     broker
 }

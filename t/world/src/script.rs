@@ -30,7 +30,7 @@ use crate::client::OWNER;
 use crate::fault::Fault;
 use crate::instance::{Hold, Nodes};
 use crate::journal::Room;
-use crate::nature::{BEGIN, Happening, Nature, Pace};
+use crate::nature::{BEGIN, Happening, Nature, Pace, ROOT};
 use crate::shell::Course;
 use crate::task::{Behaviour, span};
 use crate::world::World;
@@ -98,7 +98,10 @@ impl Player {
         self.world.get_or_insert_with(|| {
             let nature = Nature::new(0, Pace::Exact, grace);
             let mut world = World::new(nature, nodes, grace);
-            world.nature.queue.push(BEGIN, Happening::LeaderStarts);
+            world
+                .nature
+                .queue
+                .push(BEGIN, Happening::LeaderStarts(ROOT));
             world.add_client(OWNER);
             world.add_client(OWNER);
             world.add_client(OWNER + 1);
@@ -166,10 +169,10 @@ impl Player {
         };
         let world = self.world();
         match verb {
-            "hold" => drop(world.instance.held.insert(hold)),
+            "hold" => drop(world.root().held.insert(hold)),
             _ => {
-                world.instance.held.remove(&hold);
-                world.instance.commit_soon(&mut world.nature);
+                world.root().held.remove(&hold);
+                world.instances[0].commit_soon(&mut world.nature);
                 // A held planner is looked at again in a moment.
                 let until = world.nature.now.after(Span::millis(1));
                 pass(world, until);
@@ -182,16 +185,16 @@ impl Player {
     fn fault(&mut self, words: &[&str]) -> Result<(), String> {
         let world = self.world();
         match words {
-            ["disk", "full"] => world.instance.set_room(&mut world.nature, Room::None),
-            ["disk", "room"] => world.instance.set_room(&mut world.nature, Room::Enough),
-            ["crash", "leader"] => world.instance.crash_leader(&mut world.nature),
+            ["disk", "full"] => world.instances[0].set_room(&mut world.nature, Room::None),
+            ["disk", "room"] => world.instances[0].set_room(&mut world.nature, Room::Enough),
+            ["crash", "leader"] => world.instances[0].crash_leader(&mut world.nature),
             ["crash", "shells"] => world.strike(Fault::CrashShells),
             ["crash", "both"] => {
-                world.instance.crash_leader(&mut world.nature);
+                world.instances[0].crash_leader(&mut world.nature);
                 world.strike(Fault::CrashShells);
             }
             ["cut", seconds] => world.strike(Fault::Partition(span(seconds))),
-            ["start"] => world.instance.start_leader(&mut world.nature),
+            ["start"] => world.instances[0].start_leader(&mut world.nature),
             _ => return Err(format!("`{}` is no command", words.join(" "))),
         }
         settle(world);
@@ -206,8 +209,10 @@ impl Player {
         let world = self.world();
         world.call(client, call);
         if reply == Answer::IsLost {
-            let before = world.nature.oracle.recorded().last();
-            while world.nature.oracle.recorded().last() == before && world.step() == Course::On {}
+            let before = world.nature.judge(ROOT).recorded().last();
+            while world.nature.judge(ROOT).recorded().last() == before && world.step() == Course::On
+            {
+            }
             world
                 .nature
                 .note(|| format!("client {client} loses its connection"));
@@ -236,7 +241,7 @@ impl Player {
             ["raise", name, kind] => Call::raise(self.job(name)?, kind, 0),
             ["kill", name, signal] => {
                 let job = self.job(name)?;
-                self.world().nature.oracle.signalled(job);
+                self.world().nature.oracle(ROOT).signalled(job);
                 Call::kill(job, number(signal)? as i32)
             }
             ["urgency", name, urgency] => Call::urgency(self.job(name)?, number(urgency)? as u8),
@@ -266,7 +271,7 @@ impl Player {
         };
         let found = self.submitted.get(base).zip(self.world.as_ref());
         let job = found.and_then(|((_, user, key), world)| {
-            let keys = &world.nature.oracle.recorded().keys;
+            let keys = &world.nature.judge(ROOT).recorded().keys;
             keys.get(&(*user, *key, index)).copied()
         });
         job.ok_or(format!("no job is called `{name}`"))

@@ -7,21 +7,44 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput, Spawn};
 use eddy_wire::id::Epoch;
+use eddy_wire::idset::Idset;
 use eddy_wire::shell::{Part, PartState, ToShell};
-use eddy_wire::time::Time;
 
 use crate::broken::{self, Rule};
-use crate::nature::{Delay, Happening, Nature, Parcel};
-use crate::pipe::{Peer, PipeId, Side};
+use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, Nature, Parcel, ShellTurn};
+use crate::nested::{Process, Within};
+use crate::pipe::{Peer, PipeId, Post, Side};
 use crate::task::{Behaviour, OnTerm, SIGKILL, SIGTERM, Start};
 use crate::transcript::part_label;
 
-/// The instance every shell of the world serves.
-pub const INSTANCE: &str = "world";
+/// Where a shell is and for whom.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// The machine it is on.
+    pub machine: usize,
+    /// The ranks it serves.
+    pub ranks: Idset,
+    /// Whose shell it is.
+    pub keeper: Keeper,
+    /// What it runs within.
+    pub within: Within,
+}
+
+/// Who launched a shell and hears from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// The leader.
+    Leader,
+    /// The rank that an agent hosts.
+    Agent,
+}
 
 /// One life of a shell.
 pub struct Shell {
+    instance: InstanceId,
     epoch: Epoch,
+    /// Where it is.
+    pub seat: Seat,
     book: ShellBook,
     pipe: Option<PipeId>,
     tasks: BTreeMap<(Part, u32), Task>,
@@ -32,10 +55,19 @@ pub struct Shell {
 /// A task that runs.
 #[derive(Clone, Copy, Debug)]
 struct Task {
-    behaviour: Behaviour,
+    does: Does,
     /// Which of the ends asked for counts.
     end: u64,
     status: i32,
+}
+
+/// What a task is.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    /// A timer.
+    Waits(Behaviour),
+    /// It leads a child instance.
+    Leads(InstanceId, Life),
 }
 
 /// Whether a shell goes on after what it was told.
@@ -49,10 +81,12 @@ pub enum Course {
 
 impl Shell {
     /// A shell that was just launched.
-    pub fn new(epoch: Epoch) -> Shell {
+    pub fn new(instance: InstanceId, epoch: Epoch, seat: Seat) -> Shell {
         Shell {
+            instance,
             epoch,
-            book: ShellBook::new(INSTANCE.to_owned(), epoch, epoch.0 as u32),
+            seat,
+            book: ShellBook::new(instance.name(), epoch, epoch.0 as u32),
             pipe: None,
             tasks: BTreeMap::new(),
             count: 0,
@@ -69,14 +103,28 @@ impl Shell {
         self.book.parts().into_iter().next()
     }
 
-    /// Its tasks that run.
-    pub fn tasks(&self) -> BTreeSet<(Part, u32)> {
-        self.tasks.keys().copied().collect()
+    /// Its tasks that are timers.
+    pub fn timers(&self) -> BTreeSet<(Part, u32)> {
+        let timers = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| matches!(task.does, Does::Waits(_)));
+        timers.map(|(key, _)| *key).collect()
+    }
+
+    /// Its tasks that lead instances.
+    pub fn leaders(&self) -> Vec<(InstanceId, Life)> {
+        let leaders = self.tasks.values().filter_map(|task| match task.does {
+            Does::Leads(child, life) => Some((child, life)),
+            Does::Waits(_) => None,
+        });
+        leaders.collect()
     }
 
     /// A connection to a leader stands.
-    pub fn connect(&mut self, nature: &mut Nature) -> PipeId {
-        let pipe = nature.pipes.open(nature.now, Peer::Shell(self.epoch));
+    pub fn connect(&mut self, nature: &mut Nature, server: Post) -> PipeId {
+        let peer = Peer::Shell(self.instance, self.epoch);
+        let pipe = nature.pipes.open(nature.now, server, peer);
         self.pipe = Some(pipe);
         self.take(nature, ShellInput::Connected);
         pipe
@@ -86,8 +134,12 @@ impl Shell {
     pub fn disconnected(&mut self, nature: &mut Nature) {
         if self.pipe.take().is_some() {
             self.take(nature, ShellInput::Disconnected);
-            nature.later(Delay::Retry, Happening::ShellConnects(self.epoch));
+            nature.later(Delay::Retry, self.turn(ShellTurn::Connects));
         }
+    }
+
+    fn turn(&self, turn: ShellTurn) -> Happening {
+        Happening::Shell(self.instance, self.epoch, turn)
     }
 
     /// The leader said something.
@@ -96,7 +148,7 @@ impl Shell {
             && nature.breaks(Rule::ShellForgetsStarts)
             && self.book.state(&start.part).is_some()
         {
-            let effects = broken::start_afresh(self.epoch, start);
+            let effects = broken::start_afresh(self.instance, self.epoch, start);
             return self.act(nature, effects);
         }
         self.take(nature, ShellInput::Broker(message))
@@ -104,7 +156,7 @@ impl Shell {
 
     /// Something happened to it.
     pub fn take(&mut self, nature: &mut Nature, input: ShellInput) -> Course {
-        let now = shell_time(nature);
+        let now = nature.clock(self.seat.machine).wall;
         let mut effects = Vec::new();
         self.book.handle(now, input, &mut effects);
         if nature.breaks(Rule::EndsForgotten) {
@@ -118,15 +170,15 @@ impl Shell {
             match effect {
                 ShellEffect::Send(message) => {
                     if let Some(pipe) = self.pipe {
-                        nature.send(pipe, Side::Leader, Parcel::FromShell(message));
+                        nature.send(pipe, Side::Server, Parcel::FromShell(message));
                     }
                 }
                 ShellEffect::Spawn(spawn) => {
-                    nature.later(Delay::Process, Happening::Spawns(self.epoch, spawn));
+                    nature.later(Delay::Process, self.turn(ShellTurn::Spawns(spawn)));
                 }
                 ShellEffect::Signal(part, signal) => self.signal(nature, part, signal),
                 ShellEffect::Sweep(part) => {
-                    nature.later(Delay::Process, Happening::Swept(self.epoch, part));
+                    nature.later(Delay::Process, self.turn(ShellTurn::Sweeps(part)));
                 }
                 ShellEffect::Drop => {
                     if let Some(pipe) = self.pipe {
@@ -150,32 +202,65 @@ impl Shell {
         let behaviour = Behaviour::of_jobspec(&spawn.jobspec);
         if behaviour.start == Start::Fails {
             let status = 127 << 8;
-            nature.oracle.task_ended(part, task, status);
+            nature.task_ended(self.instance, part, task, status);
             let note = "task: no such program".to_owned();
             self.take(nature, ShellInput::Failed(part, task, status, note));
             return;
         }
-        nature.oracle.task_begins(&spawn.start, self.epoch, task);
-        let who = part_label(nature, part);
+        self.begins(nature, spawn);
+        let who = part_label(nature, self.instance, part);
         nature.note(|| format!("task {task} of {who} begins"));
         self.count += 1;
         let running = Task {
-            behaviour,
+            does: Does::Waits(behaviour),
             end: self.count,
             status: behaviour.status(),
         };
         self.tasks.insert((part, task), running);
-        let end = Happening::TaskEnds(self.epoch, part, task, self.count);
+        let end = self.turn(ShellTurn::TaskEnds(part, task, self.count));
         nature.queue.push(nature.now.after(behaviour.run), end);
         self.take(nature, ShellInput::Spawned(part, task));
     }
 
+    /// A task begins: what is true of it, for those who judge.
+    fn begins(&self, nature: &mut Nature, spawn: &Spawn) {
+        let shell = (self.instance, self.epoch);
+        nature.task_begins(shell, self.seat.machine, &spawn.start, spawn.task);
+    }
+
+    /// The process that leads a child is made.
+    pub fn leads(&mut self, nature: &mut Nature, spawn: &Spawn, child: InstanceId, life: Life) {
+        let (part, task) = (spawn.start.part, spawn.task);
+        self.begins(nature, spawn);
+        self.count += 1;
+        let running = Task {
+            does: Does::Leads(child, life),
+            end: self.count,
+            status: 0,
+        };
+        self.tasks.insert((part, task), running);
+        self.take(nature, ShellInput::Spawned(part, task));
+    }
+
+    /// The process that led a child has ended.
+    pub fn leader_ended(&mut self, nature: &mut Nature, process: Process, status: i32) {
+        let Process {
+            life, part, task, ..
+        } = process;
+        let ours = |task: &Task| matches!(task.does, Does::Leads(_, led) if led == life);
+        if self.tasks.get(&(part, task)).is_some_and(ours) {
+            self.tasks.remove(&(part, task));
+            nature.task_ended(self.instance, part, task, status);
+            self.take(nature, ShellInput::Exited(part, task, status));
+        }
+    }
+
     /// Sends a signal to all tasks of a part.
     fn signal(&mut self, nature: &mut Nature, part: Part, signal: i32) {
-        let who = part_label(nature, part);
+        let who = part_label(nature, self.instance, part);
         nature.note(|| format!("{who} gets signal {signal}"));
         if matches!(signal, SIGTERM | SIGKILL) {
-            nature.oracle.asked_to_end(part);
+            nature.oracle(self.instance).asked_to_end(part);
         }
         let range = (part, 0)..=(part, u32::MAX);
         for ((_, rank), task) in self.tasks.range_mut(range) {
@@ -183,7 +268,15 @@ impl Shell {
                 // It is dying already.
                 continue;
             }
-            let (after, status) = match (signal, task.behaviour.term) {
+            let behaviour = match task.does {
+                Does::Waits(behaviour) => behaviour,
+                Does::Leads(child, life) => {
+                    let signal = Happening::Child(child, life, ChildTurn::Signal(signal));
+                    nature.later(Delay::Process, signal);
+                    continue;
+                }
+            };
+            let (after, status) = match (signal, behaviour.term) {
                 (SIGTERM, OnTerm::Ignore) => continue,
                 (SIGTERM, OnTerm::Exit(after)) => (after, 3 << 8),
                 (SIGKILL | SIGTERM, _) => (nature.delay(Delay::Process), signal),
@@ -192,7 +285,8 @@ impl Shell {
             };
             self.count += 1;
             (task.end, task.status) = (self.count, status);
-            let end = Happening::TaskEnds(self.epoch, part, *rank, self.count);
+            let end = ShellTurn::TaskEnds(part, *rank, self.count);
+            let end = Happening::Shell(self.instance, self.epoch, end);
             nature.queue.push(nature.now.after(after), end);
         }
     }
@@ -207,15 +301,10 @@ impl Shell {
             return;
         };
         self.tasks.remove(&(part, task));
-        nature.oracle.task_ended(part, task, status);
-        let who = part_label(nature, part);
+        nature.task_ended(self.instance, part, task, status);
+        let who = part_label(nature, self.instance, part);
         let code = eddy_wire::job::exit_code(status);
         nature.note(|| format!("task {task} of {who} ends with {code}"));
         self.take(nature, ShellInput::Exited(part, task, status));
     }
-}
-
-/// A shell's own time: that of its machine's wall clock.
-fn shell_time(nature: &Nature) -> Time {
-    nature.machine.read(nature.now).wall
 }

@@ -8,7 +8,7 @@ use crate::broken::Rule;
 use crate::client::OWNER;
 use crate::fault::Fault;
 use crate::instance::Nodes;
-use crate::nature::{BEGIN, Happening, Nature, Pace};
+use crate::nature::{BEGIN, Happening, Nature, Pace, ROOT};
 use crate::random::Random;
 use crate::world::World;
 
@@ -53,8 +53,8 @@ fn finish(mut world: World) -> (Ran, Vec<String>) {
     let notes = world.nature.take_notes();
     let ran = Ran {
         steps: world.steps(),
-        records: world.instance.journal.last().0,
-        jobs: world.nature.oracle.durable().jobs.len() as u64,
+        records: world.root().journal.last().0,
+        jobs: world.nature.judge(ROOT).durable().jobs.len() as u64,
         digest: digest(&world),
         finding: world.finding().map(str::to_owned).or(panicked),
     };
@@ -63,7 +63,7 @@ fn finish(mut world: World) -> (Ran, Vec<String>) {
 
 fn digest(world: &World) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325_u64;
-    for record in world.instance.journal.records() {
+    for record in world.instances[ROOT.place()].journal.records() {
         let job = record.event.job.map_or(0, |job| job.0);
         let name = record.event.kind.name().bytes().map(u64::from).sum::<u64>();
         for word in [record.seq.0, record.event.t.0 as u64, job, name] {
@@ -87,7 +87,10 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
     let nature = Nature::new(seed, pace, grace);
     let mut world = World::new(nature, nodes, grace);
     world.nature.broken = broken;
-    world.nature.queue.push(BEGIN, Happening::LeaderStarts);
+    world
+        .nature
+        .queue
+        .push(BEGIN, Happening::LeaderStarts(ROOT));
     world.nature.queue.push(BEGIN, Happening::ClientConnects(0));
     // Now and then a long one.
     let size = *random.pick(&[6, 12, 12, 25]) * if random.chance(2) { 12 } else { 1 };
@@ -110,8 +113,7 @@ fn faults(world: &mut World, random: &mut Random, horizon: Span) {
     let queue = &mut world.nature.queue;
     for _ in 0..random.below(4) {
         let at = BEGIN.after(Span(random.between(0, horizon.0)));
-        // Marks name the life that makes them; which one lives then nobody knows yet.
-        (1..4).for_each(|life| queue.push(at, Happening::Marks(life)));
+        queue.push(at, Happening::Marks(ROOT));
     }
     // A quarter of all runs is calm.
     let most = *random.pick(&[0, 3, 8, 20]);
@@ -147,7 +149,7 @@ fn fault(random: &mut Random, horizon: Span) -> Fault {
         9 => Fault::StepClock(Span(random.between(-500_000_000, 500_000_000))),
         10 => Fault::StopClock(span),
         11 => Fault::Grow,
-        12 => Fault::LateStart,
+        12 => Fault::LateStart(ROOT),
         _ => Fault::FailLaunch,
     }
 }

@@ -9,62 +9,80 @@ use eddy_wire::services::job::{Changed, JobEnd, JobRow, Submitted};
 use eddy_wire::shell::Part;
 
 use crate::call::{About, Call};
-use crate::nature::Nature;
+use crate::nature::{InstanceId, Nature, ROOT};
 use crate::oracle::places;
 
 /// What jobs are called that were given no name.
 pub const NAMELESS: &str = "job";
 
 /// Notes a record that became durable, if it says something to a reader.
-pub fn note_record(nature: &mut Nature, record: &Record) {
+pub fn note_record(nature: &mut Nature, instance: InstanceId, record: &Record) {
     let Some(what) = told(&record.event.kind) else {
         return;
     };
-    let who = record.event.job.map(|job| label(nature, job) + " ");
-    nature.note(|| format!("{}{what}", who.unwrap_or_default()));
+    let who = match record.event.job {
+        Some(job) => label(nature, instance, job) + " ",
+        None if instance == ROOT => String::new(),
+        None => nature.labels[instance.place()].clone() + ": ",
+    };
+    nature.note(|| format!("{who}{what}"));
 }
 
 /// Notes an answer, or a part of one, that reached a client.
-pub fn note_answer(nature: &mut Nature, client: usize, call: &Call, message: &Message) {
+pub fn note_answer(
+    nature: &mut Nature,
+    (client, instance): (usize, InstanceId),
+    call: &Call,
+    message: &Message,
+) {
     if !nature.is_written_down() {
         return;
     }
     let verb = call.topic.rsplit('.').next().unwrap_or_default();
     let text = match (message.kind, &call.about) {
         (Type::Refused, _) => refused(message),
-        (Type::Part, About::Wait(_)) => ends(nature, message),
+        (Type::Part, About::Wait(_)) => ends(nature, instance, message),
         (Type::Part, About::List) => rows(message),
         // The rest of a stream tells what is shown as a record.
         (Type::Part, _) | (_, About::List) => return,
         (_, About::Wait(_)) => "told all".to_owned(),
         (_, About::Submit { .. }) => numbers(message),
         (_, About::Collect) => match message.parse::<JobEnd>() {
-            Ok(end) => ended(nature, &end),
+            Ok(end) => ended(nature, instance, &end),
             Err(refusal) => refusal.text,
         },
-        (_, About::Exception { .. } | About::Urgency { .. }) => changed(nature, message),
+        (_, About::Exception { .. } | About::Urgency { .. }) => changed(nature, instance, message),
         (_, _) => String::from_utf8_lossy(&message.body).into_owned(),
     };
     nature.note(|| format!("client {client} {verb}: {text}"));
 }
 
 /// A job by its name, or by its number if it has none.
-pub fn label(nature: &Nature, job: JobId) -> String {
-    let found = nature.oracle.recorded().jobs.get(&job);
-    match found.map(|job| (job.submit.spec.jobspec.name(), job.submit.cc)) {
+pub fn label(nature: &Nature, instance: InstanceId, job: JobId) -> String {
+    let found = nature.judge(instance).recorded().jobs.get(&job);
+    let within = match nature.labels[instance.place()].as_str() {
+        "" => String::new(),
+        label => format!("{label}/"),
+    };
+    let own = match found.map(|job| (job.submit.spec.jobspec.name(), job.submit.cc)) {
         None | Some((NAMELESS, _)) => format!("job {job}"),
         Some((name, None)) => name.to_owned(),
         Some((name, Some(cc))) => name.replace("{cc}", &cc.to_string()),
-    }
+    };
+    within + &own
 }
 
 /// A part of a job: its name, attempt and rank.
-pub fn part_label(nature: &Nature, part: Part) -> String {
+pub fn part_label(nature: &Nature, instance: InstanceId, part: Part) -> String {
     let attempt = match part.attempt.0 {
         1 => String::new(),
         attempt => format!(" (attempt {attempt})"),
     };
-    format!("{}{attempt} on rank {}", label(nature, part.job), part.rank)
+    format!(
+        "{}{attempt} on rank {}",
+        label(nature, instance, part.job),
+        part.rank
+    )
 }
 
 fn refused(message: &Message) -> String {
@@ -86,16 +104,19 @@ fn numbers(message: &Message) -> String {
     }
 }
 
-fn ends(nature: &Nature, message: &Message) -> String {
+fn ends(nature: &Nature, instance: InstanceId, message: &Message) -> String {
     let ends: Vec<JobEnd> = message.parse().unwrap_or_default();
-    let texts: Vec<String> = ends.iter().map(|end| ended(nature, end)).collect();
+    let texts: Vec<String> = ends
+        .iter()
+        .map(|end| ended(nature, instance, end))
+        .collect();
     texts.join(", ")
 }
 
-fn ended(nature: &Nature, end: &JobEnd) -> String {
+fn ended(nature: &Nature, instance: InstanceId, end: &JobEnd) -> String {
     let result = format!("{:?}", end.result).to_lowercase();
     let why = end.exception.as_ref().map(|why| format!(" ({why})"));
-    let (label, why) = (label(nature, end.id), why.unwrap_or_default());
+    let (label, why) = (label(nature, instance, end.id), why.unwrap_or_default());
     format!("{label} {result} {}{why}", end.returncode)
 }
 
@@ -111,10 +132,11 @@ fn rows(message: &Message) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-fn changed(nature: &Nature, message: &Message) -> String {
+fn changed(nature: &Nature, instance: InstanceId, message: &Message) -> String {
     let changed: Changed = message.parse().unwrap_or_default();
     let refused = changed.refused.iter();
-    let refused = refused.map(|(job, why)| format!("; not {}: {why}", label(nature, *job)));
+    let refused =
+        refused.map(|(job, why)| format!("; not {}: {why}", label(nature, instance, *job)));
     format!("changed {}{}", changed.count, refused.collect::<String>())
 }
 

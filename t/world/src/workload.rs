@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::call::{Ask, Call, key};
 use crate::client::Client;
 use crate::instance::Nodes;
-use crate::nature::Nature;
+use crate::nature::{InstanceId, Nature};
 use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 
@@ -100,21 +100,21 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes) {
         | Act::Kill
         | Act::Urgency
         | Act::Requeue
-        | Act::Info => one_of(nature, client).map(|job| change(nature, job, act)),
+        | Act::Info => one_of(nature, client).map(|job| change(nature, client.instance, job, act)),
     };
     if let Some(call) = call {
         client.call(nature, call);
     }
 }
 
-fn change(nature: &mut Nature, job: JobId, act: Act) -> Call {
+fn change(nature: &mut Nature, instance: InstanceId, job: JobId, act: Act) -> Call {
     let random = &mut nature.random;
     match act {
         Act::Events => Call::events(job),
         Act::Raise => Call::raise(job, "odd", *random.pick(&[0, 3, 7])),
         Act::Kill => {
             let signal = *random.pick(&[10, 15, 9]);
-            nature.oracle.signalled(job);
+            nature.oracle(instance).signalled(job);
             Call::kill(job, signal)
         }
         Act::Urgency => Call::urgency(job, *random.pick(&[0, 1, 16, 17, 31])),
@@ -156,7 +156,7 @@ fn some_of(nature: &mut Nature, client: &Client) -> JobSet {
 
 fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes) -> Call {
     let ask = ask(&mut nature.random, nodes);
-    let wall = nature.machine.read(nature.now).wall;
+    let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);
     let call = Call::submit(client.user, &ask, key);
     client.submissions.push(call.clone());

@@ -1,32 +1,39 @@
 //! The world: takes what happens next and lets it happen, until nothing happens any more.
 //!
-//! Holds the instance, its clients and what they share. The verbs of the world (crash, cut, stop…)
-//! are faults that strike; a script or a swarm says when.
+//! Holds the instances, the agents of the machines, the clients and what they share. The verbs of
+//! the world (crash, cut, stop…) are faults that strike; a script or a swarm says when.
+
+mod agents;
+mod happen;
+mod nest;
+mod strike;
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Arrival, Phase};
 use eddy_wire::id::JobId;
-use eddy_wire::time::Span;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::time::{Span, Time};
 
+use crate::agent::Agent;
 use crate::call::Call;
 use crate::client::{Client, OWNER};
 use crate::fault::Fault;
-use crate::instance::{Instance, Launch, Nodes};
-use crate::journal::Room;
-use crate::nature::{Delay, Happening, Nature, Parcel};
-use crate::pipe::{Peer, PipeId, Side};
+use crate::instance::{Instance, Nodes};
+use crate::nature::{Happening, InstanceId, Nature, ROOT};
+use crate::quiet;
 use crate::shell::Course;
-use crate::transcript::note_answer;
-use crate::{quiet, workload};
+
+pub use strike::Holder;
 
 /// The world.
 pub struct World {
     /// What all share.
     pub nature: Nature,
-    /// The instance.
-    pub instance: Instance,
-    /// The clients; the first is the administrator.
+    /// Every instance there ever was; the first is the root.
+    pub instances: Vec<Instance>,
+    /// The agent of each machine; none where all ranks are the leader's own.
+    pub agents: Vec<Agent>,
+    /// The clients; the first is the administrator of the root.
     pub clients: Vec<Client>,
     /// Its nodes.
     pub nodes: Nodes,
@@ -36,34 +43,90 @@ pub struct World {
     pub acts: Vec<u32>,
     /// Longest pause of a client between two things it does.
     pub pause: Span,
+    /// Who comes to an instance that begins.
+    pub visitors: Visitors,
+    /// Processes that are stopped, and until when.
+    frozen: BTreeMap<Holder, Time>,
+    /// Machines that cannot reach each other, and until when.
+    parted: Vec<(usize, usize, Time)>,
+    hostings: u64,
     steps: u64,
+}
+
+/// Who comes to a child instance that begins to serve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Visitors {
+    /// Nobody.
+    #[default]
+    None,
+    /// Somebody who does so many things there.
+    Busy(u32),
 }
 
 /// Number of the administrator's client.
 pub const ADMINISTRATOR: usize = 0;
 /// How often what holds jobs back is put right before they are expected to be over.
 const REPAIRS_MAX: u32 = 8;
+/// How often a world with ranks apart is looked at once it is calm, and how long.
+const LOOK: Span = Span::seconds(5);
+const CALM_MAX: Span = Span::seconds(1_200);
 
 impl World {
-    /// A world in which nothing has happened.
+    /// A world in which nothing has happened, with all ranks on one machine.
     pub fn new(mut nature: Nature, nodes: Nodes, grace: Span) -> World {
-        nature.oracle = crate::oracle::Oracle::new(grace);
+        nature.oracle(ROOT).set_grace(grace);
         World {
             nature,
-            instance: Instance::new(nodes, grace),
-            clients: vec![Client::new(ADMINISTRATOR, OWNER)],
+            instances: vec![Instance::root(nodes, grace)],
+            agents: Vec::new(),
+            clients: vec![Client::new(ADMINISTRATOR, OWNER, ROOT)],
             nodes,
             strikes: BTreeMap::new(),
             acts: vec![0],
             pause: Span::seconds(1),
+            visitors: Visitors::None,
+            frozen: BTreeMap::new(),
+            parted: Vec::new(),
+            hostings: 0,
             steps: 0,
         }
     }
 
-    /// Adds a client that connects at once; its number.
+    /// A world in which nothing has happened, with a machine and an agent for each rank.
+    pub fn of_machines(mut nature: Nature, nodes: Nodes, grace: Span, fanout: u32) -> World {
+        let machines = nodes.count as usize;
+        nature.machines = vec![crate::clock::Machine::default(); machines];
+        let mut world = World::new(nature, nodes, grace);
+        let root = &mut world.instances[ROOT.place()];
+        root.seats = (0..machines).collect();
+        root.fanout = Some(fanout);
+        root.settings.local = eddy_wire::idset::Idset::one(0);
+        root.settings.instance_command = vec!["task".to_owned()];
+        world.agents = (0..machines).map(|_| Agent::default()).collect();
+        world
+    }
+
+    /// Whether ranks are apart: machines, agents, links.
+    pub fn is_tree(&self) -> bool {
+        !self.agents.is_empty()
+    }
+
+    /// The first instance.
+    pub fn root(&mut self) -> &mut Instance {
+        &mut self.instances[ROOT.place()]
+    }
+
+    /// Adds a client of the root that connects at once; its number.
     pub fn add_client(&mut self, user: u32) -> usize {
+        self.add_client_of(user, ROOT, 0)
+    }
+
+    /// Adds a client of a rank of an instance that connects at once; its number.
+    pub fn add_client_of(&mut self, user: u32, instance: InstanceId, rank: u32) -> usize {
         let number = self.clients.len();
-        self.clients.push(Client::new(number, user));
+        let mut client = Client::new(number, user, instance);
+        client.rank = eddy_wire::id::Rank(rank);
+        self.clients.push(client);
         self.acts.push(0);
         let now = self.nature.now;
         self.nature
@@ -79,7 +142,7 @@ impl World {
 
     /// The first broken promise.
     pub fn finding(&self) -> Option<&str> {
-        self.nature.oracle.finding()
+        self.nature.finding()
     }
 
     /// Lets the next thing happen; `Exit` when there is none.
@@ -89,15 +152,18 @@ impl World {
         };
         self.nature.now = self.nature.now.max(at);
         self.steps += 1;
-        self.happen(happening);
+        match self.waits(&happening) {
+            Some(until) => self.nature.queue.push(until, happening),
+            None => self.happen(happening),
+        }
         if let Some(fault) = self.strikes.remove(&self.steps) {
             self.strike(fault);
         }
-        if quiet::is_lull(self) {
-            let checked = quiet::nothing_waits_that_could_start(self)
-                .and_then(|()| quiet::nothing_runs_that_should_end(self));
+        if !self.is_tree() && quiet::is_lull(self) {
+            let checked = quiet::nothing_waits_that_could_start(self, ROOT)
+                .and_then(|()| quiet::nothing_runs_that_should_end(self, ROOT));
             if let Err(sentence) = checked {
-                self.nature.oracle.fail(sentence);
+                self.nature.fail(ROOT, sentence);
             }
         }
         Course::On
@@ -105,29 +171,76 @@ impl World {
 
     /// Runs until nothing happens any more, something is wrong, or `steps` are done.
     pub fn run(&mut self, steps: u64) {
+        if self.is_tree() {
+            return self.run_tree(steps);
+        }
         for repair in 0..=REPAIRS_MAX {
             while self.finding().is_none() && self.step() == Course::On {
                 if self.steps > steps {
                     let sentence = format!("it does not come to rest within {steps} steps");
-                    return self.nature.oracle.fail(sentence);
+                    return self.nature.fail(ROOT, sentence);
                 }
             }
-            if self.finding().is_some() || repair == REPAIRS_MAX || !self.repair() {
+            if self.finding().is_some() || repair == REPAIRS_MAX || !self.repair(ROOT) {
                 break;
             }
         }
         if self.finding().is_none()
             && let Err(sentence) = quiet::is_at_rest(self)
         {
-            self.nature.oracle.fail(sentence);
+            self.nature.fail(ROOT, sentence);
+        }
+    }
+
+    /// Links never rest: runs until all clients are done and the faults are over, then looks now
+    /// and then whether every promise is kept, and puts right what a person would.
+    fn run_tree(&mut self, steps: u64) {
+        let mut look = Time(0);
+        let mut latest = Time(0);
+        while self.finding().is_none() && self.step() == Course::On {
+            if self.steps > steps {
+                let sentence = format!("it does not come to rest within {steps} steps");
+                return self.nature.fail(ROOT, sentence);
+            }
+            let Some(calm) = self.nature.calm.filter(|_| self.nature.now >= look) else {
+                continue;
+            };
+            latest = latest.max(calm.after(CALM_MAX));
+            look = self.nature.now.after(LOOK);
+            match quiet::is_tree_at_rest(self) {
+                Ok(()) => return self.agrees(),
+                Err((instance, sentence)) if self.nature.now > latest => {
+                    return self.nature.fail(instance, sentence);
+                }
+                Err(_) => {}
+            }
+            let ids: Vec<InstanceId> = self.instances.iter().map(|one| one.id).collect();
+            for id in ids {
+                self.repair(id);
+            }
+            self.shut_idle();
+        }
+    }
+
+    /// What each leader folded is what its journal says.
+    fn agrees(&mut self) {
+        let now = self.nature.now;
+        for instance in &mut self.instances {
+            if let Err(sentence) = crate::replay::agrees_with_life(instance, now) {
+                let id = instance.id;
+                return self.nature.fail(id, sentence);
+            }
         }
     }
 
     /// The administrator puts back what is drained and lets go what is held; whether there was any.
-    fn repair(&mut self) -> bool {
-        let ledger = self.nature.oracle.durable();
+    fn repair(&mut self, id: InstanceId) -> bool {
+        if self.instances[id.place()].leader.is_none() {
+            return false;
+        }
+        let ledger = self.nature.judge(id).durable();
         let held = |(_, job): &(&JobId, &eddy_wire::job::Job)| {
-            job.urgency == 0 && job.state != eddy_wire::lifecycle::JobState::Inactive
+            job.urgency == 0 && job.state != JobState::Inactive
         };
         let held: Vec<JobId> = ledger.jobs.iter().filter(held).map(|(id, _)| *id).collect();
         let drained = ledger.drained.clone();
@@ -137,9 +250,51 @@ impl World {
         }
         let some = !calls.is_empty();
         for call in calls {
-            self.call(ADMINISTRATOR, call);
+            let administrator = self.administrator(id);
+            self.call(administrator, call);
         }
         some
+    }
+
+    /// Who puts things right in that instance.
+    fn administrator(&mut self, id: InstanceId) -> usize {
+        if id == ROOT {
+            return ADMINISTRATOR;
+        }
+        let known = self
+            .clients
+            .iter()
+            .find(|client| client.instance == id && client.is_keeper && !client.is_gone());
+        match known {
+            Some(client) => client.number,
+            None => {
+                let number = self.add_client_of(OWNER, id, 0);
+                self.clients[number].is_keeper = true;
+                number
+            }
+        }
+    }
+
+    /// Children in which nothing is left to be done are told to end.
+    fn shut_idle(&mut self) {
+        let idle = |instance: &&Instance| {
+            instance.nested.is_some()
+                && instance.leader.is_some()
+                && self
+                    .nature
+                    .judge(instance.id)
+                    .durable()
+                    .jobs
+                    .values()
+                    .all(|job| job.state == JobState::Inactive)
+        };
+        let idle: Vec<InstanceId> = self.instances.iter().filter(idle).map(|i| i.id).collect();
+        for id in idle {
+            let administrator = self.administrator(id);
+            if self.clients[administrator].unanswered().next().is_none() {
+                self.call(administrator, Call::shutdown());
+            }
+        }
     }
 
     /// A client makes a call.
@@ -147,228 +302,20 @@ impl World {
         self.clients[client].call(&mut self.nature, call);
     }
 
-    fn happen(&mut self, happening: Happening) {
-        let (instance, nature) = (&mut self.instance, &mut self.nature);
-        match happening {
-            Happening::Arrives(pipe, side, parcel) => self.arrives(pipe, side, parcel),
-            Happening::Ends(pipe, side) => self.ends(pipe, side),
-            Happening::LeaderStarts => self.leader_starts(),
-            Happening::CommitBegins(life) => instance.commit_begins(nature, life),
-            Happening::Commits(life) => instance.commits(nature, life),
-            Happening::Plans(life, deltas) => instance.plans(nature, life, deltas),
-            Happening::Planned(life, outcome) => instance.planned(nature, life, outcome),
-            Happening::Reads(life, tag, query) => instance.reads(nature, life, tag, &query),
-            Happening::Answers(life, tag, answer) => {
-                if instance.leader_of(life).is_some() {
-                    instance.arrive(nature, Arrival::Answer(tag, answer));
-                }
-            }
-            Happening::Ticks(life, at) => instance.ticks(nature, life, at),
-            Happening::Checks(life, epoch) => instance.checks(nature, life, epoch),
-            Happening::ShellDead(life, epoch) => instance.shell_dead(nature, life, epoch),
-            Happening::ShellConnects(epoch) => instance.shell_connects(nature, epoch),
-            Happening::Spawns(epoch, spawn) => {
-                if let Some(shell) = instance.shells.get_mut(&epoch) {
-                    shell.spawn(nature, &spawn);
-                }
-            }
-            Happening::TaskEnds(epoch, part, task, end) => {
-                if let Some(shell) = instance.shells.get_mut(&epoch) {
-                    shell.task_ends(nature, part, task, end);
-                }
-            }
-            Happening::Swept(epoch, part) => {
-                let input = eddy_broker::shellbook::ShellInput::Swept(part);
-                instance.shell_input(nature, epoch, input);
-            }
-            Happening::ClientConnects(client) => self.client_connects(client),
-            Happening::ClientActs(client) => self.client_acts(client),
-            Happening::Strikes(fault) => self.strike(fault),
-            Happening::Marks(life) => instance.marks(nature, life),
-            Happening::Calms => self.calm(),
-        }
-    }
-
-    fn arrives(&mut self, pipe: PipeId, side: Side, parcel: Parcel) {
-        if !self.nature.pipes.is_open(pipe, side) {
+    /// A child instance began to serve: who wants something of it comes.
+    fn begun(&mut self, id: InstanceId) {
+        let Visitors::Busy(acts) = self.visitors else {
+            return;
+        };
+        if self.clients.iter().any(|client| client.instance == id) {
             return;
         }
-        let (instance, nature) = (&mut self.instance, &mut self.nature);
-        match parcel {
-            Parcel::FromClient(message, about) => {
-                instance.from_client(nature, pipe, message, &about)
-            }
-            Parcel::FromShell(message) => instance.from_shell(nature, pipe, message),
-            Parcel::ToClient(message) => {
-                if let Some(Peer::Client(client)) = nature.pipes.peer(pipe) {
-                    let client = &mut self.clients[client];
-                    if let Some(call) = client.asked(&message) {
-                        note_answer(nature, client.number, call, &message);
-                    }
-                    client.receive(&message);
-                }
-            }
-            Parcel::ToShell(message) => {
-                let Some(Peer::Shell(epoch)) = nature.pipes.peer(pipe) else {
-                    return;
-                };
-                if let Some(shell) = instance.shells.get_mut(&epoch)
-                    && shell.told(nature, message) == Course::Exit
-                {
-                    instance.shell_exits(nature, epoch);
-                }
-            }
-        }
-    }
-
-    fn ends(&mut self, pipe: PipeId, side: Side) {
-        if !self.nature.pipes.is_open(pipe, side) {
-            return;
-        }
-        let nature = &mut self.nature;
-        match (side, nature.pipes.peer(pipe)) {
-            (Side::Leader, _) => self.instance.peer_ended(nature, pipe),
-            (Side::Peer, Some(Peer::Shell(epoch))) => {
-                nature.pipes.close(pipe, side);
-                if let Some(shell) = self.instance.shells.get_mut(&epoch) {
-                    shell.disconnected(nature);
-                }
-            }
-            (Side::Peer, Some(Peer::Client(client))) => {
-                nature.pipes.close(pipe, side);
-                self.clients[client].lost(nature);
-            }
-            (Side::Peer, None) => {}
-        }
-    }
-
-    /// Starts a leader, once the one before has ended.
-    fn leader_starts(&mut self) {
-        match &self.instance.leader {
-            None => self.instance.start_leader(&mut self.nature),
-            Some(leader) if leader.broker().phase() == Phase::Run => {}
-            Some(_) => self.nature.later(Delay::Retry, Happening::LeaderStarts),
-        }
-    }
-
-    fn client_connects(&mut self, client: usize) {
-        if !self.clients[client].wants_link() {
-            return;
-        }
-        match &mut self.instance.leader {
-            Some(leader) => {
-                let pipe = self
-                    .nature
-                    .pipes
-                    .open(self.nature.now, Peer::Client(client));
-                leader.accept(pipe);
-                self.clients[client].connected(&mut self.nature, pipe);
-            }
-            None => self
-                .nature
-                .later(Delay::Retry, Happening::ClientConnects(client)),
-        }
-    }
-
-    fn client_acts(&mut self, client: usize) {
-        if self.acts[client] == 0 || self.clients[client].is_gone() {
-            return;
-        }
-        self.acts[client] -= 1;
-        workload::act(&mut self.nature, &mut self.clients[client], self.nodes);
-        let pause = self.nature.random.between(0, self.pause.0);
-        let at = self.nature.now.after(Span(pause));
-        self.nature.queue.push(at, Happening::ClientActs(client));
-    }
-
-    /// Something goes wrong.
-    pub fn strike(&mut self, fault: Fault) {
-        let (instance, nature) = (&mut self.instance, &mut self.nature);
-        match fault {
-            Fault::CrashLeader(down) => {
-                instance.crash_leader(nature);
-                nature
-                    .queue
-                    .push(nature.now.after(down), Happening::LeaderStarts);
-            }
-            Fault::CrashShells => {
-                instance.crash_shells(nature);
-            }
-            Fault::CrashBoth(down) => {
-                instance.crash_leader(nature);
-                instance.crash_shells(nature);
-                nature
-                    .queue
-                    .push(nature.now.after(down), Happening::LeaderStarts);
-            }
-            Fault::Partition(span) => instance.part(nature, span),
-            Fault::CutShell => {
-                let pipes: Vec<PipeId> =
-                    instance.shells.values().filter_map(|s| s.pipe()).collect();
-                if !pipes.is_empty() {
-                    let pipe = *nature.random.pick(&pipes);
-                    instance.cut(nature, pipe);
-                }
-            }
-            Fault::LateStart => instance.late_start(nature),
-            Fault::CutClient => self.cut_client(),
-            Fault::ClientLeaves => {
-                let number = nature.random.below(self.clients.len() as u64) as usize;
-                if number != ADMINISTRATOR {
-                    if let Some(pipe) = self.clients[number].pipe() {
-                        nature.close(pipe, Side::Peer);
-                    }
-                    self.clients[number].leave();
-                }
-            }
-            Fault::StopLeader(down) => {
-                nature.note(|| "leader is told to end".to_owned());
-                instance.arrive(nature, Arrival::Stop);
-                nature
-                    .queue
-                    .push(nature.now.after(down), Happening::LeaderStarts);
-            }
-            Fault::DiskFull(span) => {
-                instance.set_room(nature, Room::None);
-                nature
-                    .queue
-                    .push(nature.now.after(span), Happening::Strikes(Fault::DiskRoom));
-            }
-            Fault::DiskRoom => instance.set_room(nature, Room::Enough),
-            Fault::StepClock(by) => nature.machine.step(by),
-            Fault::StopClock(span) => nature.machine.stop(nature.now, span),
-            Fault::Grow => {
-                self.nodes.count += 1;
-                instance.inventory = self.nodes.inventory();
-            }
-            Fault::FailLaunch => instance.launch = Launch::Dies,
-        }
-    }
-
-    fn cut_client(&mut self) {
-        let number = self.nature.random.below(self.clients.len() as u64) as usize;
-        self.cut_client_of(number);
-    }
-
-    /// Cuts the connection of one client: what is under way is lost.
-    pub fn cut_client_of(&mut self, number: usize) {
-        if let Some(pipe) = self.clients[number].pipe() {
-            self.nature.pipes.close(pipe, Side::Peer);
-            self.nature
-                .later(Delay::Net, Happening::Ends(pipe, Side::Leader));
-            self.clients[number].lost(&mut self.nature);
-        }
-    }
-
-    /// The faults are over: disk, connections, launches and the leader are as they should be.
-    fn calm(&mut self) {
-        let (instance, nature) = (&mut self.instance, &mut self.nature);
-        instance.set_room(nature, Room::Enough);
-        instance.parted_until = nature.now;
-        instance.launch = Launch::Lives;
-        nature.queue.push(nature.now, Happening::LeaderStarts);
-        let admin = Happening::ClientConnects(ADMINISTRATOR);
-        nature.queue.push(nature.now, admin);
+        let ranks = self.instances[id.place()].seats.len() as u64;
+        let rank = self.nature.random.below(ranks) as u32;
+        let client = self.add_client_of(OWNER, id, rank);
+        self.acts[client] = acts;
+        let now = self.nature.now;
+        self.nature.queue.push(now, Happening::ClientActs(client));
     }
 
     /// Calls of clients that are not answered though they should be.

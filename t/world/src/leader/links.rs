@@ -5,13 +5,13 @@ use eddy_broker::{Arrival, Caller, ClientId, Reply};
 use eddy_wire::id::Epoch;
 use eddy_wire::message::Message;
 use eddy_wire::shell::{FromShell, Start, ToShell};
-use eddy_wire::time::Time;
 
 use crate::broken::{self, Rule};
 use crate::call::About;
+use crate::desk::{Known, Left};
 use crate::fault::Fault;
 use crate::instance::Instance;
-use crate::nature::{Delay, Happening, Life, Nature, Parcel};
+use crate::nature::{Delay, Happening, InstanceId, Life, Nature, Parcel, Turn};
 use crate::pipe::{PipeId, Side};
 
 /// How many starts are remembered, to repeat one late.
@@ -19,18 +19,11 @@ const STARTS_KEPT: usize = 4;
 
 impl Instance {
     /// Tells a shell, if it is connected.
-    pub(super) fn tell_shell(
-        &mut self,
-        nature: &mut Nature,
-        now: Time,
-        epoch: Epoch,
-        message: ToShell,
-    ) {
-        nature.oracle.ordered(now, &message);
+    pub(super) fn tell_shell(&mut self, nature: &mut Nature, epoch: Epoch, message: ToShell) {
         let Some(leader) = &mut self.leader else {
             return;
         };
-        let Some(pipe) = leader.connected(epoch) else {
+        let Some(pipe) = leader.desk.connected(epoch) else {
             return;
         };
         let lost = matches!(&message, ToShell::Signal { signal: 9, .. });
@@ -52,28 +45,22 @@ impl Instance {
     /// A start for an earlier life of a shell comes late, to the one that lives now.
     pub fn late_start(&mut self, nature: &mut Nature) {
         let Some(leader) = &self.leader else { return };
-        let stale = |start: &&Start| !leader.shells.contains_key(&start.shell);
+        let stale = |start: &&Start| leader.desk.connected(start.shell).is_none();
         let found = leader.starts.iter().find(stale).cloned();
-        let found = found.zip(leader.shells.last_key_value());
+        let found = found.zip(leader.desk.newest());
         let Some((mut start, (epoch, pipe))) = found else {
             return;
         };
         if nature.breaks(Rule::StartTakenByOtherLife) {
-            start.shell = *epoch;
+            start.shell = epoch;
             for hash in [start.jobspec, start.environment] {
                 let text = "{}".into();
-                nature.send(
-                    *pipe,
-                    Side::Peer,
-                    Parcel::ToShell(ToShell::Payload { hash, text }),
-                );
+                let payload = Parcel::ToShell(ToShell::Payload { hash, text });
+                nature.send(pipe, Side::Peer, payload);
             }
         }
-        nature.send(
-            *pipe,
-            Side::Peer,
-            Parcel::ToShell(ToShell::Start(Box::new(start))),
-        );
+        let start = Parcel::ToShell(ToShell::Start(Box::new(start)));
+        nature.send(pipe, Side::Peer, start);
     }
 
     /// Looks whether a shell lives: one that does is watched until it does not.
@@ -83,11 +70,12 @@ impl Instance {
             return;
         };
         if lives {
-            leader.watched.insert(epoch);
+            leader.desk.watch(epoch);
         } else {
-            leader.watched.remove(&epoch);
+            leader.desk.unwatch(epoch);
             self.sweep(nature, epoch);
-            nature.later(Delay::Process, Happening::ShellDead(life, epoch));
+            let dead = Happening::Leader(self.id, life, Turn::ShellDead(epoch));
+            nature.later(Delay::Process, dead);
         }
     }
 
@@ -96,8 +84,8 @@ impl Instance {
         let Some(leader) = self.leader_of(life) else {
             return;
         };
-        if leader.connected(epoch).is_some() {
-            leader.dead.insert(epoch);
+        if leader.desk.connected(epoch).is_some() {
+            leader.desk.died(epoch);
         } else {
             self.arrive(nature, Arrival::ShellDead(epoch));
         }
@@ -117,9 +105,9 @@ impl Instance {
             matchtag: message.matchtag,
         };
         if message.kind == eddy_wire::message::Type::Request {
-            nature.oracle.asked(caller, about);
+            nature.oracle(self.id).asked(caller, about);
         }
-        self.arrive(nature, Arrival::Message(client, message));
+        self.request(nature, client, message);
     }
 
     /// A shell's message reached the leader; its first on a connection is its hello.
@@ -127,9 +115,8 @@ impl Instance {
         if let FromShell::Hello { epoch, .. } = &message {
             let epoch = *epoch;
             if let Some(leader) = &mut self.leader {
-                leader.peers.insert(pipe, Some(epoch));
                 // Its earlier connection may not have been seen to end.
-                if leader.shells.insert(epoch, pipe).is_some() {
+                if leader.desk.hello(pipe, epoch).is_some() {
                     self.arrive(nature, Arrival::ShellAway(epoch));
                 }
             }
@@ -140,40 +127,38 @@ impl Instance {
         let said = self
             .leader
             .as_ref()
-            .and_then(|leader| *leader.peers.get(&pipe)?);
+            .and_then(|leader| leader.desk.shell_on(pipe));
         if let Some(epoch) = said {
             let hello = matches!(message, FromShell::Hello { .. });
             self.arrive(nature, Arrival::Shell(epoch, message));
             if hello && nature.chance(30) {
-                nature.later(Delay::Retry, Happening::Strikes(Fault::LateStart));
+                nature.later(Delay::Retry, Happening::Strikes(Fault::LateStart(self.id)));
             }
         }
     }
 
     /// A connection's other end has closed.
     pub fn peer_ended(&mut self, nature: &mut Nature, pipe: PipeId) {
-        nature.pipes.close(pipe, Side::Leader);
+        nature.pipes.close(pipe, Side::Server);
         let Some(leader) = &mut self.leader else {
             return;
         };
-        match leader.peers.remove(&pipe) {
-            Some(Some(epoch)) if leader.shells.get(&epoch) == Some(&pipe) => {
-                leader.shells.remove(&epoch);
-                let dead = leader.dead.remove(&epoch);
+        match leader.desk.ended(pipe) {
+            Left::Shell(epoch, known) => {
                 self.arrive(nature, Arrival::ShellAway(epoch));
-                if dead || nature.breaks(Rule::SilenceIsDeath) {
+                if known == Known::Dead || nature.breaks(Rule::SilenceIsDeath) {
                     self.arrive(nature, Arrival::ShellDead(epoch));
                 }
             }
-            Some(Some(_)) => {}
-            Some(None) | None => self.arrive(nature, Arrival::Gone(ClientId(pipe.0))),
+            Left::Nobody => {}
+            Left::Client => self.client_gone(nature, ClientId(pipe.0)),
         }
     }
 }
 
 /// An answer leaves for its client.
-pub(super) fn tell_client(nature: &mut Nature, reply: Reply) {
-    nature.oracle.told(&reply);
+pub fn tell_client(nature: &mut Nature, instance: InstanceId, reply: Reply) {
+    nature.oracle(instance).told(&reply);
     let pipe = PipeId(reply.to.client.0);
     let message = Message {
         body: reply.body,

@@ -1,0 +1,237 @@
+//! The leader's end of the channel to its parent: what a child asks and is told.
+//!
+//! Mimics the child's driver in brokerd: requests of the parent's clients come over the channel as
+//! if from clients of the child, and their answers go back as calls.
+
+use bytes::Bytes;
+use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent};
+use eddy_wire::event::{IdBlock, Kind};
+use eddy_wire::id::Epoch;
+use eddy_wire::message::{Message, Roles, Type};
+use eddy_wire::services::Service;
+use eddy_wire::services::child::{self, AnswerKind, AnswerRequest, FromParent};
+
+use super::links::tell_client;
+use crate::call::About;
+use crate::client::OWNER;
+use crate::instance::Instance;
+use crate::nature::{ChildTurn, Happening, Life, Nature, Parcel};
+use crate::nested::Asked;
+use crate::pipe::{PipeId, Side};
+
+/// Clients that ask over the channel are numbered from here.
+pub const RELAYED: u64 = 1 << 39;
+/// Clients at other ranks are numbered from here.
+pub const HEAD_CLIENTS: u64 = 1 << 40;
+
+impl Instance {
+    /// An answer of the broker: to a client of this node, or over the channel.
+    pub(super) fn answer(&mut self, nature: &mut Nature, reply: Reply) {
+        let client = reply.to.client.0;
+        if !(RELAYED..HEAD_CLIENTS).contains(&client) {
+            return tell_client(nature, self.id, reply);
+        }
+        let call = client - RELAYED;
+        let kind = match reply.kind {
+            Type::Part => AnswerKind::Part,
+            Type::Refused => AnswerKind::Refused,
+            Type::Request | Type::Reply | Type::Cancel => AnswerKind::Reply,
+        };
+        let Some(nested) = &mut self.nested else {
+            return;
+        };
+        if kind != AnswerKind::Part && !nested.channel.relayed.remove(&call) {
+            return;
+        }
+        let request = AnswerRequest {
+            child: nested.child,
+            call,
+            kind,
+        };
+        // The answer's own body and tail, as one message.
+        let mut answer = Message::answer(reply.kind, reply.to.matchtag, &());
+        (answer.body, answer.tail) = (reply.body, reply.tail);
+        let tail = answer.encode().unwrap_or_default();
+        self.ask_parent::<child::Answer>(nature, Asked::Told, &request, tail);
+    }
+
+    /// Tells the parent something, if it can be heard.
+    pub(super) fn tell_parent(&mut self, nature: &mut Nature, word: ToParent) {
+        let Some(child) = self.nested.as_ref().map(|nested| nested.child) else {
+            return;
+        };
+        match word {
+            ToParent::Ids(number) => {
+                let request = child::IdsRequest { child, number };
+                self.ask_parent::<child::Ids>(nature, Asked::Ids, &request, Bytes::new());
+            }
+            ToParent::Report(summary) => {
+                let request = child::ReportRequest { child, summary };
+                self.ask_parent::<child::Report>(nature, Asked::Told, &request, Bytes::new());
+            }
+        }
+    }
+
+    fn ask_parent<S: Service>(
+        &mut self,
+        nature: &mut Nature,
+        asked: Asked,
+        request: &S::Request,
+        tail: Bytes,
+    ) {
+        let Some(nested) = &mut self.nested else {
+            return;
+        };
+        let Some(pipe) = nested.channel.pipe else {
+            return;
+        };
+        nested.channel.tag += 1;
+        let tag = nested.channel.tag;
+        nested.channel.asked.insert(tag, asked);
+        let mut message = Message::request(S::TOPIC, tag, request).with_tail(tail);
+        (message.uid, message.roles) = (OWNER, Roles::OWNER.or(Roles::USER));
+        nature.send(
+            pipe,
+            Side::Server,
+            Parcel::FromClient(message, About::Other),
+        );
+    }
+
+    /// The channel stands: says who it is.
+    pub fn channel_stands(&mut self, nature: &mut Nature, pipe: PipeId) {
+        let leads = self.journal.records().iter().rev();
+        let epoch = leads
+            .filter_map(|record| match record.event.kind {
+                Kind::LeaderStart(epoch) => Some(epoch),
+                _ => None,
+            })
+            .next();
+        // A leader that has not begun yet will have the next epoch.
+        let leader = match &self.leader {
+            Some(leader) => leader.broker().epoch(),
+            None => epoch.unwrap_or(Epoch(0)).next(),
+        };
+        let Some(nested) = &mut self.nested else {
+            return;
+        };
+        nested.channel.pipe = Some(pipe);
+        nested.channel.asked.clear();
+        let request = child::AdoptRequest {
+            child: nested.child,
+            instance: self.id.name(),
+            uri: format!("local:{}", self.id.name()),
+            door: format!("{}/0", self.id.name()),
+            statedir: format!("/state/{}", self.id.name()),
+            leader,
+        };
+        self.ask_parent::<child::Adopt>(nature, Asked::Adopt, &request, Bytes::new());
+    }
+
+    /// The channel is down: who asked over it is gone.
+    pub fn channel_lost(&mut self, nature: &mut Nature) {
+        let Some(nested) = &mut self.nested else {
+            return;
+        };
+        nested.channel.pipe = None;
+        nested.channel.asked.clear();
+        for call in std::mem::take(&mut nested.channel.relayed) {
+            self.arrive(nature, Arrival::Gone(ClientId(RELAYED + call)));
+        }
+        self.arrive(nature, Arrival::Parent(ParentWord::Away));
+    }
+
+    /// An answer of the parent.
+    pub fn channel_told(&mut self, nature: &mut Nature, life: Life, message: &Message) {
+        let Some(nested) = &mut self.nested else {
+            return;
+        };
+        let Some(asked) = nested.channel.asked.get(&message.matchtag).copied() else {
+            return;
+        };
+        if message.kind != Type::Part {
+            nested.channel.asked.remove(&message.matchtag);
+        }
+        match (asked, message.kind) {
+            (Asked::Adopt, Type::Part) => {
+                if let Ok(word) = message.parse::<FromParent>() {
+                    self.parent_said(nature, life, word, &message.tail);
+                }
+            }
+            (Asked::Adopt, _) => self.turned_away(nature, life, message),
+            (Asked::Ids, Type::Reply) => {
+                if let Ok(block) = message.parse::<IdBlock>() {
+                    self.arrive(nature, Arrival::Parent(ParentWord::Ids(block)));
+                }
+            }
+            (Asked::Ids | Asked::Told, _) => {}
+        }
+    }
+
+    fn parent_said(&mut self, nature: &mut Nature, life: Life, word: FromParent, tail: &Bytes) {
+        match word {
+            FromParent::Granted(granted) if self.leader.is_none() => {
+                let granted = Happening::Child(self.id, life, ChildTurn::Granted(granted));
+                nature.queue.push(nature.now, granted);
+            }
+            FromParent::Granted(granted) => {
+                self.arrive(nature, Arrival::Parent(ParentWord::Granted(granted)));
+            }
+            FromParent::Request { call } => {
+                let Ok(message) = Message::decode(tail) else {
+                    let why = format!("{}: a relayed request is no message", self.id.name());
+                    return nature.fail(self.id, why);
+                };
+                let Some(nested) = &mut self.nested else {
+                    return;
+                };
+                nested.channel.relayed.insert(call);
+                self.arrive(nature, Arrival::Message(ClientId(RELAYED + call), message));
+            }
+            FromParent::Cancel { call } => {
+                let Some(nested) = &mut self.nested else {
+                    return;
+                };
+                if nested.channel.relayed.remove(&call) {
+                    self.arrive(nature, Arrival::Gone(ClientId(RELAYED + call)));
+                }
+            }
+        }
+    }
+
+    /// The parent does not know this child: it is nobody's, and ends.
+    fn turned_away(&mut self, nature: &mut Nature, life: Life, message: &Message) {
+        let of = self.of(nature);
+        let text = String::from_utf8_lossy(&message.body).into_owned();
+        nature.note(|| format!("leader{of} is turned away: {text}"));
+        match self.leader {
+            Some(_) => self.arrive(nature, Arrival::Stop),
+            None => {
+                let ended = Happening::Child(self.id, life, ChildTurn::Ended(1 << 8));
+                nature.queue.push(nature.now, ended);
+            }
+        }
+    }
+
+    /// The leader ended in order: so does its process.
+    pub(super) fn process_ends(&mut self, nature: &mut Nature) {
+        if let Some(process) = self.nested.as_ref().and_then(|nested| nested.process) {
+            let status = self.exit_status();
+            let ended = Happening::Child(self.id, process.life, ChildTurn::Ended(status));
+            nature.later(crate::nature::Delay::Process, ended);
+        }
+    }
+
+    /// The exit status of a leader that ended in order: that of its first job, if it was to run one.
+    fn exit_status(&self) -> i32 {
+        let first = self.journal.records().iter().find_map(|record| {
+            match (record.event.job, &record.event.kind) {
+                (Some(job), Kind::Finish(status)) if job.0 == 1 => Some(*status),
+                _ => None,
+            }
+        });
+        match self.nested.as_ref().and_then(|nested| nested.program) {
+            Some(_) => eddy_wire::job::exit_code(first.unwrap_or(0)) << 8,
+            None => 0,
+        }
+    }
+}
