@@ -6,13 +6,20 @@
 //! decides nothing about jobs.
 
 pub mod answers;
+pub mod channel;
+pub mod child;
+pub mod granted;
+pub mod nodes;
+pub mod own;
 pub mod peers;
 pub mod planner;
+pub mod program;
 pub mod ready;
 pub mod replay;
 pub mod shells;
 pub mod start;
 pub mod store;
+pub mod tree;
 pub mod turn;
 
 use std::fs;
@@ -39,6 +46,9 @@ const CODE_USAGE: i32 = 2;
 /// The exit code after a fatal error: who started it may start it again.
 pub const CODE_FATAL: i32 = 70;
 
+/// The configuration of a user's own instance, unless it is given another.
+const CHILD_CONFIG: &str = "[journal]\nsync = \"normal\"\n";
+
 /// The most nodes of [`BrokerArgs::size`].
 pub const SIZE_MAX: i64 = 1024;
 
@@ -46,8 +56,11 @@ pub const SIZE_MAX: i64 = 1024;
 #[derive(Clone, Debug, clap::Args)]
 pub struct BrokerArgs {
     /// State directory of the instance; made if it is not there
-    #[arg(long, value_name = "DIR")]
-    pub statedir: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "child")]
+    pub statedir: Option<PathBuf>,
+    /// Lead the instance that this process's job is, as its environment says
+    #[arg(long, conflicts_with_all = ["statedir", "resources", "fake", "cores", "size", "ready_fd"])]
+    pub child: bool,
     /// Inventory: a file with R version 1 (RFC 20)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fake", "cores"])]
     pub resources: Option<PathBuf>,
@@ -72,6 +85,9 @@ pub struct BrokerArgs {
     /// Configuration key, over that of the file
     #[arg(short = 'S', value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// What a child is started for: its first job, with whose end it ends
+    #[arg(last = true, value_name = "COMMAND", requires = "child")]
+    pub command: Vec<String>,
 }
 
 impl BrokerArgs {
@@ -107,8 +123,10 @@ pub type Inside = UnboundedSender<Inner>;
 /// Leads an instance until it ends; the process's exit code.
 pub fn run_broker(args: BrokerArgs) -> i32 {
     let ready = Ready::new(args.ready_fd);
-    let config = match read_config(&args) {
-        Ok(config) => config,
+    let child = args.child.then(child::Told::read).transpose();
+    let both = child.and_then(|child| Ok((read_config(&args, child.as_ref())?, child)));
+    let (config, child) = match both {
+        Ok(both) => both,
         Err(lines) => {
             for line in &lines {
                 eprintln!("eddy broker: {line}");
@@ -117,14 +135,21 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
             return CODE_USAGE;
         }
     };
-    logging::start(config.rank.log.as_deref());
+    match &child {
+        // Standard error is the job's.
+        Some(child) => logging::start_in(&child.statedir, config.rank.log.as_deref()),
+        None => logging::start(config.rank.log.as_deref()),
+    }
     end_on_panic();
-    match start::lead(&args, config, &args.source(), ready) {
+    match start::lead(&args, child, config, &args.source(), ready) {
         Ok(code) => code,
         Err(failure) => {
             let (ready, error) = *failure;
             let line = chain(&error);
             tracing::error!("{line}");
+            if args.child {
+                eprintln!("eddy broker: {line}");
+            }
             if let Some(ready) = ready {
                 ready.tell(&line);
             }
@@ -133,8 +158,11 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
     }
 }
 
-fn read_config(args: &BrokerArgs) -> Result<Config, Vec<String>> {
+fn read_config(args: &BrokerArgs, child: Option<&child::Told>) -> Result<Config, Vec<String>> {
     let text = match &args.config {
+        // What a user's own instance does is done again by its job after a power
+        // cut; it is made by the thousand.
+        None if child.is_some_and(|child| !child.is_declared()) => CHILD_CONFIG.to_owned(),
         None => String::new(),
         Some(path) => fs::read_to_string(path)
             .map_err(|error| vec![format!("--config {}: {error}", path.display())])?,

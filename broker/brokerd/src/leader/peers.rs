@@ -8,7 +8,6 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use bytes::Bytes;
 use eddy_broker::{ClientId, Reply};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::Epoch;
@@ -204,20 +203,6 @@ impl Peers {
             return false;
         }
         true
-    }
-
-    /// Answers a client from the loop itself.
-    pub fn answer(&mut self, id: ClientId, matchtag: u64, body: Bytes) -> bool {
-        let to = eddy_broker::Caller {
-            client: id,
-            matchtag,
-        };
-        self.reply(Reply {
-            to,
-            kind: Type::Reply,
-            body,
-            tail: Bytes::new(),
-        })
     }
 
     /// The connection is over; true if it was not known to be before.

@@ -54,6 +54,9 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
                     known.keys.insert(job, submit.key);
                     known.last_job = known.last_job.max(job);
                 }
+                if let Kind::ResourceDefine(inventory, _) = &record.event.kind {
+                    known.inventory = Some(Arc::clone(inventory));
+                }
                 broker.replay(&record);
             }
             Err(source) => {

@@ -13,18 +13,25 @@ use std::time::{Duration, Instant};
 use eddy_broker::Broker;
 use eddy_broker::broker::Identity;
 use eddy_modules::Settings;
+use eddy_wire::error::Refusal;
 use eddy_wire::id::{JobId, Seq};
+use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
+use eddy_wire::tree::InstanceFacts;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+use super::child::Told;
+use super::granted::{Nested, Possession};
+use super::nodes::{Nodes, NodesGround};
 use super::planner::PlannerThread;
 use super::replay::{ReplayError, replay};
 use super::shells::{Ground, Shells};
 use super::store::{Known, Store};
+use super::tree::{Tree, TreeParts};
 use super::turn::{Leader, Parts};
-use super::{BrokerArgs, Inner, Inside, Ready};
+use super::{BrokerArgs, CODE_FATAL, Inner, Inside, Ready};
 use crate::clients::{ARRIVALS_MAX, Admission, listen};
 use crate::clock::Clock;
 use crate::config::{self, Config};
@@ -33,8 +40,10 @@ use crate::journal::{
     CommitError, Journal, OpenError, Options, ReadError, Reader, Readers, Recover, Recovered, Sync,
     Writer,
 };
+use crate::link::DOOR_SOCKET;
 use crate::rundir::{self, RundirError};
 use crate::shell::process::SPOOL_DIRECTORY;
+use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
 
 /// The key of the instance's id in the journal.
@@ -71,6 +80,9 @@ pub enum StartError {
     /// There is no run directory.
     #[error(transparent)]
     Rundir(#[from] RundirError),
+    /// The parent does not take this instance for its child.
+    #[error("the parent refuses this instance: {0}")]
+    Parent(Refusal),
     /// The system refused something.
     #[error("cannot {attempt}")]
     Io {
@@ -94,11 +106,12 @@ pub type Failure = Box<(Option<Ready>, StartError)>;
 /// Begins, leads and ends.
 pub fn lead(
     args: &BrokerArgs,
+    child: Option<Told>,
     config: Config,
     source: &Source,
     ready: Ready,
 ) -> Result<i32, Failure> {
-    match prepare(args, config, source) {
+    match prepare(args, child, config, source) {
         Ok(prepared) => prepared.run(ready),
         Err(error) => Err(Box::new((Some(ready), error))),
     }
@@ -115,12 +128,26 @@ struct Prepared {
     known: Known,
     journal: Journal,
     recovered: Recovered,
+    /// As recorded, or as told at the first start.
     inventory: Arc<ResourceSet>,
+    /// Ranks that the leader's own shell serves.
+    local: Idset,
     mock: Option<Span>,
+    clock: Clock,
+    path: String,
+    /// What it has of its parent, if it is a child.
+    nested: Option<Nested>,
 }
 
-fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepared, StartError> {
-    let statedir = std::path::absolute(&args.statedir).map_err(io("find the state directory"))?;
+fn prepare(
+    args: &BrokerArgs,
+    child: Option<Told>,
+    config: Config,
+    source: &Source,
+) -> Result<Prepared, StartError> {
+    let told = child.as_ref().map(|child| child.statedir.as_path());
+    let statedir = told.or(args.statedir.as_deref()).unwrap_or(Path::new("."));
+    let statedir = std::path::absolute(statedir).map_err(io("find the state directory"))?;
     let sync = match config.instance.sync {
         config::Sync::Full => Sync::Full,
         config::Sync::Normal => Sync::Normal,
@@ -143,17 +170,34 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
         tracing::warn!(?cut, "the journal was cut");
     }
     let instance = identity(&mut journal)?;
-    let source = &kept_source(&mut journal, source)?;
-    let inventory = Arc::new(match kept_size(&mut journal, args.size)? {
-        Some(size) => source.sized(size)?,
-        None => source.inventory()?,
-    });
-    let mut settings = Settings::for_inventory(Arc::clone(&inventory));
+    let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
+    let clock = Clock::start(Time(recovered.last_t));
+    let nested = match child {
+        None => None,
+        Some(child) => {
+            let hello = child.hello(&instance, &rundir);
+            let clock = clock.clone();
+            Some(Nested::find(child, hello, &args.command, &mut journal, clock)?)
+        }
+    };
+    let possession = match &nested {
+        Some(nested) => nested.possession(),
+        None => possession(&mut journal, source, args.size)?,
+    };
+    let told = possession.inventory;
+    let mut settings = Settings::for_inventory(Arc::clone(&told));
+    settings.local = possession.local;
     settings.last_job = JobId(recovered.last_job);
     settings.kill_grace = config.instance.kill_grace;
     settings.jobs_max = config.instance.limits.waiting_jobs;
     if let Some(age) = config.instance.keep_age {
         settings.key_age_max = settings.key_age_max.min(age);
+    }
+    // Made-up nodes cannot run anything.
+    let mock = config.instance.run_duration.or(possession.mock);
+    if let Some(nested) = &nested {
+        settings.kill_grace = nested.kept.granted.kill_grace;
+        settings.place = nested.place();
     }
     let owner = rustix::process::geteuid().as_raw();
     let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -161,9 +205,9 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
         instance: instance.clone(),
         version,
         owner,
-        path: String::new(),
-        depth: 0,
-        parent: None,
+        path: settings.place.path.clone(),
+        depth: settings.place.depth,
+        parent: nested.as_ref().map(|nested| nested.address.uri.clone()),
     };
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let mut known = replay(&journal, &mut broker)?;
@@ -173,10 +217,6 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
         last = recovered.last_seq,
         "the journal was replayed"
     );
-    let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
-    // Made-up nodes cannot run anything.
-    let fake = source.is_fake().then_some(Span::ZERO);
-    let mock = config.instance.run_duration.or(fake);
     Ok(Prepared {
         statedir,
         rundir,
@@ -184,11 +224,38 @@ fn prepare(args: &BrokerArgs, config: Config, source: &Source) -> Result<Prepare
         owner,
         config,
         broker,
+        inventory: known.inventory.clone().unwrap_or(told),
+        local: settings.local,
         known,
         journal,
         recovered,
-        inventory,
         mock,
+        clock,
+        path: settings.place.path,
+        nested,
+    })
+}
+
+/// What an instance has that is nobody's child.
+fn possession(
+    journal: &mut Journal,
+    source: &Source,
+    size: Option<u32>,
+) -> Result<Possession, StartError> {
+    let source = kept_source(journal, source)?;
+    let size = kept_size(journal, size)?;
+    let inventory = Arc::new(match size {
+        Some(size) => source.sized(size)?,
+        None => source.inventory()?,
+    });
+    let local = match size {
+        Some(2..) => Idset::one(0),
+        Some(_) | None => inventory.ranks(),
+    };
+    Ok(Possession {
+        inventory,
+        local,
+        mock: source.is_fake().then_some(Span::ZERO),
     })
 }
 
@@ -279,6 +346,7 @@ impl Prepared {
         };
         let (statedir, rundir) = (self.statedir.clone(), self.rundir.clone());
         let ranks = self.inventory.ranks();
+        let last_job = self.known.last_job;
         let local = tokio::task::LocalSet::new();
         let code = local.block_on(&runtime, async {
             let (mut leader, last) = match self.begin() {
@@ -292,12 +360,13 @@ impl Prepared {
             tracing::info!(uri, "work is taken");
             leader.announce_by(ready, uri, ranks);
             leader.resume(last);
+            leader.begin_program(last_job);
             Ok(leader.run().await)
         })?;
         drop(local);
         // A sweep that still looks has nobody to tell.
         runtime.shutdown_background();
-        if code == 0 {
+        if code != CODE_FATAL {
             rundir::remove(&rundir);
         }
         Ok(code)
@@ -326,6 +395,29 @@ impl Prepared {
             self.statedir.join(SPOOL_DIRECTORY),
         );
         let planner = PlannerThread::start(inside.clone()).map_err(io("start the planner"))?;
+        let tree = Tree::open(TreeParts {
+            instance: &self.instance,
+            rundir: &self.rundir,
+            owner: self.owner,
+            epoch: self.broker.epoch().next(),
+            local: self.local.clone(),
+            facts: InstanceFacts {
+                spool_bytes: self.config.instance.limits.spool_bytes,
+                mock: self.mock,
+                owner: self.owner,
+                path: self.path,
+            },
+            inventory: self.inventory,
+            config: &self.config,
+        });
+        let nodes = Nodes::new(NodesGround {
+            statedir: self.statedir.clone(),
+            instance: self.instance.clone(),
+            door: self.rundir.join(DOOR_SOCKET),
+            transport: self.config.rank.transport,
+            fanout: self.config.instance.fanout,
+            nofile,
+        });
         let ground = Ground {
             statedir: self.statedir,
             rundir: self.rundir.clone(),
@@ -333,23 +425,37 @@ impl Prepared {
             mock: self.mock,
             spool_bytes: self.config.instance.limits.spool_bytes,
             nofile,
-            ranks: self.inventory.ranks(),
+            ranks: self.local.clone(),
             marker: None,
+            streams: match &self.nested {
+                Some(nested) if !nested.kept.command.is_empty() => {
+                    Some(Arc::new(duplicates().map_err(io("hand on the streams"))?))
+                }
+                Some(_) | None => None,
+            },
         };
+        let epoch = self.broker.epoch().next();
+        let child = self.nested.map(|nested| nested.open(epoch));
         let told = inside.clone();
-        let tell = move |epoch| drop(told.send(Inner::ShellDead(epoch)));
+        let tell = move |epoch| {
+            // The loop is gone only when the process ends.
+            let _ = told.send(Inner::ShellDead(epoch));
+        };
         let shells = Shells::new(ground, Rc::new(tell));
         let admission = Admission { owner: self.owner };
         listen(&self.rundir, admission, &arrivals).map_err(io("listen"))?;
         watch_signals(inside).map_err(io("watch for signals"))?;
         let leader = Leader::new(Parts {
             broker: self.broker,
-            clock: Clock::start(Time(self.recovered.last_t)),
+            clock: self.clock,
             config: self.config,
             admission,
             store,
             planner,
             shells,
+            tree: tree.map_err(io("open the door"))?,
+            nodes,
+            child,
             arrivals,
             arrived,
             inner,

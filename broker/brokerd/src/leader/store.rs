@@ -16,6 +16,7 @@ use eddy_broker::{Answer, Broker, Finished as Over, Query};
 use eddy_wire::event::{EVENT_VERSION, Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::JobId;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 use uuid::Uuid;
 
@@ -79,6 +80,8 @@ pub struct Known {
     pub last_job: JobId,
     /// How many records were replayed.
     pub replayed: u64,
+    /// The inventory recorded last.
+    pub inventory: Option<Arc<ResourceSet>>,
 }
 
 impl Store {

@@ -9,23 +9,27 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use eddy_broker::{Arrival, Broker, ClientId, Disk, Effect, Exit, Output, Phase};
-use eddy_wire::id::{Epoch, Seq};
+use eddy_broker::tree::OverlayInput;
+use eddy_broker::{Arrival, Broker, Caller, ClientId, Disk, Effect, Exit, Output, Phase, Reply};
+use eddy_wire::event::Kind;
+use eddy_wire::id::{Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
-use eddy_wire::message::{Message, Type};
-use eddy_wire::services::Service;
-use eddy_wire::services::instance::{Commit, Commits, CommitsRequest, Config as ConfigService};
+use eddy_wire::message::{Message, Target, Type};
 use eddy_wire::shell::{FromShell, ToShell};
 use eddy_wire::time::Time;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Sleep;
 
+use super::channel::Heard;
+use super::child::{self, Child, Come};
+use super::nodes::Nodes;
+use super::own::{self, Commits};
 use super::peers::{Admitted, Peers};
 use super::planner::PlannerThread;
 use super::ready::Announcement;
 use super::shells::Shells;
 use super::store::{Plan, Store};
+use super::tree::Tree;
 use super::{CODE_FATAL, Inner, Ready};
 use crate::clients::{Admission, Arrivals, Arrived, Door, LinkId};
 use crate::clock::Clock;
@@ -35,10 +39,10 @@ use crate::journal::Committed;
 /// Arrivals worked off in one turn at most, so that commits and answers are not
 /// held up by an endless stream of them.
 const TURN_MAX: usize = 256;
-/// Commits that `instance.commits` can still tell of.
-const COMMITS_KEPT: usize = 10_000;
 /// How long the end waits for answers to be read and shells to be gone.
 const END_PATIENCE: Duration = Duration::from_secs(2);
+/// And for each rank on another node.
+const END_PATIENCE_PER_RANK: Duration = Duration::from_millis(20);
 const END_LOOK: Duration = Duration::from_millis(2);
 /// With nothing to wake for, the timer is set this far ahead.
 const FAR: Duration = Duration::from_secs(365 * 86_400);
@@ -59,6 +63,12 @@ pub struct Parts {
     pub planner: PlannerThread,
     /// The shells as processes.
     pub shells: Shells,
+    /// The other ranks.
+    pub tree: Tree,
+    /// Their agents as processes.
+    pub nodes: Nodes,
+    /// Its part as a child, if it is one.
+    pub child: Option<Child>,
     /// For connections to send to.
     pub arrivals: Arrivals,
     /// What they sent.
@@ -75,6 +85,11 @@ pub struct Leader {
     store: Store,
     planner: PlannerThread,
     shells: Shells,
+    tree: Tree,
+    nodes: Nodes,
+    child: Option<Child>,
+    /// The record of an inventory whose ranks do not have their agents yet.
+    defined: Option<Seq>,
     peers: Peers,
     arrived: Receiver<Arrived>,
     inner: UnboundedReceiver<Inner>,
@@ -83,7 +98,7 @@ pub struct Leader {
     wakes: BTreeSet<Time>,
     hold: Pin<Box<Sleep>>,
     holding: Holding,
-    commits: VecDeque<Commit>,
+    commits: Commits,
     /// Lives of shells that are dead while their connection is still read: what
     /// they said last counts first.
     dead: HashSet<Epoch>,
@@ -109,6 +124,8 @@ enum Course {
 enum Event {
     Inner(Inner),
     Arrived(Arrived),
+    Tree(OverlayInput),
+    Parent(Heard),
     Wake,
     Hold,
 }
@@ -128,6 +145,10 @@ impl Leader {
             store: parts.store,
             planner: parts.planner,
             shells: parts.shells,
+            tree: parts.tree,
+            nodes: parts.nodes,
+            child: parts.child,
+            defined: None,
             peers,
             arrived: parts.arrived,
             inner: parts.inner,
@@ -135,7 +156,7 @@ impl Leader {
             wakes: BTreeSet::new(),
             hold: Box::pin(tokio::time::sleep(FAR)),
             holding: Holding::Nothing,
-            commits: VecDeque::new(),
+            commits: Commits::default(),
             dead: HashSet::new(),
             course: Course::Leading,
             announcement: None,
@@ -164,6 +185,16 @@ impl Leader {
         let output = self.broker.resume(now, last);
         self.take(output);
         self.settle();
+        self.nodes.want(&self.tree.others());
+        self.finish_turn();
+    }
+
+    /// Submits what this instance is started for, or waits for its end. `last` is
+    /// the highest job number that replay found.
+    pub fn begin_program(&mut self, last: JobId) {
+        let come = self.child.as_mut().map(|child| child.begin(last));
+        self.come(come.unwrap_or_default());
+        self.settle();
         self.finish_turn();
     }
 
@@ -180,18 +211,23 @@ impl Leader {
             self.drain();
             self.finish_turn();
         };
-        if code == 0 {
-            self.end().await;
+        if code != 0 {
+            return code;
         }
+        let code = self.child.as_ref().map_or(0, Child::code);
+        self.end().await;
         code
     }
 
     async fn next(&mut self, wake: Pin<&mut Sleep>) -> Event {
+        let is_waking = self.first_wake().is_some();
         tokio::select! {
             biased;
             Some(inner) = self.inner.recv() => Event::Inner(inner),
             Some(arrived) = self.arrived.recv() => Event::Arrived(arrived),
-            () = wake, if !self.wakes.is_empty() => Event::Wake,
+            input = self.tree.next() => Event::Tree(input),
+            heard = heard(&mut self.child) => Event::Parent(heard),
+            () = wake, if is_waking => Event::Wake,
             () = self.hold.as_mut(), if self.holding == Holding::Batch => Event::Hold,
         }
     }
@@ -203,7 +239,10 @@ impl Leader {
                 Ok(inner) => Event::Inner(inner),
                 Err(_) => match self.arrived.try_recv() {
                     Ok(arrived) => Event::Arrived(arrived),
-                    Err(_) => break,
+                    Err(_) => match self.tree.try_next() {
+                        Some(input) => Event::Tree(input),
+                        None => break,
+                    },
                 },
             };
             self.event(event);
@@ -214,8 +253,17 @@ impl Leader {
         match event {
             Event::Inner(inner) => self.inner(inner),
             Event::Arrived(arrived) => self.arrived(arrived),
+            Event::Tree(input) => {
+                let now = self.clock.now();
+                self.tree.take(now, input);
+            }
+            Event::Parent(heard) => {
+                let come = self.child.as_mut().map(|child| child.take(heard));
+                self.come(come.unwrap_or_default());
+            }
             Event::Wake => {
                 let now = self.clock.now();
+                self.tree.tick(now);
                 while self.wakes.first().is_some_and(|at| *at <= now) {
                     self.wakes.pop_first();
                     if self.wakes.first().is_none_or(|at| *at > now) {
@@ -256,12 +304,13 @@ impl Leader {
             } => {
                 tracing::trace!(seq, ?took, "durable");
                 self.store.purged(purged);
-                if self.commits.len() >= COMMITS_KEPT {
-                    self.commits.pop_front();
-                }
-                let t = self.clock.now();
-                self.commits.push_back(Commit { seq: Seq(seq), t });
+                self.commits.add(Seq(seq), self.clock.now());
                 self.handle(Arrival::Durable(Seq(seq)));
+                // The first record of this leader is its start.
+                self.tree.speak();
+                if self.defined.take_if(|define| define.0 <= seq).is_some() {
+                    self.nodes.want(&self.tree.others());
+                }
             }
             Committed::DiskFull { dir, free, waiting } => {
                 let dir = dir.display();
@@ -299,8 +348,8 @@ impl Leader {
         }
     }
 
-    /// A client's message: two services are the loop's own, since only it knows
-    /// their answers.
+    /// A client's message: for another rank, or for this one, where a few
+    /// services are the loop's own, since only it knows their answers.
     fn message(&mut self, id: ClientId, message: Message) {
         tracing::trace!(
             client = id.0,
@@ -308,41 +357,22 @@ impl Leader {
             tag = message.matchtag,
             "message"
         );
-        let own = match (message.kind, message.topic.as_str()) {
-            (Type::Request, Commits::TOPIC) if message.roles.any_of(Commits::ROLES) => {
-                self.commits_of(&message)
-            }
-            (Type::Request, ConfigService::TOPIC) if message.roles.any_of(ConfigService::ROLES) => {
-                Some(self.config.to_json().to_string().into())
-            }
-            _ => None,
+        let is_here = message.kind == Type::Request && message.target == Target::Service;
+        let message = match is_here {
+            true => message,
+            false => match self.tree.request(self.clock.now(), id, message) {
+                Some(message) => message,
+                None => return,
+            },
         };
-        match own {
-            Some(body) => {
-                if !self.peers.answer(id, message.matchtag, body) {
-                    self.close_client(id);
-                }
-            }
+        let to = Caller {
+            client: id,
+            matchtag: message.matchtag,
+        };
+        match own::answer(&message, to, &self.commits, &self.config, &self.tree) {
+            Some(reply) => self.act(Effect::Reply(reply)),
             None => self.handle(Arrival::Message(id, message)),
         }
-    }
-
-    /// For each place the commit that made it durable, if still known. A body
-    /// that cannot be read is refused by the broker, as any other.
-    fn commits_of(&self, message: &Message) -> Option<Bytes> {
-        let request: CommitsRequest = message.parse().ok()?;
-        let mut found: Vec<Commit> = Vec::new();
-        for seq in request.seqs {
-            let at = self.commits.partition_point(|commit| commit.seq < seq);
-            // Places before the first commit kept are forgotten, not in it.
-            if (at > 0 || self.commits.len() < COMMITS_KEPT)
-                && let Some(commit) = self.commits.get(at)
-            {
-                found.push(*commit);
-            }
-        }
-        found.dedup();
-        Some(serde_json::to_vec(&found).expect("commits are JSON").into())
     }
 
     fn word(&mut self, id: LinkId, word: FromShell) {
@@ -381,6 +411,7 @@ impl Leader {
 
     fn close_client(&mut self, id: ClientId) {
         if self.peers.remove_client(id) {
+            self.tree.gone(self.clock.now(), id);
             self.own.push_back(Arrival::Gone(id));
         }
     }
@@ -397,8 +428,53 @@ impl Leader {
     }
 
     fn settle(&mut self) {
-        while let Some(arrival) = self.own.pop_front() {
-            self.handle(arrival);
+        loop {
+            if let Some(arrival) = self.own.pop_front() {
+                self.handle(arrival);
+            } else if let Some(arrival) = self.tree.arrival() {
+                self.afar(arrival);
+            } else if let Some(reply) = self.tree.reply() {
+                self.answer_here(reply);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// What a client or a shell of another rank said.
+    fn afar(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Message(id, message) => self.message(id, message),
+            Arrival::Shell(epoch, _) if self.broker.phase() == Phase::Stopped => {
+                self.dismiss(epoch);
+            }
+            arrival => self.handle(arrival),
+        }
+    }
+
+    /// Does what comes of being a child.
+    fn come(&mut self, come: Vec<Come>) {
+        for one in come {
+            match one {
+                Come::Arrival(arrival) => self.own.push_back(arrival),
+                Come::Message(id, message) => self.message(id, message),
+                Come::Gone(id) => {
+                    self.tree.gone(self.clock.now(), id);
+                    self.own.push_back(Arrival::Gone(id));
+                }
+                Come::End => self.own.push_back(Arrival::Stop),
+            }
+        }
+    }
+
+    fn answer_here(&mut self, reply: Reply) {
+        let client = reply.to.client;
+        if let Some(child) = self.child.as_mut().filter(|_| child::is_own(client)) {
+            let come = child.reply(reply);
+            return self.come(come);
+        }
+        if !self.peers.reply(reply) {
+            self.close_client(client);
         }
     }
 
@@ -420,6 +496,12 @@ impl Leader {
             let effects = output.effects.iter();
             effects.for_each(|effect| announcement.effect(effect));
         }
+        for record in &output.records {
+            if let Kind::ResourceDefine(inventory, _) = &record.event.kind {
+                self.tree.set_inventory(inventory);
+                self.defined = Some(record.seq);
+            }
+        }
         self.store.add(output.records, output.finished);
         for effect in output.effects {
             self.act(effect);
@@ -427,13 +509,26 @@ impl Leader {
     }
 
     fn act(&mut self, effect: Effect) {
-        match effect {
-            Effect::Reply(reply) => {
-                let client = reply.to.client;
-                if !self.peers.reply(reply) {
-                    self.close_client(client);
-                }
+        if let Effect::Host(rank, _) = &effect
+            && self.tree.is_local(*rank)
+        {
+            self.nodes.attend();
+        }
+        let effect = match effect {
+            Effect::Reply(reply) if child::is_own(reply.to.client) => {
+                return self.answer_here(reply);
             }
+            effect => effect,
+        };
+        let effect = match self.tree.is_alone() {
+            true => effect,
+            false => match self.tree.route(self.clock.now(), effect) {
+                Some(effect) => effect,
+                None => return,
+            },
+        };
+        match effect {
+            Effect::Reply(reply) => self.answer_here(reply),
             Effect::Shell(epoch, word) => {
                 if let Some(link) = self.peers.tell_shell(epoch, word) {
                     self.close_shell(link);
@@ -441,7 +536,12 @@ impl Leader {
             }
             Effect::LaunchShell(_, epoch) => self.shells.launch(epoch),
             Effect::CheckShell(_, epoch) => self.shells.check(epoch),
-            Effect::Host(..) | Effect::Unhost(..) | Effect::Parent(_) => {}
+            Effect::Parent(word) => {
+                if let Some(child) = &mut self.child {
+                    child.tell(word);
+                }
+            }
+            Effect::Host(..) | Effect::Unhost(..) => {}
             Effect::Query(tag, query) => self.store.ask(tag, query),
             Effect::Plan(deltas) => self.planner.tell(deltas),
             Effect::Wake(at) => drop(self.wakes.insert(at)),
@@ -472,13 +572,22 @@ impl Leader {
             self.holding = Holding::Batch;
         }
         self.peers.flush();
+        self.tree.flush();
+        if let Some(child) = &mut self.child {
+            child.flush();
+        }
         self.announce(now);
+    }
+
+    fn first_wake(&self) -> Option<Time> {
+        let own = self.wakes.first().copied();
+        own.into_iter().chain(self.tree.wake()).min()
     }
 
     /// Sets the timer to the first wake-up that was asked for.
     fn set_wake(&mut self, mut wake: Pin<&mut Sleep>) {
-        let Some(at) = self.wakes.first() else { return };
-        let after = Duration::from_micros((*at - self.clock.now()).0.max(0) as u64);
+        let Some(at) = self.first_wake() else { return };
+        let after = Duration::from_micros((at - self.clock.now()).0.max(0) as u64);
         let at = tokio::time::Instant::now() + after.min(FAR);
         let late = wake.deadline().saturating_duration_since(at);
         let early = at.saturating_duration_since(wake.deadline());
@@ -491,31 +600,50 @@ impl Leader {
     /// Takes what still comes, for the shells that say hello only now.
     fn dismiss_late_shells(&mut self) {
         for _ in 0..TURN_MAX {
-            let Ok(arrived) = self.arrived.try_recv() else {
-                return;
+            let event = match (self.arrived.try_recv(), self.tree.try_next()) {
+                (Ok(arrived), None) => Event::Arrived(arrived),
+                (Err(_), Some(input)) => Event::Tree(input),
+                (Ok(arrived), Some(input)) => {
+                    self.event(Event::Arrived(arrived));
+                    Event::Tree(input)
+                }
+                (Err(_), None) => return,
             };
-            self.event(Event::Arrived(arrived));
+            self.event(event);
         }
     }
 
-    /// Lets answers be read and shells be gone, for a moment.
+    /// Lets answers be read and shells be gone, for a moment; then ends the
+    /// agents.
     async fn end(mut self) {
-        let until = Instant::now() + END_PATIENCE;
+        let ranks = self.tree.others().len() as u32;
+        let until = Instant::now() + END_PATIENCE + END_PATIENCE_PER_RANK * ranks;
         loop {
             self.peers.flush();
+            self.tree.flush();
             while let Ok(inner) = self.inner.try_recv() {
                 if let Inner::ShellDead(epoch) = inner {
                     self.shells.dead(epoch);
                 }
             }
             self.dismiss_late_shells();
-            let done = self.peers.waiting() == 0 && self.shells.watched() == 0;
+            let shells = self.shells.watched() + self.tree.shells();
+            let done = self.peers.waiting() == 0 && shells == 0;
             if done || Instant::now() >= until {
                 break;
             }
             tokio::time::sleep(END_LOOK).await;
         }
+        self.nodes.end(until.into()).await;
         self.store.close();
         tracing::info!("the instance has ended");
+    }
+}
+
+/// What the channel to the parent brings, where there is one.
+async fn heard(child: &mut Option<Child>) -> Heard {
+    match child {
+        Some(child) => child.next().await,
+        None => std::future::pending().await,
     }
 }
