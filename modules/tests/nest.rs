@@ -1,0 +1,376 @@
+//! The channel of a child instance: who may speak, what it is told, who hosts
+//! its ranks, which numbers it draws.
+
+mod nest_stand;
+
+use eddy_broker::{Arrival, ClientId, Effect};
+use eddy_wire::event::{IdBlock, Kind};
+use eddy_wire::id::{Attempt, Epoch, JobId};
+use eddy_wire::idset::Idset;
+use eddy_wire::message::Type;
+use eddy_wire::services::child::{
+    Adopt, AdoptRequest, ChildOf, ChildRow, Children, ChildrenRequest, FromParent, Ids, IdsRequest,
+    Report, ReportRequest, Stage, Summary,
+};
+use eddy_wire::services::job::{EventsLine, JobRow, List, ListRequest, Raise, RaiseRequest};
+use eddy_wire::time::Span;
+use eddy_wire::time::Time;
+use nest_stand::*;
+use serde_json::json;
+
+fn refused(stand: &mut Stand, uid: u32, change: impl FnOnce(&mut AdoptRequest)) -> String {
+    let mut request = hello(OWN);
+    change(&mut request);
+    stand.ask::<Adopt>(99, uid, &request).refusal().to_owned()
+}
+
+#[test]
+fn a_hello_of_another_job_attempt_user_or_instance_is_refused() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, 1, OWN);
+    let mut no = |uid, change: fn(&mut AdoptRequest)| refused(&mut stand, uid, change);
+    assert_eq!(
+        no(USER, |hello| hello.child.job = JobId(9)),
+        format!(
+            "child.job: {} given, no instance that is not over is that job",
+            JobId(9)
+        )
+    );
+    assert_eq!(
+        no(USER, |hello| hello.child.attempt = Attempt(2)),
+        format!("child.attempt: 2 given, job {OWN} is in attempt 1")
+    );
+    assert_eq!(
+        no(1001, |_| ()),
+        format!("child.job: job {OWN} is of user 1000, user 1001 may not speak for it")
+    );
+    assert_eq!(
+        no(USER, |hello| hello.instance = "other".to_owned()),
+        format!("instance: `other` given, attempt 1 of job {OWN} is instance `child-{OWN}`")
+    );
+    assert_eq!(
+        no(USER, |hello| hello.leader = Epoch(0)),
+        "leader: epoch 0 given, the leader of epoch 1 has said hello"
+    );
+    assert_eq!(
+        no(USER, |hello| hello.door.clear()),
+        "door: 0 bytes given, one line of 1 to 4096 is needed"
+    );
+}
+
+#[test]
+fn a_child_is_told_its_grant_path_depth_and_time() {
+    let mut settings = with_batch();
+    settings.place.path = "905".to_owned();
+    settings.place.depth = 1;
+    let mut stand = Stand::with_children(&settings);
+    let effects = adopt(&mut stand, 1, OWN);
+    let FromParent::Granted(granted) = told(&effects, 1)[0].word() else {
+        panic!("granted comes first: {effects:?}")
+    };
+    assert_eq!(granted.grant.set.ranks(), Idset::range(0, 1));
+    assert_eq!(granted.local, Idset::one(0));
+    assert_eq!((granted.path.as_str(), granted.depth), ("905/1", 2));
+    assert_eq!(granted.remaining, Some(Span::seconds(90)));
+    assert_eq!(granted.kill_grace, Span::seconds(4));
+    assert_eq!((granted.name, granted.mock), (None, None));
+    assert!(stand.names(OWN).ends_with(&["adopt"]));
+    let effects = adopt(&mut stand, 2, BATCH);
+    let FromParent::Granted(granted) = told(&effects, 2)[0].word() else {
+        panic!("granted comes first: {effects:?}")
+    };
+    assert_eq!(granted.name.as_deref(), Some("batch"));
+    assert_eq!(granted.remaining, None);
+}
+
+#[test]
+fn what_is_left_of_an_instance_bounds_its_children() {
+    let mut settings = with_batch();
+    settings.place.until = Some(START.after(Span::seconds(30)));
+    let mut stand = Stand::with_children(&settings);
+    let effects = adopt(&mut stand, 1, OWN);
+    let FromParent::Granted(granted) = told(&effects, 1)[0].word() else {
+        panic!("granted comes first: {effects:?}")
+    };
+    assert_eq!(granted.remaining, Some(Span::seconds(30)));
+}
+
+#[test]
+fn a_second_hello_replaces_the_channel_and_is_recorded_if_it_moved() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, 1, OWN);
+    let effects = adopt(&mut stand, 2, OWN);
+    assert_eq!(
+        told(&effects, 1)[0].refusal(),
+        "its leader has said hello again"
+    );
+    assert_eq!(told(&effects, 2).len(), 1);
+    let adoptions = |stand: &Stand| {
+        let names = stand.names(OWN);
+        names.iter().filter(|name| **name == "adopt").count()
+    };
+    assert_eq!(adoptions(&stand), 1);
+    let mut moved = hello(OWN);
+    moved.uri = "local:///elsewhere".to_owned();
+    stand.call::<Adopt>(3, USER, &moved);
+    assert_eq!(adoptions(&stand), 2);
+}
+
+#[test]
+fn ranks_are_hosted_when_reached_again_when_reached_anew_and_where_the_door_moved() {
+    let mut stand = Stand::with_children(&with_batch());
+    let ranks = |list: &str| Arrival::Ranks(list.parse().expect("an idset"));
+    assert_eq!(
+        hosting(&adopt(&mut stand, 1, OWN)),
+        [""; 0],
+        "rank 1 is not reached"
+    );
+    let of_own = format!("1 hosts 1 of child-{OWN} at /run/{OWN}/door");
+    let of_batch = format!("3 hosts 1 of child-{BATCH} at /run/{BATCH}/door");
+    assert_eq!(
+        hosting(&stand.tell(ranks("0-3"))),
+        std::slice::from_ref(&of_own)
+    );
+    assert_eq!(
+        hosting(&adopt(&mut stand, 2, BATCH)),
+        std::slice::from_ref(&of_batch)
+    );
+    assert_eq!(hosting(&stand.tell(ranks("0-3"))), [""; 0], "they know");
+    assert_eq!(hosting(&stand.tell(ranks("0,2-3"))), [""; 0]);
+    assert_eq!(hosting(&stand.tell(ranks("0-3"))), [of_own], "a new tenure");
+    let mut moved = hello(BATCH);
+    moved.door = "/run/new/door".to_owned();
+    let effects = stand.call::<Adopt>(4, 0, &moved);
+    assert_eq!(
+        hosting(&effects),
+        [format!("3 hosts 1 of child-{BATCH} at /run/new/door")]
+    );
+    // The next leader knows who they are and not where they knock.
+    let mut stand = stand.again(&with_batch());
+    assert_eq!(hosting(&stand.tell(ranks("0-3"))), [""; 0]);
+    assert_eq!(hosting(&adopt(&mut stand, 2, BATCH)), [of_batch]);
+}
+
+#[test]
+fn nodes_the_leader_serves_itself_are_not_hosted() {
+    let mut settings = with_batch();
+    settings.local = Idset::range(0, 3);
+    let mut stand = Stand::with_children(&settings);
+    stand.tell(Arrival::Ranks(Idset::range(0, 3)));
+    assert_eq!(hosting(&adopt(&mut stand, 1, OWN)), [""; 0]);
+    assert_eq!(hosting(&adopt(&mut stand, 2, BATCH)), [""; 0]);
+}
+
+#[test]
+fn an_instance_that_is_over_is_hosted_no_more() {
+    let mut stand = Stand::with_children(&with_batch());
+    let ranks = |list: &str| Arrival::Ranks(list.parse().expect("an idset"));
+    stand.tell(ranks("0-3"));
+    adopt(&mut stand, 2, BATCH);
+    stand.tell(ranks("0-2"));
+    let mut effects = stand.tell(Arrival::ShellDead(Epoch(3)));
+    effects.extend(stand.tell(Arrival::ShellDead(Epoch(4))));
+    assert!(
+        stand.names(BATCH).contains(&"release"),
+        "{:?}",
+        stand.names(BATCH)
+    );
+    assert_eq!(hosting(&effects), [""; 0], "rank 3 is not reached");
+    let last = told(&effects, 2);
+    assert_eq!(
+        last.last().map(Told::refusal),
+        Some(&*format!("job {BATCH} is over"))
+    );
+    assert_eq!(
+        hosting(&stand.tell(ranks("0-3"))),
+        [format!("3 leaves child-{BATCH}")],
+        "it is told when it is back, and not to host"
+    );
+}
+
+fn draw(stand: &mut Stand, number: u64) -> Told {
+    let child = ChildOf {
+        job: BATCH,
+        attempt: Attempt(1),
+    };
+    stand.ask::<Ids>(2, 0, &IdsRequest { child, number })
+}
+
+fn block(told: &Told) -> (u64, u64) {
+    let block: IdBlock = serde_json::from_value(told.body.clone()).expect("a block");
+    (block.number, block.first.0)
+}
+
+#[test]
+fn the_same_number_is_the_same_block_also_after_a_restart() {
+    let mut stand = Stand::with_children(&with_batch());
+    assert_eq!(block(&draw(&mut stand, 1)), (1, 3));
+    assert_eq!(block(&draw(&mut stand, 1)), (1, 3));
+    assert_eq!(block(&draw(&mut stand, 2)), (2, 1027));
+    let line = draw(&mut stand, 1);
+    assert_eq!(
+        line.refusal(),
+        "number: 1 given, block 2 was drawn; allowed are that one and later ones"
+    );
+    let mut stand = stand.again_from_mark(&with_batch());
+    assert_eq!(block(&draw(&mut stand, 2)), (2, 1027));
+    let effects = stand.submit(7, 0, json!({}));
+    assert_eq!(
+        told(&effects, 7)[0].body["first"],
+        2051,
+        "beyond all blocks"
+    );
+}
+
+#[test]
+fn numbers_of_an_instance_that_is_over_are_not_given_again() {
+    let mut stand = Stand::with_children(&settings());
+    draw(&mut stand, 1);
+    stand.tell(Arrival::ShellDead(Epoch(3)));
+    stand.tell(Arrival::ShellDead(Epoch(4)));
+    assert!(stand.names(BATCH).ends_with(&["clean"]));
+    let mut stand = stand.again_from_mark(&settings());
+    let effects = stand.submit(7, 0, json!({}));
+    let first = told(&effects, 7)[0].body["first"].as_u64();
+    assert!(first > Some(1026), "{first:?}");
+    let set = eddy_wire::services::job::JobSet::one(JobId(17));
+    let line = stand.ask::<eddy_wire::services::job::Wait>(7, 0, &set);
+    assert_eq!(
+        line.refusal(),
+        "jobs: those named were of the instance `batch`, which is over"
+    );
+}
+
+#[test]
+fn a_users_own_instance_draws_no_numbers() {
+    let mut stand = Stand::with_children(&with_batch());
+    let child = ChildOf {
+        job: OWN,
+        attempt: Attempt(1),
+    };
+    let told = stand.ask::<Ids>(1, USER, &IdsRequest { child, number: 1 });
+    assert_eq!(
+        told.refusal(),
+        "child.job: a user's own instance counts its jobs itself"
+    );
+}
+
+fn report(cores_used: u64) -> ReportRequest {
+    ReportRequest {
+        child: ChildOf {
+            job: OWN,
+            attempt: Attempt(1),
+        },
+        summary: Summary {
+            running: 3,
+            cores_used,
+            ..Summary::default()
+        },
+    }
+}
+
+#[test]
+fn a_report_beyond_the_grant_is_refused() {
+    let mut stand = Stand::with_children(&with_batch());
+    let told = stand.ask::<Report>(1, USER, &report(9));
+    assert_eq!(
+        told.refusal(),
+        format!("cores_used: 9 given, the grant of job {OWN} has 8")
+    );
+    assert_eq!(stand.ask::<Report>(1, USER, &report(8)).kind, Type::Reply);
+}
+
+fn rows(told: &Told) -> Vec<ChildRow> {
+    serde_json::from_value(told.body.clone()).expect("rows")
+}
+
+#[test]
+fn a_listing_follows_what_children_come_to() {
+    let mut stand = Stand::with_children(&with_batch());
+    let follow = ChildrenRequest {
+        job: None,
+        follow: true,
+    };
+    let effects = stand.call::<Children>(5, 1001, &follow);
+    let first = rows(&told(&effects, 5)[0]);
+    let shown: Vec<_> = first
+        .iter()
+        .map(|row| (row.name.as_str(), row.stage))
+        .collect();
+    assert_eq!(
+        shown,
+        [("true", Stage::Starting), ("batch", Stage::Starting)]
+    );
+    assert_eq!(first[1].queues, ["long"]);
+    assert_eq!(first[0].until, Some(Time(START.0 + 90_000_000)));
+    adopt(&mut stand, 1, OWN);
+    let effects = stand.tell(Arrival::Tick);
+    let second = rows(&told(&effects, 5)[0]);
+    assert_eq!(second[0].stage, Stage::Serving);
+    assert_eq!(
+        second[0].uri.as_deref(),
+        Some(&*format!("local:///run/{OWN}"))
+    );
+    let effects = stand.call::<Report>(1, USER, &report(8));
+    assert!(
+        effects.contains(&Effect::Wake(START.after(Span::millis(100)))),
+        "{effects:?}"
+    );
+    assert_eq!(told(&stand.tell(Arrival::Gone(ClientId(1))), 5), []);
+    stand.now = START.after(Span::millis(100));
+    let effects = stand.tell(Arrival::Tick);
+    let third = rows(&told(&effects, 5)[0]);
+    assert_eq!((third[0].stage, third[0].summary.running), (Stage::Away, 3));
+}
+
+#[test]
+fn the_history_of_a_child_that_is_over_is_found() {
+    use eddy_broker::effect::{Answer, Query};
+    let mut stand = Stand::with_children(&with_batch());
+    let effects = stand.call::<List>(8, 0, &ListRequest::default());
+    let body = told(&effects, 8)[0].body.clone();
+    let listed: Vec<JobRow> = serde_json::from_value(body).expect("rows");
+    let job = Some(JobId(77));
+    let follow = false;
+    let effects = stand.call::<Children>(5, 1001, &ChildrenRequest { job, follow });
+    let Some(Effect::Query(tag, Query::Finished(JobId(77)))) = effects
+        .iter()
+        .find(|effect| matches!(effect, Effect::Query(..)))
+    else {
+        panic!("the journal is asked: {effects:?}")
+    };
+    let found = Some(Box::new((listed[0].clone(), Vec::new())));
+    stand.tell(Arrival::Answer(*tag, Answer::Finished(found)));
+    let adoption = json!({"instance": "i", "uri": "local:///u", "statedir": "/old"});
+    let line = EventsLine {
+        seq: eddy_wire::id::Seq(9),
+        timestamp: START,
+        name: "adopt".to_owned(),
+        context: EventsLine::raw(adoption.to_string()),
+    };
+    let effects = stand.tell(Arrival::Answer(*tag, Answer::Records(vec![(job, line)])));
+    let row = &rows(&told(&effects, 5)[0])[0];
+    assert_eq!(
+        (row.stage, row.statedir.as_deref()),
+        (Stage::Over, Some("/old"))
+    );
+}
+
+#[test]
+fn a_cancelled_instance_is_ending() {
+    let mut stand = Stand::with_children(&with_batch());
+    let raise: RaiseRequest =
+        serde_json::from_value(json!({"jobs": {"ranges": [[1, 1]]}, "type": "cancel"}))
+            .expect("a cancel");
+    stand.call::<Raise>(6, USER, &raise);
+    let one = ChildrenRequest {
+        job: Some(OWN),
+        follow: false,
+    };
+    let told = stand.ask::<Children>(5, 0, &one);
+    assert_eq!(rows(&told)[0].stage, Stage::Ending);
+    let ended = |record: &&std::sync::Arc<eddy_wire::event::Record>| {
+        matches!(record.event.kind, Kind::Exception(_))
+    };
+    assert_eq!(stand.records.iter().filter(ended).count(), 1);
+}

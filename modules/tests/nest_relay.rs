@@ -1,0 +1,343 @@
+//! Requests that are a declared instance's, and how such an instance is there.
+
+mod nest_stand;
+
+use bytes::Bytes;
+use eddy_broker::effect::{ParentWord, ToParent};
+use eddy_broker::{Arrival, ClientId, Effect};
+use eddy_wire::event::{IdBlock, Kind};
+use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::message::{Message, Roles, Type};
+use eddy_wire::services::Service;
+use eddy_wire::services::child::{
+    AnswerKind, AnswerRequest, ChildOf, FromParent, ID_BLOCK, Ids, IdsRequest,
+};
+use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Submit, Submitted, Wait};
+use eddy_wire::time::Span;
+use nest_stand::*;
+use serde_json::{Value, json};
+
+const CHANNEL: u64 = 2;
+const CLIENT: u64 = 40;
+
+fn batch() -> ChildOf {
+    ChildOf {
+        job: BATCH,
+        attempt: Attempt(1),
+    }
+}
+
+/// An instance whose child `batch` serves the numbers 3 to 1026.
+fn serving() -> Stand {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, CHANNEL, BATCH);
+    let (child, number) = (batch(), 1);
+    stand.ask::<Ids>(CHANNEL, 0, &IdsRequest { child, number });
+    stand
+}
+
+/// The requests that went over the channel.
+fn relayed(effects: &[Effect], channel: u64) -> Vec<(u64, Message)> {
+    let request = |told: &Told| match told.word() {
+        FromParent::Request { call } => {
+            let message = Message::decode(&told.tail).expect("the tail is a message");
+            Some((call, message))
+        }
+        FromParent::Granted(_) | FromParent::Cancel { .. } => None,
+    };
+    let parts = told(effects, channel);
+    let parts = parts.iter().filter(|told| told.kind == Type::Part);
+    parts.filter_map(request).collect()
+}
+
+fn answer(stand: &mut Stand, call: u64, kind: AnswerKind, body: &Value) -> Vec<Effect> {
+    let tail = Message::answer(kind.message_type(), call, body)
+        .with_tail(Bytes::from_static(b"raw"))
+        .encode()
+        .expect("a short message");
+    let child = batch();
+    let request = AnswerRequest { child, call, kind };
+    stand.call_with_tail::<eddy_wire::services::child::Answer>(CHANNEL, 0, &request, tail)
+}
+
+fn jobs(list: &[(u64, u64)]) -> JobSet {
+    let ranges = list.iter().map(|(a, b)| (JobId(*a), JobId(*b))).collect();
+    JobSet { ranges }
+}
+
+#[test]
+fn a_submission_to_its_queue_goes_over_the_channel_and_is_answered() {
+    let mut stand = serving();
+    let effects = stand.submit(CLIENT, USER, json!({"queue": "long"}));
+    assert_eq!(told(&effects, CLIENT), []);
+    let sent = relayed(&effects, CHANNEL);
+    let [(call, message)] = &sent[..] else {
+        panic!("one request: {sent:?}")
+    };
+    assert_eq!(message.topic, Submit::TOPIC);
+    assert_eq!((message.uid, message.roles), (USER, Roles::USER));
+    let effects = answer(
+        &mut stand,
+        *call,
+        AnswerKind::Reply,
+        &json!({"first": 3, "count": 1}),
+    );
+    let answers = told(&effects, CLIENT);
+    assert_eq!(answers[0].kind, Type::Reply);
+    assert_eq!(
+        (&answers[0].body["first"], &answers[0].tail[..]),
+        (&json!(3), &b"raw"[..])
+    );
+    let effects = answer(&mut stand, *call, AnswerKind::Reply, &json!({}));
+    assert_eq!(told(&effects, CLIENT), [], "a call has one last answer");
+    let effects = stand.submit(CLIENT, USER, json!({"queue": "here"}));
+    let first = told(&effects, CLIENT)[0].body["first"].clone();
+    assert_eq!(first, json!(1027), "this one leads to the instance itself");
+}
+
+#[test]
+fn requests_that_name_its_numbers_go_over_the_channel() {
+    let mut stand = serving();
+    let effects = stand.call::<Wait>(CLIENT, USER, &jobs(&[(3, 9), (1026, 1026)]));
+    let (call, message) = relayed(&effects, CHANNEL)[0].clone();
+    assert_eq!(message.topic, Wait::TOPIC);
+    let effects = answer(&mut stand, call, AnswerKind::Part, &json!([1]));
+    assert_eq!(told(&effects, CLIENT)[0].kind, Type::Part);
+    let refusal = json!({"code": "not-found", "text": "jobs: no"});
+    let effects = answer(&mut stand, call, AnswerKind::Refused, &refusal);
+    assert_eq!(told(&effects, CLIENT)[0].refusal(), "jobs: no");
+    let effects = stand.call::<Wait>(CLIENT, USER, &jobs(&[(1, 2)]));
+    assert_eq!(
+        relayed(&effects, CHANNEL).len(),
+        0,
+        "those are the instance's own"
+    );
+    let told = stand.ask::<Wait>(CLIENT, USER, &jobs(&[(1, 1), (3, 9)]));
+    assert_eq!(
+        told.refusal(),
+        "jobs: 1,3-9 given, which are of several instances; name those of one"
+    );
+}
+
+#[test]
+fn a_call_taken_back_is_taken_back_from_the_child() {
+    let mut stand = serving();
+    for gone in [false, true] {
+        let effects = stand.call::<Wait>(CLIENT, USER, &jobs(&[(3, 3)]));
+        let (call, _) = relayed(&effects, CHANNEL)[0];
+        let effects = match gone {
+            true => stand.tell(Arrival::Gone(ClientId(CLIENT))),
+            false => stand.cancel(CLIENT),
+        };
+        assert_eq!(
+            told(&effects, CHANNEL)[0].word(),
+            FromParent::Cancel { call }
+        );
+    }
+}
+
+#[test]
+fn while_the_channel_is_down_submissions_wait_and_other_calls_are_refused() {
+    let mut stand = serving();
+    stand.call::<Wait>(CLIENT, USER, &jobs(&[(3, 3)]));
+    stand.submit(CLIENT + 1, USER, json!({"queue": "long"}));
+    let effects = stand.tell(Arrival::Gone(ClientId(CHANNEL)));
+    let unreached = format!("queue instance batch (job {BATCH}) is not reached");
+    assert_eq!(told(&effects, CLIENT)[0].refusal(), unreached);
+    assert_eq!(told(&effects, CLIENT + 1), []);
+    let told_late = stand.ask::<Wait>(CLIENT, USER, &jobs(&[(3, 3)]));
+    assert_eq!(told_late.refusal(), unreached);
+    assert_eq!(told_late.body["code"], "unreachable");
+    for number in 0..999 {
+        let effects = stand.submit(CLIENT + 2 + number, USER, json!({"queue": "long"}));
+        assert_eq!(told(&effects, CLIENT + 2 + number), []);
+    }
+    let effects = stand.submit(CLIENT, USER, json!({"queue": "long"}));
+    assert_eq!(told(&effects, CLIENT)[0].body["code"], "busy");
+    stand.tell(Arrival::Gone(ClientId(CLIENT + 2)));
+    let effects = adopt(&mut stand, CHANNEL + 1, BATCH);
+    assert!(matches!(
+        told(&effects, CHANNEL + 1)[0].word(),
+        FromParent::Granted(_)
+    ));
+    assert_eq!(
+        relayed(&effects, CHANNEL + 1).len(),
+        999,
+        "all but who is gone"
+    );
+}
+
+fn cancel(stand: &mut Stand, job: JobId) {
+    let body = json!({"jobs": JobSet::one(job), "type": "cancel", "note": "no"});
+    let raise: RaiseRequest = serde_json::from_value(body).expect("a cancel");
+    stand.call::<Raise>(7, 0, &raise);
+}
+
+#[test]
+fn a_declared_instance_is_submitted_on_resume_and_again_until_it_dies_too_often() {
+    let settings = with_batch();
+    let mut stand = Stand::new(&settings);
+    assert_eq!(stand.declared(), [JobId(1)]);
+    let Some(Kind::Submit(submit)) = stand
+        .records
+        .iter()
+        .find(|record| record.event.job == Some(JobId(1)))
+        .map(|record| record.event.kind.clone())
+    else {
+        panic!("job 1 was submitted")
+    };
+    assert_eq!((submit.user, submit.urgency), (0, 31));
+    let task = &submit.spec.jobspec.tasks[0];
+    assert_eq!(
+        task.command,
+        ["eddy", "broker", "--child", "-S", "exec.kill_grace=\"1s\""]
+    );
+    let request = &submit.spec.request;
+    assert_eq!(
+        (request.nodes, request.ntasks, request.duration),
+        (Some(2), 1, None)
+    );
+    assert_eq!(
+        request.ranks.as_ref().map(ToString::to_string).as_deref(),
+        Some("2-3")
+    );
+    stand = stand.again(&settings);
+    assert_eq!(stand.declared(), [JobId(1)], "it has its job");
+    let effects = stand.submit(CLIENT, USER, json!({"queue": "long"}));
+    assert_eq!(told(&effects, CLIENT), [], "it waits for the instance");
+    for job in 1..=5 {
+        if job == 5 {
+            stand.now = stand.now.after(Span::seconds(599));
+        }
+        let last = stand.declared()[job - 1];
+        cancel(&mut stand, last);
+    }
+    assert_eq!(
+        stand.declared().len(),
+        5,
+        "five ends within ten minutes are enough"
+    );
+    let effects = stand.submit(CLIENT, USER, json!({"queue": "long"}));
+    let down = told(&effects, CLIENT)[0].refusal().to_owned();
+    let last = stand.declared()[4];
+    assert_eq!(
+        down,
+        format!(
+            "instance `batch` is down: its job ended 5 times within 10 minutes, last job {last}; \
+             cancel: no"
+        )
+    );
+    let stand = stand.again(&settings);
+    assert_eq!(stand.declared().len(), 6, "the next leader tries again");
+}
+
+#[test]
+fn an_instance_that_dies_now_and_then_is_always_brought_up() {
+    let mut stand = Stand::new(&with_batch());
+    for job in 0..12 {
+        stand.now = stand.now.after(Span::seconds(200));
+        let last = stand.declared()[job];
+        cancel(&mut stand, last);
+    }
+    assert_eq!(stand.declared().len(), 13);
+    stand.tell(Arrival::Stop);
+    assert_eq!(stand.declared().len(), 13);
+}
+
+fn refused(stand: &mut Stand, uid: u32, system: Value) -> String {
+    let effects = stand.submit(CLIENT, uid, system);
+    told(&effects, CLIENT)[0].refusal().to_owned()
+}
+
+#[test]
+fn what_is_too_deep_too_long_or_not_to_be_had_is_refused_by_name() {
+    let mut settings = with_batch();
+    settings.place.depth = 16;
+    settings.place.until = Some(START.after(Span::seconds(66)));
+    let mut stand = Stand::new(&settings);
+    let mut no = |uid, system| refused(&mut stand, uid, system);
+    assert_eq!(
+        no(USER, json!({"instance": {}})),
+        "attributes.system.instance: it would be at depth 17; the limit `nesting` is 16"
+    );
+    assert_eq!(
+        no(USER, json!({"duration": 61})),
+        "attributes.system.duration: 61.000000 s given, this instance has 60.000000 s left for jobs"
+    );
+    assert_eq!(
+        no(USER, json!({"queue": "gpu"})),
+        "attributes.system.queue: `gpu` given, there are long, here"
+    );
+    assert_eq!(
+        no(USER, json!({"instance": {"name": "batch"}})),
+        "attributes.system.instance.name: `batch` given, only the configuration names instances"
+    );
+    assert_eq!(
+        no(USER, json!({"beside": true})),
+        "attributes.system.beside: true given, only the instance's owner may"
+    );
+    assert_eq!(
+        no(USER, json!({"constraints": {"properties": ["x"]}})),
+        "attributes.system.constraints: `properties` given, only `ranks` is served here yet"
+    );
+    let effects = stand.submit(CLIENT, USER, json!({"duration": 60}));
+    assert_eq!(told(&effects, CLIENT)[0].kind, Type::Reply);
+}
+
+fn first_of(effects: &[Effect], client: u64) -> JobId {
+    let answers = told(effects, client);
+    let submitted: Submitted = serde_json::from_value(answers[0].body.clone()).expect("numbers");
+    submitted.first
+}
+
+fn asked(effects: &[Effect]) -> Vec<u64> {
+    let number = |effect: &Effect| match effect {
+        Effect::Parent(ToParent::Ids(number)) => Some(*number),
+        _ => None,
+    };
+    effects.iter().filter_map(number).collect()
+}
+
+#[test]
+fn a_queue_instance_draws_its_numbers_from_its_parent() {
+    let mut settings = settings();
+    settings.place.name = Some("batch".to_owned());
+    let mut stand = Stand::new(&settings);
+    let word = |number, first| {
+        let (first, count) = (JobId(first), ID_BLOCK);
+        Arrival::Parent(ParentWord::Ids(IdBlock {
+            number,
+            first,
+            count,
+        }))
+    };
+    let effects = stand.submit(CLIENT, USER, json!({"queue": "whatever"}));
+    assert_eq!(told(&effects, CLIENT), [], "it waits for numbers");
+    let effects = stand.tell(word(1, 5000));
+    assert_eq!(first_of(&effects, CLIENT), JobId(5000));
+    stand.tell(word(1, 9000));
+    let effects = stand.submit(CLIENT, USER, json!({}));
+    assert_eq!(
+        first_of(&effects, CLIENT),
+        JobId(5001),
+        "that block was told before"
+    );
+    let mut request = submit_request(stand.now, 1 << 40, json!({}));
+    request.cc = Some(eddy_wire::idset::Idset::range(1, 1000));
+    let effects = stand.call::<Submit>(CLIENT, USER, &request);
+    assert_eq!(first_of(&effects, CLIENT), JobId(5002));
+    assert_eq!(asked(&effects), [2], "22 are left");
+    let mut stand = stand.again_from_mark(&settings);
+    let effects = stand.submit(CLIENT, USER, json!({}));
+    assert_eq!(
+        first_of(&effects, CLIENT),
+        JobId(6002),
+        "the block is known after a restart"
+    );
+    let effects = stand.tell(word(2, 7000));
+    assert_eq!(asked(&effects), [0; 0]);
+    request.key = submit_request(stand.now, 1 << 41, json!({})).key;
+    request.cc = Some(eddy_wire::idset::Idset::range(1, 1025));
+    let effects = stand.call::<Submit>(CLIENT, USER, &request);
+    assert_eq!(told(&effects, CLIENT)[0].body["code"], "too-large");
+}
