@@ -77,6 +77,8 @@ enum Verb {
     Agent(verbs::agent::Args),
     #[command(hide = true)]
     Shell(verbs::shell::Args),
+    #[command(hide = true)]
+    History(verbs::history::Args),
 }
 
 impl Cli {
@@ -107,6 +109,7 @@ impl Cli {
             Verb::Broker(args) => verbs::broker::run(args),
             Verb::Agent(args) => verbs::agent::run(args),
             Verb::Shell(args) => verbs::shell::run(args),
+            Verb::History(args) => verbs::history::run(&args),
         }
     }
 }

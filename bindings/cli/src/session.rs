@@ -2,13 +2,16 @@
 //!
 //! A verb that asks something of an instance runs inside [`Global::session`].
 
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Once;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use eddy_client::uri::URI_VARIABLE;
-use eddy_client::{Choice, Client, Meant, Options, Patience, Side, meant, reach};
+use eddy_client::uri::{SOCKET_NAME, URI_VARIABLE};
+use eddy_client::{Choice, Client, Meant, Options, PathError, Patience, Side, Uri, meant, reach};
 use eddy_wire::fsd::{Fsd, parse_fsd};
 
 /// Options that every verb takes.
@@ -86,7 +89,22 @@ impl Global {
                 false => Side::Itself,
             },
         };
-        Ok(reach(choice, &self.patience()).await?)
+        self.reached(choice).await
+    }
+
+    /// A connection to what is chosen, or to what it has left.
+    async fn reached(&self, choice: Choice<'_>) -> anyhow::Result<Client> {
+        match reach(choice, &self.patience()).await {
+            Err(PathError::Ended {
+                path,
+                statedir: Some(statedir),
+                ..
+            }) if Path::new(&statedir).is_dir() => {
+                let uri = history(&path, &statedir)?;
+                Ok(Client::connect_told(&uri, self.options(), told).await?)
+            }
+            other => Ok(other?),
+        }
     }
 
     /// A connection to what `target` names, seen from the instance that this
@@ -105,7 +123,7 @@ impl Global {
             variable: Some(&from),
             side: Side::Itself,
         };
-        Ok(reach(choice, &self.patience()).await?)
+        self.reached(choice).await
     }
 
     /// How patient clients of this command are.
@@ -121,6 +139,35 @@ impl Global {
             told,
         }
     }
+}
+
+/// Starts a reader of what an instance has left that is over. It ends with this
+/// process, whose end closes its standard input.
+fn history(path: &str, statedir: &str) -> anyhow::Result<Uri> {
+    let rundir = tempfile::Builder::new().prefix("eddy-history-").tempdir();
+    let rundir = rundir.context("cannot make a temporary directory")?.keep();
+    let program = std::env::current_exe().context("cannot find the program of this command")?;
+    let mut reader = Command::new(program)
+        .arg("history")
+        .arg(format!("--statedir={statedir}"))
+        .arg(format!("--path={}", path.trim_start_matches('/')))
+        .arg("--rundir")
+        .arg(&rundir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start the reader of the history")?;
+    let mut said = String::new();
+    let out = reader.stdout.take().expect("it is piped");
+    BufReader::new(out).read_line(&mut said)?;
+    if said.trim() != "ready" {
+        let _ = std::fs::remove_dir_all(&rundir);
+        let _ = reader.wait();
+        anyhow::bail!("{path}: the history cannot be read: {}", said.trim());
+    }
+    // Its input stays open as long as this process is there.
+    std::mem::forget(reader.stdin.take());
+    Ok(Uri::of_socket(rundir.join(SOCKET_NAME))?)
 }
 
 /// Says what this command waits for, once.

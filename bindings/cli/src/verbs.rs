@@ -33,6 +33,7 @@ pub mod man;
 
 pub mod agent;
 pub mod broker;
+pub mod history;
 pub mod shell;
 
 /// The exit code of a process that ran one of the hidden verbs.

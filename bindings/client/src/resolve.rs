@@ -168,6 +168,10 @@ pub enum PathError {
     },
 }
 
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 fn numbers(jobs: &[JobId]) -> String {
     let texts: Vec<String> = jobs.iter().map(JobId::to_string).collect();
     texts.join(" ")
@@ -350,8 +354,7 @@ impl Walk<'_> {
     /// first, for `fast` is also a job id in F58.
     async fn row(&self, text: &str) -> Result<ChildRow, PathError> {
         let job = Step::Down(text.to_owned()).job();
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_number || job.is_none() {
+        if !is_number(text) || job.is_none() {
             let all = self.children(None).await?;
             let mut named: Vec<ChildRow> = all.into_iter().filter(|row| row.name == text).collect();
             if named.iter().any(|row| !row.queues.is_empty()) {
@@ -403,6 +406,11 @@ impl Walk<'_> {
                 result: result_name(row.result).to_owned(),
             },
             Some(_) => PathError::NotInstance { path, of, job },
+            None if !is_number(text) => PathError::NoName {
+                path,
+                of,
+                name: text.to_owned(),
+            },
             None => PathError::NoJob {
                 path,
                 of,

@@ -1,9 +1,10 @@
 //! The drivers that touch the world: the leader's loop, sockets, the journal on
 //! disk, the shell process, the clock.
 //!
-//! Three commands run what is here: `eddy broker` ([`leader::run_broker`]),
-//! `eddy agent` ([`agent::run_agent`]) and `eddy shell`
-//! ([`shell::process::run_shell`]). None decides anything:
+//! Four commands run what is here: `eddy broker` ([`leader::run_broker`]),
+//! `eddy agent` ([`agent::run_agent`]), `eddy shell`
+//! ([`shell::process::run_shell`]) and `eddy history`
+//! ([`history::run_history`]). None decides anything:
 //! deciding is done by the pure crates, which these feed and obey.
 
 pub mod clock;
@@ -31,5 +32,7 @@ pub mod life;
 pub mod leader;
 
 pub mod agent;
+
+pub mod history;
 
 pub mod shell;

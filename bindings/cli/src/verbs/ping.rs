@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use eddy_client::Client;
 use eddy_wire::id::Rank;
 use eddy_wire::message::Target;
@@ -57,6 +57,13 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             let begun = Instant::now();
             let pong = client.call_target::<Ping>(&request, target).await?;
             let seconds = begun.elapsed().as_secs_f64();
+            if let Target::Rank(rank) = target {
+                ensure!(
+                    pong.rank == rank,
+                    "rank {rank} is not there; rank {} answered",
+                    pong.rank
+                );
+            }
             if args.json {
                 let mut object = serde_json::to_value(&pong)?;
                 object["seconds"] = seconds.into();

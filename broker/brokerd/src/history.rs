@@ -1,0 +1,321 @@
+//! `eddy history`: answers questions about an instance that is over, from its
+//! journal.
+//!
+//! Started by a command that was asked about a finished child, and gone with
+//! it. The broker and its modules fold the journal and are never resumed: they
+//! start nothing, record nothing and reach no shell. Everything but a closed
+//! list of questions is refused by name. It holds the lock of the state
+//! directory, so a leader and it cannot both be there.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use eddy_broker::broker::Identity;
+use eddy_broker::{Arrival, Broker, Caller, ClientId, Effect, Output, Reply};
+use eddy_modules::Settings;
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::id::JobId;
+use eddy_wire::message::{Message, Roles, Target, Type};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::Service;
+use eddy_wire::services::{child, instance, job, kvs, resource};
+use eddy_wire::time::Time;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::{LocalSet, spawn_local};
+
+use crate::frame::{self, Inbound};
+use crate::journal::{Journal, OpenError, Options, ReadError, Reader, Recover, Sync};
+use crate::leader::answers;
+use crate::leader::replay::{ReplayError, replay};
+use crate::rundir::LOCAL_SOCKET;
+
+/// How long a lock that is held is tried for: another reader of the same history may have it.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+/// How often.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// Turns that one question may take: the journal asked, its answer given, again.
+const TURNS_MAX: usize = 10_000;
+
+/// What may be asked of a history.
+const QUESTIONS: &[&str] = &[
+    instance::Ping::TOPIC,
+    job::List::TOPIC,
+    job::Info::TOPIC,
+    job::Events::TOPIC,
+    job::Wait::TOPIC,
+    kvs::Get::TOPIC,
+    kvs::List::TOPIC,
+    resource::List::TOPIC,
+    child::Children::TOPIC,
+];
+
+/// What a history is read from.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HistoryArgs {
+    /// State directory of the instance that is over
+    #[arg(long, value_name = "DIR")]
+    pub statedir: PathBuf,
+    /// Where to listen: a private directory, removed at the end
+    #[arg(long, value_name = "DIR")]
+    pub rundir: PathBuf,
+    /// The path of the instance, as 905/3
+    #[arg(long, value_name = "PATH", default_value = "")]
+    pub path: String,
+}
+
+/// Why a history cannot be read.
+#[derive(Debug, Error)]
+pub enum HistoryError {
+    /// The state directory or its journal.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The journal was opened and cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The records cannot be folded.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The system refused something.
+    #[error("cannot {attempt}")]
+    Io {
+        /// What.
+        attempt: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn io(attempt: &'static str) -> impl FnOnce(io::Error) -> HistoryError {
+    move |source| HistoryError::Io { attempt, source }
+}
+
+/// Answers until standard input ends; the process's exit code. Says `ready` on
+/// standard output once it listens, or why it cannot.
+pub fn run_history(args: &HistoryArgs) -> i32 {
+    match serve(args) {
+        Ok(()) => 0,
+        Err(error) => {
+            println!("{}", crate::leader::chain(&error));
+            1
+        }
+    }
+}
+
+fn serve(args: &HistoryArgs) -> Result<(), HistoryError> {
+    let history = Rc::new(RefCell::new(History::open(&args.statedir, &args.path)?));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(io("make a runtime"))?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, async {
+        let listener = UnixListener::bind(args.rundir.join(LOCAL_SOCKET)).map_err(io("listen"))?;
+        println!("ready");
+        // Whoever asked is gone when our input ends.
+        let ended = tokio::task::spawn_blocking(|| io::stdin().read(&mut [0; 1]));
+        spawn_local(accept(listener, history));
+        let _ = ended.await;
+        let _ = std::fs::remove_dir_all(&args.rundir);
+        Ok(())
+    })
+}
+
+async fn accept(listener: UnixListener, history: Rc<RefCell<History>>) {
+    let mut client = 0;
+    while let Ok((stream, _)) = listener.accept().await {
+        let own = rustix::process::geteuid().as_raw();
+        let uid = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
+        if uid != own && uid != 0 {
+            continue;
+        }
+        client += 1;
+        spawn_local(converse(stream, ClientId(client), Rc::clone(&history)));
+    }
+}
+
+/// Answers one client, one question after the other.
+async fn converse(mut stream: UnixStream, client: ClientId, history: Rc<RefCell<History>>) {
+    let mut inbound = Inbound::default();
+    loop {
+        loop {
+            let mut message = match inbound.message() {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(_) => return,
+            };
+            message.uid = rustix::process::geteuid().as_raw();
+            message.roles = Roles::OWNER.or(Roles::USER);
+            let replies = history.borrow_mut().ask(client, message);
+            for reply in replies {
+                if stream.write_all(&framed(reply)).await.is_err() {
+                    return;
+                }
+            }
+        }
+        match stream.read_buf(inbound.room()).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+fn framed(reply: Reply) -> BytesMut {
+    let message = Message {
+        kind: reply.kind,
+        topic: String::new(),
+        uid: u32::MAX,
+        roles: Roles::NONE,
+        matchtag: reply.to.matchtag,
+        target: Target::Service,
+        body: reply.body,
+        tail: reply.tail,
+    };
+    let mut out = BytesMut::new();
+    if let Err(error) = frame::put(&mut out, &message) {
+        let refusal = Refusal::new(Code::TooLarge, error.to_string());
+        let refused = Message::answer(Type::Refused, message.matchtag, &refusal);
+        frame::put(&mut out, &refused).expect("a refusal is small");
+    }
+    out
+}
+
+/// An instance that is over, folded.
+struct History {
+    broker: Broker,
+    reader: Reader,
+    path: String,
+    /// The last moment it knows of.
+    now: Time,
+    /// Held, so that no leader begins here meanwhile.
+    _journal: Journal,
+}
+
+impl History {
+    fn open(statedir: &Path, path: &str) -> Result<History, HistoryError> {
+        let options = Options {
+            sync: Sync::Normal,
+            recover: Recover::Refuse,
+            ballast_bytes: 0,
+            size_max: None,
+        };
+        let until = Instant::now() + LOCK_PATIENCE;
+        let (journal, recovered) = loop {
+            match Journal::open(statedir, &options) {
+                Err(OpenError::Locked { .. }) if Instant::now() < until => {
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                answer => break answer?,
+            }
+        };
+        let mut settings = Settings::for_inventory(Arc::new(ResourceSet::default()));
+        settings.last_job = JobId(recovered.last_job);
+        let identity = Identity {
+            instance: journal.meta("instance")?.unwrap_or_default(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            owner: rustix::process::geteuid().as_raw(),
+            path: path.to_owned(),
+            depth: path.split('/').filter(|part| !part.is_empty()).count() as u32,
+            parent: None,
+        };
+        let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
+        replay(&journal, &mut broker)?;
+        let now = Time(recovered.last_t);
+        // What is folded is on disk: nothing is to be held for it.
+        broker.handle(now, Arrival::Durable(broker.last()));
+        Ok(History {
+            broker,
+            reader: Reader::open(statedir)?,
+            path: path.to_owned(),
+            now,
+            _journal: journal,
+        })
+    }
+
+    /// All answers to one message. A stream that would go on ends: nothing more happens here.
+    fn ask(&mut self, client: ClientId, message: Message) -> Vec<Reply> {
+        if message.kind != Type::Request {
+            return Vec::new();
+        }
+        let caller = Caller {
+            client,
+            matchtag: message.matchtag,
+        };
+        if !QUESTIONS.contains(&message.topic.as_str()) {
+            let text = format!(
+                "instance {} has ended; its history can only be read, and {} is not asked of it",
+                self.path, message.topic
+            );
+            return vec![refused(caller, Code::NotReady, text)];
+        }
+        let is_ping = message.topic == instance::Ping::TOPIC;
+        let mut replies = Vec::new();
+        let mut outputs = VecDeque::from([self
+            .broker
+            .handle(self.now, Arrival::Message(client, message))]);
+        for _ in 0..TURNS_MAX {
+            let Some(output) = outputs.pop_front() else {
+                break;
+            };
+            self.take(output, &mut outputs, &mut replies);
+        }
+        let is_last = |reply: &Reply| reply.to == caller && reply.kind != Type::Part;
+        if !replies.iter().any(is_last) {
+            replies.push(refused(
+                caller,
+                Code::End,
+                "the instance has ended".to_owned(),
+            ));
+            let gone = self.broker.handle(self.now, Arrival::Gone(client));
+            drop(gone);
+        }
+        if is_ping {
+            replies.iter_mut().for_each(say_over);
+        }
+        replies
+    }
+
+    /// Does what may be done of an output: answers, and questions to the journal.
+    fn take(&mut self, output: Output, more: &mut VecDeque<Output>, replies: &mut Vec<Reply>) {
+        for effect in output.effects {
+            match effect {
+                Effect::Reply(reply) => replies.push(reply),
+                Effect::Query(tag, query) => {
+                    let answer = answers::answer(&self.reader, &query);
+                    let answer = Arrival::Answer(tag, answer);
+                    more.push_back(self.broker.handle(self.now, answer));
+                }
+                Effect::Wake(_) => more.push_back(self.broker.handle(self.now, Arrival::Tick)),
+                // Nothing is started, told or planned for what is over.
+                Effect::Shell(..)
+                | Effect::LaunchShell(..)
+                | Effect::CheckShell(..)
+                | Effect::Host(..)
+                | Effect::Unhost(..)
+                | Effect::Parent(_)
+                | Effect::Plan(_)
+                | Effect::Exit(_) => {}
+            }
+        }
+    }
+}
+
+/// The phase of a rank that was never resumed is that of a start; this one is over.
+fn say_over(reply: &mut Reply) {
+    if let Ok(mut pong) = serde_json::from_slice::<instance::Pong>(&reply.body) {
+        "over".clone_into(&mut pong.phase);
+        *reply = Reply::new(reply.to, reply.kind, &pong);
+    }
+}
+
+fn refused(to: Caller, code: Code, text: String) -> Reply {
+    Reply::new(to, Type::Refused, &Refusal::new(code, text))
+}
