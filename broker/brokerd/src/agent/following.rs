@@ -404,6 +404,7 @@ impl Following {
             nofile: self.common.nofile,
             ranks: Idset::one(self.post.node),
             marker: self.post.marker.clone(),
+            streams: None,
         };
         match &mut self.shells {
             Some(shells) => shells.set_ground(ground),

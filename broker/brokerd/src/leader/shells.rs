@@ -8,9 +8,11 @@
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use eddy_wire::id::Epoch;
@@ -52,6 +54,9 @@ pub struct Ground {
     /// What marks everything that a shell starts as within tasks of outer
     /// instances; `None` is the marker of this process.
     pub marker: Option<String>,
+    /// What stands for 0, 1 and 2 of tasks that inherit them. They are not closed
+    /// by the exec of a shell, which gets their numbers.
+    pub streams: Option<Arc<[OwnedFd; 3]>>,
 }
 
 /// Whom the death of a shell is told.
@@ -147,6 +152,10 @@ impl Ground {
         }
         if let Some(nofile) = self.nofile {
             command.args(["--nofile", &nofile.soft.to_string()]);
+        }
+        if let Some(streams) = self.streams.as_deref() {
+            let numbers = streams.each_ref().map(|fd| fd.as_raw_fd().to_string());
+            command.args(["--inherit", &numbers.join(",")]);
         }
         if let Some(marker) = &self.marker {
             command.env(MARKER_VARIABLE, marker);

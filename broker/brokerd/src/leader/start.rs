@@ -195,6 +195,7 @@ fn prepare(
     }
     // Made-up nodes cannot run anything.
     let mock = config.instance.run_duration.or(possession.mock);
+    settings.mock = mock;
     if let Some(nested) = &nested {
         settings.kill_grace = nested.kept.granted.kill_grace;
         settings.place = nested.place();

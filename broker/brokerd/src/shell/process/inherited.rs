@@ -4,11 +4,12 @@
 //! for it, and by a shell, for what some of its tasks are to have. It opens
 //! nothing.
 
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 /// The descriptor with this number, as this process's own. `None` if there is
 /// none, or if it is one of the standard three. To be called once for a number.
@@ -21,6 +22,21 @@ pub fn inherited(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: it is open, and was opened by whoever started this process: it is
     // asked for before this process opens anything, so nothing here owns it.
     Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Copies of this process's standard streams that programs it executes have, too.
+pub fn duplicates() -> io::Result<[OwnedFd; 3]> {
+    let copy = |of: BorrowedFd<'_>| -> io::Result<OwnedFd> {
+        let fd = fcntl_dupfd_cloexec(of, 3)?;
+        fcntl_setfd(&fd, FdFlags::empty())?;
+        Ok(fd)
+    };
+    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+    Ok([
+        copy(stdin.as_fd())?,
+        copy(stdout.as_fd())?,
+        copy(stderr.as_fd())?,
+    ])
 }
 
 /// The numbers of three descriptors that stand for 0, 1 and 2.

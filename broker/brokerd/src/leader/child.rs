@@ -1,0 +1,397 @@
+//! What makes a leader the leader of a child: where it is told who it is, what
+//! it has of its parent, its channel at work, and the program that it was
+//! started for.
+//!
+//! Used by the start, which reads the environment and keeps what was granted,
+//! and by the loop, which gives what the channel brought and does what comes of
+//! it. Requests of the parent are clients' here, numbered from the top.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::IdBlock;
+use eddy_wire::id::{Attempt, Epoch, JobId};
+use eddy_wire::message::{Message, Roles, Target, Type};
+use eddy_wire::services::Service;
+use eddy_wire::services::child::{
+    AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf, FromParent, Ids, IdsRequest, Report, ReportRequest,
+};
+use tokio::sync::mpsc;
+
+use super::channel::{ADOPT_TAG, Heard};
+use super::program::Program;
+use crate::clients::Outlet;
+use crate::link::DOOR_SOCKET;
+use crate::rundir;
+
+/// Clients that are none of a socket's are numbered from here up.
+const CLIENTS_FROM: u64 = 1 << 63;
+/// The leader itself as a client.
+const SELF: ClientId = ClientId(u64::MAX);
+/// What the parent may not have answered yet: half of what it allows a client.
+const OUTSTANDING_MAX: usize = 512;
+/// Bytes that may wait for a parent that does not read; over it the calls it
+/// made are given up.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// Whether this client is the parent, or the leader itself.
+pub fn is_own(client: ClientId) -> bool {
+    client.0 >= CLIENTS_FROM
+}
+
+/// A child's leader, as far as it is one.
+pub struct Child {
+    of: ChildOf,
+    heard: mpsc::Receiver<Heard>,
+    outlet: Option<Rc<Outlet>>,
+    /// What was asked and not answered, by match number.
+    asked: BTreeMap<u64, Asked>,
+    last_tag: u64,
+    /// What is to be asked when there is room.
+    waiting: VecDeque<Message>,
+    waiting_bytes: usize,
+    /// The parent's calls here.
+    calls: BTreeMap<ClientId, u64>,
+    clients: BTreeMap<u64, ClientId>,
+    next_client: u64,
+    program: Program,
+    code: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Ids,
+    /// What needs no more than to be there.
+    Told,
+}
+
+/// What comes of it for the loop.
+#[derive(Debug)]
+pub enum Come {
+    /// An arrival for the broker.
+    Arrival(Arrival),
+    /// A message of a client.
+    Message(ClientId, Message),
+    /// A client is gone.
+    Gone(ClientId),
+    /// The instance is to end in order.
+    End,
+}
+
+impl Child {
+    /// A child whose channel brings what `heard` gives.
+    pub fn new(of: ChildOf, heard: mpsc::Receiver<Heard>, program: Program) -> Child {
+        Child {
+            of,
+            heard,
+            outlet: None,
+            asked: BTreeMap::new(),
+            last_tag: ADOPT_TAG,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            calls: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            next_client: SELF.0 - 1,
+            program,
+            code: 0,
+        }
+    }
+
+    /// What the channel brings next. It may be dropped and asked again.
+    pub async fn next(&mut self) -> Heard {
+        match self.heard.recv().await {
+            Some(heard) => heard,
+            // It was refused: nothing more comes.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The code of the process after an orderly end.
+    pub fn code(&self) -> i32 {
+        self.program.code().unwrap_or(self.code)
+    }
+
+    /// The leader leads: starts the program, or waits for its end. `last` is the
+    /// highest job number ever given.
+    pub fn begin(&mut self, last: JobId) -> Vec<Come> {
+        let message = self.program.begin(last);
+        message.map_or_else(Vec::new, |message| vec![Come::Message(SELF, own(message))])
+    }
+
+    /// Takes what the channel brought.
+    pub fn take(&mut self, heard: Heard) -> Vec<Come> {
+        match heard {
+            Heard::Up(outlet) => {
+                tracing::info!("the channel to the parent stands");
+                self.outlet = Some(outlet);
+                Vec::new()
+            }
+            Heard::Away => self.away(),
+            Heard::Refused(refusal) => {
+                tracing::error!(%refusal, "the parent refuses this instance, which ends");
+                eprintln!("eddy broker: the parent refuses this instance: {refusal}");
+                self.code = super::CODE_NO_BEGIN;
+                vec![Come::End]
+            }
+            Heard::Message(message) => self.message(message),
+        }
+    }
+
+    fn away(&mut self) -> Vec<Come> {
+        tracing::warn!("the channel to the parent is down");
+        self.outlet = None;
+        self.asked.clear();
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+        self.clients.clear();
+        let calls = std::mem::take(&mut self.calls).into_keys();
+        let word = Come::Arrival(Arrival::Parent(ParentWord::Away));
+        calls.map(Come::Gone).chain([word]).collect()
+    }
+
+    fn message(&mut self, message: Message) -> Vec<Come> {
+        if message.matchtag == ADOPT_TAG {
+            return match message.parse::<FromParent>() {
+                Ok(word) => self.word(word, &message),
+                Err(refusal) => {
+                    tracing::error!(%refusal, "a word of the parent is not understood");
+                    Vec::new()
+                }
+            };
+        }
+        let asked = self.asked.remove(&message.matchtag);
+        match (asked, message.kind) {
+            (Some(Asked::Ids), Type::Reply) => match message.parse::<IdBlock>() {
+                Ok(block) => vec![Come::Arrival(Arrival::Parent(ParentWord::Ids(block)))],
+                Err(refusal) => {
+                    tracing::error!(%refusal, "a block of job numbers is not understood");
+                    Vec::new()
+                }
+            },
+            (Some(_), Type::Refused) => {
+                let refusal: Result<Refusal, _> = message.parse();
+                tracing::warn!(?refusal, "the parent refuses what this instance says");
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn word(&mut self, word: FromParent, message: &Message) -> Vec<Come> {
+        match word {
+            FromParent::Granted(granted) => {
+                let word = ParentWord::Granted(granted);
+                vec![Come::Arrival(Arrival::Parent(word))]
+            }
+            FromParent::Request { call } => match Message::decode(&message.tail) {
+                Ok(request) => self.call(call, request),
+                Err(error) => {
+                    let refusal = Refusal::invalid(format!("the relayed message: {error}"));
+                    let answer = Message::answer(Type::Refused, 0, &refusal);
+                    self.answer(call, AnswerKind::Refused, &answer);
+                    Vec::new()
+                }
+            },
+            FromParent::Cancel { call } => match self.clients.remove(&call) {
+                Some(client) => {
+                    self.calls.remove(&client);
+                    vec![Come::Gone(client)]
+                }
+                None => Vec::new(),
+            },
+        }
+    }
+
+    fn call(&mut self, call: u64, mut request: Message) -> Vec<Come> {
+        let client = ClientId(self.next_client);
+        self.next_client -= 1;
+        self.calls.insert(client, call);
+        self.clients.insert(call, client);
+        request.matchtag = 1;
+        vec![Come::Message(client, request)]
+    }
+
+    /// An answer to the parent, or to the leader itself.
+    pub fn reply(&mut self, reply: Reply) -> Vec<Come> {
+        let client = reply.to.client;
+        if client == SELF {
+            return match self.program.answered(&reply) {
+                Some(message) => vec![Come::Message(SELF, own(message))],
+                None if self.program.is_over() => vec![Come::End],
+                None => Vec::new(),
+            };
+        }
+        let Some(call) = self.calls.get(&client).copied() else {
+            return Vec::new();
+        };
+        let kind = match reply.kind {
+            Type::Part => AnswerKind::Part,
+            Type::Refused => AnswerKind::Refused,
+            Type::Reply | Type::Request | Type::Cancel => AnswerKind::Reply,
+        };
+        let message = Message {
+            kind: reply.kind,
+            topic: String::new(),
+            uid: u32::MAX,
+            roles: Roles::NONE,
+            matchtag: 0,
+            target: Target::Service,
+            body: reply.body,
+            tail: reply.tail,
+        };
+        match kind {
+            AnswerKind::Part if self.waiting_bytes <= WAITING_BYTES_MAX => {
+                self.answer(call, kind, &message);
+                return Vec::new();
+            }
+            AnswerKind::Part => {
+                let text = format!("limit `reply_bytes` of {WAITING_BYTES_MAX} is reached");
+                let refusal = Refusal::new(Code::Busy, text);
+                let refused = Message::answer(Type::Refused, 0, &refusal);
+                self.answer(call, AnswerKind::Refused, &refused);
+            }
+            AnswerKind::Reply | AnswerKind::Refused => self.answer(call, kind, &message),
+        }
+        self.calls.remove(&client);
+        self.clients.remove(&call);
+        vec![Come::Gone(client)]
+    }
+
+    fn answer(&mut self, call: u64, kind: AnswerKind, message: &Message) {
+        let child = self.of;
+        let body = AnswerRequest { child, call, kind };
+        match message.encode() {
+            Ok(tail) => self.ask(Answer::TOPIC, &body, Some(tail), Asked::Told),
+            Err(error) => {
+                tracing::error!(%error, "an answer to the parent cannot be sent");
+                let refusal = Refusal::invalid(format!("the answer: {error}"));
+                let refused = Message::answer(Type::Refused, 0, &refusal);
+                let kind = AnswerKind::Refused;
+                let body = AnswerRequest { child, call, kind };
+                self.ask(Answer::TOPIC, &body, refused.encode().ok(), Asked::Told);
+            }
+        }
+    }
+
+    /// Tells the parent; lost while the channel is down.
+    pub fn tell(&mut self, word: ToParent) {
+        let child = self.of;
+        match word {
+            ToParent::Ids(number) => {
+                let body = IdsRequest { child, number };
+                self.ask(Ids::TOPIC, &body, None, Asked::Ids);
+            }
+            ToParent::Report(summary) => {
+                let body = ReportRequest { child, summary };
+                self.ask(Report::TOPIC, &body, None, Asked::Told);
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        topic: &str,
+        body: &impl serde::Serialize,
+        tail: Option<bytes::Bytes>,
+        asked: Asked,
+    ) {
+        if self.outlet.is_none() {
+            return;
+        }
+        self.last_tag += 1;
+        self.asked.insert(self.last_tag, asked);
+        let message = Message::request(topic, self.last_tag, body);
+        let message = message.with_tail(tail.unwrap_or_default());
+        self.waiting_bytes += message.wire_len();
+        self.waiting.push_back(message);
+    }
+
+    /// Writes what there is room for.
+    pub fn flush(&mut self) {
+        let Some(outlet) = &self.outlet else { return };
+        while self.asked.len() - self.waiting.len() < OUTSTANDING_MAX
+            && let Some(message) = self.waiting.pop_front()
+        {
+            self.waiting_bytes -= message.wire_len();
+            if let Err(error) = outlet.put(&message) {
+                self.asked.remove(&message.matchtag);
+                tracing::error!(%error, "a word to the parent cannot be sent");
+            }
+        }
+        if outlet.waiting() > 0 {
+            // An error is seen by the reading end, which tells.
+            let _ = outlet.flush();
+        }
+    }
+}
+
+/// A request of the leader itself.
+fn own(mut message: Message) -> Message {
+    message.uid = rustix::process::geteuid().as_raw();
+    message.roles = Roles::OWNER.or(Roles::USER);
+    message
+}
+
+/// What the task that leads a child is told by its environment.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Where the parent is reached.
+    pub uri: String,
+    /// Which job this instance is.
+    pub of: ChildOf,
+    /// Its state directory.
+    pub statedir: PathBuf,
+}
+
+impl Told {
+    /// Reads the environment; a line for each variable that is not there.
+    pub fn read() -> Result<Told, Vec<String>> {
+        let mut wrong = Vec::new();
+        let mut text = |name: &str| {
+            std::env::var(name).unwrap_or_else(|_| {
+                wrong.push(format!("--child: {name} is not set; a shell sets it"));
+                String::new()
+            })
+        };
+        let uri = text("EDDY_URI");
+        let statedir = PathBuf::from(text("EDDY_JOB_STATEDIR"));
+        let (job, attempt) = (text("EDDY_JOB_ID"), text("EDDY_JOB_ATTEMPT"));
+        match (job.parse(), attempt.parse()) {
+            (Ok(job), Ok(attempt)) if wrong.is_empty() => Ok(Told {
+                uri,
+                of: ChildOf {
+                    job: JobId(job),
+                    attempt: Attempt(attempt),
+                },
+                statedir,
+            }),
+            _ if wrong.is_empty() => {
+                let line = "--child: EDDY_JOB_ID and EDDY_JOB_ATTEMPT are to be numbers";
+                Err(vec![line.to_owned()])
+            }
+            _ => Err(wrong),
+        }
+    }
+
+    /// What the child says of itself when it is reached in this run directory.
+    pub fn hello(&self, instance: &str, rundir: &Path) -> AdoptRequest {
+        AdoptRequest {
+            child: self.of,
+            instance: instance.to_owned(),
+            uri: rundir::uri(rundir),
+            door: rundir.join(DOOR_SOCKET).display().to_string(),
+            statedir: self.statedir.display().to_string(),
+            leader: Epoch(0),
+        }
+    }
+
+    /// Whether the state directory is that of a declared instance, which
+    /// outlives the attempt.
+    pub fn is_declared(&self) -> bool {
+        let ChildOf { job, attempt } = self.of;
+        !self.statedir.ends_with(format!("{job}.{attempt}"))
+    }
+}

@@ -1,0 +1,297 @@
+//! What a child has of its parent, as its journal keeps it: asked for once, so
+//! that a leader that is started again goes on without its parent.
+//!
+//! Called by the start, before there is a loop.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use eddy_modules::settings::Place;
+use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::child::{AdoptRequest, ChildOf, Granted};
+use eddy_wire::time::{Span, Time};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::spawn_local;
+
+use super::channel::{self, Address, first_grant};
+use super::child::{Child, Told};
+use super::program::Program;
+use super::start::StartError;
+use crate::clients::ARRIVALS_MAX;
+use crate::clock::Clock;
+use crate::journal::Journal;
+
+/// Its key in the journal.
+const KEY: &str = "granted";
+/// Where the script of a job is, in the files of its jobspec.
+const SCRIPT: &str = "/attributes/system/files/script/data";
+/// Its name in the state directory.
+const SCRIPT_FILE: &str = "script";
+
+/// What an instance has and which shells serve it.
+pub struct Possession {
+    /// What it has.
+    pub inventory: Arc<ResourceSet>,
+    /// Ranks that the leader's own shell serves.
+    pub local: Idset,
+    /// How long tasks last that are none; `None` starts processes.
+    pub mock: Option<Span>,
+}
+
+/// What a child's leader knows before it leads.
+pub struct Nested {
+    /// Where its parent is.
+    pub address: Address,
+    hello: AdoptRequest,
+    /// What it has of it.
+    pub kept: Kept,
+}
+
+impl Nested {
+    /// Finds what is kept, or asks the parent.
+    pub fn find(
+        told: Told,
+        hello: AdoptRequest,
+        command: &[String],
+        journal: &mut Journal,
+        clock: Clock,
+    ) -> Result<Nested, StartError> {
+        // `children` is in the state directory of the parent's rank.
+        let statedir = told.statedir.parent().and_then(Path::parent);
+        let address = Address {
+            uri: told.uri,
+            statedir: statedir.map(Path::to_owned),
+        };
+        let kept = Kept::find(journal, &address, &hello, command, clock)?;
+        Ok(Nested {
+            address,
+            hello,
+            kept,
+        })
+    }
+
+    /// What it has.
+    pub fn possession(&self) -> Possession {
+        Possession {
+            inventory: self.kept.inventory(),
+            local: self.kept.local(),
+            mock: self.kept.granted.mock,
+        }
+    }
+
+    /// Where it is among instances.
+    pub fn place(&self) -> Place {
+        let granted = &self.kept.granted;
+        Place {
+            path: granted.path.clone(),
+            depth: granted.depth,
+            child: Some(self.kept.of),
+            name: granted.name.clone(),
+            until: self.kept.until,
+        }
+    }
+
+    /// Begins to keep the channel, as the leader of this epoch.
+    pub fn open(mut self, epoch: Epoch) -> Child {
+        self.hello.leader = epoch;
+        let program = Program::new(self.kept.command, &self.hello.instance, self.kept.begun);
+        let (heard, hears) = mpsc::channel(ARRIVALS_MAX);
+        let of = self.kept.of;
+        spawn_local(channel::keep(self.address, self.hello, heard));
+        Child::new(of, hears, program)
+    }
+}
+
+/// What was granted, when, and what for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Which job of the parent it is.
+    pub of: ChildOf,
+    /// What the parent said.
+    pub granted: Granted,
+    /// When.
+    pub begun: Time,
+    /// When it must have ended, by its job's limit.
+    pub until: Option<Time>,
+    /// The program that it is started for; none if empty.
+    pub command: Vec<String>,
+}
+
+impl Kept {
+    /// What is kept of this attempt; else the parent is asked, and that kept.
+    pub fn find(
+        journal: &mut Journal,
+        address: &Address,
+        hello: &AdoptRequest,
+        command: &[String],
+        mut clock: Clock,
+    ) -> Result<Kept, StartError> {
+        let kept: Option<Kept> = journal
+            .meta(KEY)?
+            .and_then(|text| serde_json::from_str(&text).ok());
+        if let Some(kept) = kept.filter(|kept| kept.of == hello.child) {
+            return Ok(kept);
+        }
+        let (granted, jobspec) = first_grant(address, hello).map_err(StartError::Parent)?;
+        let begun = clock.now();
+        let kept = Kept {
+            of: hello.child,
+            until: granted.remaining.map(|left| begun + left),
+            granted: *granted,
+            begun,
+            command: program(&jobspec, command, Path::new(&hello.statedir))?,
+        };
+        let text = serde_json::to_string(&kept).expect("what was said is JSON");
+        journal.set_meta(KEY, &text)?;
+        Ok(kept)
+    }
+
+    /// The inventory: the grant, its ranks counted from 0 in rising order. Cores
+    /// and GPUs keep their ids.
+    pub fn inventory(&self) -> Arc<ResourceSet> {
+        let set = &self.granted.grant.set;
+        let numbers = self.numbers();
+        let nodes = set.nodes.values().enumerate();
+        let nodes = nodes.map(|(at, node)| (Rank(at as u32), node.clone()));
+        let properties = set.properties.iter();
+        Arc::new(ResourceSet {
+            nodes: nodes.collect(),
+            properties: properties
+                .map(|(name, ranks)| (name.clone(), renumbered(&numbers, ranks)))
+                .filter(|(_, ranks)| !ranks.is_empty())
+                .collect(),
+            ..ResourceSet::default()
+        })
+    }
+
+    /// The ranks that the leader's own shell serves.
+    pub fn local(&self) -> Idset {
+        renumbered(&self.numbers(), &self.granted.local).union(&Idset::one(0))
+    }
+
+    /// The parent's ranks in order: each one's place is its number here.
+    fn numbers(&self) -> Vec<u32> {
+        let ranks = self.granted.grant.set.nodes.keys();
+        ranks.map(|rank| rank.0).collect()
+    }
+}
+
+fn renumbered(numbers: &[u32], ranks: &Idset) -> Idset {
+    let places = numbers.iter().enumerate();
+    places
+        .filter(|(_, rank)| ranks.contains(**rank))
+        .map(|(at, _)| at as u32)
+        .collect()
+}
+
+/// The command, or the script of the job with the command as its arguments.
+fn program(
+    jobspec: &Value,
+    command: &[String],
+    statedir: &Path,
+) -> Result<Vec<String>, StartError> {
+    let Some(script) = jobspec.pointer(SCRIPT).and_then(Value::as_str) else {
+        return Ok(command.to_vec());
+    };
+    let path = statedir.join(SCRIPT_FILE);
+    write(&path, script).map_err(|source| StartError::Io {
+        attempt: "write the job's script",
+        source,
+    })?;
+    let path = path.to_string_lossy().into_owned();
+    Ok([path].into_iter().chain(command.iter().cloned()).collect())
+}
+
+/// In one step, so that a script that is there is whole.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let next = path.with_extension("new");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o700)
+        .open(&next)?;
+    file.write_all(text.as_bytes())?;
+    drop(file);
+    fs::rename(next, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eddy_wire::grant::Grant;
+    use eddy_wire::id::{Attempt, Epoch, JobId};
+    use eddy_wire::resource_set::NodeSet;
+    use eddy_wire::time::Span;
+    use serde_json::json;
+
+    fn kept(ranks: &[u32], local: &[u32]) -> Kept {
+        let node = |rank: &u32| NodeSet {
+            host: format!("n{rank}").into(),
+            cores: Idset::one(rank + 2),
+            gpus: Idset::new(),
+            memory: 7,
+        };
+        let nodes = ranks.iter().map(|rank| (Rank(*rank), node(rank)));
+        let grant = Grant {
+            epoch: Epoch(1),
+            set: Arc::new(ResourceSet {
+                nodes: nodes.collect(),
+                ..ResourceSet::default()
+            }),
+            shells: ranks.iter().map(|rank| (Rank(*rank), Epoch(1))).collect(),
+        };
+        Kept {
+            of: ChildOf {
+                job: JobId(905),
+                attempt: Attempt(1),
+            },
+            granted: Granted {
+                grant,
+                local: local.iter().copied().collect(),
+                path: "905".to_owned(),
+                depth: 1,
+                remaining: None,
+                kill_grace: Span::seconds(4),
+                name: None,
+                mock: None,
+            },
+            begun: Time(1),
+            until: None,
+            command: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn ranks_are_counted_anew_and_ids_of_cores_are_kept() {
+        let kept = kept(&[2, 5, 9], &[2, 9]);
+        let inventory = kept.inventory();
+        assert_eq!(inventory.ranks(), Idset::first_ids(3));
+        let second = &inventory.nodes[&Rank(1)];
+        assert_eq!((&*second.host, &second.cores), ("n5", &Idset::one(7)));
+        assert_eq!(kept.local(), [0, 2].into_iter().collect());
+        let text = serde_json::to_string(&kept).expect("JSON");
+        assert_eq!(serde_json::from_str::<Kept>(&text).expect("its own"), kept);
+    }
+
+    #[test]
+    fn a_script_is_run_with_the_arguments() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let words = ["a".to_owned(), "b".to_owned()];
+        let none = program(&json!({}), &words, dir.path()).expect("nothing to write");
+        assert_eq!(none, words);
+        let files = json!({"attributes": {"system": {"files": {"script":
+            {"data": "#!/bin/sh\n", "mode": 448}}}}});
+        let run = program(&files, &words, dir.path()).expect("written");
+        let path = dir.path().join("script");
+        assert_eq!(run, [path.to_str().expect("UTF-8"), "a", "b"]);
+        assert_eq!(fs::read_to_string(path).expect("there"), "#!/bin/sh\n");
+    }
+}

@@ -1,0 +1,173 @@
+//! The program that a child was started for: its first job, submitted and waited
+//! for by the leader itself, whose end is the instance's.
+//!
+//! Used by the child's part of the leader. It makes requests and reads answers,
+//! sends nothing, and needs no memory of an earlier life: whether the job was
+//! submitted the journal says.
+
+use std::path::PathBuf;
+
+use eddy_broker::Reply;
+use eddy_wire::error::Refusal;
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{Ask, Environment, Takes};
+use eddy_wire::message::{Message, Type};
+use eddy_wire::services::Service;
+use eddy_wire::services::job::{JobEnd, JobSet, Submit, SubmitRequest, Submitted, Wait};
+use eddy_wire::time::Time;
+use serde_json::json;
+use uuid::Uuid;
+
+/// The first job of an instance, which is the program where there is one.
+const FIRST: JobId = JobId(1);
+/// The code when it cannot be started, or its end is not known.
+const CODE_FAILED: i32 = 1;
+
+/// The program and how far it is.
+#[derive(Debug)]
+pub struct Program {
+    command: Vec<String>,
+    key: Uuid,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// There is none, or nothing was asked yet.
+    Idle,
+    Submitting,
+    Waiting,
+    Over(i32),
+}
+
+impl Program {
+    /// This command, of an instance that was begun at this time; none if empty.
+    pub fn new(command: Vec<String>, instance: &str, begun: Time) -> Program {
+        Program {
+            command,
+            key: key_of(instance, begun),
+            stage: Stage::Idle,
+        }
+    }
+
+    /// Its exit code, once it is over.
+    pub fn code(&self) -> Option<i32> {
+        match self.stage {
+            Stage::Over(code) => Some(code),
+            Stage::Idle | Stage::Submitting | Stage::Waiting => None,
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.code().is_some()
+    }
+
+    /// The first request. `last` is the highest job number ever given: if there
+    /// is one the program was submitted, since nobody was heard before it.
+    pub fn begin(&mut self, last: JobId) -> Option<Message> {
+        if self.command.is_empty() {
+            return None;
+        }
+        if last >= FIRST {
+            return Some(self.wait(FIRST));
+        }
+        match self.submission() {
+            Ok(request) => {
+                self.stage = Stage::Submitting;
+                Some(Message::request(Submit::TOPIC, 1, &request))
+            }
+            Err(why) => {
+                // Its leader refused what this makes of a command: that is told
+                // by a request that cannot be served.
+                tracing::error!("the program cannot be submitted: {why}");
+                eprintln!("eddy broker: {why}");
+                Some(self.wait(FIRST))
+            }
+        }
+    }
+
+    fn wait(&mut self, job: JobId) -> Message {
+        self.stage = Stage::Waiting;
+        Message::request(Wait::TOPIC, 2, &JobSet::one(job))
+    }
+
+    /// Takes an answer; the next request. The program may be over then.
+    pub fn answered(&mut self, reply: &Reply) -> Option<Message> {
+        match (self.stage, reply.kind) {
+            (Stage::Submitting, Type::Reply) => {
+                match serde_json::from_slice::<Submitted>(&reply.body) {
+                    Ok(submitted) => return Some(self.wait(submitted.first)),
+                    Err(error) => self.failed(&error.to_string()),
+                }
+            }
+            (Stage::Waiting, Type::Part | Type::Reply) => {
+                let ends: Vec<JobEnd> = serde_json::from_slice(&reply.body).unwrap_or_default();
+                if let Some(end) = ends.first() {
+                    tracing::info!(?end, "the program of this instance is over");
+                    self.stage = Stage::Over(end.returncode);
+                }
+            }
+            (Stage::Submitting | Stage::Waiting, _) => {
+                let refusal: Result<Refusal, _> = serde_json::from_slice(&reply.body);
+                let why = refusal.map_or_else(|_| String::new(), |refusal| refusal.text);
+                self.failed(&why);
+            }
+            (Stage::Idle | Stage::Over(_), _) => {}
+        }
+        None
+    }
+
+    fn failed(&mut self, why: &str) {
+        tracing::error!("the program of this instance: {why}");
+        eprintln!("eddy broker: {}: {why}", self.command[0]);
+        self.stage = Stage::Over(CODE_FAILED);
+    }
+
+    fn submission(&self) -> Result<SubmitRequest, String> {
+        let inherit = || json!("inherit");
+        let name = PathBuf::from(&self.command[0]);
+        let ask = Ask {
+            command: self.command.clone(),
+            ranks: Some(Idset::one(0)),
+            takes: Takes::Nothing,
+            name: name.file_name().map(|name| name.to_string_lossy().into()),
+            cwd: std::env::current_dir()
+                .ok()
+                .and_then(|cwd| cwd.to_str().map(str::to_owned)),
+            environment: environment(),
+            shell_options: vec![
+                ("input.stdin.type".to_owned(), inherit()),
+                ("output.stdout.type".to_owned(), inherit()),
+                ("output.stderr.type".to_owned(), inherit()),
+                // It starts others: none of them is to be bound as it is.
+                ("cpu-affinity".to_owned(), json!("off")),
+            ],
+            ..Ask::default()
+        };
+        let jobspec = ask.jobspec().map_err(|error| error.to_string())?;
+        let jobspec = serde_json::to_value(&jobspec).map_err(|error| error.to_string())?;
+        serde_json::from_value(json!({ "key": self.key, "jobspec": jobspec }))
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// This process's own, without what says whose task it is.
+fn environment() -> Environment {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| !name.starts_with("EDDY_"))
+        .map(|(name, value)| (name, Some(value)))
+        .collect()
+}
+
+/// The key under which the program is submitted, always the same: its time is
+/// that of the grant, the rest the instance's own.
+fn key_of(instance: &str, begun: Time) -> Uuid {
+    let mut rest = [0; 10];
+    let id = Uuid::parse_str(instance).unwrap_or_default();
+    rest.copy_from_slice(&id.as_bytes()[..10]);
+    let millis = u64::try_from(begun.0 / 1000).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(millis, &rest).into_uuid()
+}
