@@ -316,6 +316,15 @@ fn ranks_write_to_each_other_by_the_nearest_way() {
 }
 
 #[test]
+fn a_letter_over_a_path_that_does_not_hold_is_dropped() {
+    let mut world = tree(13, 7, 2);
+    world.input(5, OverlayInput::Send(launch(3, 0)));
+    world.input(3, OverlayInput::Send(launch(3, 0)));
+    world.run_for(Span::seconds(1));
+    assert_eq!(world.processes[0].letters, [launch(3, 0)], "rank 3's own");
+}
+
+#[test]
 fn an_idle_tree_wakes_once_per_five_seconds_and_link() {
     let mut world = tree(9, 7, 2);
     world.run_for(Span::seconds(10));
