@@ -114,6 +114,9 @@ impl Instance {
     pub fn start_leader(&mut self, nature: &mut Nature) {
         if self.leader.is_none() {
             self.settings.inventory = Arc::clone(&self.inventory);
+            if self.fanout.is_none() {
+                self.settings.local = self.inventory.ranks();
+            }
             let life = self.next_life();
             self.begin_leader(nature, life);
         }

@@ -1,5 +1,6 @@
 //! `eddy-world swarm --seeds N [--from S] [--break RULE]`: runs seeds on all cores.
 //! `eddy-world replay SEED [--break RULE]`: runs one and prints what happened.
+//! `eddy-world play FILE`: plays a script and prints its transcript.
 //!
 //! The only part of the world that prints, has threads and looks at a clock.
 
@@ -30,6 +31,10 @@ fn main() -> ExitCode {
 fn run(arguments: Vec<String>) -> anyhow::Result<ExitCode> {
     let mut words = arguments.iter().map(String::as_str);
     let verb = words.next().unwrap_or("swarm");
+    if verb == "play" {
+        let path = words.next().context("play needs the path of a script")?;
+        return play(path);
+    }
     let mut options = Options::default();
     while let Some(word) = words.next() {
         let mut number = || -> anyhow::Result<u64> {
@@ -54,8 +59,17 @@ fn run(arguments: Vec<String>) -> anyhow::Result<ExitCode> {
     match verb {
         "swarm" => Ok(many(&options)),
         "replay" => Ok(one(&options)),
-        other => bail!("`{other}` given; allowed are swarm and replay"),
+        other => bail!("`{other}` given; allowed are swarm, replay and play"),
     }
+}
+
+/// Plays one script.
+fn play(path: &str) -> anyhow::Result<ExitCode> {
+    let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
+    let script = text.split("----\n").next().unwrap_or_default();
+    let transcript = eddy_world::script::play(script).map_err(anyhow::Error::msg)?;
+    print!("{transcript}");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What to run.
