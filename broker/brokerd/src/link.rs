@@ -27,6 +27,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use eddy_broker::link::{FRAME_HEADER_BYTES, PIECE_BYTES_MAX, WINDOW_BYTES};
 use eddy_broker::tree::overlay::{OverlayInput, OverlayOutput, PipeId};
 use eddy_wire::link::{Hello, HelloAnswer};
 use tokio::net::UnixListener;
@@ -38,8 +39,8 @@ use fault::Fault;
 
 /// Name of the socket where ranks knock.
 pub const DOOR_SOCKET: &str = "door";
-/// Longest frame in bytes: the link's 1 MiB of payload and room for its header.
-pub const FRAME_BYTES_MAX: usize = (1 << 20) + (4 << 10);
+/// Longest frame in bytes: a link's piece behind its header.
+pub const FRAME_BYTES_MAX: usize = PIECE_BYTES_MAX + FRAME_HEADER_BYTES;
 
 /// What carries the frames of a link after its welcome. The acceptor chooses,
 /// the dialler obeys: ranks of one tree may differ.
@@ -73,7 +74,7 @@ impl Default for Limits {
             hello: Duration::from_secs(5),
             connect: Duration::from_secs(5),
             knocks: 256,
-            unsent_bytes: 64 << 20,
+            unsent_bytes: 2 * WINDOW_BYTES,
         }
     }
 }
