@@ -341,10 +341,13 @@ impl Following {
                 tracing::info!(rank = rank.0, "the way up stands");
                 self.alone = None;
             }
-            Upstream::Alone(why) => {
-                tracing::warn!("there is no way to the leader: {why}");
-                self.alone.get_or_insert_with(Instant::now);
-            }
+            Upstream::Alone(why) => match self.alone {
+                Some(_) => tracing::info!("there is no way to the leader yet: {why}"),
+                None => {
+                    tracing::warn!("there is no way to the leader any more: {why}");
+                    self.alone = Some(Instant::now());
+                }
+            },
         }
         self.inputs.push_back(FollowerInput::Upstream(upstream));
     }

@@ -56,8 +56,18 @@ pub struct NodesGround {
     pub nofile: Option<Rlimit>,
 }
 
+/// Who keeps the agents of an instance's nodes alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// This leader.
+    This,
+    /// Its parent, whose agents host the ranks.
+    Parent,
+}
+
 /// The agents that are kept alive, by rank; rank 0's only hosts.
 pub struct Nodes {
+    keeper: Keeper,
     ground: Rc<NodesGround>,
     kept: BTreeMap<u32, Kept>,
 }
@@ -84,8 +94,9 @@ enum Ended {
 
 impl Nodes {
     /// None yet.
-    pub fn new(ground: NodesGround) -> Nodes {
+    pub fn new(ground: NodesGround, keeper: Keeper) -> Nodes {
         Nodes {
+            keeper,
             ground: Rc::new(ground),
             kept: BTreeMap::new(),
         }
@@ -109,6 +120,9 @@ impl Nodes {
     }
 
     fn keep(&mut self, rank: u32) {
+        if self.keeper == Keeper::Parent {
+            return;
+        }
         let before = self.kept.remove(&rank);
         let before = match before {
             Some(kept) if *kept.wish.borrow() == Wish::Live => {

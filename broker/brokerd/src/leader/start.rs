@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 
 use super::child::Told;
 use super::granted::{Nested, Possession};
-use super::nodes::{Nodes, NodesGround};
+use super::nodes::{Keeper, Nodes, NodesGround};
 use super::planner::PlannerThread;
 use super::replay::{ReplayError, replay};
 use super::shells::{Ground, Shells};
@@ -177,7 +177,13 @@ fn prepare(
         Some(child) => {
             let hello = child.hello(&instance, &rundir);
             let clock = clock.clone();
-            Some(Nested::find(child, hello, &args.command, &mut journal, clock)?)
+            Some(Nested::find(
+                child,
+                hello,
+                &args.command,
+                &mut journal,
+                clock,
+            )?)
         }
     };
     let possession = match &nested {
@@ -196,11 +202,17 @@ fn prepare(
     // Made-up nodes cannot run anything.
     let mock = config.instance.run_duration.or(possession.mock);
     settings.mock = mock;
+    let declared = config.instance.declared.iter();
+    settings.declared = declared.map(|one| one.to_settings()).collect();
+    let queues = config.instance.queues.iter();
+    settings.queues = queues.map(|one| one.to_settings()).collect();
+    settings.instance_command = instance_command();
     if let Some(nested) = &nested {
         settings.kill_grace = nested.kept.granted.kill_grace;
         settings.place = nested.place();
     }
     let owner = rustix::process::geteuid().as_raw();
+    settings.owner = owner;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let identity = Identity {
         instance: instance.clone(),
@@ -235,6 +247,13 @@ fn prepare(
         path: settings.place.path,
         nested,
     })
+}
+
+/// What leads a declared instance: this program.
+fn instance_command() -> Vec<String> {
+    let own = std::env::current_exe();
+    let own = own.map_or_else(|_| "eddy".into(), |path| path.display().to_string());
+    vec![own, "broker".to_owned(), "--child".to_owned()]
 }
 
 /// What an instance has that is nobody's child.
@@ -411,14 +430,18 @@ impl Prepared {
             inventory: self.inventory,
             config: &self.config,
         });
-        let nodes = Nodes::new(NodesGround {
+        let nodes = NodesGround {
             statedir: self.statedir.clone(),
             instance: self.instance.clone(),
             door: self.rundir.join(DOOR_SOCKET),
             transport: self.config.rank.transport,
             fanout: self.config.instance.fanout,
             nofile,
-        });
+        };
+        let keeper = match self.nested {
+            Some(_) => Keeper::Parent,
+            None => Keeper::This,
+        };
         let ground = Ground {
             statedir: self.statedir,
             rundir: self.rundir.clone(),
@@ -455,7 +478,7 @@ impl Prepared {
             planner,
             shells,
             tree: tree.map_err(io("open the door"))?,
-            nodes,
+            nodes: Nodes::new(nodes, keeper),
             child,
             arrivals,
             arrived,

@@ -5,6 +5,8 @@
 //! asks the planner once, and writes once to each connection. Nothing here
 //! waits for a disk or a peer.
 
+mod ending;
+
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -15,7 +17,7 @@ use eddy_wire::event::Kind;
 use eddy_wire::id::{Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Target, Type};
-use eddy_wire::shell::{FromShell, ToShell};
+use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Sleep;
@@ -39,11 +41,6 @@ use crate::journal::Committed;
 /// Arrivals worked off in one turn at most, so that commits and answers are not
 /// held up by an endless stream of them.
 const TURN_MAX: usize = 256;
-/// How long the end waits for answers to be read and shells to be gone.
-const END_PATIENCE: Duration = Duration::from_secs(2);
-/// And for each rank on another node.
-const END_PATIENCE_PER_RANK: Duration = Duration::from_millis(20);
-const END_LOOK: Duration = Duration::from_millis(2);
 /// With nothing to wake for, the timer is set this far ahead.
 const FAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -400,15 +397,6 @@ impl Leader {
         }
     }
 
-    /// Tells a shell that it may go. The broker has recorded its end and answers
-    /// nobody, and a shell that nobody answers waits for another leader.
-    fn dismiss(&mut self, epoch: Epoch) {
-        let leader = self.broker.epoch();
-        for word in [ToShell::Welcome { leader }, ToShell::Exit] {
-            self.act(Effect::Shell(epoch, word));
-        }
-    }
-
     fn close_client(&mut self, id: ClientId) {
         if self.peers.remove_client(id) {
             self.tree.gone(self.clock.now(), id);
@@ -595,48 +583,6 @@ impl Leader {
         if late > Duration::from_millis(1) || early > Duration::from_millis(1) {
             wake.as_mut().reset(at);
         }
-    }
-
-    /// Takes what still comes, for the shells that say hello only now.
-    fn dismiss_late_shells(&mut self) {
-        for _ in 0..TURN_MAX {
-            let event = match (self.arrived.try_recv(), self.tree.try_next()) {
-                (Ok(arrived), None) => Event::Arrived(arrived),
-                (Err(_), Some(input)) => Event::Tree(input),
-                (Ok(arrived), Some(input)) => {
-                    self.event(Event::Arrived(arrived));
-                    Event::Tree(input)
-                }
-                (Err(_), None) => return,
-            };
-            self.event(event);
-        }
-    }
-
-    /// Lets answers be read and shells be gone, for a moment; then ends the
-    /// agents.
-    async fn end(mut self) {
-        let ranks = self.tree.others().len() as u32;
-        let until = Instant::now() + END_PATIENCE + END_PATIENCE_PER_RANK * ranks;
-        loop {
-            self.peers.flush();
-            self.tree.flush();
-            while let Ok(inner) = self.inner.try_recv() {
-                if let Inner::ShellDead(epoch) = inner {
-                    self.shells.dead(epoch);
-                }
-            }
-            self.dismiss_late_shells();
-            let shells = self.shells.watched() + self.tree.shells();
-            let done = self.peers.waiting() == 0 && shells == 0;
-            if done || Instant::now() >= until {
-                break;
-            }
-            tokio::time::sleep(END_LOOK).await;
-        }
-        self.nodes.end(until.into()).await;
-        self.store.close();
-        tracing::info!("the instance has ended");
     }
 }
 

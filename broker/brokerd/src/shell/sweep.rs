@@ -101,7 +101,10 @@ impl ShellLock {
 /// The living process that the lock at this path names, whether or not it
 /// still holds it.
 pub(crate) fn holder(path: &Path) -> Option<Process> {
-    read_holder(&mut File::open(path).ok()?)
+    let named = read_holder(&mut File::open(path).ok()?)?;
+    // One that nobody has collected yet still has its number.
+    let lives = procfs::stat(named.pid).is_some_and(|stat| !stat.is_ended());
+    lives.then_some(named)
 }
 
 /// The living process that the lock names.
