@@ -102,12 +102,19 @@ impl Overlay {
             (Address::Rank(rank), _) if rank == self.seat.rank => {
                 out.push(OverlayOutput::Deliver(post.letter));
             }
+            (Address::Rank(rank), Origin::Link(Place::Up)) if self.is_void(rank, &post.letter) => {}
             (Address::Rank(rank), _) => match self.next_hop(rank, origin) {
                 Some(place) => self.post(now, place, &post, out),
                 None => self.bounce(now, rank, &post.letter, out),
             },
             (Address::Leader, _) => unreachable!("spelt as rank 0 above"),
         }
+    }
+
+    /// Whether a letter of the leader is of a tenure that is over for that rank.
+    fn is_void(&mut self, rank: Rank, letter: &Letter) -> bool {
+        let counts = letter.from == Rank(0) && letter.tenure.number > 0;
+        counts && !self.routes.pass(rank, letter.tenure)
     }
 
     /// The link over which a rank is reached; none when that is the one by which

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::id::Rank;
-use eddy_wire::tree::Member;
+use eddy_wire::tree::{Member, Tenure};
 
 use super::OverlayOutput;
 
@@ -18,6 +18,15 @@ struct Claim {
     member: Member,
 }
 
+/// The newest tenure of a rank of which letters went down through here.
+#[derive(Clone, Copy, Debug)]
+enum Passing {
+    /// The rank was reached ever since.
+    Runs(Tenure),
+    /// The rank was lost since, and the leader may not have heard of it yet.
+    Over(Tenure),
+}
+
 /// All claims of all links below.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
@@ -26,6 +35,7 @@ pub(super) struct Routes {
     by_link: BTreeMap<Rank, BTreeSet<Rank>>,
     /// Ranks lost since the rank above was told, whether reached again or not.
     lost: BTreeSet<Rank>,
+    tenures: BTreeMap<Rank, Passing>,
     /// Counted up with every change.
     version: u64,
 }
@@ -58,6 +68,30 @@ impl Routes {
         std::mem::take(&mut self.lost)
     }
 
+    /// Whether a letter of the leader may go down to a rank. One of a tenure in
+    /// which the rank was lost may not: letters before it are missing, and the
+    /// leader will begin the next tenure when it hears of that.
+    pub fn pass(&mut self, rank: Rank, tenure: Tenure) -> bool {
+        let void = match self.tenures.get(&rank) {
+            Some(Passing::Over(last)) => tenure <= *last,
+            Some(Passing::Runs(last)) => tenure < *last,
+            None => false,
+        };
+        if !void {
+            self.tenures.insert(rank, Passing::Runs(tenure));
+        }
+        !void
+    }
+
+    fn lose(&mut self, rank: Rank, why: &str, out: &mut Vec<OverlayOutput>) {
+        if let Some(passing) = self.tenures.get_mut(&rank) {
+            let (Passing::Runs(last) | Passing::Over(last)) = *passing;
+            *passing = Passing::Over(last);
+        }
+        self.lost.insert(rank);
+        out.push(OverlayOutput::Lost(rank, why.to_owned()));
+    }
+
     /// A link says that it reaches a rank. The same word twice changes nothing.
     pub fn claim(&mut self, rank: Rank, via: Rank, member: &Member, out: &mut Vec<OverlayOutput>) {
         let claims = self.claims.entry(rank).or_default();
@@ -69,9 +103,9 @@ impl Routes {
                 Some(claim) if claim.member.life != member.life => "another life of it is reached",
                 _ => "it is reached another way",
             };
-            self.lost.insert(rank);
-            out.push(OverlayOutput::Lost(rank, why.to_owned()));
+            self.lose(rank, why, out);
         }
+        let claims = self.claims.entry(rank).or_default();
         claims.retain(|claim| claim.via != via);
         claims.push(Claim {
             via,
@@ -100,8 +134,7 @@ impl Routes {
             return;
         }
         self.version += 1;
-        self.lost.insert(rank);
-        out.push(OverlayOutput::Lost(rank, why.to_owned()));
+        self.lose(rank, why, out);
         if let Some(member) = next {
             out.push(OverlayOutput::Reached(rank, member));
         }

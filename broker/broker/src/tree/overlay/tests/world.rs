@@ -359,10 +359,11 @@ impl World {
         }
         if from == Rank(0) {
             let newest = one.taken.last_key_value().map_or(0, |((_, t), _)| *t);
-            assert!(tenure >= newest, "a letter of a tenure that is over");
-            // Meant for the rank's last life or link, and met the next one: like a
-            // follower, one takes nothing before the first word of a tenure.
-            if count > 0 && !one.taken.contains_key(&(from, tenure)) {
+            // Under way for long, by a path that broke and came again, or meant for the
+            // life before: like a follower, one takes nothing of an older tenure and
+            // nothing before the first word of one.
+            let known = one.taken.contains_key(&(from, tenure));
+            if tenure < newest || count > 0 && !known {
                 return;
             }
         }
