@@ -1,0 +1,237 @@
+//! `eddy start --size N`: ranks with agents and shells of their own, as if each
+//! were a host, and what becomes of jobs over them when processes are killed.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context;
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::process::Process;
+use eddy_cli_tests::running::{LIMIT, Running};
+
+type Tested = anyhow::Result<()>;
+
+/// A task that tells its process and waits to be let go; then `and` happens.
+fn gated(and: &str) -> String {
+    format!("echo $$ >told; read line <gate; {and}")
+}
+
+fn told(line: anyhow::Result<String>) -> anyhow::Result<Process> {
+    let pid = line?.trim().parse()?;
+    Process::of(pid).ok_or_else(|| anyhow::anyhow!("task {pid} has ended"))
+}
+
+/// Four nodes of this machine with two cores each.
+fn four() -> anyhow::Result<Instance> {
+    Instance::start(&["--size=4", "--cores=2"])
+}
+
+/// The process `eddy VERB` of that rank.
+fn of_rank(instance: &Instance, verb: &str, rank: u32) -> anyhow::Result<Process> {
+    let statedir = format!("{}/ranks/{rank}", instance.state().display());
+    let mut found = instance.place.processes();
+    found.retain(|process| process.is_eddy(verb) && process.arguments.contains(&statedir));
+    let numbers: Vec<i32> = found.iter().map(|process| process.pid).collect();
+    found.retain(|process| !numbers.contains(&process.parent));
+    let first = found.first().cloned();
+    first.with_context(|| format!("no `eddy {verb}` of rank {rank} runs"))
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn tasks_run_on_every_rank_and_reach_the_instance_from_there() -> Tested {
+    let instance = four()?;
+    let place = "echo $EDDY_TASK_RANK $EDDY_URI";
+    let out = instance.ok(&["run", "-N4", "-n4", "sh", "-c", place])?;
+    let ranks: Vec<&str> = lines(&out).iter().map(|line| &line[..1]).collect();
+    assert_eq!(ranks, ["0", "1", "2", "3"], "{out}");
+    let uris: BTreeSet<&str> = out
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .collect();
+    assert_eq!(uris.len(), 4, "each rank has a socket of its own: {out}");
+    let eddy = instance.place.program();
+    let script = format!("{eddy} run -n1 echo from $EDDY_TASK_RANK && {eddy} ping >/dev/null");
+    let out = instance.ok(&["run", "-N4", "-n4", "sh", "-c", &script])?;
+    assert_eq!(lines(&out), ["from 0", "from 1", "from 2", "from 3"]);
+    instance.shut_down()
+}
+
+#[test]
+fn input_reaches_all_ranks_and_output_comes_from_all() -> Tested {
+    let instance = four()?;
+    let run = instance.eddy(&["run", "-N4", "-n4", "cat"]);
+    let out = Running::start_with_input(run, b"one\ntwo\n")?
+        .wait()?
+        .ok()?;
+    assert_eq!(lines(&out), [["one"; 4], ["two"; 4]].concat());
+    let much = "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); done";
+    let out = instance.ok(&["run", "-N4", "-n4", "sh", "-c", much])?;
+    assert_eq!(out.lines().count(), 8000);
+    Ok(())
+}
+
+#[test]
+fn a_cancel_reaches_all_ranks() -> Tested {
+    let instance = four()?;
+    let (mut tells, _gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
+    let job = instance.submit(&["-N4", "-n4", "sh", "-c", &gated("true")])?;
+    let tasks: anyhow::Result<Vec<Process>> = (0..4).map(|_| told(tells.line())).collect();
+    instance.ok(&["cancel", &job])?;
+    assert!(tasks?.iter().all(|task| task.ends_within(LIMIT)));
+    assert_eq!(instance.code(&job)?, 128 + 15);
+    Ok(())
+}
+
+#[test]
+fn tasks_go_on_without_their_agent_and_it_comes_back() -> Tested {
+    let instance = four()?;
+    let (mut tells, mut gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
+    let script = gated("echo ended $EDDY_TASK_RANK");
+    let run = instance.begin(&["run", "-N4", "-n4", "sh", "-c", &script])?;
+    let tasks: anyhow::Result<Vec<Process>> = (0..4).map(|_| told(tells.line())).collect();
+    let first = of_rank(&instance, "agent", 2)?;
+    first.kill()?;
+    // What needs that rank waits until its agent is back.
+    let on_all = instance.begin(&["run", "-N4", "-n4", "true"])?;
+    assert_eq!(on_all.wait()?.code, 0);
+    assert_ne!(of_rank(&instance, "agent", 2)?.pid, first.pid);
+    assert!(
+        tasks?.iter().all(|task| task.hold().is_some()),
+        "they went on"
+    );
+    gate.let_go(4)?;
+    let ran = run.wait()?;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(
+        lines(&ran.out),
+        ["ended 0", "ended 1", "ended 2", "ended 3"]
+    );
+    instance.shut_down()
+}
+
+#[test]
+fn all_ranks_outlive_the_leader() -> Tested {
+    let instance = four()?;
+    let (mut tells, mut gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
+    let script = gated("echo ended $EDDY_TASK_RANK");
+    let run = instance.begin(&["run", "-N4", "-n4", "sh", "-c", &script])?;
+    let tasks: anyhow::Result<Vec<Process>> = (0..4).map(|_| told(tells.line())).collect();
+    let agent = of_rank(&instance, "agent", 3)?;
+    instance.kill_leader()?;
+    gate.let_go(2)?;
+    instance.start_again()?;
+    assert_eq!(of_rank(&instance, "agent", 3)?.pid, agent.pid);
+    gate.let_go(2)?;
+    drop(tasks?);
+    let ran = run.wait()?;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(
+        lines(&ran.out),
+        ["ended 0", "ended 1", "ended 2", "ended 3"]
+    );
+    assert_eq!(
+        instance.ok(&["run", "-N4", "-n4", "echo", "fine"])?,
+        ["fine"; 4].join("\n")
+    );
+    instance.shut_down()
+}
+
+#[test]
+fn a_killed_shell_ends_its_jobs_and_names_its_rank() -> Tested {
+    let instance = four()?;
+    let (mut tells, _gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
+    let job = instance.submit(&["-N4", "-n4", "sh", "-c", &gated("true")])?;
+    let tasks: anyhow::Result<Vec<Process>> = (0..4).map(|_| told(tells.line())).collect();
+    of_rank(&instance, "shell", 2)?.kill()?;
+    assert!(tasks?.iter().all(|task| task.ends_within(LIMIT)));
+    assert_ne!(instance.code(&job)?, 0);
+    let row = instance.row(&job)?;
+    let why = row["reason"].as_str().unwrap_or_default();
+    assert!(why.contains("node-failure") && why.contains('2'), "{row}");
+    assert_eq!(
+        instance.ok(&["run", "-N4", "-n4", "echo", "fine"])?,
+        ["fine"; 4].join("\n")
+    );
+    Ok(())
+}
+
+#[test]
+fn nodes_are_drained_by_rank_and_by_host() -> Tested {
+    let instance = four()?;
+    let hosts = instance.ok(&["run", "-N4", "-n4", "sh", "-c", "echo $EDDY_TASK_RANK"])?;
+    assert_eq!(hosts.lines().count(), 4);
+    instance.ok(&["resource", "drain", "1", "by rank"])?;
+    let listed = instance.ok(&["resource", "list"])?;
+    let free = listed.lines().find(|line| line.starts_with("free"));
+    assert!(free.is_some_and(|line| line.contains(" 3 ")), "{listed}");
+    let host = listed
+        .split_whitespace()
+        .find_map(|word| word.split_once("-[").map(|(name, _)| format!("{name}-2")))
+        .or_else(|| {
+            listed
+                .split_whitespace()
+                .find_map(|word| word.split_once('[').map(|(name, _)| format!("{name}2")))
+        })
+        .with_context(|| listed.clone())?;
+    instance.ok(&["resource", "drain", &host, "by host"])?;
+    let listed = instance.ok(&["resource", "list"])?;
+    let free = listed.lines().find(|line| line.starts_with("free"));
+    assert!(free.is_some_and(|line| line.contains(" 2 ")), "{listed}");
+    instance.ok(&["resource", "undrain", "1-2"])?;
+    assert_eq!(instance.run(&["run", "-N4", "-n4", "true"])?.code, 0);
+    Ok(())
+}
+
+#[test]
+fn a_start_says_which_shells_are_missing_and_goes_on() -> Tested {
+    let instance = four()?;
+    instance.shut_down()?;
+    let start = Running::start({
+        let mut command = instance.starting();
+        command.args(["-S", "quorum.timeout=0s"]);
+        command
+    })?
+    .wait()?;
+    assert_eq!(start.code, 0);
+    assert!(
+        start.err.contains("no shell yet on ranks 0-3"),
+        "{}",
+        start.err
+    );
+    assert_eq!(instance.run(&["run", "-N4", "-n4", "true"])?.code, 0);
+    Ok(())
+}
+
+#[test]
+fn a_size_that_is_not_that_of_the_nodes_is_refused() -> Tested {
+    let place = eddy_cli_tests::place::Place::new()?;
+    let ran = place.run(&["start", "--size=4", "--fake=nodes=3", "true"])?;
+    assert_ne!(ran.code, 0);
+    assert!(
+        ran.err.contains("--size: is 4; allowed is 3"),
+        "{}",
+        ran.err
+    );
+    let ran = place.run(&["start", "--size=2000", "true"])?;
+    assert_ne!(ran.code, 0);
+    Ok(())
+}
+
+#[test]
+fn sixty_four_made_up_ranks_start_run_and_end() -> Tested {
+    for transport in ["zeromq", "stream"] {
+        let set = format!("rank.transport={transport}");
+        let instance = Instance::start(&["--size=64", "--fake=cores=2", "-S", &set])?;
+        assert_eq!(instance.run(&["run", "-N64", "-n128", "true"])?.code, 0);
+        let agents = instance.place.processes();
+        let agents = agents.iter().filter(|process| process.is_eddy("agent"));
+        assert_eq!(agents.count(), 63);
+        instance.shut_down()?;
+    }
+    Ok(())
+}
