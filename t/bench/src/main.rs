@@ -9,6 +9,7 @@ mod history;
 mod idle;
 mod instance;
 mod latency;
+mod link;
 mod machine;
 mod memory;
 mod nest;
@@ -56,6 +57,8 @@ const BENCHES: &[Bench] = &[
         about: "bare posix_spawn and waitpid of /bin/true, one and two threads" },
     Bench { name: "disk", needs: Needs::Machine, run: disk::run,
         about: "fdatasync of appends of 4 KiB" },
+    Bench { name: "link", needs: Needs::Machine, run: link::run,
+        about: "frames between ranks: both transports against a bare socket" },
     Bench { name: "start", needs: Needs::Eddy, run: start::run,
         about: "`eddy start true`, the whole command" },
     Bench { name: "latency", needs: Needs::Eddy, run: latency::run,

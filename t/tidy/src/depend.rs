@@ -109,7 +109,7 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "t/bench",
         name: "eddy-bench",
-        inside: &["eddy-wire", "eddy-client"],
+        inside: &["eddy-wire", "eddy-client", "eddy-broker", "eddy-brokerd"],
         outside: Outside::Listed,
     },
     Member {
