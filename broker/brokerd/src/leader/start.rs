@@ -45,6 +45,7 @@ use crate::rundir::{self, RundirError};
 use crate::shell::process::SPOOL_DIRECTORY;
 use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
+use crate::shell::spawn::Rlimit;
 
 /// The key of the instance's id in the journal.
 const INSTANCE_KEY: &str = "instance";
@@ -148,27 +149,7 @@ fn prepare(
     let told = child.as_ref().map(|child| child.statedir.as_path());
     let statedir = told.or(args.statedir.as_deref()).unwrap_or(Path::new("."));
     let statedir = std::path::absolute(statedir).map_err(io("find the state directory"))?;
-    let sync = match config.instance.sync {
-        config::Sync::Full => Sync::Full,
-        config::Sync::Normal => Sync::Normal,
-    };
-    let recover = if args.recover {
-        Recover::Cut
-    } else {
-        Recover::Refuse
-    };
-    let options = Options {
-        sync,
-        recover,
-        ..Options::default()
-    };
-    let (mut journal, recovered) = open(&statedir, &options)?;
-    for note in &recovered.notes {
-        tracing::warn!("journal: {note}");
-    }
-    if let Some(cut) = &recovered.cut {
-        tracing::warn!(?cut, "the journal was cut");
-    }
+    let (mut journal, recovered) = opened(&statedir, args, &config)?;
     let instance = identity(&mut journal)?;
     let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
     let clock = Clock::start(Time(recovered.last_t));
@@ -190,29 +171,14 @@ fn prepare(
         Some(nested) => nested.possession(),
         None => possession(&mut journal, source, args.size)?,
     };
-    let told = possession.inventory;
-    let mut settings = Settings::for_inventory(Arc::clone(&told));
-    settings.local = possession.local;
-    settings.last_job = JobId(recovered.last_job);
-    settings.kill_grace = config.instance.kill_grace;
-    settings.jobs_max = config.instance.limits.waiting_jobs;
-    if let Some(age) = config.instance.keep_age {
-        settings.key_age_max = settings.key_age_max.min(age);
-    }
     // Made-up nodes cannot run anything.
     let mock = config.instance.run_duration.or(possession.mock);
+    let told = possession.inventory;
+    let mut settings = settings(&config, Arc::clone(&told), nested.as_ref());
+    settings.local = possession.local;
+    settings.last_job = JobId(recovered.last_job);
     settings.mock = mock;
-    let declared = config.instance.declared.iter();
-    settings.declared = declared.map(|one| one.to_settings()).collect();
-    let queues = config.instance.queues.iter();
-    settings.queues = queues.map(|one| one.to_settings()).collect();
-    settings.instance_command = instance_command();
-    if let Some(nested) = &nested {
-        settings.kill_grace = nested.kept.granted.kill_grace;
-        settings.place = nested.place();
-    }
-    let owner = rustix::process::geteuid().as_raw();
-    settings.owner = owner;
+    let owner = settings.owner;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let identity = Identity {
         instance: instance.clone(),
@@ -247,6 +213,57 @@ fn prepare(
         path: settings.place.path,
         nested,
     })
+}
+
+/// The journal, with what is to be said of it.
+fn opened(
+    statedir: &Path,
+    args: &BrokerArgs,
+    config: &Config,
+) -> Result<(Journal, Recovered), StartError> {
+    let sync = match config.instance.sync {
+        config::Sync::Full => Sync::Full,
+        config::Sync::Normal => Sync::Normal,
+    };
+    let recover = if args.recover {
+        Recover::Cut
+    } else {
+        Recover::Refuse
+    };
+    let options = Options {
+        sync,
+        recover,
+        ..Options::default()
+    };
+    let (journal, recovered) = open(statedir, &options)?;
+    for note in &recovered.notes {
+        tracing::warn!("journal: {note}");
+    }
+    if let Some(cut) = &recovered.cut {
+        tracing::warn!(?cut, "the journal was cut");
+    }
+    Ok((journal, recovered))
+}
+
+/// What modules are told, as far as the configuration and the parent say it.
+fn settings(config: &Config, told: Arc<ResourceSet>, nested: Option<&Nested>) -> Settings {
+    let mut settings = Settings::for_inventory(told);
+    settings.owner = rustix::process::geteuid().as_raw();
+    settings.kill_grace = config.instance.kill_grace;
+    settings.jobs_max = config.instance.limits.waiting_jobs;
+    if let Some(age) = config.instance.keep_age {
+        settings.key_age_max = settings.key_age_max.min(age);
+    }
+    let declared = config.instance.declared.iter();
+    settings.declared = declared.map(|one| one.to_settings()).collect();
+    let queues = config.instance.queues.iter();
+    settings.queues = queues.map(|one| one.to_settings()).collect();
+    settings.instance_command = instance_command();
+    if let Some(nested) = nested {
+        settings.kill_grace = nested.kept.granted.kill_grace;
+        settings.place = nested.place();
+    }
+    settings
 }
 
 /// What leads a declared instance: this program.
@@ -397,6 +414,10 @@ impl Prepared {
         let (inside, inner) = mpsc::unbounded_channel();
         let (arrivals, arrived) = mpsc::channel(ARRIVALS_MAX);
         let nofile = raise_open_files(None);
+        let tree = self.tree().map_err(io("open the door"))?;
+        let nodes = self.nodes(nofile);
+        let ground = self.ground(nofile)?;
+        let spool = self.statedir.join(SPOOL_DIRECTORY);
         let readers: Result<Vec<Reader>, ReadError> =
             (0..READERS).map(|_| Reader::open(&self.statedir)).collect();
         let readers = Readers::start(readers?).map_err(io("start the journal's readers"))?;
@@ -406,58 +427,9 @@ impl Prepared {
             let _ = tell.send(Inner::Committed(committed));
         });
         let writer = writer.map_err(io("start the journal's writer"))?;
-        let store = Store::new(
-            writer,
-            readers,
-            inside.clone(),
-            &self.config.instance,
-            self.known,
-            self.statedir.join(SPOOL_DIRECTORY),
-        );
+        let (config, known) = (&self.config.instance, self.known);
+        let store = Store::new(writer, readers, inside.clone(), config, known, spool);
         let planner = PlannerThread::start(inside.clone()).map_err(io("start the planner"))?;
-        let tree = Tree::open(TreeParts {
-            instance: &self.instance,
-            rundir: &self.rundir,
-            owner: self.owner,
-            epoch: self.broker.epoch().next(),
-            local: self.local.clone(),
-            facts: InstanceFacts {
-                spool_bytes: self.config.instance.limits.spool_bytes,
-                mock: self.mock,
-                owner: self.owner,
-                path: self.path,
-            },
-            inventory: self.inventory,
-            config: &self.config,
-        });
-        let nodes = NodesGround {
-            statedir: self.statedir.clone(),
-            instance: self.instance.clone(),
-            door: self.rundir.join(DOOR_SOCKET),
-            transport: self.config.rank.transport,
-            fanout: self.config.instance.fanout,
-            nofile,
-        };
-        let keeper = match self.nested {
-            Some(_) => Keeper::Parent,
-            None => Keeper::This,
-        };
-        let ground = Ground {
-            statedir: self.statedir,
-            rundir: self.rundir.clone(),
-            instance: self.instance,
-            mock: self.mock,
-            spool_bytes: self.config.instance.limits.spool_bytes,
-            nofile,
-            ranks: self.local.clone(),
-            marker: None,
-            streams: match &self.nested {
-                Some(nested) if !nested.kept.command.is_empty() => {
-                    Some(Arc::new(duplicates().map_err(io("hand on the streams"))?))
-                }
-                Some(_) | None => None,
-            },
-        };
         let epoch = self.broker.epoch().next();
         let child = self.nested.map(|nested| nested.open(epoch));
         let told = inside.clone();
@@ -477,14 +449,68 @@ impl Prepared {
             store,
             planner,
             shells,
-            tree: tree.map_err(io("open the door"))?,
-            nodes: Nodes::new(nodes, keeper),
+            tree,
+            nodes,
             child,
             arrivals,
             arrived,
             inner,
         });
         Ok((leader, Seq(self.recovered.last_seq)))
+    }
+
+    fn tree(&self) -> io::Result<Tree> {
+        Tree::open(TreeParts {
+            instance: &self.instance,
+            rundir: &self.rundir,
+            owner: self.owner,
+            epoch: self.broker.epoch().next(),
+            local: self.local.clone(),
+            facts: InstanceFacts {
+                spool_bytes: self.config.instance.limits.spool_bytes,
+                mock: self.mock,
+                owner: self.owner,
+                path: self.path.clone(),
+            },
+            inventory: Arc::clone(&self.inventory),
+            config: &self.config,
+        })
+    }
+
+    fn nodes(&self, nofile: Option<Rlimit>) -> Nodes {
+        let ground = NodesGround {
+            statedir: self.statedir.clone(),
+            instance: self.instance.clone(),
+            door: self.rundir.join(DOOR_SOCKET),
+            transport: self.config.rank.transport,
+            fanout: self.config.instance.fanout,
+            nofile,
+        };
+        let keeper = match self.nested {
+            Some(_) => Keeper::Parent,
+            None => Keeper::This,
+        };
+        Nodes::new(ground, keeper)
+    }
+
+    /// What the shells of this node are told.
+    fn ground(&self, nofile: Option<Rlimit>) -> Result<Ground, StartError> {
+        Ok(Ground {
+            statedir: self.statedir.clone(),
+            rundir: self.rundir.clone(),
+            instance: self.instance.clone(),
+            mock: self.mock,
+            spool_bytes: self.config.instance.limits.spool_bytes,
+            nofile,
+            ranks: self.local.clone(),
+            marker: None,
+            streams: match &self.nested {
+                Some(nested) if !nested.kept.command.is_empty() => {
+                    Some(Arc::new(duplicates().map_err(io("hand on the streams"))?))
+                }
+                Some(_) | None => None,
+            },
+        })
     }
 }
 
