@@ -45,6 +45,8 @@ pub enum Rule {
     WakeLost,
     /// The row of a finished job is written before its last record.
     RowStale,
+    /// An agent starts a child's shell on ground that was given up.
+    GroundUnchecked,
 }
 
 impl Rule {
@@ -62,6 +64,7 @@ impl Rule {
         ("verdict-unchecked", Rule::VerdictUnchecked),
         ("wake-lost", Rule::WakeLost),
         ("row-stale", Rule::RowStale),
+        ("ground-unchecked", Rule::GroundUnchecked),
     ];
 
     /// The rule of this name.

@@ -308,6 +308,24 @@ pub struct Ask {
     pub waitable: Waitable,
     /// Whether it runs again after a lost node.
     pub requeue: Requeue,
+    /// What it is to the instance it runs in.
+    pub nests: Nests,
+    /// Only these ranks.
+    pub ranks: Option<Idset>,
+    /// The queue.
+    pub queue: Option<String>,
+}
+
+/// What a job is to the instance it runs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Nests {
+    /// Work like any other.
+    #[default]
+    No,
+    /// An instance.
+    Instance,
+    /// It takes nothing and runs beside others.
+    Beside,
 }
 
 impl Default for Ask {
@@ -326,6 +344,9 @@ impl Default for Ask {
             urgency: job::URGENCY_DEFAULT,
             waitable: Waitable::No,
             requeue: Requeue::No,
+            nests: Nests::No,
+            ranks: None,
+            queue: None,
         }
     }
 }
@@ -353,6 +374,17 @@ impl Ask {
         let mut system = json!({ "duration": self.limit, "job": { "name": self.name } });
         if self.memory > 0 {
             system["memory_per_task"] = json!(self.memory);
+        }
+        match self.nests {
+            Nests::No => {}
+            Nests::Instance => system["instance"] = json!({}),
+            Nests::Beside => system["beside"] = json!(true),
+        }
+        if let Some(ranks) = &self.ranks {
+            system["constraints"] = json!({ "ranks": [ranks.to_string()] });
+        }
+        if let Some(queue) = &self.queue {
+            system["queue"] = json!(queue);
         }
         json!({
             "resources": [resource],

@@ -19,6 +19,7 @@ use crate::journal::{Journal, Room, Torn};
 use crate::leader::Leader;
 use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, Nature, ROOT, ShellTurn, Turn};
 use crate::nested::Nested;
+use crate::oracle::Living;
 use crate::pipe::{Peer, PipeId, Post, Side};
 use crate::shell::{Course, Keeper, Seat, Shell};
 use crate::task::SIGKILL;
@@ -212,6 +213,7 @@ impl Instance {
         let Some(shell) = self.shells.remove(&epoch) else {
             return;
         };
+        nature.tree.ends(Living::Shell(self.id, epoch));
         nature.oracle(self.id).shell_ended(epoch);
         let mut tasks = BTreeSet::new();
         for (part, task) in shell.timers() {
@@ -281,6 +283,7 @@ impl Instance {
             Some(leader) if seat.keeper == Keeper::Leader => Some(leader.life()),
             _ => None,
         };
+        nature.process_begins(Living::Shell(self.id, epoch), &seat.within);
         self.shells.insert(epoch, Shell::new(self.id, epoch, seat));
         if let Some(life) = checks {
             self.checks(nature, life, epoch);

@@ -366,6 +366,7 @@ impl Instance {
             return;
         }
         self.arrive(nature, Arrival::Durable(seq));
+        self.ends_with_program(nature, before.0 as usize);
         self.commit_soon(nature);
     }
 

@@ -1,5 +1,5 @@
-//! `eddy-world swarm --seeds N [--from S] [--break RULE]`: runs seeds on all cores.
-//! `eddy-world replay SEED [--break RULE]`: runs one and prints what happened.
+//! `eddy-world swarm --seeds N [--from S] [--trees] [--break RULE]`: runs seeds on all cores.
+//! `eddy-world replay SEED [--trees] [--break RULE]`: runs one and prints what happened.
 //! `eddy-world play FILE`: plays a script and prints its transcript.
 //!
 //! The only part of the world that prints, has threads and looks at a clock.
@@ -11,12 +11,12 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use eddy_world::broken::Rule;
-use eddy_world::swarm::{self, Ran};
+use eddy_world::swarm::{self, Ran, Shape};
 
 /// How many of the first seeds are run twice.
 const TWICE: u64 = 20;
 /// How many findings are printed.
-const SHOWN_MAX: usize = 20;
+const SHOWN_MAX: usize = 100;
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1).collect()) {
@@ -46,6 +46,7 @@ fn run(arguments: Vec<String>) -> anyhow::Result<ExitCode> {
         match word {
             "--seeds" => options.seeds = number()?,
             "--from" => options.from = number()?,
+            "--trees" => options.shape = Shape::Trees,
             "--break" => {
                 let name = words.next().context("--break needs the name of a rule")?;
                 let known = Rule::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>();
@@ -77,6 +78,7 @@ fn play(path: &str) -> anyhow::Result<ExitCode> {
 struct Options {
     seeds: u64,
     from: u64,
+    shape: Shape,
     broken: Option<Rule>,
 }
 
@@ -85,13 +87,14 @@ impl Default for Options {
         Options {
             seeds: 1000,
             from: 0,
+            shape: Shape::Flat,
             broken: None,
         }
     }
 }
 
 fn one(options: &Options) -> ExitCode {
-    let (ran, lines) = swarm::replay(options.from, options.broken);
+    let (ran, lines) = swarm::replay(options.from, options.shape, options.broken);
     for line in lines {
         println!("{line}");
     }
@@ -114,6 +117,7 @@ struct Totals {
     steps: u64,
     records: u64,
     jobs: u64,
+    instances: u64,
     failed: Vec<(u64, String)>,
 }
 
@@ -144,8 +148,8 @@ fn many(options: &Options) -> ExitCode {
 }
 
 fn seed_once_or_twice(seed: u64, options: &Options) -> Ran {
-    let mut ran = swarm::run(seed, options.broken);
-    if seed < options.from + TWICE && swarm::run(seed, options.broken) != ran {
+    let mut ran = swarm::run(seed, options.shape, options.broken);
+    if seed < options.from + TWICE && swarm::run(seed, options.shape, options.broken) != ran {
         ran.finding = Some("two runs of it differ".to_owned());
     }
     ran
@@ -155,6 +159,7 @@ fn add(totals: &mut Totals, seed: u64, ran: Ran) {
     totals.steps += ran.steps;
     totals.records += ran.records;
     totals.jobs += ran.jobs;
+    totals.instances += ran.instances;
     totals
         .failed
         .extend(ran.finding.map(|sentence| (seed, sentence)));
@@ -168,13 +173,17 @@ fn report(options: &Options, totals: &Totals, seconds: f64) -> ExitCode {
         found.map(|(name, _)| format!(" --break {name}"))
     });
     let broken = broken.unwrap_or_default();
+    let trees = match options.shape {
+        Shape::Flat => "",
+        Shape::Trees => " --trees",
+    };
     for (seed, sentence) in failed.iter().take(SHOWN_MAX) {
         println!("seed {seed}: {sentence}");
-        println!("  cargo run --release -q -p eddy-world -- replay {seed}{broken}");
+        println!("  cargo run --release -q -p eddy-world -- replay {seed}{trees}{broken}");
     }
     println!(
-        "{} jobs, {} records, {} steps in {seconds:.1} s",
-        totals.jobs, totals.records, totals.steps
+        "{} instances, {} jobs, {} records, {} steps in {seconds:.1} s",
+        totals.instances, totals.jobs, totals.records, totals.steps
     );
     let passed = options.seeds - failed.len() as u64;
     println!("{passed} passed, {} failed", failed.len());

@@ -8,14 +8,16 @@ use eddy_broker::effect::QueryTag;
 use eddy_broker::shellbook::Spawn;
 use eddy_broker::tree::PipeId as LinkId;
 use eddy_broker::{Answer, Query};
-use eddy_wire::event::Record;
-use eddy_wire::id::Epoch;
+use eddy_wire::event::{Final, Kind, Record};
+use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::link::{Hello, HelloAnswer};
 use eddy_wire::message::Message;
+use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::{Delta, Outcome};
-use eddy_wire::services::child::Granted;
-use eddy_wire::shell::{FromShell, Part, Start, ToShell};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::child::{ChildOf, Granted};
+use eddy_wire::shell::{FromShell, Part, Role, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::HostOrder;
 
@@ -25,7 +27,8 @@ use crate::broken::Rule;
 use crate::call::About;
 use crate::clock::{Machine, Reading};
 use crate::fault::Fault;
-use crate::oracle::{Kin, Oracle};
+use crate::nested::Within;
+use crate::oracle::{Kin, Living, Oracle, places};
 use crate::pipe::{PipeId, Pipes, Post, Side};
 use crate::queue::Queue;
 use crate::random::Random;
@@ -304,6 +307,62 @@ impl Nature {
     /// The leader of an instance recorded this.
     pub fn record(&mut self, instance: InstanceId, record: &Arc<Record>) {
         self.oracle(instance).record(record);
+        let Some(job) = record.event.job else { return };
+        let checked = match &record.event.kind {
+            Kind::Alloc(grant) => self.fits(instance, &grant.set),
+            Kind::Release(_, Final::Yes) | Kind::Free => self.is_empty(instance, job),
+            _ => Ok(()),
+        };
+        if let Err(sentence) = checked {
+            self.fail(instance, sentence);
+        }
+    }
+
+    /// A child grants only what its parent's grant holds now.
+    fn fits(&self, instance: InstanceId, set: &ResourceSet) -> Result<(), String> {
+        let Some((parent, child)) = self.tree.parent(instance) else {
+            return Ok(());
+        };
+        let held = self.judge(parent).recorded().held.get(&child.job);
+        let Some(held) = held else {
+            return Err("it grants resources, and its own job holds none".to_owned());
+        };
+        let own = renumbered(&held.set);
+        match own.contains(set) {
+            true => Ok(()),
+            false => Err(format!(
+                "it grants {}, and has {}",
+                places(set),
+                places(&own)
+            )),
+        }
+    }
+
+    /// Nothing lives in a job that was given back.
+    fn is_empty(&self, instance: InstanceId, job: JobId) -> Result<(), String> {
+        let found = self.judge(instance).recorded().jobs.get(&job);
+        let Some(attempt) = found.map(|job| job.attempt) else {
+            return Ok(());
+        };
+        match self.tree.lives_in(instance, ChildOf { job, attempt }) {
+            None => Ok(()),
+            Some(living) => Err(format!("job {job} is released and {living:?} lives in it")),
+        }
+    }
+
+    /// A process begins within these parts, each of which is held still.
+    pub fn process_begins(&mut self, living: Living, within: &Within) {
+        for (instance, part) in within {
+            let job = self.judge(*instance).recorded().jobs.get(&part.job);
+            let held = job.is_some_and(|job| {
+                job.attempt == part.attempt && job.grant().is_some()
+            });
+            if !held {
+                let sentence = format!("{living:?} begins within part {part}, which is over");
+                self.fail(*instance, sentence);
+            }
+        }
+        self.tree.begins(living, within);
     }
 
     /// A new life's name.
@@ -314,26 +373,31 @@ impl Nature {
         uuid::Builder::from_random_bytes(bytes).into_uuid()
     }
 
-    /// A task begins on a life of a shell on that machine.
+    /// A task begins on a life of a shell.
     pub fn task_begins(
         &mut self,
         (instance, shell): (InstanceId, Epoch),
-        machine: usize,
         start: &Start,
         task: u32,
     ) {
         self.oracle(instance).task_begins(start, shell, task);
-        let _ = machine;
+        let job = self.judge(instance).recorded().jobs.get(&start.part.job);
+        let takes = job.map(|job| job.submit.spec.request.takes);
+        if start.role == Role::Tasks && takes == Some(Takes::Resources) {
+            self.tree.leaf_begins(instance, start, task);
+        }
     }
 
     /// A task ended, or could not be started.
     pub fn task_ended(&mut self, instance: InstanceId, part: Part, task: u32, status: i32) {
         self.oracle(instance).task_ended(part, task, status);
+        self.tree.leaf_ends(instance, part, task);
     }
 
     /// A task died with what it ran in.
     pub fn task_lost(&mut self, instance: InstanceId, part: Part, task: u32) {
         self.oracle(instance).task_lost(part, task);
+        self.tree.leaf_ends(instance, part, task);
     }
 
     /// The first broken promise.
@@ -426,5 +490,16 @@ impl Nature {
             Transcript::Off => Vec::new(),
             Transcript::On(lines) => std::mem::take(lines),
         }
+    }
+}
+
+/// A grant as the inventory of the instance that has it: ranks from 0, core and GPU ids kept.
+pub fn renumbered(set: &ResourceSet) -> ResourceSet {
+    let nodes = set.nodes.values().enumerate();
+    ResourceSet {
+        nodes: nodes
+            .map(|(rank, node)| (Rank(rank as u32), node.clone()))
+            .collect(),
+        ..ResourceSet::default()
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::Part;
+use uuid::Uuid;
 
 use crate::nature::{InstanceId, Life};
 use crate::pipe::PipeId;
@@ -33,6 +34,8 @@ pub struct Nested {
     pub channel: Channel,
     /// What its first job does; none when it waits for others' jobs.
     pub program: Option<Behaviour>,
+    /// The key under which its leader submits that job.
+    pub key: Uuid,
 }
 
 /// The process of a leader, a task of a shell of the parent.

@@ -17,15 +17,19 @@ use eddy_broker::{Caller, Finished, Reply};
 use eddy_modules::row::row;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{Epoch, JobId, Seq};
+use eddy_wire::jobspec::Work;
 use eddy_wire::shell::{Part, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 
 use crate::call::About;
 use crate::task::{SIGKILL, SIGTERM};
-pub use kin::Kin;
+pub use kin::{Kin, Living};
 pub use ledger::{Ledger, places};
 pub use replies::{Facts, Replies};
 use tasks::Tasks;
+
+/// How long before its instance a job ends, its grace aside; with some room for clocks that slew.
+const LAST_MOMENT: Span = Span::seconds(3);
 
 /// The judge of one instance.
 #[derive(Debug, Default)]
@@ -40,6 +44,7 @@ pub struct Oracle {
     /// Parts that were asked to end.
     asked_to_end: BTreeSet<Part>,
     grace: Span,
+    until: Option<Time>,
     finding: Option<String>,
 }
 
@@ -70,6 +75,11 @@ impl Oracle {
     /// The grace from TERM to KILL is this.
     pub fn set_grace(&mut self, grace: Span) {
         self.grace = grace;
+    }
+
+    /// The instance must have ended then, by the limit of the job that it is.
+    pub fn set_until(&mut self, until: Option<Time>) {
+        self.until = until;
     }
 
     /// The first broken promise.
@@ -124,7 +134,13 @@ impl Oracle {
                 None => Ok(()),
             },
             Kind::Exception(e) if e.kind == "node-failure" => self.tasks.may_fail(ledger, job),
-            Kind::Exception(e) if e.kind == "timeout" => in_time(ledger, job, record.event.t),
+            Kind::Exception(e) if e.kind == "timeout" => match self.until {
+                // All in an instance end so long before its own limit.
+                Some(until) if record.event.t >= Time(until.0 - self.grace.0 - LAST_MOMENT.0) => {
+                    Ok(())
+                }
+                _ => in_time(ledger, job, record.event.t),
+            },
             _ => Ok(()),
         };
         self.check(checked);
@@ -246,6 +262,13 @@ impl Oracle {
             return Ok(());
         };
         if self.signalled.contains(&job.id) {
+            return Ok(());
+        }
+        let instance = matches!(job.submit.spec.request.work, Work::Instance { .. });
+        let ground = job.grant().and_then(|grant| grant.set.nodes.keys().next()) != Some(&part.rank);
+        let led = self.tasks.is_over(job.id, job.attempt, "the end of the ground");
+        if instance && ground && signal == SIGKILL && led.is_ok() {
+            // It is held as long as the leader lives, and no longer.
             return Ok(());
         }
         match (signal, &job.end) {

@@ -121,6 +121,12 @@ impl Shell {
         leaders.collect()
     }
 
+    /// Whether that part is held here: it began and is not over.
+    pub fn holds(&self, part: &Part) -> bool {
+        let state = self.book.state(part);
+        state.is_some_and(|state| !matches!(state, PartState::Ended(_)))
+    }
+
     /// A connection to a leader stands.
     pub fn connect(&mut self, nature: &mut Nature, server: Post) -> PipeId {
         let peer = Peer::Shell(self.instance, self.epoch);
@@ -225,7 +231,7 @@ impl Shell {
     /// A task begins: what is true of it, for those who judge.
     fn begins(&self, nature: &mut Nature, spawn: &Spawn) {
         let shell = (self.instance, self.epoch);
-        nature.task_begins(shell, self.seat.machine, &spawn.start, spawn.task);
+        nature.task_begins(shell, &spawn.start, spawn.task);
     }
 
     /// The process that leads a child is made.

@@ -6,11 +6,12 @@ use eddy_wire::time::Span;
 
 use crate::broken::Rule;
 use crate::client::OWNER;
-use crate::fault::Fault;
+use crate::fault::{Fault, TreeFault};
 use crate::instance::Nodes;
-use crate::nature::{BEGIN, Happening, Nature, Pace, ROOT};
+use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::random::Random;
-use crate::world::World;
+use crate::workload::Habits;
+use crate::world::{Visitors, World};
 
 /// Steps after which a run that goes on is a finding.
 pub const STEPS_MAX: u64 = 400_000;
@@ -24,20 +25,41 @@ pub struct Ran {
     pub records: u64,
     /// How many jobs there were.
     pub jobs: u64,
+    /// How many instances there were.
+    pub instances: u64,
     /// A sum of everything recorded, to compare two runs by.
     pub digest: u64,
     /// The first broken promise.
     pub finding: Option<String>,
 }
 
+/// Which worlds seeds stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// One instance on one machine.
+    #[default]
+    Flat,
+    /// Ranks on machines of their own, and instances in instances.
+    Trees,
+}
+
+impl Shape {
+    fn prepare(self, seed: u64, broken: Option<Rule>) -> World {
+        match self {
+            Shape::Flat => prepare(seed, broken),
+            Shape::Trees => prepare_trees(seed, broken),
+        }
+    }
+}
+
 /// Runs a seed; with a rule broken, if one is given.
-pub fn run(seed: u64, broken: Option<Rule>) -> Ran {
-    finish(prepare(seed, broken)).0
+pub fn run(seed: u64, shape: Shape, broken: Option<Rule>) -> Ran {
+    finish(shape.prepare(seed, broken)).0
 }
 
 /// Runs a seed and writes down what happens.
-pub fn replay(seed: u64, broken: Option<Rule>) -> (Ran, Vec<String>) {
-    let mut world = prepare(seed, broken);
+pub fn replay(seed: u64, shape: Shape, broken: Option<Rule>) -> (Ran, Vec<String>) {
+    let mut world = shape.prepare(seed, broken);
     world.nature.write_down();
     finish(world)
 }
@@ -53,17 +75,23 @@ fn finish(mut world: World) -> (Ran, Vec<String>) {
     let notes = world.nature.take_notes();
     let ran = Ran {
         steps: world.steps(),
-        records: world.root().journal.last().0,
-        jobs: world.nature.judge(ROOT).durable().jobs.len() as u64,
+        records: world.instances.iter().map(|i| i.journal.last().0).sum(),
+        jobs: jobs(&world),
+        instances: world.instances.len() as u64,
         digest: digest(&world),
         finding: world.finding().map(str::to_owned).or(panicked),
     };
     (ran, notes)
 }
 
+fn jobs(world: &World) -> u64 {
+    let jobs = |i: &crate::instance::Instance| world.nature.judge(i.id).durable().jobs.len();
+    world.instances.iter().map(jobs).sum::<usize>() as u64
+}
+
 fn digest(world: &World) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325_u64;
-    for record in world.instances[ROOT.place()].journal.records() {
+    for record in world.instances.iter().flat_map(|i| i.journal.records()) {
         let job = record.event.job.map_or(0, |job| job.0);
         let name = record.event.kind.name().bytes().map(u64::from).sum::<u64>();
         for word in [record.seq.0, record.event.t.0 as u64, job, name] {
@@ -151,5 +179,99 @@ fn fault(random: &mut Random, horizon: Span) -> Fault {
         11 => Fault::Grow,
         12 => Fault::LateStart(ROOT),
         _ => Fault::FailLaunch,
+    }
+}
+
+/// The world of ranks apart and instances in instances of a seed.
+pub fn prepare_trees(seed: u64, broken: Option<Rule>) -> World {
+    let mut random = Random::new(seed ^ 0x7ee5);
+    let pace = Pace::Random(*random.pick(&[1, 1, 1, 3]));
+    let nodes = Nodes {
+        count: *random.pick(&[2, 2, 3, 3, 4, 6]),
+        cores: *random.pick(&[1, 2, 2, 4]),
+        gpus: 0,
+        memory: 0,
+    };
+    let grace = *random.pick(&[Span::millis(100), Span::seconds(1), Span::seconds(5)]);
+    let fanout = *random.pick(&[1, 1, 2, 16]);
+    let nature = Nature::new(seed, pace, grace);
+    let mut world = World::of_machines(nature, nodes, grace, fanout);
+    world.nature.broken = broken;
+    world.nature.queue.push(BEGIN, Happening::LeaderStarts(ROOT));
+    world.nature.queue.push(BEGIN, Happening::ClientConnects(0));
+    for machine in 1..nodes.count as usize {
+        let at = BEGIN.after(Span(random.between(0, 2_000_000)));
+        let starts = Happening::Agent(machine, AgentTurn::Starts);
+        world.nature.queue.push(at, starts);
+    }
+    world.habits = Habits {
+        longest: *random.pick(&[Span::seconds(1), Span::seconds(10), Span::seconds(40)]),
+        depth: *random.pick(&[1, 2, 3]),
+    };
+    // Now and then a larger one.
+    let size = *random.pick(&[3, 5, 8]) * if random.chance(3) { 4 } else { 1 };
+    world.visitors = Visitors::Busy(size);
+    world.pause = Span(*random.pick(&[100_000, 1_000_000, 4_000_000]));
+    for _ in 0..random.between(1, 2) {
+        let rank = random.below(u64::from(nodes.count)) as u32;
+        let client = world.add_client_of(OWNER, ROOT, rank);
+        world.acts[client] = size;
+        let acts = Happening::ClientActs(client);
+        world.nature.queue.push(BEGIN, acts);
+    }
+    let horizon = Span(world.pause.0 / 2 * i64::from(size) + 20_000_000);
+    tree_faults(&mut world, &mut random, horizon);
+    world
+}
+
+fn tree_faults(world: &mut World, random: &mut Random, horizon: Span) {
+    // A quarter of all runs is calm.
+    let most = *random.pick(&[0, 2, 5, 12]);
+    for _ in 0..most {
+        let what = match random.chance(75) {
+            true => Fault::Tree(tree_fault(random)),
+            false => fault_of_root(random),
+        };
+        if random.chance(50) {
+            world.strikes.insert(random.below(3_000), what);
+        } else {
+            let at = BEGIN.after(Span(random.between(0, horizon.0)));
+            world.nature.queue.push(at, Happening::Strikes(what));
+        }
+    }
+    for _ in 0..random.below(3) {
+        let at = BEGIN.after(Span(random.between(0, horizon.0)));
+        world.nature.queue.push(at, Happening::Marks(ROOT));
+    }
+    let long = Span(horizon.0 + 10_000_000);
+    world.nature.queue.push(BEGIN.after(long), Happening::Calms);
+}
+
+fn fault_of_root(random: &mut Random) -> Fault {
+    let span = Span(random.between(0, 10_000_000));
+    match random.below(6) {
+        0 => Fault::CutClient,
+        1 => Fault::StopLeader(span),
+        2 => Fault::DiskFull(span),
+        3 => Fault::StepClock(Span(random.between(-500_000_000, 500_000_000))),
+        4 => Fault::StopClock(span),
+        _ => Fault::FailLaunch,
+    }
+}
+
+fn tree_fault(random: &mut Random) -> TreeFault {
+    let span = Span(*random.pick(&[1_000, 100_000, 2_000_000, 10_000_000, 40_000_000]));
+    let span = Span(random.between(0, span.0));
+    match random.weighted(&[20, 15, 10, 5, 10, 15, 8, 8, 8, 8]) {
+        0 => TreeFault::Leader(span),
+        1 => TreeFault::Agent(span),
+        2 => TreeFault::Shell,
+        3 => TreeFault::Machine(span),
+        4 => TreeFault::Freeze(span),
+        5 => TreeFault::CutLink(span),
+        6 => TreeFault::StallLink(span),
+        7 => TreeFault::Part(span),
+        8 => TreeFault::CutChannel,
+        _ => TreeFault::CutShell,
     }
 }

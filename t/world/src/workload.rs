@@ -8,7 +8,7 @@ use eddy_wire::services::job::{InfoKey, JobSet};
 use eddy_wire::time::Span;
 use serde_json::json;
 
-use crate::call::{Ask, Call, key};
+use crate::call::{Ask, Call, Nests, key};
 use crate::client::Client;
 use crate::instance::Nodes;
 use crate::nature::{InstanceId, Nature};
@@ -69,13 +69,58 @@ enum Act {
     Status,
 }
 
+/// How long work lasts at most and how deep instances are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// No task is to run longer.
+    pub longest: Span,
+    /// No instance is to be deeper in others.
+    pub depth: u32,
+}
+
+impl Habits {
+    /// Those of a root whose clients make no instances.
+    pub const FLAT: Habits = Habits {
+        longest: Span(i64::MAX),
+        depth: 0,
+    };
+
+    /// Makes an instance of a submission now and then, and shorter what lasts too long.
+    fn change(self, nature: &mut Nature, instance: InstanceId, ask: &mut Ask, nodes: Nodes) {
+        if self.depth == 0 {
+            return;
+        }
+        let text = json!({ "tasks": [{ "command": ask.command }] }).to_string();
+        let mut behaviour = Behaviour::of_jobspec(&text);
+        behaviour.run = behaviour.run.min(self.longest);
+        let random = &mut nature.random;
+        if nature.tree.depth(instance) < self.depth && random.chance(35) {
+            ask.nests = Nests::Instance;
+            let count = random.between(1, i64::from(nodes.count)) as u32;
+            (ask.nodes, ask.ntasks) = (Some(count), count);
+            ask.cores = random.between(1, i64::from(nodes.cores)) as u32;
+            (ask.cc, ask.memory, ask.gpus) = (None, 0, 0);
+            ask.waitable = Waitable::No;
+            ask.limit = *random.pick(&[0.0, 0.0, 20.0, 60.0]);
+            // Some are made for a program, the others live until they are told to end.
+            behaviour.run = match random.below(3) {
+                0 => Span::ZERO,
+                _ => Span(random.between(1, self.longest.0)),
+            };
+        } else if random.chance(10) {
+            ask.nests = Nests::Beside;
+        }
+        ask.command = behaviour.command();
+    }
+}
+
 /// One client does one thing.
-pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes) {
+pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits) {
     let weights = WEIGHTS.map(|(weight, _)| weight);
     let act = WEIGHTS[nature.random.weighted(&weights)].1;
     let call = match act {
         Act::TakeBack => return client.cancel(nature),
-        Act::Submit => Some(submit(nature, client, nodes)),
+        Act::Submit => Some(submit(nature, client, nodes, habits)),
         Act::SubmitAgain | Act::SubmitOther => submit_again(nature, client, nodes, act),
         Act::Collect => {
             let id = one_of(nature, client).filter(|_| nature.random.chance(50));
@@ -154,8 +199,9 @@ fn some_of(nature: &mut Nature, client: &Client) -> JobSet {
     JobSet::of((0..most).filter_map(|_| one_of(nature, client)))
 }
 
-fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes) -> Call {
-    let ask = ask(&mut nature.random, nodes);
+fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits) -> Call {
+    let mut ask = ask(&mut nature.random, nodes);
+    habits.change(nature, client.instance, &mut ask, nodes);
     let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);
     let call = Call::submit(client.user, &ask, key);

@@ -22,6 +22,7 @@ use crate::instance::{Instance, Nodes};
 use crate::nature::{Happening, InstanceId, Nature, ROOT};
 use crate::quiet;
 use crate::shell::Course;
+use crate::workload::Habits;
 
 pub use strike::Holder;
 
@@ -43,6 +44,8 @@ pub struct World {
     pub acts: Vec<u32>,
     /// Longest pause of a client between two things it does.
     pub pause: Span,
+    /// How long work lasts and how deep instances are made.
+    pub habits: Habits,
     /// Who comes to an instance that begins.
     pub visitors: Visitors,
     /// Processes that are stopped, and until when.
@@ -84,6 +87,7 @@ impl World {
             strikes: BTreeMap::new(),
             acts: vec![0],
             pause: Span::seconds(1),
+            habits: Habits::FLAT,
             visitors: Visitors::None,
             frozen: BTreeMap::new(),
             parted: Vec::new(),

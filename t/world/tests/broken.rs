@@ -1,7 +1,7 @@
 //! Each rule broken on purpose is noticed by the swarm, within a bounded number of seeds.
 
 use eddy_world::broken::Rule;
-use eddy_world::swarm;
+use eddy_world::swarm::{self, Shape};
 
 /// Seeds until a broken rule must have been noticed.
 const SEEDS: u64 = 1500;
@@ -9,7 +9,7 @@ const SEEDS: u64 = 1500;
 /// What the oracles may say of it, in the first seed that finds something.
 fn found(name: &str, sentences: &[&str]) {
     let rule = Rule::named(name).expect("the rule has this name");
-    let first = (0..SEEDS).find_map(|seed| swarm::run(seed, Some(rule)).finding);
+    let first = (0..SEEDS).find_map(|seed| swarm::run(seed, Shape::Flat, Some(rule)).finding);
     let sentence = first.unwrap_or_else(|| panic!("{SEEDS} seeds did not notice `{name}`"));
     assert!(
         sentences.iter().any(|expected| sentence.contains(expected)),

@@ -1,11 +1,11 @@
 //! A few hundred seeds keep every promise, and a seed is always the same run.
 
-use eddy_world::swarm;
+use eddy_world::swarm::{self, Shape};
 
 #[test]
 fn random_instances_keep_every_promise() {
     for seed in 0..400 {
-        let ran = swarm::run(seed, None);
+        let ran = swarm::run(seed, Shape::Flat, None);
         assert_eq!(ran.finding, None, "seed {seed}");
     }
 }
@@ -14,8 +14,8 @@ fn random_instances_keep_every_promise() {
 fn a_seed_is_always_the_same_run() {
     for seed in 0..40 {
         assert_eq!(
-            swarm::run(seed, None),
-            swarm::run(seed, None),
+            swarm::run(seed, Shape::Flat, None),
+            swarm::run(seed, Shape::Flat, None),
             "seed {seed}"
         );
     }

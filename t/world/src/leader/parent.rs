@@ -12,7 +12,7 @@ use eddy_wire::services::Service;
 use eddy_wire::services::child::{self, AnswerKind, AnswerRequest, FromParent};
 
 use super::links::tell_client;
-use crate::call::About;
+use crate::call::{About, Ask, Call, Nests};
 use crate::client::OWNER;
 use crate::instance::Instance;
 use crate::nature::{ChildTurn, Happening, Life, Nature, Parcel};
@@ -218,6 +218,35 @@ impl Instance {
             let status = self.exit_status();
             let ended = Happening::Child(self.id, process.life, ChildTurn::Ended(status));
             nature.later(crate::nature::Delay::Process, ended);
+        }
+    }
+
+    /// What the instance was made to run is its first job: submitted by each life, made once.
+    pub fn submit_program(&mut self, nature: &mut Nature) {
+        let Some(nested) = &self.nested else { return };
+        let Some(program) = nested.program else { return };
+        let ask = Ask {
+            command: program.command(),
+            name: "program".to_owned(),
+            nests: Nests::Beside,
+            ..Ask::default()
+        };
+        let call = Call::submit(OWNER, &ask, nested.key);
+        let mut message = Message::answer(Type::Request, 1, &());
+        (message.topic, message.body) = (call.topic.to_owned(), call.body);
+        (message.uid, message.roles) = (OWNER, Roles::OWNER.or(Roles::USER));
+        self.arrive(nature, Arrival::Message(ClientId(RELAYED - 1), message));
+        self.ends_with_program(nature, 0);
+    }
+
+    /// When its first job is over, so is an instance that was made for it.
+    pub(super) fn ends_with_program(&mut self, nature: &mut Nature, before: usize) {
+        let made_for = self.nested.as_ref().and_then(|nested| nested.program);
+        let over = |record: &std::sync::Arc<eddy_wire::event::Record>| {
+            record.event.job == Some(eddy_wire::id::JobId(1)) && record.event.kind == Kind::Clean
+        };
+        if made_for.is_some() && self.journal.records()[before..].iter().any(over) {
+            self.arrive(nature, Arrival::Stop);
         }
     }
 

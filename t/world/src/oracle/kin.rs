@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use eddy_wire::id::Rank;
+use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::idset::Idset;
 use eddy_wire::services::child::ChildOf;
+use eddy_wire::shell::{Part, Start};
 use eddy_wire::tree::{Address, Letter, Tenure};
 
-use crate::nature::InstanceId;
+use crate::nature::{InstanceId, Life};
+use crate::nested::Within;
 
 /// Which way letters go between the leader and a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,16 +24,86 @@ pub struct Kin {
     parents: BTreeMap<InstanceId, (InstanceId, ChildOf)>,
     /// Letters of the present tenure of each rank that have not come.
     letters: BTreeMap<(InstanceId, Rank, Way), (Tenure, VecDeque<Letter>)>,
+    /// Processes that live in others, and what they run within.
+    living: BTreeMap<Living, Within>,
+    /// Tasks that run on cores of their own: on which host, and which.
+    leaves: BTreeMap<(InstanceId, Part, u32), (String, Idset)>,
     finding: Option<String>,
 }
 
+/// A process that others can run in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Living {
+    /// The process that leads a child instance.
+    Leader(InstanceId, Life),
+    /// A shell.
+    Shell(InstanceId, Epoch),
+}
+
 impl Kin {
+    /// How deep an instance is in others.
+    pub fn depth(&self, id: InstanceId) -> u32 {
+        match self.parents.get(&id) {
+            Some((parent, _)) => 1 + self.depth(*parent),
+            None => 0,
+        }
+    }
+
+    /// Which job of which instance an instance is.
+    pub fn parent(&self, id: InstanceId) -> Option<(InstanceId, ChildOf)> {
+        self.parents.get(&id).copied()
+    }
+
+    /// A process begins within these parts.
+    pub fn begins(&mut self, living: Living, within: &Within) {
+        self.living.insert(living, within.clone());
+    }
+
+    /// A process is gone.
+    pub fn ends(&mut self, living: Living) {
+        self.living.remove(&living);
+    }
+
+    /// A process that lives within any part of this attempt of a job.
+    pub fn lives_in(&self, id: InstanceId, child: ChildOf) -> Option<Living> {
+        let is_it = |(instance, part): &(InstanceId, Part)| {
+            *instance == id && (part.job, part.attempt) == (child.job, child.attempt)
+        };
+        let found = self.living.iter().find(|(_, within)| within.iter().any(is_it));
+        found.map(|(living, _)| *living)
+    }
+
+    /// A task begins on cores of its own: nobody else's.
+    pub fn leaf_begins(&mut self, id: InstanceId, start: &Start, task: u32) {
+        let part = start.part;
+        let clash = self.leaves.iter().find(|((other, their, _), (host, cores))| {
+            *host == start.host
+                && (*other, their.job, their.attempt) != (id, part.job, part.attempt)
+                && !cores.is_disjoint(&start.cores)
+        });
+        if let Some(((other, their, _), (_, cores))) = clash {
+            let sentence = format!(
+                "cores {} of {} are in part {part} of {id:?} and cores {cores} in \
+                 part {their} of {other:?}",
+                start.cores, start.host
+            );
+            self.fail(sentence);
+        }
+        let leaf = (start.host.clone(), start.cores.clone());
+        self.leaves.insert((id, part, task), leaf);
+    }
+
+    /// It ended.
+    pub fn leaf_ends(&mut self, id: InstanceId, part: Part, task: u32) {
+        self.leaves.remove(&(id, part, task));
+    }
     /// The first broken promise.
     pub fn finding(&self) -> Option<&str> {
         self.finding.as_deref()
     }
 
-    fn fail(&mut self, sentence: String) {
+    /// Something is wrong; only the first is kept.
+    pub fn fail(&mut self, sentence: String) {
         self.finding.get_or_insert(sentence);
     }
 

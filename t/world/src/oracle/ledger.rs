@@ -11,6 +11,7 @@ use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
+use eddy_wire::jobspec::Takes;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 use serde_json::Value;
@@ -40,6 +41,8 @@ pub struct Ledger {
     pub puts: BTreeSet<(String, String)>,
     /// Every fatal or other exception, by type.
     pub exceptions: BTreeSet<(JobId, String)>,
+    /// Blocks of job numbers drawn from the parent.
+    pub blocks: BTreeMap<u64, (JobId, u64)>,
     /// Every urgency ever set.
     pub urgencies: BTreeSet<(JobId, u8)>,
     /// The leader's epoch.
@@ -140,6 +143,14 @@ impl Ledger {
 
     /// A resource has one holder, and only what there is can be held, where it can be asked for.
     fn alloc(&mut self, id: JobId, grant: &Arc<Grant>) -> Result<(), String> {
+        let beside = self
+            .jobs
+            .get(&id)
+            .is_some_and(|job| job.submit.spec.request.takes == Takes::Nothing);
+        if beside && grant.set.nodes.values().any(|node| !node.is_empty()) {
+            let taken = places(&grant.set);
+            return Err(format!("job {id} runs beside others and was granted {taken}"));
+        }
         if !self.inventory.contains(&grant.set) {
             return Err(format!(
                 "job {id} was granted what the instance does not have"
@@ -164,7 +175,8 @@ impl Ledger {
                     "job {id} was granted rank {rank} of a shell not in service"
                 ));
             }
-            if self.drained.contains(rank.0) {
+            // What runs beside others does so on drained ranks too.
+            if self.drained.contains(rank.0) && !beside {
                 return Err(format!(
                     "job {id} was granted rank {rank}, which is drained"
                 ));
@@ -201,9 +213,11 @@ impl Ledger {
             Kind::LeaderStop => self.stop()?,
             Kind::ResourceDefine(set, _) => self.inventory = Arc::clone(set),
             Kind::ShellStart(ranks, epoch) => {
-                // The world has one node, and a node has one shell; it may come to
-                // serve more ranks.
-                if let Some(other) = self.shells.keys().find(|other| *other != epoch) {
+                // A node has one shell; it may come to serve more ranks.
+                let beside = |(other, served): &(&Epoch, &Idset)| {
+                    *other != epoch && !served.is_disjoint(ranks)
+                };
+                if let Some((other, _)) = self.shells.iter().find(beside) {
                     return Err(format!("shell {epoch} was started beside {other}"));
                 }
                 let kept = self.shells.get(epoch);
@@ -217,6 +231,10 @@ impl Ledger {
                     return Err(format!("shell {epoch} was lost and not in service"));
                 }
             }
+            Kind::IdBlock(block) => {
+                self.blocks.insert(block.number, (block.first, block.count));
+            }
+            Kind::Memo(_) => {}
             Kind::Drain(ranks, ..) => self.drained = self.drained.union(ranks),
             Kind::Undrain(ranks) => self.drained = self.drained.difference(ranks),
             Kind::Put(key, value) => {

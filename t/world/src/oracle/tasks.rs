@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::job::exit_code;
-use eddy_wire::shell::{Part, Start};
+use eddy_wire::jobspec::Work;
+use eddy_wire::shell::{Part, Role, Start};
 
 use super::ledger::Ledger;
 
@@ -38,7 +39,10 @@ impl Tasks {
     ) -> Result<(), String> {
         let part = start.part;
         let tasks = self.attempts.entry((part.job, part.attempt)).or_default();
-        if tasks.insert(task, Fate::Runs(part.rank)).is_some() {
+        let before = tasks.insert(task, Fate::Runs(part.rank));
+        // A leader that died is started again by its shell.
+        let again = start.role == Role::Leader && matches!(before, Some(Fate::Ended(_)));
+        if before.is_some() && !again {
             return Err(format!("task {task} of part {part} started a second time"));
         }
         let held = durable
@@ -116,7 +120,13 @@ impl Tasks {
         self.is_over(job, found.attempt, "finish")?;
         let none = BTreeMap::new();
         let tasks = self.attempts.get(&(job, found.attempt)).unwrap_or(&none);
-        let whole = tasks.len() as u32 == found.submit.spec.request.ntasks;
+        let request = &found.submit.spec.request;
+        // An instance is one task: its leader.
+        let expected = match request.work {
+            Work::Tasks => request.ntasks,
+            Work::Instance { .. } => 1,
+        };
+        let whole = tasks.len() as u32 == expected;
         let lost = tasks.values().any(|fate| *fate == Fate::Lost);
         if found.end.is_none() && (lost || !whole) {
             return Err(format!(

@@ -13,7 +13,9 @@ use eddy_wire::tree::HostOrder;
 
 use super::World;
 use crate::agent::{Hosted, Running, hosting};
+use crate::broken::Rule;
 use crate::call::About;
+use crate::instance::Instance;
 use crate::desk::{Known, Left};
 use crate::door::Said;
 use crate::leader::tell_client;
@@ -124,6 +126,13 @@ impl World {
         for (pipe, side) in hosted.pipes() {
             self.nature.close(pipe, side);
         }
+        // What it hosts for instances inside goes with it.
+        let inner = self.agents[machine].hosted.iter();
+        let inner: Vec<InstanceId> = inner
+            .filter(|(_, other)| other.within.iter().any(|(outer, _)| *outer == id))
+            .map(|(inner, _)| *inner)
+            .collect();
+        inner.into_iter().for_each(|inner| self.unhost(machine, inner));
     }
 
     /// The time that a hosted rank goes by.
@@ -283,6 +292,13 @@ impl World {
                 }
             }
             FollowerOutput::LaunchShell(epoch) => {
+                let within = hosted.within.last().copied();
+                if !nature.breaks(Rule::GroundUnchecked)
+                    && within.is_some_and(|within| !is_held(&self.instances, machine, within))
+                {
+                    // The ground it would stand on is given up: nobody would end it.
+                    return;
+                }
                 let seat = Seat {
                     machine,
                     ranks: Idset::one(hosted.rank.0),
@@ -299,12 +315,12 @@ impl World {
             FollowerOutput::Facts(_) => {}
             FollowerOutput::Host(order) => {
                 let hosts = Happening::Agent(machine, AgentTurn::Hosts(id, order));
-                nature.later(Delay::Process, hosts);
+                nature.queue.push(nature.now, hosts);
             }
             FollowerOutput::Unhost(instance) => {
                 if let Some(instance) = InstanceId::named(&instance) {
                     let unhosts = Happening::Agent(machine, AgentTurn::Unhosts(instance));
-                    nature.later(Delay::Process, unhosts);
+                    nature.queue.push(nature.now, unhosts);
                 }
             }
             FollowerOutput::Send(letter) => {
@@ -407,6 +423,13 @@ impl World {
             Left::Client => self.follow(post, FollowerInput::Gone(ClientId(pipe.0))),
         }
     }
+}
+
+/// Whether a shell of that instance on that machine holds that part.
+fn is_held(instances: &[Instance], machine: usize, (id, part): (InstanceId, Part)) -> bool {
+    let shells = instances[id.place()].shells.values();
+    let mut here = shells.filter(|shell| shell.seat.machine == machine);
+    here.any(|shell| shell.holds(&part))
 }
 
 fn hosted_in(agents: &mut [crate::agent::Agent], post: Post) -> Option<&mut Hosted> {

@@ -338,7 +338,8 @@ impl World {
         self.acts[client] -= 1;
         let id = self.clients[client].instance;
         let nodes = self.nodes_of(id);
-        workload::act(&mut self.nature, &mut self.clients[client], nodes);
+        let habits = self.habits;
+        workload::act(&mut self.nature, &mut self.clients[client], nodes, habits);
         let pause = self.nature.random.between(0, self.pause.0);
         let at = self.nature.now.after(Span(pause));
         self.nature.queue.push(at, Happening::ClientActs(client));

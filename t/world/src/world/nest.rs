@@ -15,7 +15,8 @@ use eddy_wire::shell::{Part, Role};
 
 use super::World;
 use crate::instance::Instance;
-use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life};
+use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, renumbered};
+use crate::oracle::Living;
 use crate::nested::{Channel, Nested, Process};
 use crate::pipe::{Peer, PipeId, Post, Side};
 use crate::task::{Behaviour, SIGKILL, SIGTERM, Start};
@@ -45,6 +46,8 @@ impl World {
         };
         if let Some(nested) = &mut self.instances[child.place()].nested {
             (nested.process, nested.channel) = (Some(process), Channel::default());
+            let leader = Living::Leader(child, life);
+            self.nature.process_begins(leader, &nested.within);
         }
         let (instance, nature) = (&mut self.instances[id.place()], &mut self.nature);
         if let Some(shell) = instance.shells.get_mut(&epoch) {
@@ -93,6 +96,7 @@ impl World {
             process: None,
             channel: Channel::default(),
             program: Some(program).filter(|_| !declared && program.run.0 > 0),
+            key: crate::call::key(self.nature.clock(machine).wall, &mut self.nature.random),
         });
         self.nature.tree.born(id, parent, child);
         self.instances.push(instance);
@@ -202,11 +206,12 @@ impl World {
         let seats: Vec<usize> = seats
             .map(|rank| self.instances[parent.place()].seats[rank.0 as usize])
             .collect();
-        let inventory = renumbered(&granted.grant.set);
+        let inventory = Arc::new(renumbered(&granted.grant.set));
         let instance = &mut self.instances[id.place()];
         instance.seats = seats;
         instance.inventory = Arc::clone(&inventory);
         let now = self.nature.clock(instance.machine()).wall;
+        let until = granted.remaining.map(|remaining| now.after(remaining));
         let settings = &mut instance.settings;
         settings.inventory = inventory;
         settings.local = Idset::one(0);
@@ -217,10 +222,12 @@ impl World {
             depth: granted.depth,
             child: instance.nested.as_ref().map(|nested| nested.child),
             name: granted.name.clone(),
-            until: granted.remaining.map(|remaining| now.after(remaining)),
+            until,
         };
         self.nature.oracle(id).set_grace(granted.kill_grace);
+        self.nature.oracle(id).set_until(until);
         instance.begin_leader(&mut self.nature, life);
+        instance.submit_program(&mut self.nature);
         self.begun(id);
     }
 
@@ -233,6 +240,7 @@ impl World {
         let Some(process) = nested.process.take() else {
             return;
         };
+        nature.tree.ends(Living::Leader(id, process.life));
         let parent = nested.parent;
         let pipe = nested.channel.pipe.take();
         if instance.leader.is_some() {
@@ -244,8 +252,9 @@ impl World {
             nature.close(pipe, Side::Peer);
         }
         let parent = &mut self.instances[parent.place()];
-        if let Some(shell) = parent.shells.get_mut(&process.shell) {
-            shell.leader_ended(nature, process, status);
+        match parent.shells.get_mut(&process.shell) {
+            Some(shell) => shell.leader_ended(nature, process, status),
+            None => nature.task_lost(parent.id, process.part, process.task),
         }
     }
 
@@ -313,15 +322,4 @@ impl World {
 
 fn within_machine(world: &World, parent: InstanceId, rank: Rank) -> usize {
     world.instances[parent.place()].seats[rank.0 as usize]
-}
-
-/// A grant as the inventory of the instance that has it: ranks from 0, core and GPU ids kept.
-fn renumbered(set: &ResourceSet) -> Arc<ResourceSet> {
-    let nodes = set.nodes.values().enumerate();
-    Arc::new(ResourceSet {
-        nodes: nodes
-            .map(|(rank, node)| (Rank(rank as u32), node.clone()))
-            .collect(),
-        ..ResourceSet::default()
-    })
 }
