@@ -66,7 +66,7 @@ pub struct Tree {
     voice: Voice,
     arrivals: VecDeque<Arrival>,
     replies: VecDeque<Reply>,
-    /// Shells at other ranks that have said hello and are not known to be dead.
+    /// Shells at reached ranks that have said hello and are not known to be dead.
     shells: BTreeSet<Epoch>,
 }
 
@@ -209,7 +209,14 @@ impl Tree {
             }
             Some(OverlayOutput::Lost(rank, why)) => {
                 tracing::warn!(rank = rank.0, "a rank is not reached any more: {why}");
-                self.head.lost(now, rank, &why)
+                let came = self.head.lost(now, rank, &why);
+                for arrival in &came.arrivals {
+                    // Nobody there could tell of its death.
+                    if let Arrival::ShellAway(epoch) = arrival {
+                        self.shells.remove(epoch);
+                    }
+                }
+                came
             }
             Some(OverlayOutput::Wake(at)) => {
                 self.wakes.insert(at);
@@ -292,7 +299,7 @@ impl Tree {
         self.pipes.flush();
     }
 
-    /// How many shells of other ranks are not known to be dead.
+    /// How many shells of reached ranks are not known to be dead.
     pub fn shells(&self) -> usize {
         self.shells.len()
     }

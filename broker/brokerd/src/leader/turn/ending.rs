@@ -65,7 +65,8 @@ impl Leader {
             }
             tokio::time::sleep(END_LOOK).await;
         }
-        self.nodes.end(until.into()).await;
+        let patience = END_PATIENCE + END_PATIENCE_PER_RANK * ranks;
+        self.nodes.end((Instant::now() + patience).into()).await;
         self.store.close();
         tracing::info!("the instance has ended");
     }
