@@ -153,20 +153,11 @@ fn prepare(
     let instance = identity(&mut journal)?;
     let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
     let clock = Clock::start(Time(recovered.last_t));
-    let nested = match child {
-        None => None,
-        Some(child) => {
-            let hello = child.hello(&instance, &rundir);
-            let clock = clock.clone();
-            Some(Nested::find(
-                child,
-                hello,
-                &args.command,
-                &mut journal,
-                clock,
-            )?)
-        }
-    };
+    let nested = child.map(|child| {
+        let hello = child.hello(&instance, &rundir);
+        Nested::find(child, hello, &args.command, &mut journal, clock.clone())
+    });
+    let nested = nested.transpose()?;
     let possession = match &nested {
         Some(nested) => nested.possession(),
         None => possession(&mut journal, source, args.size)?,

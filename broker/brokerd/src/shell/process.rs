@@ -53,7 +53,7 @@ pub const CHILDREN_DIRECTORY: &str = "children";
 
 /// Without a broker and without parts for so long it ends.
 const ALONE_MAX: Duration = Duration::from_secs(60);
-/// The exit code of a shell that was told to end while it held parts: whoever
+/// The exit code of a shell that was told to end while something ran: whoever
 /// started it looks what is left. With 0 nothing is.
 const CODE_HOLDING: i32 = 3;
 /// How long the lock of a shell that was just killed may still be held by a
@@ -225,7 +225,8 @@ impl Shell {
             }
         }
         tracing::info!("the shell ends");
-        match self.book.parts().is_empty() {
+        let is_over = |state: &PartState| matches!(state, PartState::Ended(_));
+        match self.book.parts().iter().all(|(_, state)| is_over(state)) {
             true => 0,
             false => CODE_HOLDING,
         }
