@@ -90,6 +90,15 @@ enum Probe {
     Asked,
 }
 
+/// Whether it was said that something is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// Not yet.
+    Owed,
+    /// Once is enough.
+    Said,
+}
+
 /// Why a connection is no more.
 enum Break {
     /// No handle is left.
@@ -314,7 +323,7 @@ impl Driver {
         let until = self.heard + self.wait;
         let mut pause = BACKOFF_MIN;
         let mut tries = 0;
-        let mut told = None;
+        let mut word = Word::Owed;
         loop {
             tries += 1;
             let error = match UnixStream::connect(&self.path).await {
@@ -333,11 +342,9 @@ impl Driver {
                     waited,
                 });
             }
-            if told.is_none() && begun.elapsed() > TOLD_AFTER {
-                told = Some((self.told)(&format!(
-                    "the leader of {}",
-                    self.path.display()
-                )));
+            if word == Word::Owed && begun.elapsed() > TOLD_AFTER {
+                word = Word::Said;
+                (self.told)(&format!("the leader of {}", self.path.display()));
             }
             tokio::time::sleep(jittered(pause)).await;
             pause = (pause * 2).min(BACKOFF_MAX);

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::client::{Client, Options};
+use crate::driver::Word;
 use crate::error::ClientError;
 use crate::path::{Begin, InstancePath, Meant, Step, meant};
 use crate::uri::{LocateError, Uri, locate};
@@ -424,7 +425,7 @@ impl Walk<'_> {
         let begun = Instant::now();
         let until = begun + self.patience.options.wait;
         let what = format!("the leader of job {} of {}", row.job, self.level);
-        let mut told = None;
+        let mut word = Word::Owed;
         let request = ChildrenRequest {
             job: Some(row.job),
             follow: true,
@@ -432,9 +433,9 @@ impl Walk<'_> {
         let mut row = row;
         let mut parts = self.client.stream::<Children>(&request)?;
         while row.stage == Stage::Starting && Instant::now() < until {
-            let look = match told {
-                None => until.min(begun + TOLD_AFTER),
-                Some(()) => until,
+            let look = match word {
+                Word::Owed => until.min(begun + TOLD_AFTER),
+                Word::Said => until,
             };
             match timeout_at(look, parts.next()).await {
                 Ok(Some(Ok((rows, _)))) => row = rows.into_iter().next().unwrap_or(row),
@@ -445,7 +446,10 @@ impl Walk<'_> {
                     parts = self.client.stream::<Children>(&request)?;
                 }
                 Ok(Some(Err(error))) => return Err(error.into()),
-                Err(_) if told.is_none() => told = Some((self.patience.told)(&what)),
+                Err(_) if word == Word::Owed => {
+                    word = Word::Said;
+                    (self.patience.told)(&what);
+                }
                 Err(_) => {}
             }
         }
@@ -469,10 +473,13 @@ impl Walk<'_> {
 
     async fn reason(&self, job: JobId) -> Result<String, PathError> {
         let row = self.job(job).await?;
-        let reason = row
-            .map(|row| row.reason)
-            .filter(|reason| !reason.is_empty());
-        Ok(reason.unwrap_or_else(|| "no reason is known yet".to_owned()))
+        let reason = row.map(|row| row.reason).unwrap_or_default();
+        // The scheduler says it as a sentence about the job.
+        let what = reason.strip_prefix("waits for ").unwrap_or(&reason);
+        Ok(match what {
+            "" => "no reason is known yet".to_owned(),
+            what => what.to_owned(),
+        })
     }
 
     async fn result(&self, job: JobId) -> Result<String, PathError> {

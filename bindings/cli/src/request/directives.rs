@@ -94,7 +94,7 @@ fn directives(script: &str) -> Result<Vec<(usize, &str)>, DirectiveError> {
         let Some((prefix, tag)) = sentinel(line) else {
             if let (Some((prefix, _)), None) = (first, end)
                 && !line.trim().is_empty()
-                && !(line.starts_with(prefix) && !prefix.is_empty())
+                && !line.starts_with(prefix)
             {
                 end = Some(number);
             }

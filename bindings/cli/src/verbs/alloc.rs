@@ -131,11 +131,11 @@ async fn say_why(global: Global, uri: Uri, job: JobId) {
         && row.state != JobState::Run
         && row.state != JobState::Cleanup
     {
-        let why = match row.reason.is_empty() {
-            true => row.state.name(),
-            false => &row.reason,
-        };
-        eprintln!("eddy alloc: job {} waits: {why}", ids::show(job));
+        let job = ids::show(job);
+        match row.reason.starts_with("waits") {
+            true => eprintln!("eddy alloc: job {job} {}", row.reason),
+            false => eprintln!("eddy alloc: job {job} waits: {}", row.reason),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::session::Global;
 use crate::table::{Align, Table};
-use crate::verbs::tree::draw::{Lines, Style};
+use crate::verbs::tree::draw::{Lines, Place, Style};
 use crate::{output, when};
 
 /// Show the tree of ranks, and add and remove ranks
@@ -186,7 +186,10 @@ fn branch(
         };
         let state = name(rank.state);
         let since = since.unwrap_or_default();
-        lines.enter(place + 1 == ranks.len(), at.is_none());
+        lines.enter(match at {
+            None => Place::Top,
+            Some(_) => Place::among(place, ranks.len()),
+        });
         lines.push(format!("{} {} {state}{since}{why}", rank.rank, rank.host));
         branch(below, Some(rank.rank), lines, left);
         lines.leave();

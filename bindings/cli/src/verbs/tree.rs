@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::{output, when};
-use draw::{Lines, Style};
+use draw::{Lines, Place, Style};
 use gather::{Branch, Gatherer, title};
 
 /// The least time between two drawings.
@@ -31,8 +31,8 @@ const AGAIN: Duration = Duration::from_millis(300);
 ///
 /// Each line is an instance: its job and name, state, nodes, cores in use and all, jobs that wait,
 /// run and are over, time left. One that does not answer within a second is shown as unreached,
-/// with what is known of it and why. With --watch the tree is drawn again whenever it changes, until ctrl-C: in place on a terminal, as
-/// another block elsewhere.
+/// with what is known of it and why. With --watch the tree is drawn again whenever it changes,
+/// until ctrl-C: in place on a terminal, as another block elsewhere.
 ///
 /// Fields of --json, with --watch one object for each change: path, job, name, state (for a job
 /// waiting, starting, serving, away, ending; for the first its phase), reached, why, nodes, cores,
@@ -84,7 +84,11 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
 
 /// The table of a tree.
 fn lines(tree: &Branch, args: &Args, style: Style, now: Time) -> Vec<String> {
-    let table = table(tree, style, now, args.long);
+    let width = match args.long {
+        true => Width::Long,
+        false => Width::Short,
+    };
+    let table = table(tree, style, now, width);
     let mut text = Vec::new();
     let written = match args.no_header {
         true => table.write_rows(&mut text),
@@ -95,8 +99,17 @@ fn lines(tree: &Branch, args: &Args, style: Style, now: Time) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// How much of each instance is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// Its figures.
+    Short,
+    /// Where it takes clients, too.
+    Long,
+}
+
 /// The tree as a table, a row for each instance.
-pub fn table(tree: &Branch, style: Style, now: Time, long: bool) -> Table {
+pub fn table(tree: &Branch, style: Style, now: Time, width: Width) -> Table {
     let mut columns = vec![
         ("INSTANCE", Align::Left),
         ("STATE", Align::Left),
@@ -107,18 +120,18 @@ pub fn table(tree: &Branch, style: Style, now: Time, long: bool) -> Table {
         ("DONE", Align::Right),
         ("LEFT", Align::Right),
     ];
-    if long {
+    if width == Width::Long {
         columns.push(("URI", Align::Left));
     }
     columns.push(("", Align::Left));
     let mut table = Table::new(columns);
     let mut shape = Lines::new(style);
-    shape.enter(true, true);
-    rows(tree, now, long, &mut shape, &mut table);
+    shape.enter(Place::Top);
+    rows(tree, now, width, &mut shape, &mut table);
     table
 }
 
-fn rows(branch: &Branch, now: Time, long: bool, shape: &mut Lines, table: &mut Table) {
+fn rows(branch: &Branch, now: Time, width: Width, shape: &mut Lines, table: &mut Table) {
     let summary = &branch.summary;
     let left = branch.until.map(|until| Span((until - now).0.max(0)));
     let state = match &branch.why {
@@ -135,14 +148,14 @@ fn rows(branch: &Branch, now: Time, long: bool, shape: &mut Lines, table: &mut T
         (summary.completed + summary.failed).to_string(),
         left.map_or_else(|| "-".to_owned(), when::short),
     ];
-    if long {
+    if width == Width::Long {
         row.push(branch.uri.clone().unwrap_or_else(|| "-".to_owned()));
     }
     row.push(branch.why.clone().unwrap_or_default());
     table.push(row);
     for (at, child) in branch.children.iter().enumerate() {
-        shape.enter(at + 1 == branch.children.len(), false);
-        rows(child, now, long, shape, table);
+        shape.enter(Place::among(at, branch.children.len()));
+        rows(child, now, width, shape, table);
         shape.leave();
     }
 }
@@ -300,7 +313,7 @@ mod tests {
         away.why = Some("no answer within 1 s".to_owned());
         let inner = branch(Some(1), vec![branch(Some(3), Vec::new())]);
         let tree = branch(None, vec![inner, away]);
-        let table = table(&tree, Style::Ascii, Time(1_000_000), false);
+        let table = table(&tree, Style::Ascii, Time(1_000_000), Width::Short);
         let mut text = Vec::new();
         table.write_rows(&mut text).expect("memory");
         let text = String::from_utf8(text).expect("UTF-8");

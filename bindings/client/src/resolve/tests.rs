@@ -183,7 +183,7 @@ impl Tree {
                 jobs: vec![
                     job(3, None, ""),
                     job(4, Some(JobResult::Canceled), ""),
-                    job(7, None, "2 nodes are free"),
+                    job(7, None, "waits for 2 nodes are free"),
                     job(8, Some(JobResult::Failed), ""),
                 ],
             },

@@ -33,11 +33,24 @@ impl Style {
 }
 
 /// Where a node stands.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Above all others: nothing is drawn before it.
     Top,
+    /// One of several, with more behind it.
     Between,
+    /// The last of them.
     Last,
+}
+
+impl Place {
+    /// The place of the node `at`, from 0, among `count`.
+    pub fn among(at: usize, count: usize) -> Place {
+        match at + 1 < count {
+            true => Place::Between,
+            false => Place::Last,
+        }
+    }
 }
 
 /// A tree being drawn from the top.
@@ -57,14 +70,9 @@ impl Lines {
         }
     }
 
-    /// The next node is one below; whether it is the last there, and whether it
-    /// stands at the top.
-    pub fn enter(&mut self, is_last: bool, is_top: bool) {
-        self.places.push(match (is_top, is_last) {
-            (true, _) => Place::Top,
-            (false, true) => Place::Last,
-            (false, false) => Place::Between,
-        });
+    /// The next node is one below, at this place.
+    pub fn enter(&mut self, place: Place) {
+        self.places.push(place);
     }
 
     /// Back to the node above.
