@@ -34,6 +34,8 @@ pub mod list;
 
 pub mod kvs;
 
+pub mod report;
+
 pub mod row;
 
 pub mod settings;
@@ -55,5 +57,6 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(resource::Resource::new(settings)),
         Box::new(list::List::default()),
         Box::new(kvs::Kvs::default()),
+        Box::new(report::Report::new(settings)),
     ]
 }

@@ -150,7 +150,10 @@ impl Leader {
 
     fn ended(&mut self, part: Part) -> anyhow::Result<Ended> {
         match self.hear()? {
-            FromShell::Ended { part: which, ended } if which == part => Ok(ended),
+            FromShell::Ended { part: which, ended } if which == part => {
+                self.say(&ToShell::Forget { part })?;
+                Ok(ended)
+            }
             other => bail!("not the end of {part}: {other:?}"),
         }
     }
@@ -317,6 +320,7 @@ fn a_shell_without_streams_to_hand_on_says_so() -> Tested {
     let streams = json!({"shell": {"options": {"output": {"stdout": {"type": "inherit"}}}}});
     let refused = leader.start(part(5, 0), Role::Tasks, "true", &streams);
     let text = refused.err().map(|error| error.to_string());
+    leader.say(&ToShell::Forget { part: part(5, 0) })?;
     let why = "output.stdout.type: is inherit; this instance was given no stream to hand on";
     assert!(
         text.as_deref().is_some_and(|text| text.contains(why)),

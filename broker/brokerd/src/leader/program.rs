@@ -21,6 +21,8 @@ use uuid::Uuid;
 
 /// The first job of an instance, which is the program where there is one.
 const FIRST: JobId = JobId(1);
+/// What begins the names of variables that say whose task this process is.
+const OUTER: [&str; 4] = ["EDDY_URI", "EDDY_JOB_", "EDDY_TASK", "FLUX_"];
 /// The code when it cannot be started, or its end is not known.
 const CODE_FAILED: i32 = 1;
 
@@ -157,7 +159,7 @@ impl Program {
 fn environment() -> Environment {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| !name.starts_with("EDDY_"))
+        .filter(|(name, _)| !OUTER.iter().any(|outer| name.starts_with(outer)))
         .map(|(name, value)| (name, Some(value)))
         .collect()
 }

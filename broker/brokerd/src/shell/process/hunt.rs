@@ -178,7 +178,7 @@ impl Hunt {
             .pending
             .iter_mut()
             .map(|(part, chase)| (*part, chase))
-            .filter(|(_, chase)| is_due(&chase))
+            .filter(|(_, chase)| is_due(chase))
             .collect();
         if due.is_empty() {
             return Vec::new();
