@@ -129,6 +129,8 @@ pub struct Overlay {
     pipes: BTreeMap<PipeId, Place>,
     /// Where the leader sent each rank last.
     sent: BTreeMap<Rank, Sent>,
+    /// Since when, and in which life, a rank waits for the one above it.
+    waits: BTreeMap<Rank, (Uuid, Time)>,
     /// The highest turn of any link that is no more.
     turn: u64,
     /// The earliest time something was found to be due since the last `Wake`.
@@ -152,6 +154,7 @@ impl Overlay {
             routes: Routes::default(),
             pipes: BTreeMap::new(),
             sent: BTreeMap::new(),
+            waits: BTreeMap::new(),
             turn: 0,
             soonest: None,
             announced: None,

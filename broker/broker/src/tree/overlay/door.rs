@@ -9,7 +9,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::Rank;
 use eddy_wire::link::{Hello, HelloAnswer, PROTOCOL_MAX, PROTOCOL_MIN};
 use eddy_wire::time::{Span, Time};
-use eddy_wire::tree::Member;
+use eddy_wire::tree::{ATTENDANT, Member};
 use uuid::Uuid;
 
 use super::neighbour::{Neighbour, Pipe, Standing};
@@ -19,6 +19,11 @@ use crate::link::{Link, LinkOutput};
 /// A rank that the leader sent to another and that comes back within this time
 /// did not get in there. Longer than a knock may take.
 pub const RETURN_WITHIN: Span = Span::seconds(15);
+
+/// How long the leader keeps a rank waiting for the one that it belongs under.
+/// Ranks that begin together come in any order; without this those that are
+/// quicker than their parent would hang elsewhere for good.
+pub const PARENT_PATIENCE: Span = Span::millis(300);
 
 /// Where the leader sent a rank.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +39,12 @@ enum Entry {
     Elsewhere(Rank, String),
 }
 
-/// The rank under which another hangs when all are there.
+/// The rank under which another hangs when all are there. The agent of the
+/// leader's own node is beside the tree and hangs under the leader.
 pub(super) fn parent_in_tree(rank: Rank, fanout: u32) -> Rank {
+    if rank == ATTENDANT {
+        return Rank(0);
+    }
     Rank(rank.0.saturating_sub(1) / fanout.max(1))
 }
 
@@ -84,7 +93,7 @@ impl Overlay {
             let text = format!("rank {rank} cannot hang under rank {own}: only larger ranks do");
             return Err(Refusal::invalid(text));
         }
-        if rank.0 >= RANKS_MAX {
+        if rank.0 >= RANKS_MAX && rank != ATTENDANT {
             let text = format!("rank {rank} is over the limit `ranks` of {RANKS_MAX}");
             return Err(Refusal::new(Code::TooLarge, text));
         }
@@ -116,7 +125,7 @@ impl Overlay {
         }
         let other = self.routes.member(rank).filter(|m| m.life != hello.life);
         match (self.is_leader(), other) {
-            (true, None) => Ok(self.choose(now, hello)),
+            (true, None) => self.choose(now, hello),
             // Only the rank where the other life hangs knows whether it still does.
             (true, Some(other)) => self
                 .sent_to(rank)
@@ -133,22 +142,40 @@ impl Overlay {
     /// The leader's decision: the nearest reached rank above it in the tree. One
     /// that comes back soon did not get in where it was sent: it goes one
     /// further up each time, at last to the leader, so this always ends.
-    fn choose(&mut self, now: Time, hello: &Hello) -> Entry {
+    fn choose(&mut self, now: Time, hello: &Hello) -> Result<Entry, Refusal> {
         let came_back = self
             .sent
             .get(&hello.rank)
             .filter(|sent| sent.life == hello.life && now - sent.at < RETURN_WITHIN);
-        let above = |rank| parent_in_tree(rank, self.seat.fanout);
+        let fanout = self.seat.fanout;
+        let above = |rank| parent_in_tree(rank, fanout);
         let mut parent = above(came_back.map_or(hello.rank, |sent| sent.parent));
+        if came_back.is_none() && parent != Rank(0) && !self.is_reached_now(parent) {
+            self.wait_for_parent(now, hello, parent)?;
+        }
+        self.waits.remove(&hello.rank);
         while parent != Rank(0) && !self.is_reached_now(parent) {
             parent = above(parent);
         }
         let (life, at) = (hello.life, now);
         self.sent.insert(hello.rank, Sent { parent, life, at });
-        match self.routes.member(parent) {
+        Ok(match self.routes.member(parent) {
             Some(member) if parent != Rank(0) => Entry::Elsewhere(parent, member.door.clone()),
             _ => Entry::Here,
+        })
+    }
+
+    /// Has a rank knock again a little later, while its parent may still come.
+    fn wait_for_parent(&mut self, now: Time, hello: &Hello, parent: Rank) -> Result<(), Refusal> {
+        let first = self.waits.entry(hello.rank).or_insert((hello.life, now));
+        if first.0 != hello.life {
+            *first = (hello.life, now);
         }
+        if now - first.1 >= PARENT_PATIENCE {
+            return Ok(());
+        }
+        let text = format!("rank {parent}, which it belongs under, has not come yet");
+        Err(Refusal::new(Code::NotReady, text))
     }
 
     fn is_reached_now(&self, rank: Rank) -> bool {

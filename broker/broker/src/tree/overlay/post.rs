@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use eddy_wire::id::Rank;
 use eddy_wire::time::Time;
-use eddy_wire::tree::{Address, Letter, Member, Word};
+use eddy_wire::tree::{ATTENDANT, Address, Letter, Member, Word};
 
 use super::neighbour::Neighbour;
 use super::{Overlay, OverlayOutput, Place, RANKS_MAX};
@@ -79,7 +79,7 @@ impl Overlay {
         let wrong = ends
             .by_ref()
             .flatten()
-            .find(|rank| **rank < child || rank.0 >= RANKS_MAX);
+            .find(|rank| **rank < child || (rank.0 >= RANKS_MAX && child != ATTENDANT));
         if let Some(rank) = wrong {
             let why = format!("rank {child} says it reaches rank {rank}, which cannot be below it");
             return self.forsake(now, Place::Below(child), &why, out);

@@ -5,7 +5,7 @@ mod world;
 use super::*;
 use eddy_wire::error::Code;
 use eddy_wire::id::Epoch;
-use eddy_wire::tree::{Address, Tenure, Word};
+use eddy_wire::tree::{ATTENDANT, Address, Tenure, Word};
 use world::World;
 
 fn event(number: u64) -> Letter {
@@ -143,6 +143,31 @@ fn ranks_that_come_in_order_hang_by_the_shape_of_the_tree() {
     }
     assert_eq!(leader.parent_of(Rank(99)), None);
     assert_eq!(leader.links().len(), 4);
+}
+
+#[test]
+fn ranks_that_come_all_at_once_hang_by_the_shape_of_the_tree() {
+    let mut world = World::new(12, 2);
+    for rank in std::iter::once(0).chain((1..15).rev()) {
+        world.start(rank);
+    }
+    world.run_for(Span::seconds(1));
+    for rank in 1..15 {
+        let upstream = world
+            .of(rank)
+            .map(|at| world.processes[at].upstream.clone());
+        assert_eq!(upstream, Some(Some(Upstream::Linked(Rank((rank - 1) / 2)))));
+    }
+}
+
+#[test]
+fn the_agent_of_the_leaders_node_hangs_under_the_leader() {
+    let mut world = tree(13, 4, 2);
+    let attendant = world.start(ATTENDANT.0);
+    world.run_for(Span::seconds(1));
+    let upstream = world.processes[attendant].upstream.clone();
+    assert_eq!(upstream, Some(Upstream::Linked(Rank(0))));
+    assert!(world.processes[0].reached.contains_key(&ATTENDANT));
 }
 
 #[test]
