@@ -15,6 +15,7 @@ use eddy_broker::broker::Identity;
 use eddy_broker::effect::QueryTag;
 use eddy_broker::{Arrival, Broker, Disk, Effect, Exit, Output, Query};
 use eddy_sched::Planner;
+use eddy_wire::id::Seq;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::shell::Start;
 use eddy_wire::time::Time;
@@ -58,6 +59,8 @@ pub struct Leader {
     inbox: VecDeque<Arrival>,
     turn: Under,
     course: Course,
+    /// The record of its start.
+    began: Seq,
 }
 
 /// Whether a turn of the leader is under way.
@@ -88,6 +91,11 @@ impl Leader {
         let own = self.desk.pipes().into_iter();
         let links = self.tree.iter().flat_map(|tree| tree.door.pipes());
         own.map(|pipe| (pipe, Side::Server)).chain(links).collect()
+    }
+
+    /// Whether it answers who knocks: its start is durable, so that no two speak under one epoch.
+    pub fn speaks(&self) -> bool {
+        self.broker.durable() >= self.began
     }
 
     /// Whether nothing is under way between planner and leader.
@@ -156,6 +164,7 @@ impl Instance {
             inbox: VecDeque::new(),
             turn: Under::Way,
             course: Course::On,
+            began: self.journal.last().next(),
         });
         self.give(nature, now, output);
         if let Some(leader) = &mut self.leader {

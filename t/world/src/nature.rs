@@ -146,6 +146,8 @@ pub enum PostTurn {
     Ticks(Time),
     /// Nobody answers that knock.
     Unanswered(LinkId, String),
+    /// A shell is to be launched, as soon as it can be.
+    Launches(Epoch),
     /// The agent looks whether a shell lives.
     Checks(Epoch),
     /// It does not, and what it left has been ended.

@@ -204,6 +204,11 @@ impl Oracle {
         self.replies.asked(caller, about.clone());
     }
 
+    /// The answer to a call is not judged.
+    pub fn forget(&mut self, caller: Caller) {
+        self.replies.forget_call(caller);
+    }
+
     /// Somebody sends a signal to the tasks of a job.
     pub fn signalled(&mut self, job: JobId) {
         self.signalled.insert(job);

@@ -129,7 +129,8 @@ pub fn is_tree_at_rest(world: &World) -> Result<(), (InstanceId, String)> {
         let why = format!("client {} still has something in mind", client.number);
         return Err((client.instance, why));
     }
-    for instance in &world.instances {
+    // Those inside first: what waits outside may wait for them.
+    for instance in world.instances.iter().rev() {
         let id = instance.id;
         let checked = match instance.nested.is_some() && world.is_over(id) {
             true => is_gone(world, id),
@@ -202,6 +203,8 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
         .values()
         .find(|job| job.state != JobState::Inactive);
     if let Some(job) = open {
+        // What could start and does not tells more.
+        nothing_waits_that_could_start(world, id)?;
         return Err(format!(
             "job {} never ends: it is in {}",
             job.id,

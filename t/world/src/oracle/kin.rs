@@ -6,7 +6,7 @@ use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::{Part, Start};
-use eddy_wire::tree::{Address, Letter, Tenure};
+use eddy_wire::tree::{Address, Letter, Tenure, Word};
 
 use crate::nature::{InstanceId, Life};
 use crate::nested::Within;
@@ -128,7 +128,7 @@ impl Kin {
     pub fn came(&mut self, id: InstanceId, rank: Rank, letter: &Letter) {
         let Some(key) = way(id, letter) else { return };
         let Some((tenure, waiting)) = self.letters.get_mut(&key) else {
-            return self.fail(format!("a letter came to rank {rank} that nobody sent"));
+            return self.fail(format!("a letter came to rank {rank} that nobody sent: {letter:?}"));
         };
         if *tenure != letter.tenure {
             return;
@@ -155,6 +155,8 @@ impl Kin {
 fn way(id: InstanceId, letter: &Letter) -> Option<(InstanceId, Rank, Way)> {
     match letter.to {
         _ if letter.tenure.number == 0 => None,
+        // Said on the way, by whom it was sent on.
+        _ if matches!(letter.word, Word::Unreachable { .. }) => None,
         Address::Rank(rank) => Some((id, rank, Way::Down)),
         Address::Leader => Some((id, letter.from, Way::Up)),
         Address::Next | Address::Below => None,

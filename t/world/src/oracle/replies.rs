@@ -53,6 +53,11 @@ impl Replies {
         self.calls.clear();
     }
 
+    /// A call is not judged any more.
+    pub fn forget_call(&mut self, caller: Caller) {
+        self.calls.remove(&caller);
+    }
+
     /// An answer leaves the leader.
     pub fn told(&mut self, facts: &Facts<'_>, reply: &Reply) -> Result<(), String> {
         let Some(mut told) = self.calls.remove(&reply.to) else {

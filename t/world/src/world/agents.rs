@@ -222,7 +222,7 @@ impl World {
                     PostTurn::Unanswered(name, why) => {
                         instance.overlay(&mut self.nature, OverlayInput::Answered(name, Err(why)));
                     }
-                    PostTurn::Checks(_) | PostTurn::ShellDead(_) => {}
+                    PostTurn::Checks(_) | PostTurn::ShellDead(_) | PostTurn::Launches(_) => {}
                 }
             }
             (Post::Hosted(..), PostTurn::Ticks(at)) => {
@@ -238,6 +238,7 @@ impl World {
             (Post::Hosted(..), PostTurn::Unanswered(name, why)) => {
                 self.hosted_overlay(post, OverlayInput::Answered(name, Err(why)));
             }
+            (Post::Hosted(..), PostTurn::Launches(epoch)) => self.launches(post, epoch),
             (Post::Hosted(..), PostTurn::Checks(epoch)) => self.hosted_checks(post, epoch),
             (Post::Hosted(..), PostTurn::ShellDead(epoch)) => {
                 let Some(hosted) = self.hosted(post) else {
@@ -275,7 +276,13 @@ impl World {
         };
         let nature = &mut self.nature;
         match output {
-            FollowerOutput::Reply(reply) => tell_client(nature, id, reply),
+            FollowerOutput::Reply(reply) => {
+                // What was refused may have been taken since, in other words.
+                if reply.kind == Type::Refused {
+                    nature.oracle(id).forget(reply.to);
+                }
+                tell_client(nature, id, reply);
+            }
             FollowerOutput::CloseClient(client) => {
                 hosted.desk.ended(PipeId(client.0));
                 nature.close(PipeId(client.0), Side::Server);
@@ -291,23 +298,7 @@ impl World {
                     nature.close(pipe, Side::Server);
                 }
             }
-            FollowerOutput::LaunchShell(epoch) => {
-                let within = hosted.within.last().copied();
-                if !nature.breaks(Rule::GroundUnchecked)
-                    && within.is_some_and(|within| !is_held(&self.instances, machine, within))
-                {
-                    // The ground it would stand on is given up: nobody would end it.
-                    return;
-                }
-                let seat = Seat {
-                    machine,
-                    ranks: Idset::one(hosted.rank.0),
-                    keeper: Keeper::Agent,
-                    within: hosted.within.clone(),
-                };
-                hosted.desk.watch(epoch);
-                self.instances[id.place()].launch_shell(nature, epoch, seat);
-            }
+            FollowerOutput::LaunchShell(epoch) => self.launches(post, epoch),
             FollowerOutput::CheckShell(epoch) => {
                 let checks = Happening::Post(post, PostTurn::Checks(epoch));
                 nature.later(Delay::Process, checks);
@@ -331,6 +322,28 @@ impl World {
                 self.follow(post, FollowerInput::Links(to, links));
             }
         }
+    }
+
+    /// A shell of a hosted rank is launched, once the ground it is to stand on is held: before, or
+    /// after it was given up, nobody would end it with its job.
+    fn launches(&mut self, post: Post, epoch: Epoch) {
+        let Some((machine, _, id)) = hosting(post) else { return };
+        let Some(hosted) = hosted_in(&mut self.agents, post) else { return };
+        let nature = &mut self.nature;
+        let within = hosted.within.last().copied();
+        let held = within.is_none_or(|within| is_held(&self.instances, machine, within));
+        if !held && !nature.breaks(Rule::GroundUnchecked) {
+            let again = Happening::Post(post, PostTurn::Launches(epoch));
+            return nature.later(Delay::Retry, again);
+        }
+        let seat = Seat {
+            machine,
+            ranks: Idset::one(hosted.rank.0),
+            keeper: Keeper::Agent,
+            within: hosted.within.clone(),
+        };
+        hosted.desk.watch(epoch);
+        self.instances[id.place()].launch_shell(nature, epoch, seat);
     }
 
     /// Looks whether a shell of a hosted rank lives: one that does is watched until it does not.

@@ -240,6 +240,13 @@ impl World {
             self.post_of(InstanceId::named(instance)?, rank)
         });
         let parted = found.and_then(|to| self.parted_until(from, to));
+        if let Some(Post::Leader(id, _)) = found
+            && let Some(leader) = &self.instances[id.place()].leader
+            && !leader.speaks()
+        {
+            let knock = Happening::Knocks(from, name, door.to_owned(), Box::new(hello));
+            return self.nature.later(Delay::Disk, knock);
+        }
         let (delay, why) = match (found, parted) {
             (Some(to), None) => return self.let_in(from, name, to, hello),
             (Some(_), Some(_)) => (Span::seconds(2), "no answer in time"),
