@@ -47,6 +47,18 @@ pub enum Rule {
     RowStale,
     /// An agent starts a child's shell on ground that was given up.
     GroundUnchecked,
+    /// An agent hosts ranks of an instance on until it is told not to.
+    HostsForNobody,
+    /// A child is told that it has a node's cores more than it has.
+    GrantInflated,
+    /// The end of a part leaves what is nested in it.
+    SweepSpares,
+    /// A link loses a letter and goes on.
+    LetterLost,
+    /// A child is not told to end.
+    ChildDeaf,
+    /// A rank whose link broke does not knock again.
+    KnocksOnce,
 }
 
 impl Rule {
@@ -65,6 +77,12 @@ impl Rule {
         ("wake-lost", Rule::WakeLost),
         ("row-stale", Rule::RowStale),
         ("ground-unchecked", Rule::GroundUnchecked),
+        ("hosts-for-nobody", Rule::HostsForNobody),
+        ("grant-inflated", Rule::GrantInflated),
+        ("sweep-spares", Rule::SweepSpares),
+        ("letter-lost", Rule::LetterLost),
+        ("child-deaf", Rule::ChildDeaf),
+        ("knocks-once", Rule::KnocksOnce),
     ];
 
     /// The rule of this name.

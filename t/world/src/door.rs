@@ -13,6 +13,7 @@ use eddy_wire::link::{Hello, HelloAnswer};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::{Letter, Member};
 
+use crate::broken::Rule;
 use crate::nature::{Delay, Happening, Nature, Parcel, PostTurn};
 use crate::pipe::{PipeId, Post, Side};
 
@@ -172,6 +173,8 @@ impl Door {
         for output in outputs {
             match output {
                 OverlayOutput::Answer(name, answer) => self.answer(nature, name, answer),
+                OverlayOutput::Dial(..)
+                    if nature.breaks(Rule::KnocksOnce) && nature.random.chance(20) => {}
                 OverlayOutput::Dial(name, door, hello) => {
                     let knock = Happening::Knocks(self.post, name, door, hello);
                     nature.later(Delay::Net, knock);
@@ -187,6 +190,8 @@ impl Door {
                         nature.close(pipe, side);
                     }
                 }
+                OverlayOutput::Deliver(_)
+                    if nature.breaks(Rule::LetterLost) && nature.random.chance(5) => {}
                 OverlayOutput::Deliver(letter) => said.push(Said::Letter(letter)),
                 OverlayOutput::Reached(rank, member) => said.push(Said::Reached(rank, member)),
                 OverlayOutput::Lost(rank, why) => said.push(Said::Lost(rank, why)),

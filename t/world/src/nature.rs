@@ -11,9 +11,9 @@ use eddy_broker::{Answer, Query};
 use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Takes;
 use eddy_wire::link::{Hello, HelloAnswer};
 use eddy_wire::message::Message;
-use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildOf, Granted};
@@ -356,9 +356,7 @@ impl Nature {
     pub fn process_begins(&mut self, living: Living, within: &Within) {
         for (instance, part) in within {
             let job = self.judge(*instance).recorded().jobs.get(&part.job);
-            let held = job.is_some_and(|job| {
-                job.attempt == part.attempt && job.grant().is_some()
-            });
+            let held = job.is_some_and(|job| job.attempt == part.attempt && job.grant().is_some());
             if !held {
                 let sentence = format!("{living:?} begins within part {part}, which is over");
                 self.fail(*instance, sentence);

@@ -270,8 +270,11 @@ impl Oracle {
             return Ok(());
         }
         let instance = matches!(job.submit.spec.request.work, Work::Instance { .. });
-        let ground = job.grant().and_then(|grant| grant.set.nodes.keys().next()) != Some(&part.rank);
-        let led = self.tasks.is_over(job.id, job.attempt, "the end of the ground");
+        let ground =
+            job.grant().and_then(|grant| grant.set.nodes.keys().next()) != Some(&part.rank);
+        let led = self
+            .tasks
+            .is_over(job.id, job.attempt, "the end of the ground");
         if instance && ground && signal == SIGKILL && led.is_ok() {
             // It is held as long as the leader lives, and no longer.
             return Ok(());

@@ -197,7 +197,10 @@ pub fn prepare_trees(seed: u64, broken: Option<Rule>) -> World {
     let nature = Nature::new(seed, pace, grace);
     let mut world = World::of_machines(nature, nodes, grace, fanout);
     world.nature.broken = broken;
-    world.nature.queue.push(BEGIN, Happening::LeaderStarts(ROOT));
+    world
+        .nature
+        .queue
+        .push(BEGIN, Happening::LeaderStarts(ROOT));
     world.nature.queue.push(BEGIN, Happening::ClientConnects(0));
     for machine in 1..nodes.count as usize {
         let at = BEGIN.after(Span(random.between(0, 2_000_000)));

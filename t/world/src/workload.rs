@@ -109,6 +109,7 @@ impl Habits {
             };
         } else if random.chance(10) {
             ask.nests = Nests::Beside;
+            (ask.nodes, ask.sharing) = (None, Sharing::Shared);
         }
         ask.command = behaviour.command();
     }

@@ -8,8 +8,12 @@ const SEEDS: u64 = 1500;
 
 /// What the oracles may say of it, in the first seed that finds something.
 fn found(name: &str, sentences: &[&str]) {
+    found_in(Shape::Flat, name, sentences);
+}
+
+fn found_in(shape: Shape, name: &str, sentences: &[&str]) {
     let rule = Rule::named(name).expect("the rule has this name");
-    let first = (0..SEEDS).find_map(|seed| swarm::run(seed, Shape::Flat, Some(rule)).finding);
+    let first = (0..SEEDS).find_map(|seed| swarm::run(seed, shape, Some(rule)).finding);
     let sentence = first.unwrap_or_else(|| panic!("{SEEDS} seeds did not notice `{name}`"));
     assert!(
         sentences.iter().any(|expected| sentence.contains(expected)),
@@ -100,4 +104,50 @@ fn a_wake_up_that_is_lost() {
 #[test]
 fn a_row_that_is_not_what_its_events_say() {
     found("row-stale", &["is not what its events say"]);
+}
+
+#[test]
+fn a_childs_shell_on_ground_that_was_given_up() {
+    let sentences = ["lives in it", "begins within", "is nobody's"];
+    found_in(Shape::Trees, "ground-unchecked", &sentences);
+}
+
+#[test]
+fn a_rank_hosted_for_nobody() {
+    let sentences = ["hosts a rank of nobody's instance"];
+    found_in(Shape::Trees, "hosts-for-nobody", &sentences);
+}
+
+#[test]
+fn a_child_with_more_than_its_grant() {
+    found_in(Shape::Trees, "grant-inflated", &["it grants", "cores"]);
+}
+
+#[test]
+fn the_end_of_an_instance_that_spares_what_is_in_it() {
+    let sentences = ["lives in it", "nobody's"];
+    found_in(Shape::Trees, "sweep-spares", &sentences);
+}
+
+#[test]
+fn a_letter_lost_on_a_link_that_stands() {
+    let sentences = ["out of order or with a hole", "never ends", "no answer"];
+    found_in(Shape::Trees, "letter-lost", &sentences);
+}
+
+#[test]
+fn an_instance_that_does_not_hear_that_it_is_to_end() {
+    let sentences = [
+        "never ends",
+        "runs on",
+        "cannot be killed",
+        "gets no answer",
+    ];
+    found_in(Shape::Trees, "child-deaf", &sentences);
+}
+
+#[test]
+fn a_rank_that_does_not_knock_again() {
+    let sentences = ["is not reached", "never ends", "no leader came back"];
+    found_in(Shape::Trees, "knocks-once", &sentences);
 }

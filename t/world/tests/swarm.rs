@@ -20,3 +20,19 @@ fn a_seed_is_always_the_same_run() {
         );
     }
 }
+
+#[test]
+fn random_trees_keep_every_promise() {
+    for seed in 0..400 {
+        let ran = swarm::run(seed, Shape::Trees, None);
+        assert_eq!(ran.finding, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_seed_of_trees_is_always_the_same_run() {
+    for seed in 0..40 {
+        let ran = swarm::run(seed, Shape::Trees, None);
+        assert_eq!(swarm::run(seed, Shape::Trees, None), ran, "seed {seed}");
+    }
+}

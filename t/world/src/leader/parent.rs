@@ -224,7 +224,9 @@ impl Instance {
     /// What the instance was made to run is its first job: submitted by each life, made once.
     pub fn submit_program(&mut self, nature: &mut Nature) {
         let Some(nested) = &self.nested else { return };
-        let Some(program) = nested.program else { return };
+        let Some(program) = nested.program else {
+            return;
+        };
         let ask = Ask {
             command: program.command(),
             name: "program".to_owned(),

@@ -69,18 +69,24 @@ impl Kin {
         let is_it = |(instance, part): &(InstanceId, Part)| {
             *instance == id && (part.job, part.attempt) == (child.job, child.attempt)
         };
-        let found = self.living.iter().find(|(_, within)| within.iter().any(is_it));
+        let found = self
+            .living
+            .iter()
+            .find(|(_, within)| within.iter().any(is_it));
         found.map(|(living, _)| *living)
     }
 
     /// A task begins on cores of its own: nobody else's.
     pub fn leaf_begins(&mut self, id: InstanceId, start: &Start, task: u32) {
         let part = start.part;
-        let clash = self.leaves.iter().find(|((other, their, _), (host, cores))| {
-            *host == start.host
-                && (*other, their.job, their.attempt) != (id, part.job, part.attempt)
-                && !cores.is_disjoint(&start.cores)
-        });
+        let clash = self
+            .leaves
+            .iter()
+            .find(|((other, their, _), (host, cores))| {
+                *host == start.host
+                    && (*other, their.job, their.attempt) != (id, part.job, part.attempt)
+                    && !cores.is_disjoint(&start.cores)
+            });
         if let Some(((other, their, _), (_, cores))) = clash {
             let sentence = format!(
                 "cores {} of {} are in part {part} of {id:?} and cores {cores} in \
@@ -128,10 +134,19 @@ impl Kin {
     pub fn came(&mut self, id: InstanceId, rank: Rank, letter: &Letter) {
         let Some(key) = way(id, letter) else { return };
         let Some((tenure, waiting)) = self.letters.get_mut(&key) else {
-            return self.fail(format!("a letter came to rank {rank} that nobody sent: {letter:?}"));
+            return self.fail(format!(
+                "a letter came to rank {rank} that nobody sent: {letter:?}"
+            ));
         };
         if *tenure != letter.tenure {
             return;
+        }
+        if key.2 == Way::Up {
+            // What went up before its link broke may be missing: it is said again in the next
+            // tenure, which the leader begins once it hears of the break.
+            while waiting.front().is_some_and(|next| next != letter) {
+                waiting.pop_front();
+            }
         }
         match waiting.pop_front() {
             Some(next) if next == *letter => {}

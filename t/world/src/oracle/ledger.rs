@@ -149,7 +149,9 @@ impl Ledger {
             .is_some_and(|job| job.submit.spec.request.takes == Takes::Nothing);
         if beside && grant.set.nodes.values().any(|node| !node.is_empty()) {
             let taken = places(&grant.set);
-            return Err(format!("job {id} runs beside others and was granted {taken}"));
+            return Err(format!(
+                "job {id} runs beside others and was granted {taken}"
+            ));
         }
         if !self.inventory.contains(&grant.set) {
             return Err(format!(

@@ -7,7 +7,7 @@ use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::link::Hello;
 use eddy_wire::message::Type;
-use eddy_wire::shell::{FromShell, Part};
+use eddy_wire::shell::{FromShell, Part, PartState};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::HostOrder;
 
@@ -15,9 +15,9 @@ use super::World;
 use crate::agent::{Hosted, Running, hosting};
 use crate::broken::Rule;
 use crate::call::About;
-use crate::instance::Instance;
 use crate::desk::{Known, Left};
 use crate::door::Said;
+use crate::instance::Instance;
 use crate::leader::tell_client;
 use crate::nature::{AgentTurn, Delay, Happening, InstanceId, Parcel, PostTurn, ROOT};
 use crate::nested::Within;
@@ -132,7 +132,9 @@ impl World {
             .filter(|(_, other)| other.within.iter().any(|(outer, _)| *outer == id))
             .map(|(inner, _)| *inner)
             .collect();
-        inner.into_iter().for_each(|inner| self.unhost(machine, inner));
+        inner
+            .into_iter()
+            .for_each(|inner| self.unhost(machine, inner));
     }
 
     /// The time that a hosted rank goes by.
@@ -327,8 +329,12 @@ impl World {
     /// A shell of a hosted rank is launched, once the ground it is to stand on is held: before, or
     /// after it was given up, nobody would end it with its job.
     fn launches(&mut self, post: Post, epoch: Epoch) {
-        let Some((machine, _, id)) = hosting(post) else { return };
-        let Some(hosted) = hosted_in(&mut self.agents, post) else { return };
+        let Some((machine, _, id)) = hosting(post) else {
+            return;
+        };
+        let Some(hosted) = hosted_in(&mut self.agents, post) else {
+            return;
+        };
         let nature = &mut self.nature;
         let within = hosted.within.last().copied();
         let held = within.is_none_or(|within| is_held(&self.instances, machine, within));
@@ -405,6 +411,9 @@ impl World {
                         self.follow(post, FollowerInput::ShellAway(epoch));
                     }
                 }
+                if !self.nature.breaks(Rule::HostsForNobody) {
+                    self.given_up(post, &message);
+                }
                 let said = self
                     .hosted(post)
                     .and_then(|hosted| hosted.desk.shell_on(pipe));
@@ -418,6 +427,30 @@ impl World {
             | Parcel::Opened
             | Parcel::Frame(_) => {}
         }
+    }
+
+    /// A shell says that parts are over: what is hosted for instances in them is not any more.
+    fn given_up(&mut self, post: Post, message: &FromShell) {
+        let Some((machine, _, id)) = hosting(post) else {
+            return;
+        };
+        let over: Vec<Part> = match message {
+            FromShell::Ended { part, .. } => vec![*part],
+            FromShell::Hello { parts, .. } => {
+                let over = parts.iter();
+                let over = over.filter(|(_, state)| matches!(state, PartState::Ended(_)));
+                over.map(|(part, _)| *part).collect()
+            }
+            _ => return,
+        };
+        let inner = self.agents[machine].hosted.iter().filter(|(_, hosted)| {
+            let last = hosted.within.last();
+            last.is_some_and(|(outer, part)| *outer == id && over.contains(part))
+        });
+        let inner: Vec<InstanceId> = inner.map(|(inner, _)| *inner).collect();
+        inner
+            .into_iter()
+            .for_each(|inner| self.unhost(machine, inner));
     }
 
     pub(super) fn hosted_peer_ended(&mut self, post: Post, pipe: PipeId) {

@@ -14,10 +14,11 @@ use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::shell::{Part, Role};
 
 use super::World;
+use crate::broken::Rule;
 use crate::instance::Instance;
 use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, renumbered};
-use crate::oracle::Living;
 use crate::nested::{Channel, Nested, Process};
+use crate::oracle::Living;
 use crate::pipe::{Peer, PipeId, Post, Side};
 use crate::task::{Behaviour, SIGKILL, SIGTERM, Start};
 use crate::transcript::label;
@@ -116,12 +117,14 @@ impl World {
         match turn {
             ChildTurn::Connects => self.channel_connects(id, life),
             ChildTurn::Granted(granted) => self.child_begins(id, life, &granted),
+            ChildTurn::Signal(SIGTERM) if self.nature.breaks(Rule::ChildDeaf) => {}
             ChildTurn::Signal(SIGTERM) if self.instances[id.place()].leader.is_some() => {
                 let (instance, nature) = (&mut self.instances[id.place()], &mut self.nature);
                 let of = instance.of(nature);
                 nature.note(|| format!("leader{of} is told to end"));
                 instance.arrive(nature, Arrival::Stop);
             }
+            ChildTurn::Signal(SIGKILL) if self.nature.breaks(Rule::ChildDeaf) => {}
             ChildTurn::Signal(signal @ (SIGTERM | SIGKILL)) => self.child_ended(id, signal),
             ChildTurn::Signal(_) => {}
             ChildTurn::Ended(status) => self.child_ended(id, status),
@@ -206,7 +209,13 @@ impl World {
         let seats: Vec<usize> = seats
             .map(|rank| self.instances[parent.place()].seats[rank.0 as usize])
             .collect();
-        let inventory = Arc::new(renumbered(&granted.grant.set));
+        let mut inventory = renumbered(&granted.grant.set);
+        if self.nature.breaks(Rule::GrantInflated) {
+            for node in inventory.nodes.values_mut() {
+                node.cores = node.cores.union(&Idset::first_ids(self.nodes.cores));
+            }
+        }
+        let inventory = Arc::new(inventory);
         let instance = &mut self.instances[id.place()];
         instance.seats = seats;
         instance.inventory = Arc::clone(&inventory);
@@ -273,7 +282,9 @@ impl World {
         if !self.instances[id.place()].shells.contains_key(&epoch) {
             return;
         }
-        self.end_within(|(instance, within)| *instance == id && *within == part);
+        if !self.nature.breaks(Rule::SweepSpares) {
+            self.end_within(|(instance, within)| *instance == id && *within == part);
+        }
         let swept = ShellInput::Swept(part);
         self.instances[id.place()].shell_input(&mut self.nature, epoch, swept);
     }
