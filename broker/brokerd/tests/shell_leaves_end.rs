@@ -15,6 +15,7 @@ use eddy_brokerd::shell::reap::{self, Delivery, Orphans};
 use eddy_brokerd::shell::spawn::Child;
 use eddy_brokerd::shell::sweep::{self, LockError, ShellLock};
 
+use eddy_wire::idset::Idset;
 use shell_leaves::{has_ended, instance, line, script, spawn_piped};
 
 /// A shell in miniature: adopts orphans and knows one attempt.
@@ -310,13 +311,19 @@ fn a_new_shell_ends_what_a_killed_one_left() {
     );
 
     let lock = ShellLock::take(place.path()).unwrap();
-    let other = sweep::sweep(&lock, &name, 1, None).unwrap();
+    let other = sweep::sweep(&lock, &name, &Idset::one(1), None).unwrap();
     assert_eq!(
         other.ended.len(),
         0,
         "another rank's shell has nothing here"
     );
-    let swept = sweep::sweep(&lock, &name, 0, Some(rustix::process::getuid().as_raw())).unwrap();
+    let swept = sweep::sweep(
+        &lock,
+        &name,
+        &Idset::one(0),
+        Some(rustix::process::getuid().as_raw()),
+    )
+    .unwrap();
     let daemon_pid: i32 = pids.split_once(' ').unwrap().1.parse().unwrap();
     assert!(
         swept.ended.iter().any(|process| process.pid == daemon_pid),
@@ -325,7 +332,7 @@ fn a_new_shell_ends_what_a_killed_one_left() {
     assert_eq!((swept.left.len(), swept.refused.len()), (0, 0));
     assert!(has_ended(&daemon));
     assert_eq!(
-        sweep::sweep(&lock, &name, 0, None).unwrap(),
+        sweep::sweep(&lock, &name, &Idset::one(0), None).unwrap(),
         leftover::Outcome::default()
     );
     Orphans::open().reap(no_tasks).unwrap();

@@ -246,7 +246,7 @@ impl NodesGround {
         }
         let instance = self.instance.clone();
         let swept = spawn_blocking(move || match ShellLock::take(&statedir) {
-            Ok(lock) => sweep::sweep(&lock, &instance, rank, None).map(drop),
+            Ok(lock) => sweep::sweep(&lock, &instance, &Idset::one(rank), None).map(drop),
             // Whoever has it now is not what was ended.
             Err(error) => Err(io::Error::other(error)),
         });

@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use eddy_wire::idset::Idset;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::procfs::{self, Marker, Stat};
@@ -38,13 +39,13 @@ pub enum Quarry {
         /// Its tasks, ended or not.
         tasks: BTreeSet<Process>,
     },
-    /// All that the shells of one rank of one instance ever started and that
+    /// All that the shells of these ranks of one instance ever started and that
     /// still lives, wherever on the node it hangs.
-    Rank {
+    Ranks {
         /// Instance of the marker.
         instance: String,
         /// Rank of the marker.
-        rank: u32,
+        ranks: Idset,
         /// Only processes of this user, if given: on a node where several users
         /// have shells of the same rank, each may take its own only.
         user: Option<u32>,
@@ -174,12 +175,13 @@ pub fn find(quarry: &Quarry) -> io::Result<BTreeSet<Process>> {
                 sessions.contains(&stat.session) || procfs::markers(stat.pid).contains(marker)
             })
         }
-        Quarry::Rank {
+        Quarry::Ranks {
             instance,
-            rank,
+            ranks,
             user,
         } => table.select(|stat| {
-            let ours = |marker: &Marker| marker.rank == *rank && marker.instance == *instance;
+            let ours =
+                |marker: &Marker| marker.instance == *instance && ranks.contains(marker.rank);
             procfs::markers(stat.pid).iter().any(ours)
                 && user.is_none_or(|user| procfs::user(stat.pid) == Some(user))
         }),

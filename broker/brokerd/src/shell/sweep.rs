@@ -11,6 +11,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use eddy_wire::idset::Idset;
 use rustix::fs::{FlockOperation, flock};
 
 use super::leftover::{self, Outcome, Patience, Process, Quarry};
@@ -121,18 +122,18 @@ fn read_holder(file: &mut File) -> Option<Process> {
     stat.map(|_| named)
 }
 
-/// Ends everything that older shells of this rank left on the node, nested
+/// Ends everything that older shells of these ranks left on the node, nested
 /// instances included, and says what that was. The lock is the proof that none
-/// of it has a living shell. `user`: see [`Quarry::Rank`].
+/// of it has a living shell. `user`: see [`Quarry::Ranks`].
 pub fn sweep(
     _lock: &ShellLock,
     instance: &str,
-    rank: u32,
+    ranks: &Idset,
     user: Option<u32>,
 ) -> io::Result<Outcome> {
-    let quarry = Quarry::Rank {
+    let quarry = Quarry::Ranks {
         instance: instance.to_owned(),
-        rank,
+        ranks: ranks.clone(),
         user,
     };
     leftover::end(&quarry, Patience::THOROUGH)
