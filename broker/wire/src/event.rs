@@ -374,19 +374,9 @@ impl Kind {
                 instance: instance.clone(),
             }),
             Kind::LeaderStart(epoch) | Kind::ShellLost(epoch) => json(&Epoched { epoch: *epoch }),
-            Kind::ResourceDefine(set, basis) => json(&Defined {
-                set: Arc::clone(set),
-                basis: basis.clone(),
-            }),
-            Kind::ShellStart(ranks, epoch) => json(&ShellContext {
-                ranks: ranks.clone(),
-                epoch: *epoch,
-            }),
-            Kind::Drain(ranks, reason, userid) => json(&DrainContext {
-                ranks: ranks.clone(),
-                reason: reason.clone(),
-                userid: *userid,
-            }),
+            Kind::ResourceDefine(set, basis) => json(&Defined::of(set, basis)),
+            Kind::ShellStart(ranks, epoch) => json(&ShellContext::of(ranks, *epoch)),
+            Kind::Drain(ranks, reason, userid) => json(&DrainContext::of(ranks, reason, *userid)),
             Kind::Undrain(ranks) => json(&Ranks {
                 ranks: ranks.clone(),
             }),

@@ -133,17 +133,48 @@ pub(super) struct Defined {
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) basis: Basis,
 }
+
+impl Defined {
+    pub(super) fn of(set: &Arc<ResourceSet>, basis: &Basis) -> Defined {
+        Defined {
+            set: Arc::clone(set),
+            basis: basis.clone(),
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct ShellContext {
     pub(super) ranks: Idset,
     pub(super) epoch: Epoch,
 }
+
+impl ShellContext {
+    pub(super) fn of(ranks: &Idset, epoch: Epoch) -> ShellContext {
+        ShellContext {
+            ranks: ranks.clone(),
+            epoch,
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct DrainContext {
     pub(super) ranks: Idset,
     pub(super) reason: String,
     pub(super) userid: u32,
 }
+
+impl DrainContext {
+    pub(super) fn of(ranks: &Idset, reason: &str, userid: u32) -> DrainContext {
+        DrainContext {
+            ranks: ranks.clone(),
+            reason: reason.to_owned(),
+            userid,
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct Ranks {
     pub(super) ranks: Idset,
