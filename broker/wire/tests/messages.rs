@@ -58,21 +58,21 @@ fn what_is_not_a_message_is_refused_by_name() {
     assert_eq!(with_byte(0, b'G'), Err(MessageError::Magic(b'G')));
     assert_eq!(with_byte(1, 9), Err(MessageError::Version { given: 9 }));
     assert_eq!(with_byte(2, 0), Err(MessageError::Type(0)));
-    assert_eq!(with_byte(30, 0xFF), Err(MessageError::Topic));
+    assert_eq!(with_byte(34, 0xFF), Err(MessageError::Topic));
     let short = Message::decode(&sample().slice(..20));
     assert_eq!(
         short,
         Err(MessageError::Short {
             given: 20,
-            needed: 30
+            needed: 34
         })
     );
     let cut = Message::decode(&sample().slice(..sample().len() - 1));
     assert_eq!(
         cut,
         Err(MessageError::Short {
-            given: 41,
-            needed: 42
+            given: 45,
+            needed: 46
         })
     );
     let mut long = sample().to_vec();
@@ -86,11 +86,11 @@ fn what_is_not_a_message_is_refused_by_name() {
 #[test]
 fn lengths_that_lie_allocate_nothing() {
     let mut bytes = sample().to_vec();
-    bytes[22..26].copy_from_slice(&u32::MAX.to_be_bytes());
     bytes[26..30].copy_from_slice(&u32::MAX.to_be_bytes());
+    bytes[30..34].copy_from_slice(&u32::MAX.to_be_bytes());
     let refused = Message::decode(&bytes.into());
     assert!(
-        matches!(refused, Err(MessageError::Short { given: 42, .. })),
+        matches!(refused, Err(MessageError::Short { given: 46, .. })),
         "{refused:?}"
     );
 }
