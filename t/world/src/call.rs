@@ -125,7 +125,12 @@ impl Call {
             waitable: ask.waitable,
             requeue: ask.requeue,
         };
-        Call::new::<job::Submit>(About::Submit { user, key, count }, &request)
+        // What a queue passes on is recorded by the instance that serves it.
+        let about = match ask.queue {
+            None => About::Submit { user, key, count },
+            Some(_) => About::Other,
+        };
+        Call::new::<job::Submit>(about, &request)
     }
 
     /// Wait for the ends of these jobs.

@@ -15,6 +15,7 @@ use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::shell::Part;
 use eddy_wire::time::{Span, Time};
 
+use crate::call::About;
 use crate::journal::{Journal, Room, Torn};
 use crate::leader::Leader;
 use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, Nature, ROOT, ShellTurn, Turn};
@@ -139,6 +140,16 @@ impl Instance {
             parted_until: Time(0),
             held: BTreeSet::new(),
             launch: Launch::Lives,
+        }
+    }
+
+    /// What an answer to this can be judged by: where some jobs are in instances that it declares,
+    /// much is answered by those.
+    pub fn judged(&self, about: About) -> About {
+        match about {
+            About::Submit { .. } => about,
+            _ if self.settings.declared.is_empty() => about,
+            _ => About::Other,
         }
     }
 

@@ -1,5 +1,5 @@
-//! `eddy-world swarm --seeds N [--from S] [--trees] [--break RULE]`: runs seeds on all cores.
-//! `eddy-world replay SEED [--trees] [--break RULE]`: runs one and prints what happened.
+//! `eddy-world swarm --seeds N [--from S] [--trees|--queues] [--break RULE]`: runs seeds on all cores.
+//! `eddy-world replay SEED [--trees|--queues] [--break RULE]`: runs one and prints what happened.
 //! `eddy-world play FILE`: plays a script and prints its transcript.
 //!
 //! The only part of the world that prints, has threads and looks at a clock.
@@ -47,6 +47,7 @@ fn run(arguments: Vec<String>) -> anyhow::Result<ExitCode> {
             "--seeds" => options.seeds = number()?,
             "--from" => options.from = number()?,
             "--trees" => options.shape = Shape::Trees,
+            "--queues" => options.shape = Shape::Queues,
             "--break" => {
                 let name = words.next().context("--break needs the name of a rule")?;
                 let known = Rule::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>();
@@ -176,6 +177,7 @@ fn report(options: &Options, totals: &Totals, seconds: f64) -> ExitCode {
     let trees = match options.shape {
         Shape::Flat => "",
         Shape::Trees => " --trees",
+        Shape::Queues => " --queues",
     };
     for (seed, sentence) in failed.iter().take(SHOWN_MAX) {
         println!("seed {seed}: {sentence}");

@@ -1,10 +1,15 @@
 //! What must be true when nothing is under way: in a lull, and at the end.
 
+use std::collections::BTreeSet;
+
 use eddy_sched::Planner;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
+use eddy_wire::job::Job;
+use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Unavailable, Verdict};
+use eddy_wire::shell::Part;
 use eddy_wire::time::Span;
 
 use crate::journal::Room;
@@ -138,7 +143,25 @@ pub fn is_tree_at_rest(world: &World) -> Result<(), (InstanceId, String)> {
         };
         checked.map_err(|why| (id, why))?;
     }
+    numbered_once(world).map_err(|why| (ROOT, why))?;
     all_answered(world).map_err(|why| (ROOT, why))
+}
+
+/// One number names one job of the root and of the instances it declares.
+fn numbered_once(world: &World) -> Result<(), String> {
+    let mut given = BTreeSet::new();
+    let sharing = world
+        .instances
+        .iter()
+        .filter(|instance| instance.id == ROOT || instance.settings.place.name.is_some());
+    for instance in sharing {
+        for job in world.nature.judge(instance.id).durable().jobs.keys() {
+            if !given.insert(*job) {
+                return Err(format!("number {job} was given twice in queue instances"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Nothing is left of an instance that is over.
@@ -198,10 +221,15 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
         return Err("records wait for the disk and nobody writes them".to_owned());
     }
     let ledger = judge.durable();
-    let open = ledger
-        .jobs
-        .values()
-        .find(|job| job.state != JobState::Inactive);
+    let is_open = |job: &&Job| job.state != JobState::Inactive;
+    // A declared instance is there as long as its parent is.
+    let lasts = |job: &Job| {
+        matches!(
+            &job.submit.spec.request.work,
+            Work::Instance { name: Some(_) }
+        )
+    };
+    let open = ledger.jobs.values().filter(is_open).find(|job| !lasts(job));
     if let Some(job) = open {
         // What could start and does not tells more.
         nothing_waits_that_could_start(world, id)?;
@@ -211,11 +239,12 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
             job.state.name()
         ));
     }
-    if let Some((part, task)) = judge.running().next() {
+    let forgotten = |part: &Part| !ledger.jobs.get(&part.job).is_some_and(&lasts);
+    if let Some((part, task)) = judge.running().find(|(part, _)| forgotten(part)) {
         return Err(format!("task {task} of part {part} runs for nobody"));
     }
     for (epoch, shell) in &instance.shells {
-        if let Some((part, state)) = shell.remembers() {
+        if let Some((part, state)) = shell.remembers(forgotten) {
             return Err(format!(
                 "shell {epoch} remembers part {part} for ever: {state:?}"
             ));
@@ -242,7 +271,8 @@ fn kept(world: &World, id: InstanceId) -> Result<(), String> {
     if let Some(job) = judge.acknowledged().iter().find(missing) {
         return Err(format!("acknowledged job {job} disappeared"));
     }
-    for (job, found) in &ledger.jobs {
+    let over = ledger.jobs.iter();
+    for (job, found) in over.filter(|(_, job)| job.state == JobState::Inactive) {
         let right = eddy_modules::row::row(found, String::new());
         match world.instances[id.place()].journal.row(*job) {
             Some(found) if found.row == right => {}

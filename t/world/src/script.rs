@@ -14,6 +14,10 @@
 //! 2> COMMAND                   another client (3> one of another user)
 //! pass S                       time passes     run     until nothing happens any more
 //! ```
+//!
+//! Those of machines and instances in instances are in `script/trees.rs`.
+
+mod trees;
 
 use std::collections::BTreeMap;
 
@@ -25,15 +29,16 @@ use eddy_wire::services::job::JobSet;
 use eddy_wire::time::{Span, Time};
 use uuid::Uuid;
 
-use crate::call::{Ask, Call, key};
+use crate::call::{Ask, Call, Nests, key};
 use crate::client::OWNER;
 use crate::fault::Fault;
 use crate::instance::{Hold, Nodes};
 use crate::journal::Room;
-use crate::nature::{BEGIN, Happening, Nature, Pace, ROOT};
+use crate::nature::{BEGIN, Happening, InstanceId, Nature, Pace, ROOT};
 use crate::shell::Course;
 use crate::task::{Behaviour, span};
 use crate::world::World;
+use trees::Machines;
 
 /// A script that does not come to rest within so many steps is wrong.
 const STEPS_MAX: u64 = 20_000;
@@ -66,6 +71,9 @@ struct Player {
     grace: Span,
     /// What was submitted under which name: by whom, and the key.
     submitted: BTreeMap<String, (Ask, u32, Uuid)>,
+    /// In which instance each name was submitted.
+    places: BTreeMap<String, InstanceId>,
+    machines: Machines,
     reply: Answer,
 }
 
@@ -88,12 +96,17 @@ impl Player {
             },
             grace: Span::seconds(5),
             submitted: BTreeMap::new(),
+            places: BTreeMap::new(),
+            machines: Machines::default(),
             reply: Answer::Arrives,
         }
     }
 
     /// The world, begun with the first command that needs it; what its beginning shows is left out.
     fn world(&mut self) -> &mut World {
+        if self.world.is_none() && self.machines.are_apart() {
+            self.world = Some(self.apart());
+        }
         let (nodes, grace) = (self.nodes, self.grace);
         self.world.get_or_insert_with(|| {
             let nature = Nature::new(0, Pace::Exact, grace);
@@ -114,6 +127,11 @@ impl Player {
     fn command(&mut self, words: &[&str]) -> Result<(), String> {
         match words {
             ["nodes", shape, rest @ ..] => self.shape(shape, rest),
+            ["machines", shape, rest @ ..] => self.machines(shape, rest),
+            ["queue", name, nodes] => self.queue(name, nodes),
+            ["in", path, rest @ ..] => self.inside(path, rest),
+            ["crash", rest @ ..] if rest.len() > 1 => self.crash_of(rest),
+            ["part", a, b, seconds] => self.part(a, b, seconds),
             ["grace", seconds] => {
                 self.grace = span(seconds);
                 Ok(())
@@ -138,6 +156,10 @@ impl Player {
             }
             ["run"] => {
                 let world = self.world();
+                if world.is_tree() {
+                    trees::run(world);
+                    return Ok(());
+                }
                 let most = world.steps() + STEPS_MAX;
                 while world.steps() < most && world.step() == Course::On {}
                 Ok(())
@@ -204,6 +226,10 @@ impl Player {
     /// A client says something.
     fn spoken(&mut self, client: usize, words: &[&str]) -> Result<(), String> {
         let user = if client == 3 { OWNER + 1 } else { OWNER };
+        let place = self.world().clients[client].instance;
+        if let ["submit", name, ..] = words {
+            self.places.insert((*name).to_owned(), place);
+        }
         let call = self.call(user, words)?;
         let reply = std::mem::replace(&mut self.reply, Answer::Arrives);
         let world = self.world();
@@ -271,7 +297,8 @@ impl Player {
         };
         let found = self.submitted.get(base).zip(self.world.as_ref());
         let job = found.and_then(|((_, user, key), world)| {
-            let keys = &world.nature.judge(ROOT).recorded().keys;
+            let place = self.places.get(base).copied().unwrap_or(ROOT);
+            let keys = &world.nature.judge(place).recorded().keys;
             keys.get(&(*user, *key, index)).copied()
         });
         job.ok_or(format!("no job is called `{name}`"))
@@ -300,6 +327,9 @@ fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
             ("limit", seconds) => ask.limit = span(seconds).0 as f64 / 1e6,
             ("urgency", n) => ask.urgency = number(n)? as u8,
             ("waitable", _) => ask.waitable = Waitable::Yes,
+            ("instance", _) => ask.nests = Nests::Instance,
+            ("beside", _) => ask.nests = Nests::Beside,
+            ("queue", name) => ask.queue = Some(name.to_owned()),
             ("requeue", _) => ask.requeue = Requeue::OnNodeFailure,
             ("cc", ids) => {
                 ask.cc = Some(

@@ -98,9 +98,9 @@ impl Shell {
         self.pipe
     }
 
-    /// A part it remembers, if any.
-    pub fn remembers(&self) -> Option<(Part, PartState)> {
-        self.book.parts().into_iter().next()
+    /// A part of these that it remembers, if any.
+    pub fn remembers(&self, is_it: impl Fn(&Part) -> bool) -> Option<(Part, PartState)> {
+        self.book.parts().into_iter().find(|(part, _)| is_it(part))
     }
 
     /// Its tasks that are timers.

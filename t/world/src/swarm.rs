@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use eddy_modules::settings::{Declared, Queue};
 use eddy_wire::time::Span;
 
 use crate::broken::Rule;
@@ -41,13 +42,16 @@ pub enum Shape {
     Flat,
     /// Ranks on machines of their own, and instances in instances.
     Trees,
+    /// The same, with a queue of the root that a declared instance serves.
+    Queues,
 }
 
 impl Shape {
     fn prepare(self, seed: u64, broken: Option<Rule>) -> World {
         match self {
             Shape::Flat => prepare(seed, broken),
-            Shape::Trees => prepare_trees(seed, broken),
+            Shape::Trees => prepare_trees(seed, None, broken),
+            Shape::Queues => prepare_trees(seed, Some("q"), broken),
         }
     }
 }
@@ -182,8 +186,8 @@ fn fault(random: &mut Random, horizon: Span) -> Fault {
     }
 }
 
-/// The world of ranks apart and instances in instances of a seed.
-pub fn prepare_trees(seed: u64, broken: Option<Rule>) -> World {
+/// The world of ranks apart and instances in instances of a seed; with a queue of that name.
+pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule>) -> World {
     let mut random = Random::new(seed ^ 0x7ee5);
     let pace = Pace::Random(*random.pick(&[1, 1, 1, 3]));
     let nodes = Nodes {
@@ -210,7 +214,23 @@ pub fn prepare_trees(seed: u64, broken: Option<Rule>) -> World {
     world.habits = Habits {
         longest: *random.pick(&[Span::seconds(1), Span::seconds(10), Span::seconds(40)]),
         depth: *random.pick(&[1, 2, 3]),
+        queue,
     };
+    if let Some(name) = world.habits.queue {
+        let settings = &mut world.root().settings;
+        let (name, ranks) = (name.to_owned(), None);
+        let instance = Some(name.clone());
+        settings.queues.push(Queue {
+            name: name.clone(),
+            instance,
+        });
+        settings.declared.push(Declared {
+            name,
+            nodes: 1,
+            ranks,
+            set: Vec::new(),
+        });
+    }
     // Now and then a larger one.
     let size = *random.pick(&[3, 5, 8]) * if random.chance(3) { 4 } else { 1 };
     world.visitors = Visitors::Busy(size);

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::call::{Ask, Call, Nests, key};
 use crate::client::Client;
 use crate::instance::Nodes;
-use crate::nature::{InstanceId, Nature};
+use crate::nature::{InstanceId, Nature, ROOT};
 use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 
@@ -76,6 +76,8 @@ pub struct Habits {
     pub longest: Span,
     /// No instance is to be deeper in others.
     pub depth: u32,
+    /// Whether the root has a queue that an instance serves.
+    pub queue: Option<&'static str>,
 }
 
 impl Habits {
@@ -83,6 +85,7 @@ impl Habits {
     pub const FLAT: Habits = Habits {
         longest: Span(i64::MAX),
         depth: 0,
+        queue: None,
     };
 
     /// Makes an instance of a submission now and then, and shorter what lasts too long.
@@ -110,6 +113,9 @@ impl Habits {
         } else if random.chance(10) {
             ask.nests = Nests::Beside;
             (ask.nodes, ask.sharing) = (None, Sharing::Shared);
+        }
+        if instance == ROOT && ask.nests == Nests::No && nature.random.chance(40) {
+            ask.queue = self.queue.map(str::to_owned);
         }
         ask.command = behaviour.command();
     }

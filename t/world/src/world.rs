@@ -252,6 +252,15 @@ impl World {
         if !drained.is_empty() {
             calls.push(Call::undrain(drained));
         }
+        if !self.instances[id.place()].settings.declared.is_empty() {
+            // What asks for the nodes of a declared instance waits as long as that lives.
+            let waits = |(_, job): &(&JobId, &eddy_wire::job::Job)| {
+                job.state == JobState::Sched && job.urgency > 0
+            };
+            let ledger = self.nature.judge(id).durable();
+            let waiting = ledger.jobs.iter().filter(waits);
+            calls.extend(waiting.map(|(job, _)| Call::raise(*job, "cancel", 0)));
+        }
         let some = !calls.is_empty();
         for call in calls {
             let administrator = self.administrator(id);
@@ -283,6 +292,7 @@ impl World {
     fn shut_idle(&mut self) {
         let idle = |instance: &&Instance| {
             instance.nested.is_some()
+                && instance.settings.place.name.is_none()
                 && instance.leader.is_some()
                 && self
                     .nature

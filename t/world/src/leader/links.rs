@@ -105,7 +105,8 @@ impl Instance {
             matchtag: message.matchtag,
         };
         if message.kind == eddy_wire::message::Type::Request {
-            nature.oracle(self.id).asked(caller, about);
+            let about = self.judged(about.clone());
+            nature.oracle(self.id).asked(caller, &about);
         }
         self.request(nature, client, message);
     }

@@ -397,6 +397,7 @@ impl World {
                         }
                         other => other,
                     };
+                    let about = self.instances[id.place()].judged(about);
                     self.nature.oracle(id).asked(caller, &about);
                 }
                 self.follow(post, FollowerInput::Message(client, message));

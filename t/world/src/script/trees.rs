@@ -1,0 +1,161 @@
+//! Commands of scripts about ranks apart and instances in instances.
+//!
+//! ```text
+//! machines 3x2 fanout=1        before anything else: a machine and an agent for each rank
+//! queue q nodes=1              likewise: a declared instance and the queue of its name
+//! submit a instance run=5 …    an instance that runs a program; without `run` until told to end
+//! in a/b submit c …            somebody in an instance says something
+//! crash agent 1 S              the agent of a machine; it is started again S seconds later
+//! crash leader of a            the leader of an instance
+//! part 0 1 S                   two machines do not reach each other for a while
+//! ```
+
+use eddy_modules::settings::{Declared, Queue};
+use eddy_wire::time::Span;
+
+use super::{Player, STEPS_MAX, number, pass};
+use crate::client::OWNER;
+use crate::nature::{AgentTurn, BEGIN, Happening, InstanceId, Nature, Pace, ROOT};
+use crate::quiet;
+use crate::shell::Course;
+use crate::task::span;
+use crate::world::World;
+
+/// How long ranks are given to find each other before a script begins.
+const BEGINNING: Span = Span::seconds(10);
+/// How long a script runs at most until everything rests.
+const RUN_MAX: Span = Span::seconds(600);
+
+/// What a script says of its machines.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Machines {
+    fanout: Option<u32>,
+    queues: Vec<(String, u32)>,
+}
+
+impl Machines {
+    /// Whether ranks are apart.
+    pub(super) fn are_apart(&self) -> bool {
+        self.fanout.is_some()
+    }
+}
+
+impl Player {
+    pub(super) fn machines(&mut self, shape: &str, rest: &[&str]) -> Result<(), String> {
+        self.shape(shape, &[])?;
+        let mut fanout = 16;
+        for word in rest {
+            match word.split_once('=') {
+                Some(("fanout", n)) => fanout = number(n)?,
+                _ => return Err(format!("`{word}` is not fanout=N")),
+            }
+        }
+        self.machines.fanout = Some(fanout);
+        Ok(())
+    }
+
+    pub(super) fn queue(&mut self, name: &str, nodes: &str) -> Result<(), String> {
+        let nodes = nodes.strip_prefix("nodes=");
+        let nodes = number(nodes.ok_or("a queue has nodes=N")?)?;
+        self.machines.queues.push((name.to_owned(), nodes));
+        Ok(())
+    }
+
+    /// The world of machines, once all ranks have found each other.
+    pub(super) fn apart(&self) -> World {
+        let nature = Nature::new(0, Pace::Exact, self.grace);
+        let fanout = self.machines.fanout.unwrap_or(16);
+        let mut world = World::of_machines(nature, self.nodes, self.grace, fanout);
+        let settings = &mut world.root().settings;
+        for (name, nodes) in &self.machines.queues {
+            settings.declared.push(Declared {
+                name: name.clone(),
+                nodes: *nodes,
+                ranks: None,
+                set: Vec::new(),
+            });
+            settings.queues.push(Queue {
+                name: name.clone(),
+                instance: Some(name.clone()),
+            });
+        }
+        world
+            .nature
+            .queue
+            .push(BEGIN, Happening::LeaderStarts(ROOT));
+        for machine in 1..self.nodes.count as usize {
+            let starts = Happening::Agent(machine, AgentTurn::Starts);
+            world.nature.queue.push(BEGIN, starts);
+        }
+        world.add_client(OWNER);
+        world.add_client(OWNER);
+        world.add_client(OWNER + 1);
+        pass(&mut world, BEGIN.after(BEGINNING));
+        world.nature.write_down();
+        world
+    }
+
+    /// The instance that this path of names leads to.
+    pub(super) fn instance(&mut self, path: &str) -> Result<InstanceId, String> {
+        let labels = &self.world().nature.labels;
+        let found = labels.iter().position(|label| label == path);
+        let place = found.ok_or(format!("no instance is called `{path}`"))?;
+        Ok(InstanceId(place as u32))
+    }
+
+    /// Somebody in an instance says something.
+    pub(super) fn inside(&mut self, path: &str, words: &[&str]) -> Result<(), String> {
+        let id = self.instance(path)?;
+        let known = self
+            .world()
+            .clients
+            .iter()
+            .find(|client| client.instance == id);
+        let client = match known.map(|client| client.number) {
+            Some(client) => client,
+            None => self.world().add_client_of(OWNER, id, 0),
+        };
+        self.spoken(client, words)
+    }
+
+    pub(super) fn crash_of(&mut self, words: &[&str]) -> Result<(), String> {
+        match words {
+            ["agent", machine, seconds] => {
+                let (machine, down) = (number(machine)? as usize, span(seconds));
+                self.world().crash_agent(machine, down);
+            }
+            ["leader", "of", path] => {
+                let id = self.instance(path)?;
+                self.world().kill_leader(id, Span::seconds(1));
+            }
+            _ => return Err(format!("`crash {}` is no command", words.join(" "))),
+        }
+        super::settle(self.world());
+        Ok(())
+    }
+
+    pub(super) fn part(&mut self, a: &str, b: &str, seconds: &str) -> Result<(), String> {
+        let (a, b) = (number(a)? as usize, number(b)? as usize);
+        self.world().part_machines(a, b, span(seconds));
+        super::settle(self.world());
+        Ok(())
+    }
+}
+
+/// Runs until everything rests.
+pub(super) fn run(world: &mut World) {
+    let until = world.nature.now.after(RUN_MAX);
+    let most = world.steps() + 10 * STEPS_MAX;
+    let mut look = world.nature.now.after(Span::seconds(1));
+    while world.steps() < most && world.nature.now < until && world.step() == Course::On {
+        if world.nature.now >= look {
+            look = world.nature.now.after(Span::seconds(1));
+            if quiet::is_tree_at_rest(world).is_ok() {
+                return;
+            }
+        }
+    }
+    if let Err((id, sentence)) = quiet::is_tree_at_rest(world) {
+        world.nature.fail(id, sentence);
+    }
+}
