@@ -1,75 +1,93 @@
-//! `eddy demo`: an instance loses its leader in the middle of its work, and
-//! nothing else.
+//! `eddy demo`: a tree of instances loses its leaders in the middle of its
+//! work, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use eddy_client::{Client, ClientError, EndFeed, Options};
+use eddy_client::{Client, EndFeed, Options};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::lifecycle::JobState;
-use eddy_wire::services::job::{JobEnd, JobRow, JobSet, Submit, SubmitRequest, Submitted};
+use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, Stage};
+use eddy_wire::services::instance::{Ping, PingRequest};
+use eddy_wire::services::job::{JobSet, Submit, SubmitRequest};
 
-use crate::instance::{Leader, Life, StartOptions, temporary_statedir};
-use crate::listing::{Filter, Question};
+use super::tree::draw::Style;
+use super::tree::gather::{Branch, Gatherer};
+use super::tree::{Width, table};
+use crate::instance::{CONFIG, Leader, Life, StartOptions, temporary_statedir};
+use crate::request::nested::{InstanceOptions, Program};
 use crate::request::{JobOptions, Stdin, Terms};
 use crate::session::block_on;
-use crate::verbs::jobs::stats;
+use crate::when;
 
-/// How often the table is drawn on a terminal.
+/// How often the tree is drawn on a terminal.
 const DRAWN_EVERY: Duration = Duration::from_millis(150);
 /// How often a line is printed elsewhere.
 const TOLD_EVERY: Duration = Duration::from_millis(1000);
+/// The pause between two looks at the progress.
+const LOOK: Duration = Duration::from_millis(50);
 /// How long all of it may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Rows of the table.
-const ROWS: usize = 12;
+/// Nodes of the root, each with so many cores.
+const NODES: u32 = 4;
+/// See [`NODES`].
+const CORES: u32 = 4;
+/// The queues of the root, each with an instance of one node.
+const QUEUES: [&str; 2] = ["batch", "debug"];
+/// The name under which the jobs of the workflow sign.
+const DEEP: &str = "deep";
 
-/// Show an instance: run jobs, kill its leader in the middle, lose nothing
+/// Show a tree of instances: run jobs at every level, kill leaders, lose nothing
 ///
-/// Starts an instance on a temporary directory, submits some dozens of short jobs, kills the
-/// leader with SIGKILL while they run, starts it again, and checks that every job ran exactly
-/// once. Takes a few seconds; the exit code is 1 if anything was lost.
+/// Starts a root of four made-up hosts with two queue instances on a temporary directory, submits
+/// jobs to both queues and a workflow three instances deep, kills the leader of a queue instance
+/// and then the root's with SIGKILL while they run, and checks that every job ran exactly once.
+/// Takes some seconds; the exit code is 1 if anything was lost.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Number of jobs
-    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u32).range(4..=10_000))]
+    /// Number of jobs, a third of them in each queue and in the workflow
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u32).range(6..=10_000))]
     jobs: u32,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let begun = Instant::now();
     let directory = temporary_statedir()?;
+    let statedir = directory.path().join("state");
+    fs::create_dir(&statedir).context("cannot make the state directory")?;
+    fs::write(statedir.join(CONFIG), configuration()).context("cannot write the configuration")?;
     let options = StartOptions {
-        cores: Some(8),
+        cores: Some(CORES),
+        size: Some(NODES),
         ..StartOptions::default()
     };
-    let statedir = directory.path().join("state");
-    let mut leader = Leader::start(&statedir, &options, Life::OfCommand)?;
+    let leader = Leader::start(&statedir, &options, Life::OfCommand)?;
     say(&format!(
-        "leader {} leads a fresh instance of 8 declared cores",
+        "leader {} leads a fresh root of {NODES} hosts with {CORES} declared cores each",
         leader.pid()
     ));
+    let mut demo = Demo {
+        each: args.jobs / 3,
+        signed: directory.path().join("signed"),
+        directory: directory.path().to_owned(),
+        statedir,
+        options,
+        leader,
+    };
     let result = block_on(async {
-        let shown = show(
-            args.jobs,
-            directory.path(),
-            &statedir,
-            &options,
-            &mut leader,
-        );
-        let summary = match tokio::time::timeout(PATIENCE, shown).await {
+        let summary = match tokio::time::timeout(PATIENCE, demo.show()).await {
             Ok(summary) => summary,
             Err(_) => Err(anyhow::anyhow!(
                 "the jobs did not end within {} s",
                 PATIENCE.as_secs()
             )),
         };
-        leader.shutdown("the demo is over").await?;
+        demo.leader.shutdown("the demo is over").await?;
         summary
     });
     let summary = result?;
@@ -84,124 +102,243 @@ fn say(text: &str) {
     println!("eddy demo: {text}");
 }
 
-async fn show(
-    count: u32,
-    directory: &Path,
-    statedir: &Path,
-    options: &StartOptions,
-    leader: &mut Leader,
-) -> anyhow::Result<String> {
-    let client = Client::connect(&leader.uri, Options::default()).await?;
-    let submitted = client.call::<Submit>(&request(count, directory)?).await?;
-    let last = JobId(submitted.first.0 + u64::from(submitted.count) - 1);
-    let jobs = JobSet {
-        ranges: vec![(submitted.first, last)],
+/// Two queues, each served by an instance of its own.
+fn configuration() -> String {
+    let queue = |name: &&str| {
+        format!(
+            "[[instance]]\nname = \"{name}\"\nnodes = 1\n\n[[queue]]\nname = \"{name}\"\ninstance = \"{name}\"\n\n"
+        )
     };
-    say(&format!(
-        "{count} jobs submitted in one message, each sleeps a little and signs a file"
-    ));
-    let mut ends = EndFeed::of(&client, jobs.clone())?;
-    let mut ended: Vec<JobEnd> = Vec::new();
-    let mut board = Board::new();
-    let third = (count / 3) as usize;
-    let mut killed = 0;
-    while ended.len() < count as usize {
-        board.draw(&client, &jobs).await?;
-        let batch = tokio::time::timeout(board.pause(), ends.next());
-        match batch.await {
-            Ok(batch) => ended.extend(batch?.context("the instance stopped telling of ends")?),
-            Err(_) => continue,
-        }
-        if killed == 0 && ended.len() >= third {
-            killed = ended.len();
-            board.leave();
-            say(&format!(
-                "{killed} jobs have ended: killing leader {} with SIGKILL",
-                leader.pid()
-            ));
-            leader.kill()?;
-            let again = Instant::now();
-            *leader = Leader::start(statedir, options, Life::OfCommand)?;
-            let millis = again.elapsed().as_secs_f64() * 1e3;
-            say(&format!(
-                "leader {} took over in {millis:.0} ms; the jobs had gone on",
-                leader.pid()
-            ));
-        }
-    }
-    board.draw(&client, &jobs).await?;
-    board.leave();
-    check(&client, submitted, &ended, directory).await
+    QUEUES.iter().map(queue).collect()
 }
 
-/// Each copy signs a file of all with its number, in one write.
-fn request(count: u32, directory: &Path) -> anyhow::Result<SubmitRequest> {
-    let cwd = directory
-        .to_str()
-        .context("the temporary directory is not UTF-8")?;
-    let script = "sleep 0.$(( {cc} % 5 + 1 )); echo {cc} >> signed";
-    let options = JobOptions {
-        terms: Terms {
+/// The root and what it is shown with.
+struct Demo {
+    /// Jobs in each queue and in the workflow.
+    each: u32,
+    /// The file that every job signs.
+    signed: std::path::PathBuf,
+    directory: std::path::PathBuf,
+    statedir: std::path::PathBuf,
+    options: StartOptions,
+    leader: Leader,
+}
+
+impl Demo {
+    async fn show(&mut self) -> anyhow::Result<String> {
+        let client = Client::connect(&self.leader.uri, Options::default()).await?;
+        self.serving(&client).await?;
+        let jobs = self.submit(&client).await?;
+        let all = self.each as usize * 3;
+        let gatherer = Gatherer::new(client.clone(), None);
+        let mut board = Board::new();
+        let mut lost = 0;
+        loop {
+            board.draw(&gatherer, self.lines()).await?;
+            let signed = self.lines();
+            if signed >= all {
+                break;
+            }
+            // The leader of a queue instance after a third, the root's after two.
+            match lost {
+                0 if signed >= all / 3 => {
+                    board.leave();
+                    self.kill_child(&client, QUEUES[0], signed).await?;
+                    lost = 1;
+                }
+                1 if signed >= all * 2 / 3 => {
+                    board.leave();
+                    self.kill_root(signed)?;
+                    lost = 2;
+                }
+                _ => tokio::time::sleep(LOOK).await,
+            }
+        }
+        board.leave();
+        ensure!(lost == 2, "the jobs ended before both leaders were killed");
+        self.check(&client, jobs).await
+    }
+
+    /// How many jobs have signed.
+    fn lines(&self) -> usize {
+        let text = fs::read_to_string(&self.signed).unwrap_or_default();
+        text.lines().count()
+    }
+
+    /// Waits until both queue instances take work.
+    async fn serving(&self, client: &Client) -> anyhow::Result<()> {
+        for queue in QUEUES {
+            while child(client, queue).await?.is_none() {
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        say("queue instances batch and debug serve, each on a node of its own");
+        Ok(())
+    }
+
+    /// Submits to each queue, and the workflow; the jobs as the root knows them.
+    async fn submit(&self, client: &Client) -> anyhow::Result<Vec<JobSet>> {
+        let mut jobs = Vec::new();
+        for queue in QUEUES {
+            let request = self.request(queue)?;
+            let submitted = client.call::<Submit>(&request).await?;
+            let last = JobId(submitted.first.0 + u64::from(submitted.count) - 1);
+            jobs.push(JobSet {
+                ranges: vec![(submitted.first, last)],
+            });
+        }
+        let submitted = client.call::<Submit>(&self.workflow()?).await?;
+        jobs.push(JobSet::one(submitted.first));
+        say(&format!(
+            "{} jobs submitted to each queue, and a workflow that runs {} more, three instances deep",
+            self.each, self.each
+        ));
+        Ok(jobs)
+    }
+
+    fn terms(&self) -> anyhow::Result<Terms> {
+        let cwd = self.directory.to_str();
+        let cwd = cwd.context("the temporary directory is not UTF-8")?;
+        Ok(Terms {
             job_name: Some("demo".to_owned()),
             cwd: Some(cwd.to_owned()),
             ..Terms::default()
-        },
-        command: vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()],
-        ..JobOptions::default()
-    };
-    options.request(Some(Idset::range(1, count)), Stdin::Empty)
+        })
+    }
+
+    /// Each copy signs the file of all with its queue and number, in one write.
+    fn request(&self, queue: &str) -> anyhow::Result<SubmitRequest> {
+        let options = JobOptions {
+            terms: Terms {
+                queue: Some(queue.to_owned()),
+                ..self.terms()?
+            },
+            command: vec!["/bin/sh".to_owned(), "-c".to_owned(), task(queue)],
+            ..JobOptions::default()
+        };
+        options.request(Some(Idset::range(1, self.each)), Stdin::Empty)
+    }
+
+    /// An instance in an instance in an instance, which runs the jobs.
+    fn workflow(&self) -> anyhow::Result<SubmitRequest> {
+        let eddy = std::env::current_exe().context("cannot find the program of this command")?;
+        let eddy = eddy.to_str().context("the program's path is not UTF-8")?;
+        let each = format!("--cc=1-{}", self.each);
+        let task = task(DEEP);
+        let words = [
+            eddy,
+            "alloc",
+            "-n3",
+            eddy,
+            "alloc",
+            "-n2",
+            eddy,
+            "submit",
+            "--quiet",
+            "--wait",
+            each.as_str(),
+            "/bin/sh",
+            "-c",
+            task.as_str(),
+        ];
+        let options = InstanceOptions {
+            nslots: Some(CORES),
+            terms: Terms {
+                job_name: Some("workflow".to_owned()),
+                ..self.terms()?
+            },
+            ..InstanceOptions::default()
+        };
+        let program = Program::Command(words.map(str::to_owned).to_vec());
+        options.request(&program, Stdin::Empty)
+    }
+
+    async fn kill_child(&self, client: &Client, name: &str, signed: usize) -> anyhow::Result<()> {
+        let row = child(client, name).await?;
+        let row = row.with_context(|| format!("instance {name} does not serve"))?;
+        let uri: eddy_client::Uri = row.uri.unwrap_or_default().parse()?;
+        let socket = UnixStream::connect(uri.path()).context("cannot reach the instance")?;
+        let pid = rustix::net::sockopt::socket_peercred(&socket)?.pid;
+        say(&format!(
+            "{signed} jobs have ended: killing leader {} of queue instance {name} with SIGKILL",
+            pid.as_raw_nonzero()
+        ));
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+        let again = Instant::now();
+        let client = Client::connect(&uri, Options::default()).await?;
+        let pong = client.call::<Ping>(&PingRequest::default()).await?;
+        let millis = again.elapsed().as_secs_f64() * 1e3;
+        say(&format!(
+            "its shell started it again: epoch {} answered after {millis:.0} ms",
+            pong.epoch
+        ));
+        Ok(())
+    }
+
+    fn kill_root(&mut self, signed: usize) -> anyhow::Result<()> {
+        say(&format!(
+            "{signed} jobs have ended: killing leader {} of the root with SIGKILL",
+            self.leader.pid()
+        ));
+        self.leader.kill()?;
+        let again = Instant::now();
+        self.leader = Leader::start(&self.statedir, &self.options, Life::OfCommand)?;
+        let millis = again.elapsed().as_secs_f64() * 1e3;
+        say(&format!(
+            "leader {} took over in {millis:.0} ms; jobs and instances had gone on",
+            self.leader.pid()
+        ));
+        Ok(())
+    }
+
+    /// Every job ended well in its first attempt, and signed once.
+    async fn check(&self, client: &Client, jobs: Vec<JobSet>) -> anyhow::Result<String> {
+        for set in jobs {
+            let mut ends = EndFeed::of(client, set)?;
+            while let Some(batch) = ends.next().await? {
+                for end in batch {
+                    ensure!(
+                        end.returncode == 0,
+                        "job {} ended with {}: {}",
+                        end.id,
+                        end.returncode,
+                        end.exception.as_deref().unwrap_or("no exception")
+                    );
+                }
+            }
+        }
+        let text = fs::read_to_string(&self.signed).context("no job has signed")?;
+        let mut signed: BTreeMap<&str, u32> = BTreeMap::new();
+        for line in text.lines() {
+            *signed.entry(line.trim()).or_default() += 1;
+        }
+        let all = self.each as usize * 3;
+        let twice = signed.values().filter(|times| **times > 1).count();
+        if signed.len() != all || twice > 0 {
+            bail!(
+                "{} of {all} jobs ran, {twice} of them more than once",
+                signed.len()
+            );
+        }
+        Ok(format!(
+            "{all} jobs accepted, {all} ran, each exactly once, none lost"
+        ))
+    }
 }
 
-/// Every job is there once, ended well once, and signed once.
-async fn check(
-    client: &Client,
-    submitted: Submitted,
-    ended: &[JobEnd],
-    directory: &Path,
-) -> anyhow::Result<String> {
-    let count = submitted.count as usize;
-    for end in ended {
-        ensure!(
-            end.returncode == 0,
-            "job {} ended with {}: {}",
-            end.id,
-            end.returncode,
-            end.exception.as_deref().unwrap_or("no exception")
-        );
-    }
-    let rows = Question {
-        filter: Filter::all(),
-        ..Question::default()
-    }
-    .rows(client)
-    .await?;
-    ensure!(
-        rows.len() == count,
-        "{} jobs are listed; {count} were submitted",
-        rows.len()
-    );
-    let again = rows.iter().filter(|row| row.attempt.0 != 1).count();
-    ensure!(again == 0, "{again} jobs needed another attempt");
-    let text = fs::read_to_string(directory.join("signed")).context("no job has signed")?;
-    let mut signed: BTreeMap<u32, u32> = BTreeMap::new();
-    for line in text.lines() {
-        *signed
-            .entry(line.trim().parse().context("a job signed with no number")?)
-            .or_default() += 1;
-    }
-    let twice = signed.values().filter(|times| **times > 1).count();
-    if signed.len() != count || twice > 0 {
-        bail!(
-            "{} of {count} jobs ran, {twice} of them more than once",
-            signed.len()
-        );
-    }
-    Ok(format!(
-        "{count} jobs accepted, {count} ran, each exactly once, none lost"
-    ))
+/// A task of a fifth to a whole second that signs with this name and its number.
+fn task(name: &str) -> String {
+    format!("sleep 0.$(( {{cc}} % 4 + 2 )); echo {name} {{cc}} >> signed")
 }
 
-/// The table, drawn over itself on a terminal.
+/// The row of the instance of that name once it serves.
+async fn child(client: &Client, name: &str) -> anyhow::Result<Option<ChildRow>> {
+    let rows = client.call::<Children>(&ChildrenRequest::default()).await?;
+    let serves = |row: &ChildRow| row.name == name && row.stage == Stage::Serving;
+    Ok(rows.into_iter().find(serves))
+}
+
+/// The tree, drawn over itself on a terminal.
 struct Board {
     terminal: bool,
     /// Lines to go up before the next drawing.
@@ -231,62 +368,37 @@ impl Board {
         self.drawn = 0;
     }
 
-    async fn draw(&mut self, client: &Client, jobs: &JobSet) -> anyhow::Result<()> {
+    async fn draw(&mut self, gatherer: &Arc<Gatherer>, signed: usize) -> anyhow::Result<()> {
         if self.told.is_some_and(|told| told.elapsed() < self.pause()) {
             return Ok(());
         }
         self.told = Some(Instant::now());
-        let rows = match rows(client, jobs).await {
-            Ok(rows) => rows,
-            // The leader is away: the last picture stays.
-            Err(error) if error.downcast_ref::<ClientError>().is_some() => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        match self.terminal {
-            true => self.table(&rows),
-            false => {
-                say(&stats(&rows));
-                Ok(())
-            }
-        }
-    }
-
-    fn table(&mut self, rows: &[JobRow]) -> anyhow::Result<()> {
-        let mut out = crate::output::stdout();
-        let mut lines = vec![stats(rows)];
-        let active = rows.iter().filter(|row| row.state != JobState::Inactive);
-        for row in active.take(ROWS) {
-            let state = row.state.name();
-            let why = if row.nodelist.is_empty() {
-                &row.reason
-            } else {
-                &row.nodelist
-            };
-            lines.push(format!(
-                "  {:>6}  {state:<8}  {why:.60}",
-                crate::ids::show(row.id)
+        let tree = gatherer.look().await;
+        if !self.terminal {
+            say(&format!(
+                "{signed} jobs have ended; {} instances in {} levels",
+                count(&tree),
+                depth(&tree)
             ));
+            return Ok(());
         }
-        lines.resize(ROWS + 1, String::new());
+        let mut text = Vec::new();
+        table(&tree, Style::of_locale(), when::now(), Width::Short).write(&mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let mut out = crate::output::stdout();
         if self.drawn > 0 {
-            write!(out, "\x1b[{}A", self.drawn)?;
+            write!(out, "\x1b[{}A\x1b[J", self.drawn)?;
         }
-        for line in &lines {
-            writeln!(out, "\x1b[2K{line}")?;
-        }
-        self.drawn = lines.len();
+        write!(out, "{text}")?;
+        self.drawn = text.lines().count();
         Ok(out.flush()?)
     }
 }
 
-async fn rows(client: &Client, jobs: &JobSet) -> anyhow::Result<Vec<JobRow>> {
-    let question = Question {
-        filter: Filter::all(),
-        jobs: jobs.clone(),
-        ..Question::default()
-    };
-    let mut rows = question.rows(client).await?;
-    // Running ones first: that is where something happens.
-    rows.sort_by_key(|row| (row.state != JobState::Run, row.id));
-    Ok(rows)
+fn count(tree: &Branch) -> usize {
+    1 + tree.children.iter().map(count).sum::<usize>()
+}
+
+fn depth(tree: &Branch) -> usize {
+    1 + tree.children.iter().map(depth).max().unwrap_or(0)
 }
