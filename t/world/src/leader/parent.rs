@@ -174,6 +174,9 @@ impl Instance {
                 nature.queue.push(nature.now, granted);
             }
             FromParent::Granted(granted) => {
+                let now = self.leader_now(nature);
+                let until = granted.remaining.map(|remaining| now.after(remaining));
+                nature.oracle(self.id).set_until(until);
                 self.arrive(nature, Arrival::Parent(ParentWord::Granted(granted)));
             }
             FromParent::Request { call } => {

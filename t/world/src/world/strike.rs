@@ -155,17 +155,7 @@ impl World {
                 let b = self.nature.random.below(machines) as usize;
                 self.part_machines(a, b, span);
             }
-            TreeFault::CutChannel => {
-                let channels = self
-                    .instances
-                    .iter()
-                    .filter_map(|instance| instance.nested.as_ref().and_then(|n| n.channel.pipe));
-                let channels: Vec<PipeId> = channels.collect();
-                if !channels.is_empty() {
-                    let pipe = *self.nature.random.pick(&channels);
-                    self.cut_channel(pipe);
-                }
-            }
+            TreeFault::CutChannel => self.cut_some_channel(),
             TreeFault::CutShell => {
                 if let Some((id, epoch)) = self.some_shell() {
                     let (instance, nature) = (&mut self.instances[id.place()], &mut self.nature);
@@ -174,6 +164,15 @@ impl World {
                     }
                 }
             }
+        }
+    }
+
+    fn cut_some_channel(&mut self) {
+        let nested = self.instances.iter().filter_map(|i| i.nested.as_ref());
+        let channels: Vec<PipeId> = nested.filter_map(|n| n.channel.pipe).collect();
+        if !channels.is_empty() {
+            let pipe = *self.nature.random.pick(&channels);
+            self.cut_channel(pipe);
         }
     }
 
