@@ -40,6 +40,8 @@ pub struct Door {
     /// Pipes that frames can be sent over, and frames that came before.
     opened: BTreeSet<LinkId>,
     early: BTreeMap<LinkId, Vec<Bytes>>,
+    /// How often a knock of its own got through.
+    knocks: u32,
     /// The last name given to one who knocked.
     named: u64,
 }
@@ -54,6 +56,7 @@ impl Door {
             names: BTreeMap::new(),
             opened: BTreeSet::new(),
             early: BTreeMap::new(),
+            knocks: 0,
             named: 0,
         }
     }
@@ -90,6 +93,7 @@ impl Door {
 
     /// A knock of its own got through to somebody.
     pub fn dialled(&mut self, name: LinkId, pipe: PipeId) {
+        self.knocks += 1;
         self.pipes.insert(name, (pipe, Side::Peer));
         self.names.insert((pipe, Side::Peer), name);
     }
@@ -173,8 +177,7 @@ impl Door {
         for output in outputs {
             match output {
                 OverlayOutput::Answer(name, answer) => self.answer(nature, name, answer),
-                OverlayOutput::Dial(..)
-                    if nature.breaks(Rule::KnocksOnce) && nature.random.chance(20) => {}
+                OverlayOutput::Dial(..) if nature.breaks(Rule::KnocksOnce) && self.knocks > 2 => {}
                 OverlayOutput::Dial(name, door, hello) => {
                     let knock = Happening::Knocks(self.post, name, door, hello);
                     nature.later(Delay::Net, knock);

@@ -114,7 +114,7 @@ fn a_childs_shell_on_ground_that_was_given_up() {
 
 #[test]
 fn a_rank_hosted_for_nobody() {
-    let sentences = ["hosts a rank of nobody's instance"];
+    let sentences = ["hosts a rank of nobody's instance", "never ends"];
     found_in(Shape::Trees, "hosts-for-nobody", &sentences);
 }
 
