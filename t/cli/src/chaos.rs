@@ -16,6 +16,8 @@ mod round;
 
 mod oracle;
 
+mod tree;
+
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use round::Played;
@@ -32,6 +34,38 @@ pub struct Args {
     /// About how many jobs in each round
     #[arg(long, value_name = "N", default_value_t = 60)]
     jobs: u32,
+    /// Only rounds on trees of ranks with instances in instances
+    #[arg(long, conflicts_with = "flat")]
+    tree: bool,
+    /// Only rounds on one instance of one node
+    #[arg(long)]
+    flat: bool,
+}
+
+/// What a round is played on.
+#[derive(Clone, Copy, Debug)]
+enum Ground {
+    Flat,
+    Tree,
+}
+
+impl Ground {
+    /// As was asked for; else every second seed is a tree.
+    fn of(args: &Args, seed: u64) -> Ground {
+        match (args.tree, args.flat) {
+            (true, _) => Ground::Tree,
+            (false, true) => Ground::Flat,
+            (false, false) if seed.is_multiple_of(2) => Ground::Tree,
+            (false, false) => Ground::Flat,
+        }
+    }
+
+    fn option(self) -> &'static str {
+        match self {
+            Ground::Flat => "--flat",
+            Ground::Tree => "--tree",
+        }
+    }
 }
 
 /// Whether every promise was kept.
@@ -50,12 +84,17 @@ pub fn run(args: &Args) -> Outcome {
     let mut failed = 0;
     for seed in first..first + args.rounds {
         let begun = Instant::now();
-        let played = round::play(seed, args.jobs);
+        let ground = Ground::of(args, seed);
+        let played = match ground {
+            Ground::Flat => round::play(seed, args.jobs),
+            Ground::Tree => tree::play(seed, args.jobs),
+        };
         let seconds = begun.elapsed().as_secs_f64();
         match played {
             Ok(Played { jobs, faults, .. }) => {
                 println!(
-                    "seed {seed}: {jobs} jobs, {}: ok, {seconds:.1} s",
+                    "seed {seed} {}: {jobs} jobs, {}: ok, {seconds:.1} s",
+                    ground.option(),
                     faults.join(", ")
                 );
             }
@@ -63,7 +102,8 @@ pub fn run(args: &Args) -> Outcome {
                 failed += 1;
                 println!("seed {seed}: FAILED after {seconds:.1} s: {broken:#}");
                 println!(
-                    "    again: cargo run --release -p eddy-cli-tests -- chaos --rounds 1 --seed {seed} --jobs {}",
+                    "    again: cargo run --release -p eddy-cli-tests -- chaos --rounds 1 {} --seed {seed} --jobs {}",
+                    ground.option(),
                     args.jobs
                 );
             }

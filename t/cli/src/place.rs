@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::fifo::Fifo;
-use crate::process::{Process, marked};
+use crate::process::{Process, naming};
 use crate::program;
 use crate::running::{Ran, Running};
 
@@ -127,7 +127,7 @@ impl Place {
     /// Everything that runs here.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
-        marked(&self.mark())
+        naming(&self.path.display().to_string())
     }
 
     /// The only process here that is `eddy VERB`.

@@ -1,5 +1,5 @@
-//! Other processes: found by a mark in their environment, named by number and
-//! start time, waited for and signalled by pidfd.
+//! Other processes: found by what they carry in their environment or on their
+//! command line, named by number and start time, waited for and signalled by pidfd.
 //!
 //! Called by `place` and `instance`. It never signals a number alone.
 
@@ -30,19 +30,22 @@ pub struct Handle {
     pidfd: OwnedFd,
 }
 
-/// Every process but this one that has `mark` (`NAME=VALUE`) in its environment and has not ended.
+/// Every process but this one that names `path` in its environment or on its command line and has
+/// not ended. Tasks carry it in a variable of the tests; an instance that another declares has
+/// none of those, but a state directory.
 #[must_use]
-pub fn marked(mark: &str) -> Vec<Process> {
+pub fn naming(path: &str) -> Vec<Process> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let Ok(folder) = fs::read_dir("/proc") else {
         return Vec::new();
     };
     let pids = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     let carries = |pid: &i32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment
-            .split(|byte| *byte == 0)
-            .any(|entry| entry == mark.as_bytes())
+        let names = |file: &str| {
+            let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            text.windows(path.len()).any(|part| part == path.as_bytes())
+        };
+        names("environ") || names("cmdline")
     };
     pids.filter(|pid| *pid != own)
         .filter(carries)
