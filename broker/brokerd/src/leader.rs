@@ -30,7 +30,6 @@ use std::path::PathBuf;
 use eddy_broker::Answer;
 use eddy_broker::effect::QueryTag;
 use eddy_wire::id::Epoch;
-use eddy_wire::plan::Outcome;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::config::{self, Config};
@@ -105,8 +104,8 @@ impl BrokerArgs {
 /// something the loop asked, which is bounded.
 #[derive(Debug)]
 pub enum Inner {
-    /// The planner's outcome, for so many slices asked for.
-    Planned(Outcome, u64),
+    /// The planner's thread worked off a slice.
+    Planned(planner::Slice),
     /// The journal's writer.
     Committed(Committed),
     /// The journal's reader.

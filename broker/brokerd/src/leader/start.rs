@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use super::child::Told;
 use super::granted::{Nested, Possession};
 use super::nodes::{Keeper, Nodes, NodesGround};
-use super::planner::PlannerThread;
+use super::planner::Planning;
 use super::replay::{ReplayError, replay};
 use super::shells::{Ground, Shells};
 use super::store::{Known, Store};
@@ -420,7 +420,7 @@ impl Prepared {
         let writer = writer.map_err(io("start the journal's writer"))?;
         let (config, known) = (&self.config.instance, self.known);
         let store = Store::new(writer, readers, inside.clone(), config, known, spool);
-        let planner = PlannerThread::start(inside.clone()).map_err(io("start the planner"))?;
+        let planner = Planning::start(inside.clone()).map_err(io("start the planner"))?;
         let epoch = self.broker.epoch().next();
         let child = self.nested.map(|nested| nested.open(epoch));
         let told = inside.clone();

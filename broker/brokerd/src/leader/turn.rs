@@ -2,14 +2,15 @@
 //! done.
 //!
 //! One turn takes all that is there (bounded), hands one batch to the journal,
-//! asks the planner once, and writes once to each connection. Nothing here
+//! plans, and writes once to each connection. Nothing here
 //! waits for a disk or a peer.
 
 mod ending;
+mod finish;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::pin::Pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use eddy_broker::tree::OverlayInput;
 use eddy_broker::{Arrival, Broker, Caller, ClientId, Disk, Effect, Exit, Output, Phase, Reply};
@@ -27,10 +28,10 @@ use super::child::{self, Child, Come};
 use super::nodes::Nodes;
 use super::own::{self, Commits};
 use super::peers::{Admitted, Peers};
-use super::planner::PlannerThread;
+use super::planner::Planning;
 use super::ready::Announcement;
 use super::shells::Shells;
-use super::store::{Plan, Store};
+use super::store::Store;
 use super::tree::Tree;
 use super::{CODE_FATAL, Inner, Ready};
 use crate::clients::{Admission, Arrivals, Arrived, Door, LinkId};
@@ -57,7 +58,7 @@ pub struct Parts {
     /// To the journal.
     pub store: Store,
     /// To the planner.
-    pub planner: PlannerThread,
+    pub planner: Planning,
     /// The shells as processes.
     pub shells: Shells,
     /// The other ranks.
@@ -80,7 +81,7 @@ pub struct Leader {
     clock: Clock,
     config: Config,
     store: Store,
-    planner: PlannerThread,
+    planner: Planning,
     shells: Shells,
     tree: Tree,
     nodes: Nodes,
@@ -276,9 +277,9 @@ impl Leader {
 
     fn inner(&mut self, inner: Inner) {
         match inner {
-            Inner::Planned(outcome, covers) => {
-                self.planner.answered(covers);
-                self.handle(Arrival::Planned(outcome));
+            Inner::Planned(slice) => {
+                self.planner.answered(&slice);
+                self.handle(Arrival::Planned(slice.outcome));
             }
             Inner::Answer(tag, answer) => self.handle(Arrival::Answer(tag, answer)),
             Inner::Committed(committed) => self.committed(committed),
@@ -535,36 +536,6 @@ impl Leader {
             Effect::Wake(at) => drop(self.wakes.insert(at)),
             Effect::Exit(Exit::Stopped) => self.course = Course::Ended(0),
         }
-    }
-
-    /// Asks the planner, hands over the batch or lets it wait, writes answers.
-    fn finish_turn(&mut self) {
-        let now = self.clock.now();
-        self.planner.ask(now);
-        let plan = if self.planner.is_busy() {
-            Plan::UnderWay
-        } else {
-            Plan::None
-        };
-        if self.store.is_due(Instant::now(), plan) {
-            self.holding = Holding::Nothing;
-            if let Err(error) = self.store.send(now, &self.broker) {
-                tracing::error!(%error, "the journal takes no more");
-                std::process::exit(CODE_FATAL);
-            }
-        } else if let Some(at) = self.store.must_go_at() {
-            let is_later = self.hold.deadline() > at.into();
-            if self.holding == Holding::Nothing || is_later {
-                self.hold.as_mut().reset(at.into());
-            }
-            self.holding = Holding::Batch;
-        }
-        self.peers.flush();
-        self.tree.flush();
-        if let Some(child) = &mut self.child {
-            child.flush();
-        }
-        self.announce(now);
     }
 
     fn first_wake(&self) -> Option<Time> {
