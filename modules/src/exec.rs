@@ -352,7 +352,7 @@ impl Exec {
             && let Some(signal) = run.owed_signal(part.rank)
         {
             // It began although it is to end: repeat what it must be told.
-            out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
+            run.tell(part.rank, epoch, signal, &self.shells, out);
         }
         self.conclude(now, part.job, out);
     }

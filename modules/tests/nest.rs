@@ -5,14 +5,17 @@ mod nest_stand;
 
 use eddy_broker::{Arrival, ClientId, Effect};
 use eddy_wire::event::{IdBlock, Kind};
-use eddy_wire::id::{Attempt, Epoch, JobId};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::Type;
 use eddy_wire::services::child::{
     Adopt, AdoptRequest, ChildOf, ChildRow, Children, ChildrenRequest, FromParent, Ids, IdsRequest,
     Report, ReportRequest, Stage, Summary,
 };
-use eddy_wire::services::job::{EventsLine, JobRow, List, ListRequest, Raise, RaiseRequest};
+use eddy_wire::services::job::{
+    EventsLine, JobRow, Kill, KillRequest, List, ListRequest, Raise, RaiseRequest,
+};
+use eddy_wire::shell::ToShell;
 use eddy_wire::time::Span;
 use eddy_wire::time::Time;
 use nest_stand::*;
@@ -356,13 +359,65 @@ fn the_history_of_a_child_that_is_over_is_found() {
     );
 }
 
+/// What the shell of rank 1 and its agent are told of the ground of `OWN` there.
+fn of_ground(effects: &[Effect]) -> Vec<String> {
+    let told = |effect: &Effect| match effect {
+        Effect::Shell(Epoch(2), ToShell::Signal { part, signal }) if part.job == OWN => {
+            Some(format!("signal {signal}"))
+        }
+        Effect::Unhost(Rank(1), instance) => Some(format!("leave {instance}")),
+        _ => None,
+    };
+    effects.iter().filter_map(told).collect()
+}
+
+#[test]
+fn ground_is_hosted_no_more_before_it_is_cleared_although_the_leader_may_live() {
+    let mut stand = Stand::with_children(&with_batch());
+    let ranks = |list: &str| Arrival::Ranks(list.parse().expect("an idset"));
+    stand.tell(ranks("0-3"));
+    adopt(&mut stand, 1, OWN);
+    let effects = stand.call::<Raise>(6, USER, &cancel());
+    assert_eq!(of_ground(&effects), [""; 0], "its leader has a grace");
+    stand.now = stand.now.after(Span::seconds(60));
+    let effects = stand.tell(Arrival::Tick);
+    let leave = format!("leave child-{OWN}");
+    assert_eq!(of_ground(&effects), [leave.as_str(), "signal 9"]);
+    stand.tell(ranks("0,2-3"));
+    assert_eq!(
+        hosting(&stand.tell(ranks("0-3"))),
+        [""; 0],
+        "what was cleared is not hosted again"
+    );
+}
+
+#[test]
+fn a_signal_of_a_user_is_for_the_leader_and_not_for_ground() {
+    let mut stand = Stand::with_children(&with_batch());
+    stand.tell(Arrival::Ranks(Idset::range(0, 3)));
+    adopt(&mut stand, 1, OWN);
+    let kill: KillRequest =
+        serde_json::from_value(json!({"jobs": {"ranges": [[1, 1]]}, "signal": 9})).expect("a KILL");
+    let effects = stand.call::<Kill>(6, USER, &kill);
+    assert_eq!(of_ground(&effects), [""; 0]);
+    let is_leaders = |effect: &Effect| {
+        matches!(
+            effect,
+            Effect::Shell(Epoch(1), ToShell::Signal { signal: 9, .. })
+        )
+    };
+    assert!(effects.iter().any(is_leaders), "{effects:?}");
+}
+
+fn cancel() -> RaiseRequest {
+    serde_json::from_value(json!({"jobs": {"ranges": [[1, 1]]}, "type": "cancel"}))
+        .expect("a cancel")
+}
+
 #[test]
 fn a_cancelled_instance_is_ending() {
     let mut stand = Stand::with_children(&with_batch());
-    let raise: RaiseRequest =
-        serde_json::from_value(json!({"jobs": {"ranges": [[1, 1]]}, "type": "cancel"}))
-            .expect("a cancel");
-    stand.call::<Raise>(6, USER, &raise);
+    stand.call::<Raise>(6, USER, &cancel());
     let one = ChildrenRequest {
         job: Some(OWN),
         follow: false,

@@ -37,6 +37,8 @@ pub(super) struct Run {
     pub(super) attempt: Attempt,
     pub(super) grant: Arc<Grant>,
     pub(super) submit: Arc<Submit>,
+    /// The id of the instance that this attempt is, once it has said it.
+    instance: Option<String>,
     parts: BTreeMap<Rank, PartView>,
     tally: Tally,
     /// When the start was recorded.
@@ -104,6 +106,7 @@ impl Run {
             attempt,
             grant,
             submit,
+            instance: None,
             tally: Tally {
                 asked: parts.len(),
                 unended: parts.len(),
@@ -146,6 +149,7 @@ impl Run {
                 self.release = Release::Owed;
             }
             Kind::Release(..) => self.release = Release::Recorded,
+            Kind::Adopt(adoption) => self.instance = Some(adoption.instance.clone()),
             _ => {}
         }
     }
@@ -309,26 +313,52 @@ impl Run {
     }
 
     /// Sends a signal to every part that has not ended. Ground has no task
-    /// that could be told anything; it is cleared by KILL.
+    /// that could be told anything; it is cleared by KILL when its time has come.
     pub(super) fn signal(&self, signal: i32, shells: &Shells, out: &mut Outbox) {
         for (rank, view) in &self.parts {
-            let part = self.part(*rank);
-            if self.role_of(*rank) == Role::Ground && signal != SIGKILL {
+            let spared = signal != SIGKILL || !self.is_ground_to_be_cleared();
+            if self.role_of(*rank) == Role::Ground && spared {
                 continue;
             }
             match (view, self.shell(*rank)) {
                 (PartView::Asked | PartView::Running, Some(epoch)) if shells.is_current(epoch) => {
-                    out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
+                    self.tell(*rank, epoch, signal, shells, out);
                 }
                 _ => {}
             }
         }
     }
 
+    /// Sends a signal to one part. Ground is hosted no more from then on, which
+    /// is told first: a leader that still lives, and of which perhaps nobody
+    /// knows, could start a shell there again, and jobs, after all was cleared.
+    pub(super) fn tell(
+        &self,
+        rank: Rank,
+        epoch: Epoch,
+        signal: i32,
+        shells: &Shells,
+        out: &mut Outbox,
+    ) {
+        if let (Role::Ground, Some(instance)) = (self.role_of(rank), &self.instance)
+            && shells.is_reached(rank)
+        {
+            out.effect(Effect::Unhost(rank, instance.clone()));
+        }
+        let part = self.part(rank);
+        out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
+    }
+
+    /// Whether nothing of the instance is to be left: its leader has ended, or
+    /// had the time to. A signal that a user sends is its leader's alone.
+    fn is_ground_to_be_cleared(&self) -> bool {
+        self.is_without_leader() || self.kills > 0
+    }
+
     /// The signal that a part is to be told now, whatever it was told before.
     pub(super) fn owed_signal(&self, rank: Rank) -> Option<i32> {
         match (self.role_of(rank), self.end) {
-            (Role::Ground, _) if self.is_without_leader() || self.kills > 0 => Some(SIGKILL),
+            (Role::Ground, _) if self.is_ground_to_be_cleared() => Some(SIGKILL),
             (Role::Ground, _) | (_, None) => None,
             (Role::Tasks | Role::Leader, Some(_)) if self.kills > 0 => Some(SIGKILL),
             (Role::Tasks | Role::Leader, Some(_)) => Some(SIGTERM),

@@ -244,6 +244,11 @@ impl Shells {
         self.current.contains_key(&epoch)
     }
 
+    /// Whether that rank is reached now.
+    pub(super) fn is_reached(&self, rank: Rank) -> bool {
+        self.reached.contains(rank.0)
+    }
+
     /// The one rank that life of a shell serves, if it is on another node.
     pub(super) fn rank_of(&self, epoch: Epoch) -> Option<Rank> {
         match self.current.get(&epoch)?.seat {

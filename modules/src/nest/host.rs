@@ -108,6 +108,10 @@ impl Nest {
         let (Some(adoption), Some(door)) = (child.adoption(), &child.told.door) else {
             return;
         };
+        if child.job.end.is_some() {
+            // Its ground may be cleared already: nothing is to begin there again.
+            return;
+        }
         let released = &child.job.released;
         for (rank, place) in self.hosts.ranks(child) {
             let wanted = self.reached.contains(rank.0) && !released.contains(rank.0);
