@@ -167,6 +167,22 @@ fn while_the_channel_is_down_submissions_wait_and_other_calls_are_refused() {
     );
 }
 
+#[test]
+fn a_submission_that_waits_counts_with_its_tail() {
+    let mut stand = serving();
+    stand.tell(Arrival::Gone(ClientId(CHANNEL)));
+    let mut submit = |client: u64| {
+        let request = submit_request(stand.now, client, json!({"queue": "long"}));
+        let tail = Bytes::from(vec![0; 15 << 20]);
+        let effects = stand.call_with_tail::<Submit>(client, USER, &request, tail);
+        told(&effects, client)
+    };
+    for client in CLIENT..CLIENT + 4 {
+        assert_eq!(submit(client), []);
+    }
+    assert_eq!(submit(CLIENT + 4)[0].body["code"], "busy");
+}
+
 fn cancel(stand: &mut Stand, job: JobId) {
     let body = json!({"jobs": JobSet::one(job), "type": "cancel", "note": "no"});
     let raise: RaiseRequest = serde_json::from_value(body).expect("a cancel");

@@ -24,8 +24,9 @@ const CALLS_MAX: usize = 65_536;
 const HELD_MAX: usize = 1000;
 /// And how many bytes they have.
 const HELD_BYTES_MAX: usize = 64 << 20;
-/// What a message grows by on its way, at most.
-const WRAPPING_BYTES: usize = 256;
+/// What a message grows by on its way, at most: over the channel, and as a
+/// letter to the rank where the channel ends.
+const WRAPPING_BYTES: usize = 2048;
 
 /// The calls on their way.
 #[derive(Debug, Default)]
@@ -54,18 +55,18 @@ struct Held {
 
 impl Held {
     fn has_room(&self, request: &Request) -> bool {
-        let bytes = self.bytes.saturating_add(request.body.len());
+        let bytes = self.bytes.saturating_add(size(request));
         self.requests.len() < HELD_MAX && (bytes <= HELD_BYTES_MAX || self.requests.is_empty())
     }
 
     fn push(&mut self, request: Request) {
-        self.bytes += request.body.len();
+        self.bytes += size(&request);
         self.requests.push_back(request);
     }
 
     fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
         self.requests.retain(|request| !gone(request.caller));
-        self.bytes = self.requests.iter().map(|request| request.body.len()).sum();
+        self.bytes = self.requests.iter().map(size).sum();
     }
 }
 
@@ -287,6 +288,12 @@ impl Nest {
         }));
         Ok(())
     }
+}
+
+/// What a request that waits is counted with: a tail is of no use to a
+/// submission, and yet it is kept.
+fn size(request: &Request) -> usize {
+    request.body.len().saturating_add(request.tail.len())
 }
 
 fn unreached(title: &str) -> Refusal {
