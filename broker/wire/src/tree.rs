@@ -14,8 +14,9 @@ use serde_json::Value;
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::error::{Code, Refusal};
 use crate::id::{Attempt, Epoch, JobId, Rank};
-use crate::message::{Message, MessageError, Type};
+use crate::message::{MESSAGE_BYTES_MAX, Message, MessageError, Type};
 use crate::shell::{FromShell, ToShell};
 use crate::time::Span;
 
@@ -207,6 +208,24 @@ pub struct HostOrder {
 
 /// The topic of every message that is a letter.
 pub const LETTER_TOPIC: &str = "tree";
+/// What a message grows by as the tail of a letter, at most.
+const ENVELOPE_BYTES: usize = 1024;
+
+/// Whether a request or an answer can be carried to another rank.
+///
+/// # Errors
+/// The limit that it would be over as a letter.
+pub fn portable(message: &Message) -> Result<(), Refusal> {
+    let given = message.wire_len();
+    if given + ENVELOPE_BYTES <= MESSAGE_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "message of {given} bytes is carried to another rank with {ENVELOPE_BYTES} more; the \
+         limit `message` is {MESSAGE_BYTES_MAX}"
+    );
+    Err(Refusal::new(Code::TooLarge, text))
+}
 
 /// Why bytes are not a letter.
 #[derive(Debug, Error)]

@@ -17,7 +17,7 @@ use eddy_wire::services::instance::{Ping, PingRequest, Pong};
 use eddy_wire::services::overlay::{LinkState, Links};
 use eddy_wire::shell::{FromShell, ToShell};
 use eddy_wire::time::Time;
-use eddy_wire::tree::{Address, Call, HostOrder, InstanceFacts, Letter, Tenure, Word};
+use eddy_wire::tree::{Address, Call, HostOrder, InstanceFacts, Letter, Tenure, Word, portable};
 
 use super::head::RANKS_LOST;
 use super::overlay::{Seat, Upstream};
@@ -201,6 +201,9 @@ impl Follower {
             }
             (Target::Rank(rank), _) => Asked::Rank(rank),
         };
+        if let Err(refusal) = portable(&message) {
+            return refuse(call, &refusal, out);
+        }
         if self.tenure.is_none() {
             return self.hold(client, call, message, out);
         }

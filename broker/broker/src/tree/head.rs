@@ -15,7 +15,7 @@ use eddy_wire::services::overlay::{RankLink, Reach};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use eddy_wire::tree::{
-    ATTENDANT, Address, Call, HostOrder, InstanceFacts, Letter, Member, Tenure, Word,
+    ATTENDANT, Address, Call, HostOrder, InstanceFacts, Letter, Member, Tenure, Word, portable,
 };
 use serde_json::json;
 
@@ -369,6 +369,10 @@ impl Head {
             _ => return Err(message),
         };
         let asks = message.kind == Type::Request;
+        if let Err(refusal) = portable(&message) {
+            out.replies.push(refused(call, &refusal));
+            return Ok(out);
+        }
         let word = Word::Request {
             call,
             message: Some(Box::new(message)),
@@ -478,6 +482,10 @@ impl Head {
         };
         let mut message = Message::answer(reply.kind, reply.to.matchtag, &());
         (message.body, message.tail) = (reply.body, reply.tail);
+        if let Err(refusal) = portable(&message) {
+            // Whoever waits for it must hear that it does not come.
+            message = Message::answer(Type::Refused, reply.to.matchtag, &refusal);
+        }
         let message = Some(Box::new(message));
         self.sent(*rank, Word::Answer { call, message })
     }

@@ -184,3 +184,22 @@ fn what_waits_for_a_leader_is_bounded_and_goes_with_its_client() {
         "the facts and one request"
     );
 }
+
+#[test]
+fn what_is_too_large_for_a_letter_is_refused_and_not_lost() {
+    let mut follower = follower();
+    begins(&mut follower, 1);
+    let large = vec![0; eddy_wire::message::MESSAGE_BYTES_MAX - 100];
+    for target in [Target::Service, Target::Rank(Rank(9))] {
+        let message = Message::request("kvs.put", 1, &())
+            .with_tail(large.clone().into())
+            .to(target);
+        message.encode().expect("a client may send it");
+        let out = handle(&mut follower, FollowerInput::Message(ClientId(7), message));
+        let [FollowerOutput::Reply(reply)] = &out[..] else {
+            panic!("it is answered here, there is {:?}", texts(&out))
+        };
+        let refusal: Refusal = serde_json::from_slice(&reply.body).expect("a refusal");
+        assert_eq!((reply.kind, refusal.code), (Type::Refused, Code::TooLarge));
+    }
+}

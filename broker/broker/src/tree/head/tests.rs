@@ -229,3 +229,33 @@ fn events_that_were_missed_are_repeated_in_order() {
         .collect();
     assert_eq!(numbers, [3, 4]);
 }
+
+#[test]
+fn an_answer_too_large_for_a_letter_is_refused_where_it_is_waited_for() {
+    let mut head = head();
+    let tenure = reach(&mut head, 5);
+    let client = client_of(&head.letter(Time(2), from(5, tenure, request(9, 1))));
+    let to = Caller {
+        client,
+        matchtag: 1,
+    };
+    let large = vec![0; eddy_wire::message::MESSAGE_BYTES_MAX - 100];
+    let reply = Reply {
+        tail: large.clone().into(),
+        ..Reply::new(to, Type::Reply, &())
+    };
+    let Routed::Sent(letters) = head.route(Effect::Reply(reply)) else {
+        panic!("a client elsewhere is answered by letter");
+    };
+    let Word::Answer { message, .. } = &letters[0].word else {
+        panic!("it is an answer, there is {letters:?}");
+    };
+    let kind = message.as_ref().map(|message| message.kind);
+    assert_eq!(kind, Some(Type::Refused));
+    letters[0].encode().expect("it can be sent");
+    let ask = Message::request(Ping::TOPIC, 4, &())
+        .with_tail(large.into())
+        .to(Target::Rank(Rank(5)));
+    let out = head.request(ClientId(1), ask).expect("rank 5 is named");
+    assert_eq!((out.letters.len(), out.replies.len()), (0, 1));
+}
