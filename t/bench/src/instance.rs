@@ -231,8 +231,11 @@ impl Instance {
     pub fn parts(&self) -> Vec<u32> {
         let all = process::all();
         let parts = all.into_iter().filter(|process| {
-            let is = |verb| is_part(process, verb, &self.state(), &self.uri);
-            ["broker", "agent", "shell"].into_iter().any(is)
+            let verb = process.arguments.get(1).map_or("", String::as_str);
+            let is_named = is_part(process, verb, &self.state(), &self.uri);
+            // Leaders of instances in it are told their place by their environment.
+            let is_told = || process::environment_names(process.pid, &self.state());
+            ["broker", "agent", "shell"].contains(&verb) && (is_named || is_told())
         });
         parts.map(|process| process.pid).collect()
     }

@@ -35,6 +35,17 @@ pub fn all() -> Vec<Process> {
     .collect()
 }
 
+/// Whether the environment a process began with names a place below `folder`.
+#[must_use]
+pub fn environment_names(pid: u32, folder: &Path) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let folder = folder.as_os_str().as_encoded_bytes();
+    environment
+        .split(|byte| *byte == 0)
+        .filter_map(|pair| pair.strip_prefix(b"EDDY_JOB_STATEDIR="))
+        .any(|place| place.starts_with(folder))
+}
+
 /// Seconds of CPU that a process has used itself, without its children. The kernel counts them in
 /// ticks, so take the difference over many jobs.
 ///
