@@ -10,6 +10,7 @@ mod kill;
 mod layout;
 mod run;
 mod shells;
+mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::settings::Settings;
 pub use layout::{Place, layout};
 use run::{Limit, PartView, Run};
 use shells::{Shells, Texts};
+use timers::Timers;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -46,8 +48,7 @@ pub struct Exec {
     kill_grace: Span,
     /// When this instance must have ended.
     until: Option<Time>,
-    /// When to look at which job again.
-    timers: BTreeSet<(Time, JobId)>,
+    timers: Timers,
 }
 
 impl Module for Exec {
@@ -118,7 +119,7 @@ impl Exec {
             shells: Shells::new(settings.local.clone()),
             kill_grace: settings.kill_grace,
             until: settings.place.until,
-            timers: BTreeSet::new(),
+            timers: Timers::default(),
         }
     }
 
@@ -159,6 +160,7 @@ impl Exec {
     }
 
     fn remove(&mut self, job: JobId) {
+        self.timers.forget(job);
         let Some(run) = self.runs.remove(&job) else {
             return;
         };
@@ -431,12 +433,16 @@ impl Exec {
     }
 
     fn set_timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
-        let Some(run) = self.runs.get(&job) else {
-            return;
-        };
-        if let Some(at) = run.due(self.kill_grace, self.last_moment()) {
-            self.timers.insert((at, job));
-            out.volatile(Volatile::Wake(at.max(now)));
+        let last = self.last_moment();
+        let run = self.runs.get(&job);
+        let due = run.and_then(|run| run.due(self.kill_grace, last));
+        self.timers.set(job, due);
+        self.wake(now, out);
+    }
+
+    fn wake(&mut self, now: Time, out: &mut Outbox) {
+        if let Some(at) = self.timers.wake(now) {
+            out.volatile(Volatile::Wake(at));
         }
     }
 
@@ -455,14 +461,10 @@ impl Exec {
 
     fn tick(&mut self, now: Time, out: &mut Outbox) {
         self.shells.cover(now, out);
-        while let Some((at, job)) = self.timers.first().copied() {
-            if at > now {
-                out.volatile(Volatile::Wake(at));
-                break;
-            }
-            self.timers.pop_first();
+        while let Some(job) = self.timers.pop(now) {
             self.timer(now, job, out);
         }
+        self.wake(now, out);
     }
 
     /// What is due for a run: its time limit, or the next KILL.
@@ -473,7 +475,8 @@ impl Exec {
         };
         let due = run.due(self.kill_grace, last).filter(|due| *due <= now);
         match (due, run.end) {
-            (None, _) => return,
+            // Due later than it was.
+            (None, _) => {}
             (Some(_), None) => {
                 let note = match run.limit(last) {
                     Some((_, Limit::Own(span))) => {
