@@ -7,8 +7,9 @@ use eddy_wire::jobspec::Sharing;
 use eddy_wire::services::job::{InfoKey, JobSet};
 use eddy_wire::time::Span;
 use serde_json::json;
+use uuid::Uuid;
 
-use crate::call::{Ask, Call, Nests, key};
+use crate::call::{About, Ask, Call, Nests, key};
 use crate::client::Client;
 use crate::instance::Nodes;
 use crate::nature::{InstanceId, Nature, ROOT};
@@ -128,7 +129,8 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
     let call = match act {
         Act::TakeBack => return client.cancel(nature),
         Act::Submit => Some(submit(nature, client, nodes, habits)),
-        Act::SubmitAgain | Act::SubmitOther => submit_again(nature, client, nodes, act),
+        Act::SubmitAgain => repeat(nature, client).map(|(call, _)| call),
+        Act::SubmitOther => submit_other(nature, client, nodes, habits),
         Act::Collect => {
             let id = one_of(nature, client).filter(|_| nature.random.chance(50));
             Some(Call::collect(id))
@@ -216,23 +218,30 @@ fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits
     call
 }
 
-/// The same submission, or another under the same key.
-fn submit_again(nature: &mut Nature, client: &Client, nodes: Nodes, act: Act) -> Option<Call> {
+/// A submission made before, and the key it was made under.
+fn repeat(nature: &mut Nature, client: &Client) -> Option<(Call, Uuid)> {
     if client.submissions.is_empty() {
         return None;
     }
     let before = nature.random.pick(&client.submissions).clone();
-    let crate::call::About::Submit { user, key, .. } = before.about else {
-        return None;
-    };
-    match act {
-        Act::SubmitOther => {
-            let mut other = ask(&mut nature.random, nodes);
-            other.name = "other".to_owned();
-            Some(Call::submit(user, &other, key))
-        }
-        _ => Some(before),
+    match before.about {
+        About::Submit { key, .. } => Some((before, key)),
+        _ => None,
     }
+}
+
+/// Another submission under the key of one made before.
+fn submit_other(
+    nature: &mut Nature,
+    client: &Client,
+    nodes: Nodes,
+    habits: Habits,
+) -> Option<Call> {
+    let (_, key) = repeat(nature, client)?;
+    let mut other = ask(&mut nature.random, nodes);
+    habits.change(nature, client.instance, &mut other, nodes);
+    other.name = "other".to_owned();
+    Some(Call::submit(client.user, &other, key))
 }
 
 /// What a submission asks for.
