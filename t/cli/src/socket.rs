@@ -50,17 +50,26 @@ impl Socket {
         Ok(Message::decode(&Bytes::from(bytes))?)
     }
 
+    /// All that comes until the other end closes.
+    ///
+    /// # Errors
+    /// It does not close.
+    pub fn rest(mut self) -> anyhow::Result<Vec<u8>> {
+        let mut rest = Vec::new();
+        match self.stream.read_to_end(&mut rest) {
+            Ok(_) => Ok(rest),
+            // What was sent and not read is a reset to the kernel.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok(rest),
+            Err(error) => Err(error).context("the connection was to be closed"),
+        }
+    }
+
     /// Says that nothing more is sent, and waits until the other end closes.
     ///
     /// # Errors
     /// It does not.
-    pub fn is_closed(mut self) -> anyhow::Result<()> {
-        let mut rest = Vec::new();
-        match self.stream.read_to_end(&mut rest) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok(()),
-            Err(error) => Err(error).context("the connection was to be closed"),
-        }
+    pub fn is_closed(self) -> anyhow::Result<()> {
+        self.rest().map(drop)
     }
 }
 

@@ -1,0 +1,270 @@
+//! Declared instances and their queues, with real processes: one number names a
+//! job from the root, and leaders that are killed lose nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+use eddy_cli_tests::process::Process;
+use eddy_cli_tests::running::{LIMIT, Running};
+use rustix::process::Signal;
+
+type Tested = anyhow::Result<()>;
+
+/// Two queue instances of a node each, a node for the root, and three queues.
+const DECLARED: &str = r#"
+[[instance]]
+name = "batch"
+nodes = 1
+
+[[instance]]
+name = "debug"
+nodes = 1
+set = { "exec.kill_grace" = "1s" }
+
+[[queue]]
+name = "batch"
+instance = "batch"
+
+[[queue]]
+name = "short"
+instance = "debug"
+
+[[queue]]
+name = "services"
+instance = "root"
+"#;
+
+/// Three nodes of two cores, two of which belong to queue instances.
+fn declared() -> anyhow::Result<Instance> {
+    let place = Place::new()?;
+    let config = place.join("declared.toml");
+    fs::write(&config, DECLARED)?;
+    let state = place.path().join("state");
+    Instance::start_in(
+        place,
+        state,
+        &["--size=3", "--cores=2", "--config", &config],
+    )
+}
+
+/// The state directory of a queue instance, on whatever node it is.
+fn state_of(instance: &Instance, name: &str) -> anyhow::Result<PathBuf> {
+    let mut nodes = vec![instance.state().to_owned()];
+    nodes.extend((1..3).map(|rank| instance.state().join(format!("ranks/{rank}"))));
+    let mut states = nodes
+        .iter()
+        .map(|node| node.join("children").join(name))
+        .filter(|state| state.is_dir());
+    states.next().with_context(|| format!("no state of {name}"))
+}
+
+/// The leader that holds this state directory.
+fn leader_of(state: PathBuf) -> anyhow::Result<Process> {
+    let text = fs::read_to_string(state.join("lock"))?;
+    let leader = Process::of(text.trim().parse()?).context("its leader has ended")?;
+    anyhow::ensure!(leader.is_eddy("broker"), "{leader}");
+    Ok(leader)
+}
+
+/// The decimal number of a job, however it is spelled.
+fn number(instance: &Instance, job: &str) -> anyhow::Result<u64> {
+    let text = instance.ok(&["jobs", "--no-header", "-o", "{id.dec}", job])?;
+    Ok(text.parse()?)
+}
+
+/// Numbers of all jobs that a listing with these words shows.
+fn numbers(instance: &Instance, words: &[&str]) -> anyhow::Result<Vec<u64>> {
+    let words = [&["jobs", "-a", "--no-header", "-o", "{id.dec}"], words].concat();
+    let lines = instance.ok(&words)?;
+    lines.lines().map(|line| Ok(line.parse()?)).collect()
+}
+
+#[test]
+fn a_job_of_a_queue_is_named_at_the_root_by_its_number() -> Tested {
+    let instance = declared()?;
+    assert_eq!(
+        instance.ok(&["run", "-q", "batch", "echo", "batch"])?,
+        "batch"
+    );
+    assert_eq!(
+        instance.ok(&["run", "-q", "services", "echo", "here"])?,
+        "here"
+    );
+    let failing = ["-q", "short", "sh", "-c", "echo out; echo err >&2; exit 3"];
+    let job = instance.submit(&failing)?;
+    let attached = instance.run(&["job", "attach", &job])?;
+    assert_eq!(
+        (attached.code, attached.out.as_str(), attached.err.trim()),
+        (3, "out\n", "err")
+    );
+    assert_eq!(instance.code(&job)?, 3);
+    assert_eq!(instance.row(&job)?["result"], "FAILED");
+    assert_eq!(
+        instance.events(&job)?.last().map(String::as_str),
+        Some("clean")
+    );
+    // It is a job of that instance and of no other.
+    let job = number(&instance, &job)?;
+    assert!(numbers(&instance, &["-q", "short"])?.contains(&job));
+    assert!(!numbers(&instance, &["-q", "batch"])?.contains(&job));
+    let within = instance.ok(&["--at", "/debug", "job", "status", &job.to_string()]);
+    assert!(within.is_err_and(|why| why.to_string().contains("exit code 3")));
+    instance.shut_down()
+}
+
+#[test]
+fn a_job_of_a_queue_is_cancelled_and_waited_for_at_the_root() -> Tested {
+    let instance = declared()?;
+    let mut tells = instance.place.fifo("told")?;
+    let script = "echo $$ >told; exec sleep 1000";
+    let job = instance.submit(&["-q", "batch", "sh", "-c", script])?;
+    let task = Process::of(tells.line()?.trim().parse()?).context("it has ended")?;
+    let waits = instance.begin(&["job", "status", &job])?;
+    instance.ok(&["cancel", &job])?;
+    assert_eq!(waits.wait()?.code, 128 + 15);
+    assert!(task.ends_within(LIMIT));
+    let signalled = instance.submit(&["-q", "short", "sh", "-c", script])?;
+    tells.line()?;
+    instance.ok(&["job", "kill", "-s", "USR1", &signalled])?;
+    assert_eq!(instance.code(&signalled)?, 128 + 10);
+    let words = ["-q", "short", "--flags=waitable", "sh", "-c", "exit 4"];
+    let collected = instance.submit(&words)?;
+    let ran = instance.run(&["job", "wait", &collected])?;
+    assert!(ran.refusal()?.ends_with(": exit code 4"), "{}", ran.err);
+    let nested = ["batch", "-q", "batch", "--wait", "--quiet", "--output=none"];
+    let nested = instance.run(&[&nested[..], &["--wrap", "exit 6"]].concat())?;
+    assert_eq!(nested.code, 6, "{}", nested.err);
+    instance.shut_down()
+}
+
+#[test]
+fn an_unknown_queue_is_refused_by_name() -> Tested {
+    let instance = declared()?;
+    for verb in ["submit", "run", "alloc"] {
+        let ran = instance.run(&[verb, "-q", "night", "true"])?;
+        let line = ran.refusal()?;
+        assert!(line.contains("queue: `night` given, there are"), "{line}");
+        for name in ["batch", "short", "services"] {
+            assert!(line.contains(name), "{line}");
+        }
+    }
+    let two = [
+        instance.submit(&["-q", "batch", "true"])?,
+        instance.submit(&["-q", "short", "true"])?,
+    ];
+    let ran = instance.run(&["job", "status", &two[0], &two[1]])?;
+    let line = ran.refusal()?;
+    assert!(line.contains("which are of several instances"), "{line}");
+    instance.shut_down()
+}
+
+#[test]
+fn submissions_outlive_the_leader_of_their_queue_and_each_runs_once() -> Tested {
+    const SUBMITTERS: usize = 4;
+    const EACH: usize = 50;
+    let instance = declared()?;
+    let mut tells = instance.place.fifo("told")?;
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    let first = leader_of(state_of(&instance, "batch")?)?;
+    let script = format!(
+        "i=0; while [ $i -lt {EACH} ]; do i=$((i+1)); \
+         {eddy} submit -q batch sh -c 'echo $0 >>ran' $1.$i || exit; \
+         [ $i != 10 ] || echo ten >told; done",
+        eddy = instance.place.program()
+    );
+    let submitters: anyhow::Result<Vec<Running>> = (0..SUBMITTERS)
+        .map(|one| {
+            let mut command = instance.place.command("/bin/sh");
+            command.env("EDDY_URI", instance.uri());
+            command.args(["-c", &script, "sh", &one.to_string()]);
+            Running::start(command)
+        })
+        .collect();
+    let submitters = submitters?;
+    tells.line()?;
+    first.kill()?;
+    let mut jobs = Vec::new();
+    for submitter in submitters {
+        let printed = submitter.wait()?.ok()?;
+        jobs.extend(printed.lines().map(str::to_owned));
+    }
+    assert_eq!(jobs.len(), SUBMITTERS * EACH);
+    assert_eq!(jobs.iter().collect::<BTreeSet<_>>().len(), jobs.len());
+    let names: Vec<&str> = jobs.iter().map(String::as_str).collect();
+    let ended = instance.run(&[&["job", "status"], &names[..]].concat())?;
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    assert_ne!(leader_of(state_of(&instance, "batch")?)?, first);
+    let ran = fs::read_to_string(instance.place.path().join("ran"))?;
+    let once: BTreeSet<&str> = ran.lines().collect();
+    assert_eq!((ran.lines().count(), once.len()), (jobs.len(), jobs.len()));
+    instance.shut_down()
+}
+
+#[test]
+fn queue_instances_keep_their_jobs_over_restarts_of_the_root() -> Tested {
+    let instance = declared()?;
+    let (mut tells, mut gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
+    let script = "echo $$ >told; read line <gate; echo ended";
+    let runs = instance.submit(&["-q", "batch", "-n2", "sh", "-c", script])?;
+    let waits = instance.submit(&["-q", "batch", "-n2", "echo", "waited"])?;
+    let own = instance.submit(&["-q", "services", "true"])?;
+    tells.line()?;
+    tells.line()?;
+    let state = state_of(&instance, "batch")?;
+    let leader = leader_of(state.clone())?;
+    // Its crash is nobody's end.
+    leader_of(instance.state().to_owned())?.kill()?;
+    instance.start_again()?;
+    assert_eq!(leader_of(state.clone())?, leader);
+    gate.let_go(2)?;
+    assert_eq!(instance.ok(&["job", "attach", &runs])?, "ended\nended");
+    assert_eq!(instance.ok(&["job", "attach", &waits])?, "waited\nwaited");
+    let held = instance.submit(&["-q", "batch", "--urgency=hold", "echo", "later"])?;
+    let before = numbers(&instance, &["-q", "batch"])?;
+    // An end in order ends its job; its next one has the same journal.
+    instance.shut_down()?;
+    instance.start_again()?;
+    let after = instance.submit(&["-q", "batch", "echo", "after"])?;
+    assert_eq!(instance.ok(&["job", "attach", &after])?, "after");
+    let all = numbers(&instance, &["-q", "batch"])?;
+    assert!(
+        before.iter().all(|job| all.contains(job)),
+        "{before:?} {all:?}"
+    );
+    instance.ok(&["job", "urgency", &held, "16"])?;
+    assert_eq!(instance.ok(&["job", "attach", &held])?, "later");
+    let short = instance.submit(&["-q", "short", "true"])?;
+    assert_eq!(instance.code(&short)?, 0);
+    let mut seen = BTreeSet::from([number(&instance, &own)?]);
+    let of_root = numbers(&instance, &["-q", "services"])?;
+    let of_queues = [numbers(&instance, &["-q", "short"])?, all].concat();
+    let count = of_queues.len() + of_root.iter().filter(|job| seen.insert(**job)).count();
+    seen.extend(&of_queues);
+    assert_eq!(seen.len(), count + 1, "{of_root:?} {of_queues:?}");
+    assert!(number(&instance, &after)? > *before.iter().max().context("jobs")?);
+    instance.shut_down()
+}
+
+#[test]
+fn a_stopped_leader_of_a_queue_holds_up_nobody_else() -> Tested {
+    let instance = declared()?;
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    let leader = leader_of(state_of(&instance, "batch")?)?;
+    leader.signal(Signal::STOP)?;
+    let waits = instance.begin(&["run", "-q", "batch", "echo", "late"])?;
+    assert_eq!(
+        instance.ok(&["run", "-q", "short", "echo", "short"])?,
+        "short"
+    );
+    assert_eq!(
+        instance.ok(&["run", "-q", "services", "echo", "root"])?,
+        "root"
+    );
+    leader.signal(Signal::CONT)?;
+    assert_eq!(waits.wait()?.ok()?, "late\n");
+    instance.shut_down()
+}
