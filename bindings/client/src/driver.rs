@@ -5,12 +5,13 @@
 //! handle. It decides nothing about jobs: a call is repeated as it was sent,
 //! a stream is told of the loss and goes on by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::instance::{Ping, PingRequest};
@@ -37,6 +38,12 @@ const PROBE_AFTER: Duration = Duration::from_secs(5);
 const SILENCE_MIN: Duration = Duration::from_secs(10);
 /// The match number of that question; calls count from 1.
 const PROBE_TAG: u64 = 0;
+/// The pause before what could not be reached behind the instance is asked for again.
+const AWAY_PAUSE: Duration = Duration::from_millis(100);
+/// Nothing was out of reach for so long: the next time is another one.
+const AWAY_OVER: Duration = Duration::from_secs(2);
+/// The requests that an instance hands on to one that may be coming back: those about jobs.
+const HANDED_ON: &str = "job.";
 
 /// What comes back for a request.
 pub(crate) type Answer = Result<Message, ClientError>;
@@ -99,6 +106,14 @@ pub(crate) enum Word {
     Said,
 }
 
+/// An instance behind this one cannot be reached.
+#[derive(Clone, Copy)]
+struct Away {
+    since: Instant,
+    last: Instant,
+    word: Word,
+}
+
 /// Why a connection is no more.
 enum Break {
     /// No handle is left.
@@ -121,6 +136,9 @@ pub(crate) struct Driver {
     /// When it last heard anything, on whatever connection: the patience runs from here, so that
     /// a leader that dies of what it is sent does not keep its clients for ever.
     heard: Instant,
+    /// When what is to be asked for again is due, in order.
+    again: VecDeque<(Instant, u64)>,
+    away: Option<Away>,
 }
 
 impl Driver {
@@ -137,6 +155,8 @@ impl Driver {
             commands,
             pending: BTreeMap::new(),
             heard: Instant::now(),
+            again: VecDeque::new(),
+            away: None,
         }
     }
 
@@ -241,6 +261,7 @@ impl Driver {
                 Probe::None => connection.heard + PROBE_AFTER,
                 Probe::Asked => connection.heard + self.silence(),
             };
+            let due = self.again.front().map(|(due, _)| *due);
             tokio::select! {
                 command = self.commands.recv() => {
                     let Some(command) = command else { return Break::Done };
@@ -267,6 +288,9 @@ impl Driver {
                     connection.heard = self.heard;
                     connection.probe = Probe::None;
                 }
+                () = tokio::time::sleep_until(due.unwrap_or(quiet).into()), if due.is_some() => {
+                    self.ask_again(connection);
+                }
                 () = tokio::time::sleep_until(quiet.into()), if !self.pending.is_empty() => {
                     if connection.probe == Probe::Asked {
                         return Break::Silent;
@@ -286,6 +310,11 @@ impl Driver {
 
     async fn deliver(&mut self, message: Message) {
         let matchtag = message.matchtag;
+        if message.kind == Type::Refused && self.waits_for_it(&message) {
+            self.again
+                .push_back((Instant::now() + AWAY_PAUSE, matchtag));
+            return;
+        }
         let Some(pending) = self.pending.get(&matchtag) else {
             return;
         };
@@ -298,11 +327,69 @@ impl Driver {
         }
     }
 
-    /// The connection is gone: what is not repeated hears of it.
-    fn tell_loss(&mut self) {
-        let lost = ClientError::Lost {
-            path: self.path.clone(),
+    /// Whether this refusal says that an instance behind this one, which may be coming back, is
+    /// not reached, and there is patience left. It is borne as a restart of the leader is.
+    fn waits_for_it(&mut self, message: &Message) -> bool {
+        let Some(pending) = self.pending.get(&message.matchtag) else {
+            return false;
         };
+        let refusal = serde_json::from_slice::<Refusal>(&message.body);
+        let Some(refusal) = refusal.ok().filter(|no| no.code == Code::Unreachable) else {
+            return false;
+        };
+        let asked = Message::decode(&pending.bytes);
+        let handed_on = asked.is_ok_and(|asked| asked.topic.starts_with(HANDED_ON));
+        if pending.waiting == Waiting::Once || !handed_on {
+            return false;
+        }
+        let now = Instant::now();
+        let before = self.away.filter(|away| now < away.last + AWAY_OVER);
+        let mut away = before.unwrap_or(Away {
+            since: now,
+            last: now,
+            word: Word::Owed,
+        });
+        away.last = now;
+        if away.word == Word::Owed && now > away.since + TOLD_AFTER {
+            away.word = Word::Said;
+            (self.told)(refusal.text.trim_end_matches(" is not reached"));
+        }
+        self.away = Some(away);
+        now + AWAY_PAUSE < away.since + self.wait
+    }
+
+    /// Asks again for what is due. A stream is told of a loss: it knows where to go on.
+    fn ask_again(&mut self, connection: &Connection) {
+        let now = Instant::now();
+        while let Some((due, matchtag)) = self.again.front().copied()
+            && due <= now
+        {
+            self.again.pop_front();
+            match self.pending.get(&matchtag).map(|pending| pending.waiting) {
+                Some(Waiting::Stream) => {
+                    if let Some(pending) = self.pending.remove(&matchtag) {
+                        report(&pending.answers, self.lost());
+                    }
+                }
+                Some(Waiting::Repeated | Waiting::Once) => {
+                    let bytes = self.pending[&matchtag].bytes.clone();
+                    let _ = connection.writer.send(bytes);
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn lost(&self) -> ClientError {
+        ClientError::Lost {
+            path: self.path.clone(),
+        }
+    }
+
+    /// The connection is gone: what is not repeated hears of it, all else is sent again.
+    fn tell_loss(&mut self) {
+        self.again.clear();
+        let lost = self.lost();
         self.pending.retain(|_, pending| {
             if pending.waiting == Waiting::Repeated {
                 return true;

@@ -149,6 +149,80 @@ fn a_call_is_repeated_over_a_restart_and_one_that_must_not_be_is_lost() {
 }
 
 #[test]
+fn what_is_not_reached_behind_the_instance_is_asked_for_again() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leader = Leader::at(directory.path());
+        let client = leader.client(PATIENT).await;
+        let mut feed = EventFeed::following(&client, JobId(1)).expect("sent");
+        let away = Refusal::new(Code::Unreachable, "queue instance a (job 1) is not reached");
+        let lines = |seq| EventsReply {
+            lines: vec![line(seq)],
+        };
+        let serve = async {
+            let mut peer = leader.accept().await;
+            let first = peer.receive().await;
+            peer.answer(Type::Part, &first, &lines(3)).await;
+            peer.answer(Type::Refused, &first, &away).await;
+            let second = peer.receive().await;
+            assert_eq!(second.topic, first.topic);
+            peer.answer(Type::Refused, &second, &away).await;
+            let third = peer.receive().await;
+            peer.answer(Type::Part, &third, &lines(9)).await;
+            peer
+        };
+        let read = async {
+            let first = feed.next().await.expect("no error").expect("a part");
+            let second = feed.next().await.expect("no error").expect("a part");
+            [first[0].seq.0, second[0].seq.0]
+        };
+        let (seen, mut peer) = tokio::join!(read, serve);
+        assert_eq!(seen, [3, 9]);
+        // What is not about jobs is answered at once.
+        let ping = PingRequest::default();
+        let answer = async {
+            let mut asked = peer.receive().await;
+            while asked.topic != Ping::TOPIC {
+                asked = peer.receive().await;
+            }
+            peer.answer(Type::Refused, &asked, &away).await;
+        };
+        let (refused, ()) = tokio::join!(client.call::<Ping>(&ping), answer);
+        assert_eq!(
+            refused.expect_err("refused").code(),
+            Some(Code::Unreachable)
+        );
+    });
+}
+
+#[test]
+fn patience_with_what_is_not_reached_ends() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leader = Leader::at(directory.path());
+        let client = leader.client(Duration::from_millis(250)).await;
+        let away = Refusal::new(Code::Unreachable, "queue instance a (job 1) is not reached");
+        let mut feed = EventFeed::following(&client, JobId(1)).expect("sent");
+        let mut peer = leader.accept().await;
+        let serve = async {
+            loop {
+                let asked = peer.receive().await;
+                if asked.kind == Type::Request {
+                    peer.answer(Type::Refused, &asked, &away).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = serve => {}
+            refused = feed.next() => {
+                let refused = refused.expect_err("refused");
+                assert_eq!(refused.code(), Some(Code::Unreachable));
+            }
+        }
+    });
+}
+
+#[test]
 fn a_feed_goes_on_over_a_restart_without_repeating_itself() {
     check(async {
         let directory = tempfile::tempdir().expect("a directory");
