@@ -139,7 +139,11 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
         Some(child) => logging::start_in(&child.statedir, config.rank.log.as_deref()),
         None => logging::start(config.rank.log.as_deref()),
     }
-    end_on_panic();
+    let starter = match args.child {
+        true => Starter::Shell,
+        false => Starter::Other,
+    };
+    end_on_panic(starter);
     match start::lead(&args, child, config, &args.source(), ready) {
         Ok(code) => code,
         Err(failure) => {
@@ -172,13 +176,34 @@ fn read_config(args: &BrokerArgs, child: Option<&child::Told>) -> Result<Config,
 
 /// A bug on any thread ends the process: what the loop would go on with is not
 /// what was recorded. A restart folds the journal anew.
-fn end_on_panic() {
+fn end_on_panic(starter: Starter) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         before(panic);
         tracing::error!("{panic}");
-        std::process::exit(CODE_FATAL);
+        starter.end_fatally();
     }));
+}
+
+/// Who started this leader, and starts it again when it died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// A shell, of which this leader is a task.
+    Shell,
+    /// Somebody else.
+    Other,
+}
+
+impl Starter {
+    /// Ends this process at once, so that it is started again. To a shell every
+    /// exit code is that of the instance's program: it is told by a signal.
+    pub fn end_fatally(self) -> ! {
+        if self == Starter::Shell {
+            let own = rustix::process::getpid();
+            let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+        }
+        std::process::exit(CODE_FATAL)
+    }
 }
 
 /// An error and its causes in one line.

@@ -42,8 +42,9 @@ pub enum Role {
     #[default]
     Tasks,
     /// Its one task leads an instance: when a signal that was not asked for ends
-    /// it, or a failure ([`LEADER_FATAL`]), it is started again, at most [`RESTARTS_MAX`] times in
-    /// [`RESTART_WINDOW`].
+    /// it, it is started again, at most [`RESTARTS_MAX`] times in [`RESTART_WINDOW`].
+    /// Its exit code is that of what the instance was for, whatever it is: a
+    /// leader that cannot go on ends itself by a signal.
     Leader,
     /// It has no task of its own: what an instance starts on this node, by the
     /// rank hosted there, is within it. It is over when it is killed, and
@@ -57,9 +58,6 @@ impl Role {
     }
 }
 
-/// The exit code of a leader after a failure that it cannot go on after: who
-/// started it starts it again, as after a signal.
-pub const LEADER_FATAL: i32 = 70;
 /// How often a leader that died is started again.
 pub const RESTARTS_MAX: usize = 3;
 /// Within how long.

@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use eddy_wire::job::exit_code;
-use eddy_wire::shell::{
-    Ended, FromShell, LEADER_FATAL, Part, PartState, RESTART_WINDOW, RESTARTS_MAX, Role,
-};
+use eddy_wire::shell::{Ended, FromShell, Part, PartState, RESTART_WINDOW, RESTARTS_MAX, Role};
 use eddy_wire::time::{MICROS, Time};
 
 use super::{SIGKILL, SIGTERM, ShellEffect, Spawn};
@@ -151,7 +149,7 @@ impl Live {
     /// A task ended: the same once more, if it was a leader that nobody asked
     /// to end and that does not keep dying.
     pub(super) fn again(&mut self, now: Time, task: u32, status: i32) -> Option<Spawn> {
-        let how = death(status)?;
+        let signal = death(status)?;
         let Work::Leader { again, deaths } = &mut self.work else {
             return None;
         };
@@ -162,8 +160,9 @@ impl Live {
             return Some(Spawn { task, ..spawn });
         }
         let (times, within) = (deaths.len(), RESTART_WINDOW.0 / MICROS);
-        let note =
-            format!("its leader died {times} times within {within} s, the last time by {how}");
+        let note = format!(
+            "its leader died {times} times within {within} s, the last time by signal {signal}"
+        );
         self.note.get_or_insert(note);
         self.work = Work::Tasks;
         None
@@ -206,12 +205,8 @@ impl Live {
     }
 }
 
-/// How a leader died, if this status says that it did and not that it ended: by
-/// a signal, or by a failure that it cannot go on after.
-fn death(status: i32) -> Option<String> {
-    match (status & 0x7f, (status >> 8) & 0xff) {
-        (0, LEADER_FATAL) => Some(format!("exit code {LEADER_FATAL}")),
-        (0, _) => None,
-        (signal, _) => Some(format!("signal {signal}")),
-    }
+/// By which signal a leader died, if this status says that it did and not that
+/// it ended: its exit code may be any, that of the program it was started for.
+fn death(status: i32) -> Option<i32> {
+    Some(status & 0x7f).filter(|signal| *signal != 0)
 }

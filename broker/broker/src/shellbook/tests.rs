@@ -107,7 +107,7 @@ fn ground_is_held_until_it_is_killed_and_swept() {
 #[test]
 fn a_leader_that_dies_is_started_again_and_its_part_goes_on() {
     let mut shell = Shell::leading();
-    for status in [SIGKILL, 6 | 0x80, LEADER_FATAL_STATUS] {
+    for status in [SIGKILL, 6 | 0x80, 11] {
         let died = shell.give(1, ShellInput::Exited(PART, 0, status));
         assert!(matches!(&died[..], [ShellEffect::Spawn(spawn)] if spawn.task == 0));
         let t = Time(0);
@@ -124,8 +124,17 @@ fn a_leader_that_dies_is_started_again_and_its_part_goes_on() {
     );
 }
 
-/// Wait status of exit code 70.
-const LEADER_FATAL_STATUS: i32 = eddy_wire::shell::LEADER_FATAL << 8;
+#[test]
+fn a_leader_ends_with_the_exit_code_of_its_program_whatever_it_is() {
+    for code in [0, 1, 70, 255] {
+        let mut shell = Shell::leading();
+        let over = shell.give(1, ShellInput::Exited(PART, 0, code << 8));
+        assert_eq!(over, [ShellEffect::Sweep(PART)], "exit code {code}");
+        let over = shell.give(1, ShellInput::Swept(PART));
+        assert_eq!(ended(&over).status, code << 8);
+        assert_eq!(ended(&over).note, None);
+    }
+}
 
 #[test]
 fn deaths_longer_ago_than_the_window_do_not_count() {

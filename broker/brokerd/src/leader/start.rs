@@ -31,7 +31,7 @@ use super::shells::{Ground, Shells};
 use super::store::{Known, Store};
 use super::tree::{Tree, TreeParts};
 use super::turn::{Leader, Parts};
-use super::{BrokerArgs, CODE_FATAL, Inner, Inside, Ready};
+use super::{BrokerArgs, Inner, Inside, Ready};
 use crate::clients::{ARRIVALS_MAX, Admission, listen};
 use crate::clock::Clock;
 use crate::config::{self, Config};
@@ -394,9 +394,7 @@ impl Prepared {
         drop(local);
         // A sweep that still looks has nobody to tell.
         runtime.shutdown_background();
-        if code != CODE_FATAL {
-            rundir::remove(&rundir);
-        }
+        rundir::remove(&rundir);
         Ok(code)
     }
 

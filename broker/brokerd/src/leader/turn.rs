@@ -33,7 +33,7 @@ use super::ready::Announcement;
 use super::shells::Shells;
 use super::store::Store;
 use super::tree::Tree;
-use super::{CODE_FATAL, Inner, Ready};
+use super::{Inner, Ready, Starter};
 use crate::clients::{Admission, Arrivals, Arrived, Door, LinkId};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -325,8 +325,16 @@ impl Leader {
             Committed::Fatal(error) => {
                 tracing::error!("the journal cannot go on: {}", super::chain(&error));
                 // At once: nothing that is not durable may be told any more.
-                std::process::exit(CODE_FATAL);
+                self.end_fatally();
             }
+        }
+    }
+
+    /// Ends the process in the midst of all: it is to be started again.
+    fn end_fatally(&self) -> ! {
+        match &self.child {
+            Some(_) => Starter::Shell.end_fatally(),
+            None => Starter::Other.end_fatally(),
         }
     }
 

@@ -9,7 +9,6 @@ use eddy_broker::Arrival;
 use eddy_wire::time::Time;
 
 use super::{Holding, Leader};
-use crate::leader::CODE_FATAL;
 use crate::leader::store::Plan;
 
 /// Slices worked at the end of one turn; what is left then is the thread's, so
@@ -30,7 +29,7 @@ impl Leader {
             self.holding = Holding::Nothing;
             if let Err(error) = self.store.send(now, &self.broker) {
                 tracing::error!(%error, "the journal takes no more");
-                std::process::exit(CODE_FATAL);
+                self.end_fatally();
             }
         } else if let Some(at) = self.store.must_go_at() {
             let is_later = self.hold.deadline() > at.into();
