@@ -87,7 +87,8 @@ impl Admission {
 }
 
 /// Listens on both sockets in this directory. Old sockets there are removed:
-/// the caller holds the lock of the state directory, so nobody listens.
+/// the caller holds the lock of the state directory, so nobody listens. It lasts
+/// until nobody takes arrivals any more.
 pub fn listen(rundir: &Path, admission: Admission, arrivals: &Arrivals) -> io::Result<()> {
     for (name, door) in [(LOCAL_SOCKET, Door::Local), (SHELL_SOCKET, Door::Shell)] {
         let path = rundir.join(name);
@@ -103,7 +104,11 @@ pub fn listen(rundir: &Path, admission: Admission, arrivals: &Arrivals) -> io::R
 
 async fn accept(listener: UnixListener, door: Door, admission: Admission, arrivals: Arrivals) {
     loop {
-        let stream = match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = arrivals.closed() => return,
+        };
+        let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::error!(%error, "cannot accept a connection");
@@ -364,5 +369,31 @@ impl Outlet {
             }
         }
         self.flow.set(Flow::Open);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_takes_no_arrivals_any_more_keeps_no_socket_open() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let owner = rustix::process::geteuid().as_raw();
+        let (arrivals, mut arrived) = mpsc::channel(1);
+        let local = tokio::task::LocalSet::new();
+        let outcome = local
+            .run_until(async {
+                listen(dir.path(), Admission { owner }, &arrivals).expect("a free directory");
+                let path = dir.path().join(LOCAL_SOCKET);
+                let _client = UnixStream::connect(&path).await.expect("somebody listens");
+                arrived.recv().await.expect("a connection");
+                drop(arrived);
+                tokio::task::yield_now().await;
+                UnixStream::connect(&path).await
+            })
+            .await;
+        let refused = outcome.map(drop).map_err(|error| error.kind());
+        assert_eq!(refused, Err(io::ErrorKind::ConnectionRefused));
     }
 }

@@ -113,6 +113,7 @@ enum Event {
     Arrived(Arrived),
     Wake,
     Alone,
+    Unclaimed,
 }
 
 impl Following {
@@ -197,6 +198,7 @@ impl Following {
             .alone
             .filter(|_| self.post.is_own())
             .map(|since| since + ALONE_MAX);
+        let unclaimed = self.hosts.due();
         tokio::select! {
             biased;
             // An end of the sender is a word, too.
@@ -206,6 +208,7 @@ impl Following {
             Some(arrived) = self.arrived.recv() => Event::Arrived(arrived),
             () = wake, if !self.wakes.is_empty() => Event::Wake,
             () = tokio::time::sleep_until(alone.unwrap_or_else(Instant::now)), if alone.is_some() => Event::Alone,
+            () = tokio::time::sleep_until(unclaimed.unwrap_or_else(Instant::now)), if unclaimed.is_some() => Event::Unclaimed,
         }
     }
 
@@ -227,6 +230,7 @@ impl Following {
     fn event(&mut self, event: Event) {
         match event {
             Event::Stop | Event::Alone => {}
+            Event::Unclaimed => self.hosts.drop_unclaimed(),
             Event::Link(input) => self.frames.push_back(input),
             Event::Arrived(arrived) => self.arrived(arrived),
             Event::Death(epoch) => {
@@ -397,7 +401,9 @@ impl Following {
         }
     }
 
+    /// A tenure begins, and with it what shells must know.
     fn learn(&mut self, facts: &InstanceFacts) {
+        self.hosts.tenure();
         let ground = Ground {
             statedir: self.post.statedir.clone(),
             rundir: self.rundir.clone(),

@@ -7,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use eddy_wire::tree::HostOrder;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::{Instant, sleep};
 
 use super::following::{Following, Post};
 use super::{AgentError, Common};
@@ -18,6 +20,13 @@ use crate::shell::procfs::{MARKER_VARIABLE, Marker};
 
 /// Name of the directory with the state directories of inner instances' ranks.
 const CHILDREN: &str = "children";
+/// How long a rank is hosted on that the leader has not ordered in its present
+/// tenure: that it is over may have been said when nobody heard it. Far longer
+/// than a leader inside takes to be started again and to say hello; one that
+/// takes still longer has its rank hosted anew, which holds nothing.
+const UNCLAIMED_MAX: Duration = Duration::from_secs(300);
+/// Before a rank is begun again that could not, for want of room or descriptors.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The ranks hosted, by instance.
 #[derive(Debug)]
@@ -29,16 +38,26 @@ pub struct Hosts {
     statedir: PathBuf,
     marker: Option<String>,
     hosted: BTreeMap<String, Hosted>,
-    /// Those that were told to end.
-    ending: Vec<JoinHandle<()>>,
+    /// When those are given up that were not ordered in this tenure.
+    due: Option<Instant>,
+    /// Those that were told to end, with their instance.
+    ending: Vec<(String, JoinHandle<()>)>,
 }
 
 #[derive(Debug)]
 struct Hosted {
     order: HostOrder,
+    claim: Claim,
     /// Dropped, it ends the rank.
     _stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
+}
+
+/// Whether it was ordered in the leader's present tenure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    Ordered,
+    Before,
 }
 
 impl Hosts {
@@ -52,6 +71,7 @@ impl Hosts {
             statedir: post.statedir.clone(),
             marker: post.marker.clone().or(outer),
             hosted: BTreeMap::new(),
+            due: None,
             ending: Vec::new(),
         }
     }
@@ -66,16 +86,39 @@ impl Hosts {
         self.hosted.is_empty()
     }
 
+    /// The leader's tenure begins: all that is to go on is ordered again.
+    pub fn tenure(&mut self) {
+        let hosted = self.hosted.values_mut();
+        hosted.for_each(|hosted| hosted.claim = Claim::Before);
+        self.due = (!self.hosted.is_empty()).then(|| Instant::now() + UNCLAIMED_MAX);
+    }
+
+    /// When [`Hosts::drop_unclaimed`] is due.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Hosts no more what was not ordered in this tenure.
+    pub fn drop_unclaimed(&mut self) {
+        self.due = None;
+        let hosted = self.hosted.iter();
+        let unclaimed = hosted.filter(|(_, hosted)| hosted.claim == Claim::Before);
+        let names: Vec<String> = unclaimed.map(|(name, _)| name.clone()).collect();
+        names.iter().for_each(|name| self.unhost(name));
+    }
+
     /// Hosts what is ordered.
     pub fn host(&mut self, order: HostOrder) {
         let before = self.hosted.remove(&order.instance);
         let before = match before {
-            Some(hosted) if hosted.order == order && !hosted.task.is_finished() => {
+            Some(mut hosted) if hosted.order == order && !hosted.task.is_finished() => {
+                hosted.claim = Claim::Ordered;
                 self.hosted.insert(order.instance.clone(), hosted);
                 return;
             }
             Some(hosted) => Some(hosted.task),
-            None => None,
+            // An instance that its parent declared goes on in another job.
+            None => self.ending_of(&order.instance),
         };
         tracing::info!(instance = order.instance, rank = order.rank.0, job = %order.job, "hosts a rank");
         let (stop, stopped) = oneshot::channel();
@@ -89,6 +132,7 @@ impl Hosts {
         });
         let hosted = Hosted {
             order,
+            claim: Claim::Ordered,
             _stop: stop,
             task,
         };
@@ -101,16 +145,21 @@ impl Hosts {
             return;
         };
         tracing::info!(instance, "hosts a rank no more");
-        self.ending.retain(|task| !task.is_finished());
-        self.ending.push(hosted.task);
+        self.ending.retain(|(_, task)| !task.is_finished());
+        self.ending.push((instance.to_owned(), hosted.task));
+    }
+
+    fn ending_of(&mut self, instance: &str) -> Option<JoinHandle<()>> {
+        let at = self.ending.iter().rposition(|(of, _)| of == instance)?;
+        Some(self.ending.remove(at).1)
     }
 
     /// Ends all of them.
     pub async fn end(&mut self) {
-        let hosted = std::mem::take(&mut self.hosted);
-        let tasks = hosted.into_values().map(|hosted| hosted.task);
-        self.ending.extend(tasks);
-        for task in self.ending.drain(..) {
+        for (instance, hosted) in std::mem::take(&mut self.hosted) {
+            self.ending.push((instance, hosted.task));
+        }
+        for (_, task) in self.ending.drain(..) {
             // One that panicked has ended, too.
             let _ = task.await;
         }
@@ -139,16 +188,23 @@ impl Hosts {
     }
 }
 
-async fn host_one(post: Post, common: Rc<Common>, stop: oneshot::Receiver<()>) {
+async fn host_one(post: Post, common: Rc<Common>, mut stop: oneshot::Receiver<()>) {
     let (instance, rank) = (post.instance.clone(), post.rank.0);
-    let begun: Result<Following, AgentError> = super::make(&post.statedir)
-        .map_err(super::io("make the state directory"))
-        .and_then(|()| Following::begin(post, common));
-    match begun {
-        Ok(following) => {
-            following.run(stop).await;
+    loop {
+        let begun: Result<Following, AgentError> = super::make(&post.statedir)
+            .map_err(super::io("make the state directory"))
+            .and_then(|()| Following::begin(post.clone(), Rc::clone(&common)));
+        match begun {
+            Ok(following) => {
+                following.run(stop).await;
+                return;
+            }
+            // The order stands, and is not repeated while the leader is reached.
+            Err(error) => tracing::error!(instance, rank, "a rank cannot be hosted: {error}"),
         }
-        // Ordered again with the leader's next tenure.
-        Err(error) => tracing::error!(instance, rank, "a rank cannot be hosted: {error}"),
+        tokio::select! {
+            _ = &mut stop => return,
+            () = sleep(FAILURE_PAUSE) => {}
+        }
     }
 }
