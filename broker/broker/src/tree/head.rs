@@ -49,6 +49,14 @@ pub struct HeadOutput {
     pub replies: Vec<Reply>,
 }
 
+impl HeadOutput {
+    fn add(&mut self, more: HeadOutput) {
+        self.arrivals.extend(more.arrivals);
+        self.letters.extend(more.letters);
+        self.replies.extend(more.replies);
+    }
+}
+
 /// The leader's books on its ranks.
 #[derive(Debug)]
 pub struct Head {
@@ -122,6 +130,10 @@ impl Head {
 
     /// A rank is reached, by the overlay's word: its tenure begins.
     pub fn reached(&mut self, now: Time, rank: Rank, _member: &Member) -> HeadOutput {
+        self.begin(now, rank)
+    }
+
+    fn begin(&mut self, now: Time, rank: Rank) -> HeadOutput {
         let mut out = HeadOutput::default();
         self.leave(rank, "it began another life", &mut out);
         self.next_tenure += 1;
@@ -228,7 +240,7 @@ impl Head {
     }
 
     /// A letter for the leader.
-    pub fn letter(&mut self, _now: Time, letter: Letter) -> HeadOutput {
+    pub fn letter(&mut self, now: Time, letter: Letter) -> HeadOutput {
         let mut out = HeadOutput::default();
         let from = letter.from;
         if let Word::Unreachable { rank } = letter.word {
@@ -260,7 +272,7 @@ impl Head {
                 out.arrivals.push(Arrival::ShellAway(epoch));
             }
             Word::ShellDead { epoch } => out.arrivals.push(Arrival::ShellDead(epoch)),
-            Word::EventsFrom { number } => self.repeat_events(from, number, &mut out),
+            Word::EventsFrom { number } => self.repeat_events(now, from, number, &mut out),
             // A leader says these and is told none of them.
             Word::Reach(_)
             | Word::Tenure { .. }
@@ -324,20 +336,12 @@ impl Head {
 
     /// Events that a rank missed, if they are still kept; else a tenure anew,
     /// which needs none of them.
-    fn repeat_events(&mut self, rank: Rank, number: u64, out: &mut HeadOutput) {
+    fn repeat_events(&mut self, now: Time, rank: Rank, number: u64, out: &mut HeadOutput) {
         let kept_from = self.last_event + 1 - self.events.len() as u64;
         if number < kept_from {
-            let begin = Word::Tenure {
-                events: self.last_event,
-                instance: Box::new(self.facts.clone()),
-            };
-            self.next_tenure += 1;
-            let next = self.next_tenure;
-            self.leave(rank, "it missed too many events", out);
-            if let Some(ranked) = self.ranks.get_mut(&rank) {
-                ranked.tenure = next;
-            }
-            out.letters.extend(self.write(rank, begin));
+            // As if it had been lost: whoever has orders for it gives them anew.
+            out.add(self.lost(now, rank, "it missed too many events"));
+            out.add(self.begin(now, rank));
             return;
         }
         let missed = self.events.iter().filter(|(kept, _)| *kept >= number);

@@ -259,3 +259,27 @@ fn an_answer_too_large_for_a_letter_is_refused_where_it_is_waited_for() {
     let out = head.request(ClientId(1), ask).expect("rank 5 is named");
     assert_eq!((out.letters.len(), out.replies.len()), (0, 1));
 }
+
+#[test]
+fn a_rank_that_missed_too_many_events_is_lost_and_reached_for_all_who_have_orders() {
+    let mut head = head();
+    let tenure = reach(&mut head, 1);
+    for _ in 0..200 {
+        reach(&mut head, 2);
+        head.lost(Time(2), Rank(2), "gone");
+        reach(&mut head, 3);
+        head.lost(Time(2), Rank(3), "gone");
+    }
+    let out = head.letter(Time(3), from(1, tenure, Word::EventsFrom { number: 1 }));
+    let ranks: Vec<String> = out
+        .arrivals
+        .iter()
+        .filter_map(|arrival| match arrival {
+            Arrival::Ranks(ranks) => Some(ranks.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ranks, ["0", "0-1"]);
+    let last = out.letters.last().expect("a tenure begins");
+    assert!(matches!(last.word, Word::Tenure { .. }) && last.tenure > tenure);
+}
