@@ -172,6 +172,40 @@ pub fn remove(rundir: &Path) {
     let _ = fs::remove_dir(rundir);
 }
 
+/// Removes the run directories of an instance or rank that is over, and of all instances and ranks
+/// within it on this node, as their state directories name them: one that was killed left its own.
+/// Only when nothing of them runs any more.
+pub fn remove_of(statedir: &Path) {
+    let mut states = vec![statedir.to_owned()];
+    while let Some(state) = states.pop() {
+        if let Some(rundir) = recorded(&state) {
+            remove(&rundir);
+        }
+        states.extend(
+            ["children", "ranks"]
+                .iter()
+                .flat_map(|name| inside(&state, name)),
+        );
+    }
+}
+
+/// The same of all instances that are jobs of the one of this state directory.
+pub fn remove_below(statedir: &Path) {
+    for state in inside(statedir, "children") {
+        remove_of(&state);
+    }
+}
+
+/// The directories in one of a state directory's; links are not followed.
+fn inside(statedir: &Path, name: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(statedir.join(name)).into_iter().flatten();
+    entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,6 +240,29 @@ mod tests {
             prepare(Some(&long), None, "x"),
             Err(RundirError::TooLong { .. })
         ));
+    }
+
+    #[test]
+    fn what_was_killed_at_any_depth_is_cleared_away_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state = dir.path().join("state");
+        let deep = ["", "children/3.1", "children/3.1/ranks/1/children/2.1"];
+        let left: Vec<PathBuf> = (0..4).map(|at| dir.path().join(at.to_string())).collect();
+        for rundir in &left {
+            fs::create_dir(rundir).expect("made");
+            drop(std::os::unix::net::UnixListener::bind(
+                rundir.join(LOCAL_SOCKET),
+            ));
+        }
+        for (below, rundir) in deep.iter().zip(&left) {
+            fs::create_dir_all(state.join(below)).expect("made");
+            record(&state.join(below), rundir).expect("written");
+        }
+        remove_below(&state);
+        let there: Vec<bool> = left.iter().map(|rundir| rundir.exists()).collect();
+        assert_eq!(there, [true, false, false, true]);
+        remove_of(&state);
+        assert!(!left[0].exists() && left[3].exists());
     }
 
     #[test]

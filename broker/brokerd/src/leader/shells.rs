@@ -22,6 +22,8 @@ use tokio::task::{spawn_blocking, spawn_local};
 use tokio::time::sleep;
 
 use crate::life::Life;
+use crate::rundir;
+use crate::shell::leftover::Process;
 use crate::shell::procfs::MARKER_VARIABLE;
 use crate::shell::spawn::Rlimit;
 use crate::shell::sweep::{LockError, ShellLock, sweep};
@@ -186,6 +188,11 @@ impl Ground {
         loop {
             match ShellLock::take(&self.statedir) {
                 Ok(lock) => return self.sweep(epoch, lock).await,
+                // Another watch of ours sweeps: asked about a shell again, it does so again.
+                Err(LockError::Held {
+                    holder: Some(holder),
+                    ..
+                }) if is_own(&holder) => sleep(LOCK_PAUSE).await,
                 Err(LockError::Held {
                     holder: Some(holder),
                     ..
@@ -234,12 +241,49 @@ impl Ground {
                         tracing::error!(epoch = epoch.0, pid, errno, "a left-over stays");
                     }
                     if outcome.left.is_empty() {
-                        return;
+                        return rundir::remove_below(&self.statedir);
                     }
                 }
                 Err(error) => tracing::error!(epoch = epoch.0, %error, "cannot sweep"),
             }
             std::thread::sleep(FAILURE_PAUSE);
         }
+    }
+}
+
+/// Whether a process is this one, which would wait for its own end for ever.
+fn is_own(process: &Process) -> bool {
+    u32::try_from(process.pid).is_ok_and(|pid| pid == std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_another_watch_of_ours_holds_is_waited_for() {
+        let state = tempfile::tempdir().expect("a directory");
+        let ground = Ground {
+            statedir: state.path().to_owned(),
+            rundir: state.path().to_owned(),
+            instance: "no-such-instance".to_owned(),
+            mock: None,
+            spool_bytes: 0,
+            nofile: None,
+            ranks: Idset::one(0),
+            marker: None,
+            streams: None,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            let lock = ShellLock::take(state.path()).expect("free");
+            let mut watch = std::pin::pin!(ground.wait_for_lock(Epoch(1)));
+            let first = tokio::time::timeout(LOCK_PAUSE * 3, &mut watch).await;
+            assert!(first.is_err(), "the lock is held");
+            drop(lock);
+            watch.await;
+        });
     }
 }

@@ -24,6 +24,7 @@ use super::link::Outlook;
 use super::program::{Environment, Kept, Program, Why};
 use super::reads::spool_id;
 use super::watch::{Output, Token, Until, Watch, Watched};
+use crate::rundir;
 use crate::shell::affinity::Topology;
 use crate::shell::frame::{Frame, Stream};
 use crate::shell::leftover::Process;
@@ -102,6 +103,8 @@ struct Live {
     spool_failed: Warned,
     /// Files that users named, shared by tasks.
     files: HashMap<String, Arc<OwnedFd>>,
+    /// Of the instance that this part leads.
+    statedir: Option<PathBuf>,
     tasks: Vec<Task>,
 }
 
@@ -168,6 +171,7 @@ impl Tasks {
             spool: spool::Writer::new(&here.spool, spool_id(part), here.spool_bytes),
             spool_failed: Warned::NotYet,
             files: HashMap::new(),
+            statedir: None,
             tasks: Vec::new(),
         });
         if live.tasks.len() <= live.at(spawn.task) {
@@ -416,6 +420,14 @@ impl Tasks {
                 }
             }
             self.grown.insert(part);
+            // Whoever was killed in it left its sockets.
+            if let Some(statedir) = live.statedir {
+                rundir::remove_of(&statedir);
+            }
+        } else {
+            // Ground: a rank of an instance was hosted here, and what that rank held.
+            let name = format!("{}.{}", part.job, part.attempt);
+            rundir::remove_of(&self.surroundings.children.join(name));
         }
         inputs.push_back(ShellInput::Swept(part));
     }

@@ -49,6 +49,7 @@ impl Tasks {
             statedir: statedir.as_deref(),
         };
         let env = environment.of_task(&place)?;
+        live.statedir.clone_from(&statedir);
         let argv = program.argv(start, task)?;
         let inherited = self.surroundings.inherited.as_ref();
         let [stdin, stdout, stderr] = live.streams(&program, task, &self.null, inherited)?;
