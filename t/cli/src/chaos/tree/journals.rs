@@ -46,7 +46,11 @@ pub fn read(root: &Path) -> anyhow::Result<Vec<Book>> {
     let mut states = vec![root.to_owned()];
     let mut books = Vec::new();
     while let Some(state) = states.pop() {
-        if state.join("journal.db").is_file() {
+        let journal = state.join("journal.db");
+        // One that was killed as it made its journal has none yet.
+        let made = "SELECT count(*) FROM sqlite_master WHERE name = 'meta'";
+        let own = "SELECT count(*) FROM meta WHERE key = 'instance'";
+        if journal.is_file() && sqlite(&journal, made)? == "1" && sqlite(&journal, own)? == "1" {
             books.push(book(&state).with_context(|| state.display().to_string())?);
         }
         let ranks = folders(&state.join("ranks"));
