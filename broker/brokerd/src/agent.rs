@@ -9,7 +9,7 @@
 pub mod following;
 pub mod hosts;
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,15 @@ use std::time::{Duration, Instant};
 
 use eddy_wire::id::Rank;
 use eddy_wire::tree::ATTENDANT;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use self::following::{End, Following, Post};
 use crate::config::Transport;
 use crate::logging;
+use crate::rundir::{self, RundirError};
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
 use crate::shell::sweep::{LockError, ShellLock};
@@ -99,6 +102,15 @@ pub enum AgentError {
         /// Who.
         source: LockError,
     },
+    /// It would follow itself.
+    #[error("--rank: 0 given; rank 0 leads and follows nobody, beside it --hosts-only is allowed")]
+    Leader,
+    /// There is one with another state directory.
+    #[error("run directory {}: another agent has it: two agents for one rank", .rundir.display())]
+    Twice {
+        /// Where its sockets are.
+        rundir: PathBuf,
+    },
     /// The system refused something.
     #[error("cannot {attempt}: {source}")]
     Io {
@@ -109,7 +121,7 @@ pub enum AgentError {
     },
     /// There is no run directory.
     #[error(transparent)]
-    Rundir(#[from] crate::rundir::RundirError),
+    Rundir(#[from] RundirError),
 }
 
 /// Makes an [`io::Error`] one of an agent's start.
@@ -138,6 +150,9 @@ pub fn run_agent(args: AgentArgs) -> i32 {
 fn begin(args: &AgentArgs) -> Result<End, AgentError> {
     let statedir = std::path::absolute(&args.statedir).map_err(io("find the state directory"))?;
     make(&statedir).map_err(io("make the state directory"))?;
+    if args.rank == 0 && !args.hosts_only {
+        return Err(AgentError::Leader);
+    }
     let lock = take_lock(&statedir, args.rank)?;
     let common = Rc::new(Common {
         owner: rustix::process::geteuid().as_raw(),
@@ -146,6 +161,8 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
         nofile: raise_open_files(args.nofile),
         runtime: std::env::var("XDG_RUNTIME_DIR").ok(),
     });
+    let rundir = rundir::prepare_rank(common.runtime.as_deref(), &args.instance, args.rank)?;
+    let held = hold(rundir)?;
     let post = Post {
         instance: args.instance.clone(),
         rank: match args.hosts_only {
@@ -171,7 +188,7 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
     drop(local);
     // A sweep that still looks has nobody to tell.
     runtime.shutdown_background();
-    drop(lock);
+    drop((held, lock));
     ended
 }
 
@@ -188,6 +205,21 @@ fn take_lock(statedir: &Path, rank: u32) -> Result<ShellLock, AgentError> {
                 std::thread::sleep(LOCK_PAUSE);
             }
             answer => return answer.map_err(|source| AgentError::Lock { rank, source }),
+        }
+    }
+}
+
+/// Locks the directory of its sockets for this process: another agent of this
+/// rank, whose state directory is another, would take them from under it.
+fn hold(rundir: PathBuf) -> Result<File, AgentError> {
+    let held = File::open(&rundir).map_err(io("open the run directory"))?;
+    let until = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match flock(&held, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(held),
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
+            Err(Errno::WOULDBLOCK) => return Err(AgentError::Twice { rundir }),
+            Err(errno) => return Err(io("lock the run directory")(errno.into())),
         }
     }
 }

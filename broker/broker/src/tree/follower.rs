@@ -83,6 +83,8 @@ pub enum FollowerOutput {
 enum Asked {
     Leader,
     Rank(Rank),
+    /// The rank above, whichever it was then.
+    Upstream(Rank),
 }
 
 /// One rank that follows.
@@ -134,7 +136,10 @@ impl Follower {
                 self.tell_leader(Word::ShellDead { epoch }, out);
             }
             FollowerInput::Letter(letter) => self.letter(now, letter, out),
-            FollowerInput::Upstream(upstream) => self.upstream = upstream,
+            FollowerInput::Upstream(upstream) => {
+                self.upstream = upstream;
+                self.fail_upstream(out);
+            }
             FollowerInput::Links(to, links) => {
                 out.push(FollowerOutput::Reply(Reply::new(to, Type::Reply, &links)));
             }
@@ -193,11 +198,9 @@ impl Follower {
                 return self.own(now, call, &message, out);
             }
             (Target::Rank(Rank(0)) | Target::Service, _) => Asked::Leader,
-            (Target::Upstream, Upstream::Linked(Rank(0))) => Asked::Leader,
-            (Target::Upstream, Upstream::Linked(rank)) => Asked::Rank(*rank),
+            (Target::Upstream, Upstream::Linked(rank)) => Asked::Upstream(*rank),
             (Target::Upstream, Upstream::Alone(why)) => {
-                let text = format!("rank {} has no way up: {why}", self.seat.rank);
-                return refuse(call, &Refusal::new(Code::Unreachable, text), out);
+                return refuse(call, &self.no_way_up(why), out);
             }
             (Target::Rank(rank), _) => Asked::Rank(rank),
         };
@@ -215,8 +218,8 @@ impl Follower {
         let message = Some(Box::new(message));
         let word = Word::Request { call, message };
         match asked {
-            Asked::Leader => self.tell_leader(word, out),
-            Asked::Rank(rank) => out.push(FollowerOutput::Send(Letter {
+            Asked::Leader | Asked::Upstream(Rank(0)) => self.tell_leader(word, out),
+            Asked::Rank(rank) | Asked::Upstream(rank) => out.push(FollowerOutput::Send(Letter {
                 to: Address::Rank(rank),
                 from: self.seat.rank,
                 tenure: Tenure::default(),
@@ -467,14 +470,41 @@ impl Follower {
     fn fail_calls(&mut self, ranks: &Idset, out: &mut Vec<FollowerOutput>) {
         let is_lost = |_: &Call, asked: &mut Asked| match asked {
             Asked::Leader => false,
-            Asked::Rank(rank) => ranks.contains(rank.0),
+            Asked::Rank(rank) | Asked::Upstream(rank) => ranks.contains(rank.0),
         };
         for (call, asked) in self.calls.extract_if(.., is_lost) {
-            if let Asked::Rank(rank) = asked {
+            if let Asked::Rank(rank) | Asked::Upstream(rank) = asked {
                 let text = format!("rank {rank} was lost or is not in the tree");
                 refuse(call, &Refusal::new(Code::Unreachable, text), out);
             }
         }
+    }
+
+    /// Who asked the rank above is told that there is none: of the leader an
+    /// answer may still come, of a rank that was above none will.
+    fn fail_upstream(&mut self, out: &mut Vec<FollowerOutput>) {
+        let Upstream::Alone(why) = &self.upstream else {
+            return;
+        };
+        let refusal = self.no_way_up(why);
+        let is_above = |_: &Call, asked: &mut Asked| matches!(asked, Asked::Upstream(_));
+        for (call, _) in self.calls.extract_if(.., is_above) {
+            refuse(call, &refusal, out);
+        }
+        for (client, held) in &self.held {
+            if held.target == Target::Upstream {
+                let (client, matchtag) = (client.0, held.matchtag);
+                refuse(Call { client, matchtag }, &refusal, out);
+            }
+        }
+        self.held
+            .retain(|(_, held)| held.target != Target::Upstream);
+        self.held_bytes = self.held.iter().map(|(_, held)| held.wire_len()).sum();
+    }
+
+    fn no_way_up(&self, why: &str) -> Refusal {
+        let text = format!("rank {} has no way up: {why}", self.seat.rank);
+        Refusal::new(Code::Unreachable, text)
     }
 }
 

@@ -119,6 +119,20 @@ fn a_rank_answers_for_itself_without_a_leader() {
 }
 
 #[test]
+fn who_asked_the_rank_above_hears_that_it_is_lost() {
+    let mut follower = follower();
+    begins(&mut follower, 1);
+    let linked = FollowerInput::Upstream(Upstream::Linked(Rank(0)));
+    assert!(handle(&mut follower, linked).is_empty());
+    asks(&mut follower, 7, Target::Upstream);
+    asks(&mut follower, 8, Target::Service);
+    let alone = FollowerInput::Upstream(Upstream::Alone("it is gone".to_owned()));
+    let out = handle(&mut follower, alone);
+    assert_eq!(out.len(), 1, "the leader's answer is waited for");
+    assert!(texts(&out)[0].contains("Refused"), "{:?}", texts(&out));
+}
+
+#[test]
 fn an_order_of_an_earlier_tenure_is_not_obeyed() {
     let mut follower = follower();
     begins(&mut follower, 1);
