@@ -280,6 +280,7 @@ impl Following {
                 self.inputs.push_back(FollowerInput::ShellAway(*epoch));
             }
         }
+        self.hosts.given_up(&word);
         match self.peers.epoch_of(id) {
             Some(epoch) => self.inputs.push_back(FollowerInput::Shell(epoch, word)),
             None => {

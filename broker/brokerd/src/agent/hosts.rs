@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use eddy_wire::shell::{FromShell, Part, PartState};
 use eddy_wire::tree::HostOrder;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_local};
@@ -147,6 +148,28 @@ impl Hosts {
         tracing::info!(instance, "hosts a rank no more");
         self.ending.retain(|(_, task)| !task.is_finished());
         self.ending.push((instance.to_owned(), hosted.task));
+    }
+
+    /// What the shell of this node says: where the ground of an instance is over
+    /// nothing of it is hosted, whether or not the leader can say so.
+    pub fn given_up(&mut self, word: &FromShell) {
+        match word {
+            FromShell::Ended { part, .. } => self.unhost_part(part),
+            FromShell::Hello { parts, .. } => {
+                let over = parts.iter();
+                let over = over.filter(|(_, state)| matches!(state, PartState::Ended(_)));
+                over.for_each(|(part, _)| self.unhost_part(part));
+            }
+            FromShell::Started { .. } | FromShell::NotMine { .. } | FromShell::Output { .. } => {}
+        }
+    }
+
+    fn unhost_part(&mut self, part: &Part) {
+        let within = |order: &HostOrder| (order.job, order.attempt) == (part.job, part.attempt);
+        let hosted = self.hosted.iter();
+        let over = hosted.filter(|(_, hosted)| within(&hosted.order));
+        let names: Vec<String> = over.map(|(name, _)| name.clone()).collect();
+        names.iter().for_each(|name| self.unhost(name));
     }
 
     fn ending_of(&mut self, instance: &str) -> Option<JoinHandle<()>> {
