@@ -47,7 +47,7 @@ pub enum Rule {
     RowStale,
     /// An agent starts a child's shell on ground that was given up.
     GroundUnchecked,
-    /// An agent hosts ranks of an instance on until it is told not to.
+    /// An agent hosts ranks of an instance on, whatever it is told.
     HostsForNobody,
     /// A child is told that it has a node's cores more than it has.
     GrantInflated,

@@ -142,6 +142,7 @@ fn an_instance_that_does_not_hear_that_it_is_to_end() {
         "runs on",
         "cannot be killed",
         "gets no answer",
+        "no leader came back",
     ];
     found_in(Shape::Trees, "child-deaf", &sentences);
 }

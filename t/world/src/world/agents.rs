@@ -311,7 +311,9 @@ impl World {
                 nature.queue.push(nature.now, hosts);
             }
             FollowerOutput::Unhost(instance) => {
-                if let Some(instance) = InstanceId::named(&instance) {
+                if let Some(instance) = InstanceId::named(&instance)
+                    && !nature.breaks(Rule::HostsForNobody)
+                {
                     let unhosts = Happening::Agent(machine, AgentTurn::Unhosts(instance));
                     nature.queue.push(nature.now, unhosts);
                 }
