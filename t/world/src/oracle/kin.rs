@@ -133,6 +133,8 @@ impl Kin {
     /// An overlay hands a letter to its rank: the next of its tenure.
     pub fn came(&mut self, id: InstanceId, rank: Rank, letter: &Letter) {
         let Some(key) = way(id, letter) else { return };
+        let begun = self.letters.get(&(id, key.1, Way::Down));
+        let begun = begun.map(|(tenure, _)| *tenure);
         let Some((tenure, waiting)) = self.letters.get_mut(&key) else {
             return self.fail(format!(
                 "a letter came to rank {rank} that nobody sent: {letter:?}"
@@ -141,12 +143,10 @@ impl Kin {
         if *tenure != letter.tenure {
             return;
         }
-        if key.2 == Way::Up {
-            // What went up before its link broke may be missing: it is said again in the next
-            // tenure, which the leader begins once it hears of the break.
-            while waiting.front().is_some_and(|next| next != letter) {
-                waiting.pop_front();
-            }
+        // What went up before its link broke may be missing once the leader has begun the next
+        // tenure, in which it is said again; in the present one nothing may.
+        if key.2 == Way::Up && begun != Some(letter.tenure) {
+            return;
         }
         match waiting.pop_front() {
             Some(next) if next == *letter => {}

@@ -375,7 +375,13 @@ impl World {
             Happening::Child(_, _, ChildTurn::Signal(_) | ChildTurn::Ended(_)) => return None,
             Happening::Child(id, ..) => Holder::Leader(*id),
             Happening::Post(post, _) => Holder::of(*post),
-            Happening::Shell(_, _, ShellTurn::TaskEnds(..) | ShellTurn::Missed) => return None,
+            Happening::Shell(
+                _,
+                _,
+                ShellTurn::TaskEnds(..) | ShellTurn::Missed | ShellTurn::Buried(..),
+            ) => {
+                return None;
+            }
             Happening::Shell(id, epoch, _) => Holder::Shell(*id, *epoch),
             Happening::Agent(machine, AgentTurn::Hosts(..) | AgentTurn::Unhosts(_)) => {
                 Holder::Agent(*machine)
