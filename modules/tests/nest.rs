@@ -192,9 +192,13 @@ fn an_instance_that_is_over_is_hosted_no_more() {
 }
 
 fn draw(stand: &mut Stand, number: u64) -> Told {
+    draw_in(stand, Attempt(1), number)
+}
+
+fn draw_in(stand: &mut Stand, attempt: Attempt, number: u64) -> Told {
     let child = ChildOf {
         job: BATCH,
-        attempt: Attempt(1),
+        attempt,
     };
     stand.ask::<Ids>(2, 0, &IdsRequest { child, number })
 }
@@ -223,6 +227,20 @@ fn the_same_number_is_the_same_block_also_after_a_restart() {
         2051,
         "beyond all blocks"
     );
+}
+
+#[test]
+fn another_attempt_which_knows_of_no_block_is_given_a_new_one() {
+    let mut stand = Stand::with_children(&with_batch());
+    assert_eq!(block(&draw(&mut stand, 1)), (1, 3));
+    assert_eq!(block(&draw(&mut stand, 2)), (2, 1027));
+    let mut stand = stand.in_attempt_two(&with_batch(), BATCH);
+    let mut drawn = |number| block(&draw_in(&mut stand, Attempt(2), number));
+    assert_eq!(drawn(1), (1, 2051));
+    assert_eq!(drawn(1), (1, 2051));
+    let mut stand = stand.again_from_mark(&with_batch());
+    let drawn = block(&draw_in(&mut stand, Attempt(2), 1));
+    assert_eq!(drawn, (1, 2051), "also for the next leader");
 }
 
 #[test]

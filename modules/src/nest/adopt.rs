@@ -200,9 +200,9 @@ impl Nest {
             let text = "child.job: this instance draws its own job numbers from its parent";
             return Err(Refusal::new(Code::Denied, text));
         }
-        match child.block {
+        match child.block() {
             Some(block) if block.number == body.number => {
-                out.reply(request.caller, &block);
+                out.reply(request.caller, block);
                 return Ok(());
             }
             Some(block) if body.number < block.number => {

@@ -21,8 +21,8 @@ pub(super) struct Child {
     pub(super) declared: Option<String>,
     /// Who it is, and since which attempt.
     adoption: Option<(Attempt, Adoption)>,
-    /// The block of numbers drawn last.
-    pub(super) block: Option<IdBlock>,
+    /// The block of numbers drawn last, and in which attempt.
+    block: Option<(Attempt, IdBlock)>,
     /// What its leader has told: lost with this leader, told again to the next.
     pub(super) told: Told,
 }
@@ -67,7 +67,7 @@ impl Child {
             Kind::Adopt(adoption) => {
                 self.adoption = Some((self.job.attempt, adoption.as_ref().clone()));
             }
-            Kind::IdBlock(block) => self.block = Some(*block),
+            Kind::IdBlock(block) => self.block = Some((self.job.attempt, *block)),
             Kind::Requeue(_) => self.told = Told::default(),
             _ => {}
         }
@@ -81,6 +81,13 @@ impl Child {
     pub(super) fn adoption(&self) -> Option<&Adoption> {
         let (attempt, adoption) = self.adoption.as_ref()?;
         (*attempt == self.job.attempt).then_some(adoption)
+    }
+
+    /// The block of numbers that this attempt drew last. One that an earlier
+    /// attempt drew is lost with what that one recorded.
+    pub(super) fn block(&self) -> Option<&IdBlock> {
+        let (attempt, block) = self.block.as_ref()?;
+        (*attempt == self.job.attempt).then_some(block)
     }
 
     /// The node its leader is on: the first of its grant.

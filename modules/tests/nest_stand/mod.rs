@@ -13,7 +13,7 @@ use eddy_broker::{Arrival, Broker, Caller, ClientId, Effect};
 use eddy_modules::settings::{Declared, Queue};
 use eddy_modules::{Settings, leader};
 use eddy_wire::Time;
-use eddy_wire::event::{Event, Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::event::{Event, Final, Kind, Record, Requeue, Submit, Waitable};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -213,6 +213,32 @@ impl Stand {
             .max()
             .unwrap_or_default();
         Stand::replayed(&settings, &kept)
+    }
+
+    /// The next leader, once that job's second attempt runs.
+    pub fn in_attempt_two(&self, settings: &Settings, job: JobId) -> Stand {
+        let alloc = |record: &Arc<Record>| match &record.event.kind {
+            Kind::Alloc(grant) if record.event.job == Some(job) => Some(Arc::clone(grant)),
+            _ => None,
+        };
+        let grant = self.records.iter().find_map(alloc).expect("it runs");
+        let again = [
+            Kind::Finish(0),
+            Kind::Release(grant.set.ranks(), Final::Yes),
+            Kind::Free,
+            Kind::Requeue(Attempt(2)),
+            Kind::Priority(16),
+            Kind::Alloc(grant),
+            Kind::Start,
+        ];
+        let mut records = self.records.clone();
+        for kind in again {
+            let seq = Seq(records.len() as u64 + 1);
+            let (t, job) = (self.now, Some(job));
+            let event = Event { t, job, kind };
+            records.push(Arc::new(Record { seq, event }));
+        }
+        Stand::replayed(settings, &records)
     }
 
     fn replayed(settings: &Settings, records: &[Arc<Record>]) -> Stand {
