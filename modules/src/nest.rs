@@ -107,6 +107,7 @@ impl Module for Nest {
             }
             Input::Applied(record) => self.applied(now, record, out),
             Input::Ranks(ranks) => self.ranks(ranks, out),
+            Input::Hosted(rank, hosted) => self.hosted(rank, hosted, out),
             Input::Parent(ParentWord::Granted(granted)) => {
                 self.place.path.clone_from(&granted.path);
                 self.place.depth = granted.depth;

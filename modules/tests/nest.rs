@@ -184,11 +184,33 @@ fn an_instance_that_is_over_is_hosted_no_more() {
         last.last().map(Told::refusal),
         Some(&*format!("job {BATCH} is over"))
     );
+    assert_eq!(hosting(&stand.tell(ranks("0-3"))), [""; 0]);
+    let effects = stand.tell(hosted_by(3, BATCH));
     assert_eq!(
-        hosting(&stand.tell(ranks("0-3"))),
+        hosting(&effects),
         [format!("3 leaves child-{BATCH}")],
-        "it is told when it is back, and not to host"
+        "it is told when it says so"
     );
+}
+
+fn hosted_by(rank: u32, job: JobId) -> Arrival {
+    Arrival::Hosted(Rank(rank), vec![(format!("child-{job}"), job, Attempt(1))])
+}
+
+#[test]
+fn what_a_rank_says_it_hosts_goes_on_while_its_child_runs_there() {
+    let mut stand = Stand::with_children(&with_batch());
+    stand.tell(Arrival::Ranks(Idset::range(0, 3)));
+    adopt(&mut stand, 1, OWN);
+    assert_eq!(hosting(&stand.tell(hosted_by(1, OWN))), [""; 0]);
+    let elsewhere = hosting(&stand.tell(hosted_by(3, OWN)));
+    assert_eq!(elsewhere, [format!("3 leaves child-{OWN}")]);
+    // The next leader knows who they are, before they say where they knock.
+    let mut stand = stand.again(&with_batch());
+    stand.tell(Arrival::Ranks(Idset::range(0, 3)));
+    assert_eq!(hosting(&stand.tell(hosted_by(1, OWN))), [""; 0]);
+    let unknown = hosting(&stand.tell(hosted_by(1, BATCH)));
+    assert_eq!(unknown, [format!("1 leaves child-{BATCH}")]);
 }
 
 fn draw(stand: &mut Stand, number: u64) -> Told {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Event, Kind, Record};
-use eddy_wire::id::{Epoch, Rank, Seq};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::plan::Outcome;
@@ -43,6 +43,8 @@ pub enum Arrival {
     ShellDead(Epoch),
     /// The ranks that are reached now, the leader's own among them.
     Ranks(Idset),
+    /// Ranks of children that a rank hosts, as it says in each new tenure.
+    Hosted(Rank, Vec<(String, JobId, Attempt)>),
     /// The parent said something, or cannot be heard.
     Parent(ParentWord),
     /// The planner's answer.
@@ -212,6 +214,9 @@ impl Broker {
             Arrival::ShellAway(epoch) => self.all(now, &mut turn, |_| Input::ShellAway(epoch)),
             Arrival::ShellDead(epoch) => self.all(now, &mut turn, |_| Input::ShellDead(epoch)),
             Arrival::Ranks(ranks) => self.all(now, &mut turn, |_| Input::Ranks(&ranks)),
+            Arrival::Hosted(rank, hosted) => {
+                self.all(now, &mut turn, |_| Input::Hosted(rank, &hosted));
+            }
             Arrival::Parent(word) => self.all(now, &mut turn, |_| Input::Parent(&word)),
             Arrival::Planned(outcome) => self.all(now, &mut turn, |_| Input::Planned(&outcome)),
             Arrival::Answer(tag, answer) => {
@@ -239,6 +244,7 @@ impl Broker {
             | Arrival::ShellAway(_)
             | Arrival::ShellDead(_)
             | Arrival::Ranks(_)
+            | Arrival::Hosted(..)
             | Arrival::Parent(_)
             | Arrival::Planned(_)
             | Arrival::Answer(..)

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Event, Kind, Record};
-use eddy_wire::id::{Epoch, JobId, Seq};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::{Outcome, Reason};
@@ -67,6 +67,9 @@ pub enum Input<'a> {
     ShellDead(Epoch),
     /// The ranks that are reached now, the leader's own among them.
     Ranks(&'a Idset),
+    /// Ranks of children that a rank hosts, as it says in each new tenure:
+    /// instance, job and attempt.
+    Hosted(Rank, &'a [(String, JobId, Attempt)]),
     /// The parent said something, or cannot be heard.
     Parent(&'a ParentWord),
     /// A planner's answer.

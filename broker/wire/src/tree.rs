@@ -162,6 +162,9 @@ pub enum Word {
         /// The instance's id.
         instance: String,
     },
+    /// To the leader, in each new tenure: the ranks of its children that are
+    /// hosted, by instance; at most [`HOSTED_MAX`]. It ends those it does not want.
+    Hosted(Vec<(String, JobId, Attempt)>),
     /// Something all ranks hear of in one order, counted from 1.
     Event {
         /// Its number.
@@ -205,6 +208,9 @@ pub struct HostOrder {
     /// The door of the child's leader, where the hosted rank knocks first.
     pub door: String,
 }
+
+/// How many ranks of children one rank hosts at most.
+pub const HOSTED_MAX: usize = 4096;
 
 /// The topic of every message that is a letter.
 pub const LETTER_TOPIC: &str = "tree";

@@ -3,21 +3,18 @@
 //! The first node of a child's grant is its leader's. On every other one the
 //! agent is ordered to host a rank of it, once the child has said where its
 //! ranks knock; again whenever that rank is reached anew, since orders of an
-//! earlier tenure are void.
+//! earlier tenure are void. Then each rank says what it hosts, and is ordered to
+//! end what is not wanted: so no order to host no more need be kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_broker::{Effect, Outbox};
-use eddy_wire::id::{JobId, Rank};
+use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::idset::Idset;
-use eddy_wire::tree::HostOrder;
+use eddy_wire::tree::{ATTENDANT, HostOrder};
 
 use super::Nest;
 use super::child::Child;
-
-/// How many orders to host no more wait for a rank that is not reached. Beyond
-/// them the rank finds out by itself that nobody answers its knocks.
-const UNHOSTS_MAX: usize = 1024;
 
 /// The orders that were given.
 #[derive(Debug)]
@@ -26,8 +23,6 @@ pub(super) struct Hosts {
     local: Idset,
     /// Ordered in the present tenure of each rank.
     ordered: BTreeMap<JobId, BTreeSet<Rank>>,
-    /// What ranks that are not reached are to host no more.
-    owed: BTreeMap<Rank, BTreeSet<String>>,
 }
 
 impl Hosts {
@@ -35,7 +30,6 @@ impl Hosts {
         Hosts {
             local,
             ordered: BTreeMap::new(),
-            owed: BTreeMap::new(),
         }
     }
 
@@ -73,13 +67,6 @@ impl Hosts {
             ordered.retain(|rank| reached.contains(rank.0));
         }
     }
-
-    fn owe(&mut self, rank: Rank, instance: String) {
-        let owed = self.owed.entry(rank).or_default();
-        if owed.len() < UNHOSTS_MAX {
-            owed.insert(instance);
-        }
-    }
 }
 
 impl Nest {
@@ -87,17 +74,39 @@ impl Nest {
     pub(super) fn ranks(&mut self, ranks: &Idset, out: &mut Outbox) {
         self.hosts.lost(ranks);
         self.reached = ranks.clone();
-        let back = self.hosts.owed.keys().copied();
-        let back: Vec<Rank> = back.filter(|rank| ranks.contains(rank.0)).collect();
-        for rank in back {
-            for instance in self.hosts.owed.remove(&rank).unwrap_or_default() {
-                out.effect(Effect::Unhost(rank, instance));
-            }
-        }
         let jobs: Vec<JobId> = self.children.keys().copied().collect();
         for job in jobs {
             self.host(job, out);
         }
+    }
+
+    /// What a rank hosts, by its own word. What no child that runs there is, or
+    /// was in an earlier attempt, ends; another attempt of the same instance has
+    /// been ordered in its place.
+    pub(super) fn hosted(
+        &mut self,
+        rank: Rank,
+        hosted: &[(String, JobId, Attempt)],
+        out: &mut Outbox,
+    ) {
+        for (instance, ..) in hosted {
+            if !self.is_wanted(rank, instance) {
+                out.effect(Effect::Unhost(rank, instance.clone()));
+            }
+        }
+    }
+
+    /// Whether a rank of that instance is to be hosted there.
+    fn is_wanted(&self, at: Rank, instance: &str) -> bool {
+        let is_there =
+            |rank: Rank| rank == at || (at == ATTENDANT && self.hosts.local.contains(rank.0));
+        let wants = |child: &Child| {
+            let is_it = child.adoption().is_some_and(|a| a.instance == instance);
+            let released = &child.job.released;
+            let mut ranks = self.hosts.ranks(child).into_iter();
+            is_it && ranks.any(|(rank, _)| is_there(rank) && !released.contains(rank.0))
+        };
+        self.children.values().any(wants)
     }
 
     /// Orders the ranks of a child that are reached and were not ordered yet.
@@ -146,8 +155,6 @@ impl Nest {
             }
             if self.reached.contains(rank.0) {
                 out.effect(Effect::Unhost(rank, instance.clone()));
-            } else {
-                self.hosts.owe(rank, instance.clone());
             }
         }
     }

@@ -146,8 +146,8 @@ pub enum PostTurn {
     Ticks(Time),
     /// Nobody answers that knock.
     Unanswered(LinkId, String),
-    /// A shell is to be launched, as soon as it can be.
-    Launches(Epoch),
+    /// All that runs within that part is ended, on which that instance was hosted.
+    Unhosted(InstanceId, Part),
     /// The agent looks whether a shell lives.
     Checks(Epoch),
     /// It does not, and what it left has been ended.
@@ -161,8 +161,8 @@ pub enum AgentTurn {
     Starts,
     /// It is to host a rank of a child of this instance's.
     Hosts(InstanceId, Box<HostOrder>),
-    /// It is to host a rank of that instance no more.
-    Unhosts(InstanceId),
+    /// It is to host a rank of that instance no more, a child of this one.
+    Unhosts(InstanceId, InstanceId),
 }
 
 /// What happens to the leader process of a child instance.

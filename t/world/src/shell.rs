@@ -121,12 +121,6 @@ impl Shell {
         leaders.collect()
     }
 
-    /// Whether that part is held here: it began and is not over.
-    pub fn holds(&self, part: &Part) -> bool {
-        let state = self.book.state(part);
-        state.is_some_and(|state| !matches!(state, PartState::Ended(_)))
-    }
-
     /// A connection to a leader stands.
     pub fn connect(&mut self, nature: &mut Nature, server: Post) -> PipeId {
         let peer = Peer::Shell(self.instance, self.epoch);

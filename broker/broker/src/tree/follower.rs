@@ -6,6 +6,8 @@
 //! shells, and of clients that wait for an answer, who then say again what
 //! matters. What is asked while no leader is reached waits, bounded.
 
+mod ground;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use eddy_wire::error::{Code, Refusal};
@@ -17,8 +19,11 @@ use eddy_wire::services::instance::{Ping, PingRequest, Pong};
 use eddy_wire::services::overlay::{LinkState, Links};
 use eddy_wire::shell::{FromShell, ToShell};
 use eddy_wire::time::Time;
-use eddy_wire::tree::{Address, Call, HostOrder, InstanceFacts, Letter, Tenure, Word, portable};
+use eddy_wire::tree::{
+    ATTENDANT, Address, Call, HostOrder, InstanceFacts, Letter, Tenure, Word, portable,
+};
 
+use self::ground::{Grounds, Said, Trust};
 use super::head::RANKS_LOST;
 use super::overlay::{Seat, Upstream};
 use crate::effect::{Caller, ClientId, Reply};
@@ -43,6 +48,9 @@ pub enum FollowerInput {
     ShellAway(Epoch),
     /// That life of a shell is over and nothing it started runs.
     ShellDead(Epoch),
+    /// What `Unhost` named is hosted no more, and nothing runs that was started
+    /// within that part of its job on this node.
+    Unhosted(String),
     /// A letter for this rank.
     Letter(Letter),
     /// The way up stands, or not.
@@ -68,9 +76,10 @@ pub enum FollowerOutput {
     CheckShell(Epoch),
     /// What the leader said of the instance: needed before a shell is started.
     Facts(Box<InstanceFacts>),
-    /// Host a rank of a child instance; safe to repeat.
+    /// Host a rank of a child instance, on ground that is held here; safe to repeat.
     Host(Box<HostOrder>),
-    /// Host it no more.
+    /// Host it no more: end its rank, then all that was started within that part
+    /// of its job on this node, its shells first, and say `Unhosted`.
     Unhost(String),
     /// A letter to send.
     Send(Letter),
@@ -101,13 +110,19 @@ pub struct Follower {
     held: VecDeque<(ClientId, Message)>,
     held_bytes: usize,
     shells: BTreeSet<Epoch>,
+    grounds: Grounds,
 }
 
 impl Follower {
     /// A rank that has heard of no leader yet.
     pub fn new(seat: Seat) -> Follower {
+        let trust = match seat.rank {
+            ATTENDANT => Trust::Leader,
+            _ => Trust::Shell,
+        };
         Follower {
             seat,
+            grounds: Grounds::new(trust),
             upstream: Upstream::Alone("it has just begun".to_owned()),
             tenure: None,
             facts: InstanceFacts::default(),
@@ -126,14 +141,16 @@ impl Follower {
             FollowerInput::Gone(client) => self.gone(client, out),
             FollowerInput::Shell(epoch, word) => {
                 self.shells.insert(epoch);
-                self.tell_leader(Word::FromShell { epoch, word }, out);
+                self.hear(Said::Word(epoch, word), out);
             }
             FollowerInput::ShellAway(epoch) => {
                 self.shells.remove(&epoch);
-                self.tell_leader(Word::ShellAway { epoch }, out);
+                self.hear(Said::Away(epoch), out);
             }
-            FollowerInput::ShellDead(epoch) => {
-                self.tell_leader(Word::ShellDead { epoch }, out);
+            FollowerInput::ShellDead(epoch) => self.hear(Said::Dead(epoch), out),
+            FollowerInput::Unhosted(instance) => {
+                self.grounds.ended(&instance);
+                self.tell_of_shells(out);
             }
             FollowerInput::Letter(letter) => self.letter(now, letter, out),
             FollowerInput::Upstream(upstream) => {
@@ -144,6 +161,28 @@ impl Follower {
                 out.push(FollowerOutput::Reply(Reply::new(to, Type::Reply, &links)));
             }
         }
+    }
+
+    /// Something is heard of a shell of this node.
+    fn hear(&mut self, said: Said, out: &mut Vec<FollowerOutput>) {
+        if let Some(epoch) = self.grounds.hear(said) {
+            self.shells.remove(&epoch);
+            out.push(FollowerOutput::CloseShell(epoch));
+        }
+        self.tell_of_shells(out);
+    }
+
+    /// Tells the leader what may be told of shells, and hosts what has its ground.
+    fn tell_of_shells(&mut self, out: &mut Vec<FollowerOutput>) {
+        while let Some(said) = self.grounds.next(out) {
+            let word = match said {
+                Said::Word(epoch, word) => Word::FromShell { epoch, word },
+                Said::Away(epoch) => Word::ShellAway { epoch },
+                Said::Dead(epoch) => Word::ShellDead { epoch },
+            };
+            self.tell_leader(word, out);
+        }
+        self.grounds.begin(out);
     }
 
     /// Tells the leader; dropped without one, since it asks in its next tenure.
@@ -355,8 +394,8 @@ impl Follower {
             Word::LaunchShell { epoch } => out.push(FollowerOutput::LaunchShell(epoch)),
             Word::CheckShell { epoch } => out.push(FollowerOutput::CheckShell(epoch)),
             Word::ToShell { epoch, word } => out.push(FollowerOutput::Shell(epoch, word)),
-            Word::Host(order) => out.push(FollowerOutput::Host(order)),
-            Word::Unhost { instance } => out.push(FollowerOutput::Unhost(instance)),
+            Word::Host(order) => self.grounds.host(order, out),
+            Word::Unhost { instance } => self.grounds.unhost(&instance, out),
             // A leader is told these, or the overlay; another rank's client
             // that is gone has left nothing here.
             Word::Reach(_)
@@ -364,6 +403,7 @@ impl Follower {
             | Word::FromShell { .. }
             | Word::ShellAway { .. }
             | Word::ShellDead { .. }
+            | Word::Hosted(_)
             | Word::EventsFrom { .. } => {}
         }
     }
@@ -385,6 +425,11 @@ impl Follower {
         self.last_event = events;
         self.facts = facts.clone();
         out.push(FollowerOutput::Facts(Box::new(facts)));
+        self.grounds.forget_shells();
+        let hosted = self.grounds.hosted();
+        if !hosted.is_empty() {
+            self.tell_leader(Word::Hosted(hosted), out);
+        }
         let asked = std::mem::take(&mut self.calls);
         let waiting: BTreeSet<u64> = asked.into_keys().map(|call| call.client).collect();
         out.extend(
@@ -527,5 +572,7 @@ fn json(body: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("wire types are JSON")
 }
 
+#[cfg(test)]
+mod ground_tests;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,8 @@ use eddy_wire::services::overlay::{RankLink, Reach};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use eddy_wire::tree::{
-    ATTENDANT, Address, Call, HostOrder, InstanceFacts, Letter, Member, Tenure, Word, portable,
+    ATTENDANT, Address, Call, HOSTED_MAX, HostOrder, InstanceFacts, Letter, Member, Tenure, Word,
+    portable,
 };
 use serde_json::json;
 
@@ -273,6 +274,10 @@ impl Head {
             }
             Word::ShellDead { epoch } => out.arrivals.push(Arrival::ShellDead(epoch)),
             Word::EventsFrom { number } => self.repeat_events(now, from, number, &mut out),
+            Word::Hosted(mut hosted) => {
+                hosted.truncate(HOSTED_MAX);
+                out.arrivals.push(Arrival::Hosted(from, hosted));
+            }
             // A leader says these and is told none of them.
             Word::Reach(_)
             | Word::Tenure { .. }

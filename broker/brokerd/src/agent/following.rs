@@ -94,6 +94,8 @@ pub struct Following {
     arrived: mpsc::Receiver<Arrived>,
     links: mpsc::Receiver<OverlayInput>,
     deaths: mpsc::UnboundedReceiver<Epoch>,
+    /// Instances that are hosted no more.
+    unhosted: mpsc::UnboundedReceiver<String>,
     /// What is to be given on, in order.
     frames: VecDeque<OverlayInput>,
     inputs: VecDeque<FollowerInput>,
@@ -109,11 +111,11 @@ pub struct Following {
 enum Event {
     Stop,
     Death(Epoch),
+    Unhosted(String),
     Link(OverlayInput),
     Arrived(Arrived),
     Wake,
     Alone,
-    Unclaimed,
 }
 
 impl Following {
@@ -133,6 +135,7 @@ impl Following {
         let (events, links) = mpsc::channel(ARRIVALS_MAX);
         let (arrivals, arrived) = mpsc::channel(ARRIVALS_MAX);
         let (died, deaths) = mpsc::unbounded_channel();
+        let (ended, unhosted) = mpsc::unbounded_channel();
         let transport = common.transport.into();
         let mut pipes = Pipes::new(transport, &rundir, common.owner, events);
         pipes.listen().map_err(io("open the door"))?;
@@ -142,7 +145,7 @@ impl Following {
         listen(&rundir, admission, &arrivals).map_err(io("listen"))?;
         rundir::record(&post.statedir, &rundir).map_err(io("write the file `uri`"))?;
         Ok(Following {
-            hosts: Hosts::new(&post, Rc::clone(&common)),
+            hosts: Hosts::new(&post, Rc::clone(&common), ended),
             overlay: Overlay::new(seat.clone()),
             follower: Follower::new(seat),
             pipes,
@@ -159,6 +162,7 @@ impl Following {
             arrived,
             links,
             deaths,
+            unhosted,
             frames: VecDeque::new(),
             inputs: VecDeque::new(),
             wakes: BTreeSet::new(),
@@ -198,17 +202,16 @@ impl Following {
             .alone
             .filter(|_| self.post.is_own())
             .map(|since| since + ALONE_MAX);
-        let unclaimed = self.hosts.due();
         tokio::select! {
             biased;
             // An end of the sender is a word, too.
             _ = stop => Event::Stop,
             Some(epoch) = self.deaths.recv() => Event::Death(epoch),
+            Some(instance) = self.unhosted.recv() => Event::Unhosted(instance),
             Some(input) = self.links.recv() => Event::Link(input),
             Some(arrived) = self.arrived.recv() => Event::Arrived(arrived),
             () = wake, if !self.wakes.is_empty() => Event::Wake,
             () = tokio::time::sleep_until(alone.unwrap_or_else(Instant::now)), if alone.is_some() => Event::Alone,
-            () = tokio::time::sleep_until(unclaimed.unwrap_or_else(Instant::now)), if unclaimed.is_some() => Event::Unclaimed,
         }
     }
 
@@ -230,7 +233,6 @@ impl Following {
     fn event(&mut self, event: Event) {
         match event {
             Event::Stop | Event::Alone => {}
-            Event::Unclaimed => self.hosts.drop_unclaimed(),
             Event::Link(input) => self.frames.push_back(input),
             Event::Arrived(arrived) => self.arrived(arrived),
             Event::Death(epoch) => {
@@ -242,6 +244,9 @@ impl Following {
                 } else {
                     self.inputs.push_back(FollowerInput::ShellDead(epoch));
                 }
+            }
+            Event::Unhosted(instance) => {
+                self.inputs.push_back(FollowerInput::Unhosted(instance));
             }
             Event::Wake => {
                 let now = self.clock.now();
@@ -280,7 +285,6 @@ impl Following {
                 self.inputs.push_back(FollowerInput::ShellAway(*epoch));
             }
         }
-        self.hosts.given_up(&word);
         match self.peers.epoch_of(id) {
             Some(epoch) => self.inputs.push_back(FollowerInput::Shell(epoch, word)),
             None => {
@@ -382,7 +386,7 @@ impl Following {
             },
             FollowerOutput::Facts(facts) => self.learn(&facts),
             FollowerOutput::Host(order) => self.hosts.host(*order),
-            FollowerOutput::Unhost(instance) => self.hosts.unhost(&instance),
+            FollowerOutput::Unhost(instance) => self.hosts.unhost(instance),
             FollowerOutput::Send(letter) => self.frames.push_back(OverlayInput::Send(letter)),
             FollowerOutput::AskLinks(caller) => {
                 let links = self.overlay.links();
@@ -402,9 +406,7 @@ impl Following {
         }
     }
 
-    /// A tenure begins, and with it what shells must know.
     fn learn(&mut self, facts: &InstanceFacts) {
-        self.hosts.tenure();
         let ground = Ground {
             statedir: self.post.statedir.clone(),
             rundir: self.rundir.clone(),

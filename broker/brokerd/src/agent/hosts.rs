@@ -2,32 +2,34 @@
 //! by the word of its leader.
 //!
 //! Used by [`super::following`]. Each is a task of this process; an order that
-//! is repeated changes nothing, one that differs begins the rank anew.
+//! is repeated changes nothing, one that differs begins the rank anew. A rank
+//! that is hosted no more has stopped before what it started is ended, so that
+//! nothing begins meanwhile; when this process ends, shells go on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use eddy_wire::shell::{FromShell, Part, PartState};
 use eddy_wire::tree::HostOrder;
-use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{Instant, sleep};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
+use tokio::time::sleep;
 
 use super::following::{Following, Post};
 use super::{AgentError, Common};
+use crate::shell::leftover::end_within;
 use crate::shell::procfs::{MARKER_VARIABLE, Marker};
 
 /// Name of the directory with the state directories of inner instances' ranks.
 const CHILDREN: &str = "children";
-/// How long a rank is hosted on that the leader has not ordered in its present
-/// tenure: that it is over may have been said when nobody heard it. Far longer
-/// than a leader inside takes to be started again and to say hello; one that
-/// takes still longer has its rank hosted anew, which holds nothing.
-const UNCLAIMED_MAX: Duration = Duration::from_secs(300);
+
 /// Before a rank is begun again that could not, for want of room or descriptors.
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+/// Before the first look whether what was killed has ended; doubled each time.
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
+/// The longest time between two looks.
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The ranks hosted, by instance.
 #[derive(Debug)]
@@ -39,31 +41,23 @@ pub struct Hosts {
     statedir: PathBuf,
     marker: Option<String>,
     hosted: BTreeMap<String, Hosted>,
-    /// When those are given up that were not ordered in this tenure.
-    due: Option<Instant>,
-    /// Those that were told to end, with their instance.
-    ending: Vec<(String, JoinHandle<()>)>,
+    /// Those that were told to end.
+    ending: Vec<JoinHandle<()>>,
+    /// Where it is told that one has ended, with all that it started.
+    ended: mpsc::UnboundedSender<String>,
 }
 
 #[derive(Debug)]
 struct Hosted {
     order: HostOrder,
-    claim: Claim,
     /// Dropped, it ends the rank.
-    _stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-/// Whether it was ordered in the leader's present tenure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Claim {
-    Ordered,
-    Before,
-}
-
 impl Hosts {
-    /// None yet, for this rank.
-    pub fn new(post: &Post, common: Rc<Common>) -> Hosts {
+    /// None yet, for this rank; what is hosted no more is told there.
+    pub fn new(post: &Post, common: Rc<Common>, ended: mpsc::UnboundedSender<String>) -> Hosts {
         let outer = std::env::var(MARKER_VARIABLE).ok();
         Hosts {
             common,
@@ -72,8 +66,8 @@ impl Hosts {
             statedir: post.statedir.clone(),
             marker: post.marker.clone().or(outer),
             hosted: BTreeMap::new(),
-            due: None,
             ending: Vec::new(),
+            ended,
         }
     }
 
@@ -87,39 +81,16 @@ impl Hosts {
         self.hosted.is_empty()
     }
 
-    /// The leader's tenure begins: all that is to go on is ordered again.
-    pub fn tenure(&mut self) {
-        let hosted = self.hosted.values_mut();
-        hosted.for_each(|hosted| hosted.claim = Claim::Before);
-        self.due = (!self.hosted.is_empty()).then(|| Instant::now() + UNCLAIMED_MAX);
-    }
-
-    /// When [`Hosts::drop_unclaimed`] is due.
-    pub fn due(&self) -> Option<Instant> {
-        self.due
-    }
-
-    /// Hosts no more what was not ordered in this tenure.
-    pub fn drop_unclaimed(&mut self) {
-        self.due = None;
-        let hosted = self.hosted.iter();
-        let unclaimed = hosted.filter(|(_, hosted)| hosted.claim == Claim::Before);
-        let names: Vec<String> = unclaimed.map(|(name, _)| name.clone()).collect();
-        names.iter().for_each(|name| self.unhost(name));
-    }
-
     /// Hosts what is ordered.
     pub fn host(&mut self, order: HostOrder) {
         let before = self.hosted.remove(&order.instance);
         let before = match before {
-            Some(mut hosted) if hosted.order == order && !hosted.task.is_finished() => {
-                hosted.claim = Claim::Ordered;
+            Some(hosted) if hosted.order == order && !hosted.task.is_finished() => {
                 self.hosted.insert(order.instance.clone(), hosted);
                 return;
             }
             Some(hosted) => Some(hosted.task),
-            // An instance that its parent declared goes on in another job.
-            None => self.ending_of(&order.instance),
+            None => None,
         };
         tracing::info!(instance = order.instance, rank = order.rank.0, job = %order.job, "hosts a rank");
         let (stop, stopped) = oneshot::channel();
@@ -131,70 +102,60 @@ impl Hosts {
             }
             host_one(post, common, stopped).await;
         });
-        let hosted = Hosted {
-            order,
-            claim: Claim::Ordered,
-            _stop: stop,
-            task,
-        };
+        let hosted = Hosted { order, stop, task };
         self.hosted.insert(hosted.order.instance.clone(), hosted);
     }
 
-    /// Hosts that instance no more.
-    pub fn unhost(&mut self, instance: &str) {
-        let Some(hosted) = self.hosted.remove(instance) else {
+    /// Hosts that instance no more: its rank ends, then its shells and whatever
+    /// else runs within its job's part on this node.
+    pub fn unhost(&mut self, instance: String) {
+        let ended = self.ended.clone();
+        let Some(Hosted { order, stop, task }) = self.hosted.remove(&instance) else {
+            // Nobody waits for it when the rank that hosts is gone.
+            let _ = ended.send(instance);
             return;
         };
         tracing::info!(instance, "hosts a rank no more");
-        self.ending.retain(|(_, task)| !task.is_finished());
-        self.ending.push((instance.to_owned(), hosted.task));
-    }
-
-    /// What the shell of this node says: where the ground of an instance is over
-    /// nothing of it is hosted, whether or not the leader can say so.
-    pub fn given_up(&mut self, word: &FromShell) {
-        match word {
-            FromShell::Ended { part, .. } => self.unhost_part(part),
-            FromShell::Hello { parts, .. } => {
-                let over = parts.iter();
-                let over = over.filter(|(_, state)| matches!(state, PartState::Ended(_)));
-                over.for_each(|(part, _)| self.unhost_part(part));
-            }
-            FromShell::Started { .. } | FromShell::NotMine { .. } | FromShell::Output { .. } => {}
-        }
-    }
-
-    fn unhost_part(&mut self, part: &Part) {
-        let within = |order: &HostOrder| (order.job, order.attempt) == (part.job, part.attempt);
-        let hosted = self.hosted.iter();
-        let over = hosted.filter(|(_, hosted)| within(&hosted.order));
-        let names: Vec<String> = over.map(|(name, _)| name.clone()).collect();
-        names.iter().for_each(|name| self.unhost(name));
-    }
-
-    fn ending_of(&mut self, instance: &str) -> Option<JoinHandle<()>> {
-        let at = self.ending.iter().rposition(|(of, _)| of == instance)?;
-        Some(self.ending.remove(at).1)
+        let marker = self.marker_of(&order);
+        drop(stop);
+        self.ending.retain(|task| !task.is_finished());
+        let (stopped, has_stopped) = oneshot::channel::<()>();
+        self.ending.push(spawn_local(async move {
+            // One that panicked has ended, too.
+            let _ = task.await;
+            drop(stopped);
+        }));
+        spawn_local(async move {
+            // An end of the sender is the word.
+            let _ = has_stopped.await;
+            clear(marker).await;
+            let _ = ended.send(instance);
+        });
     }
 
     /// Ends all of them.
     pub async fn end(&mut self) {
-        for (instance, hosted) in std::mem::take(&mut self.hosted) {
-            self.ending.push((instance, hosted.task));
-        }
-        for (_, task) in self.ending.drain(..) {
+        let hosted = std::mem::take(&mut self.hosted);
+        let tasks = hosted.into_values().map(|hosted| hosted.task);
+        self.ending.extend(tasks);
+        for task in self.ending.drain(..) {
             // One that panicked has ended, too.
             let _ = task.await;
         }
     }
 
-    fn post(&self, order: &HostOrder) -> Post {
-        let marker = Marker {
+    /// What marks everything within that job's part on this node.
+    fn marker_of(&self, order: &HostOrder) -> Marker {
+        Marker {
             instance: self.instance.clone(),
             job: order.job.0,
             attempt: order.attempt.0,
             rank: self.node,
-        };
+        }
+    }
+
+    fn post(&self, order: &HostOrder) -> Post {
+        let marker = self.marker_of(order);
         let marker = match &self.marker {
             None => marker.to_string(),
             Some(outer) => format!("{outer}:{marker}"),
@@ -208,6 +169,29 @@ impl Hosts {
             statedir: self.statedir.join(CHILDREN).join(name),
             marker: Some(marker),
         }
+    }
+}
+
+/// Ends what is within that part, and looks until nothing is.
+async fn clear(marker: Marker) {
+    let markers = BTreeSet::from([marker]);
+    let mut pause = LOOK_PAUSE;
+    loop {
+        let looked = markers.clone();
+        match spawn_blocking(move || end_within(&looked)).await {
+            Ok(Ok(within)) if within.busy.is_empty() => {
+                for (process, errno) in &within.refused {
+                    let pid = process.pid;
+                    tracing::error!(?markers, pid, errno, "a left-over stays");
+                }
+                return;
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::error!(?markers, %error, "cannot look what is left"),
+            Err(error) => tracing::error!(?markers, %error, "a look did not end"),
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LOOK_PAUSE_MAX);
     }
 }
 

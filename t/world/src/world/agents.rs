@@ -7,9 +7,9 @@ use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::link::Hello;
 use eddy_wire::message::Type;
-use eddy_wire::shell::{FromShell, Part, PartState};
+use eddy_wire::shell::{FromShell, Part};
 use eddy_wire::time::{Span, Time};
-use eddy_wire::tree::HostOrder;
+use eddy_wire::tree::{HostOrder, Letter, Word};
 
 use super::World;
 use crate::agent::{Hosted, Running, hosting};
@@ -17,7 +17,6 @@ use crate::broken::Rule;
 use crate::call::About;
 use crate::desk::{Known, Left};
 use crate::door::Said;
-use crate::instance::Instance;
 use crate::leader::tell_client;
 use crate::nature::{AgentTurn, Delay, Happening, InstanceId, Parcel, PostTurn, ROOT};
 use crate::nested::Within;
@@ -89,6 +88,40 @@ impl World {
         };
         within.push((parent, part));
         self.host(machine, instance, order.rank, order.door, within);
+    }
+
+    /// An order to host no more: the rank ends at once, then what it started.
+    pub(super) fn agent_unhosts(&mut self, machine: usize, parent: InstanceId, id: InstanceId) {
+        let Some(post) = self.agents[machine].hosted.get(&parent).map(|h| h.post) else {
+            return;
+        };
+        let within = self.agents[machine].hosted.get(&id);
+        let Some((_, part)) = within.and_then(|hosted| hosted.within.last().copied()) else {
+            return self.follow(post, FollowerInput::Unhosted(id.name()));
+        };
+        self.unhost(machine, id);
+        let unhosted = Happening::Post(post, PostTurn::Unhosted(id, part));
+        self.nature.later(Delay::Process, unhosted);
+    }
+
+    fn unhosted(&mut self, post: Post, id: InstanceId, part: Part) {
+        if self.hosted(post).is_none() {
+            return;
+        }
+        let ground = (post.instance(), part);
+        self.end_within(|within| *within == ground);
+        self.follow(post, FollowerInput::Unhosted(id.name()));
+    }
+
+    /// Breaks a rule: hosts by the order alone.
+    fn hosts_at_once(&mut self, post: Post, letter: &Letter) {
+        if let Word::Host(order) = &letter.word
+            && let Some((machine, _, id)) = hosting(post)
+            && self.nature.breaks(Rule::GroundUnchecked)
+        {
+            let hosts = Happening::Agent(machine, AgentTurn::Hosts(id, order.clone()));
+            self.nature.queue.push(self.nature.now, hosts);
+        }
     }
 
     fn host(&mut self, machine: usize, id: InstanceId, rank: Rank, door: String, within: Within) {
@@ -166,6 +199,7 @@ impl World {
                         return;
                     };
                     self.nature.tree.came(post.instance(), rank, &letter);
+                    self.hosts_at_once(post, &letter);
                     FollowerInput::Letter(letter)
                 }
                 Said::Upstream(upstream) => {
@@ -224,7 +258,7 @@ impl World {
                     PostTurn::Unanswered(name, why) => {
                         instance.overlay(&mut self.nature, OverlayInput::Answered(name, Err(why)));
                     }
-                    PostTurn::Checks(_) | PostTurn::ShellDead(_) | PostTurn::Launches(_) => {}
+                    PostTurn::Checks(_) | PostTurn::ShellDead(_) | PostTurn::Unhosted(..) => {}
                 }
             }
             (Post::Hosted(..), PostTurn::Ticks(at)) => {
@@ -240,7 +274,9 @@ impl World {
             (Post::Hosted(..), PostTurn::Unanswered(name, why)) => {
                 self.hosted_overlay(post, OverlayInput::Answered(name, Err(why)));
             }
-            (Post::Hosted(..), PostTurn::Launches(epoch)) => self.launches(post, epoch),
+            (Post::Hosted(..), PostTurn::Unhosted(inner, part)) => {
+                self.unhosted(post, inner, part);
+            }
             (Post::Hosted(..), PostTurn::Checks(epoch)) => self.hosted_checks(post, epoch),
             (Post::Hosted(..), PostTurn::ShellDead(epoch)) => {
                 let Some(hosted) = self.hosted(post) else {
@@ -311,10 +347,11 @@ impl World {
                 nature.queue.push(nature.now, hosts);
             }
             FollowerOutput::Unhost(instance) => {
-                if let Some(instance) = InstanceId::named(&instance)
-                    && !nature.breaks(Rule::HostsForNobody)
-                {
-                    let unhosts = Happening::Agent(machine, AgentTurn::Unhosts(instance));
+                if nature.breaks(Rule::HostsForNobody) {
+                    return self.follow(post, FollowerInput::Unhosted(instance));
+                }
+                if let Some(inner) = InstanceId::named(&instance) {
+                    let unhosts = Happening::Agent(machine, AgentTurn::Unhosts(id, inner));
                     nature.queue.push(nature.now, unhosts);
                 }
             }
@@ -328,8 +365,7 @@ impl World {
         }
     }
 
-    /// A shell of a hosted rank is launched, once the ground it is to stand on is held: before, or
-    /// after it was given up, nobody would end it with its job.
+    /// A shell of a hosted rank is launched.
     fn launches(&mut self, post: Post, epoch: Epoch) {
         let Some((machine, _, id)) = hosting(post) else {
             return;
@@ -338,12 +374,6 @@ impl World {
             return;
         };
         let nature = &mut self.nature;
-        let within = hosted.within.last().copied();
-        let held = within.is_none_or(|within| is_held(&self.instances, machine, within));
-        if !held && !nature.breaks(Rule::GroundUnchecked) {
-            let again = Happening::Post(post, PostTurn::Launches(epoch));
-            return nature.later(Delay::Retry, again);
-        }
         let seat = Seat {
             machine,
             ranks: Idset::one(hosted.rank.0),
@@ -414,9 +444,6 @@ impl World {
                         self.follow(post, FollowerInput::ShellAway(epoch));
                     }
                 }
-                if !self.nature.breaks(Rule::HostsForNobody) {
-                    self.given_up(post, &message);
-                }
                 let said = self
                     .hosted(post)
                     .and_then(|hosted| hosted.desk.shell_on(pipe));
@@ -430,30 +457,6 @@ impl World {
             | Parcel::Opened
             | Parcel::Frame(_) => {}
         }
-    }
-
-    /// A shell says that parts are over: what is hosted for instances in them is not any more.
-    fn given_up(&mut self, post: Post, message: &FromShell) {
-        let Some((machine, _, id)) = hosting(post) else {
-            return;
-        };
-        let over: Vec<Part> = match message {
-            FromShell::Ended { part, .. } => vec![*part],
-            FromShell::Hello { parts, .. } => {
-                let over = parts.iter();
-                let over = over.filter(|(_, state)| matches!(state, PartState::Ended(_)));
-                over.map(|(part, _)| *part).collect()
-            }
-            _ => return,
-        };
-        let inner = self.agents[machine].hosted.iter().filter(|(_, hosted)| {
-            let last = hosted.within.last();
-            last.is_some_and(|(outer, part)| *outer == id && over.contains(part))
-        });
-        let inner: Vec<InstanceId> = inner.map(|(inner, _)| *inner).collect();
-        inner
-            .into_iter()
-            .for_each(|inner| self.unhost(machine, inner));
     }
 
     pub(super) fn hosted_peer_ended(&mut self, post: Post, pipe: PipeId) {
@@ -472,13 +475,6 @@ impl World {
             Left::Client => self.follow(post, FollowerInput::Gone(ClientId(pipe.0))),
         }
     }
-}
-
-/// Whether a shell of that instance on that machine holds that part.
-fn is_held(instances: &[Instance], machine: usize, (id, part): (InstanceId, Part)) -> bool {
-    let shells = instances[id.place()].shells.values();
-    let mut here = shells.filter(|shell| shell.seat.machine == machine);
-    here.any(|shell| shell.holds(&part))
 }
 
 fn hosted_in(agents: &mut [crate::agent::Agent], post: Post) -> Option<&mut Hosted> {

@@ -26,7 +26,7 @@ impl World {
             Happening::Agent(machine, turn) => match turn {
                 AgentTurn::Starts => self.agent_starts(machine),
                 AgentTurn::Hosts(parent, order) => self.agent_hosts(machine, parent, *order),
-                AgentTurn::Unhosts(id) => self.unhost(machine, id),
+                AgentTurn::Unhosts(parent, id) => self.agent_unhosts(machine, parent, id),
             },
             Happening::Child(id, life, turn) => self.child_turn(id, life, turn),
             Happening::ClientConnects(client) => self.client_connects(client),
@@ -383,7 +383,7 @@ impl World {
                 return None;
             }
             Happening::Shell(id, epoch, _) => Holder::Shell(*id, *epoch),
-            Happening::Agent(machine, AgentTurn::Hosts(..) | AgentTurn::Unhosts(_)) => {
+            Happening::Agent(machine, AgentTurn::Hosts(..) | AgentTurn::Unhosts(..)) => {
                 Holder::Agent(*machine)
             }
             Happening::Knocks(_, _, door, _) => {

@@ -297,7 +297,7 @@ impl World {
         self.end_within(|(instance, part)| *instance == id && ranks.contains(part.rank.0));
     }
 
-    fn end_within(&mut self, is_it: impl Fn(&(InstanceId, Part)) -> bool) {
+    pub(super) fn end_within(&mut self, is_it: impl Fn(&(InstanceId, Part)) -> bool) {
         let mut ended = Vec::new();
         for instance in &mut self.instances {
             let gone: Vec<Epoch> = instance
