@@ -280,8 +280,8 @@ impl Instance {
         effect: Effect,
         plan: &mut Option<Vec<Delta>>,
     ) {
-        if let Effect::Shell(_, message) = &effect {
-            nature.oracle(self.id).ordered(now, message);
+        if let Effect::Shell(shell, message) = &effect {
+            nature.oracle(self.id).ordered(now, *shell, message);
         }
         let Some(effect) = self.route(nature, effect) else {
             return;

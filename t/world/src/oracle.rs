@@ -236,9 +236,11 @@ impl Oracle {
     }
 
     /// The leader tells a shell something at this broker time.
-    pub fn ordered(&mut self, now: Time, message: &ToShell) {
+    pub fn ordered(&mut self, now: Time, shell: Epoch, message: &ToShell) {
         let checked = match message {
             ToShell::Start(start) => self.may_start(start),
+            // What a shell holds whose loss was recorded counts no more.
+            ToShell::Signal { .. } if !self.durable.shells.contains_key(&shell) => Ok(()),
             ToShell::Signal { part, signal } => self.may_signal(now, *part, *signal),
             _ => Ok(()),
         };

@@ -256,8 +256,9 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
 fn all_answered(world: &World) -> Result<(), String> {
     match world.unanswered().next() {
         Some((number, call)) => Err(format!(
-            "client {number} gets no answer to {:?}",
-            call.about
+            "client {number} gets no answer to {} {}",
+            call.topic,
+            String::from_utf8_lossy(&call.body)
         )),
         None => Ok(()),
     }
