@@ -161,6 +161,7 @@ impl Module for Ingest {
                 }
             }
             Input::Resume => {
+                self.note_homes(now, out);
                 self.bring_up(now, out);
                 self.ask_numbers(out);
             }
@@ -178,6 +179,7 @@ impl Module for Ingest {
 
     fn live(&self, seqs: &mut Vec<Seq>) {
         self.numbers.live(seqs);
+        self.fleet.live(seqs);
     }
 }
 

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::hash::Hash;
-use eddy_wire::id::JobId;
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
 use eddy_wire::services::job::URGENCY_MAX;
 use eddy_wire::time::{Span, Time};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::{Builder, Uuid, Variant, Version};
 
 use crate::settings::{Declared, Settings};
@@ -22,6 +23,8 @@ use crate::settings::{Declared, Settings};
 const ENDS_MAX: usize = 5;
 /// In which time.
 const ENDS_SPAN: Span = Span::seconds(600);
+/// The note of where a declared instance is at home, a memo of no job.
+const HOME_KEY: &str = "instance-home";
 /// Their jobs go before everything else.
 pub const FLEET_URGENCY: u8 = URGENCY_MAX;
 
@@ -34,6 +37,10 @@ pub struct Fleet {
 #[derive(Debug)]
 struct Member {
     declared: Declared,
+    /// The ranks its job was given last, and the note that says so, which is
+    /// owed while there is none. Its journal is on the first of them, so its next
+    /// job goes there too.
+    home: Option<(Idset, Option<Seq>)>,
     job: Option<JobId>,
     /// Why its job is ending.
     why: String,
@@ -47,6 +54,7 @@ impl Fleet {
     pub fn new(settings: &Settings) -> Fleet {
         let member = |declared: &Declared| Member {
             declared: declared.clone(),
+            home: None,
             job: None,
             why: String::new(),
             ends: VecDeque::new(),
@@ -77,6 +85,21 @@ impl Fleet {
                     member.why.clear();
                 }
             }
+            (Kind::Memo(memo), None) => {
+                if let Some((name, ranks)) = home_of(memo)
+                    && let Some(member) = self.members.get_mut(name)
+                {
+                    member.home = Some((ranks, Some(record.seq)));
+                }
+            }
+            (Kind::Alloc(grant), Some(job)) => {
+                let ranks = grant.set.ranks();
+                if let Some(member) = self.of(job)
+                    && !member.is_at_home(&ranks)
+                {
+                    member.home = Some((ranks, None));
+                }
+            }
             (Kind::Exception(exception), Some(job)) if exception.severity == 0 => {
                 if let Some(member) = self.of(job) {
                     member.why = format!("; {}: {}", exception.kind, exception.note);
@@ -100,7 +123,29 @@ impl Fleet {
     pub fn missing(&self) -> Vec<Declared> {
         let missing = |member: &&Member| member.job.is_none() && member.down.is_none();
         let members = self.members.values().filter(missing);
-        members.map(|member| member.declared.clone()).collect()
+        members.map(Member::at_home).collect()
+    }
+
+    /// The notes that are owed: where an instance is at home from now on.
+    pub fn notes(&self) -> impl Iterator<Item = Kind> {
+        self.members
+            .values()
+            .filter_map(|member| match &member.home {
+                Some((ranks, None)) => {
+                    let note = json!({"instance": member.declared.name, "ranks": ranks});
+                    Some(Kind::Memo(Map::from_iter([(HOME_KEY.to_owned(), note)])))
+                }
+                Some((_, Some(_))) | None => None,
+            })
+    }
+
+    /// The records this rests on that no job keeps.
+    pub fn live(&self, seqs: &mut Vec<Seq>) {
+        let homes = self
+            .members
+            .values()
+            .filter_map(|member| member.home.as_ref());
+        seqs.extend(homes.filter_map(|(_, note)| *note));
     }
 
     /// Whether it is declared and either there or on its way.
@@ -115,7 +160,29 @@ impl Fleet {
     }
 }
 
+fn home_of(memo: &Map<String, Value>) -> Option<(&str, Idset)> {
+    let note = memo.get(HOME_KEY)?;
+    let ranks = serde_json::from_value(note.get("ranks")?.clone()).ok()?;
+    Some((note.get("instance")?.as_str()?, ranks))
+}
+
 impl Member {
+    fn is_at_home(&self, ranks: &Idset) -> bool {
+        self.home.as_ref().is_some_and(|(home, _)| home == ranks)
+    }
+
+    /// As it is declared, on the nodes where it was before, unless the
+    /// configuration names others or another number of them.
+    fn at_home(&self) -> Declared {
+        let mut declared = self.declared.clone();
+        if let (None, Some((home, _))) = (&declared.ranks, &self.home)
+            && home.len() == u64::from(declared.nodes)
+        {
+            declared.ranks = Some(home.clone());
+        }
+        declared
+    }
+
     fn ended(&mut self, t: Time, job: JobId) {
         self.job = None;
         self.ends.push_back(t);
@@ -166,4 +233,103 @@ pub fn key(name: &str, job: JobId) -> Uuid {
         .with_version(Version::Custom)
         .with_variant(Variant::RFC4122)
         .into_uuid()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use eddy_wire::event::{Event, Requeue, Submit, Waitable};
+    use eddy_wire::grant::Grant;
+    use eddy_wire::id::{Epoch, Rank};
+    use eddy_wire::jobspec::Jobspec;
+    use eddy_wire::resource_set::{NodeSet, ResourceSet};
+    use eddy_wire::spec::Spec;
+
+    use super::*;
+
+    fn batch(nodes: u32) -> Fleet {
+        let mut settings = Settings::for_inventory(Arc::default());
+        settings.declared = vec![Declared {
+            name: "batch".to_owned(),
+            nodes,
+            ranks: None,
+            set: Vec::new(),
+        }];
+        Fleet::new(&settings)
+    }
+
+    fn submit(fleet: &Fleet) -> Kind {
+        let text = jobspec(&fleet.missing()[0], &["eddy".to_owned()]);
+        let jobspec = Jobspec::from_value(text).expect("a jobspec");
+        Kind::Submit(Arc::new(Submit {
+            user: 0,
+            urgency: FLEET_URGENCY,
+            waitable: Waitable::No,
+            requeue: Requeue::No,
+            key: Uuid::nil(),
+            index: 0,
+            count: 1,
+            cc: None,
+            spec: Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),
+        }))
+    }
+
+    fn alloc(ranks: [u32; 2]) -> Kind {
+        let node = NodeSet {
+            host: "node".into(),
+            cores: Idset::one(0),
+            gpus: Idset::new(),
+            memory: 0,
+        };
+        let nodes = ranks.map(|rank| (Rank(rank), node.clone()));
+        let set = Arc::new(ResourceSet {
+            nodes: nodes.into_iter().collect(),
+            ..ResourceSet::default()
+        });
+        Kind::Alloc(Arc::new(Grant {
+            epoch: Epoch(1),
+            set,
+            shells: BTreeMap::new(),
+        }))
+    }
+
+    fn record(fleet: &mut Fleet, seq: u64, job: Option<JobId>, kind: Kind) -> Record {
+        let t = Time(0);
+        let seq = Seq(seq);
+        let event = Event { t, job, kind };
+        let record = Record { seq, event };
+        fleet.apply(&record);
+        record
+    }
+
+    #[test]
+    fn the_next_job_of_a_declared_instance_goes_where_its_journal_is() {
+        let mut fleet = batch(2);
+        let job = Some(JobId(1));
+        assert_eq!(fleet.missing()[0].ranks, None);
+        let kind = submit(&fleet);
+        record(&mut fleet, 1, job, kind);
+        assert_eq!(fleet.notes().count(), 0);
+        record(&mut fleet, 2, job, alloc([3, 5]));
+        let notes: Vec<Kind> = fleet.notes().collect();
+        let note = record(&mut fleet, 3, None, notes[0].clone());
+        assert_eq!(fleet.notes().count(), 0, "it is noted");
+        record(&mut fleet, 4, job, Kind::Clean);
+        let home = |fleet: &Fleet| fleet.missing()[0].ranks.as_ref().map(Idset::to_string);
+        assert_eq!(home(&fleet).as_deref(), Some("3,5"));
+        let mut seqs = Vec::new();
+        fleet.live(&mut seqs);
+        assert_eq!(seqs, [Seq(3)]);
+        let mut later = batch(2);
+        later.apply(&note);
+        assert_eq!(home(&later).as_deref(), Some("3,5"), "from the note alone");
+        let mut larger = batch(3);
+        larger.apply(&note);
+        assert_eq!(
+            home(&larger),
+            None,
+            "another number of nodes is placed anew"
+        );
+    }
 }

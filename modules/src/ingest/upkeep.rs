@@ -20,6 +20,7 @@ use crate::settings::Declared;
 impl Ingest {
     pub(super) fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
+            (Kind::Alloc(_), Some(_)) => self.note_homes(now, out),
             (Kind::Clean, Some(_)) | (Kind::ResourceDefine(..), None) => self.bring_up(now, out),
             (Kind::IdBlock(_), None) => {
                 self.admit_held(now, out);
@@ -27,6 +28,13 @@ impl Ingest {
                 self.ask_numbers(out);
             }
             _ => {}
+        }
+    }
+
+    /// Notes where declared instances are at home.
+    pub(super) fn note_homes(&mut self, now: Time, out: &mut Outbox) {
+        for note in self.fleet.notes() {
+            out.append_own(now, note);
         }
     }
 
