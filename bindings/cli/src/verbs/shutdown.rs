@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use anyhow::Context;
 use eddy_client::{Client, ClientError, EndFeed};
@@ -37,6 +38,9 @@ const EXAMPLES: &str = "Examples:
   eddy shutdown 905/3
   eddy --at ~/q shutdown         # the instance of a state directory";
 
+/// How long an instance that was told to end may take before it is told again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     crate::session::block_on(async {
         let client = global.connect_to(args.path.as_deref()).await?;
@@ -57,7 +61,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
         match (args.background, over, watched) {
             (true, _, _) => {}
-            (false, Some(mut over), _) => drop(over.next().await?),
+            (false, Some(over), _) => until_over(&client, &request, over).await?,
             (false, None, Ok(mut watched)) => {
                 let mut rest = Vec::new();
                 let _ = watched.read_to_end(&mut rest);
@@ -66,6 +70,32 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
         Ok(0)
     })
+}
+
+/// Waits for the end of the job. A leader that dies as it ends is started again by its shell and
+/// knows nothing of it: it is told again.
+async fn until_over(
+    client: &Client,
+    request: &ShutdownRequest,
+    mut over: EndFeed,
+) -> anyhow::Result<()> {
+    let mut over = std::pin::pin!(over.next());
+    loop {
+        let again = async {
+            tokio::time::sleep(AGAIN_AFTER).await;
+            // One that is ending refuses, one that has ended does not answer: the job tells.
+            let _ = client
+                .call_once::<Shutdown>(request, bytes::Bytes::new())
+                .await;
+        };
+        tokio::select! {
+            ended = &mut over => {
+                ended?;
+                return Ok(());
+            }
+            () = again => {}
+        }
+    }
 }
 
 /// The end of the job that an instance is; none for a root.
