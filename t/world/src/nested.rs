@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::message::Message;
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::Part;
 use uuid::Uuid;
@@ -62,6 +63,8 @@ pub struct Channel {
     pub asked: BTreeMap<u64, Asked>,
     /// Requests that came over it and are not answered to the end.
     pub relayed: BTreeSet<u64>,
+    /// Those of them that came before the leader began.
+    pub early: BTreeMap<u64, Message>,
 }
 
 /// What a child asks its parent.

@@ -12,6 +12,7 @@ use eddy_wire::plan::{Delta, Unavailable, Verdict};
 use eddy_wire::shell::Part;
 use eddy_wire::time::Span;
 
+use crate::call::{About, Call};
 use crate::journal::Room;
 use crate::nature::{InstanceId, ROOT};
 use crate::replay;
@@ -222,13 +223,6 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
     }
     let ledger = judge.durable();
     let is_open = |job: &&Job| job.state != JobState::Inactive;
-    // A declared instance is there as long as its parent is.
-    let lasts = |job: &Job| {
-        matches!(
-            &job.submit.spec.request.work,
-            Work::Instance { name: Some(_) }
-        )
-    };
     let open = ledger.jobs.values().filter(is_open).find(|job| !lasts(job));
     if let Some(job) = open {
         // What could start and does not tells more.
@@ -239,7 +233,7 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
             job.state.name()
         ));
     }
-    let forgotten = |part: &Part| !ledger.jobs.get(&part.job).is_some_and(&lasts);
+    let forgotten = |part: &Part| !ledger.jobs.get(&part.job).is_some_and(lasts);
     if let Some((part, task)) = judge.running().find(|(part, _)| forgotten(part)) {
         return Err(format!("task {task} of part {part} runs for nobody"));
     }
@@ -253,8 +247,34 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
     kept(world, id)
 }
 
+/// Whether a job is a declared instance: that is there as long as its parent is.
+fn lasts(job: &Job) -> bool {
+    matches!(
+        &job.submit.spec.request.work,
+        Work::Instance { name: Some(_) }
+    )
+}
+
+/// Whether a call of a client of that instance waits for the end of what lasts.
+fn waits_for_what_lasts(world: &World, id: InstanceId, call: &Call) -> bool {
+    let jobs = &world.nature.judge(id).durable().jobs;
+    let lasting = |job: &JobId| {
+        let found = jobs.get(job);
+        found.is_some_and(|job| lasts(job) && job.state != JobState::Inactive)
+    };
+    match &call.about {
+        About::Events(job) => lasting(job),
+        About::Wait(set) => jobs.keys().filter(|job| set.contains(**job)).any(lasting),
+        _ => false,
+    }
+}
+
 fn all_answered(world: &World) -> Result<(), String> {
-    match world.unanswered().next() {
+    let owed = |(client, call): &(usize, &Call)| {
+        let id = world.clients[*client].instance;
+        !waits_for_what_lasts(world, id, call)
+    };
+    match world.unanswered().find(owed) {
         Some((number, call)) => Err(format!(
             "client {number} gets no answer to {} {}",
             call.topic,

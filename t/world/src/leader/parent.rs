@@ -10,6 +10,7 @@ use eddy_wire::id::Epoch;
 use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{self, AnswerKind, AnswerRequest, FromParent};
+use eddy_wire::services::job::{Kill, KillRequest};
 
 use super::links::tell_client;
 use crate::call::{About, Ask, Call, Nests};
@@ -134,6 +135,7 @@ impl Instance {
         };
         nested.channel.pipe = None;
         nested.channel.asked.clear();
+        nested.channel.early.clear();
         for call in std::mem::take(&mut nested.channel.relayed) {
             self.arrive(nature, Arrival::Gone(ClientId(RELAYED + call)));
         }
@@ -187,17 +189,40 @@ impl Instance {
                 let Some(nested) = &mut self.nested else {
                     return;
                 };
+                if let (Kill::TOPIC, Ok(kill)) =
+                    (message.topic.as_str(), message.parse::<KillRequest>())
+                {
+                    let judge = nature.oracle(self.id);
+                    let first = kill.jobs.ranges.iter().map(|(first, _)| *first);
+                    // Clients of the world name one job at a time.
+                    first.for_each(|job| judge.signalled(job));
+                }
                 nested.channel.relayed.insert(call);
+                if self.leader.is_none() {
+                    nested.channel.early.insert(call, message);
+                    return;
+                }
                 self.arrive(nature, Arrival::Message(ClientId(RELAYED + call), message));
             }
             FromParent::Cancel { call } => {
                 let Some(nested) = &mut self.nested else {
                     return;
                 };
+                nested.channel.early.remove(&call);
                 if nested.channel.relayed.remove(&call) {
                     self.arrive(nature, Arrival::Gone(ClientId(RELAYED + call)));
                 }
             }
+        }
+    }
+
+    /// The leader began: what was asked of it before is asked now.
+    pub fn take_early(&mut self, nature: &mut Nature) {
+        let Some(nested) = &mut self.nested else {
+            return;
+        };
+        for (call, message) in std::mem::take(&mut nested.channel.early) {
+            self.arrive(nature, Arrival::Message(ClientId(RELAYED + call), message));
         }
     }
 

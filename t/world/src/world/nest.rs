@@ -237,6 +237,7 @@ impl World {
         self.nature.oracle(id).set_until(until);
         instance.begin_leader(&mut self.nature, life);
         instance.submit_program(&mut self.nature);
+        instance.take_early(&mut self.nature);
         self.begun(id);
     }
 
