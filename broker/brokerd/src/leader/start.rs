@@ -152,6 +152,9 @@ fn prepare(
     let (mut journal, recovered) = opened(&statedir, args, &config)?;
     let instance = identity(&mut journal)?;
     let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
+    // Before anything is in it: who is killed from here on leaves a directory
+    // that whoever clears up after it can find.
+    rundir::record(&statedir, &rundir).map_err(io("write the file `uri`"))?;
     let clock = Clock::start(Time(recovered.last_t));
     let nested = child.map(|child| {
         let hello = child.hello(&instance, &rundir);
@@ -372,7 +375,7 @@ impl Prepared {
             Ok(runtime) => runtime,
             Err(error) => return Err(Box::new((Some(ready), io("make a runtime")(error)))),
         };
-        let (statedir, rundir) = (self.statedir.clone(), self.rundir.clone());
+        let rundir = self.rundir.clone();
         let ranks = self.inventory.ranks();
         let last_job = self.known.last_job;
         let local = tokio::task::LocalSet::new();
@@ -381,9 +384,6 @@ impl Prepared {
                 Ok(begun) => begun,
                 Err(error) => return Err(Box::new((Some(ready), error))),
             };
-            if let Err(error) = rundir::record(&statedir, &rundir) {
-                return Err(Box::new((Some(ready), io("write the file `uri`")(error))));
-            }
             let uri = rundir::uri(&rundir);
             tracing::info!(uri, "work is taken");
             leader.announce_by(ready, uri, ranks);
