@@ -108,7 +108,12 @@ fn a_row_that_is_not_what_its_events_say() {
 
 #[test]
 fn a_childs_shell_on_ground_that_was_given_up() {
-    let sentences = ["lives in it", "begins within", "is nobody's"];
+    let sentences = [
+        "lives in it",
+        "begins within",
+        "is nobody's",
+        "hosts a rank of nobody's instance",
+    ];
     found_in(Shape::Trees, "ground-unchecked", &sentences);
 }
 
