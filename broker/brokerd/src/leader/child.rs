@@ -17,7 +17,8 @@ use eddy_wire::id::{Attempt, Epoch, JobId};
 use eddy_wire::message::{Message, Roles, Target, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
-    AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf, FromParent, Ids, IdsRequest, Report, ReportRequest,
+    AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf, FromParent, Ids, IdsRequest, Report,
+    ReportRequest,
 };
 use tokio::sync::mpsc;
 
