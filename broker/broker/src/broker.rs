@@ -398,10 +398,15 @@ impl Broker {
         }
         if matches!(record.event.kind, Kind::LeaderStop) {
             self.step(Step::Stopped);
+            turn.void();
         }
         self.undurable.push_back(Arc::clone(&record));
         turn.output.records.push(Arc::clone(&record));
         self.all(now, turn, |_| Input::Applied(&record));
+        if self.phase == Phase::Stopped {
+            // Owed again by the next leader; the end itself waits for none of it.
+            turn.events.clear();
+        }
         // What was proposed while this record was the last one leaves after it.
         self.release(turn);
     }
@@ -453,6 +458,16 @@ struct Turn {
 }
 
 impl Turn {
+    /// The end was recorded: what is proposed behind it will be no record, so
+    /// nothing that may tell of it leaves.
+    fn void(&mut self) {
+        if !self.events.is_empty() {
+            self.events.clear();
+            self.effects
+                .retain(|effect| matches!(effect, Effect::Exit(_)));
+        }
+    }
+
     fn answer(&mut self, to: Caller, body: &impl serde::Serialize) {
         self.output
             .effects
@@ -465,3 +480,6 @@ impl Turn {
             .push(Effect::Reply(Reply::new(to, Type::Refused, refusal)));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! What a broker does that no module and no driver sees alone.
+
+use serde_json::Map;
+
+use super::*;
+use crate::effect::Exit;
+
+/// Ends the instance, and proposes one more thing in the same breath.
+struct Hasty;
+
+impl Module for Hasty {
+    fn name(&self) -> &'static str {
+        "hasty"
+    }
+
+    fn apply(&mut self, _record: &Record) {}
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        if let Input::Stop = input {
+            out.append_own(now, Kind::LeaderStop);
+            out.effect(Effect::Exit(Exit::Stopped));
+            out.append_own(now, Kind::Memo(Map::new()));
+            out.effect(Effect::Wake(now));
+        }
+    }
+}
+
+#[test]
+fn a_leader_whose_end_is_recorded_ends_whatever_is_proposed_behind_it() {
+    let identity = Identity {
+        instance: "i".to_owned(),
+        version: "0".to_owned(),
+        owner: 0,
+        path: String::new(),
+        depth: 0,
+        parent: None,
+    };
+    let mut broker = Broker::new(identity, vec![Box::new(Hasty)]);
+    broker.resume(Time(1), Seq(0));
+    let ended = broker.handle(Time(2), Arrival::Stop);
+    let kinds: Vec<&Kind> = ended.records.iter().map(|r| &r.event.kind).collect();
+    assert_eq!(kinds, [&Kind::LeaderStop], "nothing is recorded behind it");
+    let last = broker.last();
+    let output = broker.handle(Time(3), Arrival::Durable(last));
+    assert_eq!(
+        output.effects,
+        [Effect::Exit(Exit::Stopped)],
+        "it ends, and tells nothing of what was not recorded"
+    );
+}
