@@ -153,7 +153,12 @@ impl Module for Ingest {
                 }
             }
             Input::Answer(tag, answer) => self.answered(now, tag, answer, out),
-            Input::Disk(Disk::Full(why)) => self.intake = Intake::DiskFull(why.clone()),
+            Input::Disk(Disk::Full(why)) => {
+                // An instance that ends takes nothing more, whatever the disk has.
+                if !matches!(self.intake, Intake::Stopping) {
+                    self.intake = Intake::DiskFull(why.clone());
+                }
+            }
             Input::Disk(Disk::Room) => {
                 if matches!(self.intake, Intake::DiskFull(_)) {
                     self.intake = Intake::Open;
