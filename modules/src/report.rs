@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Input, Module, Outbox, ParentWord, ToParent, Volatile};
+use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, ToParent, Volatile};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
@@ -90,8 +90,9 @@ impl Module for Report {
                 self.tell(now, out);
             }
             Input::Durable(record) if matches!(record.event.kind, Kind::LeaderStop) => {
-                self.told = Told::Nothing;
-                self.tell(now, out);
+                // All it counts is on disk, and nothing is held any more.
+                self.told = Told::Since(now, self.summary);
+                out.volatile(Volatile::Parent(ToParent::Report(self.summary)));
             }
             Input::Durable(_) | Input::Tick => self.tell(now, out),
             _ => {}
@@ -118,7 +119,8 @@ impl Report {
             }
             Told::Since(..) | Told::Nothing => {
                 self.told = Told::Since(now, self.summary);
-                out.volatile(Volatile::Parent(ToParent::Report(self.summary)));
+                // It counts what is recorded, so it waits until that is durable.
+                out.effect(Effect::Parent(ToParent::Report(self.summary)));
             }
         }
     }
