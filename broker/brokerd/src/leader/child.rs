@@ -14,7 +14,7 @@ use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::IdBlock;
 use eddy_wire::id::{Attempt, Epoch, JobId};
-use eddy_wire::message::{Message, Roles, Target, Type};
+use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, MessageError, Roles, Target, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
     AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf, FromParent, Ids, IdsRequest, Report,
@@ -34,6 +34,8 @@ const CLIENTS_FROM: u64 = 1 << 63;
 const SELF: ClientId = ClientId(u64::MAX);
 /// What the parent may not have answered yet: half of what it allows a client.
 const OUTSTANDING_MAX: usize = 512;
+/// Bytes of the message in which an answer to the parent rides, at most.
+const ANSWER_BYTES: usize = 2048;
 /// Bytes that may wait for a parent that does not read; over it the calls it
 /// made are given up.
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -264,11 +266,16 @@ impl Child {
     fn answer(&mut self, call: u64, kind: AnswerKind, message: &Message) {
         let child = self.of;
         let body = AnswerRequest { child, call, kind };
-        match message.encode() {
+        // It rides in a message of its own, which has to fit too.
+        let encoded = match message.wire_len() > MESSAGE_BYTES_MAX - ANSWER_BYTES {
+            true => Err(MessageError::TooLarge(message.wire_len())),
+            false => message.encode(),
+        };
+        match encoded {
             Ok(tail) => self.ask(Answer::TOPIC, &body, Some(tail), Asked::Told),
             Err(error) => {
                 tracing::error!(%error, "an answer to the parent cannot be sent");
-                let refusal = Refusal::invalid(format!("the answer: {error}"));
+                let refusal = Refusal::new(Code::TooLarge, format!("the answer: {error}"));
                 let refused = Message::answer(Type::Refused, 0, &refusal);
                 let kind = AnswerKind::Refused;
                 let body = AnswerRequest { child, call, kind };
@@ -313,7 +320,7 @@ impl Child {
     /// Writes what there is room for.
     pub fn flush(&mut self) {
         let Some(outlet) = &self.outlet else { return };
-        while self.asked.len() - self.waiting.len() < OUTSTANDING_MAX
+        while self.asked.len().saturating_sub(self.waiting.len()) < OUTSTANDING_MAX
             && let Some(message) = self.waiting.pop_front()
         {
             self.waiting_bytes -= message.wire_len();
