@@ -169,6 +169,16 @@ pub enum PathError {
     },
 }
 
+impl PathError {
+    /// The same of a level in the middle of a path: its history has no levels below.
+    fn without_history(mut self) -> PathError {
+        if let PathError::Ended { statedir, .. } = &mut self {
+            *statedir = None;
+        }
+        self
+    }
+}
+
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -279,8 +289,10 @@ impl Walk<'_> {
                 "the instance around it".clone_into(&mut self.level);
                 continue;
             };
-            let is_last = at + 1 == path.steps.len();
-            let uri = self.serving(text, is_last).await?;
+            let uri = match self.serving(text).await {
+                Err(error) if at + 1 < path.steps.len() => return Err(error.without_history()),
+                served => served?,
+            };
             self.client = connect(&uri, self.patience).await?;
             let so_far = InstancePath {
                 begin: path.begin,
@@ -318,7 +330,7 @@ impl Walk<'_> {
     }
 
     /// Where the child that `text` names takes clients.
-    async fn serving(&self, text: &str, is_last: bool) -> Result<Uri, PathError> {
+    async fn serving(&self, text: &str) -> Result<Uri, PathError> {
         let row = self.row(text).await?;
         let row = match row.stage {
             Stage::Starting => self.started(row).await?,
@@ -338,7 +350,7 @@ impl Walk<'_> {
                 of,
                 job,
                 result: self.result(job).await?,
-                statedir: row.statedir.filter(|_| is_last),
+                statedir: row.statedir,
             }),
             (Stage::Starting | Stage::Serving | Stage::Away | Stage::Ending, _) => {
                 Err(PathError::Starting {

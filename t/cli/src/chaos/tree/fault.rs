@@ -79,7 +79,10 @@ impl Storm {
         if patient {
             moment(dice, 400);
         }
-        let started = restart_root(instance, restart, dice);
+        let started = match restart {
+            true => restart_root(instance, dice),
+            false => Ok(()),
+        };
         let longest = dice.pick(&[50, 300, 300, 1500]);
         if !stopped.is_empty() {
             moment(dice, longest);
@@ -127,10 +130,7 @@ impl Storm {
     }
 }
 
-fn restart_root(instance: &Instance, dead: bool, dice: &mut Dice) -> anyhow::Result<()> {
-    if !dead {
-        return Ok(());
-    }
+fn restart_root(instance: &Instance, dice: &mut Dice) -> anyhow::Result<()> {
     if dice.percent(20) {
         // The next one dies while it starts.
         let starting = eddy_cli_tests::running::Running::start(instance.starting())?;
