@@ -20,10 +20,37 @@
 //! - `rooms`: the index that finds the next node with room without looking at all.
 //! - `feasible`: whether a request fits the instance at all.
 //!
+//! Beside them the five parts that a policy is made of, each a folder:
+//!
+//! - `policy`: the data, its TOML, the presets.
+//! - `usage`, `share`, `priority`: what was used, what is due, and the order that follows.
+//! - `walk`: who starts, who is given a reservation, who waits; over any [`walk::Room`].
+//! - `rounds`: accounts that take turns, with eviction and preemption.
+//! - `graph`: racks, nodes, sockets, cores and what of them matches a jobspec.
+//! - `sim`: replays a trace through the same code.
+//!
 //! A verdict is a proposal. What a `Start` names is held until the sched module
 //! says `Held` (recorded), `Freed` (not taken: the job waits on) or `Unwant` (the
 //! job is gone). Recorded holdings and what is in service are all that counts, so
 //! a planner made anew after a restart and fed the present state plans the same.
+
+pub mod policy;
+
+pub mod amounts;
+
+pub mod usage;
+
+pub mod share;
+
+pub mod priority;
+
+pub mod walk;
+
+pub mod rounds;
+
+pub mod graph;
+
+pub mod sim;
 
 mod planner;
 

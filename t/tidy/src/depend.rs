@@ -64,8 +64,11 @@ const MEMBERS: &[Member] = &[
             "serde",
             "serde_json",
             "thiserror",
+            "fastrand",
             "fixedbitset",
+            "num-rational",
             "petgraph",
+            "toml",
         ]),
     },
     Member {
@@ -123,6 +126,12 @@ const MEMBERS: &[Member] = &[
         name: "eddy-tidy",
         inside: &[],
         outside: Outside::Only(&["serde", "serde_json", "toml"]),
+    },
+    Member {
+        folder: "t/vectors",
+        name: "eddy-vectors",
+        inside: &["eddy-wire", "eddy-sched"],
+        outside: Outside::Listed,
     },
     Member {
         folder: "t/cli",

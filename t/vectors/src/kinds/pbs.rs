@@ -1,0 +1,8 @@
+//! Kinds about PBS formulas and its fair-share tree.
+
+use super::Compute;
+
+/// What computes this kind, if it is one of these.
+pub fn of(_kind: &str) -> Option<Compute> {
+    None
+}

@@ -1,0 +1,8 @@
+//! Kinds about rounds of accounts with eviction, gangs and preemption.
+
+use super::Compute;
+
+/// What computes this kind, if it is one of these.
+pub fn of(_kind: &str) -> Option<Compute> {
+    None
+}

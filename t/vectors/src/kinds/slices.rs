@@ -1,0 +1,8 @@
+//! Kinds about slices and draws by decayed priority.
+
+use super::Compute;
+
+/// What computes this kind, if it is one of these.
+pub fn of(_kind: &str) -> Option<Compute> {
+    None
+}
