@@ -16,6 +16,6 @@ pub mod head;
 
 pub mod follower;
 
-pub use follower::{Follower, FollowerInput, FollowerOutput};
+pub use follower::{Asker, Follower, FollowerInput, FollowerOutput};
 pub use head::{Head, Routed};
 pub use overlay::{Overlay, OverlayInput, OverlayOutput, PipeId};

@@ -56,7 +56,16 @@ pub enum FollowerInput {
     /// The way up stands, or not.
     Upstream(Upstream),
     /// The links that were asked for with `AskLinks`.
-    Links(Caller, Vec<LinkState>),
+    Links(Asker, Vec<LinkState>),
+}
+
+/// Who asked this rank for something of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A client of this node.
+    Here(Caller),
+    /// A client at that rank, in that rank's tenure.
+    There(Rank, Tenure, Call),
 }
 
 /// What a driver is to do.
@@ -84,7 +93,7 @@ pub enum FollowerOutput {
     /// A letter to send.
     Send(Letter),
     /// Say which links there are, with `Links`.
-    AskLinks(Caller),
+    AskLinks(Asker),
 }
 
 /// Where an outstanding call of a client of this node went.
@@ -157,8 +166,8 @@ impl Follower {
                 self.upstream = upstream;
                 self.fail_upstream(out);
             }
-            FollowerInput::Links(to, links) => {
-                out.push(FollowerOutput::Reply(Reply::new(to, Type::Reply, &links)));
+            FollowerInput::Links(asker, links) => {
+                self.tell_asker(asker, Type::Reply, json(&links), out);
             }
         }
     }
@@ -231,10 +240,10 @@ impl Follower {
     ) {
         let asked = match (message.target, &self.upstream) {
             (Target::Rank(rank), _) if rank == self.seat.rank => {
-                return self.own(now, call, &message, out);
+                return self.own(now, Asker::Here(caller(call)), &message, out);
             }
             (Target::Service, _) if message.topic == Links::TOPIC => {
-                return self.own(now, call, &message, out);
+                return self.own(now, Asker::Here(caller(call)), &message, out);
             }
             (Target::Rank(Rank(0)) | Target::Service, _) => Asked::Leader,
             (Target::Upstream, Upstream::Linked(rank)) => Asked::Upstream(*rank),
@@ -261,7 +270,7 @@ impl Follower {
             Asked::Rank(rank) | Asked::Upstream(rank) => out.push(FollowerOutput::Send(Letter {
                 to: Address::Rank(rank),
                 from: self.seat.rank,
-                tenure: Tenure::default(),
+                tenure: self.tenure.unwrap_or_default(),
                 word,
             })),
         }
@@ -307,16 +316,42 @@ impl Follower {
     }
 
     /// What this rank answers itself.
-    fn own(&self, now: Time, call: Call, message: &Message, out: &mut Vec<FollowerOutput>) {
+    fn own(&self, now: Time, asker: Asker, message: &Message, out: &mut Vec<FollowerOutput>) {
         if message.topic == Links::TOPIC {
-            return out.push(FollowerOutput::AskLinks(caller(call)));
+            return out.push(FollowerOutput::AskLinks(asker));
         }
         let (kind, body) = self.answer(now, message);
-        out.push(FollowerOutput::Reply(Reply {
-            to: caller(call),
-            kind,
-            body: body.into(),
-            tail: bytes::Bytes::new(),
+        self.tell_asker(asker, kind, body, out);
+    }
+
+    fn tell_asker(&self, asker: Asker, kind: Type, body: Vec<u8>, out: &mut Vec<FollowerOutput>) {
+        let (from, tenure, call) = match asker {
+            Asker::Here(to) => {
+                let (body, tail) = (body.into(), bytes::Bytes::new());
+                let reply = Reply {
+                    to,
+                    kind,
+                    body,
+                    tail,
+                };
+                return out.push(FollowerOutput::Reply(reply));
+            }
+            Asker::There(from, tenure, call) => (from, tenure, call),
+        };
+        let mut answer = Message::answer(kind, call.matchtag, &());
+        answer.body = body.into();
+        let message = Some(Box::new(answer));
+        let to = match from {
+            Rank(0) => Address::Leader,
+            from => Address::Rank(from),
+        };
+        // In the tenure of the question: whoever asked in it may be no more, and
+        // another may use its numbers.
+        out.push(FollowerOutput::Send(Letter {
+            to,
+            from: self.seat.rank,
+            tenure,
+            word: Word::Answer { call, message },
         }));
     }
 
@@ -373,9 +408,19 @@ impl Follower {
             Word::Tenure { events, instance } => self.begin(now, tenure, events, *instance, out),
             Word::Request { call, message } => {
                 if let Some(message) = message {
-                    self.asked(now, from, call, &message, out);
+                    let asker = Asker::There(from, tenure, call);
+                    self.asked(now, asker, &message, out);
                 }
             }
+            Word::Event {
+                number,
+                topic,
+                body,
+            } => self.event(number, &topic, body, out),
+            // What a leader orders counts in its present tenure only, and so does
+            // what comes of a question: its client may be no more, and another
+            // life of this rank gives its numbers anew.
+            _ if self.tenure != Some(tenure) => {}
             Word::Answer { call, message } => {
                 if let Some(message) = message {
                     self.answered(call, *message, out);
@@ -384,13 +429,6 @@ impl Follower {
             Word::Unreachable { rank } => {
                 self.fail_calls(&Idset::one(rank.0), out);
             }
-            Word::Event {
-                number,
-                topic,
-                body,
-            } => self.event(number, &topic, body, out),
-            // What a leader orders counts in its present tenure only.
-            _ if self.tenure != Some(tenure) => {}
             Word::LaunchShell { epoch } => out.push(FollowerOutput::LaunchShell(epoch)),
             Word::CheckShell { epoch } => out.push(FollowerOutput::CheckShell(epoch)),
             Word::ToShell { epoch, word } => out.push(FollowerOutput::Shell(epoch, word)),
@@ -446,31 +484,11 @@ impl Follower {
     }
 
     /// A client at another rank asks this one.
-    fn asked(
-        &self,
-        now: Time,
-        from: Rank,
-        call: Call,
-        message: &Message,
-        out: &mut Vec<FollowerOutput>,
-    ) {
-        if message.kind != Type::Request {
+    fn asked(&self, now: Time, asker: Asker, message: &Message, out: &mut Vec<FollowerOutput>) {
+        match message.kind {
+            Type::Request => self.own(now, asker, message, out),
             // Everything is answered at once: there is nothing to take back.
-            return;
-        }
-        let (kind, body) = self.answer(now, message);
-        let mut answer = Message::answer(kind, call.matchtag, &());
-        answer.body = body.into();
-        let message = Some(Box::new(answer));
-        let word = Word::Answer { call, message };
-        match from {
-            Rank(0) => self.tell_leader(word, out),
-            from => out.push(FollowerOutput::Send(Letter {
-                to: Address::Rank(from),
-                from: self.seat.rank,
-                tenure: Tenure::default(),
-                word,
-            })),
+            Type::Cancel | Type::Reply | Type::Part | Type::Refused => {}
         }
     }
 

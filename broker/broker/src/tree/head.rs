@@ -245,7 +245,10 @@ impl Head {
         let mut out = HeadOutput::default();
         let from = letter.from;
         if let Word::Unreachable { rank } = letter.word {
-            self.fail_calls(rank, "it is not in the tree", &mut out);
+            let known = self.ranks.get(&rank).map(|ranked| ranked.tenure);
+            if known.is_some_and(|number| letter.tenure == self.tenure(number)) {
+                self.fail_calls(rank, "it is not in the tree", &mut out);
+            }
             return out;
         }
         let current = self.ranks.get(&from).map(|ranked| ranked.tenure);

@@ -217,3 +217,76 @@ fn what_is_too_large_for_a_letter_is_refused_and_not_lost() {
         assert_eq!((reply.kind, refusal.code), (Type::Refused, Code::TooLarge));
     }
 }
+
+fn answer(to: &Call) -> Word {
+    Word::Answer {
+        call: *to,
+        message: Some(Box::new(Message::answer(Type::Reply, to.matchtag, &7))),
+    }
+}
+
+#[test]
+fn an_answer_of_an_earlier_tenure_is_nobodys() {
+    let mut follower = follower();
+    begins(&mut follower, 1);
+    begins(&mut follower, 2);
+    // The numbers of a client that asked in the first tenure, of this life or another.
+    asks(&mut follower, 1, Target::Service);
+    let call = Call {
+        client: 1,
+        matchtag: 1,
+    };
+    assert!(said(&mut follower, tenure(1), answer(&call)).is_empty());
+    let out = said(&mut follower, tenure(2), answer(&call));
+    assert!(matches!(&out[..], [FollowerOutput::Reply(_)]));
+}
+
+#[test]
+fn a_late_unreachable_fails_no_call_of_this_tenure() {
+    let mut follower = follower();
+    begins(&mut follower, 1);
+    begins(&mut follower, 2);
+    let out = asks(&mut follower, 1, Target::Rank(Rank(9)));
+    let [FollowerOutput::Send(question)] = &out[..] else {
+        panic!("one letter, there is {:?}", texts(&out));
+    };
+    assert_eq!(question.tenure, tenure(2), "what comes of it names it");
+    let unreachable = Word::Unreachable { rank: Rank(9) };
+    assert!(said(&mut follower, tenure(1), unreachable.clone()).is_empty());
+    let out = said(&mut follower, tenure(2), unreachable);
+    assert!(texts(&out)[0].contains("Refused"), "{:?}", texts(&out));
+}
+
+#[test]
+fn another_rank_is_told_of_this_ones_links() {
+    let mut follower = follower();
+    begins(&mut follower, 1);
+    let call = Call {
+        client: 3,
+        matchtag: 5,
+    };
+    for from in [Rank(0), Rank(9)] {
+        let message = Some(Box::new(Message::request(Links::TOPIC, 5, &())));
+        let question = Letter {
+            to: Address::Rank(Rank(4)),
+            from,
+            tenure: tenure(1),
+            word: Word::Request { call, message },
+        };
+        let out = handle(&mut follower, FollowerInput::Letter(question));
+        let [FollowerOutput::AskLinks(asker)] = &out[..] else {
+            panic!("the links are looked up, there is {:?}", texts(&out));
+        };
+        let out = handle(&mut follower, FollowerInput::Links(*asker, Vec::new()));
+        let [FollowerOutput::Send(letter)] = &out[..] else {
+            panic!("one letter, there is {:?}", texts(&out));
+        };
+        assert_eq!(letter.tenure, tenure(1));
+        let Word::Answer { call: to, message } = &letter.word else {
+            panic!("{letter:?}");
+        };
+        let message = message.as_ref().expect("an answer");
+        assert_eq!((*to, message.kind), (call, Type::Reply));
+        assert_eq!(message.body.as_ref(), b"[]");
+    }
+}

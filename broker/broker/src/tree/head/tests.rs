@@ -283,3 +283,19 @@ fn a_rank_that_missed_too_many_events_is_lost_and_reached_for_all_who_have_order
     let last = out.letters.last().expect("a tenure begins");
     assert!(matches!(last.word, Word::Tenure { .. }) && last.tenure > tenure);
 }
+
+#[test]
+fn a_late_unreachable_fails_no_call_of_the_present_tenure() {
+    let mut head = head();
+    let old = reach(&mut head, 5);
+    let new = reach(&mut head, 5);
+    let question = Message::request(Ping::TOPIC, 1, &PingRequest::default());
+    let question = question.to(Target::Rank(Rank(5)));
+    let asked = head.request(ClientId(7), question).expect("another rank's");
+    assert_eq!(asked.letters[0].tenure, new);
+    let unreachable = || Word::Unreachable { rank: Rank(5) };
+    let out = head.letter(Time(2), from(2, old, unreachable()));
+    assert!(out.replies.is_empty(), "{:?}", out.replies);
+    let out = head.letter(Time(2), from(2, new, unreachable()));
+    assert_eq!(out.replies.len(), 1);
+}
