@@ -5,6 +5,7 @@ mod nest_stand;
 use bytes::Bytes;
 use eddy_broker::effect::{ParentWord, ToParent};
 use eddy_broker::{Arrival, ClientId, Effect};
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{IdBlock, Kind};
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::message::{Message, Roles, Type};
@@ -356,4 +357,28 @@ fn a_queue_instance_draws_its_numbers_from_its_parent() {
     request.cc = Some(eddy_wire::idset::Idset::range(1, 1025));
     let effects = stand.call::<Submit>(CLIENT, USER, &request);
     assert_eq!(told(&effects, CLIENT)[0].body["code"], "too-large");
+}
+
+#[test]
+fn a_refusal_of_numbers_is_told_to_who_waits_for_them_and_asked_anew() {
+    let mut settings = settings();
+    settings.place.name = Some("batch".to_owned());
+    let mut stand = Stand::new(&settings);
+    let effects = stand.submit(CLIENT, USER, json!({}));
+    assert_eq!(told(&effects, CLIENT), []);
+    let no = Refusal::new(Code::TooLarge, "the instance has no job numbers left");
+    let effects = stand.tell(Arrival::Parent(ParentWord::NoIds(no)));
+    let answers = told(&effects, CLIENT);
+    assert_eq!((answers.len(), answers[0].kind), (1, Type::Refused));
+    assert_eq!(
+        answers[0].body,
+        json!({
+            "code": "too-large",
+            "text": "no job numbers from the parent: the instance has no job numbers left",
+        })
+    );
+    assert_eq!(asked(&effects), [0; 0], "not again by itself");
+    let effects = stand.submit(CLIENT, USER, json!({}));
+    assert_eq!(asked(&effects), [1], "the next one asks anew");
+    assert_eq!(told(&effects, CLIENT), []);
 }

@@ -2,6 +2,7 @@
 //! those that need not wait.
 
 use bytes::Bytes;
+use eddy_wire::error::Refusal;
 use eddy_wire::event::IdBlock;
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
@@ -136,6 +137,8 @@ pub enum ParentWord {
     Granted(Box<Granted>),
     /// A block of job numbers.
     Ids(IdBlock),
+    /// Why there is none: the parent refused it.
+    NoIds(Refusal),
     /// The channel is down.
     Away,
 }

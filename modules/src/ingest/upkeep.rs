@@ -93,7 +93,19 @@ impl Ingest {
             ParentWord::Ids(block) if self.numbers.expects(block) => {
                 out.append_own(now, Kind::IdBlock(*block));
             }
+            ParentWord::NoIds(refusal) => self.refuse_held(refusal, out),
             ParentWord::Ids(_) | ParentWord::Away => {}
+        }
+    }
+
+    /// The parent gives no numbers: who waits for some is told why. The next
+    /// submission asks for them anew.
+    fn refuse_held(&mut self, refusal: &Refusal, out: &mut Outbox) {
+        self.numbers.ask_again();
+        let text = format!("no job numbers from the parent: {}", refusal.text);
+        let refusal = Refusal::new(refusal.code, text);
+        for submission in std::mem::take(&mut self.held) {
+            out.refuse(submission.caller, &refusal);
         }
     }
 

@@ -174,7 +174,17 @@ impl Child {
                     Vec::new()
                 }
             },
-            (Some(_), Type::Refused) => {
+            (Some(Asked::Ids), Type::Refused) => match message.parse::<Refusal>() {
+                Ok(refusal) => {
+                    tracing::warn!(%refusal, "the parent gives no job numbers");
+                    vec![Come::Arrival(Arrival::Parent(ParentWord::NoIds(refusal)))]
+                }
+                Err(refusal) => {
+                    tracing::error!(%refusal, "a refusal of job numbers is not understood");
+                    Vec::new()
+                }
+            },
+            (Some(Asked::Told), Type::Refused) => {
                 let refusal: Result<Refusal, _> = message.parse();
                 tracing::warn!(?refusal, "the parent refuses what this instance says");
                 Vec::new()

@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent};
+use eddy_wire::error::Refusal;
 use eddy_wire::event::{IdBlock, Kind};
 use eddy_wire::id::Epoch;
 use eddy_wire::message::{Message, Roles, Type};
@@ -163,6 +164,11 @@ impl Instance {
             (Asked::Ids, Type::Reply) => {
                 if let Ok(block) = message.parse::<IdBlock>() {
                     self.arrive(nature, Arrival::Parent(ParentWord::Ids(block)));
+                }
+            }
+            (Asked::Ids, Type::Refused) => {
+                if let Ok(refusal) = message.parse::<Refusal>() {
+                    self.arrive(nature, Arrival::Parent(ParentWord::NoIds(refusal)));
                 }
             }
             (Asked::Ids | Asked::Told, _) => {}
