@@ -79,6 +79,20 @@ impl Known<'_> {
         top && self.disturbed.contains(&job)
     }
 
+    /// Whether a declared instance lost a node: that ends its job of the time, and what ran in it.
+    fn lost_a_node(&self, book: &Book) -> bool {
+        let root = &self.books[0];
+        let jobs = root.adopted.iter().filter(|one| one.instance == book.id);
+        let mut rows = jobs.filter_map(|one| root.rows.get(&one.job));
+        let lost = |row: &Value| {
+            row["reason"]
+                .as_str()
+                .unwrap_or_default()
+                .contains("node-failure")
+        };
+        self.is_declared(book) && rows.any(lost)
+    }
+
     /// Ids of instances that are cut.
     fn cut(&self) -> BTreeSet<String> {
         let mut cut = BTreeSet::new();
@@ -209,6 +223,9 @@ impl Known<'_> {
             return Ok(());
         }
         if self.is_disturbed(book, job) || self.declared.contains(&name) {
+            return Ok(());
+        }
+        if reason.contains("the instance is shutting down") && self.lost_a_node(book) {
             return Ok(());
         }
         let (Some(code), kind) = (number(name, "-c"), name.split('-').next()) else {

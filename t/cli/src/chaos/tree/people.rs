@@ -271,7 +271,9 @@ impl Person<'_> {
         };
         self.about_to_disturb(*id);
         if !limited {
-            self.instance.event(&id.to_string(), "alloc")?;
+            // Somebody else may end it before it is granted anything; then there is no such event.
+            let granted = ["job", "wait-event", "--quiet", &id.to_string(), "alloc"];
+            self.instance.run(&granted)?;
             moment(&mut self.dice, 800);
             self.instance.run(&["cancel", &id.to_string()])?;
         }
