@@ -215,7 +215,7 @@ pub enum TicketFloor {
 pub struct PriorityRules {
     /// Formulas, highest value first; the next decides where one is level. Then the earlier job.
     pub order: Vec<String>,
-    /// Weights by name, which the formulas may use.
+    /// Weights by name; a formula writes the weight `qos` as `w_qos`, beside the factor `qos`.
     pub weights: BTreeMap<String, f64>,
     /// Jobs whose first value is at or below this are not run.
     pub threshold: Option<f64>,
@@ -238,6 +238,8 @@ pub struct FactorRules {
     pub qos: BTreeMap<String, f64>,
     /// The QoS of jobs that name none.
     pub default_qos: String,
+    /// Priority of each queue by name, the factor `queue`; absent is 0. Any finite number.
+    pub queues: BTreeMap<String, f64>,
 }
 
 /// From when a wait is counted.
