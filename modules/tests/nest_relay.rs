@@ -169,6 +169,32 @@ fn while_the_channel_is_down_submissions_wait_and_other_calls_are_refused() {
 }
 
 #[test]
+fn a_submission_refused_by_an_ending_instance_waits_for_its_next_job() {
+    let refuse = |stand: &mut Stand, client: u64| {
+        let effects = stand.submit(client, USER, json!({"queue": "long"}));
+        let call = relayed(&effects, CHANNEL)[0].0;
+        let refusal = Refusal::new(Code::NotReady, "the instance is shutting down");
+        let body = serde_json::to_value(&refusal).expect("a refusal");
+        answer(stand, call, AnswerKind::Refused, &body)
+    };
+    let mut stand = serving();
+    let effects = refuse(&mut stand, CLIENT);
+    let said = told(&effects, CLIENT);
+    assert_eq!(
+        said[0].refusal(),
+        "the instance is shutting down",
+        "by itself"
+    );
+    cancel(&mut stand, BATCH);
+    let effects = refuse(&mut stand, CLIENT + 1);
+    assert_eq!(told(&effects, CLIENT + 1), [], "this job of it ends");
+    let effects = stand.tell(Arrival::Stop);
+    assert_eq!(told(&effects, CLIENT + 1).len(), 1, "there is no next");
+    let effects = refuse(&mut stand, CLIENT + 2);
+    assert_eq!(told(&effects, CLIENT + 2).len(), 1, "there is no next");
+}
+
+#[test]
 fn a_submission_that_waits_counts_with_its_tail() {
     let mut stand = serving();
     stand.tell(Arrival::Gone(ClientId(CHANNEL)));

@@ -2,8 +2,9 @@
 //! from there.
 //!
 //! Nothing is kept of a call but who made it. While the channel is down a
-//! submission waits (its key makes it repeatable, so it is sent again), and
-//! every other call is refused: its caller knows best whether to ask again.
+//! submission waits (its key makes it repeatable, so it is sent again); so does
+//! one that is refused because the instance ends, if its next job will take it.
+//! Every other call is refused: its caller knows best whether to ask again.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,6 +38,15 @@ pub(super) struct Relays {
     by_caller: BTreeMap<Caller, u64>,
     /// Submissions that wait for a channel, by the instance's name.
     held: BTreeMap<String, Held>,
+    intake: Intake,
+}
+
+/// Whether there will be another job of a declared instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Intake {
+    #[default]
+    Open,
+    Stopping,
 }
 
 #[derive(Debug)]
@@ -217,6 +227,35 @@ impl Nest {
         }
     }
 
+    /// Whether a submission was refused only because this job of a declared instance ends: the
+    /// next takes it. At the end of this instance there is no next.
+    fn waits_for_next(&self, call: &Call, message: &Message) -> bool {
+        let ends = |child: &super::Child| {
+            let name = child.declared.as_deref().unwrap_or_default();
+            child.job.end.is_some() && self.fleet.is_up(name)
+        };
+        let is_refused = || {
+            let refusal: Option<Refusal> = serde_json::from_slice(&message.body).ok();
+            refusal.is_some_and(|refusal| refusal.code == Code::NotReady)
+        };
+        self.relays.intake == Intake::Open
+            && call.again.is_some()
+            && self.children.get(&call.job).is_some_and(ends)
+            && is_refused()
+    }
+
+    fn wait_for_next(&mut self, call: u64, out: &mut Outbox) -> Result<(), Refusal> {
+        let ended = self.relays.end(call).expect("it was just found");
+        let child = self.children.get(&ended.job);
+        let name = child.and_then(|child| child.declared.clone());
+        if let (Some(name), Some(request)) = (name, ended.again) {
+            if let Err(refusal) = self.hold(&name, &request) {
+                out.refuse(ended.caller, &refusal);
+            }
+        }
+        Ok(())
+    }
+
     /// Callers that wait no more.
     pub(super) fn taken_back(&mut self, gone: impl Fn(Caller) -> bool, out: &mut Outbox) {
         for held in self.relays.held.values_mut() {
@@ -253,6 +292,7 @@ impl Nest {
     }
 
     pub(super) fn stop(&mut self, out: &mut Outbox) {
+        self.relays.intake = Intake::Stopping;
         let refusal = Refusal::new(Code::NotReady, "the instance is shutting down");
         for held in std::mem::take(&mut self.relays.held).into_values() {
             for request in held.requests {
@@ -276,6 +316,9 @@ impl Nest {
         let to = call.caller;
         match body.kind {
             AnswerKind::Part => {}
+            AnswerKind::Refused if self.waits_for_next(call, &message) => {
+                return self.wait_for_next(body.call, out);
+            }
             AnswerKind::Reply | AnswerKind::Refused => {
                 self.relays.end(body.call);
             }
