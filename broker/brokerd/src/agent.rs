@@ -165,6 +165,7 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
     let held = hold(rundir)?;
     let post = Post {
         instance: args.instance.clone(),
+        job: None,
         rank: match args.hosts_only {
             true => ATTENDANT,
             false => Rank(args.rank),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::Refusal;
-use crate::id::Rank;
+use crate::id::{Attempt, JobId, Rank};
 
 /// The oldest protocol between ranks that this build speaks.
 pub const PROTOCOL_MIN: u16 = 1;
@@ -27,6 +27,10 @@ pub struct Hello {
     pub instance: String,
     /// The rank.
     pub rank: Rank,
+    /// Which job of its parent the instance is now, and in which attempt; none for
+    /// a root. A declared instance keeps its id from job to job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<(JobId, Attempt)>,
     /// This life of the rank: a number drawn when its process (or its hosting) began.
     pub life: Uuid,
     /// Where others knock at this rank.

@@ -235,6 +235,7 @@ fn hello(rank: u32) -> Hello {
     Hello {
         protocol: (PROTOCOL_MIN, PROTOCOL_MAX),
         instance: "bench".to_owned(),
+        job: None,
         rank: Rank(rank),
         life: Uuid::from_u128(1),
         door: String::new(),

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use eddy_broker::tree::overlay::{Seat, Upstream};
 use eddy_broker::tree::{Overlay, OverlayInput, OverlayOutput, PipeId as LinkId};
 use eddy_wire::id::Rank;
+use eddy_wire::idset::Idset;
 use eddy_wire::link::{Hello, HelloAnswer};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::{Letter, Member};
@@ -64,6 +65,11 @@ impl Door {
     /// The overlay, to ask it things.
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
+    }
+
+    /// The leader knows its ranks.
+    pub fn set_ranks(&mut self, ranks: Idset) {
+        self.overlay.set_ranks(ranks);
     }
 
     /// All its pipes, with its end of each.

@@ -17,7 +17,8 @@ mod tests;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use eddy_wire::id::Rank;
+use eddy_wire::id::{Attempt, JobId, Rank};
+use eddy_wire::idset::Idset;
 use eddy_wire::link::{Heard, Hello, HelloAnswer, PROTOCOL_MAX, PROTOCOL_MIN};
 use eddy_wire::services::overlay::LinkState;
 use eddy_wire::time::{Span, Time};
@@ -98,6 +99,8 @@ pub enum Upstream {
 pub struct Seat {
     /// The instance's id.
     pub instance: String,
+    /// Which job of its parent the instance is, and in which attempt; none for a root.
+    pub job: Option<(JobId, Attempt)>,
     /// This rank.
     pub rank: Rank,
     /// This life of it.
@@ -122,6 +125,8 @@ enum Place {
 /// The links of one rank.
 pub struct Overlay {
     seat: Seat,
+    /// The ranks that there are, if this one leads and was told.
+    ranks: Option<Idset>,
     config: LinkConfig,
     up: Upward,
     children: BTreeMap<Rank, Neighbour>,
@@ -148,6 +153,7 @@ impl Overlay {
     pub fn with_links(seat: Seat, config: LinkConfig) -> Overlay {
         Overlay {
             seat,
+            ranks: None,
             config,
             up: Upward::new(),
             children: BTreeMap::new(),
@@ -159,6 +165,12 @@ impl Overlay {
             soonest: None,
             announced: None,
         }
+    }
+
+    /// Only these ranks are let in, and the agent of the leader's own node; for a
+    /// leader, which knows them. Until then any is.
+    pub fn set_ranks(&mut self, ranks: Idset) {
+        self.ranks = Some(ranks);
     }
 
     /// Takes one input and says what is to be done.
@@ -223,6 +235,7 @@ impl Overlay {
         Hello {
             protocol: (PROTOCOL_MIN, PROTOCOL_MAX),
             instance: self.seat.instance.clone(),
+            job: self.seat.job,
             rank: self.seat.rank,
             life: self.seat.life,
             door: self.seat.door.clone(),

@@ -15,7 +15,7 @@ use eddy_broker::tree::overlay::{Seat, Upstream};
 use eddy_broker::tree::{
     Follower, FollowerInput, FollowerOutput, Overlay, OverlayInput, OverlayOutput,
 };
-use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
@@ -47,6 +47,8 @@ const ALONE_MAX: Duration = Duration::from_secs(60);
 pub struct Post {
     /// The instance's id.
     pub instance: String,
+    /// Which job of its parent that is, and in which attempt; none for a root.
+    pub job: Option<(JobId, Attempt)>,
     /// Its rank, as the tree knows it.
     pub rank: Rank,
     /// Its rank, as its directories and its parts are named: another than
@@ -126,6 +128,7 @@ impl Following {
         let rundir = rundir::prepare_rank(runtime, &post.instance, post.node)?;
         let seat = Seat {
             instance: post.instance.clone(),
+            job: post.job,
             rank: post.rank,
             life: Uuid::new_v4(),
             door: rundir.join(DOOR_SOCKET).to_string_lossy().into_owned(),

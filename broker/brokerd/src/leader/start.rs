@@ -449,8 +449,10 @@ impl Prepared {
     }
 
     fn tree(&self) -> io::Result<Tree> {
+        let of = self.nested.as_ref().map(|nested| nested.kept.of);
         Tree::open(TreeParts {
             instance: &self.instance,
+            job: of.map(|of| (of.job, of.attempt)),
             rundir: &self.rundir,
             owner: self.owner,
             epoch: self.broker.epoch().next(),

@@ -14,7 +14,7 @@ use eddy_broker::tree::head::HeadOutput;
 use eddy_broker::tree::overlay::Seat;
 use eddy_broker::tree::{Head, Overlay, OverlayInput, OverlayOutput, Routed};
 use eddy_broker::{Arrival, ClientId, Effect, Reply};
-use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::Message;
 use eddy_wire::resource_set::ResourceSet;
@@ -37,6 +37,8 @@ const CLIENTS_FROM: u64 = 1 << 48;
 pub struct TreeParts<'a> {
     /// The instance's id.
     pub instance: &'a str,
+    /// Which job of its parent it is, and in which attempt; none for a root.
+    pub job: Option<(JobId, Attempt)>,
     /// Run directory of the leader.
     pub rundir: &'a Path,
     /// User id of the owner.
@@ -91,6 +93,7 @@ impl Tree {
         let door = parts.rundir.join(DOOR_SOCKET);
         let seat = Seat {
             instance: parts.instance.to_owned(),
+            job: parts.job,
             rank: Rank(0),
             life: Uuid::new_v4(),
             door: door.to_string_lossy().into_owned(),
@@ -107,8 +110,10 @@ impl Tree {
             (Err(error), Company::Alone) => tracing::warn!("there is no door: {error}"),
             (Err(error), Company::Others) => return Err(error),
         }
+        let mut overlay = Overlay::new(seat);
+        overlay.set_ranks(parts.inventory.ranks());
         Ok(Tree {
-            overlay: Overlay::new(seat),
+            overlay,
             pipes,
             head: Head::new(parts.epoch, parts.local.clone(), parts.facts, CLIENTS_FROM),
             inputs,
@@ -131,6 +136,7 @@ impl Tree {
     /// What the instance has changed.
     pub fn set_inventory(&mut self, inventory: &Arc<ResourceSet>) {
         self.inventory = Arc::clone(inventory);
+        self.overlay.set_ranks(inventory.ranks());
         if company(inventory, &self.local) == Company::Others {
             // Once in company always: shells of ranks that went may remain.
             self.company = Company::Others;

@@ -102,6 +102,7 @@ impl End {
         Hello {
             protocol: (PROTOCOL_MIN, PROTOCOL_MAX),
             instance: "3f2a".into(),
+            job: None,
             rank: Rank(1),
             life: Uuid::from_u128(7),
             door: self.door().display().to_string(),

@@ -47,8 +47,10 @@ impl Instance {
     /// The leader's end of the tree, if its ranks are apart.
     pub(super) fn tree(&self, nature: &mut Nature, life: Life, epoch: Epoch) -> Option<Tree> {
         let fanout = self.fanout?;
+        let of = self.nested.as_ref().map(|nested| nested.child);
         let seat = Seat {
             instance: self.id.name(),
+            job: of.map(|of| (of.job, of.attempt)),
             rank: Rank(0),
             life: nature.uuid(),
             door: self.door_name(Rank(0)),
@@ -61,8 +63,10 @@ impl Instance {
             ..InstanceFacts::default()
         };
         let local = self.settings.local.clone();
+        let mut door = Door::new(Post::Leader(self.id, life), seat);
+        door.set_ranks(self.settings.inventory.ranks());
         Some(Tree {
-            door: Door::new(Post::Leader(self.id, life), seat),
+            door,
             head: Head::new(epoch, local, facts, HEAD_CLIENTS),
         })
     }

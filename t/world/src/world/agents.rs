@@ -133,6 +133,7 @@ impl World {
         let instance = &self.instances[id.place()];
         let seat = RankSeat {
             instance: id.name(),
+            job: within.last().map(|(_, part)| (part.job, part.attempt)),
             rank,
             life: self.nature.uuid(),
             door: instance.door_name(rank),

@@ -47,6 +47,7 @@ impl Bed {
     fn new(rank: Rank) -> Bed {
         let mut bed = Bed(Follower::new(Seat {
             instance: "outer".to_owned(),
+            job: None,
             rank,
             life: uuid::Uuid::nil(),
             door: "/four".to_owned(),

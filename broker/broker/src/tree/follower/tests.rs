@@ -8,6 +8,7 @@ use super::*;
 fn follower() -> Follower {
     Follower::new(Seat {
         instance: "tree".to_owned(),
+        job: None,
         rank: Rank(4),
         life: Uuid::nil(),
         door: "/four".to_owned(),

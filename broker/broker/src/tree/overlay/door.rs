@@ -6,7 +6,7 @@
 //! only, so that ranks can never hang in a ring.
 
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::id::Rank;
+use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::link::{Hello, HelloAnswer, PROTOCOL_MAX, PROTOCOL_MIN};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::{ATTENDANT, Member};
@@ -76,6 +76,11 @@ impl Overlay {
             let text = format!("instance {given} is not served here; this is {here}");
             return Err(Refusal::new(Code::NotFound, text));
         }
+        if hello.job != self.seat.job {
+            let (given, own) = (job_name(hello.job), job_name(self.seat.job));
+            let text = format!("rank {rank} is of {given} of instance {here}; this is {own}");
+            return Err(Refusal::new(Code::Conflict, text));
+        }
         let (oldest, newest) = hello.protocol;
         let (low, high) = (oldest.max(PROTOCOL_MIN), newest.min(PROTOCOL_MAX));
         if low > high {
@@ -97,7 +102,13 @@ impl Overlay {
             let text = format!("rank {rank} is over the limit `ranks` of {RANKS_MAX}");
             return Err(Refusal::new(Code::TooLarge, text));
         }
-        Ok(high)
+        match &self.ranks {
+            Some(ranks) if rank != ATTENDANT && !ranks.contains(rank.0) => {
+                let text = format!("rank {rank} is not in the inventory, which has {ranks}");
+                Err(Refusal::new(Code::NotFound, text))
+            }
+            Some(_) | None => Ok(high),
+        }
     }
 
     /// Whether it may come in here, given who is here.
@@ -267,6 +278,14 @@ impl Overlay {
             parent = parent_in_tree(parent, self.seat.fanout);
         }
         Some(parent.max(via))
+    }
+}
+
+/// Which job an instance is, for people.
+pub(super) fn job_name(job: Option<(JobId, Attempt)>) -> String {
+    match job {
+        Some((job, attempt)) => format!("attempt {attempt} of job {job}"),
+        None => "no job".to_owned(),
     }
 }
 

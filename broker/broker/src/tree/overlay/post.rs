@@ -84,7 +84,16 @@ impl Overlay {
             let why = format!("rank {child} says it reaches rank {rank}, which cannot be below it");
             return self.forsake(now, Place::Below(child), &why, out);
         }
-        self.routes.replace(child, reach, out);
+        // One that was taken out may still be linked somewhere below.
+        let is_known = |rank: &Rank| self.ranks.as_ref().is_none_or(|all| all.contains(rank.0));
+        match reach.keys().all(is_known) {
+            true => self.routes.replace(child, reach, out),
+            false => {
+                let known = reach.iter().filter(|(rank, _)| is_known(rank));
+                let known = known.map(|(rank, member)| (*rank, member.clone()));
+                self.routes.replace(child, &known.collect(), out);
+            }
+        }
     }
 
     fn route(&mut self, now: Time, origin: Origin, post: Post, out: &mut Vec<OverlayOutput>) {

@@ -364,6 +364,7 @@ fn an_idle_tree_wakes_once_per_five_seconds_and_link() {
 fn seat(rank: u32) -> Seat {
     Seat {
         instance: "one".to_owned(),
+        job: None,
         rank: Rank(rank),
         life: Uuid::from_u128(1),
         door: "here".to_owned(),
@@ -376,6 +377,7 @@ fn knock(overlay: &mut Overlay, change: impl Fn(&mut Hello)) -> HelloAnswer {
     let mut hello = Hello {
         protocol: (PROTOCOL_MIN, PROTOCOL_MAX),
         instance: "one".to_owned(),
+        job: None,
         rank: Rank(5),
         life: Uuid::from_u128(2),
         door: "there".to_owned(),
@@ -437,6 +439,43 @@ fn who_may_not_come_in_is_told_why() {
     for (rank, change, code, text) in cases {
         assert_eq!(refused(rank, change), (code, text.to_owned()));
     }
+}
+
+#[test]
+fn who_is_of_another_job_of_the_same_instance_is_refused_by_name() {
+    let job = |job, attempt| Some((JobId(job), Attempt(attempt)));
+    let leads = |own| {
+        Overlay::new(Seat {
+            job: own,
+            ..seat(0)
+        })
+    };
+    let refused = |given| match knock(&mut leads(job(905, 1)), |hello| hello.job = given) {
+        HelloAnswer::Refused(refusal) => (refusal.code, refusal.text),
+        other => panic!("{other:?}"),
+    };
+    let this = format!("of instance one; this is attempt 1 of job {}", JobId(905));
+    let earlier = format!("rank 5 is of attempt 2 of job {} {this}", JobId(7));
+    assert_eq!(refused(job(7, 2)), (Code::Conflict, earlier));
+    let none = format!("rank 5 is of no job {this}");
+    assert_eq!(refused(None), (Code::Conflict, none));
+    let answer = knock(&mut leads(job(905, 1)), |hello| hello.job = job(905, 1));
+    assert!(matches!(answer, HelloAnswer::Welcome { .. }), "{answer:?}");
+}
+
+#[test]
+fn a_rank_that_is_in_no_inventory_is_refused_by_name() {
+    let mut overlay = Overlay::new(seat(0));
+    overlay.set_ranks("0-3,7".parse().expect("ranks"));
+    let mut refused = |rank: Rank| match knock(&mut overlay, |hello| hello.rank = rank) {
+        HelloAnswer::Refused(refusal) => Some((refusal.code, refusal.text)),
+        HelloAnswer::Welcome { .. } => None,
+        other => panic!("{other:?}"),
+    };
+    let text = "rank 5 is not in the inventory, which has 0-3,7".to_owned();
+    assert_eq!(refused(Rank(5)), Some((Code::NotFound, text)));
+    assert_eq!(refused(Rank(7)), None);
+    assert_eq!(refused(ATTENDANT), None);
 }
 
 #[test]

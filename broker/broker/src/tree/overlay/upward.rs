@@ -11,6 +11,7 @@ use eddy_wire::link::{Hello, HelloAnswer, PROTOCOL_MAX, PROTOCOL_MIN};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::Member;
 
+use super::door::job_name;
 use super::neighbour::{Neighbour, Pipe, Standing};
 use super::{KNOCK_PATIENCE, Overlay, OverlayOutput, PipeId, Place, Upstream};
 use crate::link::{Link, LinkOutput};
@@ -251,6 +252,10 @@ impl Overlay {
                 "instance {} answered; this is {here}",
                 hello.instance
             ));
+        }
+        if hello.job != self.seat.job {
+            let (given, own) = (job_name(hello.job), job_name(self.seat.job));
+            return Err(format!("rank {} is of {given}; this is {own}", hello.rank));
         }
         if asked != Some(hello.rank) {
             return Err(format!("rank {} answered at another's door", hello.rank));

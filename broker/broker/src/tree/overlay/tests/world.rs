@@ -107,6 +107,7 @@ impl World {
         let life = Uuid::from_u128(at as u128 + 1000);
         let seat = Seat {
             instance: "one".to_owned(),
+            job: None,
             rank: Rank(rank),
             life,
             door: format!("door {at}"),
