@@ -6,9 +6,34 @@
 //! `policy/presets/`. Obeyed by the planner, by rounds and by the simulator, none
 //! of which knows a preset by name. It holds no state and decides nothing.
 
+pub mod read;
+
+pub mod print;
+
+pub mod warn;
+
+mod presets;
+
+mod error;
+
+mod keys;
+
+mod visit;
+
+mod kind;
+
+mod item;
+
+mod agree;
+
+mod formula;
+
 use std::collections::BTreeMap;
 
 use eddy_wire::time::Span;
+
+pub use error::{PolicyError, Wrong};
+pub use presets::{PRESETS, Preset, preset};
 
 /// How an instance orders and places jobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -447,3 +472,6 @@ pub enum Rung {
     /// What jobs of lower classes have, the lowest first.
     Urgency,
 }
+
+#[cfg(test)]
+mod tests;
