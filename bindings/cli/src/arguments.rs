@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ErrorKind};
-use clap::{ArgMatches, Command, Parser};
+use clap::{ArgMatches, Command, Parser, Subcommand};
 
 /// The exit code of a command line that is wrong.
 const USAGE: u8 = 2;
@@ -29,6 +29,20 @@ pub fn parse<C: Parser>() -> Result<(String, C), ExitCode> {
             C::from_arg_matches_mut(&mut matches).map(|cli| (verb, cli))
         });
     parsed.map_err(|error| refuse(&verb_of(&command, &args), &error))
+}
+
+/// The same for one of a few verbs; `None` is any other command line, and one
+/// of these that is wrong or asks for help, which is for [`parse`] to say.
+pub fn parse_one<S: Subcommand>() -> Option<(String, S)> {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let verb = args.get(1)?.to_str()?;
+    if !S::has_subcommand(verb) || not_utf8(&args).is_some() {
+        return None;
+    }
+    let command = S::augment_subcommands(Command::new("eddy"));
+    let matches = command.try_get_matches_from(&args).ok()?;
+    let parsed = S::from_arg_matches(&matches).ok()?;
+    Some((format!("eddy {verb}"), parsed))
 }
 
 fn not_utf8(args: &[OsString]) -> Option<String> {

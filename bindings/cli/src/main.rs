@@ -71,14 +71,32 @@ enum Verb {
     Demo(verbs::demo::Args),
     Completion(verbs::completion::Args),
     Man(verbs::man::Args),
+    #[command(flatten)]
+    Process(Process),
+    #[command(hide = true)]
+    History(verbs::history::Args),
+}
+
+/// The processes that an instance is of. They are started by the thousand, and
+/// putting together all other verbs takes as long as beginning one.
+#[derive(Subcommand)]
+enum Process {
     #[command(hide = true)]
     Broker(verbs::broker::Args),
     #[command(hide = true)]
     Agent(verbs::agent::Args),
     #[command(hide = true)]
     Shell(verbs::shell::Args),
-    #[command(hide = true)]
-    History(verbs::history::Args),
+}
+
+impl Process {
+    fn run(self) -> anyhow::Result<u8> {
+        match self {
+            Process::Broker(args) => verbs::broker::run(args),
+            Process::Agent(args) => verbs::agent::run(args),
+            Process::Shell(args) => verbs::shell::run(args),
+        }
+    }
 }
 
 impl Cli {
@@ -106,20 +124,21 @@ impl Cli {
             Verb::Demo(args) => verbs::demo::run(&args),
             Verb::Completion(args) => verbs::completion::run(&args),
             Verb::Man(args) => verbs::man::run(&args),
-            Verb::Broker(args) => verbs::broker::run(args),
-            Verb::Agent(args) => verbs::agent::run(args),
-            Verb::Shell(args) => verbs::shell::run(args),
+            Verb::Process(process) => process.run(),
             Verb::History(args) => verbs::history::run(&args),
         }
     }
 }
 
 fn main() -> ExitCode {
-    let (verb, cli) = match arguments::parse::<Cli>() {
-        Ok(parsed) => parsed,
-        Err(exit) => return exit,
+    let (verb, done) = match arguments::parse_one::<Process>() {
+        Some((verb, process)) => (verb, process.run()),
+        None => match arguments::parse::<Cli>() {
+            Ok((verb, cli)) => (verb, cli.run()),
+            Err(exit) => return exit,
+        },
     };
-    match cli.run() {
+    match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => output::failed(&verb, &error),
     }
