@@ -59,7 +59,12 @@ pub fn remove_spools(
     is_open: impl Fn(JobId) -> bool,
 ) -> Result<u64, SpoolsError> {
     let mut removed = 0;
-    for entry in fs::read_dir(directory)? {
+    let entries = match fs::read_dir(directory) {
+        // The first output makes it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        entries => entries?,
+    };
+    for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
         let job = name

@@ -166,7 +166,6 @@ impl Shell {
     fn begin(args: &ShellArgs, inherited: Option<[Arc<OwnedFd>; 3]>) -> io::Result<Shell> {
         reap::become_subreaper()?;
         let spool = args.statedir.join(SPOOL_DIRECTORY);
-        std::fs::create_dir_all(&spool)?;
         let mut watch = Watch::new()?;
         let surroundings = Surroundings {
             instance: args.instance.clone(),

@@ -218,7 +218,15 @@ impl Writer {
     /// Opens the file with whole frames up to `end`, 0 for a new one.
     fn begin(&self, end: u64) -> io::Result<State> {
         let mut how = OpenOptions::new();
-        let mut file = how.create(true).append(true).mode(0o600).open(&self.path)?;
+        let how = how.create(true).append(true).mode(0o600);
+        let mut file = match (how.open(&self.path), self.path.parent()) {
+            // The first output of the rank makes the directory, too.
+            (Err(error), Some(directory)) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(directory)?;
+                how.open(&self.path)?
+            }
+            (opened, _) => opened?,
+        };
         if end >= HEAD_BYTES as u64 {
             file.set_len(end)?;
             return Ok(State::Open { file, end });
