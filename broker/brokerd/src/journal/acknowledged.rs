@@ -15,6 +15,7 @@ use std::path::Path;
 
 use super::chain::Head;
 use super::lock::sync_dir;
+use super::open::Sync;
 
 const NAME: &str = "acknowledged";
 /// `00000000000000000042 1c291ca3 9be3e0a3\n`: sequence, its sum, CRC-32 of the text before.
@@ -39,7 +40,7 @@ pub(super) struct Acknowledged {
 
 impl Acknowledged {
     /// Opens or makes the file in `dir`.
-    pub fn open(dir: &Path) -> io::Result<(Acknowledged, Witness)> {
+    pub fn open(dir: &Path, sync: Sync) -> io::Result<(Acknowledged, Witness)> {
         let path = dir.join(NAME);
         let mut file = OpenOptions::new()
             .read(true)
@@ -53,8 +54,10 @@ impl Acknowledged {
         if text.is_empty() {
             // Written in place from now on: the name and the block must be there.
             file.write_all_at(&line(Head::default()), 0)?;
-            file.sync_all()?;
-            sync_dir(dir)?;
+            if sync == Sync::Full {
+                file.sync_all()?;
+                sync_dir(dir)?;
+            }
             return Ok((Acknowledged { file }, Witness::Missing));
         }
         Ok((Acknowledged { file }, parse(&text)))
@@ -108,7 +111,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_damage_is_seen() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, witness) = Acknowledged::open(dir.path()).unwrap();
+        let (file, witness) = Acknowledged::open(dir.path(), Sync::Full).unwrap();
         assert_eq!(witness, Witness::Missing);
         let head = Head {
             seq: 12,

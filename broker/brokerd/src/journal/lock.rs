@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::open::OpenError;
+use super::open::{OpenError, Sync};
 use super::schema::FORMAT;
 
 /// Held as long as the value lives; the kernel gives it back when the process dies.
@@ -58,14 +58,16 @@ impl DirLock {
     }
 }
 
-/// Refuses a directory of a newer version; writes the file where there is none.
-pub(super) fn check_version(dir: &Path) -> Result<(), OpenError> {
+/// Refuses a directory of a newer version; writes the file where there is none, or only its name:
+/// with [`Sync::Normal`] a power failure may leave no more.
+pub(super) fn check_version(dir: &Path, sync: Sync) -> Result<(), OpenError> {
     let path = dir.join("version");
     let io = |source| OpenError::Directory {
         dir: dir.into(),
         source,
     };
     match fs::read_to_string(&path) {
+        Ok(text) if text.is_empty() => write_version(dir, sync).map_err(io),
         Ok(text) => match text.trim().parse::<u32>() {
             Ok(found) if found <= FORMAT => Ok(()),
             Ok(found) => Err(OpenError::Newer {
@@ -76,19 +78,24 @@ pub(super) fn check_version(dir: &Path) -> Result<(), OpenError> {
                 text: text.chars().take(40).collect(),
             }),
         },
-        Err(e) if e.kind() == io::ErrorKind::NotFound => write_version(dir).map_err(io),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => write_version(dir, sync).map_err(io),
         Err(e) => Err(io(e)),
     }
 }
 
 /// Writes the version this program knows, in one step.
-pub(super) fn write_version(dir: &Path) -> io::Result<()> {
+pub(super) fn write_version(dir: &Path, sync: Sync) -> io::Result<()> {
     let next = dir.join("version.new");
     let mut file = File::create(&next)?;
     writeln!(file, "{FORMAT}")?;
-    file.sync_all()?;
+    if sync == Sync::Full {
+        file.sync_all()?;
+    }
     fs::rename(&next, dir.join("version"))?;
-    sync_dir(dir)
+    match sync {
+        Sync::Full => sync_dir(dir),
+        Sync::Normal => Ok(()),
+    }
 }
 
 /// Makes renames in `dir` durable.

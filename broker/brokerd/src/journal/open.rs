@@ -179,9 +179,9 @@ impl Journal {
             source,
         };
         let lock = DirLock::take(dir)?;
-        check_version(dir)?;
+        check_version(dir, options.sync)?;
         recover::finish(dir).map_err(directory)?;
-        let (acknowledged, witness) = Acknowledged::open(dir).map_err(directory)?;
+        let (acknowledged, witness) = Acknowledged::open(dir, options.sync).map_err(directory)?;
         let mut recovered = Recovered::default();
         let witness = match options.recover {
             Recover::Refuse => witness,

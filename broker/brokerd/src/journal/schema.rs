@@ -97,24 +97,37 @@ pub(super) fn open_writer(path: &Path, sync: Sync) -> Result<Connection, OpenErr
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let is_new = matches!(path.try_exists(), Ok(false));
     let conn = Connection::open_with_flags(path, flags).map_err(OpenError::Read)?;
-    settle_writer(&conn, sync).map_err(OpenError::Read)?;
+    if is_new && sync == Sync::Normal {
+        without_care(&conn).map_err(OpenError::Read)?;
+    }
+    settle_writer(&conn).map_err(OpenError::Read)?;
     migrate(&conn)?;
+    let level = match sync {
+        Sync::Full => "FULL",
+        Sync::Normal => "NORMAL",
+    };
+    conn.pragma_update(None, "synchronous", level)
+        .map_err(OpenError::Read)?;
     Ok(conn)
 }
 
-fn settle_writer(conn: &Connection, sync: Sync) -> rusqlite::Result<()> {
+/// For a database that does not exist yet: its first page is one write, whole or not there when the
+/// process dies, and until the first checkpoint a power failure may take all of it anyway. A journal
+/// to roll that write back, and four syncs, would be what a short instance spends most on.
+fn without_care(conn: &Connection) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "synchronous", "OFF")?;
+    conn.pragma_update(None, "journal_mode", "memory")
+}
+
+fn settle_writer(conn: &Connection) -> rusqlite::Result<()> {
     // A person with sqlite3 may hold the write lock for a moment.
     conn.busy_timeout(Duration::from_secs(10))?;
     conn.set_prepared_statement_cache_capacity(64);
     // 4 KiB pages: each commit writes the last page of each tree again, so larger ones cost more.
     conn.pragma_update(None, "page_size", 4096)?;
     conn.pragma_update(None, "journal_mode", "wal")?;
-    let level = match sync {
-        Sync::Full => "FULL",
-        Sync::Normal => "NORMAL",
-    };
-    conn.pragma_update(None, "synchronous", level)?;
     // The writer checkpoints when idle; this is the bound for when it never is (16 MiB).
     conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
     conn.pragma_update(None, "journal_size_limit", 32 << 20)?;
