@@ -483,8 +483,7 @@ fn kill_9_takes_nothing_that_was_told_durable() {
 fn readers_answer_beside_a_running_writer() {
     let dir = tempfile::tempdir().unwrap();
     let (writer, said) = writer(open(dir.path()).unwrap().0);
-    let pair = (0..2).map(|_| Reader::open(dir.path()).unwrap()).collect();
-    let readers = Readers::start(pair).unwrap();
+    let readers = Readers::start(dir.path(), 2).unwrap();
     writer.send(whole_job(1, 1)).unwrap();
     assert!(matches!(
         said.recv_timeout(WAIT).unwrap(),

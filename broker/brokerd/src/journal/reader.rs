@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use std::{io, iter};
 
 use rusqlite::types::Value;
@@ -20,6 +21,8 @@ use super::{Finished, Row, blob_hash, schema, sequences};
 
 /// Questions that may wait for a thread; beyond it [`Readers::ask`] refuses.
 const QUESTIONS_MAX: usize = 4_096;
+/// Before a reader that could not be opened is opened again.
+const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a question has no answer.
 #[derive(Debug, Error)]
@@ -315,26 +318,26 @@ type Question = Box<dyn FnOnce(&Reader) + Send>;
 #[error("{QUESTIONS_MAX} questions to the journal wait already")]
 pub struct ReadersBusy;
 
-/// Threads with a [`Reader`] each. Dropping it answers what was asked, then ends them.
+/// Threads with a [`Reader`] each, opened for the first question that comes to it: most instances
+/// inside others are over before there is one. Dropping it answers what was asked, then ends them.
 pub struct Readers {
     questions: Option<SyncSender<Question>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Readers {
-    /// Starts one thread for each of `readers`.
+    /// Starts so many threads for the journal of state directory `dir`.
     ///
     /// # Errors
     /// The system's, if it has no thread to give.
-    pub fn start(readers: Vec<Reader>) -> io::Result<Readers> {
+    pub fn start(dir: &Path, threads: usize) -> io::Result<Readers> {
         let (questions, receiver) = sync_channel(QUESTIONS_MAX);
         let receiver = Arc::new(Mutex::new(receiver));
-        let threads = readers
-            .into_iter()
-            .map(|reader| {
-                let receiver = Arc::clone(&receiver);
+        let threads = (0..threads)
+            .map(|_| {
+                let (dir, receiver) = (dir.to_owned(), Arc::clone(&receiver));
                 let builder = thread::Builder::new().name("journal-reader".into());
-                builder.spawn(move || serve(&reader, &receiver))
+                builder.spawn(move || serve(&dir, &receiver))
             })
             .collect::<io::Result<_>>()?;
         Ok(Readers {
@@ -359,7 +362,8 @@ impl Readers {
     }
 }
 
-fn serve(reader: &Reader, receiver: &Mutex<Receiver<Question>>) {
+fn serve(dir: &Path, receiver: &Mutex<Receiver<Question>>) {
+    let mut opened = None;
     loop {
         // The lock is held while waiting, not while answering.
         let next = receiver
@@ -367,9 +371,21 @@ fn serve(reader: &Reader, receiver: &Mutex<Receiver<Question>>) {
             .unwrap_or_else(PoisonError::into_inner)
             .recv();
         match next {
-            Ok(question) => question(reader),
+            Ok(question) => question(opened.get_or_insert_with(|| open_at_last(dir))),
             Err(_) => return,
         }
+    }
+}
+
+/// Who asked waits for an answer, and the journal is there: the writer has it open. What is short
+/// is memory or descriptors, for a while.
+fn open_at_last(dir: &Path) -> Reader {
+    loop {
+        match Reader::open(dir) {
+            Ok(reader) => return reader,
+            Err(error) => tracing::error!(%error, "a reader of the journal cannot be opened"),
+        }
+        thread::sleep(OPEN_PAUSE);
     }
 }
 

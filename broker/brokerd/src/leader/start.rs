@@ -37,8 +37,7 @@ use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::inventory::{InventoryError, Source};
 use crate::journal::{
-    CommitError, Journal, OpenError, Options, ReadError, Reader, Readers, Recover, Recovered, Sync,
-    Writer,
+    CommitError, Journal, OpenError, Options, ReadError, Readers, Recover, Recovered, Sync, Writer,
 };
 use crate::link::DOOR_SOCKET;
 use crate::rundir::{self, RundirError};
@@ -407,9 +406,8 @@ impl Prepared {
         let nodes = self.nodes(nofile);
         let ground = self.ground(nofile)?;
         let spool = self.statedir.join(SPOOL_DIRECTORY);
-        let readers: Result<Vec<Reader>, ReadError> =
-            (0..READERS).map(|_| Reader::open(&self.statedir)).collect();
-        let readers = Readers::start(readers?).map_err(io("start the journal's readers"))?;
+        let readers = Readers::start(&self.statedir, READERS);
+        let readers = readers.map_err(io("start the journal's readers"))?;
         let tell = inside.clone();
         let writer = Writer::start(self.journal, move |committed| {
             // The loop is gone only when the process ends.
