@@ -148,7 +148,12 @@ fn prepare(
     let told = child.as_ref().map(|child| child.statedir.as_path());
     let statedir = told.or(args.statedir.as_deref()).unwrap_or(Path::new("."));
     let statedir = std::path::absolute(statedir).map_err(io("find the state directory"))?;
-    let (mut journal, recovered) = opened(&statedir, args, &config)?;
+    let ballast_bytes = match &child {
+        // One on a disk does for all: its parent's. It is made by the thousand.
+        Some(child) if !child.is_declared() => 0,
+        Some(_) | None => Options::default().ballast_bytes,
+    };
+    let (mut journal, recovered) = opened(&statedir, args, &config, ballast_bytes)?;
     let instance = identity(&mut journal)?;
     let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
     // Before anything is in it: who is killed from here on leaves a directory
@@ -213,6 +218,7 @@ fn opened(
     statedir: &Path,
     args: &BrokerArgs,
     config: &Config,
+    ballast_bytes: u64,
 ) -> Result<(Journal, Recovered), StartError> {
     let sync = match config.instance.sync {
         config::Sync::Full => Sync::Full,
@@ -226,6 +232,7 @@ fn opened(
     let options = Options {
         sync,
         recover,
+        ballast_bytes,
         ..Options::default()
     };
     let (journal, recovered) = open(statedir, &options)?;
