@@ -15,7 +15,7 @@ use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Delta, Outcome, Reason, Unavailable, Verdict};
+use eddy_wire::plan::{Delta, Outcome, Owner, Reason, Unavailable, Verdict, Want};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::time::Time;
 
@@ -56,7 +56,11 @@ enum Intake {
 /// A job as far as scheduling goes.
 struct Seen {
     submit: Arc<Submit>,
+    submitted: Time,
+    /// When it last came to wait for resources.
+    eligible: Time,
     state: JobState,
+    urgency: u8,
     priority: i64,
     held: Option<Arc<ResourceSet>>,
 }
@@ -76,10 +80,12 @@ impl Module for Sched {
     fn apply(&mut self, record: &Record) {
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(id)) => {
-                let submit = Arc::clone(submit);
                 let seen = Seen {
-                    submit,
+                    submit: Arc::clone(submit),
+                    submitted: record.event.t,
+                    eligible: record.event.t,
                     state: JobState::New,
+                    urgency: submit.urgency,
                     priority: 0,
                     held: None,
                 };
@@ -90,7 +96,7 @@ impl Module for Sched {
             }
             (kind, Some(id)) => {
                 if let Some(seen) = self.jobs.get_mut(&id) {
-                    seen.apply(kind, &mut self.used);
+                    seen.apply(record.event.t, kind, &mut self.used);
                 }
             }
             (kind, None) => self.apply_own(kind),
@@ -116,12 +122,17 @@ impl Module for Sched {
 }
 
 impl Seen {
-    fn apply(&mut self, kind: &Kind, used: &mut ResourceSet) {
+    fn apply(&mut self, t: Time, kind: &Kind, used: &mut ResourceSet) {
+        let before = self.state;
         if let Ok(next) = self.state.next(kind) {
             self.state = next;
         }
+        if before != JobState::Sched && self.state == JobState::Sched {
+            self.eligible = t;
+        }
         match kind {
             Kind::Priority(priority) => self.priority = *priority,
+            Kind::Urgency(urgency, _) => self.urgency = *urgency,
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
                 self.give_back(used);
                 used.add(&grant.set);
@@ -129,6 +140,25 @@ impl Seen {
             }
             Kind::Free => self.give_back(used),
             _ => {}
+        }
+    }
+
+    fn want(&self) -> Want {
+        Want {
+            priority: self.priority,
+            urgency: self.urgency,
+            request: self.submit.spec.request.clone(),
+            owner: self.owner(),
+            submitted: self.submitted,
+            eligible: self.eligible,
+        }
+    }
+
+    fn owner(&self) -> Owner {
+        let queue = self.submit.spec.jobspec.attributes.system.queue.as_deref();
+        Owner {
+            user: self.submit.user,
+            queue: queue.map(Arc::from),
         }
     }
 
@@ -167,7 +197,7 @@ impl Sched {
                 Delta::Unwant(id)
             }
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(id)) => {
-                Delta::Held(id, Arc::clone(&grant.set))
+                Delta::Held(id, self.owner(id), Arc::clone(&grant.set))
             }
             (Kind::Free, Some(id)) => Delta::Freed(id),
             (Kind::ResourceDefine(set, _), None) => Delta::Inventory(Arc::clone(set)),
@@ -183,11 +213,13 @@ impl Sched {
 
     fn want(&self, id: JobId) -> Delta {
         match self.jobs.get(&id) {
-            Some(seen) if seen.wants() => {
-                Delta::Want(id, seen.priority, seen.submit.spec.request.clone())
-            }
+            Some(seen) if seen.wants() => Delta::Want(id, seen.want()),
             Some(_) | None => Delta::Unwant(id),
         }
+    }
+
+    fn owner(&self, id: JobId) -> Owner {
+        self.jobs.get(&id).map(Seen::owner).unwrap_or_default()
     }
 
     /// A new planner learns everything.
@@ -202,7 +234,7 @@ impl Sched {
             deltas.extend(
                 seen.held
                     .iter()
-                    .map(|set| Delta::Held(*id, Arc::clone(set))),
+                    .map(|set| Delta::Held(*id, seen.owner(), Arc::clone(set))),
             );
             if seen.wants() {
                 deltas.push(self.want(*id));

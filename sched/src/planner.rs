@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use eddy_wire::Time;
 use eddy_wire::id::JobId;
-use eddy_wire::jobspec::Request;
-use eddy_wire::plan::{Delta, Outcome, Verdict};
+use eddy_wire::plan::{Delta, Outcome, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 
 use crate::inventory::Inventory;
@@ -76,13 +75,14 @@ impl Planner {
                 self.inventory.withdraw(&ranks, why);
                 self.queue.wake(&ranks);
             }
-            Delta::Want(job, priority, request) => self.want(job, priority, request),
+            Delta::Want(job, want) => self.want(job, want),
             Delta::Unwant(job) => {
                 self.queue.unwant(job);
                 self.withdraw(job);
             }
-            Delta::Held(job, set) => self.held(job, set),
+            Delta::Held(job, _, set) => self.held(job, set),
             Delta::Freed(job) => self.free(job),
+            Delta::Policy(_) | Delta::Explain(_) => {}
         }
     }
 
@@ -151,15 +151,15 @@ impl Planner {
         set
     }
 
-    fn want(&mut self, job: JobId, priority: i64, request: Request) {
+    fn want(&mut self, job: JobId, want: Want) {
         if self
             .queue
             .request(job)
-            .is_some_and(|before| *before != request)
+            .is_some_and(|before| *before != want.request)
         {
             self.withdraw(job);
         }
-        self.queue.want(job, priority, request);
+        self.queue.want(job, want);
         if self.holdings.contains_key(&job) {
             self.queue.aside(job);
         }

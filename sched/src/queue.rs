@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Takes};
+use eddy_wire::plan::Want;
 
 use crate::beside::Beside;
 
@@ -23,17 +24,11 @@ pub(crate) struct Queue {
     beside: Beside,
 }
 
-#[derive(Clone, Debug)]
-struct Want {
-    priority: i64,
-    request: Request,
-}
-
 impl Queue {
-    /// The job wants this at this priority, whatever it wanted before. It is put in the order.
-    pub fn want(&mut self, job: JobId, priority: i64, request: Request) {
+    /// The job wants this, whatever it wanted before. It is put in the order.
+    pub fn want(&mut self, job: JobId, want: Want) {
         self.unwant(job);
-        self.wants.insert(job, Want { priority, request });
+        self.wants.insert(job, want);
         self.recall(job);
     }
 

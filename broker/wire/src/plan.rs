@@ -13,6 +13,7 @@ use crate::id::JobId;
 use crate::idset::Idset;
 use crate::jobspec::Request;
 use crate::resource_set::ResourceSet;
+use crate::time::{Span, Time};
 
 /// One change of what a planner plans over. Each is safe to repeat.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,14 +24,58 @@ pub enum Delta {
     Up(Idset),
     /// These ranks get no new work; what runs there goes on.
     Down(Idset, Unavailable),
-    /// A job waits for resources at this priority (again: with this one).
-    Want(JobId, i64, Request),
+    /// A job waits for resources (again: for these).
+    Want(JobId, Want),
     /// It waits no longer.
     Unwant(JobId),
-    /// A job holds these resources.
-    Held(JobId, Arc<ResourceSet>),
+    /// A job holds these resources, and who pays for it.
+    Held(JobId, Owner, Arc<ResourceSet>),
     /// What it held is free.
     Freed(JobId),
+    /// How jobs are ordered and placed from now on: the text of a policy that was checked before.
+    Policy(Arc<str>),
+    /// Somebody asks why jobs wait; the next outcome answers.
+    Explain(Question),
+}
+
+/// What a job waits for, and what its turn depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Want {
+    /// As recorded: by its urgency, 0 is held. Decides the turn where the policy has no formula.
+    pub priority: i64,
+    /// 0 to 31; 16 is ordinary.
+    pub urgency: u8,
+    /// What it asks for.
+    pub request: Request,
+    /// Who it is for.
+    pub owner: Owner,
+    /// When it was submitted.
+    pub submitted: Time,
+    /// Since when it could have started, had there been room.
+    pub eligible: Time,
+}
+
+impl Want {
+    /// Of nobody in particular, submitted at the beginning of time.
+    pub fn of(priority: i64, request: Request) -> Want {
+        Want {
+            priority,
+            urgency: 16,
+            request,
+            owner: Owner::default(),
+            submitted: Time(0),
+            eligible: Time(0),
+        }
+    }
+}
+
+/// Whom a job is charged to, and what else its order may depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// User id.
+    pub user: u32,
+    /// The queue it was submitted to; none is the instance's only one.
+    pub queue: Option<Arc<str>>,
 }
 
 /// Why a rank gets no new work.
@@ -53,6 +98,78 @@ pub struct Outcome {
     pub head: Option<(JobId, Reason)>,
     /// Whether the pass stopped at its bound of steps and wants to go on.
     pub unfinished: bool,
+    /// Answers to what was asked.
+    pub answers: Vec<Answer>,
+}
+
+/// Which jobs somebody asks about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Chosen by who asks; comes back with the answer.
+    pub tag: u64,
+    /// First and last of each range of jobs; `None` is all that wait.
+    pub jobs: Option<Vec<(JobId, JobId)>>,
+    /// The most to tell of.
+    pub most: usize,
+}
+
+/// Why the jobs of a question wait, as far as they do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// The question's.
+    pub tag: u64,
+    /// In the order of their turn.
+    pub jobs: Vec<Explained>,
+    /// How many more wait than are told of.
+    pub more: u64,
+}
+
+/// Why one waiting job waits, and what its turn comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// The job.
+    pub job: JobId,
+    /// What binds it.
+    pub reason: Reason,
+    /// How many are ahead of it.
+    pub ahead: u64,
+    /// When it would start if nothing else came; `None` where that is not known.
+    pub start: Option<Estimate>,
+    /// What its turn comes from.
+    pub priority: Breakdown,
+}
+
+/// When a job would start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// If all that runs ended now.
+    pub earliest: Time,
+    /// If all that runs and is ahead ran to its limit; `None` if something there has none.
+    pub latest: Option<Time>,
+}
+
+/// A value of a policy's formula, taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Breakdown {
+    /// What the policy started from.
+    pub policy: String,
+    /// The value, the higher the earlier.
+    pub value: f64,
+    /// Its terms, in the order of the formula; they add up to the value.
+    pub terms: Vec<Term>,
+}
+
+/// One term of a value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Term {
+    /// What it is of: `fair_share`, `wait`, or the text of the term.
+    pub name: String,
+    /// The factor, mostly 0 to 1.
+    pub factor: f64,
+    /// What the factor is multiplied by.
+    pub weight: f64,
+    /// What the term adds.
+    pub contribution: f64,
 }
 
 /// What is to become of one waiting job.
@@ -130,6 +247,24 @@ pub enum Reason {
         head: JobId,
         /// Why that one waits.
         why: String,
+    },
+    /// It would fit now, and end too late for a job that has been promised what it needs.
+    #[error("would delay job {}, which starts by {} s from now at the latest", job.f58_ascii(), within.0 / crate::time::MICROS)]
+    WouldDelay {
+        /// The job that was promised.
+        job: JobId,
+        /// How long until that is to start.
+        within: Span,
+    },
+    /// What it needs is kept for it from a time on.
+    #[error("waits for {asked} {what}; it has them reserved in {} s at the latest", within.0 / crate::time::MICROS)]
+    Reserved {
+        /// `nodes`, `slots`, `cores`…
+        what: String,
+        /// Asked for.
+        asked: u64,
+        /// How long until it starts.
+        within: Span,
     },
     /// Its urgency is 0.
     #[error("is held: its urgency is 0 (`eddy job urgency {} 16` lets it go)", job.f58_ascii())]

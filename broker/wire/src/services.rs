@@ -13,6 +13,7 @@ pub mod job;
 pub mod kvs;
 pub mod overlay;
 pub mod resource;
+pub mod sched;
 
 /// One request an instance answers.
 pub trait Service {

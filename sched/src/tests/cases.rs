@@ -4,7 +4,7 @@ use eddy_wire::Time;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
-use eddy_wire::plan::{Delta, Outcome, Verdict};
+use eddy_wire::plan::{Delta, Outcome, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 
 use super::model::{inventory, slots};
@@ -436,11 +436,13 @@ fn a_grant_ends_by_its_limit_and_not_after_its_inventory() {
     for (job, duration) in [(1, Some(100)), (2, Some(i64::MAX)), (3, None), (4, Some(0))] {
         planner.apply(Delta::Want(
             JobId(job),
-            16,
-            Request {
-                duration,
-                ..slots(1, 1)
-            },
+            Want::of(
+                16,
+                Request {
+                    duration,
+                    ..slots(1, 1)
+                },
+            ),
         ));
     }
     let grants = |outcome: Outcome| -> Vec<ResourceSet> {
@@ -458,7 +460,7 @@ fn a_grant_ends_by_its_limit_and_not_after_its_inventory() {
     assert_eq!(times, [(50, 150), (50, 1_000), (50, 1_000), (50, 1_000)]);
     assert_eq!(given[0].properties.keys().collect::<Vec<_>>(), ["near"]);
     assert_eq!(given[0].nslots, Some(1));
-    planner.apply(Delta::Want(JobId(5), 16, slots(1, 1)));
+    planner.apply(Delta::Want(JobId(5), Want::of(16, slots(1, 1))));
     let late = &grants(planner.plan(Time(2_000), 10))[0];
     assert_eq!((late.starttime, late.expiration), (2_000, 2_001));
 }
@@ -476,7 +478,7 @@ fn grants_can_be_written_down_and_read() {
         memory: MemoryNeed::PerCore(5),
         ..slots(2, 3)
     };
-    planner.apply(Delta::Want(JobId(1), 16, request));
+    planner.apply(Delta::Want(JobId(1), Want::of(16, request)));
     let outcome = planner.plan(Time(5), 1);
     let (_, Verdict::Start(set)) = &outcome.verdicts[0] else {
         panic!("fits")

@@ -8,7 +8,7 @@ use eddy_wire::Time;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Takes};
-use eddy_wire::plan::{Delta, Outcome, Reason, Unavailable, Verdict};
+use eddy_wire::plan::{Delta, Outcome, Owner, Reason, Unavailable, Verdict, Want};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use proptest::prelude::*;
 
@@ -157,7 +157,7 @@ impl World {
                 if before.is_some_and(|(_, before)| before != request) {
                     self.withdraw(job);
                 }
-                self.tell(Delta::Want(job, priority, request));
+                self.tell(Delta::Want(job, Want::of(priority, request)));
             }
             Step::Unwant(job) => {
                 self.state.wants.remove(&job);
@@ -227,7 +227,7 @@ impl World {
             match record {
                 Record::All => {
                     self.state.wants.remove(&job);
-                    self.tell(Delta::Held(job, set));
+                    self.tell(Delta::Held(job, Owner::default(), set));
                 }
                 Record::None => drop(self.proposed.insert(job, set)),
                 Record::Refused => {
@@ -349,12 +349,12 @@ impl World {
 fn fresh(state: &State) -> Planner {
     let mut planner = Planner::new();
     state.wants.iter().for_each(|(&job, (priority, request))| {
-        planner.apply(Delta::Want(job, *priority, request.clone()));
+        planner.apply(Delta::Want(job, Want::of(*priority, request.clone())));
     });
     state.holds.iter().for_each(|(&job, set)| {
-        planner.apply(Delta::Held(job, set.clone()));
+        planner.apply(Delta::Held(job, Owner::default(), set.clone()));
         if let Some((priority, request)) = state.wants.get(&job) {
-            planner.apply(Delta::Want(job, *priority, request.clone()));
+            planner.apply(Delta::Want(job, Want::of(*priority, request.clone())));
         }
     });
     planner.apply(Delta::Up(state.up.clone()));

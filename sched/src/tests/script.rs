@@ -16,7 +16,7 @@ use eddy_wire::Time;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Takes};
-use eddy_wire::plan::{Delta, Outcome, Unavailable, Verdict};
+use eddy_wire::plan::{Delta, Outcome, Owner, Unavailable, Verdict, Want};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 
 use super::model::{inventory, nodes, slots};
@@ -67,7 +67,7 @@ fn delta(words: &[&str]) -> Delta {
         ["lost", down] => Delta::Down(ranks(down), Unavailable::Offline),
         ["want", id, asks @ ..] => {
             let (priority, request) = want(asks);
-            Delta::Want(job(id), priority, request)
+            Delta::Want(job(id), Want::of(priority, request))
         }
         ["unwant", id] => Delta::Unwant(job(id)),
         ["freed", id] => Delta::Freed(job(id)),
@@ -77,7 +77,7 @@ fn delta(words: &[&str]) -> Delta {
                 nodes: parts.collect(),
                 ..ResourceSet::default()
             };
-            Delta::Held(job(id), set.into())
+            Delta::Held(job(id), Owner::default(), set.into())
         }
         other => panic!("no such line: {other:?}"),
     }

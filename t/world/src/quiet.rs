@@ -8,7 +8,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Delta, Unavailable, Verdict};
+use eddy_wire::plan::{Delta, Owner, Unavailable, Verdict, Want};
 use eddy_wire::shell::Part;
 use eddy_wire::time::Span;
 
@@ -56,7 +56,7 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     planner.apply(Delta::Down(ledger.inventory.ranks(), Unavailable::Offline));
     planner.apply(Delta::Up(up));
     for (job, grant) in &ledger.held {
-        planner.apply(Delta::Held(*job, grant.set.clone()));
+        planner.apply(Delta::Held(*job, Owner::default(), grant.set.clone()));
     }
     for (id, job) in &ledger.jobs {
         let priority = job
@@ -65,7 +65,7 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
             .unwrap_or(0);
         if priority > 0 {
             let request = job.submit.spec.request.clone();
-            planner.apply(Delta::Want(*id, priority, request));
+            planner.apply(Delta::Want(*id, Want::of(priority, request)));
         }
     }
     match planner.plan(world.nature.now, 1).verdicts.first() {

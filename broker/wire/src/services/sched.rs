@@ -1,0 +1,61 @@
+//! Requests about who starts next and why.
+
+use serde::{Deserialize, Serialize};
+
+use super::job::JobSet;
+use super::service;
+use crate::message::Roles;
+use crate::plan::Explained;
+
+service!(
+    /// Why jobs wait and what their turn comes from, those that do wait of those asked for.
+    Explain, "sched.explain", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), ExplainRequest => ExplainReply
+);
+service!(
+    /// The policy that is obeyed, in full.
+    Policy, "sched.policy", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), () => PolicyReply
+);
+service!(
+    /// Obey another policy from now on, while jobs wait.
+    SetPolicy, "sched.set-policy", Roles::OWNER.or(Roles::ADMIN), SetPolicyRequest => PolicyReply
+);
+
+/// The most jobs of one answer.
+pub const EXPLAINED_MAX: usize = 1000;
+
+/// Which jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainRequest {
+    /// These; none is all that wait, the first in turn up to [`EXPLAINED_MAX`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<JobSet>,
+}
+
+/// Why they wait.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExplainReply {
+    /// In the order of their turn.
+    pub jobs: Vec<Explained>,
+    /// How many more wait than are told of.
+    #[serde(default)]
+    pub more: u64,
+}
+
+/// A policy as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyReply {
+    /// The preset it starts from.
+    pub preset: String,
+    /// TOML, in full with comments.
+    pub text: String,
+    /// What is worth a thought, a line each.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// Another policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetPolicyRequest {
+    /// TOML: a preset and what it overrides.
+    pub text: String,
+}
