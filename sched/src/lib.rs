@@ -24,6 +24,7 @@
 //!
 //! - `policy`: the data, its TOML, the presets.
 //! - `usage`, `share`, `priority`: what was used, what is due, and the order that follows.
+//! - `timeline`: how much is free from when to when.
 //! - `walk`: who starts, who is given a reservation, who waits; over any [`walk::Room`].
 //! - `rounds`: accounts that take turns, with eviction and preemption.
 //! - `graph`: racks, nodes, sockets, cores and what of them matches a jobspec.
@@ -43,6 +44,8 @@ pub mod usage;
 pub mod share;
 
 pub mod priority;
+
+pub mod timeline;
 
 pub mod walk;
 

@@ -6,22 +6,36 @@
 
 use eddy_wire::time::{Span, Time};
 
+use super::ceiling::Ceiling;
+
 /// Resources over time, as a walk sees them.
 ///
 /// A `Need` is what a job asks for, a `Spot` where it goes. What is held or
 /// reserved ends when it is said to end; a job without a limit ends at
-/// [`Time`]`(i64::MAX)`.
+/// [`Time`]`(i64::MAX)`. A span of nothing is taken as the least span there is,
+/// so that two jobs never have the same place at the same instant.
+///
+/// Searches take `&mut self`, so that a room may remember where a search of the
+/// same pass need not look again.
 pub trait Room {
     /// What a job asks for.
     type Need;
     /// Where a job goes: enough to hold it, give it back and name it.
     type Spot: Clone;
 
+    /// The least of one amount of the room's choice (processors, cores) that the need takes
+    /// wherever it goes; 0 where nothing can be said. It never changes for the same need.
+    fn least(&self, need: &Self::Need) -> u64;
+
+    /// The most of that amount that is free from `now` for a span, by span. It may say too much,
+    /// never too little: what it does not admit is not tried.
+    fn ceiling(&self, now: Time, ceiling: &mut Ceiling);
+
     /// Where the need fits from `now` for the whole span, beside all that is held and reserved.
     ///
     /// # Errors
     /// [`Blocked`] with what is in the way.
-    fn fit(&self, need: &Self::Need, now: Time, span: Span) -> Result<Self::Spot, Blocked>;
+    fn fit(&mut self, need: &Self::Need, now: Time, span: Span) -> Result<Self::Spot, Blocked>;
 
     /// The earliest time at or after `from` at which it fits for the whole span, and where.
     ///
@@ -29,21 +43,47 @@ pub trait Room {
     /// [`Blocked::Never`] if it would not fit even when everything is given back, and
     /// [`Blocked::NotInService`] if only for nodes that are out of service.
     fn earliest(
-        &self,
+        &mut self,
         need: &Self::Need,
         from: Time,
         span: Span,
     ) -> Result<(Time, Self::Spot), Blocked>;
 
+    /// Moves what was taken from `old.1` for the span to the earliest time at or after `from` at
+    /// which it fits, and says where it went; `None` if it stays because that is not earlier.
+    fn sooner(
+        &mut self,
+        need: &Self::Need,
+        from: Time,
+        old: (&Self::Spot, Time),
+        span: Span,
+    ) -> Option<(Time, Self::Spot)> {
+        let (spot, at) = old;
+        self.give(spot, at, span);
+        match self.earliest(need, from, span) {
+            Ok((sooner, found)) if sooner < at => {
+                self.take(&found, sooner, span);
+                Some((sooner, found))
+            }
+            Ok(_) | Err(_) => {
+                self.take(spot, at, span);
+                None
+            }
+        }
+    }
+
     /// From `from` for the span the spot is not to be had by others.
     fn take(&mut self, spot: &Self::Spot, from: Time, span: Span);
 
-    /// Takes back a [`Room::take`] of the same spot and times.
+    /// Takes back a [`Room::take`] of the same spot, or the last part of it.
     fn give(&mut self, spot: &Self::Spot, from: Time, span: Span);
+
+    /// What was before this time is not asked for any more.
+    fn forget(&mut self, before: Time);
 }
 
 /// Why there is no room.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// Not before something else ends.
     Busy {

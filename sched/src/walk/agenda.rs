@@ -1,0 +1,193 @@
+//! Who waits, in the order of their turn, and what is reserved for whom.
+//!
+//! The owner says who comes and goes and when something ended early; `pass`
+//! makes the verdicts. A job is either in the line or has a booking, never both.
+//! It does not know what runs: the room has that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_wire::time::{Span, Time};
+
+use super::line::{Entry, Line};
+use super::pass::Pass;
+use super::room::Room;
+use super::rules::Rules;
+use crate::policy::FillOrder;
+
+/// Who waits and what is reserved, by keys that say the turn; the job's id is the last part of a
+/// key, so that no two are alike.
+pub struct Agenda<K, R: Room> {
+    pub(super) rules: Rules,
+    pub(super) line: Line<K, Job<R::Need>>,
+    /// The same jobs in the order in which gaps are filled, where that is another.
+    pub(super) fillers: Option<Line<(Span, K), ()>>,
+    pub(super) booked: BTreeMap<K, Booking<R>>,
+    pub(super) due: BTreeSet<(Time, K)>,
+    /// When each in the line came; empty where nobody asks.
+    pub(super) since: BTreeSet<(Time, K)>,
+    /// Whether what is reserved might be had earlier.
+    pub(super) news: News,
+    pub(super) pass: Option<Pass<K>>,
+}
+
+/// One who waits.
+#[derive(Clone, Debug)]
+pub struct Job<N> {
+    /// What it asks for.
+    pub need: N,
+    /// From when its wait is counted.
+    pub since: Time,
+}
+
+/// What is reserved for one.
+pub struct Booking<R: Room> {
+    /// When it is to start.
+    pub at: Time,
+    /// Where.
+    pub spot: R::Spot,
+    /// For how long.
+    pub span: Span,
+    /// Who.
+    pub job: Job<R::Need>,
+}
+
+/// What happened since the last pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Nothing by which a reservation could be earlier.
+    None,
+    /// Something was given back before it was said to end.
+    Freed,
+}
+
+impl<K: Ord + Clone, R: Room> Agenda<K, R> {
+    /// Nobody waits.
+    pub fn new(rules: Rules) -> Agenda<K, R> {
+        let fillers = match rules.fill_order {
+            FillOrder::Queue => None,
+            FillOrder::Shortest => Some(Line::default()),
+        };
+        Agenda {
+            rules,
+            line: Line::default(),
+            fillers,
+            booked: BTreeMap::new(),
+            due: BTreeSet::new(),
+            since: BTreeSet::new(),
+            news: News::None,
+            pass: None,
+        }
+    }
+
+    /// How many wait, with a reservation or without.
+    pub fn len(&self) -> usize {
+        self.line.len() + self.booked.len()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first in order of all who wait.
+    pub fn first(&self) -> Option<&K> {
+        let booked = self.booked.keys().next();
+        let line = self.line.first().map(|entry| &entry.key);
+        booked.into_iter().chain(line).min()
+    }
+
+    /// What is reserved, in order of turn.
+    pub fn bookings(&self) -> impl Iterator<Item = (&K, &Booking<R>)> {
+        self.booked.iter()
+    }
+
+    /// What is reserved for one.
+    pub fn booking(&self, key: &K) -> Option<&Booking<R>> {
+        self.booked.get(key)
+    }
+
+    /// When the first reservation is due: the next pass must not be later.
+    pub fn next_due(&self) -> Option<Time> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// One more waits. Jobs that can never fit are to be kept elsewhere, lest they use up the
+    /// lookback. A key that is there already is not taken again.
+    pub fn enter(&mut self, key: K, job: Job<R::Need>, limit: Option<Span>, room: &R) {
+        if self.booked.contains_key(&key) {
+            return;
+        }
+        let span = self.rules.span(limit);
+        self.line_up(key, job, span, room);
+    }
+
+    /// One does not wait any more; what was reserved for it is free. Says whether it waited.
+    pub fn leave(&mut self, key: &K, room: &mut R) -> bool {
+        if self.unline(key).is_some() {
+            return true;
+        }
+        let Some(booking) = self.unbook(key) else {
+            return false;
+        };
+        room.give(&booking.spot, booking.at, booking.span);
+        self.freed();
+        true
+    }
+
+    /// Takes the reservation of one away, as when another must have it; it waits on.
+    pub fn unreserve(&mut self, key: &K, room: &mut R) {
+        if let Some(booking) = self.unbook(key) {
+            room.give(&booking.spot, booking.at, booking.span);
+            self.line_up(key.clone(), booking.job, booking.span, room);
+            self.freed();
+        }
+    }
+
+    /// Something was given back before it was said to end: what is reserved may be had earlier.
+    pub fn freed(&mut self) {
+        self.news = News::Freed;
+    }
+
+    pub(super) fn line_up(&mut self, key: K, job: Job<R::Need>, span: Span, room: &R) {
+        let least = room.least(&job.need);
+        if let Some(fillers) = &mut self.fillers {
+            fillers.insert(Entry {
+                key: (span, key.clone()),
+                least,
+                span,
+                value: (),
+            });
+        }
+        if self.rules.reserve_after.is_some() {
+            self.since.insert((job.since, key.clone()));
+        }
+        self.line.insert(Entry {
+            key,
+            least,
+            span,
+            value: job,
+        });
+    }
+
+    pub(super) fn unline(&mut self, key: &K) -> Option<Entry<K, Job<R::Need>>> {
+        let entry = self.line.remove(key)?;
+        if let Some(fillers) = &mut self.fillers {
+            fillers.remove(&(entry.span, key.clone()));
+        }
+        if self.rules.reserve_after.is_some() {
+            self.since.remove(&(entry.value.since, key.clone()));
+        }
+        Some(entry)
+    }
+
+    pub(super) fn book(&mut self, key: K, booking: Booking<R>) {
+        self.due.insert((booking.at, key.clone()));
+        self.booked.insert(key, booking);
+    }
+
+    pub(super) fn unbook(&mut self, key: &K) -> Option<Booking<R>> {
+        let booking = self.booked.remove(key)?;
+        self.due.remove(&(booking.at, key.clone()));
+        Some(booking)
+    }
+}

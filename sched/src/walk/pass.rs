@@ -1,0 +1,477 @@
+//! One walk over an agenda, in steps that may be taken a few at a time.
+//!
+//! 1. What is reserved is put in order: kept reservations move earlier if
+//!    something was freed, replanned ones are dropped if the plan would change.
+//! 2. What is due starts.
+//! 3. From the head: each starts, or is given a reservation, or blocks, until
+//!    there are as many reservations as the rules allow.
+//! 4. Who has waited too long is given one as well.
+//! 5. All others fill gaps: only those that the ceiling of the room admits are
+//!    looked at.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+
+use eddy_wire::time::{Span, Time};
+
+use super::agenda::{Agenda, Booking, News};
+use super::ceiling::Ceiling;
+use super::room::{Blocked, Room};
+use crate::policy::{Reservations, Walk};
+
+/// What a pass decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict<K, S> {
+    /// It starts now; the room holds it already.
+    Start {
+        /// Who.
+        key: K,
+        /// Where.
+        spot: S,
+        /// For how long it is planned.
+        span: Span,
+    },
+    /// It is planned for later, or was moved.
+    Reserve {
+        /// Who.
+        key: K,
+        /// When it is to start.
+        at: Time,
+        /// Where.
+        spot: S,
+    },
+    /// It was looked at and cannot be planned.
+    Wait {
+        /// Who.
+        key: K,
+        /// Why.
+        why: Blocked,
+    },
+}
+
+/// Whether a pass is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All that can be decided now is.
+    Done,
+    /// The steps were used up; the next call goes on.
+    More,
+}
+
+/// Where a pass is.
+pub(super) struct Pass<K> {
+    now: Time,
+    stage: Stage<K>,
+    reach: Reach<K>,
+}
+
+/// Who is tried.
+enum Reach<K> {
+    All,
+    /// The last of them.
+    UpTo(K),
+    Nobody,
+}
+
+enum Stage<K> {
+    /// Drop reservations, the last first.
+    Drop,
+    /// Move reservations earlier, from the first after this.
+    Compress(Option<K>),
+    Due,
+    Begin,
+    /// From the head, after this one.
+    Heads(Option<K>),
+    Overdue(VecDeque<K>),
+    Fill {
+        after: Option<K>,
+        ceiling: Ceiling,
+    },
+    FillShortest {
+        after: Option<(Span, K)>,
+        ceiling: Ceiling,
+    },
+    Over,
+}
+
+type Verdicts<K, R> = Vec<Verdict<K, <R as Room>::Spot>>;
+
+impl<K: Ord + Clone, R: Room> Agenda<K, R> {
+    /// Decides who starts now and who when, in at most so many steps (a step looks at one job).
+    ///
+    /// A pass that was not over is taken up where it was, at its own time: what came since is
+    /// looked at by the next.
+    pub fn pass(
+        &mut self,
+        room: &mut R,
+        now: Time,
+        steps: u64,
+        out: &mut Verdicts<K, R>,
+    ) -> Progress {
+        let mut pass = match self.pass.take() {
+            Some(pass) => pass,
+            None => self.begin(now),
+        };
+        for _ in 0..steps {
+            let stage = std::mem::replace(&mut pass.stage, Stage::Over);
+            pass.stage = self.step(stage, room, &mut pass, out);
+            if let Stage::Over = pass.stage {
+                return Progress::Done;
+            }
+        }
+        self.pass = Some(pass);
+        Progress::More
+    }
+
+    fn begin(&mut self, now: Time) -> Pass<K> {
+        let news = std::mem::replace(&mut self.news, News::None);
+        let stage = match (self.rules.reservations, news) {
+            (Reservations::Kept, News::Freed) => Stage::Compress(None),
+            (Reservations::Kept, News::None) => Stage::Due,
+            (Reservations::Replanned, News::Freed) => Stage::Drop,
+            (Reservations::Replanned, News::None) => match self.plans_the_same(now) {
+                true => Stage::Due,
+                false => Stage::Drop,
+            },
+        };
+        let reach = Reach::All;
+        Pass { now, stage, reach }
+    }
+
+    /// Who is tried in this pass: who has a reservation was.
+    fn reach(&self) -> Reach<K> {
+        let Some(most) = self.rules.lookback else {
+            return Reach::All;
+        };
+        let Some(left) = (most as usize).checked_sub(self.booked.len() + 1) else {
+            return Reach::Nobody;
+        };
+        match self.line.nth(left) {
+            Some(last) => Reach::UpTo(last.key.clone()),
+            None => Reach::All,
+        }
+    }
+
+    /// Whether planning anew would plan what is planned: nothing ended early, nobody new is ahead
+    /// of one who has a reservation, and none is overdue. What started since took only what
+    /// was left, so each would find the same gap.
+    fn plans_the_same(&self, now: Time) -> bool {
+        let ahead = match (self.line.first(), self.booked.keys().next_back()) {
+            (Some(first), Some(last)) => first.key < *last,
+            _ => false,
+        };
+        !ahead && self.next_due().is_none_or(|due| due >= now)
+    }
+
+    fn step(
+        &mut self,
+        stage: Stage<K>,
+        room: &mut R,
+        pass: &mut Pass<K>,
+        out: &mut Verdicts<K, R>,
+    ) -> Stage<K> {
+        match stage {
+            Stage::Drop => self.drop_last(room),
+            Stage::Compress(after) => self.compress(after, room, pass.now, out),
+            Stage::Due => self.due(room, pass.now, out),
+            Stage::Begin => {
+                pass.reach = self.reach();
+                Stage::Heads(None)
+            }
+            Stage::Heads(after) => self.head(after, room, pass, out),
+            Stage::Overdue(keys) => self.overdue(keys, room, pass.now, out),
+            Stage::Fill { after, ceiling } => self.fill(after, ceiling, room, pass, out),
+            Stage::FillShortest { after, ceiling } => {
+                self.fill_shortest(after, ceiling, room, pass, out)
+            }
+            Stage::Over => Stage::Over,
+        }
+    }
+
+    fn drop_last(&mut self, room: &mut R) -> Stage<K> {
+        let Some((key, booking)) = self.booked.pop_last() else {
+            return Stage::Begin;
+        };
+        self.due.remove(&(booking.at, key.clone()));
+        room.give(&booking.spot, booking.at, booking.span);
+        self.line_up(key, booking.job, booking.span, room);
+        Stage::Drop
+    }
+
+    fn compress(
+        &mut self,
+        after: Option<K>,
+        room: &mut R,
+        now: Time,
+        out: &mut Verdicts<K, R>,
+    ) -> Stage<K> {
+        let next = match &after {
+            None => self.booked.iter_mut().next(),
+            Some(key) => {
+                let rest = (Bound::Excluded(key), Bound::Unbounded);
+                self.booked.range_mut(rest).next()
+            }
+        };
+        let Some((key, booking)) = next else {
+            return Stage::Due;
+        };
+        let key = key.clone();
+        let old = (&booking.spot, booking.at);
+        if let Some((at, spot)) = room.sooner(&booking.job.need, now, old, booking.span) {
+            self.due.remove(&(booking.at, key.clone()));
+            self.due.insert((at, key.clone()));
+            (booking.at, booking.spot) = (at, spot.clone());
+            if at > now {
+                let key = key.clone();
+                out.push(Verdict::Reserve { key, at, spot });
+            }
+        }
+        Stage::Compress(Some(key))
+    }
+
+    /// Starts the first that is due. One whose pass came late is planned again, since it would
+    /// also end later than was said.
+    fn due(&mut self, room: &mut R, now: Time, out: &mut Verdicts<K, R>) -> Stage<K> {
+        let due = self.due.first().filter(|(at, _)| *at <= now);
+        let Some((at, key)) = due.cloned() else {
+            return Stage::Begin;
+        };
+        let booking = self.unbook(&key).expect("who is due has a booking");
+        if at < now {
+            room.give(&booking.spot, at, booking.span);
+            let entry = (key, booking.span, booking.job);
+            match room.earliest(&entry.2.need, now, booking.span) {
+                Ok((at, spot)) if at == now => {
+                    room.take(&spot, now, entry.1);
+                    out.push(Verdict::Start {
+                        key: entry.0,
+                        spot,
+                        span: entry.1,
+                    });
+                }
+                Ok((at, spot)) => {
+                    room.take(&spot, at, entry.1);
+                    out.push(Verdict::Reserve {
+                        key: entry.0.clone(),
+                        at,
+                        spot: spot.clone(),
+                    });
+                    let (span, job) = (entry.1, entry.2);
+                    self.book(
+                        entry.0,
+                        Booking {
+                            at,
+                            spot,
+                            span,
+                            job,
+                        },
+                    );
+                }
+                Err(_) => self.line_up(entry.0, entry.2, entry.1, room),
+            }
+        } else {
+            let Booking { spot, span, .. } = booking;
+            out.push(Verdict::Start { key, spot, span });
+        }
+        Stage::Due
+    }
+
+    fn head(
+        &mut self,
+        after: Option<K>,
+        room: &mut R,
+        pass: &Pass<K>,
+        out: &mut Verdicts<K, R>,
+    ) -> Stage<K> {
+        let reserves = match self.rules.walk {
+            Walk::Stop | Walk::Reserve { .. } => self.booked.len() < self.rules.depth(),
+            Walk::Skip => return self.after_heads(room, after, pass),
+        };
+        if !reserves && self.rules.walk != Walk::Stop {
+            return self.after_heads(room, after, pass);
+        }
+        let Some(entry) = self.line.after(after.as_ref()) else {
+            return Stage::Over;
+        };
+        if pass.is_beyond(&entry.key) {
+            return Stage::Over;
+        }
+        let key = entry.key.clone();
+        match self.rules.walk {
+            Walk::Stop => match self.try_now(&key, room, pass.now, out) {
+                Tried::Started => Stage::Heads(after),
+                Tried::Waits => Stage::Over,
+            },
+            Walk::Skip | Walk::Reserve { .. } => {
+                self.plan(&key, room, pass.now, out);
+                Stage::Heads(Some(key))
+            }
+        }
+    }
+
+    fn after_heads(&mut self, room: &mut R, after: Option<K>, pass: &Pass<K>) -> Stage<K> {
+        let Some(wait) = self.rules.reserve_after else {
+            return self.begin_fill(room, after, pass.now);
+        };
+        let mut keys: Vec<K> = Vec::new();
+        for (since, key) in &self.since {
+            if pass.now - *since < wait {
+                break;
+            }
+            keys.push(key.clone());
+        }
+        keys.sort();
+        Stage::Overdue(keys.into())
+    }
+
+    fn overdue(
+        &mut self,
+        mut keys: VecDeque<K>,
+        room: &mut R,
+        now: Time,
+        out: &mut Verdicts<K, R>,
+    ) -> Stage<K> {
+        let Some(key) = keys.pop_front() else {
+            return self.begin_fill(room, None, now);
+        };
+        self.plan(&key, room, now, out);
+        Stage::Overdue(keys)
+    }
+
+    fn begin_fill(&mut self, room: &mut R, after: Option<K>, now: Time) -> Stage<K> {
+        let mut ceiling = Ceiling::default();
+        room.ceiling(now, &mut ceiling);
+        match self.fillers {
+            None => Stage::Fill { after, ceiling },
+            Some(_) => Stage::FillShortest {
+                after: None,
+                ceiling,
+            },
+        }
+    }
+
+    fn fill(
+        &mut self,
+        after: Option<K>,
+        mut ceiling: Ceiling,
+        room: &mut R,
+        pass: &Pass<K>,
+        out: &mut Verdicts<K, R>,
+    ) -> Stage<K> {
+        let Some(entry) = self.line.next(after.as_ref(), &ceiling) else {
+            return Stage::Over;
+        };
+        if pass.is_beyond(&entry.key) {
+            return Stage::Over;
+        }
+        let key = entry.key.clone();
+        match self.try_now(&key, room, pass.now, out) {
+            Tried::Started => room.ceiling(pass.now, &mut ceiling),
+            Tried::Waits => {}
+        }
+        let after = Some(key);
+        Stage::Fill { after, ceiling }
+    }
+
+    fn fill_shortest(
+        &mut self,
+        after: Option<(Span, K)>,
+        mut ceiling: Ceiling,
+        room: &mut R,
+        pass: &Pass<K>,
+        out: &mut Verdicts<K, R>,
+    ) -> Stage<K> {
+        let fillers = self.fillers.as_ref().expect("gaps are filled by length");
+        let Some(entry) = fillers.next(after.as_ref(), &ceiling) else {
+            return Stage::Over;
+        };
+        let at = entry.key.clone();
+        if !pass.is_beyond(&at.1) {
+            match self.try_now(&at.1, room, pass.now, out) {
+                Tried::Started => room.ceiling(pass.now, &mut ceiling),
+                Tried::Waits => {}
+            }
+        }
+        let after = Some(at);
+        Stage::FillShortest { after, ceiling }
+    }
+
+    /// Starts one in the line if it fits now.
+    fn try_now(&mut self, key: &K, room: &mut R, now: Time, out: &mut Verdicts<K, R>) -> Tried {
+        let Some(entry) = self.line.get(key) else {
+            return Tried::Waits;
+        };
+        let span = entry.span;
+        match room.fit(&entry.value.need, now, span) {
+            Ok(spot) => {
+                room.take(&spot, now, span);
+                self.unline(key);
+                let key = key.clone();
+                out.push(Verdict::Start { key, spot, span });
+                Tried::Started
+            }
+            Err(why) => {
+                let key = key.clone();
+                out.push(Verdict::Wait { key, why });
+                Tried::Waits
+            }
+        }
+    }
+
+    /// Starts one in the line, or reserves the earliest gap for it; one that can have none stays
+    /// in the line and uses up nothing.
+    fn plan(&mut self, key: &K, room: &mut R, now: Time, out: &mut Verdicts<K, R>) {
+        let Some(entry) = self.line.get(key) else {
+            return;
+        };
+        let span = entry.span;
+        let key = key.clone();
+        match room.earliest(&entry.value.need, now, span) {
+            Ok((at, spot)) if at <= now => {
+                room.take(&spot, now, span);
+                self.unline(&key);
+                out.push(Verdict::Start { key, spot, span });
+            }
+            Ok((at, _)) if self.rules.window.is_some_and(|window| at - now > window) => {
+                out.push(Verdict::Wait {
+                    key,
+                    why: Blocked::Reserved,
+                });
+            }
+            Ok((at, spot)) => {
+                room.take(&spot, at, span);
+                let job = self.unline(&key).expect("it was in the line").value;
+                out.push(Verdict::Reserve {
+                    key: key.clone(),
+                    at,
+                    spot: spot.clone(),
+                });
+                self.book(
+                    key,
+                    Booking {
+                        at,
+                        spot,
+                        span,
+                        job,
+                    },
+                );
+            }
+            Err(why) => out.push(Verdict::Wait { key, why }),
+        }
+    }
+}
+
+impl<K: Ord> Pass<K> {
+    fn is_beyond(&self, key: &K) -> bool {
+        match &self.reach {
+            Reach::All => false,
+            Reach::UpTo(last) => key > last,
+            Reach::Nobody => true,
+        }
+    }
+}
+
+enum Tried {
+    Started,
+    Waits,
+}

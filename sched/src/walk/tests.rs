@@ -1,0 +1,1 @@
+//! Walks over a count of processors.
