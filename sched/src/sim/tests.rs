@@ -1,0 +1,1 @@
+//! Small traces of our own, with schedules worked out by hand.
