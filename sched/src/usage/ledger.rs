@@ -1,0 +1,184 @@
+//! Who has used how much, and until when that was reckoned.
+//!
+//! Kept by the planner and saved with its state; read by shares. Reading needs no
+//! writing: an entry is brought to any time when it is asked for. It knows no
+//! tree: a holder is a name, such as the path of a user in the tree.
+
+use std::collections::BTreeMap;
+
+use eddy_wire::time::Time;
+
+use super::decay::{boundaries, faded};
+use crate::policy::Decay;
+
+/// Bins that one holder keeps at most.
+const BINS_MAX: usize = 256;
+
+/// The place of a holder in a ledger; stays the same while the ledger lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HolderId(pub u32);
+
+/// What one holder has used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// In charged units, faded until `at`; the newest bin where usage is kept in bins.
+    pub amount: f64,
+    /// Older bins, the newer first, already weighted down; empty without bins.
+    pub older: Vec<f64>,
+    /// Charged units per second of what runs now.
+    pub rate: f64,
+    /// Until when this is reckoned.
+    pub at: Time,
+}
+
+impl Standing {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.amount + self.older.iter().sum::<f64>()
+    }
+
+    /// Brings it to `now`. A clock that went back changes no amount, only the time from which is
+    /// reckoned on, so that one wrong time does not stop decay until it comes again.
+    pub fn advance(&mut self, decay: &Decay, now: Time) {
+        match decay {
+            Decay::Bins {
+                count,
+                period,
+                factor,
+            } => self.roll(*count, period.0, *factor, now),
+            Decay::None
+            | Decay::Exponential { .. }
+            | Decay::TowardCurrent { .. }
+            | Decay::Step { .. }
+            | Decay::Reset(_) => {
+                self.amount = faded(decay, self.amount, self.rate, self.at, now);
+            }
+        }
+        self.at = now;
+    }
+
+    /// At the end of each period every bin moves on by one and is weighted by the factor; the last
+    /// falls off (flux-accounting).
+    fn roll(&mut self, count: u32, period: i64, factor: f64, now: Time) {
+        let count = (count.max(1) as usize).min(BINS_MAX);
+        self.older.resize(count - 1, 0.0);
+        let rolls = boundaries(self.at, now, eddy_wire::time::Span(period));
+        // After as many periods as there are bins nothing of the past is left but what ran.
+        let skipped = (rolls - count as i64 - 1).max(0);
+        let mut from = Time(self.at.0.saturating_add(skipped.saturating_mul(period)));
+        for _ in 0..(rolls - skipped).max(0) {
+            let end = Time((from.0.div_euclid(period) + 1).saturating_mul(period));
+            self.amount = faded(&Decay::None, self.amount, self.rate, from, end);
+            self.shift(factor);
+            from = end;
+        }
+        self.amount = faded(&Decay::None, self.amount, self.rate, from, now);
+    }
+
+    fn shift(&mut self, factor: f64) {
+        self.older.insert(0, self.amount);
+        self.older.pop();
+        self.older.iter_mut().for_each(|bin| *bin *= factor);
+        self.amount = 0.0;
+    }
+}
+
+/// What all holders have used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ledger {
+    decay: Decay,
+    ids: BTreeMap<String, HolderId>,
+    standings: Vec<Standing>,
+}
+
+impl Ledger {
+    /// Nobody has used anything.
+    pub fn new(decay: Decay) -> Ledger {
+        Ledger {
+            decay,
+            ids: BTreeMap::new(),
+            standings: Vec::new(),
+        }
+    }
+
+    /// The place of a holder, made if there is none.
+    pub fn holder(&mut self, name: &str) -> HolderId {
+        if let Some(&id) = self.ids.get(name) {
+            return id;
+        }
+        let id = HolderId(self.standings.len() as u32);
+        self.ids.insert(name.to_owned(), id);
+        self.standings.push(Standing::default());
+        id
+    }
+
+    /// The place of a holder that there is.
+    pub fn find(&self, name: &str) -> Option<HolderId> {
+        self.ids.get(name).copied()
+    }
+
+    /// Adds an amount at once, beside what running jobs add.
+    pub fn charge(&mut self, id: HolderId, now: Time, amount: f64) {
+        let decay = &self.decay;
+        if let Some(standing) = self.standings.get_mut(id.0 as usize) {
+            standing.advance(decay, now);
+            standing.amount += amount;
+        }
+    }
+
+    /// Changes what the holder uses from now on: by [`super::Tariff::rate`] at a start, by less
+    /// that at an end.
+    pub fn using(&mut self, id: HolderId, now: Time, change: f64) {
+        let decay = &self.decay;
+        if let Some(standing) = self.standings.get_mut(id.0 as usize) {
+            standing.advance(decay, now);
+            standing.rate += change;
+        }
+    }
+
+    /// What the holder has used, as of `now`; nothing for one it does not know.
+    pub fn usage(&self, id: HolderId, now: Time) -> f64 {
+        let Some(standing) = self.standings.get(id.0 as usize) else {
+            return 0.0;
+        };
+        match standing.older.is_empty() && !matches!(self.decay, Decay::Bins { .. }) {
+            true => faded(
+                &self.decay,
+                standing.amount,
+                standing.rate,
+                standing.at,
+                now,
+            ),
+            false => {
+                let mut standing = standing.clone();
+                standing.advance(&self.decay, now);
+                standing.total()
+            }
+        }
+    }
+
+    /// Forgets by other rules from `now` on; what was used until then is reckoned by the old ones.
+    pub fn change(&mut self, decay: Decay, now: Time) {
+        for standing in &mut self.standings {
+            standing.advance(&self.decay, now);
+            standing.amount = standing.total();
+            standing.older.clear();
+        }
+        self.decay = decay;
+    }
+
+    /// Each holder by name with its standing, to be saved.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &Standing)> {
+        let standing = |id: HolderId| &self.standings[id.0 as usize];
+        self.ids
+            .iter()
+            .map(move |(name, &id)| (name.as_str(), standing(id)))
+    }
+
+    /// Takes a saved standing back.
+    pub fn restore(&mut self, name: &str, standing: Standing) -> HolderId {
+        let id = self.holder(name);
+        self.standings[id.0 as usize] = standing;
+        id
+    }
+}
