@@ -170,10 +170,19 @@ impl Leader {
         };
         let options = Options { wait: END_PATIENCE };
         if self.ended()?.is_none() {
-            let client = Client::connect(&self.uri, options).await?;
-            let asked = client.call_once::<Shutdown>(&request, bytes::Bytes::new());
-            // A leader that is gone before it answered has done what was asked.
-            let _ = tokio::time::timeout(END_PATIENCE, asked).await;
+            let uri = self.uri.clone();
+            let asked = async {
+                let client = Client::connect(&uri, options).await?;
+                client
+                    .call_once::<Shutdown>(&request, bytes::Bytes::new())
+                    .await
+            };
+            tokio::select! {
+                // A leader that is gone before it answered has done what was asked,
+                // one that somebody else told to end does it.
+                _ = asked => {}
+                ended = self.until_ended() => return ended,
+            }
         }
         let until = Instant::now() + END_PATIENCE;
         while self.ended()?.is_none() {
@@ -184,6 +193,13 @@ impl Leader {
                     END_PATIENCE.as_secs()
                 );
             }
+            tokio::time::sleep(END_LOOK).await;
+        }
+        Ok(())
+    }
+
+    async fn until_ended(&mut self) -> anyhow::Result<()> {
+        while self.ended()?.is_none() {
             tokio::time::sleep(END_LOOK).await;
         }
         Ok(())

@@ -44,6 +44,19 @@ fn start_ends_with_the_exit_code_of_its_command_and_leaves_nothing() -> Tested {
 }
 
 #[test]
+fn a_command_that_shuts_its_instance_down_gives_its_exit_code() -> Tested {
+    let place = Place::new()?;
+    for size in ["--size=1", "--size=3"] {
+        for code in [0, 4] {
+            let script = format!("{} shutdown; exit {code}", place.program());
+            let ran = start(&place, &[size, "sh", "-c", &script])?;
+            assert_eq!((ran.code, ran.err.as_str()), (code, ""), "{size}");
+        }
+    }
+    place.nothing_is_left()
+}
+
+#[test]
 fn start_in_the_background_prints_where_it_is_and_is_found_in_every_way() -> Tested {
     let instance = Instance::start(&["--cores=2"])?;
     let socket = instance.socket().display().to_string();

@@ -37,7 +37,8 @@ pub(super) const OF_A_TASK: &[&str] = &[
 /// Start an instance and run a command in it
 ///
 /// The command finds the instance by EDDY_URI. When it ends, the instance is shut down and the
-/// exit code is the command's. Without --statedir all that the instance kept is removed then.
+/// exit code is the command's, also when the command or somebody else has shut the instance down
+/// before. Without --statedir all that the instance kept is removed then.
 ///
 /// With --background the instance stays: one line EDDY_URI=... is printed when it takes work.
 /// On a state directory that was used before it goes on where it ended.
