@@ -15,7 +15,7 @@ use eddy_wire::time::{Span, Time};
 
 use crate::ids::Spelling;
 use crate::names::Users;
-use crate::table::Align;
+use crate::table::{Align, escaped};
 use crate::verbs::tree::gather::stage;
 use crate::when;
 
@@ -407,7 +407,7 @@ fn cut(text: String, most: usize) -> String {
 fn show(value: &Value, conversion: Conversion) -> String {
     match (value, conversion) {
         (Value::None, _) => String::new(),
-        (Value::Text(text), _) => text.clone(),
+        (Value::Text(text), _) => escaped(text).into_owned(),
         (Value::Number(number), _) => number.to_string(),
         (Value::Length(span), Conversion::Fsd) => when::short(*span),
         (Value::Length(span), Conversion::Clock) => when::clock(*span),

@@ -79,6 +79,17 @@ pub fn many<T: AsRef<str>>(texts: &[T]) -> anyhow::Result<JobSet> {
     })
 }
 
+/// Those of these texts that name one job, as they were given, and the jobs;
+/// what a range names need not be there.
+pub fn singles<T: AsRef<str>>(texts: &[T]) -> Vec<(&str, JobId)> {
+    let parts = texts
+        .iter()
+        .flat_map(|text| text.as_ref().split([',', ' ']));
+    parts
+        .filter_map(|text| Some((text, text.parse().ok()?)))
+        .collect()
+}
+
 fn range(text: &str) -> anyhow::Result<(JobId, JobId)> {
     let ends = text.split_once("..").or_else(|| text.split_once('-'));
     let Some((first, last)) = ends else {

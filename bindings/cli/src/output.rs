@@ -49,11 +49,13 @@ pub fn failed(verb: &str, error: &anyhow::Error) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// A text without line breaks.
+/// A text without line breaks and other control characters.
 pub fn one_line(text: &str) -> String {
-    text.split(['\n', '\r'])
+    let line = text
+        .split(['\n', '\r'])
         .map(str::trim)
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
-        .join("; ")
+        .join("; ");
+    crate::table::escaped(&line).into_owned()
 }

@@ -3,6 +3,7 @@
 //! Used by every listing. Columns are as wide as their widest cell; nothing is
 //! cut, so that what is read by a script is whole.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// On which side of its column a cell stands.
@@ -29,6 +30,20 @@ impl Align {
     }
 }
 
+/// A text that users chose, for a terminal: a control character in it is shown
+/// as it would be written in a program, so that it can neither break a line nor
+/// steer the terminal.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
 /// A table being filled.
 pub struct Table {
     columns: Vec<(String, Align)>,
@@ -51,7 +66,8 @@ impl Table {
     /// One more row, with a cell for each column.
     pub fn push(&mut self, row: Vec<String>) {
         assert_eq!(row.len(), self.columns.len(), "a cell for each column");
-        self.rows.push(row);
+        let cells = row.iter().map(|cell| escaped(cell).into_owned());
+        self.rows.push(cells.collect());
     }
 
     /// The heading as a line; the widths come from all rows.
@@ -103,6 +119,17 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_of_users_are_shown_and_not_obeyed() {
+        let mut table = Table::new([("NAME", Align::Left), ("STATE", Align::Left)]);
+        table.push(vec!["a\nb\u{1b}[2Jc\u{9b}".into(), "RUN".into()]);
+        let mut text = Vec::new();
+        table.write_rows(&mut text).expect("memory");
+        let text = String::from_utf8(text).expect("UTF-8");
+        assert_eq!(text, "a\\nb\\u{1b}[2Jc\\u{9b}  RUN\n");
+        assert_eq!(escaped("ƒ2 é"), "ƒ2 é");
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

@@ -332,3 +332,39 @@ fn ping_says_who_answers() -> Tested {
     );
     Ok(())
 }
+
+#[test]
+fn a_job_that_is_not_there_is_named_and_the_others_are_listed() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let job = instance.submit(&["--job-name=there", "true"])?;
+    instance.code(&job)?;
+    let words = ["jobs", "--no-header", "-o", "{name}"];
+    let ran = instance.run(&[&words[..], &["999999", &job, "f9,5-9"]].concat())?;
+    assert_eq!((ran.code, ran.out.as_str()), (1, "there\n"));
+    assert_eq!(ran.refusal()?, "eddy jobs: no such job here: 999999 f9");
+    // What an option leaves out is known all the same.
+    let ran = instance.run(&["jobs", "--json", "-f", "running", &job])?;
+    assert_eq!(
+        (ran.code, ran.out.as_str(), ran.err.as_str()),
+        (0, "[]\n", "")
+    );
+    Ok(())
+}
+
+#[test]
+fn control_characters_in_names_reach_no_terminal() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let job = instance.submit(&["--job-name=a\nb\u{1b}[2Jc", "true"])?;
+    for format in ["id,name", "{name}"] {
+        let text = instance.ok(&["jobs", "-a", "--no-header", "-o", format, &job])?;
+        assert!(text.ends_with("a\\nb\\u{1b}[2Jc"), "{text:?}");
+        assert_eq!(text.lines().count(), 1);
+    }
+    let words = ["alloc", "--bg", "--job-name=x\u{1b}[31my"];
+    let child = instance.ok(&words)?;
+    let tree = instance.ok(&["tree"])?;
+    assert!(tree.contains("x\\u{1b}[31my"), "{tree:?}");
+    assert!(!tree.contains('\u{1b}'), "{tree:?}");
+    instance.ok(&["shutdown", &child])?;
+    Ok(())
+}

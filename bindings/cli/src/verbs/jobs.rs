@@ -1,6 +1,6 @@
 //! `eddy jobs`: list jobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use eddy_client::{Client, ClientError};
@@ -8,7 +8,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest};
 use eddy_wire::services::instance::{Ping, PingRequest};
-use eddy_wire::services::job::JobRow;
+use eddy_wire::services::job::{JobRow, JobSet};
 use serde_json::{Value, json};
 
 use crate::field::{Format, Scene};
@@ -71,7 +71,7 @@ pub struct Args {
     /// Show ids with the path of their instance, as 905/3
     #[arg(long)]
     path: bool,
-    /// Only these jobs, also when they are over
+    /// Only these jobs, also when they are over; exit code 1 if one that is named is not there
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 }
@@ -114,27 +114,23 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let question = question(args, &users)?;
     let format = Format::parse(&args.format)?;
     global.session(async |client| {
+        let rows = question.rows(&client).await?;
+        let code = known(&client, &args.ids, &rows).await?;
         if args.stats {
-            let rows = question.rows(&client).await?;
             output::lines([stats(&rows)])?;
             let active = rows.iter().any(|row| row.state != JobState::Inactive);
-            return Ok(if active { 0 } else { 1 });
+            return Ok(if active { code } else { output::FAILED });
         }
         let children = children(&client).await?;
         if args.json {
-            let mut objects = Vec::new();
-            question
-                .ask(&client, |row| {
-                    let mut object = to_json(&row, &users);
-                    object["instance"] = children.get(&row.id).map_or(Value::Null, instance);
-                    objects.push(object);
-                    Ok(())
-                })
-                .await?;
-            output::json(&objects)?;
-            return Ok(0);
+            let object = |row| {
+                let mut object = to_json(row, &users);
+                object["instance"] = children.get(&row.id).map_or(Value::Null, instance);
+                object
+            };
+            output::json(&rows.iter().map(object).collect::<Vec<Value>>())?;
+            return Ok(code);
         }
-        let rows = question.rows(&client).await?;
         let scene = Scene {
             users,
             now: when::now(),
@@ -146,8 +142,33 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             },
         };
         print(&rows, &format, &scene, args.no_header)?;
-        Ok(0)
+        Ok(code)
     })
+}
+
+/// Says which of the jobs that were named one by one there are not, and gives
+/// the exit code. One that other options leave out of the listing is known.
+async fn known(client: &Client, texts: &[String], rows: &[JobRow]) -> anyhow::Result<u8> {
+    let listed: BTreeSet<JobId> = rows.iter().map(|row| row.id).collect();
+    let mut missing = ids::singles(texts);
+    missing.retain(|(_, job)| !listed.contains(job));
+    if missing.is_empty() {
+        return Ok(0);
+    }
+    let question = Question {
+        filter: Filter::all(),
+        jobs: JobSet::of(missing.iter().map(|(_, job)| *job)),
+        ..Question::default()
+    };
+    let there = question.rows(client).await?;
+    let there: BTreeSet<JobId> = there.iter().map(|row| row.id).collect();
+    missing.retain(|(_, job)| !there.contains(job));
+    let unknown: Vec<&str> = missing.iter().map(|(text, _)| *text).collect();
+    if unknown.is_empty() {
+        return Ok(0);
+    }
+    eprintln!("eddy jobs: no such job here: {}", unknown.join(" "));
+    Ok(output::FAILED)
 }
 
 /// The instances among the jobs, by job.

@@ -7,6 +7,7 @@ use eddy_client::PathError;
 
 use crate::output;
 use crate::session::Global;
+use crate::table::escaped;
 
 /// The pause between two looks at an instance that waits.
 const LOOK: Duration = Duration::from_millis(200);
@@ -59,7 +60,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             }
         }
     })?;
-    output::lines([uri])?;
+    output::lines([escaped(&uri)])?;
     Ok(0)
 }
 
