@@ -88,7 +88,8 @@ pub struct Terms {
     /// File for standard input; none is an empty one
     #[arg(long, value_name = "FILE", help_heading = "Tasks")]
     pub input: Option<String>,
-    /// Put the task's number before each line shown; files get what tasks write as it is
+    /// Put the task's number before each line shown; refused with --output=FILE and --error=FILE,
+    /// since files get what tasks write as it is
     #[arg(short = 'l', long, help_heading = "Tasks")]
     pub label_io: bool,
     /// Set a shell option; VALUE is JSON or a text, 1 if not given
@@ -101,6 +102,9 @@ pub struct Terms {
     #[arg(long)]
     pub dry_run: bool,
 }
+
+/// The file name that drops what is written.
+const DROPPED: &str = "none";
 
 /// Where tasks get standard input from when no file is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,19 +272,21 @@ impl Terms {
                 file(what, path);
             }
         }
+        for (option, path) in [("--output", &self.output), ("--error", &self.error)] {
+            if let (true, Some(path)) = (self.label_io, path)
+                && path != DROPPED
+            {
+                bail!(
+                    "--label-io: with {option}={path}, but lines of a file are not labelled; allowed is {option}={DROPPED} or no {option}"
+                );
+            }
+        }
         match (&self.input, stdin) {
             (Some(path), _) => file("input.stdin", path),
             (None, Stdin::Attached) => {
                 options.push(("input.stdin.type".to_owned(), "service".into()));
             }
             (None, Stdin::Empty) => {}
-        }
-        if self.label_io {
-            for (what, path) in streams {
-                if path.is_some() {
-                    options.push((format!("{what}.label"), true.into()));
-                }
-            }
         }
         options.extend(self.setopt.iter().map(|set| key_value(set)));
         Ok(options)

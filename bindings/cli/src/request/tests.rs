@@ -90,12 +90,12 @@ fn memory_is_of_each_node_and_counts_mebibytes_without_unit() {
 
 #[test]
 fn files_of_tasks_are_shell_options() {
-    let shell = system("--output=o.{{id}} --error=e -l true", "shell/options");
+    let shell = system("--output=o.{{id}} --error=e true", "shell/options");
     assert_eq!(
         shell["output"],
         json!({
-            "stdout": {"type": "file", "path": "o.{{id}}", "label": true},
-            "stderr": {"type": "file", "path": "e", "label": true},
+            "stdout": {"type": "file", "path": "o.{{id}}"},
+            "stderr": {"type": "file", "path": "e"},
         })
     );
     let stdin = |line: &str, stdin: Stdin| {
@@ -114,6 +114,22 @@ fn files_of_tasks_are_shell_options() {
         stdin("--input=i true", Stdin::Attached),
         Some(json!({"type": "file", "path": "i"}))
     );
+}
+
+#[test]
+fn lines_of_files_are_not_labelled_and_that_is_said() {
+    let jobspec = |line: &str| options(line).expect("options").jobspec(Stdin::Empty);
+    for (line, named) in [
+        ("-l --output=o true", "--output=o"),
+        ("-l --output=none --error=e true", "--error=e"),
+    ] {
+        let error = jobspec(line).expect_err("refused").to_string();
+        assert!(
+            error.starts_with("--label-io: with ") && error.contains(named),
+            "{error}"
+        );
+    }
+    assert!(jobspec("-l --output=none true").is_ok() && jobspec("-l true").is_ok());
 }
 
 #[test]
