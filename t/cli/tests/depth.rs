@@ -343,6 +343,7 @@ fn a_hundred_instances_at_once_end_well_and_leave_nothing() -> Tested {
     let submit = format!(
         "i=0; while [ $i -lt {MANY} ]; do i=$((i+1)); \
          {eddy} batch --output=none --wrap \"$1\" || exit; done"
+    assert_eq!(root.row(&job)?["name"], "echo");
     );
     let mut command = root.place.command("/bin/sh");
     command.env("EDDY_URI", root.uri());

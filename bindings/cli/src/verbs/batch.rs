@@ -38,7 +38,8 @@ const KEPT: &str = "kvs";
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// Make a script of COMMAND: its words with blanks between, for /bin/sh
+    /// Make a script of COMMAND: its words with blanks between, for /bin/sh; the job is named after
+    /// the first word of it (in Slurm it is `wrap`)
     #[arg(long, help_heading = "Submission")]
     wrap: bool,
     /// Wait for the end; exit with the script's exit code
