@@ -5,7 +5,7 @@ use std::fs;
 
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::process::Process;
-use eddy_cli_tests::running::LIMIT;
+use eddy_cli_tests::running::{LIMIT, Running};
 use rustix::process::Signal;
 
 type Tested = anyhow::Result<()>;
@@ -269,4 +269,31 @@ fn start_brings_a_killed_leader_back_by_itself() -> Tested {
     );
     assert!(ran.err.contains("started again"), "{}", ran.err);
     place.nothing_is_left()
+}
+
+#[test]
+fn what_recovery_cut_is_said_where_it_was_asked_for() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    instance.ok(&["run", "true"])?;
+    instance.shut_down()?;
+    // As after the loss of a file system that held no more than the other files.
+    for name in ["journal.db", "journal.db-wal", "journal.db-shm"] {
+        let removed = fs::remove_file(instance.state().join(name));
+        assert!(removed.is_ok() || name != "journal.db", "{removed:?}");
+    }
+    let refused = Running::start(instance.starting())?.wait()?;
+    assert!(refused.refusal()?.contains("last acknowledged was"));
+    let mut recovering = instance.starting();
+    recovering.arg("--recover");
+    let ran = Running::start(recovering)?.wait()?;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let said = ran.err.lines().next().unwrap_or_default();
+    assert!(
+        said.starts_with("eddy start: the journal was cut: ")
+            && said.contains("records 1..0 are kept"),
+        "{}",
+        ran.err
+    );
+    instance.ok(&["run", "true"])?;
+    instance.shut_down()
 }

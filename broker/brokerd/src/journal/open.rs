@@ -138,6 +138,18 @@ pub struct Recovered {
     pub notes: Vec<String>,
 }
 
+impl Recovered {
+    /// What whoever asked to recover is told: what was cut, and the notes with it. Nothing of a
+    /// start that cut nothing.
+    pub fn said(&self) -> Vec<String> {
+        let Some(cut) = &self.cut else {
+            return Vec::new();
+        };
+        let notes = self.notes.iter().map(|note| format!("journal: {note}"));
+        [cut.to_string()].into_iter().chain(notes).collect()
+    }
+}
+
 /// From where state is rebuilt.
 enum Base {
     /// The mark's live records and all after it.

@@ -7,6 +7,7 @@
 //! 3. `journal.db` and its log become `cut-N.db`.
 //! 4. `recovered-N.db` becomes `journal.db`.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
@@ -34,6 +35,28 @@ pub struct Cut {
     pub aside: Option<PathBuf>,
     /// What was wrong.
     pub fault: String,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cut {
+            whole,
+            acknowledged,
+            aside,
+            fault,
+        } = self;
+        write!(
+            f,
+            "the journal was cut: {fault}; records 1..{whole} are kept"
+        )?;
+        if let Some(last) = acknowledged {
+            write!(f, ", last acknowledged was {last}")?;
+        }
+        match aside {
+            Some(aside) => write!(f, "; what it was is in {}", aside.display()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Checks everything and repairs it by cutting; answers what was cut, and notes for the log.

@@ -33,6 +33,8 @@ pub struct Announcement {
     served: BTreeMap<Epoch, Idset>,
     /// Ranks whose shell was there.
     there: Idset,
+    /// What else a person is to know of the start.
+    notes: Vec<String>,
 }
 
 impl Announcement {
@@ -56,7 +58,13 @@ impl Announcement {
             ranks,
             served: BTreeMap::new(),
             there: Idset::new(),
+            notes: Vec::new(),
         }
+    }
+
+    /// The same, with a line for each of these.
+    pub fn with_notes(self, notes: Vec<String>) -> Announcement {
+        Announcement { notes, ..self }
     }
 
     /// When to tell although shells are missing.
@@ -104,15 +112,15 @@ impl Announcement {
         self.there.intersect(&self.ranks).len() >= self.quorum
     }
 
-    /// Tells where clients connect, and in a second line who is missing.
+    /// Tells where clients connect, and in further lines what is to be known and who is missing.
     pub fn tell(self) {
-        if self.has_quorum() {
-            return self.ready.tell(&self.uri);
+        let mut lines = vec![self.uri.clone()];
+        lines.extend(self.notes.iter().map(|note| note.replace('\n', " ")));
+        if !self.has_quorum() {
+            let missing = self.ranks.difference(&self.there);
+            tracing::warn!(%missing, "shells are missing at the start");
+            lines.push(format!("no shell yet on ranks {missing}"));
         }
-        let missing = self.ranks.difference(&self.there);
-        tracing::warn!(%missing, "shells are missing at the start");
-        let uri = self.uri;
-        self.ready
-            .tell(&format!("{uri}\nno shell yet on ranks {missing}"));
+        self.ready.tell(&lines.join("\n"));
     }
 }

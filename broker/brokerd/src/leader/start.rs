@@ -240,7 +240,7 @@ fn opened(
         tracing::warn!("journal: {note}");
     }
     if let Some(cut) = &recovered.cut {
-        tracing::warn!(?cut, "the journal was cut");
+        tracing::warn!("{cut}");
     }
     Ok((journal, recovered))
 }
@@ -392,7 +392,8 @@ impl Prepared {
             };
             let uri = rundir::uri(&rundir);
             tracing::info!(uri, "work is taken");
-            leader.announce_by(ready, uri, ranks);
+        let notes = self.recovered.said();
+            leader.announce_by(ready, uri, ranks, notes);
             leader.resume(last);
             leader.begin_program(last_job);
             Ok(leader.run().await)

@@ -162,10 +162,11 @@ impl Leader {
     }
 
     /// Has whoever started this leader told when a job submitted now would find
-    /// the shells of these ranks there, or a moment later all the same.
-    pub fn announce_by(&mut self, ready: Ready, uri: String, ranks: Idset) {
+    /// the shells of these ranks there, or a moment later all the same; and these notes then.
+    pub fn announce_by(&mut self, ready: Ready, uri: String, ranks: Idset, notes: Vec<String>) {
         let now = self.clock.now();
-        let announcement = Announcement::new(ready, uri, ranks, &self.config.instance, now);
+        let config = &self.config.instance;
+        let announcement = Announcement::new(ready, uri, ranks, config, now).with_notes(notes);
         self.wakes.insert(announcement.until());
         self.announcement = Some(announcement);
     }
