@@ -5,7 +5,10 @@
 //! it. The broker and its modules fold the journal and are never resumed: they
 //! start nothing, record nothing and reach no shell. Everything but a closed
 //! list of questions is refused by name. It holds the lock of the state
-//! directory, so a leader and it cannot both be there.
+//! directory, so a leader and it cannot both be there. Output is read from the
+//! spools that its ranks left (`history/output.rs`).
+
+mod output;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,6 +27,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::message::{Message, Roles, Target, Type};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
+use eddy_wire::services::job::OutputRequest;
 use eddy_wire::services::{child, instance, job, kvs, resource};
 use eddy_wire::time::Time;
 use thiserror::Error;
@@ -36,6 +40,7 @@ use crate::journal::{Journal, OpenError, Options, ReadError, Reader, Recover, Sy
 use crate::leader::answers;
 use crate::leader::replay::{ReplayError, replay};
 use crate::rundir::LOCAL_SOCKET;
+use output::Spools;
 
 /// How long a lock that is held is tried for: another reader of the same history may have it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
@@ -154,7 +159,13 @@ async fn converse(mut stream: UnixStream, client: ClientId, history: Rc<RefCell<
             };
             message.uid = rustix::process::geteuid().as_raw();
             message.roles = Roles::OWNER.or(Roles::USER);
-            let replies = history.borrow_mut().ask(client, message);
+            // Output may be more than is to be in memory: each part is read when
+            // the one before is written.
+            let output = history.borrow().output(client, &message);
+            let replies = output.unwrap_or_else(|| {
+                let replies = history.borrow_mut().ask(client, message);
+                Box::new(replies.into_iter())
+            });
             for reply in replies {
                 if stream.write_all(&framed(reply)).await.is_err() {
                     return;
@@ -188,11 +199,15 @@ fn framed(reply: Reply) -> BytesMut {
     out
 }
 
+/// Answers that are made as they are sent.
+type Replies = Box<dyn Iterator<Item = Reply>>;
+
 /// An instance that is over, folded.
 struct History {
     broker: Broker,
     reader: Reader,
     path: String,
+    spools: Spools,
     /// The last moment it knows of.
     now: Time,
     /// Held, so that no leader begins here meanwhile.
@@ -235,8 +250,25 @@ impl History {
             broker,
             reader: Reader::open(statedir)?,
             path: path.to_owned(),
+            spools: Spools::of(statedir),
             now,
             _journal: journal,
+        })
+    }
+
+    /// The answers to a question for output; none to other messages.
+    fn output(&self, client: ClientId, message: &Message) -> Option<Replies> {
+        if message.kind != Type::Request || message.topic != job::Output::TOPIC {
+            return None;
+        }
+        let matchtag = message.matchtag;
+        let caller = Caller { client, matchtag };
+        Some(match message.parse::<OutputRequest>() {
+            Ok(request) => Box::new(self.spools.output(caller, &request)),
+            Err(refusal) => {
+                let refused = Reply::new(caller, Type::Refused, &refusal);
+                Box::new(std::iter::once(refused))
+            }
         })
     }
 

@@ -277,10 +277,29 @@ fn a_time_limit_is_inherited_and_ends_everything_in_order() -> Tested {
 }
 
 #[test]
+#[test]
+fn a_limit_shorter_than_the_grace_leaves_time_to_run() -> Tested {
+    let root = Instance::start(&["--cores=2"])?;
+    let eddy = root.place.program();
+    let script = format!("{eddy} run echo ran; sleep 1000");
+    let words = ["batch", "-t3s", "--wait", "--quiet", "--output=out"];
+    let ran = root.run(&[&words[..], &["--wrap", &script]].concat())?;
+    assert_eq!(ran.code, 128 + 15, "{}", ran.err);
+    let out = fs::read_to_string(root.place.path().join("out"))?;
+    assert_eq!(out, "ran\n");
+    let row = root.json(&["jobs", "-a", "--json"])?;
+    assert_eq!(row[0]["result"], "TIMEOUT", "{row}");
+    let took = row[0]["t_finish"].as_f64().zip(row[0]["t_run"].as_f64());
+    let took = took.map_or(0.0, |(end, begun)| end - begun);
+    assert!((3.0..6.0).contains(&took), "{took}");
+    ends_clean(&root)
+}
+
 fn what_a_child_was_can_be_read_when_it_is_over() -> Tested {
     let root = Instance::start(&["--size=3", "--cores=2"])?;
     let eddy = root.place.program();
-    let script = format!("{eddy} run -N2 -n2 true; {eddy} run false; exit 7");
+    let script =
+        format!("{eddy} run -N2 -n2 sh -c 'echo inner $EDDY_TASK_RANK'; {eddy} run false; exit 7");
     let words = ["batch", "-N2", "--output=steps.out", "--wrap", &script];
     let job = root.ok(&words)?;
     assert_eq!(root.code(&job)?, 7);
@@ -294,12 +313,16 @@ fn what_a_child_was_can_be_read_when_it_is_over() -> Tested {
     let rows = root.ok(&[&["--at", &job], &listing[..]].concat())?;
     assert_eq!(
         sorted(&rows),
-        ["1 script FAILED", "2 true COMPLETED", "3 false FAILED"]
+        ["1 script FAILED", "2 sh COMPLETED", "3 false FAILED"]
     );
     let log = root.ok(&["--at", &job, "job", "eventlog", "2"])?;
+    // Output of all its ranks, on whatever node they were.
+    let attached = root.run(&["--at", &job, "job", "attach", "2"])?;
+    assert_eq!(sorted(&attached.out), ["inner 0", "inner 1"]);
+    assert_eq!((attached.code, attached.err.as_str()), (0, ""));
     assert!(log.contains(" start") && log.contains(" clean"), "{log}");
     let spec = root.json(&["--at", &job, "job", "info", "2", "jobspec"])?;
-    assert_eq!(spec["tasks"][0]["command"][0], "true");
+    assert_eq!(spec["tasks"][0]["command"][0], "sh");
     assert_eq!(root.run(&["--at", &job, "job", "status", "3"])?.code, 1);
     ends_clean(&root)
 }
