@@ -3,7 +3,7 @@
 //! Last in the path of a leader: it counts jobs as records go by and tells the
 //! figures over the channel, at most every [`REPORT_EVERY`] while they change.
 //! It is silent in an instance that is nobody's child. Jobs that were over before
-//! this leader began are not replayed and not counted.
+//! this leader began are not all replayed: how many they are the journal says.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::services::child::Summary;
 use eddy_wire::time::{Span, Time};
 
-use crate::settings::{Place, Settings};
+use crate::settings::{Over, Place, Settings};
 
 /// How often the parent is told at most.
 pub const REPORT_EVERY: Span = Span::millis(200);
@@ -22,6 +22,7 @@ pub const REPORT_EVERY: Span = Span::millis(200);
 /// The figures and when they were told.
 pub struct Report {
     place: Place,
+    over: Over,
     jobs: BTreeMap<JobId, Counted>,
     summary: Summary,
     told: Told,
@@ -94,6 +95,11 @@ impl Module for Report {
                 self.told = Told::Since(now, self.summary);
                 out.volatile(Volatile::Parent(ToParent::Report(self.summary)));
             }
+            // Those that were replayed are among the journal's.
+            Input::Resume => {
+                self.summary.completed = self.over.completed;
+                self.summary.failed = self.over.failed;
+            }
             Input::Durable(_) | Input::Tick => self.tell(now, out),
             _ => {}
         }
@@ -105,6 +111,7 @@ impl Report {
     pub fn new(settings: &Settings) -> Report {
         Report {
             place: settings.place.clone(),
+            over: settings.over,
             jobs: BTreeMap::new(),
             summary: Summary::default(),
             told: Told::Nothing,
@@ -259,6 +266,21 @@ mod tests {
             ..Summary::default()
         };
         assert_eq!(report.summary, failed);
+    }
+
+    #[test]
+    fn jobs_that_were_over_before_are_counted_once() {
+        let mut report = report();
+        report.over = Over {
+            completed: 70,
+            failed: 3,
+        };
+        report.summary.completed = 2;
+        let mut out = Outbox::default();
+        report.handle(Time(0), Input::Resume, &mut out);
+        report.handle(Time(0), Input::Tick, &mut out);
+        let text = told(&out);
+        assert!(text.contains("completed: 70, failed: 3"), "{text}");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct Settings {
     pub inventory: Arc<ResourceSet>,
     /// The highest job number ever given: finished jobs are not replayed.
     pub last_job: JobId,
+    /// How many jobs were over before this leader began.
+    pub over: Over,
     /// From TERM to KILL.
     pub kill_grace: Span,
     /// Most jobs that are not over.
@@ -42,6 +44,16 @@ pub struct Settings {
     pub instance_command: Vec<String>,
     /// User id of the owner, whose jobs the declared instances are.
     pub owner: u32,
+}
+
+/// Jobs that are over, as the journal's rows have them; those that were purged
+/// are not among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Over {
+    /// They ended well.
+    pub completed: u64,
+    /// They did not.
+    pub failed: u64,
 }
 
 /// Where an instance is in the tree of instances.
@@ -102,3 +114,4 @@ impl Settings {
         }
     }
 }
+            over: Over::default(),

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use eddy_broker::effect::KeyFound;
 use eddy_broker::{Answer, Finished, Query};
+use eddy_modules::settings::Over;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
-use eddy_wire::lifecycle::JobState;
+use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::job::{EventsLine, JobRow, ListRequest};
 use eddy_wire::time::Time;
 use uuid::Uuid;
@@ -157,6 +158,14 @@ impl Journal {
             .filter_map(|record| record.event.job)
             .max()
             .unwrap_or_default()
+    }
+
+    /// How many jobs are over by their rows.
+    pub fn over(&self) -> Over {
+        let well = |finished: &&Finished| finished.row.result == Some(JobResult::Completed);
+        let completed = self.rows.values().filter(well).count() as u64;
+        let failed = self.rows.len() as u64 - completed;
+        Over { completed, failed }
     }
 
     /// Every durable record.

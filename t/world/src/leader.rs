@@ -135,6 +135,7 @@ impl Instance {
         let of = self.of(nature);
         nature.note(|| format!("leader{of} starts"));
         self.settings.last_job = self.journal.last_job();
+        self.settings.over = self.journal.over();
         let mut modules = eddy_modules::leader(&self.settings);
         if nature.breaks(Rule::VerdictUnchecked) {
             modules[SCHED] = Box::new(Credulous::default());

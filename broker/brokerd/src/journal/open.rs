@@ -291,6 +291,18 @@ impl Journal {
             .optional()?)
     }
 
+    /// How many jobs with a row ended with this result, and how many there are.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails.
+    pub fn finished_with(&self, result: &str) -> Result<(u64, u64), ReadError> {
+        let sql = "SELECT count(*) FILTER (WHERE result = ?1), count(*) FROM job";
+        let counts = self.store.conn.query_row(sql, [result], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+        })?;
+        Ok((counts.0 as u64, counts.1 as u64))
+    }
+
     /// Keeps a value that is not history.
     ///
     /// # Errors

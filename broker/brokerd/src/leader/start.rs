@@ -13,15 +13,18 @@ use std::time::{Duration, Instant};
 use eddy_broker::Broker;
 use eddy_broker::broker::Identity;
 use eddy_modules::Settings;
+use eddy_modules::settings::Over;
 use eddy_wire::error::Refusal;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::lifecycle::JobResult;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::InstanceFacts;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+use super::answers::result_name;
 use super::child::Told;
 use super::granted::{Nested, Possession};
 use super::nodes::{Keeper, Nodes, NodesGround};
@@ -176,6 +179,11 @@ fn prepare(
     settings.local = possession.local;
     settings.last_job = JobId(recovered.last_job);
     settings.mock = mock;
+    if nested.is_some() {
+        let (completed, all) = journal.finished_with(result_name(JobResult::Completed))?;
+        let failed = all.saturating_sub(completed);
+        settings.over = Over { completed, failed };
+    }
     let owner = settings.owner;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let identity = Identity {
