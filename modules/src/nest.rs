@@ -22,7 +22,7 @@ use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::Service;
-use eddy_wire::services::child::{Adopt, Answer, Children, Ids, Report};
+use eddy_wire::services::child::{Adopt, Answer, Children, Ids, Owners, Report};
 use eddy_wire::time::{Span, Time};
 
 use crate::ingest::fleet::Fleet;
@@ -63,6 +63,7 @@ impl Module for Nest {
             Endpoint::of::<Ids>(),
             Endpoint::of::<Report>(),
             Endpoint::of::<Children>(),
+            Endpoint::of::<Owners>(),
         ];
         ENDPOINTS
     }
@@ -160,6 +161,7 @@ impl Nest {
             Adopt::TOPIC => self.adopt(now, request, out),
             Answer::TOPIC => self.answer(request, out),
             Ids::TOPIC => self.ids(now, request, out),
+            Owners::TOPIC => self.owners(request, out),
             Report::TOPIC => self.report(now, request, out),
             Children::TOPIC => self.list(request, out),
             _ => self.relay(request, out),

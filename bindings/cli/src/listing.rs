@@ -5,6 +5,7 @@
 //! `-f running,failed` means either.
 
 use anyhow::bail;
+use eddy_client::owners::owners;
 use eddy_client::{Client, ClientError};
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::job::{JobRow, JobSet, List, ListRequest};
@@ -157,7 +158,7 @@ impl Question {
             limit => limit.into(),
         };
         for request in self.requests() {
-            let mut rows = rows(client, request).await?;
+            let mut rows = rows_of_all(client, request).await?;
             rows.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             left -= rows.len() as u64;
             rows.into_iter().try_for_each(&mut each)?;
@@ -175,6 +176,23 @@ impl Question {
         .await?;
         Ok(rows)
     }
+}
+
+/// The rows of one request, which may name jobs of several instances.
+async fn rows_of_all(client: &Client, request: ListRequest) -> Result<Vec<JobRow>, ClientError> {
+    let error = match rows(client, request.clone()).await {
+        Err(error) => error,
+        rows => return rows,
+    };
+    let mut all = Vec::new();
+    for jobs in owners(client, &request.jobs, error).await? {
+        let request = ListRequest {
+            jobs,
+            ..request.clone()
+        };
+        all.extend(rows(client, request).await?);
+    }
+    Ok(all)
 }
 
 /// The rows of one request; asked again from the beginning after a restart of

@@ -5,6 +5,7 @@
 //! watch; they never give the same line twice.
 
 use std::collections::BTreeSet;
+use std::task::Poll;
 
 use bytes::Bytes;
 use eddy_wire::id::{Attempt, JobId, Seq};
@@ -17,6 +18,7 @@ use eddy_wire::services::kvs::{Entry, KeyRequest, Watch};
 
 use crate::client::{Client, Parts};
 use crate::error::ClientError;
+use crate::owners::owners;
 
 /// How a stream is asked for anew, and what of an answer is new.
 trait Progress {
@@ -209,8 +211,12 @@ impl OutputFeed {
     }
 }
 
-/// The ends of many jobs, each once.
-pub struct EndFeed(Feed<EndProgress>);
+/// The ends of many jobs, each once. Jobs of several instances are waited for at
+/// once, a stream for each instance.
+pub struct EndFeed {
+    client: Client,
+    feeds: Vec<Feed<EndProgress>>,
+}
 
 struct EndProgress {
     left: Left,
@@ -259,19 +265,67 @@ impl Progress for EndProgress {
 impl EndFeed {
     /// The ends of these jobs.
     pub fn of(client: &Client, jobs: JobSet) -> Result<EndFeed, ClientError> {
-        let left = Left {
-            asked: jobs,
-            ended: BTreeSet::new(),
-        };
-        let mut feed = Feed::new(client, EndProgress { left });
-        feed.open()?;
-        Ok(EndFeed(feed))
+        Ok(EndFeed {
+            client: client.clone(),
+            feeds: vec![ends_of(client, jobs)?],
+        })
     }
 
     /// The next ends; `None` after the last. May be dropped while it waits.
     pub async fn next(&mut self) -> Result<Option<Vec<JobEnd>>, ClientError> {
-        self.0.next().await
+        loop {
+            let Some((at, next)) = self.first_of_all().await else {
+                return Ok(None);
+            };
+            match next {
+                Ok(Some(ends)) => return Ok(Some(ends)),
+                Ok(None) => drop(self.feeds.swap_remove(at)),
+                Err(error) => self.split(at, error).await?,
+            }
+        }
     }
+
+    /// What comes first from any of the streams, and from which; none without one.
+    async fn first_of_all(&mut self) -> Option<(usize, Result<Option<Vec<JobEnd>>, ClientError>)> {
+        if self.feeds.is_empty() {
+            return None;
+        }
+        let feeds = self.feeds.iter_mut();
+        let mut waits: Vec<_> = feeds.map(|feed| Box::pin(feed.next())).collect();
+        let first = std::future::poll_fn(|context| {
+            for (at, wait) in waits.iter_mut().enumerate() {
+                if let Poll::Ready(next) = wait.as_mut().poll(context) {
+                    return Poll::Ready((at, next));
+                }
+            }
+            Poll::Pending
+        });
+        Some(first.await)
+    }
+
+    /// A refused stream of jobs of several instances becomes one for each.
+    async fn split(&mut self, at: usize, error: ClientError) -> Result<(), ClientError> {
+        // Whoever drops this while it waits finds the stream asked for again.
+        self.feeds[at].parts = None;
+        let jobs = self.feeds[at].progress.left.ranges();
+        let mut feeds = Vec::new();
+        for jobs in owners(&self.client, &jobs, error).await? {
+            feeds.push(ends_of(&self.client, jobs)?);
+        }
+        self.feeds.swap_remove(at);
+        self.feeds.append(&mut feeds);
+        Ok(())
+    }
+}
+
+fn ends_of(client: &Client, jobs: JobSet) -> Result<Feed<EndProgress>, ClientError> {
+    let left = Left {
+        asked: jobs,
+        ended: BTreeSet::new(),
+    };
+    let mut feed = Feed::new(client, EndProgress { left });
+    feed.open()?;
+    Ok(feed)
 }
 
 /// A value of the instance, now and whenever it changes.

@@ -13,6 +13,7 @@ pub mod client;
 mod driver;
 
 pub mod follow;
+pub mod owners;
 pub mod resolve;
 
 pub mod frames;

@@ -69,6 +69,31 @@ impl Blocks {
         Kind::Memo(memo)
     }
 
+    /// The numbers from `first` to `last`, not before it, in stretches of one
+    /// owner; `None` is this instance.
+    pub(super) fn split(&self, first: JobId, last: JobId) -> Vec<(Option<&str>, (JobId, JobId))> {
+        let mut drawn: Vec<(JobId, JobId, &str)> = Vec::new();
+        for (name, (_, ranges)) in &self.by_name {
+            let at = ranges.partition_point(|(_, end)| *end < first);
+            let within = ranges[at..].iter().take_while(|(begin, _)| *begin <= last);
+            drawn.extend(within.map(|(begin, end)| (*begin.max(&first), *end.min(&last), &**name)));
+        }
+        drawn.sort_unstable();
+        let mut split = Vec::new();
+        let mut from = first.0;
+        for (begin, end, name) in drawn {
+            if from < begin.0 {
+                split.push((None, (JobId(from), JobId(begin.0 - 1))));
+            }
+            split.push((Some(name), (begin, end)));
+            from = end.0.saturating_add(1);
+        }
+        if from <= last.0 && split.last().is_none_or(|(_, (_, end))| *end < last) {
+            split.push((None, (JobId(from), last)));
+        }
+        split
+    }
+
     /// Whose the numbers from `first` to `last` are.
     pub(super) fn owner(&self, first: JobId, last: JobId) -> Owner<'_> {
         for (name, (_, ranges)) in &self.by_name {
@@ -135,6 +160,23 @@ mod tests {
         assert_eq!(owner(2052, 2052), Owner::Of("debug"));
         assert_eq!(owner(2, 3), Owner::Several);
         assert_eq!(owner(2000, 2060), Owner::Several);
+        let split = |first, last| {
+            let split = blocks.split(JobId(first), JobId(last)).into_iter();
+            split
+                .map(|(owner, (first, last))| (owner.unwrap_or("here"), first.0, last.0))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            split(2, 2060),
+            [
+                ("here", 2, 2),
+                ("batch", 3, 2050),
+                ("here", 2051, 2051),
+                ("debug", 2052, 2060)
+            ]
+        );
+        assert_eq!(split(1, 2), [("here", 1, 2)]);
+        assert_eq!(split(3080, u64::MAX), [("here", 3080, u64::MAX)]);
         let mut seqs = Vec::new();
         blocks.live(&mut seqs);
         assert_eq!(seqs, [Seq(1027), Seq(2052)], "the last note of each");

@@ -2,8 +2,11 @@
 //!
 //! Decided by what it names and by nothing else: a queue, or job numbers.
 
-use eddy_broker::Request;
+use std::collections::BTreeMap;
+
+use eddy_broker::{Outbox, Request};
 use eddy_wire::error::Refusal;
+use eddy_wire::id::JobId;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
     self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
@@ -48,6 +51,25 @@ impl Nest {
         }
     }
 
+    /// Tells which of these numbers one request may name: those of this instance
+    /// first, then those of each other.
+    pub(super) fn owners(&self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        let jobs: JobSet = request.parse()?;
+        let mut sets: BTreeMap<Option<&str>, Vec<(JobId, JobId)>> = BTreeMap::new();
+        for (first, last) in jobs.ranges {
+            if first > last {
+                let text = format!("jobs: {first}-{last} given, a range ends after it begins");
+                return Err(Refusal::invalid(text));
+            }
+            for (owner, range) in self.blocks.split(first, last) {
+                sets.entry(owner).or_default().push(range);
+            }
+        }
+        let sets = sets.into_values().map(|ranges| JobSet { ranges });
+        out.answer(request.caller, &sets.collect::<Vec<JobSet>>());
+        Ok(())
+    }
+
     /// The declared instance that a queue leads to.
     fn by_queue(&self, queue: Option<String>) -> Way {
         let Some(name) = queue else {
@@ -83,7 +105,7 @@ impl Nest {
 }
 
 fn of_several(jobs: &JobSet) -> Refusal {
-    let spell = |(first, last): &(eddy_wire::id::JobId, eddy_wire::id::JobId)| match first == last {
+    let spell = |(first, last): &(JobId, JobId)| match first == last {
         true => first.to_string(),
         false => format!("{first}-{last}"),
     };

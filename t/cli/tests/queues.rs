@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::Context;
 use eddy_cli_tests::instance::Instance;
@@ -152,13 +153,6 @@ fn an_unknown_queue_is_refused_by_name() -> Tested {
             assert!(line.contains(name), "{line}");
         }
     }
-    let two = [
-        instance.submit(&["-q", "batch", "true"])?,
-        instance.submit(&["-q", "short", "true"])?,
-    ];
-    let ran = instance.run(&["job", "status", &two[0], &two[1]])?;
-    let line = ran.refusal()?;
-    assert!(line.contains("which are of several instances"), "{line}");
     instance.shut_down()
 }
 
@@ -266,5 +260,64 @@ fn a_stopped_leader_of_a_queue_holds_up_nobody_else() -> Tested {
     );
     leader.signal(Signal::CONT)?;
     assert_eq!(waits.wait()?.ok()?, "late\n");
+    instance.shut_down()
+}
+
+#[test]
+fn jobs_of_several_instances_are_named_in_one_command() -> Tested {
+    let instance = declared()?;
+    let jobs = [
+        instance.submit(&["-q", "batch", "sh", "-c", "exit 3"])?,
+        instance.submit(&["-q", "short", "sh", "-c", "exit 5"])?,
+        instance.submit(&["-q", "services", "true"])?,
+    ];
+    let names: Vec<&str> = jobs.iter().map(String::as_str).collect();
+    let ran = instance.run(&[&["job", "status", "-v"], &names[..]].concat())?;
+    assert_eq!((ran.code, ran.err.lines().count()), (5, 3), "{}", ran.err);
+    let listed = numbers(&instance, &names)?;
+    let expected: anyhow::Result<BTreeSet<u64>> =
+        jobs.iter().map(|job| number(&instance, job)).collect();
+    assert_eq!(BTreeSet::from_iter(listed), expected?);
+    let sleepers: anyhow::Result<Vec<String>> = ["batch", "short", "services"]
+        .iter()
+        .map(|queue| instance.submit_started(&["-q", queue, "sleep", "1000"]))
+        .collect();
+    let sleepers = sleepers?;
+    let names: Vec<&str> = sleepers.iter().map(String::as_str).collect();
+    instance.ok(&[&["cancel"], &names[..]].concat())?;
+    let ran = instance.run(&[&["job", "status"], &names[..]].concat())?;
+    assert_eq!(ran.code, 128 + 15, "{}", ran.err);
+    let again = instance.run(&[&["cancel"], &names[..]].concat())?;
+    assert_eq!(
+        (again.code, again.err.lines().count()),
+        (1, 3),
+        "{}",
+        again.err
+    );
+    instance.shut_down()
+}
+
+/// Jobs of a queue instance that are over and ended well, as its parent shows it.
+fn completed(instance: &Instance, name: &str) -> anyhow::Result<u64> {
+    let tree = instance.json(&["tree", "--json"])?;
+    let children = tree["children"].as_array().context("children")?;
+    let found = children.iter().find(|child| child["name"] == name);
+    found
+        .and_then(|child| child["completed"].as_u64())
+        .context("a figure")
+}
+
+#[test]
+fn figures_of_an_instance_outlive_its_leader() -> Tested {
+    let instance = declared()?;
+    for _ in 0..3 {
+        instance.ok(&["run", "-q", "batch", "true"])?;
+    }
+    leader_of(state_of(&instance, "batch")?)?.kill()?;
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    // It is told to the parent a moment later.
+    let until = Instant::now() + LIMIT;
+    while completed(&instance, "batch")? < 4 && Instant::now() < until {}
+    assert_eq!(completed(&instance, "batch")?, 4);
     instance.shut_down()
 }

@@ -2,7 +2,9 @@
 
 use anyhow::bail;
 use eddy_client::Client;
+use eddy_client::owners::owners;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::Service;
 use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest};
 
 use crate::listing::{Filter, Question};
@@ -49,14 +51,14 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             return dry_run(&client, jobs, &states).await;
         }
         let named = !jobs.is_empty();
-        let request = RaiseRequest {
+        let request = |jobs| RaiseRequest {
             jobs,
-            states,
+            states: states.clone(),
             kind: "cancel".to_owned(),
             severity: 0,
             note: args.message.clone(),
         };
-        let changed = client.call::<Raise>(&request).await?;
+        let changed = change::<Raise>(&client, jobs, request).await?;
         if !named && !args.quiet {
             eprintln!("eddy cancel: {} jobs are being cancelled", changed.count);
         }
@@ -91,6 +93,28 @@ async fn dry_run(client: &Client, jobs: JobSet, states: &[JobState]) -> anyhow::
     .await?;
     output::lines(rows.iter().map(|row| ids::show(row.id)))?;
     Ok(0)
+}
+
+/// Asks for a change of these jobs, of each instance that has some of them.
+pub async fn change<S>(
+    client: &Client,
+    jobs: JobSet,
+    request: impl Fn(JobSet) -> S::Request,
+) -> anyhow::Result<Changed>
+where
+    S: Service<Reply = Changed>,
+{
+    let error = match client.call::<S>(&request(jobs.clone())).await {
+        Ok(changed) => return Ok(changed),
+        Err(error) => error,
+    };
+    let mut all = Changed::default();
+    for jobs in owners(client, &jobs, error).await? {
+        let changed = client.call::<S>(&request(jobs)).await?;
+        all.count += changed.count;
+        all.refused.extend(changed.refused);
+    }
+    Ok(all)
 }
 
 /// Prints what was refused; the exit code of a change to many jobs.

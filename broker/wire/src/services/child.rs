@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::job::JobSet;
 use super::service;
 use crate::event::IdBlock;
 use crate::grant::Grant;
@@ -42,6 +43,11 @@ service!(
 service!(
     /// The instances that are jobs of this one.
     Children, "child.list", USERS, ChildrenRequest => Vec<ChildRow>
+);
+
+service!(
+    /// Whose these job numbers are: sets that one request may name, in order.
+    Owners, "child.owners", USERS, JobSet => Vec<JobSet>
 );
 
 /// Which job an instance is.

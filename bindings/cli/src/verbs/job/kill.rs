@@ -3,7 +3,7 @@
 use eddy_wire::services::job::{Kill, KillRequest};
 
 use crate::session::Global;
-use crate::verbs::cancel::refusals;
+use crate::verbs::cancel::{change, refusals};
 use crate::{ids, signals};
 
 /// Send a signal to all tasks of running jobs
@@ -18,9 +18,12 @@ pub struct Args {
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let request = KillRequest {
-        jobs: ids::many(&args.ids)?,
-        signal: signals::parse(&args.signal)?,
-    };
-    global.session(async |client| Ok(refusals("job kill", &client.call::<Kill>(&request).await?)))
+    let (jobs, signal) = (ids::many(&args.ids)?, signals::parse(&args.signal)?);
+    let request = |jobs| KillRequest { jobs, signal };
+    global.session(async |client| {
+        Ok(refusals(
+            "job kill",
+            &change::<Kill>(&client, jobs, request).await?,
+        ))
+    })
 }

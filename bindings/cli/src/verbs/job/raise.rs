@@ -4,7 +4,7 @@ use eddy_wire::services::job::{Raise, RaiseRequest};
 
 use crate::ids;
 use crate::session::Global;
-use crate::verbs::cancel::refusals;
+use crate::verbs::cancel::{change, refusals};
 
 /// Raise an exception on jobs; severity 0 ends them
 #[derive(clap::Args)]
@@ -29,8 +29,9 @@ pub struct Args {
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let request = RaiseRequest {
-        jobs: ids::many(&args.ids)?,
+    let jobs = ids::many(&args.ids)?;
+    let request = |jobs| RaiseRequest {
+        jobs,
         states: Vec::new(),
         kind: args.kind.clone(),
         severity: args.severity,
@@ -39,7 +40,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     global.session(async |client| {
         Ok(refusals(
             "job raise",
-            &client.call::<Raise>(&request).await?,
+            &change::<Raise>(&client, jobs, request).await?,
         ))
     })
 }

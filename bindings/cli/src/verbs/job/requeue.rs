@@ -9,7 +9,7 @@ use eddy_wire::services::job::{JobSet, RequeueJob, RequeueRequest};
 use crate::ids;
 use crate::listing::{Filter, Question};
 use crate::session::Global;
-use crate::verbs::cancel::refusals;
+use crate::verbs::cancel::{change, refusals};
 
 /// End the running attempt of jobs and let them wait again as the next
 #[derive(clap::Args)]
@@ -27,13 +27,12 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     global.session(async |client| {
         let mut code = 0;
         for (attempt, jobs) in by_attempt(&client, jobs).await? {
-            let note = args.message.clone();
-            let request = RequeueRequest {
+            let request = |jobs| RequeueRequest {
                 jobs,
                 attempt,
-                note,
+                note: args.message.clone(),
             };
-            let changed = client.call::<RequeueJob>(&request).await?;
+            let changed = change::<RequeueJob>(&client, jobs, request).await?;
             code = code.max(refusals("job requeue", &changed));
         }
         Ok(code)

@@ -3,7 +3,7 @@
 use eddy_wire::services::job::{Urgency, UrgencyRequest};
 
 use crate::session::Global;
-use crate::verbs::cancel::refusals;
+use crate::verbs::cancel::{change, refusals};
 use crate::{ids, request};
 
 /// Change the urgency of waiting jobs; 0 holds them, 31 puts them first
@@ -18,14 +18,15 @@ pub struct Args {
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let request = UrgencyRequest {
-        jobs: ids::many(&[args.id.as_str()])?,
+    let jobs = ids::many(&[args.id.as_str()])?;
+    let request = |jobs| UrgencyRequest {
+        jobs,
         urgency: args.urgency,
     };
     global.session(async |client| {
         Ok(refusals(
             "job urgency",
-            &client.call::<Urgency>(&request).await?,
+            &change::<Urgency>(&client, jobs, request).await?,
         ))
     })
 }
