@@ -33,9 +33,6 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// How often KILL is repeated before a person is called.
 const KILLS_MAX: u32 = 8;
-/// How long before the end of the instance, and of the grace of its jobs, these
-/// begin to end: so that the instance can say that it has ended.
-const LAST_MOMENT: Span = Span::seconds(1);
 
 /// What runs, and the shells it runs through.
 pub struct Exec {
@@ -46,8 +43,8 @@ pub struct Exec {
     on: BTreeMap<Epoch, BTreeSet<JobId>>,
     shells: Shells,
     kill_grace: Span,
-    /// When this instance must have ended.
-    until: Option<Time>,
+    /// When every job must begin to end, so that this instance ends in time.
+    last: Option<Time>,
     timers: Timers,
 }
 
@@ -88,7 +85,8 @@ impl Module for Exec {
             Input::ShellAway(epoch) => self.shells.away(epoch, out),
             Input::Ranks(ranks) => self.shells.reach(now, ranks, out),
             Input::Parent(ParentWord::Granted(granted)) => {
-                self.until = granted.remaining.map(|left| now.after(left));
+                let left = granted.remaining.map(|left| left.0 - granted.reserve.0);
+                self.last = left.map(|left| now.after(Span(left)));
                 self.set_timers(now, out);
             }
             Input::ShellDead(epoch) => {
@@ -118,7 +116,7 @@ impl Exec {
             on: BTreeMap::new(),
             shells: Shells::new(settings.local.clone()),
             kill_grace: settings.kill_grace,
-            until: settings.place.until,
+            last: settings.place.end(),
             timers: Timers::default(),
         }
     }
@@ -433,9 +431,8 @@ impl Exec {
     }
 
     fn set_timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
-        let last = self.last_moment();
         let run = self.runs.get(&job);
-        let due = run.and_then(|run| run.due(self.kill_grace, last));
+        let due = run.and_then(|run| run.due(self.kill_grace, self.last));
         self.timers.set(job, due);
         self.wake(now, out);
     }
@@ -452,13 +449,6 @@ impl Exec {
             .for_each(|job| self.set_timer(now, job, out));
     }
 
-    /// When every job must begin to end so that this instance ends in time.
-    fn last_moment(&self) -> Option<Time> {
-        let reserve = Span(self.kill_grace.0.saturating_add(LAST_MOMENT.0));
-        self.until
-            .map(|until| Time(until.0.saturating_sub(reserve.0)))
-    }
-
     fn tick(&mut self, now: Time, out: &mut Outbox) {
         self.shells.cover(now, out);
         while let Some(job) = self.timers.pop(now) {
@@ -469,7 +459,7 @@ impl Exec {
 
     /// What is due for a run: its time limit, or the next KILL.
     fn timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
-        let last = self.last_moment();
+        let last = self.last;
         let Some(run) = self.runs.get_mut(&job) else {
             return;
         };

@@ -110,9 +110,7 @@ impl Module for Nest {
             Input::Ranks(ranks) => self.ranks(ranks, out),
             Input::Hosted(rank, hosted) => self.hosted(rank, hosted, out),
             Input::Parent(ParentWord::Granted(granted)) => {
-                self.place.path.clone_from(&granted.path);
-                self.place.depth = granted.depth;
-                self.place.until = granted.remaining.map(|left| now + left);
+                self.place.told(now, granted);
                 self.tell_limits(now, out);
             }
             Input::Answer(tag, answer) => self.listing.answered(tag, answer, out),
@@ -161,9 +159,9 @@ impl Nest {
             Adopt::TOPIC => self.adopt(now, request, out),
             Answer::TOPIC => self.answer(request, out),
             Ids::TOPIC => self.ids(now, request, out),
-            Owners::TOPIC => self.owners(request, out),
             Report::TOPIC => self.report(now, request, out),
             Children::TOPIC => self.list(request, out),
+            Owners::TOPIC => self.owners(request, out),
             _ => self.relay(request, out),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::services::child::ChildOf;
+use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::time::{Span, Time};
 
 /// Limits and times of an instance.
@@ -67,8 +67,26 @@ pub struct Place {
     pub child: Option<ChildOf>,
     /// The name it was declared under: then its job numbers are drawn from its parent's.
     pub name: Option<String>,
-    /// When it must have ended, by the limit of the job that it is.
+    /// When its parent ends the job that it is.
     pub until: Option<Time>,
+    /// How long before that its own jobs end.
+    pub reserve: Span,
+}
+
+impl Place {
+    /// When the last of its jobs end by its limit.
+    pub fn end(&self) -> Option<Time> {
+        self.until
+            .map(|until| Time(until.0.saturating_sub(self.reserve.0)))
+    }
+
+    /// Takes what its parent says now of where it is and how long.
+    pub fn told(&mut self, now: Time, granted: &Granted) {
+        self.path.clone_from(&granted.path);
+        self.depth = granted.depth;
+        self.until = granted.remaining.map(|left| now.after(left));
+        self.reserve = granted.reserve;
+    }
 }
 
 /// An instance that is to be there as long as its parent is.
@@ -106,6 +124,7 @@ impl Settings {
             owner: 0,
             inventory,
             last_job: JobId(0),
+            over: Over::default(),
             kill_grace: Span::seconds(5),
             jobs_max: 1_000_000,
             attempts_max: 16,
@@ -114,4 +133,3 @@ impl Settings {
         }
     }
 }
-            over: Over::default(),

@@ -76,6 +76,7 @@ fn a_child_is_told_its_grant_path_depth_and_time() {
     assert_eq!((granted.path.as_str(), granted.depth), ("905/1", 2));
     assert_eq!(granted.remaining, Some(Span::seconds(90)));
     assert_eq!(granted.kill_grace, Span::seconds(4));
+    assert_eq!(granted.reserve, Span::seconds(5));
     assert_eq!((granted.name, granted.mock), (None, None));
     assert!(stand.names(OWN).ends_with(&["adopt"]));
     let effects = adopt(&mut stand, 2, BATCH);
@@ -96,6 +97,42 @@ fn what_is_left_of_an_instance_bounds_its_children() {
         panic!("granted comes first: {effects:?}")
     };
     assert_eq!(granted.remaining, Some(Span::seconds(30)));
+}
+
+#[test]
+fn each_level_ends_before_the_one_around_it_however_short_the_time() {
+    let (mut grace, mut left) = (Span::seconds(5), Span::seconds(8));
+    let mut told = Vec::new();
+    for _ in 0..16 {
+        let mut settings = with_batch();
+        settings.kill_grace = grace;
+        settings.place.until = Some(START.after(left));
+        let mut stand = Stand::with_children(&settings);
+        let effects = adopt(&mut stand, 1, OWN);
+        let FromParent::Granted(granted) = told_of(&effects, 1) else {
+            panic!("granted comes first: {effects:?}")
+        };
+        assert!(granted.kill_grace < grace && granted.kill_grace.0 > 0);
+        let end = Span(granted.remaining.map_or(0, |left| left.0) - granted.reserve.0);
+        assert!(end < left && end.0 > left.0 / 2, "{end} of {left}");
+        told.push((granted.kill_grace.0 / 1000, end.0 / 1000));
+        (grace, left) = (granted.kill_grace, end);
+    }
+    assert_eq!(
+        told[..6],
+        [
+            (4000, 6000),
+            (3000, 4500),
+            (2000, 3375),
+            (1000, 2531),
+            (500, 1898),
+            (250, 1423)
+        ]
+    );
+}
+
+fn told_of(effects: &[eddy_broker::Effect], channel: u64) -> FromParent {
+    told(effects, channel)[0].word()
 }
 
 #[test]

@@ -297,6 +297,7 @@ fn what_is_too_deep_too_long_or_not_to_be_had_is_refused_by_name() {
     let mut settings = with_batch();
     settings.place.depth = 16;
     settings.place.until = Some(START.after(Span::seconds(66)));
+    settings.place.reserve = Span::seconds(6);
     let mut stand = Stand::new(&settings);
     let mut no = |uid, system| refused(&mut stand, uid, system);
     assert_eq!(

@@ -226,6 +226,7 @@ fn ground_that_never_began_is_no_loss_once_the_leader_has_ended() {
 fn jobs_end_in_time_for_their_instance_to_end() {
     let mut i = Instance::asleep(1);
     i.settings.place.until = Some(i.now.after(Span::seconds(100)));
+    i.settings.place.reserve = Span::seconds(6);
     i.restart();
     i.hello(1, &[]);
     i.submit(0, 1, &json!({}));
@@ -234,7 +235,7 @@ fn jobs_end_in_time_for_their_instance_to_end() {
     i.tick_after(11);
     assert_eq!(i.exceptions(2)[0].1, "its time limit of 10 s is over");
     assert_eq!(i.exceptions(1), []);
-    // 100 s less the grace of 5 s less a second.
+    // 100 s less what its parent has it keep for its end.
     i.tick_after(84);
     let note = "the time limit of the instance that it runs in is over";
     assert_eq!(i.exceptions(1), [("timeout".to_owned(), note.to_owned())]);
@@ -257,6 +258,7 @@ fn a_parent_that_says_how_much_time_is_left_is_believed() {
         path: "1".to_owned(),
         depth: 1,
         remaining: Some(Span::seconds(20)),
+        reserve: Span::seconds(6),
         kill_grace: Span::seconds(5),
         local: eddy_wire::idset::Idset::one(0),
         name: None,

@@ -4,22 +4,19 @@
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::message::Roles;
-use eddy_wire::services::child::NESTING_MAX;
+use eddy_wire::services::child::{Granted, NESTING_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
 
 use crate::settings::{Place, Queue, Settings};
 
 const PATH: &str = "attributes.system";
-/// What an instance needs to end in order, after its last job was killed.
-const ENDING: Span = Span::seconds(1);
 
 /// What this instance serves.
 #[derive(Debug)]
 pub struct Served {
     queues: Vec<Queue>,
     place: Place,
-    kill_grace: Span,
 }
 
 impl Served {
@@ -28,13 +25,12 @@ impl Served {
         Served {
             queues: settings.queues.clone(),
             place: settings.place.clone(),
-            kill_grace: settings.kill_grace,
         }
     }
 
-    /// The parent said anew when this instance must have ended.
-    pub fn until(&mut self, until: Option<Time>) {
-        self.place.until = until;
+    /// The parent said anew where this instance is and how long.
+    pub fn told(&mut self, now: Time, granted: &Granted) {
+        self.place.told(now, granted);
     }
 
     /// Whether a sender of these roles may ask for this at any time.
@@ -106,10 +102,10 @@ impl Served {
     }
 
     fn time(&self, now: Time, duration: Option<i64>) -> Result<(), Refusal> {
-        let (Some(until), Some(duration)) = (self.place.until, duration) else {
+        let (Some(end), Some(duration)) = (self.place.end(), duration) else {
             return Ok(());
         };
-        let left = until - now.after(self.kill_grace).after(ENDING);
+        let left = end - now;
         if duration <= left.0 {
             return Ok(());
         }

@@ -86,7 +86,7 @@ impl Ingest {
     pub(super) fn parent(&mut self, now: Time, word: &ParentWord, out: &mut Outbox) {
         match word {
             ParentWord::Granted(granted) => {
-                self.served.until(granted.remaining.map(|left| now + left));
+                self.served.told(now, granted);
                 self.numbers.ask_again();
                 self.ask_numbers(out);
             }

@@ -20,6 +20,8 @@ const ADDRESS_BYTES_MAX: usize = 4096;
 const INSTANCE_BYTES_MAX: usize = 64;
 /// What a child has less between TERM and KILL than its parent: its own end takes that.
 const GRACE_STEP: Span = Span::seconds(1);
+/// A child of short life keeps this part of it for its end, at most.
+const RESERVED_PART: i64 = 4;
 
 impl Nest {
     pub(super) fn adopt(
@@ -135,7 +137,8 @@ impl Nest {
 
     fn granted(&self, now: Time, child: &Child) -> Option<Granted> {
         let job = child.id();
-        let own_left = self.place.until.map(|until| Span((until - now).0.max(0)));
+        let own_left = self.place.end().map(|end| Span((end - now).0.max(0)));
+        let kill_grace = grace_within(self.kill_grace);
         Some(Granted {
             grant: child.job.grant()?.clone(),
             local: self.hosts.leaders(child),
@@ -145,7 +148,8 @@ impl Nest {
             },
             depth: self.place.depth + 1,
             remaining: child.remaining(now).into_iter().chain(own_left).min(),
-            kill_grace: Span((self.kill_grace.0 - GRACE_STEP.0).max(GRACE_STEP.0)),
+            reserve: reserve(kill_grace, child.span(now, self.place.end())),
+            kill_grace,
             name: child.declared.clone(),
             mock: self.mock,
         })
@@ -255,6 +259,20 @@ impl Nest {
         out.answer(request.caller, &());
         Ok(())
     }
+}
+
+/// From TERM to KILL in a child: a second less than outside, since its own end
+/// takes that, or half where that is more. So what is inside was always killed
+/// before who would have to do it.
+fn grace_within(outer: Span) -> Span {
+    Span((outer.0 - GRACE_STEP.0).max(outer.0 / 2))
+}
+
+/// How long before its end a child ends what runs in it: so long as it takes to
+/// kill that and to end itself, but never most of the time that it has.
+fn reserve(grace: Span, whole: Option<Span>) -> Span {
+    let full = Span(grace.0.saturating_add(GRACE_STEP.0));
+    whole.map_or(full, |whole| full.min(Span(whole.0 / RESERVED_PART)))
 }
 
 fn end_stream(caller: Caller, why: &str, out: &mut Outbox) {

@@ -118,6 +118,14 @@ impl Child {
         })
     }
 
+    /// How long it lives at most, by its limit or the `latest` its parent allows.
+    pub(super) fn span(&self, now: Time, latest: Option<Time>) -> Option<Span> {
+        let own = self.job.submit.spec.request.duration.map(Span);
+        let started = self.job.started.unwrap_or(now);
+        let allowed = latest.map(|latest| Span((latest - started).0.max(0)));
+        own.into_iter().chain(allowed).min()
+    }
+
     fn stage(&self) -> Stage {
         match self.job.state {
             JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => {
@@ -131,7 +139,7 @@ impl Child {
         }
     }
 
-    /// Its row; `latest` is when this instance itself must have ended.
+    /// Its row; `latest` is when this instance ends its last jobs.
     pub(super) fn row(&self, queues: &[Queue], latest: Option<Time>) -> ChildRow {
         let shown = row(&self.job, String::new());
         let adoption = self.adoption();

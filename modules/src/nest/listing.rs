@@ -83,7 +83,7 @@ impl Nest {
         let children = self.children.values();
         let wanted = children.filter(|child| only.is_none_or(|job| job == child.id()));
         wanted
-            .map(|child| child.row(&self.queues, self.place.until))
+            .map(|child| child.row(&self.queues, self.place.end()))
             .collect()
     }
 

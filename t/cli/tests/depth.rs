@@ -260,6 +260,7 @@ fn a_time_limit_is_inherited_and_ends_everything_in_order() -> Tested {
     let mut ended = tasks?.into_iter().flatten();
     assert!(ended.all(|task| task.ends_within(LIMIT)));
     let job = root.ok(&["jobs", "-a", "-c1", "--no-header", "-o", "{id.dec}"])?;
+    assert_eq!(root.row(&job)?["result"], "TIMEOUT");
     // It ended itself before its parent had to: the reason is in its own history.
     let program = root.json(&["--at", &job, "jobs", "--json", "1"])?;
     let (result, why) = (&program[0]["result"], &program[0]["reason"]);
@@ -276,7 +277,6 @@ fn a_time_limit_is_inherited_and_ends_everything_in_order() -> Tested {
     ends_clean(&root)
 }
 
-#[test]
 #[test]
 fn a_limit_shorter_than_the_grace_leaves_time_to_run() -> Tested {
     let root = Instance::start(&["--cores=2"])?;
@@ -295,6 +295,7 @@ fn a_limit_shorter_than_the_grace_leaves_time_to_run() -> Tested {
     ends_clean(&root)
 }
 
+#[test]
 fn what_a_child_was_can_be_read_when_it_is_over() -> Tested {
     let root = Instance::start(&["--size=3", "--cores=2"])?;
     let eddy = root.place.program();
@@ -315,11 +316,11 @@ fn what_a_child_was_can_be_read_when_it_is_over() -> Tested {
         sorted(&rows),
         ["1 script FAILED", "2 sh COMPLETED", "3 false FAILED"]
     );
-    let log = root.ok(&["--at", &job, "job", "eventlog", "2"])?;
     // Output of all its ranks, on whatever node they were.
     let attached = root.run(&["--at", &job, "job", "attach", "2"])?;
     assert_eq!(sorted(&attached.out), ["inner 0", "inner 1"]);
     assert_eq!((attached.code, attached.err.as_str()), (0, ""));
+    let log = root.ok(&["--at", &job, "job", "eventlog", "2"])?;
     assert!(log.contains(" start") && log.contains(" clean"), "{log}");
     let spec = root.json(&["--at", &job, "job", "info", "2", "jobspec"])?;
     assert_eq!(spec["tasks"][0]["command"][0], "sh");
@@ -342,6 +343,7 @@ fn batch_and_alloc_end_as_their_programs_and_write_where_they_are_told() -> Test
     );
     let job = root.ok(&["batch", "--wrap", "echo by default; kill -9 $$"])?;
     assert_eq!(root.code(&job)?, 128 + 9);
+    assert_eq!(root.row(&job)?["name"], "echo");
     let number = root.ok(&["jobs", "--no-header", "-o", "{id.dec}", &job])?;
     assert_eq!(read(format!("eddy-{number}.out"))?, "by default\n");
     let alloc = root.eddy(&["alloc", "-n1", "sh", "-c", "cat; exit 9"]);
@@ -366,7 +368,6 @@ fn a_hundred_instances_at_once_end_well_and_leave_nothing() -> Tested {
     let submit = format!(
         "i=0; while [ $i -lt {MANY} ]; do i=$((i+1)); \
          {eddy} batch --output=none --wrap \"$1\" || exit; done"
-    assert_eq!(root.row(&job)?["name"], "echo");
     );
     let mut command = root.place.command("/bin/sh");
     command.env("EDDY_URI", root.uri());

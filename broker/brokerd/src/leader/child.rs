@@ -11,15 +11,18 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent};
+use eddy_modules::settings::Place;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::IdBlock;
 use eddy_wire::id::{Attempt, Epoch, JobId};
+use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, MessageError, Roles, Target, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
     AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf, FromParent, Ids, IdsRequest, Report,
     ReportRequest,
 };
+use eddy_wire::time::{Span, Time};
 use tokio::sync::mpsc;
 
 use super::channel::{ADOPT_TAG, Heard};
@@ -36,6 +39,9 @@ const SELF: ClientId = ClientId(u64::MAX);
 const OUTSTANDING_MAX: usize = 512;
 /// Bytes of the message in which an answer to the parent rides, at most.
 const ANSWER_BYTES: usize = 2048;
+/// How much earlier than this says the limit may have ended the program: the
+/// parent says how much time is left again and again.
+const END_SLACK: Span = Span::seconds(1);
 /// Bytes that may wait for a parent that does not read; over it the calls it
 /// made are given up.
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -48,6 +54,8 @@ pub fn is_own(client: ClientId) -> bool {
 /// A child's leader, as far as it is one.
 pub struct Child {
     of: ChildOf,
+    /// Where it is and until when.
+    place: Place,
     heard: mpsc::Receiver<Heard>,
     outlet: Option<Rc<Outlet>>,
     /// What was asked and not answered, by match number.
@@ -85,10 +93,11 @@ pub enum Come {
 }
 
 impl Child {
-    /// A child whose channel brings what `heard` gives.
-    pub fn new(of: ChildOf, heard: mpsc::Receiver<Heard>, program: Program) -> Child {
+    /// A child in this place whose channel brings what `heard` gives.
+    pub fn new(of: ChildOf, place: Place, heard: mpsc::Receiver<Heard>, program: Program) -> Child {
         Child {
             of,
+            place,
             heard,
             outlet: None,
             asked: BTreeMap::new(),
@@ -125,7 +134,7 @@ impl Child {
     }
 
     /// Takes what the channel brought.
-    pub fn take(&mut self, heard: Heard) -> Vec<Come> {
+    pub fn take(&mut self, now: Time, heard: Heard) -> Vec<Come> {
         match heard {
             Heard::Up(outlet) => {
                 tracing::info!("the channel to the parent stands");
@@ -139,7 +148,7 @@ impl Child {
                 self.code = super::CODE_NO_BEGIN;
                 vec![Come::End]
             }
-            Heard::Message(message) => self.message(message),
+            Heard::Message(message) => self.message(now, message),
         }
     }
 
@@ -155,10 +164,10 @@ impl Child {
         calls.map(Come::Gone).chain([word]).collect()
     }
 
-    fn message(&mut self, message: Message) -> Vec<Come> {
+    fn message(&mut self, now: Time, message: Message) -> Vec<Come> {
         if message.matchtag == ADOPT_TAG {
             return match message.parse::<FromParent>() {
-                Ok(word) => self.word(word, &message),
+                Ok(word) => self.word(now, word, &message),
                 Err(refusal) => {
                     tracing::error!(%refusal, "a word of the parent is not understood");
                     Vec::new()
@@ -193,11 +202,13 @@ impl Child {
         }
     }
 
-    fn word(&mut self, word: FromParent, message: &Message) -> Vec<Come> {
+    fn word(&mut self, now: Time, word: FromParent, message: &Message) -> Vec<Come> {
         match word {
             FromParent::Granted(granted) => {
+                self.place.told(now, &granted);
                 let word = ParentWord::Granted(granted);
-                vec![Come::Arrival(Arrival::Parent(word))]
+                let come = Come::Arrival(Arrival::Parent(word));
+                [come].into_iter().chain(self.over(now)).collect()
             }
             FromParent::Request { call } => match Message::decode(&message.tail) {
                 Ok(request) => self.call(call, request),
@@ -227,14 +238,24 @@ impl Child {
         vec![Come::Message(client, request)]
     }
 
+    /// The end of the program is that of the instance. One that the limit ended
+    /// is waited out: its parent ends the job in a moment, as any job of that
+    /// limit, and so the job's result is TIMEOUT.
+    fn over(&self, now: Time) -> Option<Come> {
+        let is_late = |end: Time| now >= Time(end.0.saturating_sub(END_SLACK.0));
+        match self.program.result() {
+            Some(JobResult::Timeout) if self.place.end().is_some_and(is_late) => None,
+            _ => self.program.is_over().then_some(Come::End),
+        }
+    }
+
     /// An answer to the parent, or to the leader itself.
-    pub fn reply(&mut self, reply: Reply) -> Vec<Come> {
+    pub fn reply(&mut self, now: Time, reply: Reply) -> Vec<Come> {
         let client = reply.to.client;
         if client == SELF {
             return match self.program.answered(&reply) {
                 Some(message) => vec![Come::Message(SELF, own(message))],
-                None if self.program.is_over() => vec![Come::End],
-                None => Vec::new(),
+                None => self.over(now).into_iter().collect(),
             };
         }
         let Some(call) = self.calls.get(&client).copied() else {

@@ -95,17 +95,19 @@ impl Nested {
             child: Some(self.kept.of),
             name: granted.name.clone(),
             until: self.kept.until,
+            reserve: granted.reserve,
         }
     }
 
     /// Begins to keep the channel, as the leader of this epoch.
     pub fn open(mut self, epoch: Epoch) -> Child {
         self.hello.leader = epoch;
+        let place = self.place();
         let program = Program::new(self.kept.command, &self.hello.instance, self.kept.begun);
         let (heard, hears) = mpsc::channel(ARRIVALS_MAX);
         let of = self.kept.of;
         spawn_local(channel::keep(self.address, self.hello, heard));
-        Child::new(of, hears, program)
+        Child::new(of, place, hears, program)
     }
 }
 
@@ -259,6 +261,7 @@ mod tests {
                 path: "905".to_owned(),
                 depth: 1,
                 remaining: None,
+                reserve: Span::seconds(5),
                 kill_grace: Span::seconds(4),
                 name: None,
                 mock: None,

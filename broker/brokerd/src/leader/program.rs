@@ -12,6 +12,7 @@ use eddy_wire::error::Refusal;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Ask, Environment, Takes};
+use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{JobEnd, JobSet, Submit, SubmitRequest, Submitted, Wait};
@@ -40,7 +41,8 @@ enum Stage {
     Idle,
     Submitting,
     Waiting,
-    Over(i32),
+    /// With this code, and this result if the journal says one.
+    Over(i32, Option<JobResult>),
 }
 
 impl Program {
@@ -56,7 +58,15 @@ impl Program {
     /// Its exit code, once it is over.
     pub fn code(&self) -> Option<i32> {
         match self.stage {
-            Stage::Over(code) => Some(code),
+            Stage::Over(code, _) => Some(code),
+            Stage::Idle | Stage::Submitting | Stage::Waiting => None,
+        }
+    }
+
+    /// How it ended, once it is over and that is known.
+    pub fn result(&self) -> Option<JobResult> {
+        match self.stage {
+            Stage::Over(_, result) => result,
             Stage::Idle | Stage::Submitting | Stage::Waiting => None,
         }
     }
@@ -108,7 +118,7 @@ impl Program {
                 let ends: Vec<JobEnd> = serde_json::from_slice(&reply.body).unwrap_or_default();
                 if let Some(end) = ends.first() {
                     tracing::info!(?end, "the program of this instance is over");
-                    self.stage = Stage::Over(end.returncode);
+                    self.stage = Stage::Over(end.returncode, Some(end.result));
                 }
             }
             (Stage::Submitting | Stage::Waiting, _) => {
@@ -116,7 +126,7 @@ impl Program {
                 let why = refusal.map_or_else(|_| String::new(), |refusal| refusal.text);
                 self.failed(&why);
             }
-            (Stage::Idle | Stage::Over(_), _) => {}
+            (Stage::Idle | Stage::Over(..), _) => {}
         }
         None
     }
@@ -124,7 +134,7 @@ impl Program {
     fn failed(&mut self, why: &str) {
         tracing::error!("the program of this instance: {why}");
         eprintln!("eddy broker: {}: {why}", self.command[0]);
-        self.stage = Stage::Over(CODE_FAILED);
+        self.stage = Stage::Over(CODE_FAILED, None);
     }
 
     fn submission(&self) -> Result<SubmitRequest, String> {

@@ -257,7 +257,8 @@ impl Leader {
                 self.tree.take(now, input);
             }
             Event::Parent(heard) => {
-                let come = self.child.as_mut().map(|child| child.take(heard));
+                let now = self.clock.now();
+                let come = self.child.as_mut().map(|child| child.take(now, heard));
                 self.come(come.unwrap_or_default());
             }
             Event::Wake => {
@@ -468,7 +469,7 @@ impl Leader {
     fn answer_here(&mut self, reply: Reply) {
         let client = reply.to.client;
         if let Some(child) = self.child.as_mut().filter(|_| child::is_own(client)) {
-            let come = child.reply(reply);
+            let come = child.reply(self.clock.now(), reply);
             return self.come(come);
         }
         if !self.peers.reply(reply) {

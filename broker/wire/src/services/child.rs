@@ -107,9 +107,12 @@ pub struct Granted {
     pub path: String,
     /// How deep it is; a child of the root is at 1.
     pub depth: u32,
-    /// Time left until its job ends by its limit; none without a limit.
+    /// Time left until its parent ends its job; none without a limit.
     pub remaining: Option<Span>,
-    /// From TERM to KILL, as its parent has it for this job.
+    /// How long before that its own jobs are to end, so that it is not its parent
+    /// that ends them.
+    pub reserve: Span,
+    /// From TERM to KILL in it, which is less than its parent has for its job.
     pub kill_grace: Span,
     /// The name it was declared under, for a queue instance.
     pub name: Option<String>,

@@ -275,13 +275,22 @@ impl Instance {
         self.ends_with_program(nature, 0);
     }
 
-    /// When its first job is over, so is an instance that was made for it.
+    /// When its first job is over, so is an instance that was made for it; one whose limit ended
+    /// that job is ended by its parent.
     pub(super) fn ends_with_program(&mut self, nature: &mut Nature, before: usize) {
         let made_for = self.nested.as_ref().and_then(|nested| nested.program);
         let over = |record: &std::sync::Arc<eddy_wire::event::Record>| {
             record.event.job == Some(eddy_wire::id::JobId(1)) && record.event.kind == Kind::Clean
         };
-        if made_for.is_some() && self.journal.records()[before..].iter().any(over) {
+        let timed_out = |record: &std::sync::Arc<eddy_wire::event::Record>| {
+            let job = record.event.job;
+            job == Some(eddy_wire::id::JobId(1))
+                && matches!(&record.event.kind, Kind::Exception(e) if e.kind == "timeout")
+        };
+        if made_for.is_some()
+            && self.journal.records()[before..].iter().any(over)
+            && !self.journal.records().iter().any(timed_out)
+        {
             self.arrive(nature, Arrival::Stop);
         }
     }

@@ -232,6 +232,7 @@ impl World {
             child: instance.nested.as_ref().map(|nested| nested.child),
             name: granted.name.clone(),
             until,
+            reserve: granted.reserve,
         };
         self.nature.oracle(id).set_grace(granted.kill_grace);
         self.nature.oracle(id).set_until(until);
