@@ -151,12 +151,7 @@ fn prepare(
     let told = child.as_ref().map(|child| child.statedir.as_path());
     let statedir = told.or(args.statedir.as_deref()).unwrap_or(Path::new("."));
     let statedir = std::path::absolute(statedir).map_err(io("find the state directory"))?;
-    let ballast_bytes = match &child {
-        // One on a disk does for all: its parent's. It is made by the thousand.
-        Some(child) if !child.is_declared() => 0,
-        Some(_) | None => Options::default().ballast_bytes,
-    };
-    let (mut journal, recovered) = opened(&statedir, args, &config, ballast_bytes)?;
+    let (mut journal, recovered) = opened(&statedir, args, &config, child.as_ref())?;
     let instance = identity(&mut journal)?;
     let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
     // Before anything is in it: who is killed from here on leaves a directory
@@ -226,8 +221,13 @@ fn opened(
     statedir: &Path,
     args: &BrokerArgs,
     config: &Config,
-    ballast_bytes: u64,
+    child: Option<&Told>,
 ) -> Result<(Journal, Recovered), StartError> {
+    let ballast_bytes = match child {
+        // One on a disk does for all: its parent's. It is made by the thousand.
+        Some(child) if !child.is_declared() => 0,
+        Some(_) | None => Options::default().ballast_bytes,
+    };
     let sync = match config.instance.sync {
         config::Sync::Full => Sync::Full,
         config::Sync::Normal => Sync::Normal,
