@@ -18,6 +18,7 @@ pub mod reads;
 pub mod tasks;
 pub mod watch;
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -40,7 +41,6 @@ use self::tasks::{Surroundings, Tasks};
 use self::watch::{Watch, Watched};
 use crate::clock::Clock;
 use crate::logging;
-use crate::shell::affinity::Topology;
 use crate::shell::procfs::MARKER_VARIABLE;
 use crate::shell::sweep::{LockError, ShellLock};
 use crate::shell::{reap, spool};
@@ -173,7 +173,7 @@ impl Shell {
             home: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             spool_bytes: args.spool_bytes,
             nofile: raise_open_files(args.nofile),
-            topology: Topology::read().inspect_err(no_topology).ok(),
+            topology: OnceCell::new(),
             spool: spool.clone(),
             children: std::path::absolute(&args.statedir)?.join(CHILDREN_DIRECTORY),
             inherited,
@@ -402,8 +402,4 @@ impl Shell {
     fn is_forsaken(&self, now: Instant) -> bool {
         self.link.down_for(now) > ALONE_MAX && self.book.parts().is_empty()
     }
-}
-
-fn no_topology(error: &io::Error) {
-    tracing::warn!(%error, "the cores of this node are not known; tasks are not bound");
 }

@@ -5,6 +5,7 @@
 //! do it. What happened goes back as inputs of the book. It holds no leader, no
 //! connection and no memory of parts that have ended.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -64,8 +65,9 @@ pub struct Surroundings {
     pub spool_bytes: u64,
     /// The limit of open files for tasks, where the shell raised its own.
     pub nofile: Option<Rlimit>,
-    /// The cores of this node; none where they are not known.
-    pub topology: Option<Topology>,
+    /// The cores of this node, read when the first task is to be bound: a file
+    /// or two for each processor. None where they are not known.
+    pub topology: OnceCell<Option<Topology>>,
 }
 
 /// All tasks.

@@ -5,6 +5,7 @@
 
 use std::ffi::CString;
 use std::fs::DirBuilder;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -17,7 +18,7 @@ use eddy_wire::shell::{Role, Start};
 
 use super::{Live, Pipe, Surroundings, Tasks, Warned};
 use crate::rundir;
-use crate::shell::affinity::{Binding, CpuSet};
+use crate::shell::affinity::{Binding, CpuSet, Topology};
 use crate::shell::process::program::{Affinity, Environment, Place, Program, Sink, Stdin, Why};
 use crate::shell::spawn::Command;
 use crate::shell::stdio::{self, OpenMode};
@@ -82,10 +83,10 @@ impl Tasks {
 
     /// The processors of a task; none when it is not bound, or bound to all.
     fn binding(&mut self, program: &Program, start: &Start, task: u32) -> Option<CpuSet> {
-        let topology = self.surroundings.topology.as_ref()?;
         if program.affinity == Affinity::Off {
             return None;
         }
+        let topology = self.surroundings.topology.get_or_init(topology).as_ref()?;
         let cores = shares(&start.cores, start, task, program.affinity);
         match topology.binding(&cores) {
             Binding::Cpus(cpus) => Some(cpus),
@@ -101,6 +102,13 @@ impl Tasks {
             }
         }
     }
+}
+
+fn topology() -> Option<Topology> {
+    let no_topology = |error: &io::Error| {
+        tracing::warn!(%error, "the cores of this node are not known; tasks are not bound");
+    };
+    Topology::read().inspect_err(no_topology).ok()
 }
 
 /// What of the part's cores or GPUs is for one task: all, or its share in
