@@ -149,9 +149,13 @@ impl<'t> Book<'t> {
     }
 
     /// Which of two is served first, each with what it asks; the lower node of equals.
-    pub fn first_of(&self, (a, ask_a): (NodeId, &Ask), (b, ask_b): (NodeId, &Ask)) -> Ordering {
+    pub fn first_of(&self, a: (NodeId, &Ask), b: (NodeId, &Ask)) -> Ordering {
+        self.order(a, b).then(a.0.cmp(&b.0))
+    }
+
+    fn order(&self, (a, ask_a): (NodeId, &Ask), (b, ask_b): (NodeId, &Ask)) -> Ordering {
         let (tree, usage) = (self.tree, &self.usage);
-        let order = match &self.kind {
+        match &self.kind {
             Kind::FairTree(ranks) => match self.within {
                 WithinPass::Projected => fair_tree::first_of(tree, usage, a, b),
                 WithinPass::Static => ranks.rank[b.at()].cmp(&ranks.rank[a.at()]),
@@ -163,8 +167,13 @@ impl<'t> Book<'t> {
             | Kind::Project { .. }
             | Kind::Floor { .. }
             | Kind::Drf(_) => self.key(a, ask_a).total_cmp(&self.key(b, ask_b)),
-        };
-        order.then(a.cmp(&b))
+        }
+    }
+
+    /// Whether two are due alike, so that something else must decide: none asks for anything.
+    pub fn level(&self, a: NodeId, b: NodeId) -> bool {
+        let ask = Ask::default();
+        a == b || self.order((a, &ask), (b, &ask)) == Ordering::Equal
     }
 
     /// A start is planned. Tickets and the ranks of formulas stay those of the beginning; all else

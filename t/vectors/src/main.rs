@@ -44,8 +44,9 @@ fn main() -> ExitCode {
     let (mut passed, mut failed) = (0_u64, 0_u64);
     for file in &Args::parse().files {
         match read(file) {
-            Ok(cases) => {
-                for case in &cases {
+            Ok(mut cases) => {
+                for case in &mut cases {
+                    borrow_tree(case, file);
                     match verdict(case) {
                         Ok(()) => {
                             println!("ok {}", case.id);
@@ -74,6 +75,30 @@ fn main() -> ExitCode {
 fn read(file: &Path) -> Result<Vec<Case>> {
     let text = std::fs::read_to_string(file).context("cannot be read")?;
     serde_json::from_str(&text).context("is not a list of cases")
+}
+
+/// A case may name another, of this file or of one beside it, whose tree it takes.
+fn borrow_tree(case: &mut Case, file: &Path) {
+    let Some(lender) = case.input["tree_vector"].as_str() else {
+        return;
+    };
+    let beside = file.parent().map(std::fs::read_dir);
+    let mut files: Vec<PathBuf> = beside
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
+        .collect();
+    files.sort();
+    let cases = files.iter().filter_map(|path| read(path).ok()).flatten();
+    let tree = cases.into_iter().find(|case| case.id == lender);
+    if let Some(tree) = tree.map(|case| case.input["tree"].clone()) {
+        case.input["tree"] = tree;
+    }
 }
 
 /// The line that says what is wrong with a case.
