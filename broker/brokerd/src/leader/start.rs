@@ -392,6 +392,7 @@ impl Prepared {
         let rundir = self.rundir.clone();
         let ranks = self.inventory.ranks();
         let last_job = self.known.last_job;
+        let notes = self.recovered.said();
         let local = tokio::task::LocalSet::new();
         let code = local.block_on(&runtime, async {
             let (mut leader, last) = match self.begin() {
@@ -400,7 +401,6 @@ impl Prepared {
             };
             let uri = rundir::uri(&rundir);
             tracing::info!(uri, "work is taken");
-        let notes = self.recovered.said();
             leader.announce_by(ready, uri, ranks, notes);
             leader.resume(last);
             leader.begin_program(last_job);
