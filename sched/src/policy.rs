@@ -12,6 +12,8 @@ pub mod print;
 
 pub mod warn;
 
+pub mod outweigh;
+
 mod presets;
 
 mod error;
@@ -31,8 +33,10 @@ mod formula;
 use std::collections::BTreeMap;
 
 use eddy_wire::time::Span;
+use thiserror::Error;
 
 pub use error::{PolicyError, Wrong};
+pub use formula::FACTORS;
 pub use presets::{PRESETS, Preset, preset};
 
 /// How an instance orders and places jobs.
@@ -50,6 +54,35 @@ pub struct Policy {
     pub queue: QueueRules,
     /// (e) Where a job goes.
     pub placement: PlacementRules,
+}
+
+impl Policy {
+    /// Whether the planner of a running instance obeys it: so far only `fcfs` as it is. The one
+    /// place that says so; the simulator is not asked.
+    ///
+    /// # Errors
+    /// [`NotServed`] for every other policy.
+    pub fn served(&self) -> Result<(), NotServed> {
+        let mut alike = self.clone();
+        let bare = presets::bare();
+        bare.preset.clone_into(&mut alike.preset);
+        if alike == bare {
+            return Ok(());
+        }
+        Err(NotServed {
+            preset: self.preset.clone(),
+        })
+    }
+}
+
+/// A policy that the planner of a running instance does not obey yet.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "is \"{preset}\", with what is put over it; instances serve only \"fcfs\" as it is so far, `eddy sim` serves all"
+)]
+pub struct NotServed {
+    /// The preset it starts from.
+    pub preset: String,
 }
 
 /// What is charged for a run, and how it fades.

@@ -24,13 +24,13 @@ fn formulas(rules: &PriorityRules, errors: &mut Vec<(String, Wrong)>) {
                 given: format!("{name:?}"),
                 allowed: "letters a-z, digits and _, as a formula can write it",
             };
-            errors.push(("priority.weights".to_owned(), wrong));
+            errors.push((format!("priority.weights.{name}"), wrong));
         }
     }
+    let names = rules.names();
     for (at, text) in rules.order.iter().enumerate() {
         let path = format!("priority.order[{at}]");
-        let wrong = formula::errors(text, rules);
-        errors.extend(wrong.into_iter().map(|wrong| (path.clone(), wrong)));
+        errors.extend(formula::error(text, &names).map(|wrong| (path, wrong)));
     }
 }
 

@@ -6,8 +6,10 @@
 
 use thiserror::Error;
 
+use crate::priority::FormulaError;
+
 /// What is wrong with one key of a policy.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 #[error("{}{}{wrong}", place(.line), key(.path))]
 pub struct PolicyError {
     /// The line it stands on, counted from 1; `None` for what stands in no text.
@@ -19,7 +21,7 @@ pub struct PolicyError {
 }
 
 /// What is wrong with a key.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum Wrong {
     /// The text is not TOML.
     #[error("policy is not TOML: {message}")]
@@ -66,13 +68,8 @@ pub enum Wrong {
         nearest: Option<String>,
     },
     /// A formula that is none.
-    #[error("column {column}: {message}")]
-    Formula {
-        /// Where in the formula, counted from 1.
-        column: usize,
-        /// What is wrong there.
-        message: String,
-    },
+    #[error(transparent)]
+    Formula(FormulaError),
     /// Two keys that do not go together.
     #[error("is {given}, which needs {needed}; the policy has {here}")]
     Needs {

@@ -178,6 +178,71 @@ fn parts_that_do_not_go_together_are_refused() {
 }
 
 #[test]
+fn formulas_are_checked_with_their_columns() {
+    let text = "preset = \"flux\"\n[priority]\norder = [\n  \"w_qos * qos\",\n  \"1 + fairshare\",\n]\nweights = { Qos = 1 }\n";
+    let said = lines(text);
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(
+        said[0].starts_with(
+            "line 5: priority.order[1]: column 5: name `fairshare` is given; known are "
+        ),
+        "{said:?}"
+    );
+    assert_eq!(
+        said[1],
+        "line 7: priority.weights.Qos: the name \"Qos\" is not allowed; allowed is letters a-z, digits and _, as a formula can write it"
+    );
+}
+
+#[test]
+fn a_threshold_that_holds_all_is_said() {
+    let text = "preset = \"flux\"\n[priority]\nthreshold = 1112000\n";
+    assert_eq!(
+        warned(text),
+        [
+            "priority.threshold: is 1112000, and the best that factors can make is 1112000: all jobs are held back"
+        ]
+    );
+    let more = "preset = \"flux\"\n[priority]\nthreshold = 1111999\n";
+    // A queue of which nothing is said has priority 0, so its weight adds nothing.
+    assert_eq!(warned(&format!("{more}factors.queues.fast = 1\n")), [""; 0]);
+}
+
+#[test]
+fn weights_say_what_they_outweigh() {
+    let said = |name: &str| outweigh::outweighs(&preset(name).expect("it is there"));
+    assert_eq!(
+        said("flux"),
+        [
+            "a full qos factor (1000000) outweighs all of fair_share, wait, size, user together (112000); 0.0014 of it is as much as a day of wait",
+            "a full fair_share factor (100000) outweighs all of wait, size, user together (12000); 0.0143 of it is as much as a day of wait",
+            "a full wait factor (10000) outweighs all of size, user together (2000); each day adds 1428.6, up to 7d",
+            "a full size factor (1000) does not outweigh all of user together (1000); it is as much as 16.8h of wait",
+            "a full user factor (1000) is the lightest; it is as much as 16.8h of wait",
+            "each point of queue priority weighs 10000, as much as 0.0100 of qos or 7d of wait",
+        ]
+    );
+    // The site's own rule: ten days are a point, a point of the queue is all of fair share.
+    assert_eq!(
+        said("pbs-it4i"),
+        [
+            "a full fair_share factor (1000) is the lightest",
+            "each point of queue priority weighs 1000, as much as 1.0000 of fair_share",
+            "each day of eligible time weighs 0.1, as much as 0.0001 of fair_share",
+        ]
+    );
+    assert_eq!(said("fcfs"), [""; 0]);
+}
+
+#[test]
+fn only_first_come_first_served_is_served_so_far() {
+    assert_eq!(preset("fcfs").expect("it is there").served(), Ok(()));
+    let other = read("[queue]\nlookback = 3\n").expect("a policy");
+    assert!(other.served().is_err());
+    assert!(preset("easy").expect("it is there").served().is_err());
+}
+
+#[test]
 fn what_is_not_toml_says_where() {
     let said = lines("preset = \"easy\"\n[queue\n");
     assert_eq!(said.len(), 1);

@@ -202,7 +202,7 @@ fn priority(policy: &Policy, list: &mut Warnings) {
     {
         list.say(
             "priority.threshold",
-            format!("is {threshold}, and no job can be over {best}: all are held back"),
+            format!("is {threshold}, and the best that factors can make is {best}: all jobs are held back"),
         );
     }
     if matches!(policy.share.algorithm, Share::ProjectRatio { .. }) {
