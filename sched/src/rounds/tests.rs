@@ -1,0 +1,1 @@
+//! Rounds on small states.
