@@ -131,7 +131,7 @@ fn each_level_ends_before_the_one_around_it_however_short_the_time() {
     );
 }
 
-fn told_of(effects: &[eddy_broker::Effect], channel: u64) -> FromParent {
+fn told_of(effects: &[Effect], channel: u64) -> FromParent {
     told(effects, channel)[0].word()
 }
 
