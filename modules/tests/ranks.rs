@@ -271,10 +271,31 @@ fn a_parent_that_says_how_much_time_is_left_is_believed() {
     assert_eq!(i.exceptions(1)[0].0, "timeout");
 }
 
+/// A request for so many nodes, under that key.
+fn addition(count: u32, key: u128) -> serde_json::Value {
+    json!({"count": count, "key": uuid::Uuid::from_u128(key)})
+}
+
+#[test]
+fn an_addition_that_is_asked_for_again_is_made_once() {
+    let mut i = Instance::with(2);
+    assert_eq!(i.call("overlay.add", &addition(2, 1)), "[2,3]");
+    assert_eq!(i.call("overlay.add", &addition(2, 1)), "[2,3]");
+    assert_eq!(i.call("overlay.add", &addition(1, 2)), "[4]");
+    let other = i.call("overlay.add", &addition(3, 1));
+    assert!(
+        other.contains("added 2 nodes, now 3 are asked for"),
+        "{other}"
+    );
+    i.restart();
+    assert_eq!(i.call("overlay.add", &addition(2, 1)), "[2,3]");
+    assert_eq!(i.call("overlay.add", &addition(1, 3)), "[5]");
+}
+
 #[test]
 fn ranks_that_were_added_stay_and_those_removed_never_come_back() {
     let mut i = Instance::with(2);
-    assert_eq!(i.call("overlay.add", &json!({"count": 2})), "[2,3]");
+    assert_eq!(i.call("overlay.add", &addition(2, 1)), "[2,3]");
     i.reach("0-3");
     assert_eq!(
         i.launched,
@@ -305,8 +326,8 @@ fn ranks_that_were_added_stay_and_those_removed_never_come_back() {
     i.restart();
     let list = i.call("resource.list", &json!(null));
     assert!(list.contains("\"nodelist\":[\"n[0,2]\"]"), "{list}");
-    assert_eq!(i.call("overlay.add", &json!({"count": 1})), "[4]");
-    let none = i.call("overlay.add", &json!({"count": 0}));
+    assert_eq!(i.call("overlay.add", &addition(1, 2)), "[4]");
+    let none = i.call("overlay.add", &addition(0, 3));
     assert!(none.contains("count: 0 given"), "{none}");
     // Told otherwise than before, what is told counts, but for what was removed.
     i.settings.inventory = Instance::asleep(6).settings.inventory;

@@ -140,6 +140,20 @@ pub struct Basis {
     /// Ranks that were taken out for good.
     #[serde(default, skip_serializing_if = "Idset::is_empty")]
     pub removed: Idset,
+    /// The last additions, so that one that is asked for again is not made twice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<Added>,
+}
+
+/// Ranks that were added, and the key of the request for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Added {
+    /// The sender's.
+    pub key: Uuid,
+    /// The first of them.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
 }
 
 /// What happened. Names on disk are those of [`Kind::name`].

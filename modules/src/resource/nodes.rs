@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use eddy_broker::{Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Basis, Kind};
+use eddy_wire::event::{Added, Basis, Kind};
 use eddy_wire::grant::Grant;
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Rank, Seq};
 use eddy_wire::idset::{ID_MAX, Idset};
 use eddy_wire::resource_set::{NodeSet, RANKS_MAX, ResourceSet};
-use eddy_wire::services::overlay::{AddRequest, RemoveRequest};
+use eddy_wire::services::overlay::{ADDITIONS_KEPT, AddRequest, RemoveRequest};
 use eddy_wire::time::Time;
+use uuid::Uuid;
 
 use crate::settings::Settings;
 
@@ -116,6 +117,7 @@ impl Nodes {
                 .max(after_last(&set))
                 .max(after_last(self.all())),
             removed: before.removed.clone(),
+            added: before.added.clone(),
         };
         Kind::ResourceDefine(Arc::new(set), basis)
     }
@@ -133,7 +135,11 @@ impl Nodes {
         request: &Request,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let AddRequest { count } = request.parse()?;
+        let AddRequest { count, key } = request.parse()?;
+        if let Some(added) = self.added(count, key)? {
+            out.reply(request.caller, &added);
+            return Ok(());
+        }
         let all = self.all();
         let most = RANKS_MAX.saturating_sub(all.nnodes());
         if count == 0 || u64::from(count) > most {
@@ -169,10 +175,27 @@ impl Nodes {
             ranks.insert_range(first, first + count - 1);
         }
         basis.ranks = first + count;
+        let added = Added { key, first, count };
+        basis.added.push(added);
+        let forgotten = basis.added.len().saturating_sub(ADDITIONS_KEPT);
+        basis.added.drain(..forgotten);
         out.append_own(now, Kind::ResourceDefine(set, basis));
-        let ranks: Vec<Rank> = (first..first + count).map(Rank).collect();
-        out.reply(request.caller, &ranks);
+        out.reply(request.caller, &ranks_of(added));
         Ok(())
+    }
+
+    /// What was added under this key, if anything was.
+    fn added(&self, count: u32, key: Uuid) -> Result<Option<Vec<Rank>>, Refusal> {
+        let known = self.recorded.iter().flat_map(|known| &known.basis.added);
+        match known.copied().find(|added| added.key == key) {
+            None => Ok(None),
+            Some(added) if added.count == count => Ok(Some(ranks_of(added))),
+            Some(added) => {
+                let before = added.count;
+                let text = format!("key: {key} added {before} nodes, now {count} are asked for");
+                Err(Refusal::new(Code::Conflict, text))
+            }
+        }
     }
 
     fn model(&self) -> Option<(Rank, &NodeSet)> {
@@ -241,6 +264,11 @@ impl Nodes {
         }
         Ok(())
     }
+}
+
+fn ranks_of(added: Added) -> Vec<Rank> {
+    let end = added.first.saturating_add(added.count);
+    (added.first..end).map(Rank).collect()
 }
 
 /// What was told, as a hash: nodes and properties, not for how long.

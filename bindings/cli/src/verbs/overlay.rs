@@ -10,6 +10,7 @@ use eddy_wire::services::overlay::{
     Add, AddRequest, LinkState, Links, RankLink, Reach, Remove, RemoveRequest, Status,
 };
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::session::Global;
 use crate::table::{Align, Table};
@@ -49,7 +50,7 @@ enum Verb {
     /// Show what one rank knows of its own links
     ///
     /// Fields of --json: peer, is_up (whether that is the rank above), state (open, broken,
-    /// knocking), unacknowledged, sent, received (frames).
+    /// knocking, waiting), unacknowledged, sent, received (frames).
     Links {
         /// Which rank [default: the one that takes the request]
         #[arg(short = 'r', long, value_name = "RANK")]
@@ -99,11 +100,8 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 }
             }
             Verb::Add { count } => {
-                // Not repeated after a loss: it would add as many again.
-                let request = AddRequest { count };
-                let (ranks, _) = client
-                    .call_once::<Add>(&request, bytes::Bytes::new())
-                    .await?;
+                let key = Uuid::now_v7();
+                let ranks = client.call::<Add>(&AddRequest { count, key }).await?;
                 output::lines([set(ranks.iter().map(|rank| rank.0)).to_string()])?;
             }
             Verb::Remove { ranks } => {

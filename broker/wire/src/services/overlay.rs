@@ -1,6 +1,7 @@
 //! Requests about the tree of ranks.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::service;
 use crate::id::Rank;
@@ -18,7 +19,7 @@ service!(
     Links, "overlay.links", ANYONE, () => Vec<LinkState>
 );
 service!(
-    /// Adds nodes, each with a new rank, as if each were a host.
+    /// Adds nodes, each with a new rank, as if each were a host; safe to repeat.
     Add, "overlay.add", Roles::OWNER, AddRequest => Vec<Rank>
 );
 service!(
@@ -63,7 +64,8 @@ pub struct LinkState {
     pub peer: Rank,
     /// Whether that is the rank above.
     pub is_up: bool,
-    /// `open`, `broken` or `knocking`.
+    /// `open`, `broken`, `knocking`, or `waiting` before the next knock. A rank that
+    /// follows always has one up, and a leader none.
     pub state: String,
     /// Frames sent and not acknowledged.
     pub unacknowledged: u64,
@@ -79,7 +81,13 @@ pub struct LinkState {
 pub struct AddRequest {
     /// How many.
     pub count: u32,
+    /// Of the sender's making: the same key is the same addition, so that whoever
+    /// lost the answer may ask again. The last [`ADDITIONS_KEPT`] are known.
+    pub key: Uuid,
 }
+
+/// How many additions an instance remembers by their keys.
+pub const ADDITIONS_KEPT: usize = 64;
 
 /// What [`Remove`] asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
