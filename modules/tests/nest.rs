@@ -250,6 +250,25 @@ fn what_a_rank_says_it_hosts_goes_on_while_its_child_runs_there() {
     assert_eq!(unknown, [format!("1 leaves child-{BATCH}")]);
 }
 
+#[test]
+fn what_an_earlier_attempt_left_hosted_ends_unless_its_place_is_taken() {
+    let mut stand = Stand::with_children(&with_batch());
+    stand.tell(Arrival::Ranks(Idset::range(0, 3)));
+    adopt(&mut stand, 1, OWN);
+    let left = || Arrival::Hosted(Rank(1), vec![(format!("child-{OWN}"), OWN, Attempt(7))]);
+    assert_eq!(
+        hosting(&stand.tell(left())),
+        [""; 0],
+        "what was ordered takes its place"
+    );
+    // The next leader has ordered nothing before the child says where it knocks.
+    let mut stand = stand.again(&with_batch());
+    stand.tell(Arrival::Ranks(Idset::range(0, 3)));
+    assert_eq!(hosting(&stand.tell(hosted_by(1, OWN))), [""; 0]);
+    let leaves = hosting(&stand.tell(left()));
+    assert_eq!(leaves, [format!("1 leaves child-{OWN}")]);
+}
+
 fn draw(stand: &mut Stand, number: u64) -> Told {
     draw_in(stand, Attempt(1), number)
 }

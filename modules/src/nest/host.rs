@@ -62,6 +62,11 @@ impl Hosts {
         self.ordered.remove(&job);
     }
 
+    fn is_ordered(&self, job: JobId, rank: Rank) -> bool {
+        let ordered = self.ordered.get(&job);
+        ordered.is_some_and(|ranks| ranks.contains(&rank))
+    }
+
     fn lost(&mut self, reached: &Idset) {
         for ordered in self.ordered.values_mut() {
             ordered.retain(|rank| reached.contains(rank.0));
@@ -80,33 +85,38 @@ impl Nest {
         }
     }
 
-    /// What a rank hosts, by its own word. What no child that runs there is, or
-    /// was in an earlier attempt, ends; another attempt of the same instance has
-    /// been ordered in its place.
+    /// What a rank hosts, by its own word. What no child that runs there is, in
+    /// this attempt, ends, unless an order of this tenure has taken its place.
     pub(super) fn hosted(
         &mut self,
         rank: Rank,
         hosted: &[(String, JobId, Attempt)],
         out: &mut Outbox,
     ) {
-        for (instance, ..) in hosted {
-            if !self.is_wanted(rank, instance) {
+        for (instance, job, attempt) in hosted {
+            if !self.is_wanted(rank, instance, (*job, *attempt)) {
                 out.effect(Effect::Unhost(rank, instance.clone()));
             }
         }
     }
 
-    /// Whether a rank of that instance is to be hosted there.
-    fn is_wanted(&self, at: Rank, instance: &str) -> bool {
+    /// Whether a rank of that instance, hosted there for that run of a job, is to
+    /// be left alone.
+    fn is_wanted(&self, at: Rank, instance: &str, hosted: (JobId, Attempt)) -> bool {
         let is_there =
             |rank: Rank| rank == at || (at == ATTENDANT && self.hosts.local.contains(rank.0));
-        let wants = |child: &Child| {
+        let wants = |(job, child): (&JobId, &Child)| {
             let is_it = child.adoption().is_some_and(|a| a.instance == instance);
             let released = &child.job.released;
+            let is_same = hosted == (*job, child.job.attempt);
+            let is_ordered = |rank| self.hosts.is_ordered(*job, rank);
             let mut ranks = self.hosts.ranks(child).into_iter();
-            is_it && ranks.any(|(rank, _)| is_there(rank) && !released.contains(rank.0))
+            let is_wanted = |rank: Rank| {
+                is_there(rank) && !released.contains(rank.0) && (is_same || is_ordered(rank))
+            };
+            is_it && ranks.any(|(rank, _)| is_wanted(rank))
         };
-        self.children.values().any(wants)
+        self.children.iter().any(wants)
     }
 
     /// Orders the ranks of a child that are reached and were not ordered yet.
