@@ -7,6 +7,7 @@
 mod acknowledged;
 mod ballast;
 mod chain;
+mod lack;
 mod lock;
 mod open;
 mod purge;
@@ -21,6 +22,7 @@ mod writer;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+pub use lack::may_pass;
 pub use open::{Journal, OpenError, Options, Recover, Recovered, Sync};
 pub use purge::{Purge, Purged};
 pub use reader::{Counts, Cursor, Filter, ReadError, Reader, Readers, ReadersBusy};

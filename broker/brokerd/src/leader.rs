@@ -9,6 +9,7 @@ pub mod answers;
 pub mod channel;
 pub mod child;
 pub mod granted;
+pub mod lack;
 pub mod nodes;
 pub mod own;
 pub mod peers;
@@ -32,6 +33,7 @@ use eddy_broker::effect::QueryTag;
 use eddy_wire::id::Epoch;
 use tokio::sync::mpsc::UnboundedSender;
 
+use self::lack::Patience;
 use crate::config::{self, Config};
 use crate::inventory::Source;
 use crate::journal::Committed;
@@ -144,7 +146,8 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
         false => Starter::Other,
     };
     end_on_panic(starter);
-    match start::lead(&args, child, config, &args.source(), ready) {
+    let mut patience = Patience::new(start::statedir(&args, child.as_ref()), starter);
+    match start::lead(&args, child, config, ready, &mut patience) {
         Ok(code) => code,
         Err(failure) => {
             let (ready, error) = *failure;
@@ -156,7 +159,7 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
             if let Some(ready) = ready {
                 ready.tell(&line);
             }
-            CODE_NO_BEGIN
+            patience.code(&error, CODE_NO_BEGIN)
         }
     }
 }

@@ -101,6 +101,9 @@ pub(super) fn stored<'a>(row: &'a SqlRow<'_>) -> rusqlite::Result<Stored<'a>> {
 /// Whether an error tells of damage, rather than of a passing trouble (busy, out of memory).
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, SystemIoFailure, Unknown};
+    if super::lack::is_lack(error) {
+        return false;
+    }
     match error.sqlite_error_code() {
         // Unknown is SQLite's answer to a table or column that is not there.
         Some(code) => matches!(

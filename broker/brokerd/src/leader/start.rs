@@ -27,6 +27,7 @@ use tokio::sync::mpsc;
 use super::answers::result_name;
 use super::child::Told;
 use super::granted::{Nested, Possession};
+use super::lack::Patience;
 use super::nodes::{Keeper, Nodes, NodesGround};
 use super::planner::Planning;
 use super::replay::{ReplayError, replay};
@@ -111,13 +112,24 @@ pub fn lead(
     args: &BrokerArgs,
     child: Option<Told>,
     config: Config,
-    source: &Source,
     ready: Ready,
+    patience: &mut Patience,
 ) -> Result<i32, Failure> {
-    match prepare(args, child, config, source) {
-        Ok(prepared) => prepared.run(ready),
-        Err(error) => Err(Box::new((Some(ready), error))),
+    let source = args.source();
+    loop {
+        match prepare(args, child.clone(), config.clone(), &source) {
+            Ok(prepared) => return prepared.run(ready),
+            Err(error) if patience.bears(&error) => {}
+            Err(error) => return Err(Box::new((Some(ready), error))),
+        }
     }
+}
+
+/// The state directory that is meant, as it is given.
+pub fn statedir(args: &BrokerArgs, child: Option<&Told>) -> PathBuf {
+    let told = child.map(|child| child.statedir.clone());
+    told.or_else(|| args.statedir.clone())
+        .unwrap_or_else(|| PathBuf::from("."))
 }
 
 /// All that is ready before the loop begins.
@@ -148,9 +160,8 @@ fn prepare(
     config: Config,
     source: &Source,
 ) -> Result<Prepared, StartError> {
-    let told = child.as_ref().map(|child| child.statedir.as_path());
-    let statedir = told.or(args.statedir.as_deref()).unwrap_or(Path::new("."));
-    let statedir = std::path::absolute(statedir).map_err(io("find the state directory"))?;
+    let statedir = std::path::absolute(statedir(args, child.as_ref()))
+        .map_err(io("find the state directory"))?;
     let (mut journal, recovered) = opened(&statedir, args, &config, child.as_ref())?;
     let instance = identity(&mut journal)?;
     let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
