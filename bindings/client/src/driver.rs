@@ -15,6 +15,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::instance::{Ping, PingRequest};
+use eddy_wire::services::overlay::{LinkState, Links};
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -34,6 +35,11 @@ const TOLD_AFTER: Duration = Duration::from_secs(1);
 const GONE_AFTER: Duration = Duration::from_secs(1);
 /// Silence after which the instance is asked whether it is there.
 const PROBE_AFTER: Duration = Duration::from_secs(5);
+/// Silence after which the rank that took the requests is asked whether it has a way
+/// to its leader: it answers that itself.
+const LOOK_AFTER: Duration = Duration::from_secs(2);
+/// The match number of that question.
+const LOOK_TAG: u64 = u64::MAX;
 /// Silence that is borne in any case, so that the question can be answered.
 const SILENCE_MIN: Duration = Duration::from_secs(10);
 /// The match number of that question; calls count from 1.
@@ -88,6 +94,18 @@ struct Connection {
     writer: mpsc::UnboundedSender<Bytes>,
     heard: Instant,
     probe: Probe,
+    /// When it was asked last whether there is a leader.
+    looked: Option<Instant>,
+}
+
+impl Connection {
+    /// When that is to be asked, while nothing is heard.
+    fn look_at(&self) -> Instant {
+        match self.looked {
+            None => self.heard + LOOK_AFTER,
+            Some(looked) => self.heard.max(looked) + PROBE_AFTER,
+        }
+    }
 }
 
 /// Whether the instance was asked if it is there.
@@ -261,6 +279,7 @@ impl Driver {
                 Probe::None => connection.heard + PROBE_AFTER,
                 Probe::Asked => connection.heard + self.silence(),
             };
+            let look_at = connection.look_at();
             let due = self.again.front().map(|(due, _)| *due);
             tokio::select! {
                 command = self.commands.recv() => {
@@ -282,6 +301,11 @@ impl Driver {
                     };
                     match message {
                         Err(error) => return Break::Foreign(error.to_string()),
+                        // A rank without a leader answers, too: that is no sign of life of it.
+                        Ok(message) if message.matchtag == LOOK_TAG => {
+                            self.looked(&message);
+                            continue;
+                        }
                         Ok(message) => self.deliver(message).await,
                     }
                     self.heard = Instant::now();
@@ -290,6 +314,11 @@ impl Driver {
                 }
                 () = tokio::time::sleep_until(due.unwrap_or(quiet).into()), if due.is_some() => {
                     self.ask_again(connection);
+                }
+                () = tokio::time::sleep_until(look_at.into()), if !self.pending.is_empty() => {
+                    connection.looked = Some(Instant::now());
+                    let look = Message::request(Links::TOPIC, LOOK_TAG, &());
+                    let _ = connection.writer.send(look.encode().expect("a question is small"));
                 }
                 () = tokio::time::sleep_until(quiet.into()), if !self.pending.is_empty() => {
                     if connection.probe == Probe::Asked {
@@ -300,6 +329,19 @@ impl Driver {
                     let _ = connection.writer.send(ping.encode().expect("a ping is small"));
                 }
             }
+        }
+    }
+
+    /// The rank has said which links it has: one that follows and has no way up keeps what it is
+    /// asked until there is a leader.
+    fn looked(&self, message: &Message) {
+        let links = serde_json::from_slice::<Vec<LinkState>>(&message.body);
+        let links = links.unwrap_or_default();
+        if links.iter().any(|link| link.is_up && link.state != "open") {
+            let at = self.path.display();
+            (self.told)(&format!(
+                "the leader of the rank at {at}, which has no way up"
+            ));
         }
     }
 
@@ -459,6 +501,7 @@ impl Connection {
             writer,
             heard: Instant::now(),
             probe: Probe::None,
+            looked: None,
         }
     }
 }

@@ -22,7 +22,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::link::{Heard, Hello, HelloAnswer, PROTOCOL_MAX, PROTOCOL_MIN};
 use eddy_wire::services::overlay::LinkState;
 use eddy_wire::time::{Span, Time};
-use eddy_wire::tree::{Letter, Member};
+use eddy_wire::tree::{ATTENDANT, Letter, Member};
 use uuid::Uuid;
 
 use crate::link::{LinkConfig, LinkOutput};
@@ -170,6 +170,9 @@ impl Overlay {
     /// Only these ranks are let in, and the agent of the leader's own node; for a
     /// leader, which knows them. Until then any is.
     pub fn set_ranks(&mut self, ranks: Idset) {
+        let is_there = |rank: &Rank| *rank == ATTENDANT || ranks.contains(rank.0);
+        self.sent.retain(|rank, _| is_there(rank));
+        self.waits.retain(|rank, _| is_there(rank));
         self.ranks = Some(ranks);
     }
 
@@ -207,9 +210,23 @@ impl Overlay {
             sent: 0,
             received: 0,
         });
+        let waiting = LinkState {
+            peer: Rank(0),
+            is_up: true,
+            state: "waiting".to_owned(),
+            unacknowledged: 0,
+            sent: 0,
+            received: 0,
+        };
+        let waiting = (!self.is_leader()).then_some(waiting);
         let below = self.children.values();
         let below = below.map(|child| child.state(Place::Below(child.rank)));
-        above.or(knocking).into_iter().chain(below).collect()
+        above
+            .or(knocking)
+            .or(waiting)
+            .into_iter()
+            .chain(below)
+            .collect()
     }
 
     /// The rank over which a rank below is reached directly, for people: what the
