@@ -177,6 +177,11 @@ impl Shells {
         let bare = bare.iter().map(Rank);
         self.bare = bare.filter(|rank| !self.seats.contains_key(rank)).collect();
         let gone = |(rank, _): &(&Rank, &Epoch)| !elsewhere.contains(rank.0);
+        let has_seat = |seat: &Seat| match seat {
+            Seat::Own => true,
+            Seat::Of(rank) => self.inventory.contains(rank.0),
+        };
+        self.launches.retain(|seat, _| has_seat(seat));
         self.strangers = self.seats.iter().filter(gone).map(|(_, e)| *e).collect();
     }
 

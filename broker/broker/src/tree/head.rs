@@ -69,6 +69,8 @@ pub struct Head {
     next_client: u64,
     next_tenure: u64,
     ranks: BTreeMap<Rank, Ranked>,
+    /// The ranks that there are, once it was told.
+    inventory: Option<Idset>,
     clients: BTreeMap<ClientId, (Rank, u64)>,
     /// On which rank each shell that is not on this node is.
     shells: BTreeMap<Epoch, Rank>,
@@ -110,6 +112,7 @@ impl Head {
             next_client: clients_from,
             next_tenure: 0,
             ranks: BTreeMap::new(),
+            inventory: None,
             clients: BTreeMap::new(),
             shells: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -127,6 +130,18 @@ impl Head {
             .filter(|(rank, ranked)| **rank != ATTENDANT && matches!(ranked.state, State::Reached));
         self.local
             .union(&Idset::from_iter(reached.map(|(rank, _)| rank.0)))
+    }
+
+    /// The instance has these ranks now: what is known of others that are not
+    /// reached is forgotten.
+    pub fn set_ranks(&mut self, ranks: &Idset) {
+        let is_there = |rank: &Rank| *rank == ATTENDANT || ranks.contains(rank.0);
+        self.ranks
+            .retain(|rank, ranked| is_there(rank) || matches!(ranked.state, State::Reached));
+        let known = &self.ranks;
+        self.shells
+            .retain(|_, rank| is_there(rank) || known.contains_key(rank));
+        self.inventory = Some(ranks.clone());
     }
 
     /// A rank is reached, by the overlay's word: its tenure begins.
@@ -169,6 +184,9 @@ impl Head {
         if let Some(ranked) = self.ranks.get_mut(&rank) {
             ranked.since = now;
             ranked.state = State::Lost(why.to_owned());
+        }
+        if let Some(ranks) = self.inventory.take() {
+            self.set_ranks(&ranks);
         }
         if rank != ATTENDANT {
             let body = json!(Idset::one(rank.0));
@@ -275,7 +293,14 @@ impl Head {
                 }
                 out.arrivals.push(Arrival::ShellAway(epoch));
             }
-            Word::ShellDead { epoch } => out.arrivals.push(Arrival::ShellDead(epoch)),
+            Word::ShellDead { epoch } => {
+                // Nobody has a word for it any more, and its number is never given again.
+                self.shells.remove(&epoch);
+                if let Some(ranked) = self.ranks.get_mut(&from) {
+                    ranked.shells.remove(&epoch);
+                }
+                out.arrivals.push(Arrival::ShellDead(epoch));
+            }
             Word::EventsFrom { number } => self.repeat_events(now, from, number, &mut out),
             Word::Hosted(mut hosted) => {
                 hosted.truncate(HOSTED_MAX);

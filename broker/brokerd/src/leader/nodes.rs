@@ -17,7 +17,7 @@ use std::time::Duration;
 use eddy_wire::idset::Idset;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::agent::LOCK_NAME;
 use crate::config::Transport;
@@ -36,6 +36,8 @@ const DEATHS_MAX: usize = 3;
 const DEATHS_WITHIN: Duration = Duration::from_secs(60);
 /// After what failed for want of memory or descriptors.
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+/// How long an agent that was taken out may take to end in order.
+const END_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a killed process may take to be gone.
 const KILL_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -70,6 +72,14 @@ pub struct Nodes {
     keeper: Keeper,
     ground: Rc<NodesGround>,
     kept: BTreeMap<u32, Kept>,
+    strays: Strays,
+}
+
+/// Whether it was looked for agents of ranks that an earlier leader had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Strays {
+    Unknown,
+    Ended,
 }
 
 struct Kept {
@@ -99,18 +109,41 @@ impl Nodes {
             keeper,
             ground: Rc::new(ground),
             kept: BTreeMap::new(),
+            strays: Strays::Unknown,
         }
     }
 
-    /// Keeps an agent alive for each of these ranks, and for no other but 0.
+    /// Keeps an agent alive for each of these ranks, and for no other but 0: also
+    /// those are ended that an earlier leader did not come to end.
     pub fn want(&mut self, ranks: &Idset) {
-        for (rank, kept) in &self.kept {
-            if *rank != 0 && !ranks.contains(*rank) {
+        self.kept.retain(|rank, kept| {
+            let is_wanted = *rank == 0 || ranks.contains(*rank);
+            if !is_wanted {
                 kept.wish.send_replace(Wish::End);
             }
-        }
+            is_wanted || !kept.task.is_finished()
+        });
         for rank in ranks.iter() {
             self.keep(rank);
+        }
+        if std::mem::replace(&mut self.strays, Strays::Ended) == Strays::Unknown {
+            self.end_strays(ranks);
+        }
+    }
+
+    /// Ends agents of ranks that are in no inventory any more.
+    fn end_strays(&mut self, wanted: &Idset) {
+        if self.keeper == Keeper::Parent {
+            return;
+        }
+        for rank in self.ground.recorded() {
+            if rank == 0 || wanted.contains(rank) || self.kept.contains_key(&rank) {
+                continue;
+            }
+            let (wish, wished) = watch::channel(Wish::End);
+            let ground = Rc::clone(&self.ground);
+            let task = spawn_local(async move { ground.end_stray(rank, wished).await });
+            self.kept.insert(rank, Kept { wish, task });
         }
     }
 
@@ -170,6 +203,37 @@ impl NodesGround {
         self.statedir.join(RANKS).join(rank.to_string())
     }
 
+    /// Ranks that have a state directory here.
+    fn recorded(&self) -> Vec<u32> {
+        let Ok(entries) = std::fs::read_dir(self.statedir.join(RANKS)) else {
+            return Vec::new();
+        };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.filter_map(|name| name.parse().ok()).collect()
+    }
+
+    /// The process that has the lock of that rank's agent.
+    fn holder(&self, rank: u32) -> io::Result<Option<Life>> {
+        match sweep::holder(&self.statedir_of(rank).join(LOCK_NAME)) {
+            Some(holder) => Life::of(holder),
+            None => Ok(None),
+        }
+    }
+
+    /// Ends an agent that nobody wants, if there is one.
+    async fn end_stray(&self, rank: u32, mut wish: watch::Receiver<Wish>) {
+        wish.mark_changed();
+        match self.holder(rank) {
+            Ok(None) => {}
+            Ok(Some(mut life)) => {
+                tracing::warn!(rank, "its agent is in no inventory and is ended");
+                outlive(rank, &mut life, &mut wish).await;
+                self.clear(rank).await;
+            }
+            Err(error) => tracing::error!(rank, %error, "its agent cannot be ended"),
+        }
+    }
+
     async fn keep(&self, rank: u32, mut wish: watch::Receiver<Wish>) {
         let mut deaths: VecDeque<Instant> = VecDeque::new();
         while *wish.borrow_and_update() == Wish::Live {
@@ -194,10 +258,8 @@ impl NodesGround {
     /// The agent that lives, or a new one.
     fn life(&self, rank: u32) -> io::Result<Life> {
         let statedir = self.statedir_of(rank);
-        if let Some(holder) = sweep::holder(&statedir.join(LOCK_NAME))
-            && let Some(life) = Life::of(holder)?
-        {
-            tracing::info!(rank, pid = holder.pid, "an agent is there");
+        if let Some(life) = self.holder(rank)? {
+            tracing::info!(rank, "an agent is there");
             return Ok(life);
         }
         DirBuilder::new()
@@ -256,8 +318,12 @@ impl NodesGround {
     }
 }
 
+/// Waits for the end of an agent. One that is told to end and does not, since it
+/// is stopped for one, is killed.
 async fn outlive(rank: u32, life: &mut Life, wish: &mut watch::Receiver<Wish>) -> Ended {
+    let mut patience: Option<Instant> = None;
     loop {
+        let until = patience.unwrap_or_else(Instant::now);
         tokio::select! {
             ended = life.ended() => {
                 if *wish.borrow() != Wish::Live {
@@ -266,20 +332,32 @@ async fn outlive(rank: u32, life: &mut Life, wish: &mut watch::Receiver<Wish>) -
                 tracing::warn!(rank, ?ended, "its agent ended");
                 return Ended::Died;
             }
+            () = sleep_until(until), if patience.is_some() => {
+                tracing::warn!(rank, "its agent does not end and is killed");
+                patience = None;
+                send(rank, life, libc::SIGKILL);
+            }
             changed = wish.changed() => {
                 let signal = match *wish.borrow_and_update() {
                     Wish::Live => continue,
-                    Wish::End => libc::SIGTERM,
+                    Wish::End => {
+                        patience = Some(Instant::now() + END_PATIENCE);
+                        libc::SIGTERM
+                    }
                     Wish::Kill => libc::SIGKILL,
                 };
                 if changed.is_err() {
                     return Ended::Asked;
                 }
-                if let Err(error) = life.signal(signal) {
-                    tracing::error!(rank, %error, "its agent cannot be signalled");
-                }
+                send(rank, life, signal);
             }
         }
+    }
+}
+
+fn send(rank: u32, life: &Life, signal: i32) {
+    if let Err(error) = life.signal(signal) {
+        tracing::error!(rank, %error, "its agent cannot be signalled");
     }
 }
 

@@ -137,6 +137,7 @@ impl Tree {
     pub fn set_inventory(&mut self, inventory: &Arc<ResourceSet>) {
         self.inventory = Arc::clone(inventory);
         self.overlay.set_ranks(inventory.ranks());
+        self.head.set_ranks(&inventory.ranks());
         if company(inventory, &self.local) == Company::Others {
             // Once in company always: shells of ranks that went may remain.
             self.company = Company::Others;
