@@ -1,0 +1,147 @@
+//! The tree of ranks of one instance from outside: what is asked of ranks, what
+//! becomes of agents that are killed, stopped or taken out, and what waits for a
+//! leader.
+
+use anyhow::Context;
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::process::Process;
+use eddy_cli_tests::running::{LIMIT, Running};
+use rustix::process::Signal;
+use serde_json::Value;
+
+type Tested = anyhow::Result<()>;
+
+/// Four nodes of this machine with a core each.
+fn four() -> anyhow::Result<Instance> {
+    Instance::start(&["--size=4", "--cores=1"])
+}
+
+/// The agent of that rank: of those who name its state directory the one that
+/// none of the others started.
+fn agent(instance: &Instance, rank: u32) -> anyhow::Result<Process> {
+    let statedir = format!("{}/ranks/{rank}", instance.state().display());
+    let mut found = instance.place.processes();
+    found.retain(|process| process.is_eddy("agent") && process.arguments.contains(&statedir));
+    let numbers: Vec<i32> = found.iter().map(|process| process.pid).collect();
+    found.retain(|process| !numbers.contains(&process.parent));
+    let first = found.first().cloned();
+    first.with_context(|| format!("no agent of rank {rank} runs"))
+}
+
+/// Where clients of that rank connect, as `--at` takes it.
+fn at(instance: &Instance, rank: u32) -> String {
+    format!("{}/ranks/{rank}", instance.state().display())
+}
+
+/// What a job over four ranks prints, sorted.
+fn on_all(instance: &Instance) -> anyhow::Result<Vec<String>> {
+    let out = instance.ok(&["run", "-N4", "-n4", "sh", "-c", "echo on $EDDY_TASK_RANK"])?;
+    let mut lines: Vec<String> = out.lines().map(ToOwned::to_owned).collect();
+    lines.sort_unstable();
+    Ok(lines)
+}
+
+#[test]
+fn ranks_answer_for_themselves_from_everywhere() -> Tested {
+    let instance = four()?;
+    let status = instance.ok(&["overlay", "status"])?;
+    assert_eq!(status, "full        4  0-3");
+    let on_two = at(&instance, 2);
+    for asked in [1, 3] {
+        let rank = asked.to_string();
+        let pong = instance.ok(&["ping", &rank])?;
+        assert!(
+            pong.starts_with(&format!("rank {asked} instance ")),
+            "{pong}"
+        );
+        let pong = instance.ok(&["--at", &on_two, "ping", &rank])?;
+        assert!(
+            pong.starts_with(&format!("rank {asked} instance ")),
+            "{pong}"
+        );
+        for from in [&[][..], &["--at", &on_two]] {
+            let links = [from, &["overlay", "links", "-r", &rank, "--json"]].concat();
+            let links: Value = instance.json(&links)?;
+            let up = &links[0];
+            let seen = (
+                up["peer"].as_u64(),
+                up["is_up"].as_bool(),
+                up["state"].as_str(),
+            );
+            assert_eq!(seen, (Some(0), Some(true), Some("open")), "{links}");
+        }
+    }
+    let none = instance.run(&["ping", "9"])?;
+    assert!(
+        none.refusal()?.contains("rank 9 is not reached"),
+        "{}",
+        none.err
+    );
+    instance.shut_down()
+}
+
+#[test]
+fn a_job_over_all_ranks_tells_the_worst_code_and_heals_after_a_killed_agent() -> Tested {
+    let instance = four()?;
+    let exits = "echo on $EDDY_TASK_RANK; exit $EDDY_TASK_RANK";
+    let ran = instance.run(&["run", "-N4", "-n4", "sh", "-c", exits])?;
+    assert_eq!((ran.code, ran.out.lines().count()), (3, 4), "{}", ran.err);
+    let first = agent(&instance, 3)?;
+    first.kill()?;
+    assert_eq!(on_all(&instance)?, ["on 0", "on 1", "on 2", "on 3"]);
+    assert_ne!(agent(&instance, 3)?.pid, first.pid);
+    assert_eq!(instance.ok(&["overlay", "status"])?, "full        4  0-3");
+    instance.shut_down()
+}
+
+#[test]
+fn whoever_asks_a_rank_without_leader_is_told_and_answered_later() -> Tested {
+    let instance = four()?;
+    let on_one = at(&instance, 1);
+    instance.kill_leader()?;
+    let asks = ["-c", "exec \"$@\" 2>&1", "sh", &instance.place.program()];
+    let mut waits = instance.place.command("/bin/sh");
+    waits.args(asks).args(["--at", &on_one, "jobs"]);
+    let waits = Running::start(waits)?;
+    waits.prints("eddy: waiting for the leader of the rank at ")?;
+    waits.prints("which has no way up\n")?;
+    instance.start_again()?;
+    let ran = waits.wait()?;
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    assert_eq!(ran.out.matches("waiting for").count(), 1, "{}", ran.out);
+    instance.shut_down()
+}
+
+#[test]
+fn an_agent_that_is_stopped_does_not_outlive_its_removal() -> Tested {
+    let instance = four()?;
+    let added = instance.ok(&["overlay", "add", "1"])?;
+    assert_eq!(added, "4");
+    let out = instance.ok(&["run", "-N5", "-n5", "echo", "fine"])?;
+    assert_eq!(out.lines().count(), 5);
+    let stopped = agent(&instance, 4)?;
+    stopped.signal(Signal::STOP)?;
+    instance.ok(&["overlay", "remove", "4"])?;
+    assert!(stopped.ends_within(LIMIT), "it is killed");
+    assert_eq!(on_all(&instance)?.len(), 4);
+    instance.shut_down()
+}
+
+#[test]
+fn an_agent_of_no_inventory_is_told_which_ranks_there_are() -> Tested {
+    let instance = four()?;
+    let pong = instance.json(&["ping", "--json"])?;
+    let id = pong["instance"].as_str().context("an id")?;
+    let door = instance.socket().with_file_name("door");
+    let mut command = instance.place.command("/bin/sh");
+    command.args(["-c", "exec \"$@\" 2>&1", "sh", &instance.place.program()]);
+    command.args(["agent", "--statedir", &instance.place.join("other")]);
+    command
+        .args(["--rank=9", "--instance", id, "--leader"])
+        .arg(door);
+    let stray = Running::start(command)?;
+    stray.prints("rank 9 is not in the inventory, which has 0-3")?;
+    stray.signal(Signal::TERM)?;
+    assert_eq!(stray.wait()?.code, 0);
+    instance.shut_down()
+}
