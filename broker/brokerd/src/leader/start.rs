@@ -201,13 +201,8 @@ fn prepare(
         parent: nested.as_ref().map(|nested| nested.address.uri.clone()),
     };
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
-    let mut known = replay(&journal, &mut broker)?;
+    let mut known = replayed(&journal, &mut broker, recovered.last_seq)?;
     known.last_job = known.last_job.max(settings.last_job);
-    tracing::info!(
-        records = known.replayed,
-        last = recovered.last_seq,
-        "the journal was replayed"
-    );
     Ok(Prepared {
         statedir,
         rundir,
@@ -225,6 +220,13 @@ fn prepare(
         path: settings.place.path,
         nested,
     })
+}
+
+/// What the journal left, once the broker has folded it up to this last record.
+fn replayed(journal: &Journal, broker: &mut Broker, last: u64) -> Result<Known, StartError> {
+    let known = replay(journal, broker)?;
+    tracing::info!(records = known.replayed, last, "the journal was replayed");
+    Ok(known)
 }
 
 /// The journal, with what is to be said of it.
