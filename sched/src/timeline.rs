@@ -93,6 +93,46 @@ impl Timeline {
         self.find(from, |_, high| high >= amount)
     }
 
+    /// Since when, up to just before a time, there is at least this without a break; that time
+    /// itself where there is less just before it.
+    pub fn since(&self, before: Time, amount: i64) -> Time {
+        let place = self.place(Time(before.0.saturating_sub(1)));
+        let mut since = before;
+        for at in (0..=place.group).rev() {
+            let group = &self.groups[at];
+            let ends_here = at == place.group;
+            if !ends_here && group.low >= amount {
+                since = group.chunks[0].points[0].at;
+                continue;
+            }
+            let chunks = if ends_here {
+                place.chunk + 1
+            } else {
+                group.chunks.len()
+            };
+            for inner in (0..chunks).rev() {
+                let chunk = &group.chunks[inner];
+                let ends_here = ends_here && inner == place.chunk;
+                if !ends_here && chunk.low + group.add >= amount {
+                    since = chunk.points[0].at;
+                    continue;
+                }
+                let points = if ends_here {
+                    place.point + 1
+                } else {
+                    chunk.points.len()
+                };
+                for point in chunk.points[..points].iter().rev() {
+                    if point.amount + chunk.add + group.add < amount {
+                        return since;
+                    }
+                    since = point.at;
+                }
+            }
+        }
+        since
+    }
+
     /// The first time at or after `from` from which there is at least this for the whole span,
     /// and at that instant where the span is nothing.
     pub fn earliest(&self, from: Time, amount: i64, span: Span) -> Option<Time> {

@@ -21,6 +21,8 @@ mod extent;
 
 mod line;
 
+mod nodes;
+
 mod pass;
 
 mod room;
@@ -31,6 +33,7 @@ pub use agenda::{Agenda, Booking, Job};
 pub use ceiling::Ceiling;
 pub use count::Count;
 pub use line::{Entry, Line};
+pub use nodes::{Hold, Nodes, NodesNeed, NodesSpot, Service};
 pub use pass::{Progress, Verdict};
 pub use room::{Blocked, Room};
 pub use rules::Rules;

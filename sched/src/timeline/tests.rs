@@ -77,6 +77,11 @@ proptest! {
             let until = (from + span).min(END);
             let least = (from..until.max(from + 1)).map(|at| plain.0[at as usize]).min();
             prop_assert_eq!(Some(free.least(Time(from), Time(until))), least);
+            let since = (forget..from).rev().find(|&at| plain.0[at as usize] < amount);
+            let since = since.map_or(Time(i64::MIN), |at| Time(at + 1));
+            if from > forget {
+                prop_assert_eq!(free.since(Time(from), amount), since);
+            }
         }
     }
 }

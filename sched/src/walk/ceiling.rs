@@ -4,7 +4,9 @@
 //! Filled by a room, read by the line of waiting jobs. It is a bound: what it
 //! admits may still not fit.
 
-use eddy_wire::time::Span;
+use eddy_wire::time::{Span, Time};
+
+use crate::timeline::Timeline;
 
 /// Steps that are kept; what is beyond the last counts as the last, which is more.
 const STEPS: usize = 64;
@@ -17,9 +19,20 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// Nothing is admitted.
-    pub fn clear(&mut self) {
+    /// Says what is free on a timeline from now on.
+    pub fn fill(&mut self, free: &Timeline, now: Time) {
         self.steps.clear();
+        let mut amount = free.at(now);
+        while !self.is_full() {
+            let most = u64::try_from(amount).unwrap_or(0);
+            match free.below(now, amount) {
+                Some(less) => {
+                    self.step(less - now, most);
+                    amount = free.at(less);
+                }
+                None => self.step(Span(i64::MAX), most),
+            }
+        }
     }
 
     /// For spans longer than those said before, up to this one, there is so much.
