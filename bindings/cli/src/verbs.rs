@@ -23,6 +23,7 @@ pub mod uri;
 
 pub mod config;
 pub mod ping;
+pub mod policy;
 pub mod shutdown;
 pub mod trace;
 

@@ -1,0 +1,146 @@
+//! `eddy policy`: the presets, a policy in full, and what is wrong with one.
+//!
+//! Needs no instance: it reads files and what is compiled in.
+
+use std::fs;
+use std::io::Read;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use eddy_sched::policy::outweigh::outweighs;
+use eddy_sched::policy::print::print;
+use eddy_sched::policy::read::read;
+use eddy_sched::policy::warn::warnings;
+use eddy_sched::policy::{PRESETS, Policy, PolicyError, preset};
+
+use crate::output;
+use crate::table::{Align, Table};
+
+/// List, show and check scheduling policies
+#[derive(clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = false,
+    disable_help_subcommand = true
+)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// List the presets and what each is for
+    List,
+    /// Print a policy in full, with what each key means and what outweighs what
+    ///
+    /// What is printed is TOML that reads back to the same policy; what differs from the preset is
+    /// marked.
+    Show {
+        /// A preset, such as flux or hybrid-8, or a file; - is standard input
+        #[arg(value_name = "NAME|FILE")]
+        name: String,
+    },
+    /// Check a file: print every error in it with its line, then what is seldom meant
+    ///
+    /// Ends with 1 where there is an error, with 0 where there are only warnings.
+    Check {
+        /// The file; - is standard input
+        #[arg(value_name = "FILE")]
+        file: String,
+    },
+}
+
+/// The longest policy that is read, in bytes: far more than anybody writes.
+const TEXT_MAX: u64 = 1 << 20;
+
+pub fn run(args: Args) -> anyhow::Result<u8> {
+    match args.verb {
+        Verb::List => list(),
+        Verb::Show { name } => show(&name),
+        Verb::Check { file } => check(&file),
+    }
+}
+
+fn list() -> anyhow::Result<u8> {
+    let columns = ["NAME", "WHAT IT DOES", "WHAT IT IS FOR"];
+    let mut table = Table::new(columns.map(|column| (column, Align::Left)));
+    for preset in PRESETS {
+        table.push(
+            [preset.name, preset.what, preset.purpose]
+                .map(str::to_owned)
+                .to_vec(),
+        );
+    }
+    table.write(&mut output::stdout())?;
+    Ok(0)
+}
+
+fn show(name: &str) -> anyhow::Result<u8> {
+    let policy = match preset(name) {
+        Some(policy) => policy,
+        None => match of_file(name)? {
+            Ok(policy) => policy,
+            Err(errors) => return Ok(refused("show", name, &errors)),
+        },
+    };
+    let mut text = print(&policy);
+    let sections = [
+        (
+            "What outweighs what, in the first formula:",
+            outweighs(&policy),
+        ),
+        (
+            "Seldom meant:",
+            warnings(&policy).iter().map(ToString::to_string).collect(),
+        ),
+    ];
+    for (heading, lines) in sections {
+        if !lines.is_empty() {
+            let lines: String = lines.iter().map(|line| format!("# - {line}\n")).collect();
+            text += &format!("\n# {heading}\n{lines}");
+        }
+    }
+    output::lines(text.lines())?;
+    Ok(0)
+}
+
+fn check(file: &str) -> anyhow::Result<u8> {
+    match of_file(file)? {
+        Ok(policy) => {
+            for warning in warnings(&policy) {
+                let line = output::one_line(&warning.to_string());
+                eprintln!("eddy policy check: {file}: warning: {line}");
+            }
+            Ok(0)
+        }
+        Err(errors) => Ok(refused("check", file, &errors)),
+    }
+}
+
+fn refused(verb: &str, file: &str, errors: &[PolicyError]) -> u8 {
+    for error in errors {
+        let line = output::one_line(&error.to_string());
+        eprintln!("eddy policy {verb}: {file}: {line}");
+    }
+    output::FAILED
+}
+
+/// The policy of a file, or what is wrong with it.
+fn of_file(file: &str) -> anyhow::Result<Result<Policy, Vec<PolicyError>>> {
+    let mut text = String::new();
+    let read_to =
+        |source: &mut dyn Read, text: &mut String| source.take(TEXT_MAX + 1).read_to_string(text);
+    let length = match file {
+        "-" => read_to(&mut std::io::stdin().lock(), &mut text).context("standard input")?,
+        file => {
+            let mut opened = fs::File::open(file)
+                .with_context(|| format!("{file}: is no preset and no file that can be read"))?;
+            read_to(&mut opened, &mut text).with_context(|| file.to_owned())?
+        }
+    };
+    if length as u64 > TEXT_MAX {
+        bail!("{file}: has over {TEXT_MAX} bytes; a policy has at most that many");
+    }
+    Ok(read(&text))
+}
