@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use eddy_sched::policy::{Policy, preset};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
@@ -15,6 +16,8 @@ use eddy_wire::time::{Span, Time};
 pub struct Settings {
     /// The resources the instance owns.
     pub inventory: Arc<ResourceSet>,
+    /// How jobs are ordered and placed; one that [`Policy::served`].
+    pub policy: Arc<Policy>,
     /// The highest job number ever given: finished jobs are not replayed.
     pub last_job: JobId,
     /// How many jobs were over before this leader began.
@@ -115,6 +118,7 @@ impl Settings {
     /// The defaults of design and `doc/protocol/limits.md` for this inventory.
     pub fn for_inventory(inventory: Arc<ResourceSet>) -> Settings {
         Settings {
+            policy: Arc::new(preset("fcfs").expect("it is a preset")),
             local: inventory.ranks(),
             place: Place::default(),
             mock: None,

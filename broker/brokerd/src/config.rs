@@ -8,7 +8,11 @@
 
 pub mod declared;
 mod keys;
+mod policy;
 
+use std::sync::Arc;
+
+use eddy_sched::policy::{NotServed, Policy, PolicyError, preset};
 use eddy_wire::time::Span;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -48,6 +52,9 @@ pub struct InstanceConfig {
     pub quorum_timeout: Option<Span>,
     /// `limits.*`.
     pub limits: Limits,
+    /// `[policy]`: how jobs are ordered and placed.
+    #[serde(skip)]
+    pub policy: Arc<Policy>,
     /// `[[instance]]`: instances that are there as long as this one.
     pub declared: Vec<DeclaredInstance>,
     /// `[[queue]]`: names that people submit to.
@@ -139,6 +146,7 @@ impl Default for InstanceConfig {
             quorum: None,
             quorum_timeout: None,
             limits: Limits::default(),
+            policy: Arc::new(preset("fcfs").expect("it is a preset")),
             declared: Vec::new(),
             queues: Vec::new(),
         }
@@ -158,7 +166,7 @@ impl Default for Limits {
 }
 
 /// What is wrong with one key of a configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum ConfigError {
     /// The text is not TOML.
     #[error("configuration is not TOML: {0}")]
@@ -215,6 +223,17 @@ pub enum ConfigError {
         /// The instances there are.
         known: String,
     },
+    /// Something of `[policy]`.
+    #[error(transparent)]
+    Policy(PolicyError),
+    /// A policy that instances do not obey yet.
+    #[error("{path}: {why}")]
+    NotServed {
+        /// The key of the preset.
+        path: String,
+        /// Why.
+        why: NotServed,
+    },
     /// `-S` without `=`.
     #[error("-S {given}: has no `=`; allowed is key=value")]
     Override {
@@ -241,9 +260,12 @@ pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>
     let mut config = Config::default();
     let mut errors = Vec::new();
     declared::take(&mut config, &mut table, &mut errors);
+    let policy = overrides.iter().filter_map(|given| policy::key(given));
+    policy::take(&mut config, text, &mut table, policy, &mut errors);
     set_all(&mut config, "", &table, &mut errors);
     for given in overrides {
         match given.split_once('=') {
+            Some(_) if policy::key(given).is_some() => {}
             Some((path, text)) => set(&mut config, path.trim(), &typed(text.trim()), &mut errors),
             None => errors.push(ConfigError::Override {
                 given: given.clone(),
@@ -271,6 +293,7 @@ impl Config {
             }
             *place = (key.get)(self);
         }
+        root["policy"] = policy::to_json(&self.instance.policy);
         root["instance"] = keys::json(&self.instance.declared);
         root["queue"] = keys::json(&self.instance.queues);
         root
@@ -285,6 +308,21 @@ impl Config {
 }
 
 impl ConfigError {
+    /// The path of the key; empty where it is of none.
+    fn path(&self) -> &str {
+        match self {
+            ConfigError::Unknown { path }
+            | ConfigError::Value { path, .. }
+            | ConfigError::UnknownHere { path, .. }
+            | ConfigError::Missing { path, .. }
+            | ConfigError::Twice { path, .. }
+            | ConfigError::NoInstance { path, .. }
+            | ConfigError::NotServed { path, .. } => path,
+            ConfigError::Policy(error) => &error.path,
+            ConfigError::Syntax(_) | ConfigError::Override { .. } => "",
+        }
+    }
+
     /// The same of a key that is inside another.
     fn at(mut self, outer: String) -> ConfigError {
         match &mut self {
@@ -293,7 +331,9 @@ impl ConfigError {
             | ConfigError::UnknownHere { path, .. }
             | ConfigError::Missing { path, .. }
             | ConfigError::Twice { path, .. }
-            | ConfigError::NoInstance { path, .. } => *path = outer,
+            | ConfigError::NoInstance { path, .. }
+            | ConfigError::NotServed { path, .. } => *path = outer,
+            ConfigError::Policy(error) => error.path = outer,
             ConfigError::Syntax(_) | ConfigError::Override { .. } => {}
         }
         self

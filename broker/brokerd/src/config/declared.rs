@@ -11,7 +11,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::keys::count;
-use super::{Config, ConfigError, spell};
+use super::{Config, ConfigError, policy, spell};
 
 /// The name that stands for this instance itself.
 const ROOT: &str = "root";
@@ -246,7 +246,15 @@ fn overrides(entry: &Entry, set: &Value, errors: &mut Vec<ConfigError>) -> Vec<S
     };
     let mut flat = Vec::new();
     flatten("", table, &mut flat);
-    for (key, value) in &flat {
+    let of_policy = |(key, value): &(String, Value)| policy::key(&format!("{key}={value}"));
+    // As a whole: whether a key of a policy is allowed depends on the others.
+    if let Err(wrong) = policy::checked("", flat.iter().filter_map(of_policy)) {
+        errors.extend(wrong.into_iter().map(|error| {
+            let path = format!("{}.set.{}", entry.path, error.path());
+            error.at(path)
+        }));
+    }
+    for (key, value) in flat.iter().filter(|pair| of_policy(pair).is_none()) {
         let path = format!("{}.set.{key}", entry.path);
         let mut wrong = Vec::new();
         super::set(&mut Config::default(), key, value, &mut wrong);

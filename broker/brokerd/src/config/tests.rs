@@ -160,3 +160,42 @@ ranks = "0"
         ]
     );
 }
+
+#[test]
+fn a_policy_is_checked_with_the_rest_and_its_lines_are_told() {
+    let text = "[journal]\nsync = 3\n[policy]\npreset = \"fcfs\"\nqueue.dept = 3\n";
+    let errors = load(text, &["policy.queue.walk=up".to_owned()]).expect_err("three are wrong");
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "policy.queue.walk: is \"up\"; allowed is \"stop\", \"skip\" or \"reserve\"",
+            "line 5: policy.queue.dept: unknown key; there is policy.queue.depth",
+            "journal.sync: is 3; allowed is \"full\" or \"normal\"",
+        ]
+    );
+}
+
+#[test]
+fn a_policy_that_instances_do_not_obey_yet_is_refused() {
+    let errors = check("policy.preset = \"easy\"\n").expect_err("it is not served");
+    assert_eq!(
+        errors[0].to_string(),
+        "policy.preset: is \"easy\", with what is put over it; instances serve only \"fcfs\" as it is so far, `eddy sim` serves all"
+    );
+    let config = check("policy.preset = \"fcfs\"\n").expect("it is served");
+    assert_eq!(config.to_json()["policy"]["queue"]["walk"], "stop");
+}
+
+#[test]
+fn what_a_declared_instance_is_given_of_a_policy_is_checked_as_a_whole() {
+    let text = "[[instance]]\nname = \"a\"\nnodes = 1\nset = { \"policy.queue.depth\" = 0, \"policy.queue.walk\" = \"reserve\" }\n";
+    let errors = check(text).expect_err("a depth of none");
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "instance[0].set.policy.queue.depth: is 0; allowed is a whole number from 1 to 1000000, or \"all\""
+        ]
+    );
+}

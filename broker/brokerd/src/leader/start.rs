@@ -271,6 +271,7 @@ fn settings(config: &Config, told: Arc<ResourceSet>, nested: Option<&Nested>) ->
     let mut settings = Settings::for_inventory(told);
     settings.owner = rustix::process::geteuid().as_raw();
     settings.kill_grace = config.instance.kill_grace;
+    settings.policy = Arc::clone(&config.instance.policy);
     settings.jobs_max = config.instance.limits.waiting_jobs;
     if let Some(age) = config.instance.keep_age {
         settings.key_age_max = settings.key_age_max.min(age);

@@ -1,0 +1,70 @@
+//! `[policy]`: the policy of an instance, checked with the code that checks a
+//! policy by itself.
+//!
+//! Called by [`super::load`] and for the keys that a declared instance is given.
+//! Which policies are obeyed says [`eddy_sched::policy::Policy::served`].
+
+use std::sync::Arc;
+
+use eddy_sched::policy::Policy;
+use eddy_sched::policy::print::print;
+use eddy_sched::policy::read::Draft;
+use serde_json::Value as Json;
+use toml::{Table, Value};
+
+use super::{Config, ConfigError, keys, typed};
+
+/// Where it stands in the configuration.
+const TABLE: &str = "policy";
+
+/// The key, from the policy on, and the value of an override that is of the policy.
+pub(super) fn key(given: &str) -> Option<(String, Value)> {
+    let (path, text) = given.split_once('=')?;
+    let path = path.trim().strip_prefix(TABLE)?.strip_prefix('.')?;
+    Some((path.to_owned(), typed(text.trim())))
+}
+
+/// Takes the table out of the document, whose text says the lines, with keys put over it.
+pub(super) fn take(
+    config: &mut Config,
+    text: &str,
+    table: &mut Table,
+    overrides: impl Iterator<Item = (String, Value)>,
+    errors: &mut Vec<ConfigError>,
+) {
+    table.remove(TABLE);
+    match checked(text, overrides) {
+        Ok(policy) => config.instance.policy = Arc::new(policy),
+        Err(wrong) => errors.extend(wrong),
+    }
+}
+
+/// The policy that a document and keys put over it make, if instances obey it.
+pub(super) fn checked(
+    text: &str,
+    overrides: impl Iterator<Item = (String, Value)>,
+) -> Result<Policy, Vec<ConfigError>> {
+    let mut draft = Draft::within(text, TABLE).map_err(|error| vec![ConfigError::Policy(error)])?;
+    for (path, value) in overrides {
+        draft.set(&path, &value);
+    }
+    let policy = draft.read().map_err(|errors| {
+        errors
+            .into_iter()
+            .map(ConfigError::Policy)
+            .collect::<Vec<_>>()
+    })?;
+    match policy.served() {
+        Ok(()) => Ok(policy),
+        Err(why) => Err(vec![ConfigError::NotServed {
+            path: format!("{TABLE}.preset"),
+            why,
+        }]),
+    }
+}
+
+/// Every key of it, nested as in TOML.
+pub(super) fn to_json(policy: &Policy) -> Json {
+    let table: Table = print(policy).parse().expect("what is printed reads back");
+    keys::json(&table)
+}
