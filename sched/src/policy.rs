@@ -508,3 +508,6 @@ pub enum Rung {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod guide_tests;

@@ -329,6 +329,7 @@ impl Visit for Reader {
 
     fn foreign(&mut self, others: &[(&str, &str)], here: &str) {
         for (name, of) in others {
+            self.frame().known.push((*name).to_owned());
             let Some(item) = self.frame().entries.remove(*name) else {
                 continue;
             };
