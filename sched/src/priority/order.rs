@@ -84,7 +84,7 @@ fn descending(value: f64) -> u64 {
 }
 
 /// Sorts what is nearly sorted: those out of place are taken out, sorted and merged back.
-fn mend<T: Copy>(items: &mut Vec<T>, order: impl Fn(&T, &T) -> Ordering) {
+fn mend<T: Copy>(items: &mut [T], order: impl Fn(&T, &T) -> Ordering) {
     let later = |a: &T, b: &T| order(a, b) == Ordering::Greater;
     let Some(first) = items.windows(2).position(|pair| later(&pair[0], &pair[1])) else {
         return;

@@ -17,7 +17,7 @@ const NEAR: f64 = 1e-12;
 /// The ranks of all users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranks {
-    /// Users, the one who is due most first; of equals the smaller shares, then the name.
+    /// Users, the one who is due most first; of equals the smaller shares, then as configured.
     pub order: Vec<NodeId>,
     /// By node: 1 is the worst of as many as there are users; 0 for accounts.
     pub rank: Vec<u32>,
@@ -85,6 +85,10 @@ impl Measure {
     fn exactly(&self, other: &Measure) -> Ordering {
         let same_level = self.level_shares == other.level_shares
             && self.level_used.to_bits() == other.level_used.to_bits();
+        let same = self.shares == other.shares && self.used.to_bits() == other.used.to_bits();
+        if same_level && same {
+            return Ordering::Equal;
+        }
         if let (true, Some((own, others))) = (same_level, self.crossed(other)) {
             return own.cmp(&others);
         }
@@ -113,6 +117,8 @@ impl Measure {
 struct Member {
     value: f64,
     id: NodeId,
+    /// The same for those of one account, or of several merged, that are level.
+    tier: u32,
 }
 
 /// Members of one or of several merged accounts, the one who is due most first.
@@ -121,48 +127,79 @@ fn sorted(tree: &Tree, usage: &Usage, accounts: &[NodeId]) -> Vec<Member> {
     let member = |&id: &NodeId| Member {
         value: Measure::of(tree, usage, id).value(),
         id,
+        tier: 0,
     };
     let mut members: Vec<Member> = under.map(member).collect();
     // Values are never negative nor NaN, so their bits sort as they do: descending by the flipped.
     members.sort_unstable_by_key(|member| (!member.value.to_bits(), member.id));
     // Runs of values that are near each other hold every pair that floats may have turned.
-    let mut start = 0;
+    let (mut start, mut tier) = (0, 0);
     for end in 1..=members.len() {
         if end < members.len() && near(members[end - 1].value, members[end].value) {
             continue;
         }
-        if end - start > 1 {
-            members[start..end].sort_by(|a, b| {
-                level_order(tree, usage, a, b).then_with(|| among_equals(tree, a.id, b.id))
-            });
-        }
+        tier = settle(tree, usage, &mut members[start..end], tier + 1);
         start = end;
     }
     members
 }
 
-/// Users before accounts, smaller shares first, then by name and place.
-fn among_equals(tree: &Tree, a: NodeId, b: NodeId) -> Ordering {
-    let shares = |id| match tree.shares(id) {
-        Shares::Of(own) => own,
-        Shares::Parent => i64::MAX,
+/// Sorts members whose values are near each other by exact factors, equals by [`Rival`], and
+/// numbers those that are level from `tier` on; the last number.
+fn settle(tree: &Tree, usage: &Usage, members: &mut [Member], mut tier: u32) -> u32 {
+    if let [alone] = members {
+        alone.tier = tier;
+        return tier;
+    }
+    let mut run: Vec<(Measure, Rival, Member)> = members
+        .iter()
+        .map(|&member| {
+            let measure = Measure::of(tree, usage, member.id);
+            (measure, Rival::of(tree, member.id), member)
+        })
+        .collect();
+    let settled = |member: &Member| member.value == 0.0 || member.value.is_infinite();
+    let order = |a: &(Measure, Rival, Member), b: &(Measure, Rival, Member)| match settled(&a.2)
+        || settled(&b.2)
+    {
+        true => b.2.value.total_cmp(&a.2.value),
+        false => b.0.exactly(&a.0),
     };
-    let key = |id| (!tree.is_user(id), shares(id), tree.name(id), id);
-    key(a).cmp(&key(b))
+    run.sort_unstable_by(|a, b| order(a, b).then_with(|| a.1.cmp(&b.1)));
+    for at in 0..run.len() {
+        if at > 0 && order(&run[at - 1], &run[at]) != Ordering::Equal {
+            tier += 1;
+        }
+        members[at] = Member { tier, ..run[at].2 };
+    }
+    tier
+}
+
+/// The order of equals: users before accounts, smaller shares first, then as configured.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rival {
+    account: bool,
+    shares: i64,
+    id: NodeId,
+}
+
+impl Rival {
+    fn of(tree: &Tree, id: NodeId) -> Rival {
+        let shares = match tree.shares(id) {
+            Shares::Of(own) => own,
+            Shares::Parent => i64::MAX,
+        };
+        let account = !tree.is_user(id);
+        Rival {
+            account,
+            shares,
+            id,
+        }
+    }
 }
 
 fn near(a: f64, b: f64) -> bool {
     a == b || (a.is_finite() && b.is_finite() && (a - b).abs() <= NEAR * a.max(b))
-}
-
-/// The greater factor first.
-fn level_order(tree: &Tree, usage: &Usage, a: &Member, b: &Member) -> Ordering {
-    let plain = b.value.total_cmp(&a.value);
-    let settled = |value: f64| value == 0.0 || value.is_infinite();
-    if settled(a.value) || settled(b.value) || !near(a.value, b.value) {
-        return plain;
-    }
-    Measure::of(tree, usage, b.id).exactly(&Measure::of(tree, usage, a.id))
 }
 
 /// The level factor of a node as a number, for listings: 1 is as due; infinite without usage.
@@ -174,11 +211,13 @@ pub fn level_factor(tree: &Tree, usage: &Usage, id: NodeId) -> f64 {
 /// The order of [`ranks`] but for accounts that are level, which this does not take together.
 pub fn first_of(tree: &Tree, usage: &Usage, a: NodeId, b: NodeId) -> Ordering {
     let (a, b) = parting(tree, a, b);
-    let member = |id| Member {
-        value: Measure::of(tree, usage, id).value(),
-        id,
-    };
-    level_order(tree, usage, &member(a), &member(b))
+    let (one, other) = (Measure::of(tree, usage, a), Measure::of(tree, usage, b));
+    let (value, others) = (one.value(), other.value());
+    let settled = |value: f64| value == 0.0 || value.is_infinite();
+    match settled(value) || settled(others) || !near(value, others) {
+        true => others.total_cmp(&value),
+        false => other.exactly(&one),
+    }
 }
 
 /// The ancestors, or they themselves, that compete with each other.
@@ -235,11 +274,9 @@ impl Walk<'_> {
     /// Recursion, no deeper than the tree.
     fn descend(&mut self, accounts: &[NodeId], tied: Tie) {
         let members = sorted(self.tree, self.usage, accounts);
-        let (tree, usage) = (self.tree, self.usage);
-        let level = |a: &Member, b: &Member| level_order(tree, usage, a, b) == Ordering::Equal;
         let mut tied = tied;
-        for equals in members.chunk_by(level) {
-            let users = equals.partition_point(|member| tree.is_user(member.id));
+        for equals in members.chunk_by(|a, b| a.tier == b.tier) {
+            let users = equals.partition_point(|member| self.tree.is_user(member.id));
             for member in &equals[..users] {
                 self.rank(member.id, tied);
                 tied = Tie::Yes;
