@@ -9,15 +9,13 @@
 //!
 //! - `state`, `outcome`: what a round looks at, what it decides.
 //! - `admit`: what is taken of a submission, before it is part of a state.
-//! - `order`, `cost`, `limits`: who is first, what it costs, how much may start.
+//! - `order`, `limits`: who is first, how much may start.
 //! - `setting`, `field`: which nodes a job may use, and what is free on them.
 //! - `round`: all of that for one round.
 //! - `evict`, `turns`, `slices`: who is put back, whose turn it is.
 //! - `place`: where a gang goes, or why not.
 
 pub mod admit;
-
-mod cost;
 
 mod evict;
 

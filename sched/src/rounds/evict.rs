@@ -20,7 +20,7 @@ impl Round<'_> {
         let over: Vec<bool> = self
             .lines
             .iter()
-            .map(|line| self.cost.of(&line.has) > self.protected * line.due)
+            .map(|line| self.cost(&line.has) > self.protected * line.due)
             .collect();
         let back: BTreeSet<u32> = (0..self.tasks.len() as u32)
             .filter(|&task| {

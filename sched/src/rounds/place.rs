@@ -5,6 +5,7 @@
 //! Called for each gang whose turn it is. Everything a trial changes is logged
 //! and can be undone.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::limits::{self, Denial, Scope};
@@ -139,7 +140,7 @@ impl<'a> Round<'a> {
     /// equals in the order of the values.
     fn place_together(&mut self, members: &[u32], label: &str) -> Result<(), Reason> {
         let shape = &self.shapes[self.tasks[members[0] as usize].shape as usize];
-        let mut values: std::collections::BTreeMap<&str, Vec<u32>> = Default::default();
+        let mut values: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for &(_, ground) in &shape.ways {
             for (value, groups) in self.grounds.values(ground, label) {
                 let all = values.entry(value).or_default();

@@ -9,15 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::time::Time;
 
-use super::cost::{self, Cost};
 use super::field::Field;
 use super::limits::{self, Tokens};
 use super::order::{JobKey, Stage};
 use super::outcome::{Method, Reason};
 use super::setting::Grounds;
 use super::state::{Account, Away, Job, Node, Service, State, Toleration};
-use crate::amounts::Amounts;
+use crate::amounts::{Amounts, Kinds};
 use crate::policy::{Class, Evict, Policy, Preference, Rung, Share};
+use crate::share::adjusted::{Wanting, adjusted_fair_shares};
+use crate::share::drf::Costs;
 
 /// A job in the round.
 #[derive(Debug)]
@@ -172,7 +173,8 @@ pub(super) struct Round<'a> {
     pub lines: Vec<Line<'a>>,
     pub mates: Vec<Vec<u32>>,
     pub total: Amounts,
-    pub cost: Cost,
+    /// `None` where nothing is counted: all costs nothing.
+    pub costs: Option<Costs>,
     pub large: Preference,
     pub protected: f64,
     /// Tasks put back for fair share, in the order in which they would be placed again.
@@ -229,7 +231,7 @@ impl<'a> Round<'a> {
                 .iter()
                 .map(|(name, _)| state.away.get(*name).map_or(&[][..], Vec::as_slice))
                 .collect(),
-            cost: Cost::new(total, &state.kinds, &resources),
+            costs: costs(total, &state.kinds, resources),
             tokens: limits
                 .rate
                 .map(|rate| Tokens::new(rate, state.buckets.all, state.now)),
@@ -425,14 +427,22 @@ impl<'a> Round<'a> {
             let demand = line.account.demand.unwrap_or(demands[at]);
             if !demand.is_none() {
                 active.push(at);
-                asks.push((line.weight, self.cost.of(&demand)));
+                asks.push(Wanting {
+                    weight: line.weight,
+                    demand: self.cost(&demand),
+                });
             }
         }
-        for (at, due) in active.into_iter().zip(cost::due(&asks)) {
+        for (at, due) in active.into_iter().zip(adjusted_fair_shares(&asks)) {
             let line = &mut self.lines[at];
             line.budget = due.capped / line.weight;
             line.due = due.capped.max(due.fair);
         }
+    }
+
+    /// What having so much costs.
+    pub(super) fn cost(&self, has: &Amounts) -> f64 {
+        self.costs.map_or(0.0, |costs| costs.cost(has))
     }
 
     /// Counts what a task has as its account's.
@@ -563,6 +573,25 @@ fn priorities(state: &State, policy: &Policy) -> Vec<i64> {
     all.into_iter().collect()
 }
 
+/// Costs by the resources that are counted here; by all of them where none of those is.
+fn costs(total: Amounts, kinds: &Kinds, mut resources: BTreeMap<String, f64>) -> Option<Costs> {
+    resources.retain(|name, multiplier| {
+        kinds.position(name).is_some() && multiplier.is_finite() && *multiplier > 0.0
+    });
+    if resources.is_empty() {
+        resources = all_alike(kinds);
+    }
+    Costs::new(total, kinds, &resources).ok()
+}
+
+fn all_alike(kinds: &Kinds) -> BTreeMap<String, f64> {
+    kinds
+        .names()
+        .iter()
+        .map(|name| (name.clone(), 1.0))
+        .collect()
+}
+
 /// What the policy says of dominant resource fairness; all resources alike where it says nothing.
 fn drf(state: &State, policy: &Policy) -> (BTreeMap<String, f64>, f64, Preference) {
     match &policy.share.algorithm {
@@ -577,9 +606,6 @@ fn drf(state: &State, policy: &Policy) -> (BTreeMap<String, f64>, f64, Preferenc
         | Share::FairTree
         | Share::ProjectRatio { .. }
         | Share::PbsTree { .. }
-        | Share::PriorityFloor { .. } => {
-            let all = state.kinds.names().iter().map(|name| (name.clone(), 1.0));
-            (all.collect(), 1.0, Preference::Off)
-        }
+        | Share::PriorityFloor { .. } => (all_alike(&state.kinds), 1.0, Preference::Off),
     }
 }

@@ -55,10 +55,10 @@ impl Round<'_> {
                 let sum = self.sum(members);
                 Turn {
                     class,
-                    proposed: self.cost.of(&(of.has + sum)) / of.weight,
-                    current: self.cost.of(&of.has) / of.weight,
+                    proposed: self.cost(&(of.has + sum)) / of.weight,
+                    current: self.cost(&of.has) / of.weight,
                     budget: of.budget,
-                    size: self.cost.of(&sum) * of.weight,
+                    size: self.cost(&sum) * of.weight,
                 }
             }
             Source::Global | Source::ByQueue => Turn {
