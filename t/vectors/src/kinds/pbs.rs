@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use eddy_sched::amounts::{Amounts, Kinds};
-use eddy_sched::policy::{Share, ShareRules, WithinPass};
+use eddy_sched::policy::{Decay, Share, ShareRules, WithinPass};
 use eddy_sched::priority::{Formula, Names, held_back};
 use eddy_sched::share::{
     Account, Ask, Book, Members, NodeId, Present, Shares, Tree, Usage, pbs_tree,
 };
+use eddy_sched::usage::Ledger;
+use eddy_wire::time::Time;
 use serde_json::{Map, Value, json};
 
 use super::Compute;
@@ -203,11 +205,17 @@ fn pbs_usage_formula(input: &Value) -> Result<Value> {
     let charge = evaluate(text, &columns(&[job]), 1)?[0];
     let initial = number_or(input, "initial_usage", 1.0)?;
     let after = |at: usize| -> Result<Value> {
-        let mut used = Vec::new();
+        let mut ledger = Ledger::new(Decay::None);
         for (user, counts) in object(input, "runs")? {
-            let runs = counts[at].as_f64().context("runs: a count is no number")?;
-            used.push((user, initial + charge * runs));
+            let runs = counts[at].as_u64().context("runs: a count is no number")?;
+            let holder = ledger.holder(user);
+            ledger.charge(holder, Time(0), initial);
+            for _ in 0..runs {
+                ledger.charge(holder, Time(0), charge);
+            }
         }
+        let used = ledger.entries();
+        let used = used.map(|(user, standing)| (user, standing.total()));
         Ok(named(used))
     };
     Ok(json!({ "after_first": after(0)?, "after_second": after(1)? }))
@@ -269,13 +277,8 @@ fn pbs_fairshare_order(input: &Value) -> Result<Value> {
     Ok(Value::Object(out))
 }
 
-/// The order in which jobs start, each adding what it uses before the next is chosen.
-fn order_with(
-    input: &Value,
-    used: &BTreeMap<String, f64>,
-    waiting: &[Waiting],
-) -> Result<Vec<Value>> {
-    let shares = by_name(input, "shares")?;
+/// All entities side by side.
+fn flat(shares: &BTreeMap<String, f64>, waiting: &[Waiting]) -> Result<Tree> {
     let mut accounts: Vec<Account> = Vec::new();
     let known = shares
         .iter()
@@ -291,7 +294,16 @@ fn order_with(
             });
         }
     }
-    let tree = Tree::new(&accounts)?;
+    Ok(Tree::new(&accounts)?)
+}
+
+/// The order in which jobs start, each adding what it uses before the next is chosen.
+fn order_with(
+    input: &Value,
+    used: &BTreeMap<String, f64>,
+    waiting: &[Waiting],
+) -> Result<Vec<Value>> {
+    let tree = flat(&by_name(input, "shares")?, waiting)?;
     let minimum = number_or(input, "minimum_usage", 1.0)?;
     let recorded = |id: NodeId| used.get(tree.name(id)).copied().unwrap_or(0.0).max(minimum);
     let usage = Usage::new(&tree, recorded, None);
