@@ -11,7 +11,7 @@
 //! - `admit`: what is taken of a submission, before it is part of a state.
 //! - `order`, `limits`: who is first, how much may start.
 //! - `setting`, `field`: which nodes a job may use, and what is free on them.
-//! - `round`: all of that for one round.
+//! - `rules`, `round`: what the policy means here, and all of that for one round.
 //! - `evict`, `turns`, `slices`: who is put back, whose turn it is.
 //! - `place`: where a gang goes, or why not.
 
@@ -30,6 +30,8 @@ mod outcome;
 mod place;
 
 mod round;
+
+mod rules;
 
 mod setting;
 

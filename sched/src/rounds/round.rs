@@ -5,7 +5,7 @@
 //! they change is in `place`, `evict`, `turns` and `slices`.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use eddy_wire::time::Time;
 
@@ -15,10 +15,12 @@ use super::order::{JobKey, Stage};
 use super::outcome::{Method, Reason};
 use super::setting::Grounds;
 use super::state::{Account, Away, Job, Node, Service, State, Toleration};
-use crate::amounts::{Amounts, Kinds};
-use crate::policy::{Class, Evict, Policy, Preference, Rung, Share};
+use crate::amounts::Amounts;
+use crate::policy::{Class, Evict, Policy, Preference, Rung};
 use crate::share::adjusted::{Wanting, adjusted_fair_shares};
 use crate::share::drf::Costs;
+
+use super::rules::{costs, drf, priorities};
 
 /// A job in the round.
 #[derive(Debug)]
@@ -555,57 +557,4 @@ type Shapes<'a> = BTreeMap<(&'a Amounts, &'a super::state::Setting, Option<usize
 fn held(line: &Line<'_>) -> Amounts {
     let held = line.account.held.values();
     held.fold(Amounts::NONE, |sum, amounts| sum + *amounts)
-}
-
-/// Every class priority at which anything can run, ascending; at least one.
-fn priorities(state: &State, policy: &Policy) -> Vec<i64> {
-    let of_classes = policy
-        .placement
-        .classes
-        .values()
-        .map(|class| class.priority);
-    let of_away = state.away.values().flatten().map(|away| away.priority);
-    let of_runs = state.runs.iter().filter_map(|run| run.priority);
-    let mut all: BTreeSet<i64> = of_classes.chain(of_away).chain(of_runs).collect();
-    if all.is_empty() {
-        all.insert(0);
-    }
-    all.into_iter().collect()
-}
-
-/// Costs by the resources that are counted here; by all of them where none of those is.
-fn costs(total: Amounts, kinds: &Kinds, mut resources: BTreeMap<String, f64>) -> Option<Costs> {
-    resources.retain(|name, multiplier| {
-        kinds.position(name).is_some() && multiplier.is_finite() && *multiplier > 0.0
-    });
-    if resources.is_empty() {
-        resources = all_alike(kinds);
-    }
-    Costs::new(total, kinds, &resources).ok()
-}
-
-fn all_alike(kinds: &Kinds) -> BTreeMap<String, f64> {
-    kinds
-        .names()
-        .iter()
-        .map(|name| (name.clone(), 1.0))
-        .collect()
-}
-
-/// What the policy says of dominant resource fairness; all resources alike where it says nothing.
-fn drf(state: &State, policy: &Policy) -> (BTreeMap<String, f64>, f64, Preference) {
-    match &policy.share.algorithm {
-        Share::Drf {
-            resources,
-            protected_fraction,
-            prefer_large,
-        } => (resources.clone(), *protected_fraction, *prefer_large),
-        Share::None
-        | Share::Classic { .. }
-        | Share::Ticket { .. }
-        | Share::FairTree
-        | Share::ProjectRatio { .. }
-        | Share::PbsTree { .. }
-        | Share::PriorityFloor { .. } => (all_alike(&state.kinds), 1.0, Preference::Off),
-    }
 }
