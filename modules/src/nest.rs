@@ -160,7 +160,7 @@ impl Nest {
             Answer::TOPIC => self.answer(request, out),
             Ids::TOPIC => self.ids(now, request, out),
             Report::TOPIC => self.report(now, request, out),
-            Children::TOPIC => self.list(request, out),
+            Children::TOPIC if !self.is_relayed(request) => self.list(request, out),
             Owners::TOPIC => self.owners(request, out),
             _ => self.relay(request, out),
         }

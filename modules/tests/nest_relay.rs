@@ -11,7 +11,8 @@ use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
-    AnswerKind, AnswerRequest, ChildOf, FromParent, ID_BLOCK, Ids, IdsRequest,
+    AnswerKind, AnswerRequest, ChildOf, Children, ChildrenRequest, FromParent, ID_BLOCK, Ids,
+    IdsRequest,
 };
 use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Submit, Submitted, Wait};
 use eddy_wire::time::Span;
@@ -94,6 +95,22 @@ fn a_submission_to_its_queue_goes_over_the_channel_and_is_answered() {
     let effects = stand.submit(CLIENT, USER, json!({"queue": "here"}));
     let first = told(&effects, CLIENT)[0].body["first"].clone();
     assert_eq!(first, json!(1027), "this one leads to the instance itself");
+}
+
+#[test]
+fn whoever_asks_for_an_instance_in_it_is_answered_by_it() {
+    let mut stand = serving();
+    let of = |job| ChildrenRequest {
+        job: Some(JobId(job)),
+        follow: true,
+    };
+    let effects = stand.call::<Children>(CLIENT, USER, &of(3));
+    let (call, message) = relayed(&effects, CHANNEL)[0].clone();
+    assert_eq!(message.topic, Children::TOPIC);
+    let effects = answer(&mut stand, call, AnswerKind::Part, &json!([]));
+    assert_eq!(told(&effects, CLIENT)[0].kind, Type::Part);
+    let effects = stand.call::<Children>(CLIENT, USER, &of(BATCH.0));
+    assert_eq!(told(&effects, CLIENT)[0].body[0]["name"], "batch");
 }
 
 #[test]

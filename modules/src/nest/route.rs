@@ -8,6 +8,7 @@ use eddy_broker::{Outbox, Request};
 use eddy_wire::error::Refusal;
 use eddy_wire::id::JobId;
 use eddy_wire::services::Service;
+use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::job::{
     self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
     ListRequest, OutputRequest, RaiseRequest, RequeueRequest, SubmitRequest, UrgencyRequest,
@@ -158,6 +159,8 @@ fn named(request: &Request) -> Option<Named> {
         job::Output::TOPIC => JobSet::one(request.parse::<OutputRequest>().ok()?.id),
         job::Input::TOPIC => JobSet::one(request.parse::<InputRequest>().ok()?.id),
         job::Info::TOPIC => JobSet::one(request.parse::<InfoRequest>().ok()?.id),
+        // Its job may be an instance in a declared one.
+        Children::TOPIC => JobSet::one(request.parse::<ChildrenRequest>().ok()?.job?),
         job::Collect::TOPIC => JobSet::one(request.parse::<CollectRequest>().ok()?.id?),
         _ => return None,
     };

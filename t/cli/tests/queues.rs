@@ -143,6 +143,22 @@ fn a_job_of_a_queue_is_cancelled_and_waited_for_at_the_root() -> Tested {
 }
 
 #[test]
+fn an_instance_got_from_a_queue_is_reached_by_its_number() -> Tested {
+    let instance = declared()?;
+    let job = instance.ok(&["alloc", "-q", "batch", "-n1", "--bg"])?;
+    assert_eq!(
+        instance.ok(&["--at", &job, "run", "echo", "in it"])?,
+        "in it"
+    );
+    instance.ok(&["shutdown", &job])?;
+    assert_eq!(instance.code(&job)?, 0);
+    let listing = ["jobs", "-a", "--no-header", "-o", "{name} {status}"];
+    let over = instance.ok(&[&["--at", &job], &listing[..]].concat())?;
+    assert_eq!(over, "echo COMPLETED");
+    instance.shut_down()
+}
+
+#[test]
 fn an_unknown_queue_is_refused_by_name() -> Tested {
     let instance = declared()?;
     for verb in ["submit", "run", "alloc"] {

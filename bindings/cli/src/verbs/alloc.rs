@@ -175,10 +175,11 @@ async fn serving(global: &Global, client: &Client, job: JobId) -> anyhow::Result
     }
 }
 
-/// Whether rows may come when asked again: the parent restarts, or the job is
-/// over, of which its end tells.
+/// Whether rows may come when asked again: the instance that has the job
+/// restarts, or the job is over, of which its end tells.
 fn may_come(error: &ClientError) -> bool {
-    matches!(error, ClientError::Lost { .. }) || error.code() == Some(Code::NotFound)
+    let again = [Some(Code::NotFound), Some(Code::Unreachable)];
+    matches!(error, ClientError::Lost { .. }) || again.contains(&error.code())
 }
 
 fn early(job: JobId, end: Option<&JobEnd>) -> String {
