@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
-use eddy_wire::error::Refusal;
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::hostlist::Hostlist;
@@ -18,6 +18,7 @@ use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
+use eddy_wire::services::child::ChildOf;
 use eddy_wire::services::overlay;
 use eddy_wire::services::resource::{
     self, DrainRequest, DrainState, ListReply, RankState, RankStatus, Targets, UndrainRequest,
@@ -34,6 +35,8 @@ const REASON_BYTES_MAX: usize = 1024;
 /// The inventory and its state.
 pub struct Resource {
     nodes: Nodes,
+    /// Which job of its parent the instance is.
+    child: Option<ChildOf>,
     drained: BTreeMap<Rank, (DrainState, Seq)>,
     grants: BTreeMap<JobId, Arc<Grant>>,
     seats: Seats,
@@ -190,6 +193,7 @@ impl Resource {
     pub fn new(settings: &Settings) -> Resource {
         Resource {
             nodes: Nodes::new(settings),
+            child: settings.place.child,
             drained: BTreeMap::new(),
             grants: BTreeMap::new(),
             seats: Seats::default(),
@@ -220,11 +224,29 @@ impl Resource {
             resource::Status::TOPIC => out.answer(request.caller, &self.status()),
             resource::Drain::TOPIC => self.drain(now, request, out)?,
             resource::Undrain::TOPIC => self.undrain(now, request, out)?,
-            overlay::Add::TOPIC => self.nodes.add(now, request, out)?,
-            overlay::Remove::TOPIC => self.nodes.remove(now, request, &self.grants, out)?,
+            overlay::Add::TOPIC => {
+                self.own_ranks()?;
+                self.nodes.add(now, request, out)?;
+            }
+            overlay::Remove::TOPIC => {
+                self.own_ranks()?;
+                self.nodes.remove(now, request, &self.grants, out)?;
+            }
             other => unreachable!("the router sent `{other}` to resource"),
         }
         Ok(())
+    }
+
+    /// Refuses for an instance in an instance, whose ranks are its grant.
+    fn own_ranks(&self) -> Result<(), Refusal> {
+        let Some(ChildOf { job, .. }) = self.child else {
+            return Ok(());
+        };
+        let text = format!(
+            "this instance is job {job} of another, whose grant are its ranks: it can neither grow \
+             nor shrink by itself"
+        );
+        Err(Refusal::new(Code::Denied, text))
     }
 
     fn list(&self) -> ListReply {

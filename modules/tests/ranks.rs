@@ -5,8 +5,8 @@ mod instance;
 use eddy_broker::{Arrival, ParentWord};
 use eddy_wire::event::Kind;
 use eddy_wire::grant::Grant;
-use eddy_wire::id::Epoch;
-use eddy_wire::services::child::Granted;
+use eddy_wire::id::{Attempt, Epoch, JobId};
+use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::shell::{FromShell, PartState, Role, ToShell};
 use eddy_wire::time::Span;
 use instance::{Instance, ended, part};
@@ -290,6 +290,22 @@ fn an_addition_that_is_asked_for_again_is_made_once() {
     i.restart();
     assert_eq!(i.call("overlay.add", &addition(2, 1)), "[2,3]");
     assert_eq!(i.call("overlay.add", &addition(1, 3)), "[5]");
+}
+
+#[test]
+fn an_instance_in_an_instance_neither_grows_nor_shrinks_by_itself() {
+    let mut i = Instance::asleep(2);
+    let (job, attempt) = (JobId(7), Attempt(1));
+    i.settings.place.child = Some(ChildOf { job, attempt });
+    i.restart();
+    let asked = [
+        ("overlay.add", addition(1, 1)),
+        ("overlay.remove", json!({"ranks": "1"})),
+    ];
+    for (topic, request) in asked {
+        let refused = i.call(topic, &request);
+        assert!(refused.contains("is job 7 of another"), "{refused}");
+    }
 }
 
 #[test]
