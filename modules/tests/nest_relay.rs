@@ -114,6 +114,23 @@ fn whoever_asks_for_an_instance_in_it_is_answered_by_it() {
 }
 
 #[test]
+fn all_jobs_are_all_but_the_declared_instances() {
+    let mut stand = serving();
+    let request = |jobs| RaiseRequest {
+        jobs,
+        states: Vec::new(),
+        kind: "cancel".to_owned(),
+        severity: 0,
+        note: String::new(),
+    };
+    let changed = stand.ask::<Raise>(CLIENT, 0, &request(jobs(&[])));
+    assert_eq!(changed.body["spared"], json!([[BATCH, "batch"]]));
+    assert_eq!(changed.body["count"], 1);
+    let changed = stand.ask::<Raise>(CLIENT, 0, &request(JobSet::one(BATCH)));
+    assert_eq!(changed.body, json!({"count": 1}), "its number means it");
+}
+
+#[test]
 fn requests_that_name_its_numbers_go_over_the_channel() {
     let mut stand = serving();
     let effects = stand.call::<Wait>(CLIENT, USER, &jobs(&[(3, 9), (1026, 1026)]));

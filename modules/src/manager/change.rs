@@ -6,6 +6,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Exception, Kind};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
+use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::message::Roles;
 use eddy_wire::services::Service;
@@ -145,6 +146,19 @@ impl Manager {
             return Err(Refusal::new(Code::TooLarge, text));
         }
         let mut proposed = Proposed::default();
+        if jobs.is_empty() {
+            // A declared instance has the jobs of others in it: only its number means it.
+            let own = self.jobs.values().filter(|job| may_change(request, job));
+            for job in own {
+                match (change(job), declared(job)) {
+                    (Ok(Some(_)), Some(name)) => proposed.spared.push((job.id, name.to_owned())),
+                    (Ok(Some(kind)), None) => proposed.events.push((job.id, kind)),
+                    (Ok(None), _) => {}
+                    (Err(why), _) => proposed.refuse(job.id, why),
+                }
+            }
+            return Ok(proposed);
+        }
         let mut one = |job: &Job| {
             if !may_change(request, job) {
                 return proposed.refuse(job.id, "it is another user's".to_owned());
@@ -155,13 +169,6 @@ impl Manager {
                 Err(why) => proposed.refuse(job.id, why),
             }
         };
-        if jobs.is_empty() {
-            self.jobs
-                .values()
-                .filter(|job| may_change(request, job))
-                .for_each(one);
-            return Ok(proposed);
-        }
         for (first, last) in &jobs.ranges {
             if first > last {
                 let text = format!("jobs: {first}-{last} given, a range ends after it begins");
@@ -186,6 +193,7 @@ impl Manager {
 struct Proposed {
     events: Vec<(JobId, Kind)>,
     refused: Vec<(JobId, String)>,
+    spared: Vec<(JobId, String)>,
 }
 
 impl Proposed {
@@ -203,6 +211,7 @@ impl Proposed {
         Changed {
             count,
             refused: self.refused,
+            spared: self.spared,
         }
     }
 }
@@ -214,6 +223,14 @@ fn requeued(request: &Request, body: &RequeueRequest) -> Kind {
         note: body.note.clone(),
         userid: Some(request.uid),
     }))
+}
+
+/// The name under which a job that is an instance was declared.
+fn declared(job: &Job) -> Option<&str> {
+    match &job.submit.spec.request.work {
+        Work::Instance { name } => name.as_deref(),
+        Work::Tasks => None,
+    }
 }
 
 fn may_change(request: &Request, job: &Job) -> bool {

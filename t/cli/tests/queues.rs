@@ -159,6 +159,26 @@ fn an_instance_got_from_a_queue_is_reached_by_its_number() -> Tested {
 }
 
 #[test]
+fn cancel_of_all_leaves_declared_instances() -> Tested {
+    let instance = declared()?;
+    let own = instance.submit_started(&["-q", "services", "sleep", "1000"])?;
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    let first = leader_of(state_of(&instance, "batch")?)?;
+    let listed = instance.ok(&["cancel", "--all", "--dry-run"])?;
+    assert_eq!(number(&instance, &listed)?, number(&instance, &own)?);
+    let ran = instance.run(&["cancel", "--all"])?;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for name in ["batch", "debug"] {
+        let line = format!("the declared instance {name}; `eddy cancel ");
+        assert!(ran.err.contains(&line), "{}", ran.err);
+    }
+    assert_eq!(instance.code(&own)?, 128 + 15);
+    instance.ok(&["run", "-q", "batch", "true"])?;
+    assert_eq!(leader_of(state_of(&instance, "batch")?)?, first);
+    instance.shut_down()
+}
+
+#[test]
 fn an_unknown_queue_is_refused_by_name() -> Tested {
     let instance = declared()?;
     for verb in ["submit", "run", "alloc"] {

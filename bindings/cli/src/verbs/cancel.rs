@@ -1,14 +1,19 @@
 //! `eddy cancel`: end jobs.
 
+use std::collections::BTreeSet;
+
 use anyhow::bail;
 use eddy_client::Client;
 use eddy_client::owners::owners;
+use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
+use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest};
 
 use crate::listing::{Filter, Question};
 use crate::session::Global;
+use crate::table::escaped;
 use crate::{ids, output};
 
 /// Cancel jobs
@@ -17,7 +22,7 @@ use crate::{ids, output};
 /// the grace of the instance (exec.kill_grace), SIGKILL. Does not wait for the end.
 #[derive(clap::Args)]
 pub struct Args {
-    /// All your jobs, in the states of -S if given
+    /// All your jobs, in the states of -S if given; declared instances are left out
     #[arg(long, conflicts_with = "ids")]
     all: bool,
     /// Only jobs in these states: pending, running, active [default: active]
@@ -59,6 +64,13 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             note: args.message.clone(),
         };
         let changed = change::<Raise>(&client, jobs, request).await?;
+        for (job, name) in &changed.spared {
+            let job = ids::show(*job);
+            eprintln!(
+                "eddy cancel: left out job {job}, the declared instance {}; `eddy cancel {job}` ends it",
+                escaped(name)
+            );
+        }
         if !named && !args.quiet {
             eprintln!("eddy cancel: {} jobs are being cancelled", changed.count);
         }
@@ -82,6 +94,10 @@ async fn dry_run(client: &Client, jobs: JobSet, states: &[JobState]) -> anyhow::
             results: Vec::new(),
         },
     };
+    let spared = match jobs.is_empty() {
+        true => declared(client).await?,
+        false => BTreeSet::new(),
+    };
     let user = jobs.is_empty().then(|| rustix::process::getuid().as_raw());
     let rows = Question {
         filter,
@@ -91,8 +107,16 @@ async fn dry_run(client: &Client, jobs: JobSet, states: &[JobState]) -> anyhow::
     }
     .rows(client)
     .await?;
-    output::lines(rows.iter().map(|row| ids::show(row.id)))?;
+    let rows = rows.iter().filter(|row| !spared.contains(&row.id));
+    output::lines(rows.map(|row| ids::show(row.id)))?;
     Ok(0)
+}
+
+/// The jobs that are declared instances, which serve queues.
+async fn declared(client: &Client) -> anyhow::Result<BTreeSet<JobId>> {
+    let rows = client.call::<Children>(&ChildrenRequest::default()).await?;
+    let serves = rows.iter().filter(|row| !row.queues.is_empty());
+    Ok(serves.map(|row| row.job).collect())
 }
 
 /// Asks for a change of these jobs, of each instance that has some of them.

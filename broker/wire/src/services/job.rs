@@ -345,6 +345,9 @@ pub struct Changed {
     /// Those that were not, with the reason; at most 1,000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<(JobId, String)>,
+    /// Those that `all` does not mean, with the names of the declared instances that they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spared: Vec<(JobId, String)>,
 }
 
 /// What [`List`] asks; all given conditions hold together.
