@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use bytes::Bytes;
 use eddy_client::frames::{Frames, Stream};
-use eddy_client::{Client, ClientError, EndFeed, EventFeed, Options, OutputFeed};
+use eddy_client::{Client, ClientError, EndFeed, EventFeed, Options, OutputFeed, Uri};
 use eddy_wire::event::Exception;
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
@@ -27,6 +27,8 @@ use crate::{ids, output};
 
 /// Two interrupts within this time cancel the job.
 const INTERRUPT_AGAIN: Duration = Duration::from_secs(2);
+/// How long an answer to the last cancel is waited for.
+const LEAVE_AFTER: Duration = Duration::from_secs(1);
 /// Standard input read at a time.
 const INPUT_BYTES: usize = 32 << 10;
 /// Pieces of input that wait to be sent.
@@ -50,7 +52,8 @@ pub enum Label {
 pub enum Interrupt {
     /// Nothing but a word; a second one cancels the job.
     Ask,
-    /// It goes to the tasks; a second one cancels the job. TERM goes to them, too.
+    /// It goes to the tasks, as TERM does; a second one cancels the job and is
+    /// obeyed at once, for the tasks may be where nobody reaches them.
     Pass,
 }
 
@@ -84,6 +87,9 @@ pub enum Left {
     Ended(JobEnd),
     /// The person went away; the job goes on.
     Detached,
+    /// The person gave up: its cancel was asked for, its end not waited for. The
+    /// exit code is that of the signal.
+    GivenUp(u8),
 }
 
 /// The exit code of a command that ran this job.
@@ -101,6 +107,7 @@ pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Resu
     let mut events = Some(EventFeed::following(client, how.job)?);
     let mut end = None;
     let mut interrupted: Option<Instant> = None;
+    let mut terms_passed: u32 = 0;
     loop {
         if let (Some(_), None, None) = (&end, &events, &attached.output) {
             break;
@@ -116,14 +123,21 @@ pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Resu
             },
             part = attached.next_output() => attached.show(part?)?,
             _ = interrupts.recv() => {
-                if interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN) {
-                    attached.cancel();
-                } else {
-                    attached.interrupt();
+                let again = interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN);
+                match (again, attached.how.interrupt) {
+                    (true, Interrupt::Pass) => return Ok(attached.give_up(INT).await),
+                    (true, Interrupt::Ask) => attached.cancel(),
+                    (false, _) => attached.interrupt(),
                 }
                 interrupted = Some(Instant::now());
             }
-            () = received(&mut terms) => attached.pass(TERM),
+            () = received(&mut terms) => {
+                if terms_passed > 0 {
+                    return Ok(attached.give_up(TERM).await);
+                }
+                terms_passed += 1;
+                attached.pass(TERM);
+            }
             _ = stops.recv() => {
                 if interrupted.is_some_and(|at| at.elapsed() < INTERRUPT_AGAIN) {
                     eprintln!("eddy {}: detached from job {}", how.verb, ids::show(how.job));
@@ -135,6 +149,32 @@ pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Resu
         }
     }
     Ok(Left::Ended(end.expect("the loop ends with an end")))
+}
+
+/// Asks for the end of a job and does not wait for it, nor long for the answer.
+pub async fn leave(uri: &Uri, options: Options, how: &How, note: &str) {
+    let How { job, verb, .. } = *how;
+    let shown = ids::show(job);
+    eprintln!("eddy {verb}: cancelling job {shown}, whose end is not waited for");
+    let asked = async {
+        let client = Client::connect(uri, options).await?;
+        client.call::<Raise>(&cancelling(job, note)).await
+    };
+    match tokio::time::timeout(LEAVE_AFTER, asked).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => eprintln!("eddy {verb}: {error}"),
+        Err(_) => eprintln!("eddy {verb}: the instance does not answer; job {shown} may go on"),
+    }
+}
+
+fn cancelling(job: JobId, note: &str) -> RaiseRequest {
+    RaiseRequest {
+        jobs: JobSet::one(job),
+        states: Vec::new(),
+        kind: "cancel".to_owned(),
+        severity: 0,
+        note: note.to_owned(),
+    }
 }
 
 /// The signal of the key that stops a program, SIGTSTP.
@@ -280,13 +320,15 @@ impl Attached<'_> {
     fn cancel(&self) {
         let How { job, verb, .. } = self.how;
         eprintln!("eddy {verb}: cancelling job {}", ids::show(job));
-        self.ask::<Raise>(RaiseRequest {
-            jobs: JobSet::one(job),
-            states: Vec::new(),
-            kind: "cancel".to_owned(),
-            severity: 0,
-            note: "interrupted by ctrl-C".to_owned(),
-        });
+        self.ask::<Raise>(cancelling(job, "interrupted by ctrl-C"));
+    }
+
+    /// Asks for the end of the job and leaves.
+    async fn give_up(&self, signal: i32) -> Left {
+        let (uri, options) = (self.client.uri(), self.options.clone());
+        let note = format!("signal {signal} twice");
+        leave(uri, options, &self.how, &note).await;
+        Left::GivenUp(u8::try_from(128 + signal).unwrap_or(FAILED))
     }
 
     /// Asks something of the instance on a connection of its own, for this one
@@ -374,7 +416,7 @@ fn write_labelled(out: &mut impl Write, task: u32, bytes: &[u8], label: &Label) 
 }
 
 /// Sends our standard input to all tasks, then its end.
-async fn forward(uri: eddy_client::Uri, options: Options, how: How) {
+async fn forward(uri: Uri, options: Options, how: How) {
     let (pieces, mut read) = mpsc::channel(INPUT_WAITING);
     std::thread::spawn(move || read_input(&pieces));
     let sent = async {

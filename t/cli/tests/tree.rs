@@ -2,6 +2,8 @@
 //! becomes of agents that are killed, stopped or taken out, and what waits for a
 //! leader.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::process::Process;
@@ -10,6 +12,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 type Tested = anyhow::Result<()>;
+
+/// Between two signals to a command that is to obey the second.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Four nodes of this machine with a core each.
 fn four() -> anyhow::Result<Instance> {
@@ -109,6 +114,34 @@ fn whoever_asks_a_rank_without_leader_is_told_and_answered_later() -> Tested {
     let ran = waits.wait()?;
     assert_eq!(ran.code, 0, "{}", ran.out);
     assert_eq!(ran.out.matches("waiting for").count(), 1, "{}", ran.out);
+    instance.shut_down()
+}
+
+#[test]
+fn exec_on_a_rank_that_is_lost_says_so_and_is_given_up_at_once() -> Tested {
+    let instance = four()?;
+    let stopped = agent(&instance, 2)?;
+    stopped.signal(Signal::STOP)?;
+    let waits = instance.begin(&["exec", "-r", "2", "hostname"])?;
+    let given_up = instance.begin(&["exec", "-r", "2", "hostname"])?;
+    while instance
+        .ok(&["jobs", "--no-header", "-f", "run"])?
+        .lines()
+        .count()
+        < 2
+    {}
+    given_up.signal(Signal::TERM)?;
+    while given_up.signal(Signal::TERM).is_ok() && !given_up.ends_within(AGAIN) {}
+    assert_eq!(given_up.wait()?.code, 128 + 15);
+    let lost = waits.wait()?;
+    assert_eq!(lost.code, 68, "{}", lost.err);
+    assert!(
+        lost.err.contains("rank 2") && lost.err.contains("is not reached any more"),
+        "{}",
+        lost.err
+    );
+    stopped.signal(Signal::CONT)?;
+    assert_eq!(on_all(&instance)?.len(), 4);
     instance.shut_down()
 }
 

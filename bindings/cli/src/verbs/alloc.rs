@@ -106,6 +106,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                 Some(_) => {
                     output::lines([ids::show(job)])?;
                     Ok(0)
+                    Left::GivenUp(code) => Ok(code),
                 }
                 None => Ok(INTERRUPTED),
             },

@@ -1,25 +1,34 @@
 //! `eddy exec`: a command on ranks, beside what is granted there.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
+use eddy_client::{Client, Uri};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Jobspec, Takes};
 use eddy_wire::services::job::Submit;
 use eddy_wire::services::resource::{RankState, RankStatus, Status};
 
-use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code};
+use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code, leave};
 use crate::request::{Slots, Terms};
 use crate::session::Global;
 
 /// The exit code when a rank that was asked for is not there, as in Flux.
 const NO_HOST: u8 = 68;
 
+/// The pause between two looks at the ranks it runs on.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a rank is not reached until it is given up: longer than an agent or
+/// a leader that was killed takes to come back.
+const LOST_AFTER: Duration = Duration::from_secs(5);
+
 /// Run a command once on each rank, beside what runs there
 ///
 /// It takes no resources and waits for none. Standard input goes to all; the exit code is the
-/// highest, 128 + signal for one that was killed, and 68 when a rank is not there or not reached.
-/// ctrl-C and TERM go to the tasks; ctrl-C twice within two seconds cancels all of it.
+/// highest, 128 + signal for one that was killed, and 68 when a rank is not there, not reached or
+/// lost, which cancels all of it. ctrl-C and TERM go to the tasks; TERM twice, or ctrl-C twice
+/// within two seconds, cancels all of it and waits for nothing.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -78,11 +87,48 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             interrupt: Interrupt::Pass,
             verb: "exec",
         };
-        match attach(&client, global.options(), how).await? {
-            Left::Ended(end) => Ok(exit_code(&end).max(least)),
-            Left::Detached => Ok(0),
+        tokio::select! {
+            left = attach(&client, global.options(), how.clone()) => Ok(match left? {
+                Left::Ended(end) => exit_code(&end).max(least),
+                Left::Detached => 0,
+                Left::GivenUp(code) => code,
+            }),
+            away = lost(global, client.uri(), &ranks) => {
+                let text = away?;
+                eprintln!("eddy exec: {text}");
+                leave(client.uri(), global.options(), &how, &text).await;
+                Ok(NO_HOST)
+            }
         }
     })
+}
+
+/// Waits until one of these ranks is not reached for so long that nobody can say
+/// when what runs there will have ended; what is to be said of it.
+async fn lost(global: &Global, uri: &Uri, ranks: &Idset) -> anyhow::Result<String> {
+    let client = Client::connect(uri, global.options()).await?;
+    let mut away: BTreeMap<u32, Instant> = BTreeMap::new();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        // While there is no leader nothing is known of its ranks.
+        let Ok(known) = client.call::<Status>(&()).await else {
+            away.clear();
+            continue;
+        };
+        let online = |rank: &u32| {
+            let status = known.iter().find(|status| status.rank.0 == *rank);
+            status.is_some_and(|status| status.state == RankState::Online)
+        };
+        away.retain(|rank, _| !online(rank));
+        for rank in ranks.iter().filter(|rank| !online(rank)) {
+            let since = *away.entry(rank).or_insert_with(Instant::now);
+            if since.elapsed() >= LOST_AFTER {
+                let host = known.iter().find(|status| status.rank.0 == rank);
+                let host = host.map_or("taken out", |status| status.host.as_str());
+                return Ok(format!("rank {rank} ({host}) is not reached any more"));
+            }
+        }
+    }
 }
 
 /// The ranks to run on, and what is to be said of those that are left out.

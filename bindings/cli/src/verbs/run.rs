@@ -44,6 +44,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         match attach(&client, global.options(), how).await? {
             Left::Ended(end) => Ok(exit_code(&end)),
             Left::Detached => Ok(0),
+            Left::GivenUp(code) => Ok(code),
         }
     })
 }
