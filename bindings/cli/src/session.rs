@@ -2,13 +2,14 @@
 //!
 //! A verb that asks something of an instance runs inside [`Global::session`].
 
+use std::env::VarError;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Once;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use eddy_client::uri::{SOCKET_NAME, URI_VARIABLE};
 use eddy_client::{Choice, Client, Meant, Options, PathError, Patience, Side, Uri, meant, reach};
@@ -80,16 +81,19 @@ impl Global {
 
     /// A connection to the instance that this command is for.
     pub async fn connect(&self) -> anyhow::Result<Client> {
-        let variable = std::env::var(URI_VARIABLE).ok();
-        let choice = Choice {
+        let variable = variable()?;
+        self.reached(self.choice(variable.as_deref())).await
+    }
+
+    fn choice<'a>(&'a self, variable: Option<&'a str>) -> Choice<'a> {
+        Choice {
             at: self.at.as_deref(),
-            variable: variable.as_deref(),
+            variable,
             side: match self.parent {
                 true => Side::Parent,
                 false => Side::Itself,
             },
-        };
-        self.reached(choice).await
+        }
     }
 
     /// A connection to what is chosen, or to what it has left.
@@ -126,6 +130,26 @@ impl Global {
         self.reached(choice).await
     }
 
+    /// Where what `target` names takes clients, as in [`Global::connect_to`]; what
+    /// is over does not.
+    pub async fn address_of(&self, target: Option<&str>) -> anyhow::Result<Uri> {
+        let variable = variable()?;
+        let choice = self.choice(variable.as_deref());
+        let (Some(target), patience) = (target, self.patience()) else {
+            return Ok(reach(choice, &self.patience()).await?.uri().clone());
+        };
+        let from = match meant(target)? {
+            Meant::Socket(_) => None,
+            Meant::Path(_) => Some(reach(choice, &patience).await?.uri().to_string()),
+        };
+        let choice = Choice {
+            at: Some(target),
+            variable: from.as_deref(),
+            side: Side::Itself,
+        };
+        Ok(reach(choice, &patience).await?.uri().clone())
+    }
+
     /// How patient clients of this command are.
     pub fn options(&self) -> Options {
         Options {
@@ -139,6 +163,20 @@ impl Global {
             told,
         }
     }
+}
+
+/// EDDY_URI, if it is set. One that is empty was meant to name something.
+fn variable() -> anyhow::Result<Option<String>> {
+    let value = match std::env::var(URI_VARIABLE) {
+        Ok(value) => value,
+        Err(VarError::NotPresent) => return Ok(None),
+        Err(VarError::NotUnicode(given)) => bail!("{URI_VARIABLE}={given:?}: is not UTF-8"),
+    };
+    ensure!(
+        !value.trim().is_empty(),
+        "{URI_VARIABLE} is set and empty; allowed are local:///PATH, a socket or a state directory, or unset it"
+    );
+    Ok(Some(value))
 }
 
 /// Starts a reader of what an instance has left that is over. It ends with this

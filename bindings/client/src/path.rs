@@ -130,6 +130,13 @@ fn is_name(part: &str) -> bool {
 /// no instance was started, another scheme.
 pub fn meant(text: &str) -> Result<Meant, LocateError> {
     let text = text.trim();
+    // As in Flux, `jobid:` says what a path is anyway.
+    if let Some(path) = text.strip_prefix("jobid:") {
+        return match path.is_empty() {
+            true => Err(LocateError::Empty),
+            false => path.parse().map(Meant::Path),
+        };
+    }
     if text.contains("://") || text.is_empty() {
         return socket(text);
     }
@@ -205,6 +212,7 @@ mod tests {
         assert_eq!(path("batch//f2/").to_string(), "batch/f2");
         assert_eq!(path("ƒ2/0x7").steps[0].job(), Some(JobId(1)));
         assert_eq!(path("../3").steps[0], Step::Up);
+        assert_eq!(path("jobid:905/3"), path("905/3"));
     }
 
     #[test]
@@ -212,7 +220,9 @@ mod tests {
         let refused = |text: &str| meant(text).expect_err("refused").to_string();
         assert!(refused("905/a b").starts_with("`905/a b` is not a path of jobs"));
         assert!(refused(&"1/".repeat(33)).contains("33 parts"));
-        assert!(refused("").contains("is empty"));
+        for empty in ["", " ", "jobid:", "jobid: "] {
+            assert!(refused(empty).contains("is empty"), "{empty}");
+        }
         assert!(refused("ssh://x/y").contains("is not local:///PATH"));
     }
 

@@ -2,6 +2,8 @@
 //! what a child may not say, paths that lead nowhere, and a rank without leader.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
@@ -318,6 +320,43 @@ fn a_path_that_leads_nowhere_names_the_level_that_is_missing() -> Tested {
         "{late}"
     );
     assert_eq!(instance.code(&waits)?, 0);
+#[test]
+fn an_empty_name_of_an_instance_is_not_the_one_that_is_there() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let empty: [&[&str]; 8] = [
+        &["--at", "", "jobs"],
+        &["--at", "jobid:", "jobs"],
+        &["uri", ""],
+        &["uri", "jobid:"],
+        &["tree", ""],
+        &["tree", "jobid:"],
+        &["shutdown", ""],
+        &["shutdown", "jobid:"],
+    ];
+    for words in empty {
+        let ran = instance.run(words)?;
+        assert!(ran.refusal()?.contains("is empty"), "{}", ran.err);
+    }
+    let with = |value: &OsStr| {
+        let mut command = instance.eddy(&["jobs"]);
+        command.env("EDDY_URI", value);
+        Running::start(command)?.wait()
+    };
+    let ran = with(OsStr::new(""))?;
+    assert!(ran.refusal()?.contains("EDDY_URI is set and empty"));
+    let ran = with(OsStr::from_bytes(b"\xff"))?;
+    assert!(ran.refusal()?.contains("is not UTF-8"), "{}", ran.err);
+    let job = number(&instance, &instance.ok(&["alloc", "-n1", "--bg"])?)?;
+    let named = format!("jobid:{job}");
+    assert_eq!(
+        instance.ok(&["--at", &named, "run", "echo", "in it"])?,
+        "in it"
+    );
+    instance.ok(&["tree", &named])?;
+    instance.ok(&["shutdown", &named])?;
+    instance.shut_down()
+}
+
     instance.shut_down()
 }
 

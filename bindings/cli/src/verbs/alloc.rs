@@ -58,7 +58,7 @@ pub struct Args {
 const EXAMPLES: &str = "Examples:
   eddy alloc -N2 -t 2h                  # a shell here, two nodes there
   eddy alloc -n8 ./workflow.py          # a program that submits jobs into its own instance
-  id=$(eddy alloc -n4 --bg); eddy --at $id submit --cc=1-100 ./step; eddy shutdown $id";
+  id=$(eddy alloc -n4 --bg); eddy --at \"$id\" submit --cc=1-100 ./step; eddy shutdown \"$id\"";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let mut options = args.options.clone();

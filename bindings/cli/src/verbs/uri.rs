@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use eddy_client::PathError;
+use eddy_client::{LocateError, PathError, meant};
 
 use crate::output;
 use crate::session::Global;
@@ -38,7 +38,10 @@ const EXAMPLES: &str = "Examples:
   eddy uri jobid:905/3?local";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let (target, form) = args.target.as_deref().map_or((None, None), read);
+    let (target, form) = match args.target.as_deref() {
+        Some(text) => read(text)?,
+        None => (None, None),
+    };
     match form {
         Some("remote") => return refuse(),
         Some("local" | "wait") | None => {}
@@ -50,8 +53,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let wait = args.wait || form == Some("wait");
     let uri = crate::session::block_on(async {
         loop {
-            let error = match global.connect_to(target).await {
-                Ok(client) => return Ok(client.uri().to_string()),
+            let error = match global.address_of(target).await {
+                Ok(uri) => return Ok(uri.to_string()),
                 Err(error) => error,
             };
             match error.downcast_ref::<PathError>() {
@@ -68,14 +71,20 @@ fn refuse() -> anyhow::Result<u8> {
     bail!("the remote form of a URI is not there yet; allowed is local")
 }
 
-/// What is named, and the form behind `?`.
-fn read(text: &str) -> (Option<&str>, Option<&str>) {
+/// What is named, and the form behind `?`. A form alone is one of the instance itself.
+fn read(text: &str) -> anyhow::Result<(Option<&str>, Option<&str>)> {
     let (target, form) = match text.split_once('?') {
         Some((target, form)) => (target, Some(form)),
         None => (text, None),
     };
-    let target = target.strip_prefix("jobid:").unwrap_or(target);
-    ((!target.is_empty()).then_some(target), form)
+    if form.is_some() && target.is_empty() {
+        return Ok((None, form));
+    }
+    match meant(target) {
+        // It was a variable that is not set.
+        Err(error @ LocateError::Empty) => Err(error.into()),
+        Ok(_) | Err(_) => Ok((Some(target), form)),
+    }
 }
 
 #[cfg(test)]
@@ -84,8 +93,20 @@ mod tests {
 
     #[test]
     fn a_target_has_the_forms_of_flux() {
-        assert_eq!(read("jobid:905/3?local"), (Some("905/3"), Some("local")));
+        let read = |text| read(text).expect("a target");
+        assert_eq!(
+            read("jobid:905/3?local"),
+            (Some("jobid:905/3"), Some("local"))
+        );
         assert_eq!(read("f2"), (Some("f2"), None));
         assert_eq!(read("?wait"), (None, Some("wait")));
+    }
+
+    #[test]
+    fn an_empty_target_is_refused() {
+        for empty in ["", " ", "jobid:", "jobid:?local"] {
+            let error = read(empty).expect_err("refused").to_string();
+            assert!(error.contains("is empty"), "{empty}: {error}");
+        }
     }
 }
