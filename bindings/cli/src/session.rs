@@ -12,7 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use eddy_client::uri::{SOCKET_NAME, URI_VARIABLE};
-use eddy_client::{Choice, Client, Meant, Options, PathError, Patience, Side, Uri, meant, reach};
+use eddy_client::{
+    Choice, Client, Meant, Options, PathError, Patience, Side, Uri, descend, meant, reach,
+};
 use eddy_wire::fsd::{Fsd, parse_fsd};
 
 /// Options that every verb takes.
@@ -96,18 +98,24 @@ impl Global {
         }
     }
 
-    /// A connection to what is chosen, or to what it has left.
+    /// A connection to what is chosen, or to what it has left. What was inside an
+    /// instance that is over is found in what that one has left.
     async fn reached(&self, choice: Choice<'_>) -> anyhow::Result<Client> {
-        match reach(choice, &self.patience()).await {
-            Err(PathError::Ended {
-                path,
-                statedir: Some(statedir),
-                ..
-            }) if Path::new(&statedir).is_dir() => {
-                let uri = history(&path, &statedir)?;
-                Ok(Client::connect_told(&uri, self.options(), told).await?)
-            }
-            other => Ok(other?),
+        let mut found = reach(choice, &self.patience()).await;
+        // Each turn goes a level down.
+        loop {
+            let remains = match found {
+                Err(PathError::Ended {
+                    remains: Some(remains),
+                    ..
+                }) if Path::new(&remains.statedir).is_dir() => remains,
+                other => return Ok(other?),
+            };
+            let uri = history(&remains.path, &remains.statedir)?;
+            found = match remains.rest.as_slice() {
+                [] => return Ok(Client::connect_told(&uri, self.options(), told).await?),
+                rest => descend(&uri, &remains.path, rest, &self.patience()).await,
+            };
         }
     }
 

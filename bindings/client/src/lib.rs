@@ -22,7 +22,7 @@ pub use client::{Client, Options, Parts};
 pub use error::ClientError;
 pub use follow::{EndFeed, EventFeed, OutputFeed, ValueFeed};
 pub use path::{InstancePath, Meant, meant};
-pub use resolve::{Choice, PathError, Patience, Side, reach};
+pub use resolve::{Choice, PathError, Patience, Remains, Side, descend, reach};
 pub use uri::{LocateError, Uri, locate};
 
 #[cfg(test)]

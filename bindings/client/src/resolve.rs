@@ -140,8 +140,8 @@ pub enum PathError {
         job: JobId,
         /// How.
         result: String,
-        /// Where its history is, if it ever began, when it is the last step.
-        statedir: Option<String>,
+        /// What it has left, if it ever began and it or what is inside it is meant.
+        remains: Option<Remains>,
     },
     /// An instance whose job waits.
     #[error("{path}: job {job} of {of} waits for resources: {reason}")]
@@ -169,13 +169,40 @@ pub enum PathError {
     },
 }
 
+/// What an instance that is over has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// Its state directory.
+    pub statedir: String,
+    /// The path that led to it.
+    pub path: String,
+    /// The steps from there to what is meant.
+    pub rest: Vec<Step>,
+}
+
 impl PathError {
-    /// The same of a level in the middle of a path: its history has no levels below.
-    fn without_history(mut self) -> PathError {
-        if let PathError::Ended { statedir, .. } = &mut self {
-            *statedir = None;
+    /// The same at that step of the path. Nothing is around what is over.
+    fn on(mut self, path: &InstancePath, at: usize) -> PathError {
+        if let PathError::Ended { remains, .. } = &mut self {
+            let rest = path.steps[at + 1..].to_vec();
+            *remains = remains
+                .take()
+                .filter(|_| !rest.contains(&Step::Up))
+                .map(|remains| Remains {
+                    path: so_far(path, at).to_string(),
+                    rest,
+                    ..remains
+                });
         }
         self
+    }
+}
+
+/// The path as far as this step.
+fn so_far(path: &InstancePath, at: usize) -> InstancePath {
+    InstancePath {
+        begin: path.begin,
+        steps: path.steps[..=at].to_vec(),
     }
 }
 
@@ -214,6 +241,48 @@ pub async fn reach(choice: Choice<'_>, patience: &Patience) -> Result<Client, Pa
     Walk::from(client, path.to_string(), patience)
         .along(&path)
         .await
+}
+
+/// A connection to what is these steps further down from the history of an
+/// instance, whose reader takes questions at `uri` and which is called `level`.
+///
+/// # Errors
+/// [`PathError`], which names the level that is missing.
+pub async fn descend(
+    uri: &Uri,
+    level: &str,
+    rest: &[Step],
+    patience: &Patience,
+) -> Result<Client, PathError> {
+    let path = InstancePath {
+        begin: Begin::Here,
+        steps: rest.to_vec(),
+    };
+    let client = connect(uri, patience).await?;
+    let mut walk = Walk::from(client, format!("{level}/{path}"), patience);
+    walk.level = format!("instance {level}");
+    match walk.along(&path).await {
+        Err(PathError::Ended {
+            path,
+            of,
+            job,
+            result,
+            remains: Some(remains),
+        }) => {
+            let remains = Remains {
+                path: format!("{level}/{}", remains.path),
+                ..remains
+            };
+            Err(PathError::Ended {
+                path,
+                of,
+                job,
+                result,
+                remains: Some(remains),
+            })
+        }
+        reached => reached,
+    }
 }
 
 async fn connect(uri: &Uri, patience: &Patience) -> Result<Client, ClientError> {
@@ -289,16 +358,10 @@ impl Walk<'_> {
                 "the instance around it".clone_into(&mut self.level);
                 continue;
             };
-            let uri = match self.serving(text).await {
-                Err(error) if at + 1 < path.steps.len() => return Err(error.without_history()),
-                served => served?,
-            };
+            let served = self.serving(text).await;
+            let uri = served.map_err(|error| error.on(path, at))?;
             self.client = connect(&uri, self.patience).await?;
-            let so_far = InstancePath {
-                begin: path.begin,
-                steps: path.steps[..=at].to_vec(),
-            };
-            self.level = format!("instance {so_far}");
+            self.level = format!("instance {}", so_far(path, at));
         }
         Ok(self.client)
     }
@@ -350,7 +413,11 @@ impl Walk<'_> {
                 of,
                 job,
                 result: self.result(job).await?,
-                statedir: row.statedir,
+                remains: row.statedir.map(|statedir| Remains {
+                    statedir,
+                    path: String::new(),
+                    rest: Vec::new(),
+                }),
             }),
             (Stage::Starting | Stage::Serving | Stage::Away | Stage::Ending, _) => {
                 Err(PathError::Starting {

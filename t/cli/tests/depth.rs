@@ -329,6 +329,31 @@ fn what_a_child_was_can_be_read_when_it_is_over() -> Tested {
 }
 
 #[test]
+fn what_was_inside_an_instance_that_is_over_can_be_read_at_every_depth() -> Tested {
+    let root = Instance::start(&["--cores=2"])?;
+    let eddy = root.place.program();
+    let inner = format!("{eddy} run -n1 echo innermost; exit 4");
+    let outer = format!("{eddy} alloc -n1 sh -c '{inner}'; {eddy} run false");
+    let job = root.ok(&["batch", "-n2", "--output=none", "--wrap", &outer])?;
+    assert_eq!(root.code(&job)?, 1);
+    let at = format!("{job}/2");
+    let rows = ["jobs", "-a", "--no-header", "-o", "{id.dec} {name}"];
+    let rows = root.ok(&[&["--at", &at], &rows[..]].concat())?;
+    assert_eq!(sorted(&rows), ["1 sh", "2 echo"]);
+    let shown = root.run(&["--at", &at, "job", "attach", "2"])?;
+    assert_eq!((shown.code, shown.out.as_str()), (0, "innermost\n"));
+    assert!(root.ok(&["tree", &at])?.contains("over"));
+    let none = root.run(&["--at", &format!("{at}/9"), "jobs"])?;
+    assert!(none.refusal()?.ends_with("has no job 9"), "{}", none.err);
+    // What is over takes no clients.
+    for over in [&job, &at] {
+        let uri = root.run(&["uri", over])?;
+        assert!(uri.refusal()?.contains("ended with result"), "{}", uri.err);
+    }
+    ends_clean(&root)
+}
+
+#[test]
 fn batch_and_alloc_end_as_their_programs_and_write_where_they_are_told() -> Tested {
     let root = Instance::start(&["--cores=2"])?;
     let read = |name: String| fs::read_to_string(root.place.path().join(name));
