@@ -354,6 +354,25 @@ fn what_was_inside_an_instance_that_is_over_can_be_read_at_every_depth() -> Test
 }
 
 #[test]
+fn a_program_of_an_instance_that_is_not_there_is_named() -> Tested {
+    let root = Instance::start(&["--cores=2"])?;
+    let ran = root.run(&["alloc", "-n1", "nonexistent-command"])?;
+    let line = "eddy: cannot execute nonexistent-command: No such file or directory (os error 2)";
+    assert_eq!((ran.code, ran.refusal()?), (127, line));
+    let empty = root.run(&["alloc", "-n1", ""])?;
+    let line = empty.refusal()?;
+    assert!(
+        line.starts_with("eddy alloc: the command is empty"),
+        "{line}"
+    );
+    let late = root.run(&["alloc", "-n1", "-t1s", "sleep", "1000"])?;
+    assert!(late.refusal()?.contains("its time limit of 1 s is over"));
+    let row = root.json(&["jobs", "-a", "--json"])?;
+    assert_eq!(row[0]["result"], "TIMEOUT", "{row}");
+    ends_clean(&root)
+}
+
+#[test]
 fn batch_and_alloc_end_as_their_programs_and_write_where_they_are_told() -> Tested {
     let root = Instance::start(&["--cores=2"])?;
     let read = |name: String| fs::read_to_string(root.place.path().join(name));

@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use eddy_client::uri::URI_VARIABLE;
 use eddy_client::{Client, ClientError, EndFeed, Uri};
 use eddy_wire::error::Code;
@@ -61,6 +61,12 @@ const EXAMPLES: &str = "Examples:
   id=$(eddy alloc -n4 --bg); eddy --at \"$id\" submit --cc=1-100 ./step; eddy shutdown \"$id\"";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    ensure!(
+        args.command
+            .first()
+            .is_none_or(|program| !program.is_empty()),
+        "the command is empty; allowed is a program, or none for your shell"
+    );
     let mut options = args.options.clone();
     let name = args.command.first().map(|program| {
         let last = program.rsplit('/').find(|part| !part.is_empty());
@@ -100,13 +106,13 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                 match attach(&client, global.options(), how).await? {
                     Left::Ended(end) => Ok(exit_code(&end)),
                     Left::Detached => Ok(0),
+                    Left::GivenUp(code) => Ok(code),
                 }
             }
             (true, _) => match serving(global, &client, job).await? {
                 Some(_) => {
                     output::lines([ids::show(job)])?;
                     Ok(0)
-                    Left::GivenUp(code) => Ok(code),
                 }
                 None => Ok(INTERRUPTED),
             },

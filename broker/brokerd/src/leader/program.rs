@@ -118,6 +118,7 @@ impl Program {
                 let ends: Vec<JobEnd> = serde_json::from_slice(&reply.body).unwrap_or_default();
                 if let Some(end) = ends.first() {
                     tracing::info!(?end, "the program of this instance is over");
+                    say_why(end);
                     self.stage = Stage::Over(end.returncode, Some(end.result));
                 }
             }
@@ -162,6 +163,18 @@ impl Program {
         let jobspec = serde_json::to_value(&jobspec).map_err(|error| error.to_string())?;
         serde_json::from_value(json!({ "key": self.key, "jobspec": jobspec }))
             .map_err(|error| error.to_string())
+    }
+}
+
+/// Says on the job's standard error what kept the program from starting, as it
+/// wrote nothing itself. What else ended it is its parent's to tell.
+fn say_why(end: &JobEnd) {
+    if let Some(why) = end
+        .exception
+        .as_deref()
+        .and_then(|why| why.strip_prefix("exec: "))
+    {
+        eprintln!("eddy: {why}");
     }
 }
 
