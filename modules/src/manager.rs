@@ -30,6 +30,16 @@ pub struct Manager {
     attempts_max: u32,
     hook: Box<dyn Hook + Send>,
     course: Course,
+    rest: Rest,
+}
+
+/// What becomes of jobs that wait when the instance ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// They stay: a root and a queue instance come back.
+    Kept,
+    /// They end: nobody leads a user's instance again when its job is over.
+    Canceled,
 }
 
 /// Whether the instance goes on or ends.
@@ -111,6 +121,10 @@ impl Manager {
             attempts_max: settings.attempts_max,
             hook: Box::new(ByUrgency),
             course: Course::Serving,
+            rest: match (&settings.place.child, &settings.place.name) {
+                (Some(_), None) => Rest::Canceled,
+                (Some(_), Some(_)) | (None, _) => Rest::Kept,
+            },
         }
     }
 
@@ -131,6 +145,9 @@ impl Manager {
             self.give(now, job, out);
         }
         if self.course == Course::Stopping && matches!(kind, Kind::Clean | Kind::Priority(_)) {
+            // One that was to have another attempt waits again.
+            let waits = self.jobs.get(&id).filter(|job| self.ends(job));
+            waits.into_iter().for_each(|job| cancel(now, job, out));
             self.stop_when_idle(now, out);
         }
     }
@@ -148,27 +165,43 @@ impl Manager {
         out.append(now, job.id, kind);
     }
 
-    /// Ends what runs; what waits stays for the next start.
+    /// Ends what runs; what waits stays for the next start, if there may be one.
     fn stop(&mut self, now: Time, out: &mut Outbox) {
         self.course = Course::Stopping;
-        for job in self.jobs.values().filter(|job| job.state == JobState::Run) {
-            let exception = Exception {
-                kind: "cancel".to_owned(),
-                severity: 0,
-                note: "the instance is shutting down".to_owned(),
-                userid: None,
-            };
-            out.append(now, job.id, Kind::Exception(Box::new(exception)));
-        }
+        let ending = self.jobs.values().filter(|job| self.ends(job));
+        ending.for_each(|job| cancel(now, job, out));
         self.stop_when_idle(now, out);
     }
 
+    /// Whether the end of the instance ends this job, too.
+    fn ends(&self, job: &Job) -> bool {
+        match job.state {
+            JobState::Run => true,
+            JobState::Depend | JobState::Priority | JobState::Sched => self.rest == Rest::Canceled,
+            JobState::New | JobState::Cleanup | JobState::Inactive => false,
+        }
+    }
+
     fn stop_when_idle(&mut self, now: Time, out: &mut Outbox) {
-        let holds = |job: &Job| job.grant().is_some() || job.state == JobState::Cleanup;
-        if !self.jobs.values().any(holds) {
+        let is_left = |job: &Job| match self.rest {
+            Rest::Kept => job.grant().is_some() || job.state == JobState::Cleanup,
+            Rest::Canceled => job.state != JobState::Inactive,
+        };
+        if !self.jobs.values().any(is_left) {
             self.course = Course::Stopped;
             out.append_own(now, Kind::LeaderStop);
             out.effect(Effect::Exit(Exit::Stopped));
         }
     }
+}
+
+/// Ends a job because its instance ends.
+fn cancel(now: Time, job: &Job, out: &mut Outbox) {
+    let exception = Exception {
+        kind: "cancel".to_owned(),
+        severity: 0,
+        note: "the instance is shutting down".to_owned(),
+        userid: None,
+    };
+    out.append(now, job.id, Kind::Exception(Box::new(exception)));
 }

@@ -11,7 +11,7 @@
 mod output;
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -27,7 +27,8 @@ use eddy_wire::id::JobId;
 use eddy_wire::message::{Message, Roles, Target, Type};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
-use eddy_wire::services::job::OutputRequest;
+use eddy_wire::services::child::{ChildRow, Stage};
+use eddy_wire::services::job::{JobEnd, JobSet, OutputRequest};
 use eddy_wire::services::{child, instance, job, kvs, resource};
 use eddy_wire::time::Time;
 use thiserror::Error;
@@ -288,7 +289,7 @@ impl History {
             );
             return vec![refused(caller, Code::NotReady, text)];
         }
-        let is_ping = message.topic == instance::Ping::TOPIC;
+        let question = Question::of(&message);
         let mut replies = Vec::new();
         let mut outputs = VecDeque::from([self
             .broker
@@ -301,17 +302,13 @@ impl History {
         }
         let is_last = |reply: &Reply| reply.to == caller && reply.kind != Type::Part;
         if !replies.iter().any(is_last) {
-            replies.push(refused(
-                caller,
-                Code::End,
-                "the instance has ended".to_owned(),
-            ));
+            replies.push(question.last(caller, &self.path, &replies));
             let gone = self.broker.handle(self.now, Arrival::Gone(client));
             drop(gone);
         }
-        if is_ping {
-            replies.iter_mut().for_each(say_over);
-        }
+        replies
+            .iter_mut()
+            .for_each(|reply| question.say_over(reply));
         replies
     }
 
@@ -340,11 +337,68 @@ impl History {
     }
 }
 
-/// The phase of a rank that was never resumed is that of a start; this one is over.
-fn say_over(reply: &mut Reply) {
-    if let Ok(mut pong) = serde_json::from_slice::<instance::Pong>(&reply.body) {
-        "over".clone_into(&mut pong.phase);
-        *reply = Reply::new(reply.to, reply.kind, &pong);
+/// What is asked, as far as the fold does not know that the instance is over.
+enum Question {
+    Ping,
+    /// The instances inside.
+    Children,
+    /// The ends of these jobs.
+    Ends(JobSet),
+    Other,
+}
+
+impl Question {
+    fn of(message: &Message) -> Question {
+        match message.topic.as_str() {
+            instance::Ping::TOPIC => Question::Ping,
+            child::Children::TOPIC => Question::Children,
+            job::Wait::TOPIC => message.parse().map_or(Question::Other, Question::Ends),
+            _ => Question::Other,
+        }
+    }
+
+    /// The phase of a rank that was never resumed is that of a start, and what
+    /// was in the instance when it was killed is over as it is.
+    fn say_over(&self, reply: &mut Reply) {
+        match self {
+            Question::Ping => {
+                if let Ok(mut pong) = serde_json::from_slice::<instance::Pong>(&reply.body) {
+                    "over".clone_into(&mut pong.phase);
+                    *reply = Reply::new(reply.to, reply.kind, &pong);
+                }
+            }
+            Question::Children => {
+                if let Ok(mut rows) = serde_json::from_slice::<Vec<ChildRow>>(&reply.body) {
+                    rows.iter_mut().for_each(|row| row.stage = Stage::Over);
+                    *reply = Reply::new(reply.to, reply.kind, &rows);
+                }
+            }
+            Question::Ends(_) | Question::Other => {}
+        }
+    }
+
+    /// The last answer to a question that waits for what never comes. An end that
+    /// is not recorded is no success.
+    fn last(&self, caller: Caller, path: &str, replies: &[Reply]) -> Reply {
+        let Question::Ends(jobs) = self else {
+            return refused(caller, Code::End, "the instance has ended".to_owned());
+        };
+        let told = |reply: &Reply| serde_json::from_slice::<Vec<JobEnd>>(&reply.body);
+        let told = replies.iter().filter_map(|reply| told(reply).ok());
+        let told: BTreeSet<JobId> = told.flatten().map(|end| end.id).collect();
+        let mut numbers = jobs
+            .ranges
+            .iter()
+            .flat_map(|(first, last)| first.0..=last.0);
+        match numbers.find(|number| !told.contains(&JobId(*number))) {
+            Some(job) => {
+                let text = format!(
+                    "instance {path} ended before its job {job} did: no end of it is recorded"
+                );
+                refused(caller, Code::NotReady, text)
+            }
+            None => refused(caller, Code::End, "the instance has ended".to_owned()),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::{LIMIT, Running};
 use eddy_wire::idset::Idset;
+use rustix::process::Signal;
 
 type Tested = anyhow::Result<()>;
 
@@ -325,6 +326,46 @@ fn what_a_child_was_can_be_read_when_it_is_over() -> Tested {
     let spec = root.json(&["--at", &job, "job", "info", "2", "jobspec"])?;
     assert_eq!(spec["tasks"][0]["command"][0], "sh");
     assert_eq!(root.run(&["--at", &job, "job", "status", "3"])?.code, 1);
+    ends_clean(&root)
+}
+
+#[test]
+fn what_waited_in_an_instance_that_is_over_was_cancelled_at_its_end() -> Tested {
+    let root = Instance::start(&["--cores=2"])?;
+    let job = root.ok(&["alloc", "-n2", "--bg"])?;
+    let within = |words: &[&str]| root.run(&[&["--at", &job], words].concat());
+    within(&["submit", "--wait-event=start", "-n2", "sleep", "1000"])?.ok()?;
+    within(&["submit", "-n2", "true"])?.ok()?;
+    within(&["batch", "-n1", "--output=none", "--wrap", "true"])?.ok()?;
+    root.ok(&["shutdown", &job])?;
+    let rows = ["jobs", "-a", "--no-header", "-o", "{id.dec} {status}"];
+    assert_eq!(
+        sorted(&within(&rows)?.ok()?),
+        ["1 CANCELED", "2 CANCELED", "3 CANCELED"]
+    );
+    assert_ne!(within(&["job", "status", "2"])?.code, 0);
+    assert!(!within(&["tree"])?.ok()?.contains("waiting"));
+    ends_clean(&root)
+}
+
+#[test]
+fn a_job_without_an_end_in_an_instance_that_was_killed_is_no_success() -> Tested {
+    let root = Instance::start(&["--cores=2", "-S", "exec.kill_grace=1s"])?;
+    let job = root.ok(&["alloc", "-n2", "--bg"])?;
+    let within = |words: &[&str]| root.run(&[&["--at", &job], words].concat());
+    within(&["submit", "--wait-event=start", "-n2", "sleep", "1000"])?.ok()?;
+    let number = root.ok(&["jobs", "--no-header", "-o", "{id.dec}", &job])?;
+    let leader = leader_of(state_of(&root, &number)?)?;
+    // It cannot record anything any more.
+    leader.signal(Signal::STOP)?;
+    root.ok(&["cancel", &job])?;
+    assert_eq!(root.code(&job)?, 128 + 9);
+    let status = within(&["job", "status", "1"])?;
+    assert!(
+        status.refusal()?.contains("no end of it is recorded"),
+        "{}",
+        status.err
+    );
     ends_clean(&root)
 }
 
