@@ -290,7 +290,7 @@ impl Attached<'_> {
             "requeue" => self.attempt = self.attempt.next(),
             "exception" => {
                 if let Some(exception) = exception(line) {
-                    let text = said(self.how.job, &exception);
+                    let text = said(&self.how, &exception);
                     eprintln!("eddy {}: {text}", self.how.verb);
                 }
             }
@@ -360,17 +360,18 @@ pub fn exception(line: &EventsLine) -> Option<Exception> {
     serde_json::from_str(line.context.as_ref()?.get()).ok()
 }
 
-fn said(job: JobId, exception: &Exception) -> String {
+fn said(how: &How, exception: &Exception) -> String {
     let Exception {
         kind,
         severity,
         note,
         ..
     } = exception;
-    let job = ids::show(job);
-    output::one_line(&format!(
-        "job {job}: exception type={kind} severity={severity} {note}"
-    ))
+    let job = ids::show(how.job);
+    output::one_line(&match (how.verb, kind.as_str()) {
+        ("alloc", "timeout") => format!("instance {job} is ended: {note}"),
+        _ => format!("job {job}: exception type={kind} severity={severity} {note}"),
+    })
 }
 
 /// Writes frames to our standard output and error.

@@ -407,7 +407,11 @@ fn a_program_of_an_instance_that_is_not_there_is_named() -> Tested {
         "{line}"
     );
     let late = root.run(&["alloc", "-n1", "-t1s", "sleep", "1000"])?;
-    assert!(late.refusal()?.contains("its time limit of 1 s is over"));
+    let line = late.refusal()?;
+    assert!(
+        line.ends_with(" is ended: its time limit of 1 s is over"),
+        "{line}"
+    );
     let row = root.json(&["jobs", "-a", "--json"])?;
     assert_eq!(row[0]["result"], "TIMEOUT", "{row}");
     ends_clean(&root)
