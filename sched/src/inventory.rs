@@ -65,6 +65,11 @@ impl Node {
         }
     }
 
+    /// How many holdings have a part of it.
+    pub fn holdings(&self) -> u64 {
+        self.holdings
+    }
+
     fn take(&mut self, set: &NodeSet) {
         self.holdings += 1;
         self.taken_cores += common(&set.cores, &self.total.cores);
@@ -275,7 +280,18 @@ impl Inventory {
         self.all.ranks().difference(&self.in_service)
     }
 
-    fn place_of(&self, rank: Rank) -> Option<usize> {
+    /// What the node at this place has.
+    pub fn capacity(&self, at: usize) -> Room {
+        room_of(&self.nodes[at].total)
+    }
+
+    /// Whether the node at this place is in service.
+    pub fn is_serving(&self, at: usize) -> bool {
+        self.serving.has(at)
+    }
+
+    /// The place of that rank.
+    pub fn place_of(&self, rank: Rank) -> Option<usize> {
         self.nodes
             .binary_search_by_key(&rank, |node| node.rank)
             .ok()

@@ -6,12 +6,12 @@
 //! be served. Nothing here reads a clock, draws a number, records a job or knows
 //! what a job runs: the same deltas and the same `now` give the same verdicts.
 //!
-//! The policy is first come, first served by (priority, job id), and the head
-//! blocks: what does not fit now holds back all behind it. The files in the
-//! order in which one verdict is made:
+//! Who goes first, who may pass a job that waits and what is kept for it says a
+//! policy. The files in the order in which one verdict is made:
 //!
 //! - `planner`: deltas in, verdicts out; who holds what, proposed or recorded.
-//! - `queue`: who waits, in the order of their turn.
+//! - `turns`: whose turn it is, by the policy's order.
+//! - `occupancy`: the nodes over time, what is held until when and what is promised.
 //! - `beside`: who takes nothing, and so waits for nobody's turn.
 //! - `need`: a request as amounts per slot and per node.
 //! - `within`: which nodes a request may have.
@@ -57,7 +57,9 @@ pub mod sim;
 
 mod planner;
 
-mod queue;
+mod occupancy;
+
+mod turns;
 
 mod beside;
 

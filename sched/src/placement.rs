@@ -58,6 +58,11 @@ pub(crate) fn place(
     }
 }
 
+/// Why a request is never placed on this inventory, if it is not.
+pub(crate) fn never(inventory: &Inventory, request: &Request) -> Option<Reason> {
+    inventory.all().feasible(request).err()
+}
+
 /// What is to be done with a job that takes nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Beside {
@@ -277,6 +282,17 @@ fn times(inventory: &Inventory, request: &Request, now: Time) -> Times {
         .min()
         .map_or(0, |end| end.max(start.saturating_add(1)));
     Times { start, end }
+}
+
+/// What a request is granted on nodes that were chosen for it, from `now` on.
+pub(crate) fn granted(
+    inventory: &Inventory,
+    request: &Request,
+    need: &Need,
+    chosen: &[Chosen],
+    now: Time,
+) -> ResourceSet {
+    grant(inventory, need, chosen, times(inventory, request, now))
 }
 
 /// The resources of the chosen nodes.

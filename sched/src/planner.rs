@@ -2,49 +2,114 @@
 //!
 //! Owned by the sched module's driver, which feeds it every change in the order
 //! of the records and asks it for verdicts in bounded passes. It never records
-//! and never assumes: what it proposes it holds until told how that went.
+//! and never assumes: what it proposes it holds until told how that went. The
+//! walk decides, the occupancy finds room; here is who waits and who holds what.
+
+mod explain;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_wire::Time;
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Delta, Outcome, Verdict, Want};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Takes;
+use eddy_wire::plan::{Delta, Outcome, Owner, Question, Unavailable, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::{Span, Time};
 
-use crate::inventory::Inventory;
-use crate::placement::{Beside, Unplaced, place, place_beside};
-use crate::queue::Queue;
+use crate::beside::Beside;
+use crate::occupancy::{Ask, CLEANUP, Occupancy, Spot};
+use crate::placement::{self, place_beside};
+use crate::policy::{self, Policy};
+use crate::turns::Turn;
+use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
 
-/// Plans first come, first served over the state its deltas describe. Holds no clock.
-#[derive(Clone, Debug, Default)]
+/// Jobs looked at for each verdict that may be given.
+const LOOKS: u64 = 64;
+
+/// Plans by a policy over the state its deltas describe. Holds no clock.
 pub struct Planner {
-    inventory: Inventory,
-    queue: Queue,
+    policy: Policy,
+    occupancy: Occupancy,
+    agenda: Agenda<Turn, Occupancy>,
+    waiting: BTreeMap<JobId, Waiting>,
+    beside: Beside,
     holdings: BTreeMap<JobId, Holding>,
+    pass: Pass,
+    questions: Vec<Question>,
 }
 
-/// What a job holds, and since when that is certain.
+/// Who wants resources.
 #[derive(Clone, Debug)]
-enum Holding {
-    /// A verdict said so; it is not known to be recorded.
-    Proposed(Arc<ResourceSet>),
-    /// It is recorded.
-    Held(Arc<ResourceSet>),
+struct Waiting {
+    want: Want,
+    place: Place,
 }
 
-impl Holding {
-    fn set(&self) -> &ResourceSet {
-        match self {
-            Holding::Proposed(set) | Holding::Held(set) => set,
-        }
+/// Where a waiting job is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It holds something, proposed or of an earlier attempt.
+    Aside,
+    /// In the agenda.
+    Turn(Turn),
+    /// With those that take nothing.
+    Beside,
+}
+
+/// What a job holds, since when that is certain, and when it is planned to end.
+#[derive(Clone, Debug)]
+struct Holding {
+    set: Arc<ResourceSet>,
+    until: Time,
+    certainty: Certainty,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Certainty {
+    /// A verdict said so; it is not known to be recorded.
+    Proposed,
+    /// It is recorded.
+    Held,
+}
+
+/// Whether the pass under way knows all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// None is under way.
+    Over,
+    /// One is, and nothing came since.
+    Current,
+    /// Something came since it began: another is to follow.
+    Stale,
+}
+
+impl Default for Planner {
+    fn default() -> Planner {
+        let policy = policy::preset("fcfs").expect("a preset of that name is built in");
+        Planner::with(policy)
     }
 }
 
 impl Planner {
-    /// A planner that knows nothing: no inventory, no rank in service, no job.
+    /// A planner of first come, first served that knows nothing: no inventory, no rank in
+    /// service, no job.
     pub fn new() -> Planner {
         Planner::default()
+    }
+
+    /// The same by another policy.
+    pub fn with(policy: Policy) -> Planner {
+        Planner {
+            agenda: Agenda::new(Rules::from(&policy.queue)),
+            policy,
+            occupancy: Occupancy::default(),
+            waiting: BTreeMap::new(),
+            beside: Beside::default(),
+            holdings: BTreeMap::new(),
+            pass: Pass::Over,
+            questions: Vec::new(),
+        }
     }
 
     /// Takes one change in. The same again changes nothing.
@@ -60,70 +125,61 @@ impl Planner {
     /// - `Unwant` withdraws a proposal. What is recorded as held stays held.
     /// - `Held` ends the wait and confirms a proposal, or replaces it if it names other resources.
     /// - `Freed` gives back what is held or proposed. A job that still wants waits in its turn.
+    /// - `Policy` is obeyed from the next pass on; one that cannot be read changes nothing.
+    /// - `Explain` is answered by the next outcome.
     pub fn apply(&mut self, delta: Delta) {
+        if self.pass == Pass::Current {
+            self.pass = Pass::Stale;
+        }
         match delta {
-            Delta::Inventory(set) => {
-                self.inventory
-                    .replace(set, self.holdings.values().map(Holding::set));
-                self.queue.wake_all();
-            }
-            Delta::Up(ranks) => {
-                self.inventory.bring(&ranks);
-                self.queue.wake(&ranks);
-            }
-            Delta::Down(ranks, why) => {
-                self.inventory.withdraw(&ranks, why);
-                self.queue.wake(&ranks);
-            }
+            Delta::Inventory(set) => self.define(set),
+            Delta::Up(ranks) => self.bring(&ranks),
+            Delta::Down(ranks, why) => self.withdraw(&ranks, why),
             Delta::Want(job, want) => self.want(job, want),
             Delta::Unwant(job) => {
-                self.queue.unwant(job);
-                self.withdraw(job);
+                self.unwant(job);
+                self.take_back(job);
             }
-            Delta::Held(job, _, set) => self.held(job, set),
+            Delta::Held(job, owner, set) => self.held(job, &owner, set),
             Delta::Freed(job) => self.free(job),
-            Delta::Policy(_) | Delta::Explain(_) => {}
+            Delta::Policy(text) => self.obey(&text),
+            Delta::Explain(question) => self.questions.push(question),
         }
     }
 
-    /// Looks at the jobs that take nothing, then at the head of the queue until one job waits or
-    /// `steps` verdicts are given.
+    /// Looks at the jobs that take nothing, then at the others by the policy, until all that can
+    /// be decided is or about `steps` verdicts are given.
     ///
     /// A `Start` is held from here on, and not said again unless it is given back. A job that
     /// gets `Never` is forgotten. `now` becomes the start of the grants.
     pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
         let mut outcome = Outcome::default();
+        self.occupancy.at(now);
         self.plan_beside(now, steps, &mut outcome);
-        while let Some((job, request)) = self.queue.first() {
-            if outcome.verdicts.len() as u64 >= u64::from(steps) {
-                outcome.unfinished = true;
-                break;
-            }
-            let verdict = match place(&self.inventory, request, now) {
-                Ok(set) => Verdict::Start(self.propose(job, set)),
-                Err(Unplaced::Never(reason)) => {
-                    self.queue.unwant(job);
-                    Verdict::Never(reason)
-                }
-                Err(Unplaced::Wait(reason)) => {
-                    outcome.head = Some((job, reason));
-                    break;
-                }
-            };
-            outcome.verdicts.push((job, verdict));
+        if !self.occupancy.inventory().is_empty() {
+            self.walk(now, steps, &mut outcome);
+        }
+        if !outcome.unfinished {
+            outcome.head = self.head(now);
+        }
+        for question in std::mem::take(&mut self.questions) {
+            let answer = self.answer(&question, now);
+            outcome.answers.push(answer);
         }
         outcome
     }
 
     /// Looks at the jobs that take nothing, each at most once until a rank it waits for comes.
     fn plan_beside(&mut self, now: Time, steps: u32, outcome: &mut Outcome) {
-        if self.inventory.is_empty() {
+        if self.occupancy.inventory().is_empty() {
             return;
         }
-        while let Some((job, request)) = self.queue.first_beside() {
-            let found = place_beside(&self.inventory, request, now);
-            if let Beside::WaitFor(rank) = found {
-                self.queue.sleep(job, rank);
+        while let Some(job) = self.beside.first() {
+            let request = &self.waiting[&job].want.request;
+            let request_limit = request.duration;
+            let found = place_beside(self.occupancy.inventory(), request, now);
+            if let placement::Beside::WaitFor(rank) = found {
+                self.beside.sleep(job, rank);
                 continue;
             }
             // Only now, so that nobody hears of more to come when all that is left waits.
@@ -132,67 +188,260 @@ impl Planner {
                 return;
             }
             let verdict = match found {
-                Beside::Start(set) => Verdict::Start(self.propose(job, set)),
-                Beside::Never(reason) => {
-                    self.queue.unwant(job);
+                placement::Beside::Start(set) => {
+                    let set = Arc::new(set);
+                    let until = self.until(now, request_limit);
+                    self.occupancy.hold(job, &set, until);
+                    Verdict::Start(self.propose(job, set, until))
+                }
+                placement::Beside::Never(reason) => {
+                    self.unwant(job);
                     Verdict::Never(reason)
                 }
-                Beside::WaitFor(_) => unreachable!("handled above"),
+                placement::Beside::WaitFor(_) => unreachable!("handled above"),
             };
             outcome.verdicts.push((job, verdict));
         }
     }
 
-    fn propose(&mut self, job: JobId, set: ResourceSet) -> Arc<ResourceSet> {
-        let set = Arc::new(set);
-        self.inventory.take(&set);
-        self.holdings.insert(job, Holding::Proposed(set.clone()));
-        self.queue.aside(job);
+    fn walk(&mut self, now: Time, steps: u32, outcome: &mut Outcome) {
+        let mut found = Vec::new();
+        for _ in 0..LOOKS {
+            // As many looks as verdicts are left, so that no more are given.
+            let given = outcome.verdicts.len() as u64;
+            let left = match u64::from(steps).saturating_sub(given) {
+                // Nobody is left either: the pass ends without another verdict.
+                0 if self.agenda.is_empty() => 1,
+                0 => break,
+                left => left,
+            };
+            if self.pass == Pass::Over {
+                self.pass = Pass::Current;
+            }
+            let room = &mut self.occupancy;
+            let progress = self.agenda.pass(room, now, left, &mut found);
+            for verdict in found.drain(..) {
+                self.take(verdict, outcome);
+            }
+            if progress == Progress::Done {
+                match std::mem::replace(&mut self.pass, Pass::Over) {
+                    Pass::Over | Pass::Current => return,
+                    Pass::Stale => {}
+                }
+            }
+        }
+        outcome.unfinished = true;
+    }
+
+    /// Makes a verdict of what the walk found.
+    fn take(&mut self, found: Found<Turn, Spot>, outcome: &mut Outcome) {
+        match found {
+            Found::Start { key, spot, span } => self.start(key.job, &spot, span, outcome),
+            Found::Wait {
+                key,
+                why: Blocked::Never,
+            } => {
+                let inventory = self.occupancy.inventory();
+                let request = &self.waiting[&key.job].want.request;
+                if let Some(reason) = placement::never(inventory, request) {
+                    self.unwant(key.job);
+                    outcome.verdicts.push((key.job, Verdict::Never(reason)));
+                    // Whom it held up may go.
+                    self.pass = Pass::Stale;
+                }
+            }
+            Found::Wait { .. } | Found::Reserve { .. } => {}
+        }
+    }
+
+    fn start(&mut self, job: JobId, spot: &Spot, span: Span, outcome: &mut Outcome) {
+        match self.occupancy.start(spot, span) {
+            Some((set, until)) => {
+                let set = self.propose(job, set, until);
+                outcome.verdicts.push((job, Verdict::Start(set)));
+            }
+            // What it was promised is late: it is planned again.
+            None => {
+                self.enter(job);
+                self.agenda.freed();
+            }
+        }
+    }
+
+    fn propose(&mut self, job: JobId, set: Arc<ResourceSet>, until: Time) -> Arc<ResourceSet> {
+        let certainty = Certainty::Proposed;
+        let holding = Holding {
+            set: Arc::clone(&set),
+            until,
+            certainty,
+        };
+        self.holdings.insert(job, holding);
+        self.aside(job);
         set
     }
 
-    fn want(&mut self, job: JobId, want: Want) {
-        if self
-            .queue
-            .request(job)
-            .is_some_and(|before| *before != want.request)
-        {
-            self.withdraw(job);
-        }
-        self.queue.want(job, want);
-        if self.holdings.contains_key(&job) {
-            self.queue.aside(job);
+    /// When a job that starts then is planned to have given everything back.
+    fn until(&self, start: Time, limit: Option<i64>) -> Time {
+        let limit = limit.filter(|limit| *limit > 0).map(Span);
+        match limit.or(self.policy.queue.default_limit) {
+            Some(limit) => start.after(limit).after(CLEANUP),
+            None => Time(i64::MAX),
         }
     }
 
-    fn held(&mut self, job: JobId, set: Arc<ResourceSet>) {
-        match self.holdings.get(&job) {
-            // Said again: a want that came since then is the next attempt's.
-            Some(Holding::Held(before)) if before.nodes == set.nodes => return,
-            Some(Holding::Proposed(before)) if before.nodes == set.nodes => {
-                self.holdings.insert(job, Holding::Held(set));
+    fn define(&mut self, set: Arc<ResourceSet>) {
+        self.drop_promises(|_, _| true);
+        let holdings: Vec<Arc<ResourceSet>> =
+            self.holdings.values().map(|one| one.set.clone()).collect();
+        self.occupancy
+            .define(|inventory| inventory.replace(set, holdings.iter().map(Arc::as_ref)));
+        self.beside.wake_all();
+        self.agenda.freed();
+    }
+
+    fn bring(&mut self, ranks: &Idset) {
+        self.occupancy.serve(|inventory| inventory.bring(ranks));
+        self.beside.wake(ranks);
+        self.agenda.freed();
+    }
+
+    fn withdraw(&mut self, ranks: &Idset, why: Unavailable) {
+        self.occupancy
+            .serve(|inventory| inventory.withdraw(ranks, why));
+        self.drop_promises(|occupancy, spot| !occupancy.serves(spot));
+        self.beside.wake(ranks);
+    }
+
+    /// What was promised there is promised no more; who it was promised to waits on.
+    fn drop_promises(&mut self, whose: impl Fn(&Occupancy, &Spot) -> bool) {
+        let lost: Vec<Turn> = self
+            .agenda
+            .bookings()
+            .filter(|(_, booking)| whose(&self.occupancy, &booking.spot))
+            .map(|(turn, _)| *turn)
+            .collect();
+        for turn in lost {
+            self.agenda.unreserve(&turn, &mut self.occupancy);
+        }
+    }
+
+    fn want(&mut self, job: JobId, want: Want) {
+        let before = self.waiting.get(&job);
+        if before.is_some_and(|before| before.want.request != want.request) {
+            self.take_back(job);
+        }
+        self.unwant(job);
+        let place = Place::Aside;
+        self.waiting.insert(job, Waiting { want, place });
+        if !self.holdings.contains_key(&job) {
+            self.enter(job);
+        }
+    }
+
+    /// It wants nothing any more.
+    fn unwant(&mut self, job: JobId) {
+        self.aside(job);
+        self.waiting.remove(&job);
+    }
+
+    /// It wants what it wants, but not now.
+    fn aside(&mut self, job: JobId) {
+        let Some(waiting) = self.waiting.get_mut(&job) else {
+            return;
+        };
+        match std::mem::replace(&mut waiting.place, Place::Aside) {
+            Place::Aside => {}
+            Place::Turn(turn) => {
+                self.agenda.leave(&turn, &mut self.occupancy);
             }
+            Place::Beside => self.beside.remove(job),
+        }
+    }
+
+    /// It is no longer aside; a job that wants nothing stays out.
+    fn enter(&mut self, job: JobId) {
+        self.aside(job);
+        let Some(waiting) = self.waiting.get_mut(&job) else {
+            return;
+        };
+        let want = &waiting.want;
+        waiting.place = match want.request.takes {
+            Takes::Nothing => {
+                self.beside.add(job);
+                Place::Beside
+            }
+            Takes::Resources => {
+                let turn = Turn::recorded(want, job);
+                let limit = want.request.duration.filter(|limit| *limit > 0);
+                let limit = limit.map(|limit| Span(limit.saturating_add(CLEANUP.0)));
+                let entry = Job {
+                    need: Ask::new(job, want.request.clone()),
+                    since: want.eligible,
+                };
+                self.agenda.enter(turn, entry, limit, &self.occupancy);
+                Place::Turn(turn)
+            }
+        };
+    }
+
+    fn held(&mut self, job: JobId, _: &Owner, set: Arc<ResourceSet>) {
+        match self.holdings.get_mut(&job) {
+            Some(holding) if holding.set.nodes == set.nodes => match holding.certainty {
+                // Said again: a want that came since then is the next attempt's.
+                Certainty::Held => return,
+                Certainty::Proposed => holding.certainty = Certainty::Held,
+            },
             Some(_) | None => {
                 self.free(job);
-                self.inventory.take(&set);
-                self.holdings.insert(job, Holding::Held(set));
+                let limit = (set.expiration > 0).then(|| set.expiration - set.starttime);
+                let until = self.until(Time(set.starttime), limit);
+                self.occupancy.hold(job, &set, until);
+                let certainty = Certainty::Held;
+                let holding = Holding {
+                    set,
+                    until,
+                    certainty,
+                };
+                self.holdings.insert(job, holding);
             }
         }
-        self.queue.unwant(job);
+        self.unwant(job);
     }
 
     /// Gives back what is only proposed.
-    fn withdraw(&mut self, job: JobId) {
-        if let Some(Holding::Proposed(_)) = self.holdings.get(&job) {
+    fn take_back(&mut self, job: JobId) {
+        let holding = self.holdings.get(&job);
+        if holding.is_some_and(|holding| holding.certainty == Certainty::Proposed) {
             self.free(job);
         }
     }
 
     fn free(&mut self, job: JobId) {
-        if let Some(holding) = self.holdings.remove(&job) {
-            self.inventory
-                .give(holding.set(), self.holdings.values().map(Holding::set));
+        if let Some(Holding { set, until, .. }) = self.holdings.remove(&job) {
+            let left = self.holdings.values().map(|one| one.set.as_ref());
+            self.occupancy.release(job, &set, until, left);
+            self.agenda.freed();
+            self.enter(job);
         }
-        self.queue.recall(job);
+    }
+
+    /// Another policy: all who wait are lined up anew. What it cannot read it does not obey.
+    fn obey(&mut self, text: &str) {
+        let Ok(policy) = policy::read::read(text) else {
+            return;
+        };
+        self.drop_promises(|_, _| true);
+        self.agenda = Agenda::new(Rules::from(&policy.queue));
+        self.policy = policy;
+        self.pass = Pass::Over;
+        let waiting: Vec<JobId> = self.waiting.keys().copied().collect();
+        for job in waiting {
+            if let Some(one) = self.waiting.get_mut(&job)
+                && matches!(one.place, Place::Turn(_))
+            {
+                one.place = Place::Aside;
+                self.enter(job);
+            }
+        }
     }
 }

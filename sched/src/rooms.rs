@@ -19,6 +19,37 @@ impl Room {
     /// Memory of a node whose memory is not known: any request fits.
     pub const NO_LIMIT: u64 = u64::MAX;
 
+    /// As much more of everything.
+    pub fn with(&self, other: &Room) -> Room {
+        Room {
+            cores: self.cores.saturating_add(other.cores),
+            gpus: self.gpus.saturating_add(other.gpus),
+            memory: self.memory.saturating_add(other.memory),
+        }
+    }
+
+    /// As much less of everything, down to nothing. Of memory that nobody knows nothing is taken.
+    pub fn without(&self, other: &Room) -> Room {
+        let memory = match self.memory {
+            Room::NO_LIMIT => Room::NO_LIMIT,
+            known => known.saturating_sub(other.memory),
+        };
+        Room {
+            cores: self.cores.saturating_sub(other.cores),
+            gpus: self.gpus.saturating_sub(other.gpus),
+            memory,
+        }
+    }
+
+    /// The lesser of each.
+    pub fn least(&self, other: &Room) -> Room {
+        Room {
+            cores: self.cores.min(other.cores),
+            gpus: self.gpus.min(other.gpus),
+            memory: self.memory.min(other.memory),
+        }
+    }
+
     /// Whether there is as much of everything.
     pub fn holds(&self, need: &Room) -> bool {
         self.cores >= need.cores && self.gpus >= need.gpus && self.memory >= need.memory
@@ -123,6 +154,11 @@ impl Rooms {
     /// The room on node `at`.
     pub fn room(&self, at: usize) -> Room {
         self.tree[self.leaves + at].most
+    }
+
+    /// Whether node `at` is to be had.
+    pub fn has(&self, at: usize) -> bool {
+        self.tree[self.leaves + at].nodes > 0
     }
 
     /// Node `at` has this room from now on.

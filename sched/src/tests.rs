@@ -9,3 +9,5 @@ mod cases;
 mod ranks;
 
 mod properties;
+
+mod promises;

@@ -1,0 +1,258 @@
+//! What a reservation promises, on nodes: jobs that end when they said, under
+//! policies that let others pass.
+//!
+//! The earliest start of a job is found once more without any index, and each
+//! start is held against what was promised when the job first waited.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::Time;
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{Request, Sharing};
+use eddy_wire::plan::{Delta, Owner, Question, Verdict, Want};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::MICROS;
+use proptest::prelude::*;
+
+use super::model::{inventory, nodes, slots};
+use crate::Planner;
+use crate::occupancy::CLEANUP;
+
+const ALL: u32 = 10_000;
+
+/// An instance whose jobs end when they said.
+struct Run {
+    inventory: Arc<ResourceSet>,
+    planner: Planner,
+    now: Time,
+    waiting: BTreeMap<JobId, Request>,
+    running: BTreeMap<JobId, (Arc<ResourceSet>, Time)>,
+    /// The first time that was told of a job.
+    promised: BTreeMap<JobId, Time>,
+}
+
+impl Run {
+    fn new(cores: &[u32], policy: &str) -> Run {
+        let sizes: Vec<(u32, u32, u64)> = cores.iter().map(|&cores| (cores, 0, 0)).collect();
+        let inventory = inventory(&sizes);
+        let mut planner = Planner::new();
+        planner.apply(Delta::Policy(policy.into()));
+        planner.apply(Delta::Inventory(inventory.clone()));
+        planner.apply(Delta::Up(Idset::first_ids(sizes.len() as u32)));
+        Run {
+            inventory,
+            planner,
+            now: Time(MICROS),
+            waiting: BTreeMap::new(),
+            running: BTreeMap::new(),
+            promised: BTreeMap::new(),
+        }
+    }
+
+    fn want(&mut self, job: JobId, request: Request) {
+        self.waiting.insert(job, request.clone());
+        self.planner.apply(Delta::Want(job, Want::of(16, request)));
+    }
+
+    /// Plans, records what starts and gives the times that are told of those who wait.
+    fn plan(&mut self) -> BTreeMap<JobId, Time> {
+        let question = Question {
+            tag: 1,
+            jobs: None,
+            most: 1_000,
+        };
+        let head = self.waiting.keys().next().copied();
+        let before = self.running.clone();
+        self.planner.apply(Delta::Explain(question));
+        let outcome = self.planner.plan(self.now, ALL);
+        assert!(!outcome.unfinished);
+        for (job, verdict) in outcome.verdicts {
+            match verdict {
+                Verdict::Start(set) => self.start(job, set),
+                Verdict::Never(_) => drop(self.waiting.remove(&job)),
+            }
+        }
+        if let Some(head) = self.waiting.keys().next().filter(|now| Some(**now) == head) {
+            let alone = self.earliest(&self.waiting[head], &before);
+            let beside = self.earliest(&self.waiting[head], &self.running);
+            assert!(
+                beside <= alone,
+                "job {head} is delayed: {alone:?} {beside:?}"
+            );
+        }
+        let told = outcome.answers.into_iter().flat_map(|answer| answer.jobs);
+        let told = told.filter(|one| self.waiting.contains_key(&one.job));
+        told.filter_map(|one| Some((one.job, one.start?.latest?)))
+            .collect()
+    }
+
+    fn start(&mut self, job: JobId, set: Arc<ResourceSet>) {
+        let request = self.waiting.remove(&job).expect("it waits");
+        self.planner
+            .apply(Delta::Held(job, Owner::default(), set.clone()));
+        let limit = request.duration.expect("all have a limit");
+        self.running
+            .insert(job, (set, Time(self.now.0 + limit + CLEANUP.0)));
+        for (rank, node) in &self.inventory.nodes {
+            let parts = self
+                .running
+                .values()
+                .filter_map(|(set, _)| set.nodes.get(rank));
+            let taken: u64 = parts.map(|part| part.cores.len()).sum();
+            assert!(taken <= node.cores.len(), "rank {rank} is over committed");
+        }
+        if let Some(promised) = self.promised.get(&job) {
+            assert!(self.now <= *promised, "job {job} was promised {promised:?}");
+        }
+    }
+
+    /// On to the next end.
+    fn next_end(&mut self) {
+        let end = self.running.values().map(|(_, until)| *until).min();
+        self.now = end.expect("something runs while others wait");
+        let over: Vec<JobId> = self
+            .running
+            .iter()
+            .filter(|(_, (_, until))| *until <= self.now)
+            .map(|(job, _)| *job)
+            .collect();
+        for job in over {
+            self.running.remove(&job);
+            self.planner.apply(Delta::Freed(job));
+        }
+    }
+
+    /// When a request fits beside those, looked for at each of their ends.
+    fn earliest(
+        &self,
+        request: &Request,
+        held: &BTreeMap<JobId, (Arc<ResourceSet>, Time)>,
+    ) -> Time {
+        let mut times: Vec<Time> = held.values().map(|(_, until)| *until).collect();
+        times.push(self.now);
+        times.sort_unstable();
+        let fits = |time: &Time| {
+            let free = self.inventory.nodes.iter().map(|(rank, node)| {
+                let there = held.values().filter(|(_, until)| until > time);
+                let parts = there.filter_map(|(set, _)| set.nodes.get(rank));
+                (
+                    node.cores.len(),
+                    parts.map(|part| part.cores.len()).sum::<u64>(),
+                )
+            });
+            fits(request, &free.collect::<Vec<_>>())
+        };
+        times
+            .into_iter()
+            .find(fits)
+            .expect("it fits when all is free")
+    }
+}
+
+/// Whether it fits nodes with so many cores of which so many are taken.
+fn fits(request: &Request, nodes: &[(u64, u64)]) -> bool {
+    let each = u64::from(request.cores_per_slot);
+    match (request.nodes, request.sharing) {
+        (Some(count), Sharing::Exclusive) => {
+            nodes.iter().filter(|(_, taken)| *taken == 0).count() >= count as usize
+        }
+        (Some(count), Sharing::Shared) => {
+            let least = each * u64::from(request.slots_per_node);
+            let room = |(all, taken): &&(u64, u64)| all - taken >= least;
+            nodes.iter().filter(room).count() >= count as usize
+        }
+        (None, _) => {
+            let slots = nodes.iter().map(|(all, taken)| (all - taken) / each);
+            slots.sum::<u64>() >= u64::from(request.slots)
+        }
+    }
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let shape = prop_oneof![
+        3 => (1u32..6, 1u32..4).prop_map(|(count, cores)| slots(count, cores)),
+        2 => (1u32..4, 1u32..3, 1u32..3).prop_map(|(count, each, cores)| nodes(count, each, cores)),
+        1 => (1u32..4).prop_map(|count| Request {
+            sharing: Sharing::Exclusive,
+            ..nodes(count, 1, 0)
+        }),
+    ];
+    (shape, 1i64..60).prop_map(|(request, seconds)| Request {
+        duration: Some(seconds * MICROS),
+        ..request
+    })
+}
+
+fn workload() -> impl Strategy<Value = (Vec<u32>, Vec<(Request, u8)>)> {
+    let cores = prop::collection::vec(1u32..6, 1..5);
+    // After how many ends a job comes.
+    let jobs = prop::collection::vec((request(), 0u8..4), 1..25);
+    (cores, jobs)
+}
+
+/// Plays a workload to its end; what is told of each job must hold where it is a promise.
+fn play(policy: &str, cores: &[u32], jobs: &[(Request, u8)], promises: Promises) {
+    let mut run = Run::new(cores, policy);
+    let mut coming = (1..).map(JobId).zip(jobs).peekable();
+    let mut ends = 0;
+    loop {
+        while let Some((job, (request, _))) = coming.next_if(|(_, (_, after))| *after <= ends) {
+            run.want(job, request.clone());
+        }
+        let told = run.plan();
+        let head = run.waiting.keys().next().copied();
+        for (job, at) in told {
+            let counts = match promises {
+                Promises::All => true,
+                Promises::Head => Some(job) == head,
+            };
+            if counts {
+                let first = *run.promised.entry(job).or_insert(at);
+                assert!(at <= first, "job {job}: told {first:?}, and now {at:?}");
+            }
+        }
+        if run.running.is_empty() {
+            assert!(run.waiting.is_empty(), "{:?} wait for nothing", run.waiting);
+            if coming.peek().is_none() {
+                return;
+            }
+        } else {
+            run.next_end();
+        }
+        ends += 1;
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Promises {
+    /// Every time that is told holds.
+    All,
+    /// That of the first who waits.
+    Head,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn easy_keeps_its_word_to_the_first((cores, jobs) in workload()) {
+        play("preset = \"easy\"", &cores, &jobs, Promises::Head);
+    }
+
+    #[test]
+    fn hybrid_keeps_its_word_to_the_first((cores, jobs) in workload()) {
+        play("preset = \"hybrid\"\nqueue = { depth = 3 }", &cores, &jobs, Promises::Head);
+    }
+
+    #[test]
+    fn conservative_keeps_its_word_to_all((cores, jobs) in workload()) {
+        play("preset = \"conservative\"", &cores, &jobs, Promises::All);
+    }
+
+    #[test]
+    fn replanned_keeps_its_word_to_the_first((cores, jobs) in workload()) {
+        play("preset = \"conservative-replanned\"", &cores, &jobs, Promises::Head);
+    }
+}
