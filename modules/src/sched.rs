@@ -145,7 +145,6 @@ impl Seen {
 
     fn want(&self) -> Want {
         Want {
-            priority: self.priority,
             urgency: self.urgency,
             request: self.submit.spec.request.clone(),
             owner: self.owner(),

@@ -312,7 +312,7 @@ impl Room for Occupancy {
     }
 
     fn ceiling(&self, now: Time, ceiling: &mut Ceiling) {
-        ceiling.clear();
+        *ceiling = Ceiling::default();
         let mut most = self.inventory.free().totals().cores;
         for (at, booked) in self.bookings.iter().enumerate().take(CEILING_STEPS) {
             if booked.from > now {

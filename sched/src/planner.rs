@@ -20,16 +20,24 @@ use eddy_wire::time::{Span, Time};
 use crate::beside::Beside;
 use crate::occupancy::{Ask, CLEANUP, Occupancy, Spot};
 use crate::placement::{self, place_beside};
-use crate::policy::{self, Policy};
-use crate::turns::Turn;
+use crate::policy::{self, Policy, Reservations, Walk};
+use crate::turns::{Drift, Turn, Turns};
 use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
 
 /// Jobs looked at for each verdict that may be given.
 const LOOKS: u64 = 64;
 
+/// So many are lined up anew at every pass whose order may have changed; more of them once in a
+/// while.
+const RELINED_MAX: usize = 1000;
+/// That while, where usage changed.
+const RELINE: Span = Span::seconds(1);
+
 /// Plans by a policy over the state its deltas describe. Holds no clock.
 pub struct Planner {
     policy: Policy,
+    turns: Turns,
+    lined: Lined,
     occupancy: Occupancy,
     agenda: Agenda<Turn, Occupancy>,
     waiting: BTreeMap<JobId, Waiting>,
@@ -53,6 +61,8 @@ enum Place {
     Aside,
     /// In the agenda.
     Turn(Turn),
+    /// Its value is at or below the policy's threshold.
+    Below,
     /// With those that take nothing.
     Beside,
 }
@@ -61,8 +71,23 @@ enum Place {
 #[derive(Clone, Debug)]
 struct Holding {
     set: Arc<ResourceSet>,
+    owner: Owner,
     until: Time,
     certainty: Certainty,
+}
+
+/// Since when the order of those who wait is true.
+#[derive(Clone, Copy, Debug)]
+struct Lined {
+    at: Time,
+    order: Order,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    True,
+    /// Somebody started or ended since.
+    Moved,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +127,11 @@ impl Planner {
     pub fn with(policy: Policy) -> Planner {
         Planner {
             agenda: Agenda::new(Rules::from(&policy.queue)),
+            turns: Turns::new(&policy),
+            lined: Lined {
+                at: Time(0),
+                order: Order::True,
+            },
             policy,
             occupancy: Occupancy::default(),
             waiting: BTreeMap::new(),
@@ -140,7 +170,7 @@ impl Planner {
                 self.unwant(job);
                 self.take_back(job);
             }
-            Delta::Held(job, owner, set) => self.held(job, &owner, set),
+            Delta::Held(job, owner, set) => self.held(job, owner, set),
             Delta::Freed(job) => self.free(job),
             Delta::Policy(text) => self.obey(&text),
             Delta::Explain(question) => self.questions.push(question),
@@ -155,6 +185,8 @@ impl Planner {
     pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
         let mut outcome = Outcome::default();
         self.occupancy.at(now);
+        self.turns.at(now);
+        self.reline(now);
         self.plan_beside(now, steps, &mut outcome);
         if !self.occupancy.inventory().is_empty() {
             self.walk(now, steps, &mut outcome);
@@ -206,15 +238,19 @@ impl Planner {
 
     fn walk(&mut self, now: Time, steps: u32, outcome: &mut Outcome) {
         let mut found = Vec::new();
-        for _ in 0..LOOKS {
+        let mut looks = LOOKS * u64::from(steps.max(1));
+        while looks > 0 {
             // As many looks as verdicts are left, so that no more are given.
             let given = outcome.verdicts.len() as u64;
             let left = match u64::from(steps).saturating_sub(given) {
                 // Nobody is left either: the pass ends without another verdict.
                 0 if self.agenda.is_empty() => 1,
                 0 => break,
-                left => left,
+                // Each start may change who is next.
+                _ if self.turns.is_projected() => 1,
+                left => left.min(looks),
             };
+            looks -= left;
             if self.pass == Pass::Over {
                 self.pass = Pass::Current;
             }
@@ -222,6 +258,13 @@ impl Planner {
             let progress = self.agenda.pass(room, now, left, &mut found);
             for verdict in found.drain(..) {
                 self.take(verdict, outcome);
+            }
+            if self.turns.is_projected() && self.lined.order == Order::Moved {
+                self.reline(now);
+                if self.lined.order == Order::True {
+                    self.agenda.restart();
+                    continue;
+                }
             }
             if progress == Progress::Done {
                 match std::mem::replace(&mut self.pass, Pass::Over) {
@@ -269,15 +312,33 @@ impl Planner {
     }
 
     fn propose(&mut self, job: JobId, set: Arc<ResourceSet>, until: Time) -> Arc<ResourceSet> {
-        let certainty = Certainty::Proposed;
+        let owner = self.waiting[&job].want.owner.clone();
+        self.hold(job, owner, Arc::clone(&set), until, Certainty::Proposed);
+        self.aside(job);
+        set
+    }
+
+    fn hold(
+        &mut self,
+        job: JobId,
+        owner: Owner,
+        set: Arc<ResourceSet>,
+        until: Time,
+        certainty: Certainty,
+    ) {
+        let since = match set.starttime {
+            0 => self.occupancy.now(),
+            start => Time(start),
+        };
+        self.turns.began(&owner, &set, since);
+        self.lined.order = Order::Moved;
         let holding = Holding {
-            set: Arc::clone(&set),
+            set,
+            owner,
             until,
             certainty,
         };
         self.holdings.insert(job, holding);
-        self.aside(job);
-        set
     }
 
     /// When a job that starts then is planned to have given everything back.
@@ -290,6 +351,8 @@ impl Planner {
     }
 
     fn define(&mut self, set: Arc<ResourceSet>) {
+        self.turns.define(&set);
+        self.lined.order = Order::Moved;
         self.drop_promises(|_, _| true);
         let holdings: Vec<Arc<ResourceSet>> =
             self.holdings.values().map(|one| one.set.clone()).collect();
@@ -350,7 +413,7 @@ impl Planner {
             return;
         };
         match std::mem::replace(&mut waiting.place, Place::Aside) {
-            Place::Aside => {}
+            Place::Aside | Place::Below => {}
             Place::Turn(turn) => {
                 self.agenda.leave(&turn, &mut self.occupancy);
             }
@@ -370,21 +433,18 @@ impl Planner {
                 self.beside.add(job);
                 Place::Beside
             }
-            Takes::Resources => {
-                let turn = Turn::recorded(want, job);
-                let limit = want.request.duration.filter(|limit| *limit > 0);
-                let limit = limit.map(|limit| Span(limit.saturating_add(CLEANUP.0)));
-                let entry = Job {
-                    need: Ask::new(job, want.request.clone()),
-                    since: want.eligible,
-                };
-                self.agenda.enter(turn, entry, limit, &self.occupancy);
-                Place::Turn(turn)
-            }
+            Takes::Resources => match self.turns.turn(job, want, self.occupancy.now()) {
+                Some(turn) => {
+                    let (entry, limit) = entry(job, want);
+                    self.agenda.enter(turn, entry, limit, &self.occupancy);
+                    Place::Turn(turn)
+                }
+                None => Place::Below,
+            },
         };
     }
 
-    fn held(&mut self, job: JobId, _: &Owner, set: Arc<ResourceSet>) {
+    fn held(&mut self, job: JobId, owner: Owner, set: Arc<ResourceSet>) {
         match self.holdings.get_mut(&job) {
             Some(holding) if holding.set.nodes == set.nodes => match holding.certainty {
                 // Said again: a want that came since then is the next attempt's.
@@ -396,13 +456,7 @@ impl Planner {
                 let limit = (set.expiration > 0).then(|| set.expiration - set.starttime);
                 let until = self.until(Time(set.starttime), limit);
                 self.occupancy.hold(job, &set, until);
-                let certainty = Certainty::Held;
-                let holding = Holding {
-                    set,
-                    until,
-                    certainty,
-                };
-                self.holdings.insert(job, holding);
+                self.hold(job, owner, set, until, Certainty::Held);
             }
         }
         self.unwant(job);
@@ -417,7 +471,12 @@ impl Planner {
     }
 
     fn free(&mut self, job: JobId) {
-        if let Some(Holding { set, until, .. }) = self.holdings.remove(&job) {
+        if let Some(holding) = self.holdings.remove(&job) {
+            let Holding {
+                set, owner, until, ..
+            } = holding;
+            self.turns.ended(&owner, &set);
+            self.lined.order = Order::Moved;
             let left = self.holdings.values().map(|one| one.set.as_ref());
             self.occupancy.release(job, &set, until, left);
             self.agenda.freed();
@@ -432,16 +491,100 @@ impl Planner {
         };
         self.drop_promises(|_, _| true);
         self.agenda = Agenda::new(Rules::from(&policy.queue));
+        self.turns.obey(&policy, self.occupancy.now());
         self.policy = policy;
         self.pass = Pass::Over;
-        let waiting: Vec<JobId> = self.waiting.keys().copied().collect();
-        for job in waiting {
-            if let Some(one) = self.waiting.get_mut(&job)
-                && matches!(one.place, Place::Turn(_))
-            {
+        for job in self.in_line() {
+            if let Some(one) = self.waiting.get_mut(&job) {
                 one.place = Place::Aside;
                 self.enter(job);
             }
         }
+        self.lined.order = Order::Moved;
     }
+
+    /// Who waits for resources.
+    fn in_line(&self) -> Vec<JobId> {
+        let waits = |one: &Waiting| matches!(one.place, Place::Turn(_) | Place::Below);
+        let waiting = self.waiting.iter().filter(|(_, one)| waits(one));
+        waiting.map(|(job, _)| *job).collect()
+    }
+
+    /// Makes the order of those who wait anew if it may not be true any more: by time, by what
+    /// was used. Whoever has a promise that stays keeps his turn.
+    fn reline(&mut self, now: Time) {
+        let rest = now - self.lined.at;
+        let is_due = match (self.turns.drift(), self.lined.order) {
+            (Drift::None, _) => false,
+            (Drift::Time, _) | (Drift::Usage, Order::True) => rest >= self.policy.priority.refresh,
+            (Drift::Usage, Order::Moved) => self.waiting.len() <= RELINED_MAX || rest >= RELINE,
+        };
+        if !is_due {
+            return;
+        }
+        if self.turns.drift() == Drift::Usage {
+            let users = self.waiting.values().map(|one| one.want.owner.user);
+            let held = self.holdings.values();
+            let held = held.map(|one| (&one.owner, one.set.as_ref(), one.until));
+            self.turns.settle(users, held, now);
+        }
+        self.displace(now);
+        for job in self.in_line() {
+            let one = &self.waiting[&job];
+            let turn = self.turns.turn(job, &one.want, now);
+            let before = match one.place {
+                Place::Turn(turn) => Some(turn),
+                Place::Aside | Place::Below | Place::Beside => None,
+            };
+            let promised = before.is_some_and(|turn| self.agenda.booking(&turn).is_some());
+            if turn != before && !(promised && self.keeps()) {
+                self.enter(job);
+            }
+        }
+        self.lined = Lined {
+            at: now,
+            order: Order::True,
+        };
+    }
+
+    fn keeps(&self) -> bool {
+        self.policy.queue.reservations == Reservations::Kept
+    }
+
+    /// Takes promises back from those whom one behind them has overtaken by the policy's margin.
+    fn displace(&mut self, now: Time) {
+        if !self.keeps() || self.agenda.bookings().next().is_none() {
+            return;
+        }
+        // Alone at its depth a promise goes to whoever is first.
+        let margin = match self.policy.queue.walk {
+            Walk::Reserve { depth: 1 } => 0.0,
+            Walk::Stop | Walk::Skip | Walk::Reserve { .. } => self.policy.queue.displace_margin,
+        };
+        let turn = |one: &Waiting| match one.place {
+            Place::Turn(turn) => Some(turn),
+            Place::Aside | Place::Below | Place::Beside => None,
+        };
+        let mut turns: Vec<Turn> = self.waiting.values().filter_map(turn).collect();
+        turns.sort_unstable();
+        let mut best = f64::NEG_INFINITY;
+        for turn in turns.into_iter().rev() {
+            let own = self.turns.first_value(&self.waiting[&turn.job].want, now);
+            if best > own + own.abs() * margin {
+                self.agenda.unreserve(&turn, &mut self.occupancy);
+            }
+            best = best.max(own);
+        }
+    }
+}
+
+/// A job as the agenda has it, and for how long it is planned if it says.
+fn entry(job: JobId, want: &Want) -> (Job<Arc<Ask>>, Option<Span>) {
+    let limit = want.request.duration.filter(|limit| *limit > 0);
+    let limit = limit.map(|limit| Span(limit.saturating_add(CLEANUP.0)));
+    let entry = Job {
+        need: Ask::new(job, want.request.clone()),
+        since: want.eligible,
+    };
+    (entry, limit)
 }

@@ -11,3 +11,5 @@ mod ranks;
 mod properties;
 
 mod promises;
+
+mod order;

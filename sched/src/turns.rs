@@ -1,41 +1,368 @@
-//! Whose turn it is: the place of each waiting job, by the policy's order.
+//! Whose turn it is: the place of each waiting job, by the policy's formulas.
 //!
-//! Asked by the planner when a job comes to wait and when values are made anew. It
-//! keeps no job and knows no room.
+//! Asked by the planner when a job comes to wait and when values are made anew;
+//! told by it who runs what, which is what shares are reckoned from. It knows no
+//! room and keeps no job.
+
+use std::collections::BTreeMap;
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::Want;
+use eddy_wire::jobspec::{MemoryNeed, Request};
+use eddy_wire::plan::{Breakdown, Owner, Term, Want};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::{MICROS, Span, Time};
 
-/// How many values of an order decide; further ones are not looked at.
-const VALUES: usize = 4;
+use crate::amounts::{Amounts, Kinds};
+use crate::policy::{Decay, FACTORS, Policy, Share, WaitFrom, WithinPass};
+use crate::priority::{Formula, Names, breakdown, factors, held_back};
+use crate::share::{Account, Book, Members, Present, Shares, Tree, Usage};
+use crate::usage::{Bound, Ledger, Meter, Tariff};
+
+/// How many formulas of an order decide; a policy has no more.
+pub(crate) const FORMULAS_MAX: usize = 4;
+
+/// What counts as all of a job's cost, where neither it nor the policy says how long: it is the
+/// most that a start weighs on the next pick.
+const UNLIMITED: Span = Span::seconds(3600);
+
+/// The urgency that goes before all values.
+const EXPEDITE: u8 = 31;
 
 /// The turn of a job: the lesser is earlier. The job's number decides last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
-    values: [i64; VALUES],
+    values: [i64; FORMULAS_MAX],
     pub job: JobId,
 }
 
 impl Turn {
     /// By values of which the higher is earlier.
-    pub fn new(values: &[f64], job: JobId) -> Turn {
-        let mut keys = [0; VALUES];
+    fn new(values: impl IntoIterator<Item = f64>, job: JobId) -> Turn {
+        let mut keys = [0; FORMULAS_MAX];
         for (key, value) in keys.iter_mut().zip(values) {
-            *key = !rising(*value);
+            *key = !rising(value);
         }
         Turn { values: keys, job }
-    }
-
-    /// The turn by what was recorded alone: who is to be first, then by number.
-    pub fn recorded(want: &Want, job: JobId) -> Turn {
-        let mut values = [0; VALUES];
-        values[0] = !want.priority;
-        Turn { values, job }
     }
 }
 
 /// A number that rises as the value does, for every value there is.
 fn rising(value: f64) -> i64 {
-    let bits = value.to_bits().cast_signed();
+    // 0 and -0 are one value.
+    let bits = (value + 0.0).to_bits().cast_signed();
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
+/// What turns are made of.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    policy: Policy,
+    names: Names,
+    formulas: Vec<Formula>,
+    /// Whether a formula names what changes by itself.
+    drift: Drift,
+    tariff: Tariff,
+    ledger: Ledger,
+    /// What each user's running and planned jobs may still come to cost.
+    committed: BTreeMap<u32, f64>,
+    /// What each user is due, as of the last settling.
+    due: BTreeMap<u32, f64>,
+    /// How many nodes and cores there are.
+    all: (f64, f64),
+    /// What began and ended since the last pass: only a pass knows the time.
+    news: Vec<News>,
+}
+
+/// A run that began or ended, with whose it is and what it costs in each second.
+#[derive(Clone, Copy, Debug)]
+enum News {
+    /// And since when it runs.
+    Began(u32, f64, Time),
+    Ended(u32, f64),
+}
+
+/// Why values of waiting jobs change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drift {
+    /// They do not.
+    None,
+    /// Time passes.
+    Time,
+    /// Jobs start and end; time passes too.
+    Usage,
+}
+
+impl Turns {
+    /// By a policy that was checked; what others of it cannot be read decides nothing.
+    pub fn new(policy: &Policy) -> Turns {
+        let names = policy.priority.names();
+        let order = policy.priority.order.iter().take(FORMULAS_MAX);
+        let formulas: Vec<Formula> = order
+            .filter_map(|text| Formula::parse(text, &names).ok())
+            .collect();
+        let uses = |name: &str| {
+            let at = FACTORS.iter().position(|factor| *factor == name);
+            let at = at.expect("a factor of that name");
+            formulas.iter().any(|formula| formula.uses().contains(&at))
+        };
+        let drift = if uses("fair_share") && policy.share.algorithm != Share::None {
+            Drift::Usage
+        } else if uses("wait") || uses("eligible") {
+            Drift::Time
+        } else {
+            Drift::None
+        };
+        Turns {
+            names,
+            formulas,
+            drift,
+            tariff: Tariff::new(&policy.usage, &meters()).expect("its usage was checked"),
+            ledger: Ledger::new(policy.usage.decay.clone()),
+            committed: BTreeMap::new(),
+            due: BTreeMap::new(),
+            all: (0.0, 0.0),
+            news: Vec::new(),
+            policy: policy.clone(),
+        }
+    }
+
+    /// Another policy from now on; what was used is not forgotten.
+    pub fn obey(&mut self, policy: &Policy, now: Time) {
+        self.at(now);
+        let mut next = Turns::new(policy);
+        std::mem::swap(&mut next.ledger, &mut self.ledger);
+        next.ledger.change(policy.usage.decay.clone(), now);
+        next.all = self.all;
+        *self = next;
+    }
+
+    pub fn drift(&self) -> Drift {
+        self.drift
+    }
+
+    /// Whether each planned start weighs on the next pick.
+    pub fn is_projected(&self) -> bool {
+        self.drift == Drift::Usage && self.policy.share.within_pass == WithinPass::Projected
+    }
+
+    /// The instance has these resources.
+    pub fn define(&mut self, set: &ResourceSet) {
+        let cores: u64 = set.nodes.values().map(|node| node.cores.len()).sum();
+        self.all = (set.nodes.len() as f64, cores as f64);
+    }
+
+    /// A job runs since then.
+    pub fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Time) {
+        let rate = self.rate(owner, set);
+        self.news.push(News::Began(owner.user, rate, since));
+    }
+
+    /// It runs no longer.
+    pub fn ended(&mut self, owner: &Owner, set: &ResourceSet) {
+        let rate = self.rate(owner, set);
+        self.news.push(News::Ended(owner.user, rate));
+    }
+
+    /// It is now this time, until which all that runs is charged.
+    pub fn at(&mut self, now: Time) {
+        for news in std::mem::take(&mut self.news) {
+            let (News::Began(user, ..) | News::Ended(user, _)) = news;
+            let holder = self.ledger.holder(&user.to_string());
+            match news {
+                News::Began(_, rate, since) => {
+                    let until_now = rate * (now - since).0.max(0) as f64 / MICROS as f64;
+                    self.ledger.charge(holder, now, until_now);
+                    self.ledger.using(holder, now, rate);
+                }
+                News::Ended(_, rate) => self.ledger.using(holder, now, -rate),
+            }
+        }
+    }
+
+    /// Makes what each user is due anew, by what was used and by what `held` may still cost.
+    pub fn settle<'h>(
+        &mut self,
+        users: impl Iterator<Item = u32>,
+        held: impl Iterator<Item = (&'h Owner, &'h ResourceSet, Time)>,
+        now: Time,
+    ) {
+        self.committed.clear();
+        if self.is_projected() {
+            for (owner, set, until) in held {
+                let left = Span((until - now).0.clamp(0, self.horizon().0));
+                let cost = self.rate(owner, set) * left.0 as f64 / MICROS as f64;
+                *self.committed.entry(owner.user).or_default() += cost;
+            }
+        }
+        let mut all: Vec<u32> = users.chain(self.committed.keys().copied()).collect();
+        all.extend(
+            self.ledger
+                .entries()
+                .filter_map(|(name, _)| name.parse::<u32>().ok()),
+        );
+        all.sort_unstable();
+        all.dedup();
+        self.due = self.dues(&all, now);
+    }
+
+    /// For how long ahead a start weighs at most: what is forgotten by half needs no longer view.
+    fn horizon(&self) -> Span {
+        match self.policy.usage.decay {
+            Decay::Exponential { half } | Decay::TowardCurrent { half } => half,
+            Decay::Step { interval, .. } => interval,
+            Decay::Bins { period, .. } => period,
+            Decay::None | Decay::Reset(_) => UNLIMITED,
+        }
+    }
+
+    fn dues(&self, users: &[u32], now: Time) -> BTreeMap<u32, f64> {
+        let account = |user: &u32| Account {
+            name: user.to_string(),
+            shares: Shares::Of(1),
+            members: Members::User,
+        };
+        let accounts: Vec<Account> = users.iter().map(account).collect();
+        let tree = Tree::new(&accounts).expect("each user is named once");
+        let used = |user: u32| {
+            let holder = self.ledger.find(&user.to_string());
+            let used = holder.map_or(0.0, |holder| self.ledger.usage(holder, now));
+            used + self.committed.get(&user).copied().unwrap_or(0.0)
+        };
+        let usage = Usage::new(&tree, |id| tree.name(id).parse().map_or(0.0, used), None);
+        let kinds = Kinds::default();
+        let present = Present {
+            total: Amounts::NONE,
+            kinds: &kinds,
+            held: &|_| Amounts::NONE,
+            active: &|_| true,
+        };
+        match Book::new(&self.policy.share, &tree, usage, &present) {
+            Ok(book) => tree
+                .users()
+                .iter()
+                .filter_map(|id| Some((tree.name(*id).parse().ok()?, book.factor(*id))))
+                .collect(),
+            Err(_) => BTreeMap::new(),
+        }
+    }
+
+    /// The turn of a job as of now; `None` if its first value is at or below the threshold.
+    pub fn turn(&self, job: JobId, want: &Want, now: Time) -> Option<Turn> {
+        if want.urgency >= EXPEDITE {
+            return Some(Turn::new([f64::INFINITY], job));
+        }
+        let variables = self.variables(want, now);
+        let value = |formula: &Formula| formula.value(&variables).unwrap_or(0.0);
+        let mut values = self.formulas.iter().map(value).peekable();
+        let first = values.peek().copied().unwrap_or(0.0);
+        let held_back = held_back(first, self.policy.priority.threshold);
+        (!held_back).then(|| Turn::new(values, job))
+    }
+
+    /// Where the first value of a job comes from.
+    pub fn breakdown(&self, want: &Want, now: Time) -> Breakdown {
+        let variables = self.variables(want, now);
+        let formula = self.formulas.first();
+        let terms = formula.map(|formula| breakdown(formula, &self.names, &variables));
+        let term = |term: crate::priority::Term| Term {
+            name: term.name,
+            factor: term.factor,
+            weight: term.weight,
+            contribution: term.contribution,
+        };
+        Breakdown {
+            policy: self.policy.preset.clone(),
+            value: self.first_value(want, now),
+            terms: terms.unwrap_or_default().into_iter().map(term).collect(),
+        }
+    }
+
+    /// The first value of a job as of now.
+    pub fn first_value(&self, want: &Want, now: Time) -> f64 {
+        let variables = self.variables(want, now);
+        let value = self.formulas.first().and_then(|one| one.value(&variables));
+        value.unwrap_or(0.0)
+    }
+
+    /// In the order of [`FACTORS`]. What jobs cannot name yet is what a job has that names none.
+    fn variables(&self, want: &Want, now: Time) -> [f64; FACTORS.len()] {
+        let rules = &self.policy.priority.factors;
+        let request = &want.request;
+        let since = match rules.wait_from {
+            WaitFrom::Submit => want.submitted,
+            WaitFrom::Eligible => want.eligible,
+        };
+        let (nodes, cores) = size_of(request);
+        let seconds = |span: Span| span.0.max(0) as f64 / MICROS as f64;
+        let of = |name: &str| match name {
+            "wait" => factors::wait(now - since, rules.max_wait),
+            "fair_share" => self.due.get(&want.owner.user).copied().unwrap_or(1.0),
+            "qos" => factors::qos(rules, None),
+            "size" => factors::size(&[(nodes, self.all.0), (cores, self.all.1)], rules.size),
+            "user" => factors::user(None),
+            "queue" => {
+                let queue = want.owner.queue.as_deref().unwrap_or_default();
+                rules.queues.get(queue).copied().unwrap_or(0.0)
+            }
+            "urgency" => f64::from(want.urgency),
+            "class" => {
+                let placement = &self.policy.placement;
+                let class = placement.classes.get(&placement.default_class);
+                class.map_or(0.0, |class| class.priority as f64)
+            }
+            "nodes" => nodes,
+            "cores" => cores,
+            "gpus" => f64::from(request.gpus_per_slot) * f64::from(request.slots),
+            "memory" => memory_of(request) as f64 / f64::from(1 << 30),
+            "walltime" => request.duration.map_or(0.0, |limit| seconds(Span(limit))),
+            "eligible" => seconds(now - want.eligible),
+            "submit" => want.submitted.0 as f64 / MICROS as f64,
+            _ => 0.0,
+        };
+        std::array::from_fn(|at| of(FACTORS[at]))
+    }
+
+    /// What these resources cost in each second.
+    fn rate(&self, owner: &Owner, set: &ResourceSet) -> f64 {
+        let sum = |of: fn(&eddy_wire::resource_set::NodeSet) -> f64| -> f64 {
+            set.nodes.values().map(of).sum()
+        };
+        let used = set.nodes.values().filter(|node| !node.is_empty()).count();
+        let amounts = [
+            used as f64,
+            sum(|node| node.cores.len() as f64),
+            sum(|node| node.gpus.len() as f64),
+            sum(|node| node.memory as f64 / f64::from(1 << 30)),
+        ];
+        let queue = owner.queue.as_deref().unwrap_or_default();
+        self.tariff.weigh(&amounts) * self.tariff.factor(queue)
+    }
+}
+
+/// What is metered, in the order of amounts in [`Turns::rate`].
+fn meters() -> [Meter; 4] {
+    ["nodes", "cores", "gpus", "memory"].map(|name| Meter {
+        name: name.to_owned(),
+        bound: Bound::Node,
+        capacity: 0.0,
+    })
+}
+
+/// Nodes and cores asked for. Slots anywhere are counted as one node at least.
+fn size_of(request: &Request) -> (f64, f64) {
+    let cores = f64::from(request.cores_per_slot) * f64::from(request.slots);
+    (f64::from(request.nodes.unwrap_or(1)), cores)
+}
+
+fn memory_of(request: &Request) -> u64 {
+    let slots = u64::from(request.slots);
+    match request.memory {
+        MemoryNeed::None => 0,
+        MemoryNeed::PerNode(bytes) => bytes.saturating_mul(u64::from(request.nodes.unwrap_or(1))),
+        MemoryNeed::PerCore(bytes) => {
+            let cores = slots.saturating_mul(u64::from(request.cores_per_slot));
+            bytes.saturating_mul(cores)
+        }
+        MemoryNeed::PerTask(bytes) => bytes.saturating_mul(u64::from(request.ntasks)),
+    }
 }

@@ -41,9 +41,7 @@ pub enum Delta {
 /// What a job waits for, and what its turn depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Want {
-    /// As recorded: by its urgency, 0 is held. Decides the turn where the policy has no formula.
-    pub priority: i64,
-    /// 0 to 31; 16 is ordinary.
+    /// 0 to 31; 16 is ordinary, 31 goes before every value of a policy.
     pub urgency: u8,
     /// What it asks for.
     pub request: Request,
@@ -57,10 +55,9 @@ pub struct Want {
 
 impl Want {
     /// Of nobody in particular, submitted at the beginning of time.
-    pub fn of(priority: i64, request: Request) -> Want {
+    pub fn of(urgency: u8, request: Request) -> Want {
         Want {
-            priority,
-            urgency: 16,
+            urgency,
             request,
             owner: Owner::default(),
             submitted: Time(0),
@@ -255,6 +252,14 @@ pub enum Reason {
         job: JobId,
         /// How long until that is to start.
         within: Span,
+    },
+    /// Its value is too low to be run at all.
+    #[error("has the value {value}; jobs at or below {threshold} are not run")]
+    BelowThreshold {
+        /// By the first formula of the policy, as it is shown.
+        value: String,
+        /// The policy's, likewise.
+        threshold: String,
     },
     /// What it needs is kept for it from a time on.
     #[error("waits for {asked} {what}; it has them reserved in {} s at the latest", within.0 / crate::time::MICROS)]

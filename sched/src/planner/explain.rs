@@ -3,25 +3,26 @@
 //! Called by the planner when it has planned. It changes nothing of the plan: what
 //! would start when is tried out on a copy.
 
+use std::collections::BTreeMap;
+
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Answer, Breakdown, Estimate, Explained, Question, Reason};
+use eddy_wire::plan::{Answer, Estimate, Explained, Question, Reason};
 use eddy_wire::time::{Span, Time};
 
-use super::{Place, Planner, Waiting};
-use crate::occupancy::{Ask, CLEANUP};
+use super::{Place, Planner, Waiting, entry};
 use crate::placement::{Unplaced, place};
 use crate::policy::{Reservations, Walk};
 use crate::turns::Turn;
-use crate::walk::{Agenda, Job, Progress, Room, Rules, Verdict};
+use crate::walk::{Agenda, Progress, Room, Rules, Verdict};
 
 /// How many that are ahead of a job are planned to say when it would start.
-const AHEAD_MAX: usize = 1000;
+const AHEAD_MAX: u64 = 1000;
 /// Looks of such a plan.
 const LOOKS_MAX: u64 = 10_000;
 
 impl Planner {
     /// The first who waits in turn, and why.
-    pub(super) fn head(&mut self, now: Time) -> Option<(JobId, Reason)> {
+    pub(super) fn head(&self, now: Time) -> Option<(JobId, Reason)> {
         let turn = *self.agenda.first()?;
         let request = &self.waiting[&turn.job].want.request;
         let why = match place(self.occupancy.inventory(), request, now) {
@@ -31,25 +32,53 @@ impl Planner {
         Some((turn.job, why))
     }
 
-    pub(super) fn answer(&mut self, question: &Question, now: Time) -> Answer {
-        let turns = self.turns();
-        let asked = |turn: &&(u64, Turn)| match &question.jobs {
+    pub(super) fn answer(&self, question: &Question, now: Time) -> Answer {
+        let is_asked = |job: JobId| match &question.jobs {
             None => true,
-            Some(ranges) => {
-                let job = turn.1.job;
-                ranges
-                    .iter()
-                    .any(|(first, last)| (*first..=*last).contains(&job))
-            }
+            Some(ranges) => ranges
+                .iter()
+                .any(|(first, last)| (*first..=*last).contains(&job)),
         };
-        let about: Vec<(u64, Turn)> = turns.iter().filter(asked).copied().collect();
-        let told = about.iter().take(question.most);
+        let turns = self.turns();
+        let asked = turns.iter().filter(|(_, turn)| is_asked(turn.job));
+        let told: Vec<(u64, Turn)> = asked.clone().take(question.most).copied().collect();
+        let starts = match told.last() {
+            Some((ahead, _)) => self.forecast(&turns, *ahead, now),
+            None => BTreeMap::new(),
+        };
+        let explain = |(ahead, turn): &(u64, Turn)| self.explain(*turn, *ahead, &starts, now);
+        let mut jobs: Vec<Explained> = told.iter().map(explain).collect();
+        let below = self
+            .waiting
+            .iter()
+            .filter(|(_, one)| one.place == Place::Below);
+        let below: Vec<JobId> = below
+            .map(|(job, _)| *job)
+            .filter(|job| is_asked(*job))
+            .collect();
+        let more = (asked.count() + below.len()) as u64;
+        let left = question.most - jobs.len();
+        jobs.extend(below.into_iter().take(left).map(|job| self.below(job, now)));
         Answer {
             tag: question.tag,
-            jobs: told
-                .map(|(ahead, turn)| self.explain(*turn, *ahead, now))
-                .collect(),
-            more: about.len().saturating_sub(question.most) as u64,
+            more: more - jobs.len() as u64,
+            jobs,
+        }
+    }
+
+    /// Why one waits that the policy does not run at all.
+    fn below(&self, job: JobId, now: Time) -> Explained {
+        let priority = self.turns.breakdown(&self.waiting[&job].want, now);
+        let threshold = self.policy.priority.threshold.unwrap_or_default();
+        Explained {
+            job,
+            reason: Reason::BelowThreshold {
+                value: priority.value.to_string(),
+                threshold: threshold.to_string(),
+            },
+            ahead: self.turns().len() as u64,
+            start: None,
+            priority,
         }
     }
 
@@ -57,35 +86,37 @@ impl Planner {
     fn turns(&self) -> Vec<(u64, Turn)> {
         let turn = |waiting: &Waiting| match waiting.place {
             Place::Turn(turn) => Some(turn),
-            Place::Aside | Place::Beside => None,
+            Place::Aside | Place::Below | Place::Beside => None,
         };
         let mut turns: Vec<Turn> = self.waiting.values().filter_map(turn).collect();
         turns.sort_unstable();
         (0..).zip(turns).collect()
     }
 
-    fn explain(&mut self, turn: Turn, ahead: u64, now: Time) -> Explained {
-        let start = self.estimate(turn, now);
-        let reason = self.reason(turn, ahead, now);
+    fn explain(
+        &self,
+        turn: Turn,
+        ahead: u64,
+        starts: &BTreeMap<JobId, Time>,
+        now: Time,
+    ) -> Explained {
+        let at = match self.agenda.booking(&turn) {
+            Some(booking) => Some(booking.at),
+            None => starts.get(&turn.job).copied(),
+        };
         Explained {
             job: turn.job,
-            reason,
+            reason: self.reason(turn, ahead, now),
             ahead,
-            start,
-            priority: self.breakdown(turn.job),
+            start: at.map(|at| Estimate {
+                earliest: now,
+                latest: (at < Time(i64::MAX)).then_some(at),
+            }),
+            priority: self.turns.breakdown(&self.waiting[&turn.job].want, now),
         }
     }
 
-    fn breakdown(&self, job: JobId) -> Breakdown {
-        let want = &self.waiting[&job].want;
-        Breakdown {
-            policy: self.policy.preset.clone(),
-            value: want.priority as f64,
-            terms: Vec::new(),
-        }
-    }
-
-    fn reason(&mut self, turn: Turn, ahead: u64, now: Time) -> Reason {
+    fn reason(&self, turn: Turn, ahead: u64, now: Time) -> Reason {
         let request = &self.waiting[&turn.job].want.request;
         let why = match place(self.occupancy.inventory(), request, now) {
             Err(Unplaced::Never(reason)) => return reason,
@@ -99,7 +130,7 @@ impl Planner {
     }
 
     /// Why one waits for which there is room now.
-    fn promised_to_others(&mut self, turn: Turn, now: Time) -> Reason {
+    fn promised_to_others(&self, turn: Turn, now: Time) -> Reason {
         if self.policy.queue.walk == Walk::Stop && self.agenda.first() != Some(&turn) {
             return self.behind(now);
         }
@@ -113,7 +144,7 @@ impl Planner {
         }
     }
 
-    fn behind(&mut self, now: Time) -> Reason {
+    fn behind(&self, now: Time) -> Reason {
         match self.head(now) {
             Some((head, why)) => Reason::Behind {
                 head,
@@ -123,55 +154,33 @@ impl Planner {
         }
     }
 
-    /// When it would start if nothing else came: at best as soon as all it needs is given back,
-    /// at worst when all that runs and is ahead has run to its limit.
-    fn estimate(&mut self, turn: Turn, now: Time) -> Option<Estimate> {
-        if let Some(booking) = self.agenda.booking(&turn) {
-            return Some(estimate(now, booking.at));
-        }
-        let ahead: Vec<Turn> = self.turns().iter().map(|(_, turn)| *turn).collect();
-        let place = ahead.iter().position(|other| *other == turn)?;
-        if place > AHEAD_MAX {
-            return None;
+    /// When all up to so many in turn would start if nothing else came, and all that runs and is
+    /// ahead ran to its limit. Nothing where too many are ahead.
+    fn forecast(&self, turns: &[(u64, Turn)], last: u64, now: Time) -> BTreeMap<JobId, Time> {
+        if last > AHEAD_MAX {
+            return BTreeMap::new();
         }
         let mut room = self.occupancy.clone();
-        let promised: Vec<_> = self
-            .agenda
-            .bookings()
-            .map(|(_, booking)| (booking.spot.clone(), booking.at, booking.span))
-            .collect();
-        for (spot, at, span) in &promised {
-            room.give(spot, *at, *span);
+        for (_, booking) in self.agenda.bookings() {
+            room.give(&booking.spot, booking.at, booking.span);
         }
         let mut rules = Rules::from(&self.policy.queue);
         (rules.walk, rules.lookback) = (Walk::Reserve { depth: Walk::ALL }, None);
         (rules.reservations, rules.window) = (Reservations::Kept, None);
         let mut agenda = Agenda::new(rules);
-        for turn in &ahead[..=place] {
-            let want = &self.waiting[&turn.job].want;
-            let limit = want.request.duration.filter(|limit| *limit > 0);
-            let limit = limit.map(|limit| Span(limit.saturating_add(CLEANUP.0)));
-            let entry = Job {
-                need: Ask::new(turn.job, want.request.clone()),
-                since: want.eligible,
-            };
-            agenda.enter(*turn, entry, limit, &room);
+        for (_, turn) in turns.iter().take_while(|(ahead, _)| *ahead <= last) {
+            let (job, limit) = entry(turn.job, &self.waiting[&turn.job].want);
+            agenda.enter(*turn, job, limit, &room);
         }
         let mut found = Vec::new();
         if agenda.pass(&mut room, now, LOOKS_MAX, &mut found) == Progress::More {
-            return None;
+            return BTreeMap::new();
         }
-        found.into_iter().find_map(|verdict| match verdict {
-            Verdict::Start { key, .. } if key == turn => Some(estimate(now, now)),
-            Verdict::Reserve { key, at, .. } if key == turn => Some(estimate(now, at)),
-            Verdict::Start { .. } | Verdict::Reserve { .. } | Verdict::Wait { .. } => None,
-        })
-    }
-}
-
-fn estimate(now: Time, at: Time) -> Estimate {
-    Estimate {
-        earliest: now,
-        latest: (at < Time(i64::MAX)).then_some(at),
+        let start = |verdict: Verdict<Turn, _>| match verdict {
+            Verdict::Start { key, .. } => Some((key.job, now)),
+            Verdict::Reserve { key, at, .. } => Some((key.job, at)),
+            Verdict::Wait { .. } => None,
+        };
+        found.into_iter().filter_map(start).collect()
     }
 }

@@ -53,6 +53,11 @@ pub(crate) fn nodes(nodes: u32, slots_per_node: u32, cores_per_slot: u32) -> Req
     }
 }
 
+/// A small number as an urgency.
+pub(crate) fn urgency(number: i64) -> u8 {
+    u8::try_from(number).expect("the tests have small numbers")
+}
+
 /// The final state that a run of deltas led to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {

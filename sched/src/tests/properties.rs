@@ -12,7 +12,7 @@ use eddy_wire::plan::{Delta, Outcome, Owner, Reason, Unavailable, Verdict, Want}
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use proptest::prelude::*;
 
-use super::model::{Plain, State, inventory, memory, nodes, slots};
+use super::model::{Plain, State, inventory, memory, nodes, slots, urgency};
 use crate::rooms::{Room, Rooms};
 use crate::{Planner, feasible};
 
@@ -157,7 +157,7 @@ impl World {
                 if before.is_some_and(|(_, before)| before != request) {
                     self.withdraw(job);
                 }
-                self.tell(Delta::Want(job, Want::of(priority, request)));
+                self.tell(Delta::Want(job, Want::of(urgency(priority), request)));
             }
             Step::Unwant(job) => {
                 self.state.wants.remove(&job);
@@ -349,12 +349,18 @@ impl World {
 fn fresh(state: &State) -> Planner {
     let mut planner = Planner::new();
     state.wants.iter().for_each(|(&job, (priority, request))| {
-        planner.apply(Delta::Want(job, Want::of(*priority, request.clone())));
+        planner.apply(Delta::Want(
+            job,
+            Want::of(urgency(*priority), request.clone()),
+        ));
     });
     state.holds.iter().for_each(|(&job, set)| {
         planner.apply(Delta::Held(job, Owner::default(), set.clone()));
         if let Some((priority, request)) = state.wants.get(&job) {
-            planner.apply(Delta::Want(job, Want::of(*priority, request.clone())));
+            planner.apply(Delta::Want(
+                job,
+                Want::of(urgency(*priority), request.clone()),
+            ));
         }
     });
     planner.apply(Delta::Up(state.up.clone()));

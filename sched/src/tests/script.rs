@@ -19,7 +19,7 @@ use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Takes};
 use eddy_wire::plan::{Delta, Outcome, Owner, Unavailable, Verdict, Want};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 
-use super::model::{inventory, nodes, slots};
+use super::model::{inventory, nodes, slots, urgency};
 use crate::Planner;
 
 /// Runs a script; what it prints is what is expected after the line `----`.
@@ -67,7 +67,7 @@ fn delta(words: &[&str]) -> Delta {
         ["lost", down] => Delta::Down(ranks(down), Unavailable::Offline),
         ["want", id, asks @ ..] => {
             let (priority, request) = want(asks);
-            Delta::Want(job(id), Want::of(priority, request))
+            Delta::Want(job(id), Want::of(urgency(priority), request))
         }
         ["unwant", id] => Delta::Unwant(job(id)),
         ["freed", id] => Delta::Freed(job(id)),

@@ -143,6 +143,11 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         }
     }
 
+    /// The pass under way is over; the next begins with the first, whose order is another.
+    pub fn restart(&mut self) {
+        self.pass = None;
+    }
+
     /// Something was given back before it was said to end: what is reserved may be had earlier.
     pub fn freed(&mut self) {
         self.news = News::Freed;

@@ -65,7 +65,10 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
             .unwrap_or(0);
         if priority > 0 {
             let request = job.submit.spec.request.clone();
-            planner.apply(Delta::Want(*id, Want::of(priority, request)));
+            planner.apply(Delta::Want(
+                *id,
+                Want::of(u8::try_from(priority).unwrap_or(31), request),
+            ));
         }
     }
     match planner.plan(world.nature.now, 1).verdicts.first() {

@@ -1,0 +1,219 @@
+//! Whose turn it is by a policy's formulas: fair share within a pass and over
+//! time, urgency, thresholds, and a policy that changes while jobs wait.
+
+use eddy_wire::Time;
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Request;
+use eddy_wire::plan::{Delta, Explained, Owner, Question, Reason, Verdict, Want};
+use eddy_wire::time::MICROS;
+
+use super::model::{inventory, nodes};
+use crate::Planner;
+
+const NOW: Time = Time(1_000 * MICROS);
+
+fn planner(policy: &str, ranks: u32) -> Planner {
+    let mut planner = Planner::new();
+    planner.apply(Delta::Policy(policy.into()));
+    planner.apply(Delta::Inventory(inventory(&vec![
+        (4, 0, 0);
+        ranks as usize
+    ])));
+    planner.apply(Delta::Up(Idset::first_ids(ranks)));
+    planner
+}
+
+fn want(user: u32, urgency: u8) -> Want {
+    Want {
+        urgency,
+        owner: Owner { user, queue: None },
+        submitted: NOW,
+        eligible: NOW,
+        ..Want::of(
+            urgency,
+            Request {
+                duration: Some(3_600 * MICROS),
+                ..nodes(1, 1, 4)
+            },
+        )
+    }
+}
+
+/// Plans once and records what starts.
+fn starts(planner: &mut Planner, now: Time, user: impl Fn(JobId) -> u32) -> Vec<u64> {
+    let mut started = Vec::new();
+    loop {
+        let outcome = planner.plan(now, 1_000);
+        for (job, verdict) in outcome.verdicts {
+            let Verdict::Start(set) = verdict else {
+                panic!("job {job} can run");
+            };
+            let owner = Owner {
+                user: user(job),
+                queue: None,
+            };
+            planner.apply(Delta::Held(job, owner, set));
+            started.push(job.0);
+        }
+        if !outcome.unfinished {
+            return started;
+        }
+    }
+}
+
+fn explained(planner: &mut Planner, job: u64) -> Explained {
+    let jobs = Some(vec![(JobId(job), JobId(job))]);
+    let question = Question {
+        tag: 7,
+        jobs,
+        most: 10,
+    };
+    planner.apply(Delta::Explain(question));
+    let mut answers = planner.plan(NOW, 1_000).answers;
+    assert_eq!((answers.len(), answers[0].tag), (1, 7));
+    answers.remove(0).jobs.remove(0)
+}
+
+/// Jobs 1 to 20 are user 1's, 21 to 40 user 2's.
+fn halves(job: JobId) -> u32 {
+    if job.0 <= 20 { 1 } else { 2 }
+}
+
+fn two_users(policy: &str) -> Planner {
+    let mut planner = planner(policy, 10);
+    for job in 1..=40 {
+        let job = JobId(job);
+        planner.apply(Delta::Want(job, want(halves(job), 16)));
+    }
+    planner
+}
+
+#[test]
+fn a_pass_with_all_free_gives_each_user_the_same() {
+    let mut planner = two_users("preset = \"flux\"");
+    let started = starts(&mut planner, NOW, halves);
+    let first = started.iter().filter(|job| **job <= 20).count();
+    assert_eq!((started.len(), first), (10, 5), "{started:?}");
+}
+
+#[test]
+fn a_static_pass_looks_at_what_was_used_before_it() {
+    let mut planner = two_users("preset = \"flux\"\nshare = { within_pass = \"static\" }");
+    assert_eq!(
+        starts(&mut planner, NOW, halves),
+        (1..=10).collect::<Vec<_>>()
+    );
+    let later = Time(NOW.0 + 3_600 * MICROS);
+    for job in 1..=10 {
+        planner.apply(Delta::Freed(JobId(job)));
+    }
+    let next = starts(&mut planner, later, halves);
+    assert_eq!(
+        next,
+        (21..=30).collect::<Vec<_>>(),
+        "user 1 has used the hour"
+    );
+}
+
+#[test]
+fn who_is_expedited_goes_before_every_value() {
+    let mut planner = planner("preset = \"flux\"", 1);
+    planner.apply(Delta::Want(JobId(1), want(1, 16)));
+    planner.apply(Delta::Want(JobId(2), want(2, 31)));
+    assert_eq!(starts(&mut planner, NOW, |job| job.0 as u32), [2]);
+}
+
+#[test]
+fn a_value_at_the_threshold_is_not_run_and_says_so() {
+    let policy = "preset = \"easy\"\npriority = { threshold = 10 }";
+    let mut planner = planner(policy, 2);
+    planner.apply(Delta::Want(JobId(1), want(1, 10)));
+    planner.apply(Delta::Want(JobId(2), want(1, 11)));
+    assert_eq!(starts(&mut planner, NOW, |_| 1), [2]);
+    let told = explained(&mut planner, 1);
+    assert!(
+        matches!(told.reason, Reason::BelowThreshold { .. }),
+        "{}",
+        told.reason
+    );
+    planner.apply(Delta::Policy("preset = \"easy\"".into()));
+    assert_eq!(starts(&mut planner, NOW, |_| 1), [1]);
+}
+
+#[test]
+fn another_policy_is_obeyed_while_jobs_wait() {
+    let mut planner = planner("preset = \"fcfs\"", 2);
+    let wide = Request {
+        duration: Some(3_600 * MICROS),
+        ..nodes(2, 1, 4)
+    };
+    planner.apply(Delta::Want(JobId(1), want(1, 16)));
+    assert_eq!(starts(&mut planner, NOW, |_| 1), [1]);
+    planner.apply(Delta::Want(JobId(2), Want::of(16, wide)));
+    planner.apply(Delta::Want(JobId(3), want(1, 16)));
+    assert_eq!(starts(&mut planner, NOW, |_| 1), Vec::<u64>::new());
+    let told = explained(&mut planner, 3);
+    assert!(
+        matches!(told.reason, Reason::Behind { head: JobId(2), .. }),
+        "{}",
+        told.reason
+    );
+    planner.apply(Delta::Policy("preset = \"easy\"".into()));
+    assert_eq!(
+        starts(&mut planner, NOW, |_| 1),
+        [3],
+        "it ends before job 2 could begin"
+    );
+    planner.apply(Delta::Policy("no policy".into()));
+    planner.apply(Delta::Freed(JobId(1)));
+    planner.apply(Delta::Freed(JobId(3)));
+    assert_eq!(starts(&mut planner, NOW, |_| 1), [2]);
+}
+
+#[test]
+fn a_filler_is_told_whom_it_would_delay() {
+    let mut planner = planner("preset = \"easy\"", 2);
+    planner.apply(Delta::Want(JobId(1), want(1, 16)));
+    starts(&mut planner, NOW, |_| 1);
+    planner.apply(Delta::Want(JobId(2), Want::of(16, nodes(2, 1, 4))));
+    planner.apply(Delta::Want(JobId(3), Want::of(16, nodes(1, 1, 4))));
+    assert_eq!(starts(&mut planner, NOW, |_| 1), Vec::<u64>::new());
+    let told = explained(&mut planner, 3);
+    assert!(
+        matches!(told.reason, Reason::WouldDelay { job: JobId(2), .. }),
+        "{}",
+        told.reason
+    );
+    let head = explained(&mut planner, 2);
+    let start = head.start.and_then(|start| start.latest).expect("a time");
+    assert!(
+        start > NOW && start <= Time(NOW.0 + 3_700 * MICROS),
+        "{start:?}"
+    );
+}
+
+#[test]
+fn the_terms_of_a_value_add_up() {
+    let mut planner = two_users("preset = \"flux\"");
+    starts(&mut planner, NOW, halves);
+    let told = explained(&mut planner, 20);
+    let sum: f64 = told
+        .priority
+        .terms
+        .iter()
+        .map(|term| term.contribution)
+        .sum();
+    assert!(
+        (sum - told.priority.value).abs() < 1e-6,
+        "{:?}",
+        told.priority
+    );
+    let share = told
+        .priority
+        .terms
+        .iter()
+        .find(|term| term.name == "fair_share");
+    assert_eq!(share.map(|term| term.weight), Some(100_000.0));
+    assert!(told.ahead > 0);
+}
