@@ -49,7 +49,7 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
     vec![
         Box::new(ingest::Ingest::new(settings)),
         Box::new(manager::Manager::new(settings)),
-        Box::new(sched::Sched::default()),
+        Box::new(sched::Sched::new(settings)),
         Box::new(exec::Exec::new(settings)),
         Box::new(nest::Nest::new(settings)),
         Box::new(events::Events::default()),

@@ -5,23 +5,39 @@
 //! around it. A verdict is a proposal: it is held against the present when it
 //! comes, and taken back if the job or a rank has gone meanwhile.
 
+mod asked;
+
+mod policy;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_broker::{Input, Module, Notice, Outbox, Volatile};
+use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request, Volatile};
+use eddy_wire::error::Refusal;
 use eddy_wire::event::{Exception, Kind, Record, Submit};
 use eddy_wire::grant::Grant;
-use eddy_wire::id::{Epoch, JobId, Rank};
+use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Outcome, Owner, Reason, Unavailable, Verdict, Want};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::services::Service;
+use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest};
 use eddy_wire::time::Time;
+
+use crate::Settings;
+use asked::Asked;
+use policy::Obeyed;
+
+/// What planners obey that are told of nothing else.
+const DEFAULT_POLICY: &str = "preset = \"fcfs\"";
 
 /// The mailbox around the planner.
 #[derive(Default)]
 pub struct Sched {
+    obeyed: Obeyed,
+    asked: Asked,
     jobs: BTreeMap<JobId, Seen>,
     /// What all of them hold.
     used: ResourceSet,
@@ -77,8 +93,24 @@ impl Module for Sched {
         "sched"
     }
 
+    fn endpoints(&self) -> &'static [Endpoint] {
+        const ENDPOINTS: &[Endpoint] = &[
+            Endpoint::of::<Explain>(),
+            Endpoint::of::<Policy>(),
+            Endpoint::of::<SetPolicy>(),
+        ];
+        ENDPOINTS
+    }
+
+    fn live(&self, seqs: &mut Vec<Seq>) {
+        self.obeyed.live(seqs);
+    }
+
     fn apply(&mut self, record: &Record) {
         match (&record.event.kind, record.event.job) {
+            (Kind::Memo(memo), None) => {
+                self.obeyed.apply(record.seq, memo);
+            }
             (Kind::Submit(submit), Some(id)) => {
                 let seen = Seen {
                     submit: Arc::clone(submit),
@@ -105,6 +137,13 @@ impl Module for Sched {
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
         match input {
+            Input::Request(request) => {
+                if let Err(refusal) = self.request(now, request, out) {
+                    out.refuse(request.caller, &refusal);
+                }
+            }
+            Input::Cancel(caller) => self.asked.drop_where(|of| of == caller),
+            Input::Gone(client) => self.asked.drop_where(|of| of.client == client),
             Input::Applied(record) => self.applied(&record.event.kind, record.event.job, out),
             Input::Planned(outcome) => self.planned(now, outcome, out),
             Input::Notice(Notice::Online(online)) => {
@@ -169,6 +208,28 @@ impl Seen {
 }
 
 impl Sched {
+    /// A mailbox to which nothing has come.
+    pub fn new(settings: &Settings) -> Sched {
+        Sched {
+            obeyed: Obeyed::new(&settings.policy),
+            ..Sched::default()
+        }
+    }
+
+    fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        match request.topic.as_str() {
+            Explain::TOPIC => self.asked.ask(request, out)?,
+            Policy::TOPIC => out.answer(request.caller, &self.obeyed.shown()),
+            _ => {
+                let body: SetPolicyRequest = request.parse()?;
+                out.append_own(now, self.obeyed.set(&body.text)?);
+                // As it will be once that is recorded.
+                out.reply(request.caller, &());
+            }
+        }
+        Ok(())
+    }
+
     fn apply_own(&mut self, kind: &Kind) {
         match kind {
             Kind::ResourceDefine(set, _) => {
@@ -201,6 +262,10 @@ impl Sched {
             (Kind::Free, Some(id)) => Delta::Freed(id),
             (Kind::ResourceDefine(set, _), None) => Delta::Inventory(Arc::clone(set)),
             (Kind::Drain(..) | Kind::Undrain(_), None) => return self.tell_ranks(out),
+            (Kind::Memo(memo), None) if policy::is_one(memo) => {
+                let told = self.obeyed.told();
+                Delta::Policy(told.unwrap_or_else(|| DEFAULT_POLICY.into()))
+            }
             _ => return,
         };
         out.volatile(Volatile::Plan(vec![delta]));
@@ -224,6 +289,7 @@ impl Sched {
     /// A new planner learns everything.
     fn tell_all(&mut self, out: &mut Outbox) {
         let mut deltas = Vec::new();
+        deltas.extend(self.obeyed.told().map(Delta::Policy));
         deltas.extend(
             self.inventory
                 .iter()
@@ -287,6 +353,9 @@ impl Sched {
         if self.head != outcome.head {
             self.head.clone_from(&outcome.head);
             out.notice(Notice::Head(outcome.head.clone()));
+        }
+        for answer in &outcome.answers {
+            self.asked.answered(answer, out);
         }
         if outcome.unfinished {
             out.volatile(Volatile::Plan(Vec::new()));

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use eddy_sched::policy::{Policy, preset};
+use eddy_sched::policy::Policy;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
@@ -118,7 +118,7 @@ impl Settings {
     /// The defaults of design and `doc/protocol/limits.md` for this inventory.
     pub fn for_inventory(inventory: Arc<ResourceSet>) -> Settings {
         Settings {
-            policy: Arc::new(preset("fcfs").expect("it is a preset")),
+            policy: Arc::default(),
             local: inventory.ranks(),
             place: Place::default(),
             mock: None,

@@ -8,6 +8,7 @@
 mod explain;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
@@ -111,8 +112,17 @@ enum Pass {
 
 impl Default for Planner {
     fn default() -> Planner {
-        let policy = policy::preset("fcfs").expect("a preset of that name is built in");
-        Planner::with(policy)
+        Planner::with(Policy::default())
+    }
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Planner")
+            .field("policy", &self.policy.preset)
+            .field("waiting", &self.waiting.len())
+            .field("holdings", &self.holdings.len())
+            .finish_non_exhaustive()
     }
 }
 

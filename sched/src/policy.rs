@@ -56,33 +56,52 @@ pub struct Policy {
     pub placement: PlacementRules,
 }
 
+/// First come, first served.
+impl Default for Policy {
+    fn default() -> Policy {
+        presets::bare()
+    }
+}
+
 impl Policy {
-    /// Whether the planner of a running instance obeys it: so far only `fcfs` as it is. The one
-    /// place that says so; the simulator is not asked.
+    /// Whether the planner of a running instance obeys all of it; the simulator serves all.
     ///
     /// # Errors
-    /// [`NotServed`] for every other policy.
+    /// [`NotServed`] names the first part that it does not.
     pub fn served(&self) -> Result<(), NotServed> {
-        let mut alike = self.clone();
-        let bare = presets::bare();
-        bare.preset.clone_into(&mut alike.preset);
-        if alike == bare {
+        let part = if self.queue.source != Source::Global {
+            "queue.source"
+        } else if self.queue.evict != Evict::Nothing {
+            "queue.evict"
+        } else if self.queue.limits != Limits::default() {
+            "queue.limits"
+        } else if self.placement.ladder != [Rung::Free] {
+            "placement.ladder"
+        } else if !matches!(self.placement.rank, NodeRank::LowId | NodeRank::FirstFit) {
+            "placement.rank"
+        } else if self.priority.order.len() > ORDER_MAX {
+            "priority.order"
+        } else {
             return Ok(());
-        }
+        };
         Err(NotServed {
             preset: self.preset.clone(),
+            part,
         })
     }
 }
 
+/// How many formulas decide the turn of a job in a running instance.
+pub const ORDER_MAX: usize = 4;
+
 /// A policy that the planner of a running instance does not obey yet.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "is \"{preset}\", with what is put over it; instances serve only \"fcfs\" as it is so far, `eddy sim` serves all"
-)]
+#[error("is \"{preset}\", whose {part} running instances do not serve yet; `eddy sim` serves it")]
 pub struct NotServed {
     /// The preset it starts from.
     pub preset: String,
+    /// The path of what is not served.
+    pub part: &'static str,
 }
 
 /// What is charged for a run, and how it fades.

@@ -13,13 +13,10 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Span, Time};
 
 use crate::amounts::{Amounts, Kinds};
-use crate::policy::{Decay, FACTORS, Policy, Share, WaitFrom, WithinPass};
+use crate::policy::{Decay, FACTORS, ORDER_MAX, Policy, Share, WaitFrom, WithinPass};
 use crate::priority::{Formula, Names, breakdown, factors, held_back};
 use crate::share::{Account, Book, Members, Present, Shares, Tree, Usage};
 use crate::usage::{Bound, Ledger, Meter, Tariff};
-
-/// How many formulas of an order decide; a policy has no more.
-pub(crate) const FORMULAS_MAX: usize = 4;
 
 /// What counts as all of a job's cost, where neither it nor the policy says how long: it is the
 /// most that a start weighs on the next pick.
@@ -31,14 +28,14 @@ const EXPEDITE: u8 = 31;
 /// The turn of a job: the lesser is earlier. The job's number decides last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
-    values: [i64; FORMULAS_MAX],
+    values: [i64; ORDER_MAX],
     pub job: JobId,
 }
 
 impl Turn {
     /// By values of which the higher is earlier.
     fn new(values: impl IntoIterator<Item = f64>, job: JobId) -> Turn {
-        let mut keys = [0; FORMULAS_MAX];
+        let mut keys = [0; ORDER_MAX];
         for (key, value) in keys.iter_mut().zip(values) {
             *key = !rising(value);
         }
@@ -96,7 +93,7 @@ impl Turns {
     /// By a policy that was checked; what others of it cannot be read decides nothing.
     pub fn new(policy: &Policy) -> Turns {
         let names = policy.priority.names();
-        let order = policy.priority.order.iter().take(FORMULAS_MAX);
+        let order = policy.priority.order.iter().take(ORDER_MAX);
         let formulas: Vec<Formula> = order
             .filter_map(|text| Formula::parse(text, &names).ok())
             .collect();

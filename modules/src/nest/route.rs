@@ -13,6 +13,7 @@ use eddy_wire::services::job::{
     self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
     ListRequest, OutputRequest, RaiseRequest, RequeueRequest, SubmitRequest, UrgencyRequest,
 };
+use eddy_wire::services::sched;
 
 use super::Nest;
 use super::blocks::Owner;
@@ -151,6 +152,7 @@ fn named(request: &Request) -> Option<Named> {
         job::Kill::TOPIC => request.parse::<KillRequest>().ok()?.jobs,
         job::Urgency::TOPIC => request.parse::<UrgencyRequest>().ok()?.jobs,
         job::RequeueJob::TOPIC => request.parse::<RequeueRequest>().ok()?.jobs,
+        sched::Explain::TOPIC => request.parse::<sched::ExplainRequest>().ok()?.jobs?,
         job::List::TOPIC => {
             let ListRequest { jobs, queue, .. } = request.parse().ok()?;
             return Some(Named { jobs, queue });

@@ -235,11 +235,27 @@ fn weights_say_what_they_outweigh() {
 }
 
 #[test]
-fn only_first_come_first_served_is_served_so_far() {
-    assert_eq!(preset("fcfs").expect("it is there").served(), Ok(()));
-    let other = read("[queue]\nlookback = 3\n").expect("a policy");
-    assert!(other.served().is_err());
-    assert!(preset("easy").expect("it is there").served().is_err());
+fn what_a_running_instance_obeys_is_said_by_part() {
+    let served = |name: &str| preset(name).expect("it is there").served();
+    for name in [
+        "fcfs",
+        "easy",
+        "conservative",
+        "hybrid",
+        "flux",
+        "pbs-it4i",
+        "slurm-ticket",
+    ] {
+        assert_eq!(served(name), Ok(()), "{name}");
+    }
+    for (name, part) in [
+        ("armada", "queue.source"),
+        ("armada-legacy", "queue.source"),
+    ] {
+        assert_eq!(served(name).expect_err("rounds").part, part);
+    }
+    let spread = read("[placement]\nrank = \"spread\"\n").expect("a policy");
+    assert_eq!(spread.served().expect_err("not yet").part, "placement.rank");
 }
 
 #[test]

@@ -178,10 +178,10 @@ fn a_policy_is_checked_with_the_rest_and_its_lines_are_told() {
 
 #[test]
 fn a_policy_that_instances_do_not_obey_yet_is_refused() {
-    let errors = check("policy.preset = \"easy\"\n").expect_err("it is not served");
+    let errors = check("policy.preset = \"armada\"\n").expect_err("it is not served");
     assert_eq!(
         errors[0].to_string(),
-        "policy.preset: is \"easy\", with what is put over it; instances serve only \"fcfs\" as it is so far, `eddy sim` serves all"
+        "policy.preset: is \"armada\", whose queue.source running instances do not serve yet; `eddy sim` serves it"
     );
     let config = check("policy.preset = \"fcfs\"\n").expect("it is served");
     assert_eq!(config.to_json()["policy"]["queue"]["walk"], "stop");

@@ -17,7 +17,7 @@ service!(
 );
 service!(
     /// Obey another policy from now on, while jobs wait.
-    SetPolicy, "sched.set-policy", Roles::OWNER.or(Roles::ADMIN), SetPolicyRequest => PolicyReply
+    SetPolicy, "sched.set-policy", Roles::OWNER.or(Roles::ADMIN), SetPolicyRequest => ()
 );
 
 /// The most jobs of one answer.

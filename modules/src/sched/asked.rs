@@ -1,0 +1,58 @@
+//! Who asked why jobs wait: the planner knows, and answers with its next outcome.
+
+use std::collections::BTreeMap;
+
+use eddy_broker::{Caller, Outbox, Request, Volatile};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::plan::{Answer, Delta, Question};
+use eddy_wire::services::sched::{EXPLAINED_MAX, ExplainReply, ExplainRequest};
+
+/// The most questions that wait for the planner.
+const ASKED_MAX: usize = 256;
+
+/// The questions on their way.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    last: u64,
+    callers: BTreeMap<u64, Caller>,
+}
+
+impl Asked {
+    /// Passes a question on.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that there are too many.
+    pub(super) fn ask(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        let body: ExplainRequest = request.parse()?;
+        if self.callers.len() >= ASKED_MAX {
+            let text = format!("the limit `questions` is {ASKED_MAX}, all are under way");
+            return Err(Refusal::new(Code::Busy, text));
+        }
+        self.last += 1;
+        self.callers.insert(self.last, request.caller);
+        let question = Question {
+            tag: self.last,
+            jobs: body.jobs.map(|jobs| jobs.ranges),
+            most: EXPLAINED_MAX,
+        };
+        out.volatile(Volatile::Plan(vec![Delta::Explain(question)]));
+        Ok(())
+    }
+
+    /// The planner answers.
+    pub(super) fn answered(&mut self, answer: &Answer, out: &mut Outbox) {
+        let Some(caller) = self.callers.remove(&answer.tag) else {
+            return;
+        };
+        let reply = ExplainReply {
+            jobs: answer.jobs.clone(),
+            more: answer.more,
+        };
+        out.answer(caller, &reply);
+    }
+
+    /// These callers wait no more.
+    pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
+        self.callers.retain(|_, caller| !gone(*caller));
+    }
+}
