@@ -107,7 +107,8 @@ fn each_level_ends_before_the_one_around_it_however_short_the_time() {
         let mut settings = with_batch();
         settings.kill_grace = grace;
         settings.place.until = Some(START.after(left));
-        let mut stand = Stand::with_children(&settings);
+        // A limit counts from the start: each is told as it begins.
+        let mut stand = Stand::with_children_since(START, &settings);
         let effects = adopt(&mut stand, 1, OWN);
         let FromParent::Granted(granted) = told_of(&effects, 1) else {
             panic!("granted comes first: {effects:?}")

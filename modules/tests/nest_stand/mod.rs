@@ -170,6 +170,11 @@ impl Stand {
 
     /// One in which the two instances run since ten seconds.
     pub fn with_children(settings: &Settings) -> Stand {
+        Stand::with_children_since(Time(START.0 - 10_000_000), settings)
+    }
+
+    /// The same, running since then.
+    pub fn with_children_since(t: Time, settings: &Settings) -> Stand {
         let mut events = vec![(None, Kind::ResourceDefine(inventory(), Default::default()))];
         for rank in 0..4 {
             let shell = Kind::ShellStart(Idset::one(rank), Epoch(u64::from(rank) + 1));
@@ -184,7 +189,7 @@ impl Stand {
             [2, 3],
         ));
         let record = |(at, (job, kind)): (usize, (Option<JobId>, Kind))| {
-            let (seq, t) = (Seq(at as u64 + 1), Time(START.0 - 10_000_000));
+            let seq = Seq(at as u64 + 1);
             let event = Event { t, job, kind };
             Arc::new(Record { seq, event })
         };
