@@ -161,8 +161,14 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
         nofile: raise_open_files(args.nofile),
         runtime: std::env::var("XDG_RUNTIME_DIR").ok(),
     });
-    let rundir = rundir::prepare_rank(common.runtime.as_deref(), &args.instance, args.rank)?;
-    let held = hold(rundir)?;
+    let rundir = rundir::place_rank(common.runtime.as_deref(), &args.instance, args.rank)?;
+    rundir::make(&statedir, &rundir)?;
+    let held = hold(rundir).inspect_err(|_| {
+        // What cannot be held is another's, and not to be cleared away with this rank.
+        if let Err(error) = rundir::disown(&statedir) {
+            tracing::error!(%error, "the file `uri` names what is another agent's");
+        }
+    })?;
     let post = Post {
         instance: args.instance.clone(),
         job: None,

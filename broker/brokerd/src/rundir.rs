@@ -36,6 +36,15 @@ pub enum RundirError {
         #[source]
         source: io::Error,
     },
+    /// Where it is cannot be written down.
+    #[error("cannot write {}", .path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// Somebody else's, or open to others.
     #[error("run directory {}: belongs to user {uid} with mode {mode:03o}; allowed is user {own} with mode 700", .path.display())]
     Foreign {
@@ -58,49 +67,101 @@ pub enum RundirError {
     },
 }
 
-/// The run directory for this instance: `given`, or below `runtime`
-/// (`$XDG_RUNTIME_DIR`) or `/tmp`. Made with mode 0700; one that belongs to
-/// another user is refused.
-pub fn prepare(
+/// Where the run directory of this instance is to be: `given`, or below `runtime`
+/// (`$XDG_RUNTIME_DIR`) or `/tmp`, in a directory that is made if need be.
+pub fn place(
     given: Option<&str>,
     runtime: Option<&str>,
     instance: &str,
 ) -> Result<PathBuf, RundirError> {
-    let own = rustix::process::geteuid().as_raw();
-    let name: String = instance.chars().take(NAME_CHARS).collect();
-    let path = match given {
-        Some(given) => PathBuf::from(given),
-        None => {
-            let parent = parent(runtime, own);
-            make(&parent, own)?;
-            parent.join(name)
-        }
-    };
-    checked(path, own)
+    match given {
+        Some(given) => short_enough(PathBuf::from(given)),
+        None => short_enough(shared(runtime)?.join(name(instance))),
+    }
 }
 
 /// The same for another rank of that instance on this node: its name has the
 /// rank behind the instance's.
-pub fn prepare_rank(
+pub fn place_rank(
     runtime: Option<&str>,
     instance: &str,
     rank: u32,
 ) -> Result<PathBuf, RundirError> {
-    let own = rustix::process::geteuid().as_raw();
-    let parent = parent(runtime, own);
-    make(&parent, own)?;
-    let name: String = instance.chars().take(NAME_CHARS).collect();
-    checked(parent.join(format!("{name}-{rank}")), own)
+    short_enough(shared(runtime)?.join(format!("{}-{rank}", name(instance))))
 }
 
-/// Makes it, if sockets in it have paths that can be.
-fn checked(path: PathBuf, own: u32) -> Result<PathBuf, RundirError> {
+/// The same beside the run directory in which this instance is reached; `None`
+/// where others could put something, as when an administrator chose it.
+pub fn place_beside(uri: &str, instance: &str) -> Option<PathBuf> {
+    let shared = Path::new(uri.strip_prefix(SCHEME)?).parent()?.parent()?;
+    let path = short_enough(shared.join(name(instance))).ok()?;
+    is_private(shared, own()).then_some(path)
+}
+
+/// Whether this can be a run directory: it is a private one, or nothing is there
+/// and it can be made.
+pub fn may_be(path: &Path) -> bool {
+    let is_free = match fs::symlink_metadata(path) {
+        Ok(_) => is_private(path, own()),
+        Err(_) => path.parent().is_some_and(Path::is_dir),
+    };
+    is_free && short_enough(path.to_owned()).is_ok()
+}
+
+/// What [`make`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// Nothing: it is new.
+    New,
+    /// It was there, and private.
+    Kept,
+}
+
+/// Makes the run directory of the instance or rank of this state directory, with
+/// mode 0700; one that is open to others or somebody else's is refused. Written
+/// to the file `uri` before it is made: who is killed from here on leaves a
+/// directory that whoever clears up after it can find.
+pub fn make(statedir: &Path, path: &Path) -> Result<Made, RundirError> {
+    let before = recorded(statedir);
+    record(statedir, path).map_err(|source| RundirError::Record {
+        path: statedir.join(URI_FILE),
+        source,
+    })?;
+    if let Some(before) = before.filter(|before| before != path) {
+        // It has another place now; nobody else knows of that one.
+        remove(&before);
+    }
+    make_private(path, own())
+}
+
+/// Takes back what [`make`] wrote: the directory is another's.
+pub fn disown(statedir: &Path) -> io::Result<()> {
+    fs::remove_file(statedir.join(URI_FILE))
+}
+
+fn own() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// How the instance's run directories begin.
+fn name(instance: &str) -> String {
+    instance.chars().take(NAME_CHARS).collect()
+}
+
+/// The path, if sockets in it have paths that can be.
+fn short_enough(path: PathBuf) -> Result<PathBuf, RundirError> {
     let bytes = path.join(LOCAL_SOCKET).as_os_str().len();
     if bytes.max(path.join(SHELL_SOCKET).as_os_str().len()) > SOCKET_PATH_MAX {
         return Err(RundirError::TooLong { path, bytes });
     }
-    make(&path, own)?;
     Ok(path)
+}
+
+/// The directory that holds run directories, made.
+fn shared(runtime: Option<&str>) -> Result<PathBuf, RundirError> {
+    let shared = parent(runtime, own());
+    make_private(&shared, own())?;
+    Ok(shared)
 }
 
 /// `$XDG_RUNTIME_DIR/eddy` where that is a directory of ours, else
@@ -117,28 +178,35 @@ fn parent(runtime: Option<&str>, own: u32) -> PathBuf {
 }
 
 /// Makes a private directory, or checks that the one there is private.
-fn make(path: &Path, own: u32) -> Result<(), RundirError> {
+fn make_private(path: &Path, own: u32) -> Result<Made, RundirError> {
     let io = |source| RundirError::Io {
         path: path.to_owned(),
         source,
     };
     match fs::DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => return Ok(()),
+        Ok(()) => return Ok(Made::New),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(io(error)),
     }
-    // Not through a link: in /tmp anybody may have put one there.
     let meta = fs::symlink_metadata(path).map_err(io)?;
-    let mode = meta.mode() & 0o777;
-    if !meta.is_dir() || meta.uid() != own || mode & 0o077 != 0 {
+    if !is_private_by(&meta, own) {
         return Err(RundirError::Foreign {
             path: path.to_owned(),
             uid: meta.uid(),
-            mode,
+            mode: meta.mode() & 0o777,
             own,
         });
     }
-    Ok(())
+    Ok(Made::Kept)
+}
+
+fn is_private(path: &Path, own: u32) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| is_private_by(&meta, own))
+}
+
+/// Not through a link: in /tmp anybody may have put one there.
+fn is_private_by(meta: &fs::Metadata, own: u32) -> bool {
+    meta.is_dir() && meta.uid() == own && meta.mode() & 0o077 == 0
 }
 
 /// The URI of an instance by its run directory.
@@ -147,7 +215,7 @@ pub fn uri(rundir: &Path) -> String {
 }
 
 /// Writes where the instance is reached, in one step.
-pub fn record(statedir: &Path, rundir: &Path) -> io::Result<()> {
+fn record(statedir: &Path, rundir: &Path) -> io::Result<()> {
     let next = statedir.join("uri.new");
     fs::write(&next, format!("{}\n", uri(rundir)))?;
     fs::rename(next, statedir.join(URI_FILE))
@@ -161,7 +229,11 @@ pub fn recorded(statedir: &Path) -> Option<PathBuf> {
 }
 
 /// Removes the sockets, those of links too, and the directory, at an orderly end.
+/// What is not a private directory is not ours, whoever wrote its path.
 pub fn remove(rundir: &Path) {
+    if !is_private(rundir, own()) {
+        return;
+    }
     let entries = fs::read_dir(rundir).into_iter().flatten().flatten();
     for entry in entries {
         if entry.file_type().is_ok_and(|kind| kind.is_socket()) {
@@ -209,19 +281,65 @@ fn inside(statedir: &Path, name: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn it_is_private_and_named_by_the_instance() {
         let runtime = tempfile::tempdir().expect("a directory");
         let text = runtime.path().to_str().expect("UTF-8");
-        let path = prepare(None, Some(text), "0123456789abcdef").expect("made");
+        let path = place(None, Some(text), "0123456789abcdef").expect("a place");
         assert_eq!(path, runtime.path().join("eddy/01234567"));
+        let state = tempfile::tempdir().expect("a directory");
+        assert_eq!(make(state.path(), &path).expect("made"), Made::New);
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o700);
-        assert_eq!(
-            prepare(None, Some(text), "0123456789abcdef").expect("there already"),
-            path
-        );
+        assert_eq!(make(state.path(), &path).expect("there"), Made::Kept);
+        let beside = place_beside(&uri(&path), "fedcba9876543210");
+        assert_eq!(beside, Some(runtime.path().join("eddy/fedcba98")));
+        // What holds it is not private: others could have made what is there.
+        fs::set_permissions(path.parent().expect("one"), Permissions::from_mode(0o755))
+            .expect("ours");
+        assert_eq!(place_beside(&uri(&path), "fedcba9876543210"), None);
+    }
+
+    #[test]
+    fn it_is_written_down_before_it_is_made() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (state, nowhere) = (dir.path(), dir.path().join("no/where"));
+        let error = make(state, &nowhere).expect_err("nothing to be in");
+        assert!(matches!(error, RundirError::Io { .. }), "{error}");
+        assert_eq!(recorded(state), Some(nowhere));
+        disown(state).expect("written");
+        assert_eq!(recorded(state), None);
+    }
+
+    #[test]
+    fn one_that_moves_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (first, second) = (dir.path().join("1"), dir.path().join("2"));
+        make(dir.path(), &first).expect("made");
+        make(dir.path(), &second).expect("made");
+        assert!(!first.exists() && second.exists());
+    }
+
+    #[test]
+    fn what_is_not_ours_is_not_removed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (open, link) = (dir.path().join("open"), dir.path().join("link"));
+        fs::create_dir(&open).expect("made");
+        fs::set_permissions(&open, Permissions::from_mode(0o755)).expect("ours");
+        symlink(&open, &link).expect("made");
+        drop(std::os::unix::net::UnixListener::bind(open.join("socket")));
+        for path in [&open, &link] {
+            remove(path);
+            assert!(!may_be(path));
+        }
+        assert!(open.join("socket").exists());
+        fs::set_permissions(&open, Permissions::from_mode(0o700)).expect("ours");
+        remove(&link);
+        assert!(open.join("socket").exists());
+        remove(&open);
+        assert!(!open.exists() && may_be(&open));
     }
 
     #[test]
@@ -229,15 +347,15 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (open, link) = (dir.path().join("open"), dir.path().join("link"));
         fs::create_dir(&open).expect("made");
-        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("ours");
+        fs::set_permissions(&open, Permissions::from_mode(0o755)).expect("ours");
         symlink(dir.path(), &link).expect("made");
         for path in [&open, &link] {
-            let error = prepare(path.to_str(), None, "x").expect_err("not private");
+            let error = make(dir.path(), path).expect_err("not private");
             assert!(matches!(error, RundirError::Foreign { .. }), "{error}");
         }
         let long = format!("/tmp/{}", "x".repeat(100));
         assert!(matches!(
-            prepare(Some(&long), None, "x"),
+            place(Some(&long), None, "x"),
             Err(RundirError::TooLong { .. })
         ));
     }
@@ -249,7 +367,7 @@ mod tests {
         let deep = ["", "children/3.1", "children/3.1/ranks/1/children/2.1"];
         let left: Vec<PathBuf> = (0..4).map(|at| dir.path().join(at.to_string())).collect();
         for rundir in &left {
-            fs::create_dir(rundir).expect("made");
+            make_private(rundir, own()).expect("made");
             drop(std::os::unix::net::UnixListener::bind(
                 rundir.join(LOCAL_SOCKET),
             ));

@@ -118,6 +118,23 @@ fn a_job_of_a_queue_is_named_at_the_root_by_its_number() -> Tested {
 }
 
 #[test]
+fn queue_instances_have_their_sockets_beside_those_of_the_root() -> Tested {
+    let instance = declared()?;
+    let beside = instance.place.path().join("run/eddy");
+    assert_eq!(instance.socket().ancestors().nth(2), Some(beside.as_path()));
+    for name in ["batch", "debug"] {
+        instance.ok(&["--at", name, "ping"])?;
+        let uri = fs::read_to_string(state_of(&instance, name)?.join("uri"))?;
+        let socket = PathBuf::from(uri.trim().trim_start_matches("local://"));
+        assert_eq!(socket.ancestors().nth(2), Some(beside.as_path()));
+    }
+    instance.shut_down()?;
+    let left: Vec<_> = fs::read_dir(&beside)?.collect();
+    assert!(left.is_empty(), "{left:?}");
+    Ok(())
+}
+
+#[test]
 fn a_job_of_a_queue_is_cancelled_and_waited_for_at_the_root() -> Tested {
     let instance = declared()?;
     let mut tells = instance.place.fifo("told")?;

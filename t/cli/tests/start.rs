@@ -95,6 +95,26 @@ fn a_second_leader_on_one_state_directory_is_refused() -> Tested {
 }
 
 #[test]
+fn a_start_that_fails_leaves_no_directory_of_sockets() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("resources.json");
+    fs::write(&file, "{}")?;
+    let wrong: [&[&str]; 4] = [
+        &["--cores=0", "true"],
+        &["--fake=0x0", "true"],
+        &["--resources", &file, "true"],
+        &["--size=2", "--resources", &file, "true"],
+    ];
+    for words in wrong {
+        place.run(&[&["start"], words].concat())?.refusal()?;
+        let left = fs::read_dir(place.path().join("run/eddy"));
+        let left: Vec<_> = left.into_iter().flatten().collect();
+        assert!(left.is_empty(), "{words:?}: {left:?}");
+    }
+    place.nothing_is_left()
+}
+
+#[test]
 fn a_state_directory_of_a_newer_version_is_refused_and_left_alone() -> Tested {
     let instance = Instance::start(&["--cores=2"])?;
     instance.shut_down()?;

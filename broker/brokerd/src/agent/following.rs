@@ -125,7 +125,8 @@ impl Following {
     /// `LocalSet`.
     pub fn begin(post: Post, common: Rc<Common>) -> Result<Following, AgentError> {
         let runtime = common.runtime.as_deref();
-        let rundir = rundir::prepare_rank(runtime, &post.instance, post.node)?;
+        let rundir = rundir::place_rank(runtime, &post.instance, post.node)?;
+        rundir::make(&post.statedir, &rundir)?;
         let seat = Seat {
             instance: post.instance.clone(),
             job: post.job,
@@ -146,7 +147,6 @@ impl Following {
             owner: common.owner,
         };
         listen(&rundir, admission, &arrivals).map_err(io("listen"))?;
-        rundir::record(&post.statedir, &rundir).map_err(io("write the file `uri`"))?;
         Ok(Following {
             hosts: Hosts::new(&post, Rc::clone(&common), ended),
             overlay: Overlay::new(seat.clone()),

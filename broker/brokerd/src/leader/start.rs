@@ -44,7 +44,7 @@ use crate::journal::{
     CommitError, Journal, OpenError, Options, ReadError, Readers, Recover, Recovered, Sync, Writer,
 };
 use crate::link::DOOR_SOCKET;
-use crate::rundir::{self, RundirError};
+use crate::rundir::{self, Made, RundirError};
 use crate::shell::process::SPOOL_DIRECTORY;
 use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
@@ -136,6 +136,7 @@ pub fn statedir(args: &BrokerArgs, child: Option<&Told>) -> PathBuf {
 struct Prepared {
     statedir: PathBuf,
     rundir: PathBuf,
+    made: Made,
     instance: String,
     owner: u32,
     config: Config,
@@ -164,10 +165,8 @@ fn prepare(
         .map_err(io("find the state directory"))?;
     let (mut journal, recovered) = opened(&statedir, args, &config, child.as_ref())?;
     let instance = identity(&mut journal)?;
-    let rundir = find_rundir(&statedir, config.rank.rundir.as_deref(), &instance)?;
-    // Before anything is in it: who is killed from here on leaves a directory
-    // that whoever clears up after it can find.
-    rundir::record(&statedir, &rundir).map_err(io("write the file `uri`"))?;
+    let given = config.rank.rundir.as_deref();
+    let rundir = find_rundir(&statedir, given, child.as_ref(), &instance)?;
     let clock = Clock::start(Time(recovered.last_t));
     let nested = child.map(|child| {
         let hello = child.hello(&instance, &rundir);
@@ -203,9 +202,12 @@ fn prepare(
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let mut known = replayed(&journal, &mut broker, recovered.last_seq)?;
     known.last_job = known.last_job.max(settings.last_job);
+    // Last: a start that fails leaves none.
+    let made = rundir::make(&statedir, &rundir)?;
     Ok(Prepared {
         statedir,
         rundir,
+        made,
         instance,
         owner,
         config,
@@ -374,22 +376,23 @@ fn kept_size(journal: &mut Journal, said: Option<u32>) -> Result<Option<u32>, St
 }
 
 /// The run directory that this instance had before, if it can be had again:
-/// running tasks know it by EDDY_URI. Else a new one.
+/// running tasks know it by EDDY_URI. Else a new one, of a child beside that of
+/// its parent. Nothing is made yet.
 fn find_rundir(
     statedir: &Path,
     given: Option<&str>,
+    parent: Option<&Told>,
     instance: &str,
 ) -> Result<PathBuf, StartError> {
-    let before = rundir::recorded(statedir);
-    if let (None, Some(before)) = (given, before.as_deref().and_then(Path::to_str))
-        && let Some(parent) = Path::new(before).parent()
-        && parent.is_dir()
-        && let Ok(rundir) = rundir::prepare(Some(before), None, instance)
-    {
-        return Ok(rundir);
+    if given.is_none() {
+        let before = rundir::recorded(statedir).filter(|before| rundir::may_be(before));
+        let beside = || rundir::place_beside(&parent?.uri, instance);
+        if let Some(rundir) = before.or_else(beside) {
+            return Ok(rundir);
+        }
     }
     let runtime = std::env::var("XDG_RUNTIME_DIR").ok();
-    Ok(rundir::prepare(given, runtime.as_deref(), instance)?)
+    Ok(rundir::place(given, runtime.as_deref(), instance)?)
 }
 
 impl Prepared {
@@ -403,7 +406,7 @@ impl Prepared {
             Ok(runtime) => runtime,
             Err(error) => return Err(Box::new((Some(ready), io("make a runtime")(error)))),
         };
-        let rundir = self.rundir.clone();
+        let (rundir, made) = (self.rundir.clone(), self.made);
         let ranks = self.inventory.ranks();
         let last_job = self.known.last_job;
         let notes = self.recovered.said();
@@ -411,7 +414,14 @@ impl Prepared {
         let code = local.block_on(&runtime, async {
             let (mut leader, last) = match self.begin() {
                 Ok(begun) => begun,
-                Err(error) => return Err(Box::new((Some(ready), error))),
+                Err(error) => {
+                    match made {
+                        Made::New => rundir::remove(&rundir),
+                        // Of one that was killed: clients wait for it to come back.
+                        Made::Kept => {}
+                    }
+                    return Err(Box::new((Some(ready), error)));
+                }
             };
             let uri = rundir::uri(&rundir);
             tracing::info!(uri, "work is taken");
