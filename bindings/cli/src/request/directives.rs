@@ -35,7 +35,7 @@ pub enum DirectiveError {
     },
     /// A directive behind the commands.
     #[error(
-        "line {line}: a directive follows line {end}, which ends them; allowed are only comments and blank lines between directives"
+        "line {line}: a directive follows line {end}, which ends them; allowed are only comments and blank lines before and between directives"
     )]
     Late {
         /// The line of the directive.
@@ -100,6 +100,10 @@ fn directives(script: &str) -> Result<Vec<(usize, &str)>, DirectiveError> {
             }
             continue;
         };
+        if first.is_none() {
+            // What a comment looks like here is known only now.
+            end = command_before(script, at, prefix.trim_end());
+        }
         if let Some(end) = end {
             return Err(DirectiveError::Late { line: number, end });
         }
@@ -114,6 +118,18 @@ fn directives(script: &str) -> Result<Vec<(usize, &str)>, DirectiveError> {
         found.push((number, &line[prefix.len() + tag.len()..]));
     }
     Ok(found)
+}
+
+/// The first of the lines before `at` that is a command where comments begin with `prefix`.
+fn command_before(script: &str, at: usize, prefix: &str) -> Option<usize> {
+    let comment = |at: usize, line: &str| {
+        let line = line.trim_start();
+        line.is_empty() || line.starts_with(prefix) || (at == 0 && line.starts_with("#!"))
+    };
+    let mut before = script.lines().take(at).enumerate();
+    before
+        .find(|(at, line)| !comment(*at, line))
+        .map(|(at, _)| at + 1)
 }
 
 /// The characters before the tag, none of which is part of a word, and the tag:
@@ -301,6 +317,16 @@ mod tests {
         assert_eq!(
             refused("#!/bin/sh\n# eddy: -N1\nhostname\n# eddy: -n2\n"),
             "line 4: a directive follows line 3, which ends them; allowed are only comments and blank lines between directives"
+        );
+        // Also the only one, which would else be missed or obeyed against what was said.
+        assert!(
+            refused("#!/bin/sh\n\nhostname\n# eddy: -N2\n")
+                .starts_with("line 4: a directive follows line 3, ")
+        );
+        assert_eq!(
+            texts("#!/usr/bin/lua\n\n-- a\n-- eddy: -n1\n"),
+            ["-n1"],
+            "the first line is no command"
         );
         assert!(
             refused("# eddy: -N1\n# flux: -N1\n")

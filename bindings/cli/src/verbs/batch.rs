@@ -26,15 +26,10 @@ const KEPT: &str = "kvs";
 /// the script is the end of the instance and of everything in it: wait for what was submitted.
 /// A leader that dies is started again and goes on; the script is never run twice.
 ///
-/// Lines at the beginning of the script give options, as RFC 36 has it:
-///
-///     #!/bin/sh
-///     # eddy: -N2 -t 1h
-///     # eddy: --job-name=step
-///
-/// `#EDDY:`, `# flux:` and `#FLUX:` are taken, too, one kind in a script. Quotes are a shell's, #
-/// begins a comment, three quotes hold several lines. Directives end at the first line that is
-/// neither blank nor a comment; one behind it is an error. The command line wins.
+/// Lines at the beginning of the script give options, as RFC 36 has it; there is one below.
+/// `# eddy:`, `#EDDY:`, `# flux:` and `#FLUX:` are taken, one kind in a script. Quotes are a
+/// shell's, # begins a comment, three quotes hold several lines. Directives end at the first line
+/// that is neither blank nor a comment; one behind it is an error. The command line wins.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -55,8 +50,13 @@ pub struct Args {
     script: Vec<String>,
 }
 
-const EXAMPLES: &str =
-    "Output goes to eddy-{{id}}.out in the working directory unless --output names \
+const EXAMPLES: &str = "A script with options of its own:
+  #!/bin/sh
+  # eddy: -N2 -t 1h
+  # eddy: --job-name=step
+  eddy run -n2 ./step
+
+Output goes to eddy-{{id}}.out in the working directory unless --output names \
 another file, none (it is dropped) or kvs (it is kept for `eddy job attach`).
 
 Examples:
