@@ -5,6 +5,8 @@
 //! handle. It decides nothing about jobs: a call is repeated as it was sent,
 //! a stream is told of the loss and goes on by itself.
 
+mod connection;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,17 +14,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, Type};
-use eddy_wire::services::Service;
-use eddy_wire::services::instance::{Ping, PingRequest};
-use eddy_wire::services::overlay::{LinkState, Links};
-use futures_util::{SinkExt, StreamExt};
+use eddy_wire::message::{Message, Type};
+use eddy_wire::services::instance::Pong;
+use eddy_wire::services::overlay::LinkState;
+use futures_util::StreamExt;
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 
 use crate::error::ClientError;
+use connection::{Connection, LOOK_TAG, PROBE_TAG, until};
 
 /// The first pause between two tries to connect.
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
@@ -33,17 +33,8 @@ const TOLD_AFTER: Duration = Duration::from_secs(1);
 /// How long a run directory may be missing before the instance is taken to have
 /// ended in order.
 const GONE_AFTER: Duration = Duration::from_secs(1);
-/// Silence after which the instance is asked whether it is there.
-const PROBE_AFTER: Duration = Duration::from_secs(5);
-/// Silence after which the rank that took the requests is asked whether it has a way
-/// to its leader: it answers that itself.
-const LOOK_AFTER: Duration = Duration::from_secs(2);
-/// The match number of that question.
-const LOOK_TAG: u64 = u64::MAX;
-/// Silence that is borne in any case, so that the question can be answered.
-const SILENCE_MIN: Duration = Duration::from_secs(10);
-/// The match number of that question; calls count from 1.
-const PROBE_TAG: u64 = 0;
+/// Silence that is borne in any case, so that the questions can be answered.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
 /// The pause before what could not be reached behind the instance is asked for again.
 const AWAY_PAUSE: Duration = Duration::from_millis(100);
 /// Nothing was out of reach for so long: the next time is another one.
@@ -84,35 +75,6 @@ struct Pending {
     bytes: Bytes,
     waiting: Waiting,
     answers: mpsc::Sender<Answer>,
-}
-
-type Reader = FramedRead<OwnedReadHalf, LengthDelimitedCodec>;
-
-/// A connection: what is read, and a queue of what its writer task writes.
-struct Connection {
-    reader: Reader,
-    writer: mpsc::UnboundedSender<Bytes>,
-    heard: Instant,
-    probe: Probe,
-    /// When it was asked last whether there is a leader.
-    looked: Option<Instant>,
-}
-
-impl Connection {
-    /// When that is to be asked, while nothing is heard.
-    fn look_at(&self) -> Instant {
-        match self.looked {
-            None => self.heard + LOOK_AFTER,
-            Some(looked) => self.heard.max(looked) + PROBE_AFTER,
-        }
-    }
-}
-
-/// Whether the instance was asked if it is there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Probe {
-    None,
-    Asked,
 }
 
 /// Whether it was said that something is waited for.
@@ -275,15 +237,19 @@ impl Driver {
 
     async fn serve(&mut self, connection: &mut Connection) -> Break {
         loop {
-            let quiet = match connection.probe {
-                Probe::None => connection.heard + PROBE_AFTER,
-                Probe::Asked => connection.heard + self.silence(),
-            };
-            let look_at = connection.look_at();
+            let silence = self.silence();
+            let look_at = connection.look_at(silence);
+            let (told_at, over_at) = (
+                connection.probe.told_at(),
+                connection.probe.over_at(silence),
+            );
             let due = self.again.front().map(|(due, _)| *due);
             tokio::select! {
                 command = self.commands.recv() => {
                     let Some(command) = command else { return Break::Done };
+                    if self.pending.is_empty() {
+                        connection.begin();
+                    }
                     if let Some(bytes) = self.take(command) {
                         // The writer is gone only with the connection, which
                         // the reader will notice.
@@ -304,31 +270,32 @@ impl Driver {
                         // A rank without a leader answers, too: that is no sign of life of it.
                         Ok(message) if message.matchtag == LOOK_TAG => {
                             self.looked(&message);
+                            connection.probe.hush();
                             continue;
                         }
+                        Ok(message) if message.matchtag == PROBE_TAG => self.there(&message),
                         Ok(message) => self.deliver(message).await,
                     }
                     self.heard = Instant::now();
-                    connection.heard = self.heard;
-                    connection.probe = Probe::None;
+                    connection.hears(self.heard);
                 }
-                () = tokio::time::sleep_until(due.unwrap_or(quiet).into()), if due.is_some() => {
-                    self.ask_again(connection);
+                () = until(due) => self.ask_again(connection),
+                () = until(Some(look_at)), if !self.pending.is_empty() => connection.look(),
+                () = until(told_at), if !self.pending.is_empty() => {
+                    connection.probe.hush();
+                    let at = self.path.display();
+                    (self.told)(&format!("the leader of {at}, which does not answer"));
                 }
-                () = tokio::time::sleep_until(look_at.into()), if !self.pending.is_empty() => {
-                    connection.looked = Some(Instant::now());
-                    let look = Message::request(Links::TOPIC, LOOK_TAG, &());
-                    let _ = connection.writer.send(look.encode().expect("a question is small"));
-                }
-                () = tokio::time::sleep_until(quiet.into()), if !self.pending.is_empty() => {
-                    if connection.probe == Probe::Asked {
-                        return Break::Silent;
-                    }
-                    connection.probe = Probe::Asked;
-                    let ping = Message::request(Ping::TOPIC, PROBE_TAG, &PingRequest::default());
-                    let _ = connection.writer.send(ping.encode().expect("a ping is small"));
-                }
+                () = until(over_at), if !self.pending.is_empty() => return Break::Silent,
             }
+        }
+    }
+
+    /// The leader is there; it may say what it lacks itself.
+    fn there(&self, message: &Message) {
+        let pong = serde_json::from_slice::<Pong>(&message.body);
+        if let Some(lack) = pong.ok().and_then(|pong| pong.lack) {
+            (self.told)(&format!("the leader of {}: {lack}", self.path.display()));
         }
     }
 
@@ -488,50 +455,6 @@ fn report(answers: &mpsc::Sender<Answer>, error: ClientError) {
         let answers = answers.clone();
         tokio::spawn(async move { answers.send(error).await });
     }
-}
-
-impl Connection {
-    fn over(stream: UnixStream) -> Connection {
-        let (read, write) = stream.into_split();
-        let (writer, queue) = mpsc::unbounded_channel();
-        tokio::spawn(write_all(FramedWrite::new(write, codec()), queue));
-        let reader = FramedRead::new(read, codec());
-        Connection {
-            reader,
-            writer,
-            heard: Instant::now(),
-            probe: Probe::None,
-            looked: None,
-        }
-    }
-}
-
-/// Writes in a task of its own, so that a large request to a leader that is
-/// itself busy writing to us cannot stop both.
-async fn write_all(
-    mut sink: FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>,
-    mut queue: mpsc::UnboundedReceiver<Bytes>,
-) {
-    while let Some(bytes) = queue.recv().await {
-        if sink.feed(bytes).await.is_err() {
-            return;
-        }
-        while let Ok(bytes) = queue.try_recv() {
-            if sink.feed(bytes).await.is_err() {
-                return;
-            }
-        }
-        if SinkExt::<Bytes>::flush(&mut sink).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// The framing of client sockets: a length of 32 bits, big-endian, then the message.
-fn codec() -> LengthDelimitedCodec {
-    LengthDelimitedCodec::builder()
-        .max_frame_length(MESSAGE_BYTES_MAX)
-        .new_codec()
 }
 
 /// A missing or refusing socket, or a full queue of connections, is what a restart looks like.

@@ -25,7 +25,7 @@ pub enum ClientError {
         waited: f64,
     },
     /// Somebody took the connection and says nothing.
-    #[error("{}: no answer for {waited:.0} s; a request may or may not have been taken", .path.display())]
+    #[error("{}: no answer for {waited:.1} s; a request may or may not have been taken", .path.display())]
     Silent {
         /// The socket.
         path: PathBuf,

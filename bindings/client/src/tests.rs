@@ -12,6 +12,7 @@ use eddy_wire::services::instance::{Config, Ping, PingRequest};
 use eddy_wire::services::job::{Events, EventsLine, EventsReply, EventsRequest};
 use eddy_wire::time::Time;
 use futures_util::{SinkExt, StreamExt};
+use serde_json::json;
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
@@ -295,6 +296,73 @@ fn a_dead_socket_is_named_with_what_was_tried() {
             error.contains("local: no instance listens there (tried "),
             "{error}"
         );
+    });
+}
+
+/// What was said to be waited for, in a test of its own process or thread.
+fn said(what: &str) {
+    SAID.with_borrow_mut(|said| said.push(what.to_owned()));
+}
+
+thread_local! {
+    static SAID: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+#[test]
+fn a_leader_that_takes_the_connection_and_says_nothing_is_told_of_and_given_up() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leader = Leader::at(directory.path());
+        let uri = Uri::of_socket(&leader.path).expect("short");
+        let wait = Duration::from_millis(1500);
+        let client = Client::connect_told(&uri, Options { wait }, said).await;
+        let client = client.expect("connected");
+        let _silent = leader.accept().await;
+        let begun = std::time::Instant::now();
+        let error = client.call::<Ping>(&PingRequest::default()).await;
+        let error = error.expect_err("no answer").to_string();
+        assert!(error.contains("no answer for 1.5 s"), "{error}");
+        assert!(begun.elapsed() >= wait && begun.elapsed() < wait * 4);
+        SAID.with_borrow(|said| {
+            assert_eq!(said.len(), 1, "{said:?}");
+            assert!(
+                said[0].ends_with("/local, which does not answer"),
+                "{said:?}"
+            );
+        });
+    });
+}
+
+#[test]
+fn a_leader_that_lacks_room_is_waited_for_and_says_why() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leader = Leader::at(directory.path());
+        let uri = Uri::of_socket(&leader.path).expect("short");
+        let client = Client::connect_told(&uri, Options { wait: PATIENT }, said).await;
+        let client = client.expect("connected");
+        let mut peer = leader.accept().await;
+        let asked = client.call::<Config>(&());
+        let serve = async {
+            let asked = peer.receive().await;
+            let links = peer.receive().await;
+            peer.answer(Type::Reply, &links, &json!([])).await;
+            let ping = peer.receive().await;
+            assert_eq!(ping.topic, Ping::TOPIC);
+            let pong = json!({
+                "instance": "i", "epoch": 1, "version": "0", "owner": 0, "rank": 0, "path": "",
+                "depth": 0, "phase": "run", "durable": 1, "lack": "no space left", "t": 1.0,
+                "pad": "",
+            });
+            peer.answer(Type::Reply, &ping, &pong).await;
+            while SAID.with_borrow(Vec::is_empty) {
+                tokio::task::yield_now().await;
+            }
+            peer.answer(Type::Reply, &asked, &"there").await;
+        };
+        let (answer, ()) = tokio::join!(asked, serve);
+        assert_eq!(answer.expect("answered"), "there");
+        SAID.with_borrow(|said| assert!(said[0].ends_with("/local: no space left"), "{said:?}"));
     });
 }
 

@@ -94,6 +94,8 @@ pub struct Broker {
     identity: Identity,
     epoch: Epoch,
     phase: Phase,
+    /// Why the disk takes nothing, while it does not.
+    lack: Option<String>,
     router: Router,
     modules: Vec<Box<dyn Module + Send>>,
     gate: Gate,
@@ -117,6 +119,7 @@ impl Broker {
             identity,
             epoch: Epoch(0),
             phase: Phase::Replay,
+            lack: None,
             router,
             modules,
             gate: Gate::new(Seq(0)),
@@ -223,7 +226,13 @@ impl Broker {
                 self.one(now, tag.module, Input::Answer(tag.tag, &answer), &mut turn);
             }
             Arrival::Durable(seq) => self.durable_to(now, seq, &mut turn),
-            Arrival::Disk(disk) => self.all(now, &mut turn, |_| Input::Disk(&disk)),
+            Arrival::Disk(disk) => {
+                self.lack = match &disk {
+                    Disk::Full(why) => Some(why.clone()),
+                    Disk::Room => None,
+                };
+                self.all(now, &mut turn, |_| Input::Disk(&disk));
+            }
             Arrival::Tick => self.all(now, &mut turn, |_| Input::Tick),
             Arrival::Stop => self.stop(now, &mut turn),
         }
@@ -334,6 +343,7 @@ impl Broker {
             parent: self.identity.parent.clone(),
             phase: self.phase.name().to_owned(),
             durable: self.gate.durable(),
+            lack: self.lack.clone(),
             t: now,
             pad: ping.pad,
         }

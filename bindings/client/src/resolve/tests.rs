@@ -137,6 +137,7 @@ fn pong(says: &Says) -> Pong {
             .map(|socket| format!("local://{}", socket.display())),
         phase: "run".to_owned(),
         durable: Seq(1),
+        lack: None,
         t: Time(1),
         pad: String::new(),
     }

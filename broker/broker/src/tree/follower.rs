@@ -393,6 +393,7 @@ impl Follower {
             parent: None,
             phase: PHASE.to_owned(),
             durable: Seq(0),
+            lack: None,
             t: now,
             pad: ping.pad,
         }

@@ -64,6 +64,9 @@ pub struct Pong {
     pub phase: String,
     /// The last durable record.
     pub durable: Seq,
+    /// What the instance lacks to answer what changes something, for people: room on its disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lack: Option<String>,
     /// Broker time.
     pub t: Time,
     /// Sent back.
