@@ -61,7 +61,8 @@ fn refuse(verb: &str, error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            eprintln!("{verb}: {} (see {verb} --help)", one_line(error));
+            let line = crate::output::one_line(&one_line(error));
+            eprintln!("{verb}: {line} (see {verb} --help)");
             ExitCode::from(USAGE)
         }
     }

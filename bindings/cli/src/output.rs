@@ -57,5 +57,67 @@ pub fn one_line(text: &str) -> String {
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join("; ");
-    crate::table::escaped(&line).into_owned()
+    cut(&crate::table::escaped(&line))
+}
+
+/// The longest quoted text in an error, in characters: what a user gave may be anything.
+const QUOTED_MAX: usize = 80;
+/// The longest word: a path is shown whole where it is one that people write.
+const WORD_MAX: usize = 256;
+/// The longest line.
+const LINE_MAX: usize = 4000;
+
+/// The line with its long pieces cut: what stands in backticks, and words.
+fn cut(line: &str) -> String {
+    let mut pieces: Vec<String> = line.split('`').map(str::to_owned).collect();
+    // A last backtick without another opens nothing.
+    let quoted = (pieces.len() - 1) / 2;
+    for piece in pieces.iter_mut().skip(1).step_by(2).take(quoted) {
+        *piece = shortened(piece, QUOTED_MAX, QUOTED_MAX);
+    }
+    let words = pieces.join("`");
+    let words: Vec<String> = words
+        .split(' ')
+        .map(|word| match word.strip_suffix(':') {
+            Some(name) => shortened(name, WORD_MAX, QUOTED_MAX) + ":",
+            None => shortened(word, WORD_MAX, QUOTED_MAX),
+        })
+        .collect();
+    shortened(&words.join(" "), LINE_MAX, LINE_MAX)
+}
+
+/// At most `shown` characters of a text that has more than `most`, and how many there are.
+fn shortened(text: &str, most: usize, shown: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let all = text.chars().count();
+    if all <= most {
+        return text.to_owned();
+    }
+    let begin: String = text.chars().take(shown).collect();
+    format!("{begin}... ({all} characters)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_user_gave_is_shown_in_part_where_it_is_long() {
+        let long = "x y".repeat(50_000);
+        let line = one_line(&format!("`{long}` is not a path of jobs"));
+        let end = "... (150000 characters)` is not a path of jobs";
+        assert_eq!(line, format!("`{}{end}", &long[..80]));
+        let line = one_line(&format!("{}: no instance is there", "z".repeat(300)));
+        let begin = "z".repeat(80);
+        assert_eq!(
+            line,
+            format!("{begin}... (300 characters): no instance is there")
+        );
+        assert!(one_line(&long).len() < 4100);
+        let short = format!("`{}` at /{}", "a".repeat(80), "b".repeat(200));
+        assert_eq!(one_line(&short), short);
+        assert_eq!(one_line("it's one ` only"), "it's one ` only");
+    }
 }

@@ -76,8 +76,17 @@ pub enum LocateError {
         /// The path.
         path: PathBuf,
     },
-    /// A state directory whose instance never started.
-    #[error("{}: cannot be read, so no instance was started on this state directory", .path.display())]
+    /// A directory in which no instance was started.
+    #[error(
+        "{}: is a directory and no instance was started on this state directory, which has no file `{URI_FILE}`",
+        .path.display()
+    )]
+    NoInstance {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A state directory that does not say where its instance is.
+    #[error("{}: cannot be read, so no instance is known by this state directory", .path.display())]
     NoUriFile {
         /// The file.
         path: PathBuf,
@@ -127,9 +136,11 @@ impl Uri {
     /// The instance whose state is kept in this directory.
     pub fn of_statedir(directory: &Path) -> Result<Uri, LocateError> {
         let path = directory.join(URI_FILE);
-        let text = std::fs::read_to_string(&path).map_err(|source| LocateError::NoUriFile {
-            path: path.clone(),
-            source,
+        let text = std::fs::read_to_string(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => LocateError::NoInstance {
+                path: directory.to_owned(),
+            },
+            _ => LocateError::NoUriFile { path, source },
         })?;
         text.lines().next().unwrap_or_default().parse()
     }
@@ -155,7 +166,8 @@ impl FromStr for Uri {
         if text.is_empty() {
             return Err(LocateError::Empty);
         }
-        if let Some(path) = text.strip_prefix(SCHEME) {
+        let socket = text.strip_prefix(SCHEME).filter(|path| !path.is_empty());
+        if let Some(path) = socket {
             return Uri::of_socket(path);
         }
         if text.contains("://") {
@@ -264,6 +276,7 @@ mod tests {
     fn what_names_no_instance_is_refused_in_one_line() {
         let refused = |text: &str| text.parse::<Uri>().expect_err("refused").to_string();
         assert_eq!(refused(" "), LocateError::Empty.to_string());
+        assert!(refused("local://").starts_with("`local://` is not local:///PATH"));
         assert!(refused("ssh://host/x").starts_with("`ssh://host/x` is not local:///PATH"));
         assert!(refused(&format!("/{}", "x".repeat(107))).contains("has 108 bytes"));
         let state = tempfile::tempdir().expect("a directory");

@@ -316,7 +316,7 @@ mod tests {
     fn a_directive_behind_commands_or_of_another_kind_is_an_error() {
         assert_eq!(
             refused("#!/bin/sh\n# eddy: -N1\nhostname\n# eddy: -n2\n"),
-            "line 4: a directive follows line 3, which ends them; allowed are only comments and blank lines between directives"
+            "line 4: a directive follows line 3, which ends them; allowed are only comments and blank lines before and between directives"
         );
         // Also the only one, which would else be missed or obeyed against what was said.
         assert!(
