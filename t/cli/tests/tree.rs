@@ -78,7 +78,8 @@ fn ranks_answer_for_themselves_from_everywhere() -> Tested {
     }
     let none = instance.run(&["ping", "9"])?;
     assert!(
-        none.refusal()?.contains("rank 9 is not reached"),
+        none.refusal()?
+            .contains("no rank 9 in this instance, whose ranks are 0-3"),
         "{}",
         none.err
     );

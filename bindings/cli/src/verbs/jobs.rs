@@ -38,9 +38,9 @@ pub struct Args {
     /// Jobs of this user, by name or number
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// At most so many; 0 is all
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1000)]
-    count: u32,
+    /// At most so many; 0 is all [default: 1000, and a word on standard error when there are more]
+    #[arg(short = 'c', long, value_name = "N")]
+    count: Option<u32>,
     /// No heading
     #[arg(short = 'n', long = "no-header", visible_alias = "suppress-header")]
     no_header: bool,
@@ -75,6 +75,11 @@ pub struct Args {
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 }
+
+/// So many rows are shown where no number is given.
+const SHOWN: u32 = 1000;
+/// So many that are not shown are counted.
+const COUNTED: u32 = 100_000;
 
 const FIELDS: &str = "Fields of --json, null where there is none:
   id           number of the job
@@ -114,7 +119,12 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let question = question(args, &users)?;
     let format = Format::parse(&args.format)?;
     global.session(async |client| {
-        let rows = question.rows(&client).await?;
+        let mut rows = question.rows(&client).await?;
+        if args.count.is_none() && rows.len() > SHOWN as usize {
+            rows.truncate(SHOWN as usize);
+            let more = more(&question, &client).await?;
+            eprintln!("eddy jobs: {SHOWN} jobs are shown and {more} more are not: -c 0 shows all");
+        }
         let code = known(&client, &args.ids, &rows).await?;
         if args.stats {
             output::lines([stats(&rows)])?;
@@ -143,6 +153,24 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         };
         print(&rows, &format, &scene, args.no_header)?;
         Ok(code)
+    })
+}
+
+/// How many there are beyond those that are shown.
+async fn more(question: &Question, client: &Client) -> anyhow::Result<String> {
+    let question = Question {
+        limit: SHOWN + COUNTED,
+        ..question.clone()
+    };
+    let mut all = 0;
+    let count = |_| {
+        all += 1;
+        Ok(())
+    };
+    question.ask(client, count).await?;
+    Ok(match all == question.limit {
+        true => format!("at least {COUNTED}"),
+        false => (all - SHOWN).to_string(),
     })
 }
 
@@ -220,7 +248,12 @@ fn question(args: &Args, users: &Users) -> anyhow::Result<Question> {
             .as_ref()
             .map(|text| when::parse(text, when::now()))
             .transpose()?,
-        limit: if args.stats { 0 } else { args.count },
+        limit: match (args.stats, args.count) {
+            (true, _) => 0,
+            (false, Some(count)) => count,
+            // One more tells whether there are more.
+            (false, None) => SHOWN + 1,
+        },
     })
 }
 

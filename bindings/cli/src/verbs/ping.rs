@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use eddy_client::Client;
 use eddy_wire::id::Rank;
 use eddy_wire::message::Target;
-use eddy_wire::services::instance::{Ping, PingRequest};
+use eddy_wire::services::instance::{Ping, PingRequest, Pong};
 use eddy_wire::services::resource::Status;
 
 use crate::output;
@@ -70,28 +70,29 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                 output::json(&object)?;
                 continue;
             }
-            if args.rank.is_some() {
-                output::lines([format!(
-                    "rank {} instance {} phase {} time {:.0} us",
-                    pong.rank,
-                    pong.instance,
-                    pong.phase,
-                    seconds * 1e6
-                )])?;
-                continue;
-            }
-            output::lines([format!(
-                "instance {} epoch {} version {} phase {} durable {} time {:.3} ms",
-                pong.instance,
-                pong.epoch,
-                pong.version,
-                pong.phase,
-                pong.durable,
-                seconds * 1e3
-            )])?;
+            output::lines([line(&pong, seconds)])?;
         }
         Ok(0)
     })
+}
+
+/// The same for every rank. What only the leader knows is left out for others.
+fn line(pong: &Pong, seconds: f64) -> String {
+    let durable = match pong.rank {
+        Rank(0) => format!(" durable {}", pong.durable),
+        Rank(_) => String::new(),
+    };
+    let lack = pong.lack.as_ref();
+    format!(
+        "rank {} instance {} epoch {} version {} phase {}{durable} time {:.3} ms{}",
+        pong.rank,
+        pong.instance,
+        pong.epoch,
+        pong.version,
+        pong.phase,
+        seconds * 1e3,
+        lack.map_or_else(String::new, |lack| format!(": {lack}"))
+    )
 }
 
 /// Who is to answer.

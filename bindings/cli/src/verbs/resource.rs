@@ -1,12 +1,17 @@
 //! `eddy resource`: what there is, what of it is free or in service.
 
+use std::collections::BTreeMap;
+
 use clap::Subcommand;
+use eddy_client::{Client, ClientError};
+use eddy_wire::id::Rank;
 use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::overlay::{RankLink, Reach, Status as Links};
 use eddy_wire::services::resource::{
     Drain, DrainRequest, List, ListReply, RankState, RankStatus, Status, Targets, Undrain,
     UndrainRequest,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::names::Users;
 use crate::session::Global;
@@ -42,7 +47,7 @@ enum Verb {
     /// Show which ranks are in service, and why others are not
     ///
     /// Fields of --json: rank, host, state (online, offline), drain (null, or t, reason, userid),
-    /// jobs (how many hold something there).
+    /// jobs (how many hold something there), why (why it is offline, or null).
     Status {
         /// One array of objects
         #[arg(long)]
@@ -83,9 +88,10 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             }
             Verb::Status { json, no_header } => {
                 let ranks = client.call::<Status>(&()).await?;
+                let away = away(&client, &ranks).await?;
                 match json {
-                    true => output::json(&ranks)?,
-                    false => print(&status_table(&ranks), no_header)?,
+                    true => output::json(&status_json(&ranks, &away)?)?,
+                    false => print(&status_table(&ranks, &away), no_header)?,
                 }
             }
             Verb::Drain { targets: None, .. } => {
@@ -132,7 +138,7 @@ fn print(table: &Table, no_header: bool) -> std::io::Result<()> {
     }
 }
 
-fn list_json(reply: &ListReply) -> serde_json::Value {
+fn list_json(reply: &ListReply) -> Value {
     let one = |set: &ResourceSet| {
         json!({
             "nnodes": set.nnodes(),
@@ -188,7 +194,54 @@ fn state(rank: &RankStatus) -> String {
     }
 }
 
-fn status_table(ranks: &[RankStatus]) -> Table {
+/// Why ranks are offline, as the tree of ranks knows it.
+async fn away(client: &Client, ranks: &[RankStatus]) -> anyhow::Result<BTreeMap<Rank, String>> {
+    if ranks.iter().all(|rank| rank.state == RankState::Online) {
+        return Ok(BTreeMap::new());
+    }
+    let links = match client.call::<Links>(&()).await {
+        Ok(links) => links,
+        // A history has no ranks to reach.
+        Err(ClientError::Refused(_)) => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let offline = |link: &RankLink| {
+        let mut ranks = ranks.iter();
+        ranks.any(|rank| rank.rank == link.rank && rank.state == RankState::Offline)
+    };
+    let links = links.into_iter().filter(offline);
+    Ok(links.map(|link| (link.rank, why(&link))).collect())
+}
+
+fn why(link: &RankLink) -> String {
+    match link.state {
+        Reach::Full => "its shell is not there".to_owned(),
+        Reach::Lost => format!("it was lost: {}", link.why),
+        Reach::Absent => "it was never reached by this leader".to_owned(),
+    }
+}
+
+fn status_json(ranks: &[RankStatus], away: &BTreeMap<Rank, String>) -> anyhow::Result<Value> {
+    let row = |rank: &RankStatus| {
+        let mut row = serde_json::to_value(rank)?;
+        row["why"] = json!(away.get(&rank.rank));
+        Ok(row)
+    };
+    ranks.iter().map(row).collect()
+}
+
+/// The reason of the administrator, and that of the rank.
+fn reason(rank: &RankStatus, away: &BTreeMap<Rank, String>) -> String {
+    let drain = rank.drain.as_ref().map(|drain| drain.reason.as_str());
+    let why = away.get(&rank.rank).map(String::as_str);
+    let parts = drain.into_iter().chain(why);
+    parts
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn status_table(ranks: &[RankStatus], away: &BTreeMap<Rank, String>) -> Table {
     let mut table = Table::new([
         ("RANK", Align::Right),
         ("HOST", Align::Left),
@@ -197,18 +250,13 @@ fn status_table(ranks: &[RankStatus]) -> Table {
         ("REASON", Align::Left),
     ]);
     for rank in ranks {
-        let reason = rank
-            .drain
-            .as_ref()
-            .map(|drain| drain.reason.clone())
-            .unwrap_or_default();
         let jobs = rank.jobs.to_string();
         table.push(vec![
             rank.rank.to_string(),
             rank.host.clone(),
             state(rank),
             jobs,
-            reason,
+            reason(rank, away),
         ]);
     }
     table
@@ -237,4 +285,42 @@ fn drained_table(ranks: &[RankStatus]) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::services::resource::DrainState;
+    use eddy_wire::time::Time;
+
+    use super::*;
+
+    #[test]
+    fn a_rank_that_is_offline_says_why_beside_why_it_is_drained() {
+        let mut rank = RankStatus {
+            rank: Rank(1),
+            host: "n1".to_owned(),
+            state: RankState::Offline,
+            drain: None,
+            jobs: 0,
+        };
+        let link = RankLink {
+            rank: Rank(1),
+            host: "n1".to_owned(),
+            parent: None,
+            state: Reach::Lost,
+            since: None,
+            why: "no answer".to_owned(),
+        };
+        let away = BTreeMap::from([(Rank(1), why(&link))]);
+        assert_eq!(reason(&rank, &away), "it was lost: no answer");
+        rank.drain = Some(DrainState {
+            t: Time(0),
+            reason: "fan".to_owned(),
+            userid: 0,
+        });
+        assert_eq!(reason(&rank, &away), "fan; it was lost: no answer");
+        assert_eq!(reason(&rank, &BTreeMap::new()), "fan");
+        let json = status_json(&[rank], &away).expect("JSON");
+        assert_eq!(json[0]["why"], "it was lost: no answer");
+    }
 }

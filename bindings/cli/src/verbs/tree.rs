@@ -228,6 +228,7 @@ async fn follow(uri: String, changed: mpsc::Sender<()>) {
     let request = ChildrenRequest {
         job: None,
         follow: true,
+        ..ChildrenRequest::default()
     };
     loop {
         let followed = async {
@@ -287,6 +288,7 @@ mod tests {
     fn branch(job: Option<u64>, children: Vec<Branch>) -> Branch {
         Branch {
             path: String::new(),
+            place: String::new(),
             job,
             name: job.map(|_| "batch".to_owned()),
             state: "serving".to_owned(),
@@ -324,6 +326,14 @@ mod tests {
         assert_eq!(words(1)[3..], ["serving", "2", "3/8", "1", "0", "5", "1m"]);
         assert!(lines[3].starts_with("`-- ") && lines[3].contains(" unreached "));
         assert!(lines[3].ends_with("no answer within 1 s"), "{text}");
+    }
+
+    #[test]
+    fn the_first_is_called_by_its_path_from_the_root() {
+        let mut first = branch(None, Vec::new());
+        assert_eq!(title(&first), "/");
+        "905/3".clone_into(&mut first.place);
+        assert_eq!(title(&first), "905/3");
     }
 
     #[test]

@@ -428,6 +428,12 @@ impl Head {
     }
 
     fn unreachable(&self, rank: Rank) -> Refusal {
+        if let Some(ranks) = &self.inventory
+            && !ranks.contains(rank.0)
+        {
+            let text = format!("no rank {rank} in this instance, whose ranks are {ranks}");
+            return Refusal::new(Code::Unreachable, text);
+        }
         let why = match self.ranks.get(&rank) {
             Some(Ranked {
                 state: State::Lost(why),

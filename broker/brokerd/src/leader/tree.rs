@@ -112,10 +112,12 @@ impl Tree {
         }
         let mut overlay = Overlay::new(seat);
         overlay.set_ranks(parts.inventory.ranks());
+        let mut head = Head::new(parts.epoch, parts.local.clone(), parts.facts, CLIENTS_FROM);
+        head.set_ranks(&parts.inventory.ranks());
         Ok(Tree {
             overlay,
             pipes,
-            head: Head::new(parts.epoch, parts.local.clone(), parts.facts, CLIENTS_FROM),
+            head,
             inputs,
             wakes: BTreeSet::new(),
             local: parts.local,

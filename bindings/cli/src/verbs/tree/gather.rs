@@ -36,6 +36,9 @@ const OVER_MAX: u32 = 10_000;
 pub struct Branch {
     /// From where the command looks: job ids with / between, empty for the first.
     pub path: String,
+    /// Its path from the root, where it is the first of this tree.
+    #[serde(skip)]
+    pub place: String,
     /// The job that it is; none for the first.
     pub job: Option<u64>,
     /// The name it was declared under or its job has; none for the first.
@@ -112,6 +115,7 @@ impl Gatherer {
             if let Known::First(client) = &known {
                 branch.uri = Some(client.uri().to_string());
                 branch.state.clone_from(&facts.pong.phase);
+                branch.place.clone_from(&facts.pong.path);
                 branch.nodes = facts.nodes;
                 branch.cores = facts.cores;
                 branch.summary = facts.summary;
@@ -193,6 +197,7 @@ fn blank(known: &Known, path: String) -> Branch {
     };
     Branch {
         path,
+        place: String::new(),
         job: row.map(|row| row.job.0),
         name: row.map(|row| row.name.clone()),
         state: row.map_or("unknown", |row| stage(row.stage)).to_owned(),
@@ -287,6 +292,7 @@ pub fn title(branch: &Branch) -> String {
             format!("{} {name}", ids::show(eddy_wire::id::JobId(job)))
         }
         (Some(job), _) => ids::show(eddy_wire::id::JobId(job)),
-        (None, _) => "/".to_owned(),
+        (None, _) if branch.place.is_empty() => "/".to_owned(),
+        (None, _) => branch.place.clone(),
     }
 }

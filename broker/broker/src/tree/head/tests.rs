@@ -150,6 +150,13 @@ fn a_call_to_a_rank_fails_by_its_name_when_the_rank_is_lost() {
     let refused = head.request(ClientId(1), ping(6)).expect("rank 6 is named");
     let text = String::from_utf8_lossy(&refused.replies[0].body).into_owned();
     assert!(text.contains("rank 6 is not reached"), "{text}");
+    head.set_ranks(&"0-5".parse().expect("ranks"));
+    let refused = head.request(ClientId(1), ping(6)).expect("rank 6 is named");
+    let text = String::from_utf8_lossy(&refused.replies[0].body).into_owned();
+    assert!(
+        text.contains("no rank 6 in this instance, whose ranks are 0-5"),
+        "{text}"
+    );
     assert!(
         head.request(ClientId(1), ping(0)).is_err(),
         "0 is the leader"
