@@ -390,6 +390,7 @@ fn a_listing_follows_what_children_come_to() {
     let follow = ChildrenRequest {
         job: None,
         follow: true,
+        ..ChildrenRequest::default()
     };
     let effects = stand.call::<Children>(5, 1001, &follow);
     let first = rows(&told(&effects, 5)[0]);
@@ -432,7 +433,15 @@ fn the_history_of_a_child_that_is_over_is_found() {
     let listed: Vec<JobRow> = serde_json::from_value(body).expect("rows");
     let job = Some(JobId(77));
     let follow = false;
-    let effects = stand.call::<Children>(5, 1001, &ChildrenRequest { job, follow });
+    let effects = stand.call::<Children>(
+        5,
+        1001,
+        &ChildrenRequest {
+            job,
+            follow,
+            name: None,
+        },
+    );
     let Some(Effect::Query(tag, Query::Finished(JobId(77)))) = effects
         .iter()
         .find(|effect| matches!(effect, Effect::Query(..)))
@@ -518,6 +527,7 @@ fn a_cancelled_instance_is_ending() {
     let one = ChildrenRequest {
         job: Some(OWN),
         follow: false,
+        ..ChildrenRequest::default()
     };
     let told = stand.ask::<Children>(5, 0, &one);
     assert_eq!(rows(&told)[0].stage, Stage::Ending);

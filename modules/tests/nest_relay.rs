@@ -103,6 +103,7 @@ fn whoever_asks_for_an_instance_in_it_is_answered_by_it() {
     let of = |job| ChildrenRequest {
         job: Some(JobId(job)),
         follow: true,
+        ..ChildrenRequest::default()
     };
     let effects = stand.call::<Children>(CLIENT, USER, &of(3));
     let (call, message) = relayed(&effects, CHANNEL)[0].clone();

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use eddy_wire::error::Code;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, NESTING_MAX, Stage};
@@ -92,6 +93,14 @@ pub enum PathError {
         of: String,
         /// The name.
         name: String,
+    },
+    /// A declared instance that is not started again.
+    #[error("{path}: {why}")]
+    Down {
+        /// The whole path.
+        path: String,
+        /// Which, and why.
+        why: String,
     },
     /// More than one instance of that name.
     #[error("{path}: {of} has {} instances named `{name}`: jobs {}", .jobs.len(), numbers(.jobs))]
@@ -444,6 +453,7 @@ impl Walk<'_> {
                 (1, _) => return Ok(named.remove(0)),
                 (0, Some(_)) => {}
                 (0, None) => {
+                    self.is_not_down(text).await?;
                     return Err(PathError::NoName {
                         path: self.path.clone(),
                         of: self.level.clone(),
@@ -467,10 +477,30 @@ impl Walk<'_> {
         }
     }
 
-    async fn children(&self, job: Option<JobId>) -> Result<Vec<ChildRow>, PathError> {
-        let request = ChildrenRequest { job, follow: false };
+    /// Whether no declared instance of this name was given up.
+    async fn is_not_down(&self, name: &str) -> Result<(), PathError> {
+        let request = ChildrenRequest {
+            name: Some(name.to_owned()),
+            ..ChildrenRequest::default()
+        };
         match self.client.call::<Children>(&request).await {
-            Err(error) if error.code() == Some(eddy_wire::error::Code::NotFound) => Ok(Vec::new()),
+            Err(ClientError::Refused(no)) if no.code == Code::NotReady => Err(PathError::Down {
+                path: self.path.clone(),
+                why: no.text,
+            }),
+            // An instance that knows no such question declares none of that name.
+            Err(ClientError::Refused(_)) | Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn children(&self, job: Option<JobId>) -> Result<Vec<ChildRow>, PathError> {
+        let request = ChildrenRequest {
+            job,
+            ..ChildrenRequest::default()
+        };
+        match self.client.call::<Children>(&request).await {
+            Err(error) if error.code() == Some(Code::NotFound) => Ok(Vec::new()),
             other => Ok(other?),
         }
     }
@@ -508,6 +538,7 @@ impl Walk<'_> {
         let request = ChildrenRequest {
             job: Some(row.job),
             follow: true,
+            ..ChildrenRequest::default()
         };
         let mut row = row;
         let mut parts = self.client.stream::<Children>(&request)?;

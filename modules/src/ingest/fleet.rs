@@ -37,10 +37,13 @@ pub struct Fleet {
 #[derive(Debug)]
 struct Member {
     declared: Declared,
-    /// The ranks its job was given last, and the note that says so, which is
+    /// The ranks where it came up last, and the note that says so, which is
     /// owed while there is none. Its journal is on the first of them, so its next
     /// job goes there too.
     home: Option<(Idset, Option<Seq>)>,
+    /// What its job was given. It is at home there when its leader has said hello: one that
+    /// never came so far has left nothing there to come back to.
+    given: Option<Idset>,
     job: Option<JobId>,
     /// Why its job is ending.
     why: String,
@@ -55,6 +58,7 @@ impl Fleet {
         let member = |declared: &Declared| Member {
             declared: declared.clone(),
             home: None,
+            given: None,
             job: None,
             why: String::new(),
             ends: VecDeque::new(),
@@ -94,7 +98,13 @@ impl Fleet {
             }
             (Kind::Alloc(grant), Some(job)) => {
                 let ranks = grant.set.ranks();
+                if let Some(member) = self.of(job) {
+                    member.given = Some(ranks);
+                }
+            }
+            (Kind::Adopt(_), Some(job)) => {
                 if let Some(member) = self.of(job)
+                    && let Some(ranks) = member.given.clone()
                     && !member.is_at_home(&ranks)
                 {
                     member.home = Some((ranks, None));
@@ -185,6 +195,7 @@ impl Member {
 
     fn ended(&mut self, t: Time, job: JobId) {
         self.job = None;
+        self.given = None;
         self.ends.push_back(t);
         while self.ends.front().is_some_and(|end| *end + ENDS_SPAN < t) {
             self.ends.pop_front();
@@ -239,7 +250,7 @@ pub fn key(name: &str, job: JobId) -> Uuid {
 mod tests {
     use std::sync::Arc;
 
-    use eddy_wire::event::{Event, Requeue, Submit, Waitable};
+    use eddy_wire::event::{Adoption, Event, Requeue, Submit, Waitable};
     use eddy_wire::grant::Grant;
     use eddy_wire::id::{Epoch, Rank};
     use eddy_wire::jobspec::Jobspec;
@@ -294,6 +305,14 @@ mod tests {
         }))
     }
 
+    fn adopt() -> Kind {
+        Kind::Adopt(Box::new(Adoption {
+            instance: "i".to_owned(),
+            uri: "local:///tmp/x/local".to_owned(),
+            statedir: "/tmp/x".to_owned(),
+        }))
+    }
+
     fn record(fleet: &mut Fleet, seq: u64, job: Option<JobId>, kind: Kind) -> Record {
         let t = Time(0);
         let seq = Seq(seq);
@@ -312,6 +331,17 @@ mod tests {
         record(&mut fleet, 1, job, kind);
         assert_eq!(fleet.notes().count(), 0);
         record(&mut fleet, 2, job, alloc([3, 5]));
+        record(&mut fleet, 3, job, Kind::Clean);
+        assert_eq!(
+            (fleet.notes().count(), fleet.missing()[0].ranks.clone()),
+            (0, None),
+            "it never came up there: any nodes will do"
+        );
+        let kind = submit(&fleet);
+        record(&mut fleet, 1, job, kind);
+        record(&mut fleet, 2, job, alloc([3, 5]));
+        assert_eq!(fleet.notes().count(), 0);
+        record(&mut fleet, 2, job, adopt());
         let notes: Vec<Kind> = fleet.notes().collect();
         let note = record(&mut fleet, 3, None, notes[0].clone());
         assert_eq!(fleet.notes().count(), 0, "it is noted");

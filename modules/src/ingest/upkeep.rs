@@ -20,7 +20,7 @@ use crate::settings::Declared;
 impl Ingest {
     pub(super) fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
-            (Kind::Alloc(_), Some(_)) => self.note_homes(now, out),
+            (Kind::Adopt(_), Some(_)) => self.note_homes(now, out),
             (Kind::Clean, Some(_)) | (Kind::ResourceDefine(..), None) => self.bring_up(now, out),
             (Kind::IdBlock(_), None) => {
                 self.admit_held(now, out);

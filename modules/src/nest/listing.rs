@@ -65,6 +65,15 @@ impl Nest {
             self.listing.look_up(request.caller, job, out);
             return Ok(());
         }
+        if let Some(name) = &body.name {
+            if let Some(why) = self.fleet.down(name) {
+                return Err(Refusal::new(Code::NotReady, why));
+            }
+            let mut rows = self.rows(body.job);
+            rows.retain(|row| row.name == *name);
+            out.reply(request.caller, &rows);
+            return Ok(());
+        }
         let rows = self.rows(body.job);
         if !body.follow {
             out.reply(request.caller, &rows);

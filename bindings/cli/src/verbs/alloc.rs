@@ -154,6 +154,7 @@ async fn serving(global: &Global, client: &Client, job: JobId) -> anyhow::Result
     let request = ChildrenRequest {
         job: Some(job),
         follow: true,
+        ..ChildrenRequest::default()
     };
     let mut rows = client.stream::<Children>(&request)?;
     loop {

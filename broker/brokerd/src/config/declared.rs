@@ -6,8 +6,11 @@
 use std::collections::BTreeSet;
 
 use eddy_modules::settings::{Declared, Queue};
+use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
+use eddy_wire::resource_set::ResourceSet;
 use serde::Serialize;
+use thiserror::Error;
 use toml::{Table, Value};
 
 use super::keys::count;
@@ -17,7 +20,9 @@ use super::{Config, ConfigError, policy, spell};
 const ROOT: &str = "root";
 /// Longest name.
 const NAME_BYTES_MAX: usize = 64;
+/// Of a queue.
 const NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
+const INSTANCE_NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and - that begins with a letter, is no job id such as f1, and is not root";
 const NODES: &str = "a whole number from 1 to 65536";
 const RANKS: &str = "ranks such as \"0-3,7\", at most 65536 of them";
 const NODES_MAX: u64 = 65_536;
@@ -47,7 +52,53 @@ pub struct NamedQueue {
     pub instance: String,
 }
 
+/// Why a declared instance can never be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FitError {
+    /// More nodes than there are.
+    #[error("instance `{name}`: asks for {asked} nodes; there are {there}")]
+    Nodes {
+        /// The instance.
+        name: String,
+        /// How many it asks for.
+        asked: u32,
+        /// How many there are.
+        there: u64,
+    },
+    /// Ranks that are not there.
+    #[error("instance `{name}`: asks for ranks {asked}; there are {there}")]
+    Ranks {
+        /// The instance.
+        name: String,
+        /// Which it asks for.
+        asked: Idset,
+        /// Which there are.
+        there: Idset,
+    },
+}
+
 impl DeclaredInstance {
+    /// Whether this inventory has the nodes it asks for, in use or not.
+    ///
+    /// # Errors
+    /// [`FitError`] with both numbers.
+    pub fn fits(&self, inventory: &ResourceSet) -> Result<(), FitError> {
+        let (name, there) = (self.name.clone(), inventory.ranks());
+        match &self.ranks {
+            Some(ranks) if !there.contains_all(ranks) => Err(FitError::Ranks {
+                name,
+                asked: ranks.clone(),
+                there,
+            }),
+            None if u64::from(self.nodes) > inventory.nnodes() => Err(FitError::Nodes {
+                name,
+                asked: self.nodes,
+                there: inventory.nnodes(),
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// As the modules take it.
     pub fn to_settings(&self) -> Declared {
         Declared {
@@ -130,11 +181,16 @@ impl Entry {
     }
 
     /// The name, if it is one.
-    fn checked_name(&self, errors: &mut Vec<ConfigError>) -> Option<String> {
+    fn checked_name(
+        &self,
+        is_one: fn(&str) -> bool,
+        allowed: &'static str,
+        errors: &mut Vec<ConfigError>,
+    ) -> Option<String> {
         match (self.name(), self.table.get("name")) {
-            (Some(name), _) => return Some(name.to_owned()),
-            (None, Some(given)) => errors.push(self.wrong("name", given, NAME)),
-            (None, None) => errors.push(self.missing("name", NAME)),
+            (Some(name), _) if is_one(name) => return Some(name.to_owned()),
+            (_, Some(given)) => errors.push(self.wrong("name", given, allowed)),
+            (_, None) => errors.push(self.missing("name", allowed)),
         }
         None
     }
@@ -143,6 +199,14 @@ impl Entry {
 fn is_name(name: &str) -> bool {
     let allowed = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(allowed) && name != ROOT
+}
+
+/// `--at NAME` takes what can be read as a job id for a job, and the directory of an instance
+/// without a name begins with a digit.
+fn is_instance_name(name: &str) -> bool {
+    is_name(name)
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.parse::<JobId>().is_err()
 }
 
 fn entries(table: &mut Table, key: &str, errors: &mut Vec<ConfigError>) -> Vec<Entry> {
@@ -198,7 +262,7 @@ fn unique(key: &str, entries: &[Entry], errors: &mut Vec<ConfigError>) {
 
 fn instance(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<DeclaredInstance> {
     entry.unknown(&["name", "nodes", "ranks", "set"], errors);
-    let name = entry.checked_name(errors);
+    let name = entry.checked_name(is_instance_name, INSTANCE_NAME, errors);
     let room = room(entry, errors);
     let set = entry
         .table
@@ -280,7 +344,7 @@ fn flatten(prefix: &str, table: &Table, flat: &mut Vec<(String, Value)>) {
 
 fn queue(entry: &Entry, instances: &[&str], errors: &mut Vec<ConfigError>) -> Option<NamedQueue> {
     entry.unknown(&["name", "instance"], errors);
-    let name = entry.checked_name(errors);
+    let name = entry.checked_name(is_name, NAME, errors);
     let path = format!("{}.instance", entry.path);
     let known = || {
         let mut known = vec![ROOT];

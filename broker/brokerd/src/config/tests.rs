@@ -1,5 +1,9 @@
 //! The whole of it: defaults, the documented examples, every error at once.
 
+use eddy_wire::id::Rank;
+use eddy_wire::idset::Idset;
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+
 use super::*;
 
 #[test]
@@ -137,7 +141,8 @@ ranks = "0"
     let errors = check(text).expect_err("much is wrong");
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     lines.sort();
-    let name = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
+    let queue = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
+    let name = "a name of 1 to 64 characters a-z, 0-9 and - that begins with a letter, is no job id such as f1, and is not root";
     let span = "a duration such as \"5s\" (RFC 23) or a number of seconds";
     assert_eq!(
         lines,
@@ -156,7 +161,7 @@ ranks = "0"
             "queue[1].name: \"a\" is given twice; each queue has a name of its own".to_owned(),
             "queue[2]: is 3; allowed is tables, each under [[instance]] or [[queue]]".to_owned(),
             "queue[3].instance: is not given; allowed is the name of an [[instance]], or root".to_owned(),
-            format!("queue[3].name: is not given; allowed is {name}"),
+            format!("queue[3].name: is not given; allowed is {queue}"),
         ]
     );
 }
@@ -198,4 +203,49 @@ fn what_a_declared_instance_is_given_of_a_policy_is_checked_as_a_whole() {
             "instance[0].set.policy.queue.depth: is 0; allowed is a whole number from 1 to 1000000, or \"all\""
         ]
     );
+}
+
+#[test]
+fn a_name_that_can_be_read_as_a_job_is_none() {
+    let of = |name: &str| check(&format!("[[instance]]\nname = \"{name}\"\nnodes = 1\n"));
+    for name in ["1", "f1", "0x7", "-a", "root", "A", "fast", ""] {
+        let errors = of(name).expect_err(name);
+        assert!(
+            errors[0]
+                .to_string()
+                .ends_with("that begins with a letter, is no job id such as f1, and is not root"),
+            "{name}: {}",
+            errors[0]
+        );
+    }
+    for name in ["batch", "f-1", "fill", "a1"] {
+        of(name).expect(name);
+    }
+    let queue = "[[queue]]\nname = \"fast\"\ninstance = \"root\"\n";
+    check(queue).expect("nobody takes the name of a queue for a job");
+}
+
+#[test]
+fn an_instance_that_asks_for_more_than_there_is_never_fits() {
+    let node = NodeSet {
+        host: "n".into(),
+        cores: Idset::one(0),
+        gpus: Idset::new(),
+        memory: 0,
+    };
+    let there = ResourceSet {
+        nodes: (0..2).map(|rank| (Rank(rank), node.clone())).collect(),
+        ..ResourceSet::default()
+    };
+    let text = "[[instance]]\nname = \"a\"\nnodes = 9\n[[instance]]\nname = \"b\"\nranks = \"1-2\"\n[[instance]]\nname = \"c\"\nnodes = 2\n";
+    let config = check(text).expect("it is a configuration");
+    let said = |at: usize| {
+        let fits = config.instance.declared[at].fits(&there);
+        fits.map_err(|error| error.to_string())
+    };
+    let nodes = "instance `a`: asks for 9 nodes; there are 2";
+    let ranks = "instance `b`: asks for ranks 1-2; there are 0-1";
+    assert_eq!(said(0), Err(nodes.to_owned()));
+    assert_eq!(said(1), Err(ranks.to_owned()));
+    assert_eq!(said(2), Ok(()));
 }

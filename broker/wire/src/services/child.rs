@@ -203,6 +203,9 @@ pub struct ChildrenRequest {
     /// Go on: the list again whenever it changes.
     #[serde(default)]
     pub follow: bool,
+    /// Only those of this name. A declared one that is down is refused with the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// One instance in an instance.
