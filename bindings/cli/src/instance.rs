@@ -21,8 +21,6 @@ use eddy_wire::services::instance::{Shutdown, ShutdownRequest};
 
 /// The log of a leader, in its state directory.
 const LOG: &str = "log";
-/// The configuration that an instance is started with unless another is named.
-pub const CONFIG: &str = "config.toml";
 /// The most a leader says about its start.
 const READY_BYTES_MAX: u64 = 64 << 10;
 /// How long a leader may take to end in order before it is killed.
@@ -49,7 +47,7 @@ pub struct StartOptions {
     /// So many nodes, each with an agent of its own on this machine, as if each were a host
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
     pub size: Option<u32>,
-    /// Configuration file [default: config.toml in the state directory]
+    /// Configuration file [default: config.toml in the state directory, else what was given last]
     #[arg(long, value_name = "FILE")]
     pub config: Option<String>,
     /// Set a key of the configuration
@@ -62,10 +60,8 @@ pub struct StartOptions {
 
 impl StartOptions {
     /// The same as arguments of `eddy broker`.
-    fn arguments(&self, statedir: &Path) -> Vec<String> {
+    fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
-        let kept = statedir.join(CONFIG);
-        let kept = kept.exists().then(|| kept.to_string_lossy().into_owned());
         let mut put = |name: &str, value: &Option<String>| {
             if let Some(value) = value {
                 arguments.push(format!("--{name}={value}"));
@@ -75,7 +71,7 @@ impl StartOptions {
         put("fake", &self.fake);
         put("cores", &self.cores.map(|cores| cores.to_string()));
         put("size", &self.size.map(|size| size.to_string()));
-        put("config", &self.config.clone().or(kept));
+        put("config", &self.config);
         if self.recover {
             arguments.push("--recover".to_owned());
         }
@@ -123,7 +119,7 @@ impl Leader {
             .arg(statedir)
             .arg(format!("--ready-fd={}", told.as_raw_fd()))
             .args(with_parent)
-            .args(options.arguments(statedir))
+            .args(options.arguments())
             .stdin(Stdio::null())
             .stdout(log.try_clone().context("cannot share the log")?)
             .stderr(log)
@@ -312,7 +308,7 @@ mod tests {
             ..StartOptions::default()
         };
         assert_eq!(
-            options.arguments(Path::new("/nonexistent")),
+            options.arguments(),
             [
                 "--fake=nodes=2",
                 "--cores=16",

@@ -29,6 +29,8 @@ pub struct Config {
     pub instance: InstanceConfig,
     /// Of this rank only.
     pub rank: RankConfig,
+    /// Where it is from, for people.
+    pub origin: String,
 }
 
 /// What all ranks of an instance must agree on.
@@ -295,6 +297,7 @@ impl Config {
         }
         root["policy"] = policy::to_json(&self.instance.policy);
         root["instance"] = keys::json(&self.instance.declared);
+        root["origin"] = Json::from(self.origin.as_str());
         root["queue"] = keys::json(&self.instance.queues);
         root
     }

@@ -8,6 +8,7 @@
 pub mod answers;
 pub mod channel;
 pub mod child;
+pub mod configured;
 pub mod granted;
 pub mod lack;
 pub mod nodes;
@@ -33,8 +34,8 @@ use eddy_broker::effect::QueryTag;
 use eddy_wire::id::Epoch;
 use tokio::sync::mpsc::UnboundedSender;
 
+use self::configured::Configured;
 use self::lack::Patience;
-use crate::config::{self, Config};
 use crate::inventory::Source;
 use crate::journal::Committed;
 use crate::logging;
@@ -46,9 +47,6 @@ const CODE_NO_BEGIN: i32 = 1;
 const CODE_USAGE: i32 = 2;
 /// The exit code after a fatal error: who started it may start it again.
 pub const CODE_FATAL: i32 = 70;
-
-/// The configuration of a user's own instance, unless it is given another.
-const CHILD_CONFIG: &str = "[journal]\nsync = \"normal\"\n";
 
 /// The most nodes of [`BrokerArgs::size`].
 pub const SIZE_MAX: i64 = 1024;
@@ -74,7 +72,7 @@ pub struct BrokerArgs {
     /// So many nodes, each with an agent of its own on this machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
     pub size: Option<u32>,
-    /// Configuration (TOML)
+    /// Configuration (TOML) [default: config.toml in the state directory, else what was given last]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Keep what is whole of a damaged journal and begin with that
@@ -125,8 +123,8 @@ pub type Inside = UnboundedSender<Inner>;
 pub fn run_broker(args: BrokerArgs) -> i32 {
     let ready = Ready::new(args.ready_fd);
     let child = args.child.then(child::Told::read).transpose();
-    let both = child.and_then(|child| Ok((read_config(&args, child.as_ref())?, child)));
-    let (config, child) = match both {
+    let both = child.and_then(|child| Ok((Configured::read(&args, child.as_ref())?, child)));
+    let (configured, child) = match both {
         Ok(both) => both,
         Err(lines) => {
             for line in &lines {
@@ -136,18 +134,23 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
             return CODE_USAGE;
         }
     };
+    let log = configured.config.rank.log.as_deref();
     match &child {
         // Standard error is the job's.
-        Some(child) => logging::start_in(&child.statedir, config.rank.log.as_deref()),
-        None => logging::start(config.rank.log.as_deref()),
+        Some(child) => logging::start_in(&child.statedir, log),
+        None => logging::start(log),
     }
+    tracing::info!(
+        origin = configured.config.origin,
+        "the configuration is read"
+    );
     let starter = match args.child {
         true => Starter::Shell,
         false => Starter::Other,
     };
     end_on_panic(starter);
     let mut patience = Patience::new(start::statedir(&args, child.as_ref()), starter);
-    match start::lead(&args, child, config, ready, &mut patience) {
+    match start::lead(&args, child, &configured, ready, &mut patience) {
         Ok(code) => code,
         Err(failure) => {
             let (ready, error) = *failure;
@@ -162,19 +165,6 @@ pub fn run_broker(args: BrokerArgs) -> i32 {
             patience.code(&error, CODE_NO_BEGIN)
         }
     }
-}
-
-fn read_config(args: &BrokerArgs, child: Option<&child::Told>) -> Result<Config, Vec<String>> {
-    let text = match &args.config {
-        // What a user's own instance does is done again by its job after a power
-        // cut; it is made by the thousand.
-        None if child.is_some_and(|child| !child.is_declared()) => CHILD_CONFIG.to_owned(),
-        None => String::new(),
-        Some(path) => fs::read_to_string(path)
-            .map_err(|error| vec![format!("--config {}: {error}", path.display())])?,
-    };
-    config::load(&text, &args.set)
-        .map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }
 
 /// A bug on any thread ends the process: what the loop would go on with is not

@@ -85,6 +85,65 @@ fn numbers(instance: &Instance, words: &[&str]) -> anyhow::Result<Vec<u64>> {
 }
 
 #[test]
+fn what_was_declared_is_there_again_without_the_file() -> Tested {
+    let instance = declared()?;
+    assert_eq!(instance.ok(&["run", "-q", "batch", "echo", "1"])?, "1");
+    leader_of(instance.state().to_owned())?.kill()?;
+    let state = instance.state().to_string_lossy().into_owned();
+    let again = ["start", "--background", "--statedir", &state];
+    instance.place.run(&again)?.ok()?;
+    assert_eq!(instance.ok(&["run", "-q", "batch", "echo", "2"])?, "2");
+    let origin = instance.ok(&["config", "get", "origin"])?;
+    assert_eq!(
+        origin,
+        format!("kept from an earlier start: {state}/config.kept.toml")
+    );
+    instance.shut_down()
+}
+
+#[test]
+fn an_instance_that_can_never_be_is_refused_at_the_start() -> Tested {
+    let place = Place::new()?;
+    let config = place.join("nine.toml");
+    fs::write(&config, "[[instance]]\nname = \"a\"\nnodes = 9\n")?;
+    let state = place.join("state");
+    let words = ["start", "--background", "--fake=nodes=2,cores=1"];
+    let refused =
+        place.run(&[&words[..], &["--statedir", &state, "--config", &config]].concat())?;
+    assert_eq!(
+        refused.refusal()?,
+        "eddy start: instance `a`: asks for 9 nodes; there are 2"
+    );
+    let kept = place.path().join("state/config.kept.toml");
+    assert!(!kept.exists(), "what is refused is not kept");
+    place.nothing_is_left()
+}
+
+#[test]
+fn an_instance_that_is_down_says_why() -> Tested {
+    let place = Place::new()?;
+    let state = place.path().join("state");
+    fs::create_dir(&state)?;
+    // As it was kept before two of three nodes were taken out.
+    fs::write(
+        state.join("config.kept.toml"),
+        "[[instance]]\nname = \"a\"\nnodes = 9\n",
+    )?;
+    let instance = Instance::start_in(place, state, &["--fake=nodes=2,cores=1"])?;
+    let begun = Instant::now();
+    loop {
+        let refused = instance.run(&["--at", "a", "jobs"])?;
+        if refused.err.contains("is down") || begun.elapsed() > LIMIT {
+            let line = refused.refusal()?;
+            let wanted = "eddy jobs: a: instance `a` is down: its job ended 5 times";
+            assert!(line.starts_with(wanted), "{line}");
+            assert!(line.contains("asks for 9 whole nodes"), "{line}");
+            return instance.shut_down();
+        }
+    }
+}
+
+#[test]
 fn a_job_of_a_queue_is_named_at_the_root_by_its_number() -> Tested {
     let instance = declared()?;
     assert_eq!(

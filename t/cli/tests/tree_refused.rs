@@ -148,6 +148,25 @@ fn an_agent_that_may_not_be_one_says_why_and_the_first_goes_on() -> Tested {
 }
 
 #[test]
+fn a_leader_that_is_stopped_is_told_of_and_given_up() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let leader = instance.leader()?;
+    leader.signal(Signal::STOP)?;
+    let given_up = instance.run(&["--reconnect=2s", "jobs"]);
+    leader.signal(Signal::CONT)?;
+    let given_up = given_up?;
+    assert_eq!(given_up.code, 1);
+    let lines: Vec<&str> = given_up.err.lines().collect();
+    assert!(
+        lines[0].starts_with("eddy: waiting for the leader of ")
+            && lines[0].ends_with(", which does not answer"),
+        "{lines:?}"
+    );
+    assert!(lines[1].contains("no answer for 2.0 s"), "{lines:?}");
+    instance.shut_down()
+}
+
+#[test]
 fn garbage_and_silence_at_a_door_hurt_nobody() -> Tested {
     let instance = two()?;
     let leader = instance.leader()?;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use eddy_brokerd::config::{self, ConfigError};
+use eddy_brokerd::leader::configured::{CONFIG_FILE, KEPT_FILE};
 use eddy_wire::services::instance::Config;
 use serde_json::Value;
 
-use crate::instance::CONFIG;
 use crate::output;
 use crate::session::Global;
 
@@ -34,6 +34,9 @@ enum Verb {
         file: String,
     },
     /// Print the configuration in force, or one key of it, as JSON
+    ///
+    /// The key origin says where it is from: the file that was given to the start, config.toml in
+    /// the state directory, what was given to an earlier start and is kept, or defaults.
     Get {
         /// Dotted name, such as journal.sync
         #[arg(value_name = "KEY")]
@@ -41,7 +44,8 @@ enum Verb {
     },
     /// Set a key in the state directory, for the next start of its instance
     ///
-    /// Needs --at DIR, the state directory. A running instance goes on with what it has.
+    /// Needs --at DIR, the state directory. A running instance goes on with what it has. The file
+    /// config.toml there is changed; it begins with what was given to the last start.
     Set {
         /// Dotted name, such as journal.sync
         #[arg(value_name = "KEY")]
@@ -91,11 +95,12 @@ fn get(global: &Global, key: Option<&str>) -> anyhow::Result<u8> {
 }
 
 fn set(global: &Global, key: &str, value: &str) -> anyhow::Result<u8> {
-    let file = state_directory(global)?.join(CONFIG);
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error).with_context(|| file.display().to_string()),
+    let directory = state_directory(global)?;
+    let file = directory.join(CONFIG_FILE);
+    // What the file has is obeyed instead of what was given to a start: it begins with that.
+    let text = match text_of(&file)? {
+        Some(text) => text,
+        None => text_of(&directory.join(KEPT_FILE))?.unwrap_or_default(),
     };
     let changed = replaced(&text, key, value)?;
     if let Err(errors) = config::check(&changed) {
@@ -106,6 +111,14 @@ fn set(global: &Global, key: &str, value: &str) -> anyhow::Result<u8> {
     fs::write(&fresh, changed).with_context(|| fresh.display().to_string())?;
     fs::rename(&fresh, &file).with_context(|| file.display().to_string())?;
     Ok(0)
+}
+
+fn text_of(file: &Path) -> anyhow::Result<Option<String>> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| file.display().to_string()),
+    }
 }
 
 fn lines(errors: &[ConfigError]) -> String {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use eddy_brokerd::leader::configured::CONFIG_FILE;
 use eddy_client::{Client, EndFeed, Options};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
@@ -19,7 +20,7 @@ use eddy_wire::services::job::{JobSet, Submit, SubmitRequest};
 use super::tree::draw::Style;
 use super::tree::gather::{Branch, Gatherer};
 use super::tree::{Width, table};
-use crate::instance::{CONFIG, Leader, Life, StartOptions, temporary_statedir};
+use crate::instance::{Leader, Life, StartOptions, temporary_statedir};
 use crate::request::nested::{InstanceOptions, Program};
 use crate::request::{JobOptions, Stdin, Terms};
 use crate::session::block_on;
@@ -60,7 +61,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let directory = temporary_statedir()?;
     let statedir = directory.path().join("state");
     fs::create_dir(&statedir).context("cannot make the state directory")?;
-    fs::write(statedir.join(CONFIG), configuration()).context("cannot write the configuration")?;
+    fs::write(statedir.join(CONFIG_FILE), configuration())
+        .context("cannot write the configuration")?;
     let options = StartOptions {
         cores: Some(CORES),
         size: Some(NODES),

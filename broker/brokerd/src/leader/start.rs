@@ -26,6 +26,7 @@ use tokio::sync::mpsc;
 
 use super::answers::result_name;
 use super::child::Told;
+use super::configured::{Configured, Unfit};
 use super::granted::{Nested, Possession};
 use super::lack::Patience;
 use super::nodes::{Keeper, Nodes, NodesGround};
@@ -38,6 +39,7 @@ use super::turn::{Leader, Parts};
 use super::{BrokerArgs, Inner, Inside, Ready};
 use crate::clients::{ARRIVALS_MAX, Admission, listen};
 use crate::clock::Clock;
+use crate::config::declared::FitError;
 use crate::config::{self, Config};
 use crate::inventory::{InventoryError, Source};
 use crate::journal::{
@@ -87,6 +89,9 @@ pub enum StartError {
     /// The parent does not take this instance for its child.
     #[error("the parent refuses this instance: {0}")]
     Parent(Refusal),
+    /// A declared instance cannot be.
+    #[error(transparent)]
+    Fit(#[from] FitError),
     /// The system refused something.
     #[error("cannot {attempt}")]
     Io {
@@ -111,13 +116,13 @@ pub type Failure = Box<(Option<Ready>, StartError)>;
 pub fn lead(
     args: &BrokerArgs,
     child: Option<Told>,
-    config: Config,
+    configured: &Configured,
     ready: Ready,
     patience: &mut Patience,
 ) -> Result<i32, Failure> {
     let source = args.source();
     loop {
-        match prepare(args, child.clone(), config.clone(), &source) {
+        match prepare(args, child.clone(), configured, &source) {
             Ok(prepared) => return prepared.run(ready),
             Err(error) if patience.bears(&error) => {}
             Err(error) => return Err(Box::new((Some(ready), error))),
@@ -158,9 +163,10 @@ struct Prepared {
 fn prepare(
     args: &BrokerArgs,
     child: Option<Told>,
-    config: Config,
+    configured: &Configured,
     source: &Source,
 ) -> Result<Prepared, StartError> {
+    let config = configured.config.clone();
     let statedir = std::path::absolute(statedir(args, child.as_ref()))
         .map_err(io("find the state directory"))?;
     let (mut journal, recovered) = opened(&statedir, args, &config, child.as_ref())?;
@@ -202,6 +208,12 @@ fn prepare(
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let mut known = replayed(&journal, &mut broker, recovered.last_seq)?;
     known.last_job = known.last_job.max(settings.last_job);
+    let inventory = known.inventory.clone().unwrap_or(told);
+    fits(configured, &inventory)?;
+    if nested.is_none() {
+        let kept = configured.keep(&statedir);
+        kept.map_err(io("keep the configuration"))?;
+    }
     // Last: a start that fails leaves none.
     let made = rundir::make(&statedir, &rundir)?;
     Ok(Prepared {
@@ -212,7 +224,7 @@ fn prepare(
         owner,
         config,
         broker,
-        inventory: known.inventory.clone().unwrap_or(told),
+        inventory,
         local: settings.local,
         known,
         journal,
@@ -222,6 +234,18 @@ fn prepare(
         path: settings.place.path,
         nested,
     })
+}
+
+/// Whether each declared instance can be had at all.
+fn fits(configured: &Configured, inventory: &ResourceSet) -> Result<(), StartError> {
+    for declared in &configured.config.instance.declared {
+        match (declared.fits(inventory), configured.unfit()) {
+            (Ok(()), _) => {}
+            (Err(error), Unfit::Refused) => return Err(error.into()),
+            (Err(error), Unfit::Told) => tracing::warn!("{error}"),
+        }
+    }
+    Ok(())
 }
 
 /// What the journal left, once the broker has folded it up to this last record.

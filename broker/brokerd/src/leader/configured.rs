@@ -1,0 +1,210 @@
+//! Which configuration a leader obeys, and what is kept of it for the next start.
+//!
+//! Called by the leader at its start. What is given comes first, then the file
+//! `config.toml` of the state directory, then what was given last: whoever starts an
+//! instance again that has crashed need not know how it was started. A child is
+//! started again by its shell with what it was given, so nothing is kept of it.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use super::BrokerArgs;
+use super::child::Told;
+use crate::config::{self, Config};
+
+/// The configuration of a state directory, where none is given.
+pub const CONFIG_FILE: &str = "config.toml";
+/// What was given last.
+pub const KEPT_FILE: &str = "config.kept.toml";
+/// The configuration of a user's own instance, unless it is given another.
+const CHILD_CONFIG: &str = "[journal]\nsync = \"normal\"\n";
+
+/// Where a configuration is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Origin {
+    /// `--config FILE`.
+    Given(PathBuf),
+    /// The file in the state directory.
+    OfDirectory(PathBuf),
+    /// Given at an earlier start.
+    Kept(PathBuf),
+    /// Every key has its default.
+    Defaults,
+}
+
+/// A configuration and where it is from.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    /// What is obeyed, overrides included.
+    pub config: Config,
+    origin: Origin,
+    text: String,
+}
+
+/// What a start does about a declared instance that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Somebody who reads the answer gave it just now.
+    Refused,
+    /// It was taken before: ranks may have been taken out since.
+    Told,
+}
+
+impl Configured {
+    /// Reads what is to be obeyed.
+    ///
+    /// # Errors
+    /// Every line that is to be said: the file cannot be read, or what is wrong in it.
+    pub fn read(args: &BrokerArgs, child: Option<&Told>) -> Result<Configured, Vec<String>> {
+        let (origin, text) = match (&args.config, child) {
+            (Some(path), _) => {
+                let text = fs::read_to_string(path);
+                let text = text.map_err(|error| cannot("--config ", path, &error))?;
+                (Origin::Given(path.clone()), text)
+            }
+            // What a user's own instance does is done again by its job after a power
+            // cut; it is made by the thousand.
+            (None, Some(child)) if !child.is_declared() => {
+                (Origin::Defaults, CHILD_CONFIG.to_owned())
+            }
+            (None, Some(_)) => (Origin::Defaults, String::new()),
+            (None, None) => found(&super::start::statedir(args, None))?,
+        };
+        let loaded = config::load(&text, &args.set);
+        let mut config = loaded.map_err(|errors| {
+            let line = |error: &config::ConfigError| origin.named(&error.to_string());
+            errors.iter().map(line).collect::<Vec<String>>()
+        })?;
+        config.origin = origin.to_string();
+        Ok(Configured {
+            config,
+            origin,
+            text,
+        })
+    }
+
+    /// Keeps what was given for starts that are given nothing. Called when the lock of the
+    /// state directory is held; safe to repeat.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep(&self, statedir: &Path) -> io::Result<()> {
+        let kept = statedir.join(KEPT_FILE);
+        match &self.origin {
+            Origin::Given(path) if *path != kept => {
+                if fs::read_to_string(&kept).is_ok_and(|text| text == self.text) {
+                    return Ok(());
+                }
+                // Whole or not at all: the next start must not read half of it.
+                let fresh = statedir.join(format!("{KEPT_FILE}.new"));
+                let mut file = File::create(&fresh)?;
+                file.write_all(self.text.as_bytes())?;
+                file.sync_all()?;
+                fs::rename(&fresh, &kept)
+            }
+            Origin::Given(_) | Origin::OfDirectory(_) | Origin::Kept(_) | Origin::Defaults => {
+                Ok(())
+            }
+        }
+    }
+
+    /// What becomes of a start that declares an instance which cannot be.
+    pub fn unfit(&self) -> Unfit {
+        match self.origin {
+            Origin::Given(_) | Origin::OfDirectory(_) => Unfit::Refused,
+            Origin::Kept(_) | Origin::Defaults => Unfit::Told,
+        }
+    }
+}
+
+impl Origin {
+    /// A line about a configuration, with the file where it was not just given.
+    fn named(&self, line: &str) -> String {
+        match self {
+            Origin::OfDirectory(path) | Origin::Kept(path) => {
+                format!("{}: {line}", path.display())
+            }
+            Origin::Given(_) | Origin::Defaults => line.to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Given(path) => write!(f, "given: {}", path.display()),
+            Origin::OfDirectory(path) => write!(f, "{}", path.display()),
+            Origin::Kept(path) => write!(f, "kept from an earlier start: {}", path.display()),
+            Origin::Defaults => f.write_str("defaults"),
+        }
+    }
+}
+
+/// What a state directory has.
+fn found(statedir: &Path) -> Result<(Origin, String), Vec<String>> {
+    let read = |name: &str| {
+        let path = statedir.join(name);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some((path, text))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(cannot("", &path, &error)),
+        }
+    };
+    if let Some((path, text)) = read(CONFIG_FILE)? {
+        return Ok((Origin::OfDirectory(path), text));
+    }
+    if let Some((path, text)) = read(KEPT_FILE)? {
+        return Ok((Origin::Kept(path), text));
+    }
+    Ok((Origin::Defaults, String::new()))
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> Vec<String> {
+    vec![format!("{what}{}: {error}", path.display())]
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: BrokerArgs,
+    }
+
+    fn read(statedir: &Path, more: &[&str]) -> Configured {
+        let statedir = statedir.to_str().expect("UTF-8");
+        let line = [&["broker", "--statedir", statedir], more].concat();
+        let args = Line::parse_from(line).args;
+        Configured::read(&args, None).expect("a configuration")
+    }
+
+    #[test]
+    fn what_is_given_is_kept_and_what_stands_in_the_directory_goes_before_that() {
+        let place = tempfile::tempdir().expect("a directory");
+        let state = place.path();
+        let fanout = |configured: &Configured| configured.config.instance.fanout;
+        assert_eq!(read(state, &[]).origin, Origin::Defaults);
+        let given = state.join("given.toml");
+        fs::write(&given, "[tree]\nfanout = 3\n").expect("written");
+        let path = given.to_str().expect("UTF-8");
+        let first = read(state, &["--config", path, "-S", "tree.fanout=4"]);
+        assert_eq!((fanout(&first), first.unfit()), (4, Unfit::Refused));
+        first.keep(state).expect("kept");
+        fs::remove_file(&given).expect("removed");
+        let second = read(state, &[]);
+        assert_eq!(
+            (fanout(&second), second.unfit()),
+            (3, Unfit::Told),
+            "the file, not the overrides of one start"
+        );
+        assert!(second.config.origin.starts_with("kept from an earlier"));
+        second.keep(state).expect("kept");
+        fs::write(state.join(CONFIG_FILE), "[tree]\nfanout = 5\n").expect("written");
+        assert_eq!(fanout(&read(state, &[])), 5);
+    }
+}
