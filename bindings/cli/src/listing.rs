@@ -4,6 +4,8 @@
 //! several requests, because the conditions of one request hold together while
 //! `-f running,failed` means either.
 
+use std::collections::BTreeSet;
+
 use anyhow::bail;
 use eddy_client::owners::owners;
 use eddy_client::{Client, ClientError};
@@ -157,8 +159,11 @@ impl Question {
             0 => u64::MAX,
             limit => limit.into(),
         };
+        // One that ends between two of the requests is in the answers to both.
+        let mut seen = BTreeSet::new();
         for request in self.requests() {
             let mut rows = rows_of_all(client, request).await?;
+            rows.retain(|row| seen.insert(row.id));
             rows.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             left -= rows.len() as u64;
             rows.into_iter().try_for_each(&mut each)?;
