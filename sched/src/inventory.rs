@@ -231,6 +231,11 @@ impl Inventory {
         }
     }
 
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Whether there is any node.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()

@@ -8,13 +8,16 @@
 
 mod layers;
 
+mod ready;
+
 mod sweep;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::jobspec::{Request, Sharing};
+use eddy_wire::jobspec::Sharing;
+use eddy_wire::plan::Want;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
@@ -39,14 +42,14 @@ const CEILING_STEPS: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub job: JobId,
-    pub request: Request,
+    pub want: Arc<Want>,
     pub need: Need,
 }
 
 impl Ask {
-    pub fn new(job: JobId, request: Request) -> Arc<Ask> {
-        let need = Need::of(&request);
-        Arc::new(Ask { job, request, need })
+    pub fn new(job: JobId, want: Arc<Want>) -> Arc<Ask> {
+        let need = Need::of(&want.request);
+        Arc::new(Ask { job, want, need })
     }
 }
 
@@ -88,8 +91,10 @@ impl Booked {
 
     /// What it takes of the node at this place.
     fn takes(&self, inventory: &Inventory, at: usize) -> Option<Amounts> {
-        let chosen = self.spot.chosen.iter().find(|chosen| chosen.at == at)?;
-        Some(amounts(inventory, &self.spot, chosen))
+        // Nodes are chosen from the lowest up.
+        let chosen = &self.spot.chosen;
+        let place = chosen.binary_search_by_key(&at, |chosen| chosen.at).ok()?;
+        Some(amounts(inventory, &self.spot, &chosen[place]))
     }
 }
 
@@ -109,6 +114,20 @@ fn parts<'s>(
     })
 }
 
+/// What a job gives back of a node, and when.
+#[derive(Clone, Copy, Debug)]
+struct Return {
+    until: Time,
+    job: JobId,
+    back: Amounts,
+}
+
+impl Return {
+    fn key(&self) -> (Time, JobId) {
+        (self.until, self.job)
+    }
+}
+
 fn amounts(inventory: &Inventory, spot: &Spot, chosen: &Chosen) -> Amounts {
     match spot.sharing() {
         Sharing::Shared => spot.ask.need.room(chosen.slots),
@@ -124,7 +143,7 @@ pub(crate) struct Occupancy {
     /// What comes back when, by the job that holds it.
     ends: BTreeMap<(Time, JobId), Arc<ResourceSet>>,
     /// The same by node, with what of it comes back.
-    returns: BTreeMap<usize, BTreeMap<(Time, JobId), Amounts>>,
+    returns: Vec<Vec<Return>>,
     /// By their beginning.
     bookings: Vec<Booked>,
     layers: Layers,
@@ -146,7 +165,7 @@ impl Occupancy {
     /// Another inventory; nothing may be promised meanwhile.
     pub fn define(&mut self, change: impl FnOnce(&mut Inventory)) {
         change(&mut self.inventory);
-        self.returns.clear();
+        self.returns = vec![Vec::new(); self.inventory.len()];
         for ((until, job), set) in self.ends.clone() {
             self.note_returns(until, job, &set);
         }
@@ -181,8 +200,9 @@ impl Occupancy {
         self.inventory.give(set, left);
         self.ends.remove(&(until, job));
         for (at, _) in parts(&self.inventory, set) {
-            if let Some(returns) = self.returns.get_mut(&at) {
-                returns.remove(&(until, job));
+            let returns = &mut self.returns[at];
+            if let Ok(place) = returns.binary_search_by_key(&(until, job), Return::key) {
+                returns.remove(place);
             }
         }
         self.refresh(set);
@@ -214,14 +234,18 @@ impl Occupancy {
 
     fn note_returns(&mut self, until: Time, job: JobId, set: &ResourceSet) {
         for (at, back) in parts(&self.inventory, set) {
-            let returns = self.returns.entry(at).or_default();
-            returns.insert((until, job), back);
+            let returns = &mut self.returns[at];
+            let back = Return { until, job, back };
+            match returns.binary_search_by_key(&(until, job), Return::key) {
+                Ok(place) => returns[place] = back,
+                Err(place) => returns.insert(place, back),
+            }
         }
     }
 
     /// Takes it of what is free now, if it is there.
     fn grant(&mut self, spot: &Spot) -> Option<ResourceSet> {
-        let Ask { request, need, .. } = &*spot.ask;
+        let Ask { want, need, .. } = &*spot.ask;
         let rooms = self.rooms(need.sharing);
         let there = |chosen: &Chosen| match need.sharing {
             Sharing::Shared => rooms.room(chosen.at).holds(&need.room(chosen.slots)),
@@ -230,7 +254,7 @@ impl Occupancy {
         if !spot.chosen.iter().all(there) {
             return None;
         }
-        let set = granted(&self.inventory, request, need, &spot.chosen, self.now);
+        let set = granted(&self.inventory, &want.request, need, &spot.chosen, self.now);
         self.inventory.take(&set);
         self.refresh(&set);
         Some(set)
@@ -261,17 +285,25 @@ impl Occupancy {
 
     /// What is free of a node at a time from now on, if all end when they are to.
     fn free_at(&self, at: usize, time: Time) -> Amounts {
-        let mut free = self.inventory.free().room(at);
-        let back = self.returns.get(&at).into_iter().flatten();
-        for (_, part) in back.take_while(|((until, _), _)| self.ends_at(*until) <= time) {
-            free = free.with(part);
-        }
+        let (mut free, _) = self.given_back(at, time);
         for booked in self.bookings.iter().filter(|one| one.is_active(time)) {
             if let Some(taken) = booked.takes(&self.inventory, at) {
                 free = free.without(&taken);
             }
         }
         free
+    }
+
+    /// What is free of a node by a time, promises aside, and how many still hold a part of it.
+    fn given_back(&self, at: usize, time: Time) -> (Amounts, u64) {
+        let mut free = self.inventory.free().room(at);
+        let mut held = self.inventory.node(at).holdings();
+        let returns = self.returns[at].iter();
+        for one in returns.take_while(|one| self.ends_at(one.until) <= time) {
+            free = free.with(&one.back);
+            held = held.saturating_sub(1);
+        }
+        (free, held)
     }
 
     /// When what is to end then is counted as free.
@@ -281,7 +313,7 @@ impl Occupancy {
 
     /// Where it fits now, all the way to a time. Its ranks are all there.
     fn fit_now(&mut self, ask: &Ask, until: Time) -> Result<Vec<Chosen>, Short> {
-        let within = self.inventory.all().within(&ask.request);
+        let within = self.inventory.all().within(&ask.want.request);
         let bookings = self.begun_by(until);
         choose(
             self.rooms_below(bookings, ask.need.sharing),
@@ -335,7 +367,7 @@ impl Room for Occupancy {
         match self.fit_now(ask, now.after(span)) {
             Ok(chosen) => Ok(spot(ask, chosen)),
             Err(_) => {
-                let within = self.inventory.all().within(&ask.request);
+                let within = self.inventory.all().within(&ask.want.request);
                 match choose(self.rooms(ask.need.sharing), &within, &ask.need) {
                     Ok(_) => Err(Blocked::Reserved),
                     Err(_) => Err(self.blocked(ask)),
@@ -390,13 +422,13 @@ impl Room for Occupancy {
 
 impl Occupancy {
     fn lacks_ranks(&self, ask: &Ask) -> bool {
-        let ranks = ask.request.ranks.as_ref();
+        let ranks = ask.want.request.ranks.as_ref();
         ranks.is_some_and(|ranks| self.inventory.all().has_ranks(ranks).is_err())
     }
 
     /// What is in the way of a request that does not fit now.
     fn blocked(&self, ask: &Ask) -> Blocked {
-        let within = self.inventory.all().within(&ask.request);
+        let within = self.inventory.all().within(&ask.want.request);
         if choose(self.inventory.all().rooms(), &within, &ask.need).is_err() {
             return Blocked::Never;
         }

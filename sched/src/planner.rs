@@ -51,7 +51,7 @@ pub struct Planner {
 /// Who wants resources.
 #[derive(Clone, Debug)]
 struct Waiting {
-    want: Want,
+    want: Arc<Want>,
     place: Place,
 }
 
@@ -404,7 +404,7 @@ impl Planner {
             self.take_back(job);
         }
         self.unwant(job);
-        let place = Place::Aside;
+        let (want, place) = (Arc::new(want), Place::Aside);
         self.waiting.insert(job, Waiting { want, place });
         if !self.holdings.contains_key(&job) {
             self.enter(job);
@@ -589,11 +589,11 @@ impl Planner {
 }
 
 /// A job as the agenda has it, and for how long it is planned if it says.
-fn entry(job: JobId, want: &Want) -> (Job<Arc<Ask>>, Option<Span>) {
+fn entry(job: JobId, want: &Arc<Want>) -> (Job<Arc<Ask>>, Option<Span>) {
     let limit = want.request.duration.filter(|limit| *limit > 0);
     let limit = limit.map(|limit| Span(limit.saturating_add(CLEANUP.0)));
     let entry = Job {
-        need: Ask::new(job, want.request.clone()),
+        need: Ask::new(job, Arc::clone(want)),
         since: want.eligible,
     };
     (entry, limit)

@@ -30,6 +30,17 @@ impl Within {
         Within::Runs(runs.filter(|(from, to)| from < to).collect())
     }
 
+    /// Whether a place is one of them.
+    pub fn has(&self, at: usize) -> bool {
+        match self {
+            Within::All => true,
+            Within::Runs(runs) => {
+                let run = runs.get(runs.partition_point(|(_, to)| *to <= at));
+                run.is_some_and(|(from, _)| *from <= at)
+            }
+        }
+    }
+
     /// The first place at or after `from` that has room for `need`.
     pub fn next(&self, rooms: &Rooms, from: usize, need: &Room) -> Option<usize> {
         let runs = match self {

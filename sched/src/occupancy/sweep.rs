@@ -1,88 +1,133 @@
 //! The search for the earliest time: what runs ends, what is promised begins and
 //! ends, and after each such moment there may be room.
 //!
-//! Called by [`super::Occupancy`] for a request that does not fit now. It looks
-//! at no moment in which the sums already say no.
+//! Called by [`super::Occupancy`] for a request that does not fit now. Between two
+//! times at which a promise begins, ends or comes to be in the way, there is
+//! never less room than before, so that each such stretch is looked at once and
+//! the one that has room is halved until its first moment is found.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
+use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Sharing;
 use eddy_wire::time::{Span, Time};
 
-use super::{Ask, Booked, Occupancy, parts};
+use super::{Ask, Booked, Occupancy};
 use crate::placement::{Chosen, choose};
 use crate::rooms::{Room as Amounts, Rooms};
 use crate::within::Within;
+
+/// The end of all times.
+const NEVER: Time = Time(i64::MAX);
 
 /// What is free at a moment to come.
 struct Moment {
     free: Rooms,
     idle: Rooms,
-    /// How many hold or are promised a part of a node, where that changed since now.
-    parts: BTreeMap<usize, u64>,
 }
 
 impl Occupancy {
-    /// The first moment after `from` at which the request fits for the span, and where.
+    /// The first moment from `from` on at which the request fits for the span, and where.
     pub(super) fn sweep(&self, ask: &Ask, from: Time, span: Span) -> Option<(Time, Vec<Chosen>)> {
-        let within = self.inventory.all().within(&ask.request);
-        let mut moment = self.moment(from);
-        for (time, events) in self.events(from) {
-            for event in events {
-                match event {
-                    Event::Back(node, amounts) => moment.give(self, node, &amounts),
-                    Event::Begins(booked) => moment.take_all(self, booked),
-                    Event::Ends(booked) => moment.give_all(self, booked),
-                }
+        let within = self.inventory.all().within(&ask.want.request);
+        let mut begin = self.ready(ask, &within)?.max(from);
+        for end in self.turns(begin, span) {
+            if let Some(found) = self.first_in(begin, end, ask, &within, span) {
+                return Some(found);
             }
-            if let Some(chosen) = self.fits_at(&moment, ask, &within, time, span) {
-                return Some((time, chosen));
-            }
+            begin = end;
         }
         None
     }
 
-    fn moment(&self, from: Time) -> Moment {
-        let mut moment = Moment {
-            free: self.inventory.free().clone(),
-            idle: self.inventory.idle().clone(),
-            parts: BTreeMap::new(),
+    /// The times after `from` at which a promise begins, ends or comes to be in the way of a job of
+    /// that span, and the end of all.
+    fn turns(&self, from: Time, span: Span) -> BTreeSet<Time> {
+        let of = |booked: &Booked| {
+            let in_the_way = Time(booked.from.0.saturating_sub(span.0).saturating_add(1));
+            [booked.from, booked.until, in_the_way]
         };
-        for booked in self.bookings.iter().filter(|one| one.is_active(from)) {
+        let turns = self.bookings.iter().flat_map(of);
+        turns.filter(|time| *time > from).chain([NEVER]).collect()
+    }
+
+    /// The first moment of a stretch, its end not counted, in which nothing promised turns.
+    fn first_in(
+        &self,
+        begin: Time,
+        end: Time,
+        ask: &Ask,
+        within: &Within,
+        span: Span,
+    ) -> Option<(Time, Vec<Chosen>)> {
+        let fits = |time: Time| self.fits_at(&self.moment(time), ask, within, time, span);
+        if let Some(chosen) = fits(begin) {
+            return Some((begin, chosen));
+        }
+        let mut times = self.ends_between(begin, end);
+        let mut found = (*times.last()?, fits(*times.last()?)?);
+        times.pop();
+        // What is known to fail lies before, what is known to fit behind.
+        while !times.is_empty() {
+            let middle = times.len() / 2;
+            match fits(times[middle]) {
+                Some(chosen) => {
+                    found = (times[middle], chosen);
+                    times.truncate(middle);
+                }
+                None => drop(times.drain(..=middle)),
+            }
+        }
+        Some(found)
+    }
+
+    /// The times at which something that is held comes back, after one and before another.
+    fn ends_between(&self, begin: Time, end: Time) -> Vec<Time> {
+        let mut times: Vec<Time> = Vec::new();
+        let first = match begin >= self.ends_at(Time(0)) {
+            true => begin,
+            // What is late counts as ending soon.
+            false => Time(i64::MIN),
+        };
+        for ((until, _), _) in self.ends.range((first, JobId(0))..) {
+            let time = self.ends_at(*until);
+            if time >= end {
+                break;
+            }
+            if time > begin && times.last() != Some(&time) {
+                times.push(time);
+            }
+        }
+        if end == NEVER
+            && times.last() != Some(&NEVER)
+            && self.ends.keys().any(|(u, _)| *u == NEVER)
+        {
+            times.push(NEVER);
+        }
+        times
+    }
+
+    /// What is free at a time, if all end when they are to.
+    fn moment(&self, time: Time) -> Moment {
+        let nodes = 0..self.inventory.len();
+        let then: Vec<(bool, Amounts, u64)> = nodes
+            .map(|at| {
+                let (free, held) = self.given_back(at, time);
+                (self.inventory.is_serving(at), free, held)
+            })
+            .collect();
+        let free = then.iter().map(|(serves, free, _)| serves.then_some(*free));
+        let idle = then.iter().enumerate().map(|(at, (serves, _, held))| {
+            (*serves && *held == 0).then(|| self.inventory.capacity(at))
+        });
+        let mut moment = Moment {
+            free: Rooms::new(free),
+            idle: Rooms::new(idle),
+        };
+        for booked in self.bookings.iter().filter(|one| one.is_active(time)) {
             moment.take_all(self, booked);
         }
         moment
-    }
-
-    /// What happens after a time, by time; at each, what comes back before what is taken.
-    fn events(&self, from: Time) -> impl Iterator<Item = (Time, Vec<Event<'_>>)> {
-        let mut promised: BTreeMap<Time, (Vec<&Booked>, Vec<&Booked>)> = BTreeMap::new();
-        for booked in &self.bookings {
-            if booked.until > from {
-                promised.entry(booked.until).or_default().0.push(booked);
-            }
-            if booked.from > from {
-                promised.entry(booked.from).or_default().1.push(booked);
-            }
-        }
-        let mut held = self.ends.iter().peekable();
-        let mut promised = promised.into_iter().peekable();
-        std::iter::from_fn(move || {
-            let back = held.peek().map(|((until, _), _)| self.ends_at(*until));
-            let turn = promised.peek().map(|(time, _)| *time);
-            let time = back.into_iter().chain(turn).min()?;
-            let mut events = Vec::new();
-            while let Some((_, set)) = held.next_if(|((until, _), _)| self.ends_at(*until) <= time)
-            {
-                let parts = parts(&self.inventory, set);
-                events.extend(parts.map(|(node, amounts)| Event::Back(node, amounts)));
-            }
-            if let Some((_, (ends, begins))) = promised.next_if(|(turn, _)| *turn == time) {
-                events.extend(ends.into_iter().map(Event::Ends));
-                events.extend(begins.into_iter().map(Event::Begins));
-            }
-            Some((time, events))
-        })
     }
 
     /// Where it fits from this moment for the span, beside what is promised meanwhile.
@@ -126,34 +171,13 @@ impl Occupancy {
     }
 }
 
-enum Event<'o> {
-    /// Something held comes back.
-    Back(usize, Amounts),
-    Begins(&'o Booked),
-    Ends(&'o Booked),
-}
-
 impl Moment {
-    fn give(&mut self, of: &Occupancy, node: usize, amounts: &Amounts) {
-        if !of.inventory.is_serving(node) {
-            return;
-        }
-        let free = self.free.room(node).with(amounts);
-        self.free.set(node, Some(free));
-        let parts = self.parts(of, node);
-        *parts = parts.saturating_sub(1);
-        if *parts == 0 {
-            self.idle.set(node, Some(of.inventory.capacity(node)));
-        }
-    }
-
     fn take(&mut self, of: &Occupancy, node: usize, amounts: &Amounts) {
         if !of.inventory.is_serving(node) {
             return;
         }
         let free = self.free.room(node).without(amounts);
         self.free.set(node, Some(free));
-        *self.parts(of, node) += 1;
         self.idle.set(node, None);
     }
 
@@ -162,17 +186,5 @@ impl Moment {
             let taken = super::amounts(&of.inventory, &booked.spot, chosen);
             self.take(of, chosen.at, &taken);
         }
-    }
-
-    fn give_all(&mut self, of: &Occupancy, booked: &Booked) {
-        for chosen in booked.spot.chosen.iter() {
-            let taken = super::amounts(&of.inventory, &booked.spot, chosen);
-            self.give(of, chosen.at, &taken);
-        }
-    }
-
-    fn parts(&mut self, of: &Occupancy, node: usize) -> &mut u64 {
-        let held = || of.inventory.node(node).holdings();
-        self.parts.entry(node).or_insert_with(held)
     }
 }
