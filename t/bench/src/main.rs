@@ -19,6 +19,7 @@ mod report;
 mod restart;
 mod rounds;
 mod rpc;
+mod sched;
 mod span;
 mod spawn;
 mod start;
@@ -59,6 +60,8 @@ const BENCHES: &[Bench] = &[
         about: "fdatasync of appends of 4 KiB" },
     Bench { name: "link", needs: Needs::Machine, run: link::run,
         about: "frames between ranks: both transports against a bare socket" },
+    Bench { name: "sched", needs: Needs::Machine, run: sched::run,
+        about: "the planner on 10,000 nodes with 100,000 that wait; priorities; fair shares" },
     Bench { name: "start", needs: Needs::Eddy, run: start::run,
         about: "`eddy start true`, the whole command" },
     Bench { name: "latency", needs: Needs::Eddy, run: latency::run,

@@ -112,7 +112,13 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "t/bench",
         name: "eddy-bench",
-        inside: &["eddy-wire", "eddy-client", "eddy-broker", "eddy-brokerd"],
+        inside: &[
+            "eddy-wire",
+            "eddy-client",
+            "eddy-broker",
+            "eddy-brokerd",
+            "eddy-sched",
+        ],
         outside: Outside::Listed,
     },
     Member {
