@@ -3,8 +3,9 @@
 //! Called once. Each step is undone by the end of the process; nothing is
 //! written before the lock of the state directory is held.
 
-use std::fs::File;
-use std::io::{self, Read};
+mod kept;
+
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -51,17 +52,12 @@ use crate::shell::process::SPOOL_DIRECTORY;
 use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
+use kept::{identity, possession};
 
-/// The key of the instance's id in the journal.
-const INSTANCE_KEY: &str = "instance";
 /// How long a lock that is held is tried for.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// How often.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// The key of where the inventory came from.
-const SOURCE_KEY: &str = "inventory";
-/// The key of how many nodes it was said to have.
-const SIZE_KEY: &str = "size";
 /// Threads that answer questions to the journal.
 const READERS: usize = 2;
 
@@ -174,11 +170,12 @@ fn prepare(
     let given = config.rank.rundir.as_deref();
     let rundir = find_rundir(&statedir, given, child.as_ref(), &instance)?;
     let clock = Clock::start(Time(recovered.last_t));
-    let nested = child.map(|child| {
-        let hello = child.hello(&instance, &rundir);
-        Nested::find(child, hello, &args.command, &mut journal, clock.clone())
-    });
-    let nested = nested.transpose()?;
+    let nested = child
+        .map(|child| {
+            let hello = child.hello(&instance, &rundir);
+            Nested::find(child, hello, &args.command, &mut journal, clock.clone())
+        })
+        .transpose()?;
     let possession = match &nested {
         Some(nested) => nested.possession(),
         None => possession(&mut journal, source, args.size)?,
@@ -187,32 +184,26 @@ fn prepare(
     let mock = config.instance.run_duration.or(possession.mock);
     let told = possession.inventory;
     let mut settings = settings(&config, Arc::clone(&told), nested.as_ref());
-    settings.local = possession.local;
+    (settings.local, settings.mock) = (possession.local, mock);
     settings.last_job = JobId(recovered.last_job);
-    settings.mock = mock;
     if nested.is_some() {
-        let (completed, all) = journal.finished_with(result_name(JobResult::Completed))?;
-        let failed = all.saturating_sub(completed);
-        settings.over = Over { completed, failed };
+        settings.over = over(&mut journal)?;
     }
     let owner = settings.owner;
-    let version = env!("CARGO_PKG_VERSION").to_owned();
     let identity = Identity {
         instance: instance.clone(),
-        version,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         owner,
         path: settings.place.path.clone(),
         depth: settings.place.depth,
         parent: nested.as_ref().map(|nested| nested.address.uri.clone()),
     };
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
-    let mut known = replayed(&journal, &mut broker, recovered.last_seq)?;
-    known.last_job = known.last_job.max(settings.last_job);
+    let known = replayed(&journal, &mut broker, &recovered)?;
     let inventory = known.inventory.clone().unwrap_or(told);
     fits(configured, &inventory)?;
     if nested.is_none() {
-        let kept = configured.keep(&statedir);
-        kept.map_err(io("keep the configuration"))?;
+        keep(configured, &statedir)?;
     }
     // Last: a start that fails leaves none.
     let made = rundir::make(&statedir, &rundir)?;
@@ -236,6 +227,18 @@ fn prepare(
     })
 }
 
+fn keep(configured: &Configured, statedir: &Path) -> Result<(), StartError> {
+    let kept = configured.keep(statedir);
+    kept.map_err(io("keep the configuration"))
+}
+
+/// How many jobs are over, which a child reports.
+fn over(journal: &mut Journal) -> Result<Over, StartError> {
+    let (completed, all) = journal.finished_with(result_name(JobResult::Completed))?;
+    let failed = all.saturating_sub(completed);
+    Ok(Over { completed, failed })
+}
+
 /// Whether each declared instance can be had at all.
 fn fits(configured: &Configured, inventory: &ResourceSet) -> Result<(), StartError> {
     for declared in &configured.config.instance.declared {
@@ -248,10 +251,16 @@ fn fits(configured: &Configured, inventory: &ResourceSet) -> Result<(), StartErr
     Ok(())
 }
 
-/// What the journal left, once the broker has folded it up to this last record.
-fn replayed(journal: &Journal, broker: &mut Broker, last: u64) -> Result<Known, StartError> {
-    let known = replay(journal, broker)?;
+/// What the journal left, once the broker has folded it.
+fn replayed(
+    journal: &Journal,
+    broker: &mut Broker,
+    recovered: &Recovered,
+) -> Result<Known, StartError> {
+    let mut known = replay(journal, broker)?;
+    let last = recovered.last_seq;
     tracing::info!(records = known.replayed, last, "the journal was replayed");
+    known.last_job = known.last_job.max(JobId(recovered.last_job));
     Ok(known)
 }
 
@@ -321,29 +330,6 @@ fn instance_command() -> Vec<String> {
     vec![own, "broker".to_owned(), "--child".to_owned()]
 }
 
-/// What an instance has that is nobody's child.
-fn possession(
-    journal: &mut Journal,
-    source: &Source,
-    size: Option<u32>,
-) -> Result<Possession, StartError> {
-    let source = kept_source(journal, source)?;
-    let size = kept_size(journal, size)?;
-    let inventory = Arc::new(match size {
-        Some(size) => source.sized(size)?,
-        None => source.inventory()?,
-    });
-    let local = match size {
-        Some(2..) => Idset::one(0),
-        Some(_) | None => inventory.ranks(),
-    };
-    Ok(Possession {
-        inventory,
-        local,
-        mock: source.is_fake().then_some(Span::ZERO),
-    })
-}
-
 /// Opens the journal. A leader that was just killed holds its lock until the
 /// system has taken it apart, so a lock that is held is tried for a moment.
 fn open(statedir: &Path, options: &Options) -> Result<(Journal, Recovered), OpenError> {
@@ -356,47 +342,6 @@ fn open(statedir: &Path, options: &Options) -> Result<(Journal, Recovered), Open
             answer => return answer,
         }
     }
-}
-
-/// The id of the instance: made at its first start. Random from the first
-/// character on, which names its run directory.
-fn identity(journal: &mut Journal) -> Result<String, StartError> {
-    if let Some(id) = journal.meta(INSTANCE_KEY)? {
-        return Ok(id);
-    }
-    let mut random = [0; 16];
-    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random));
-    read.map_err(io("read /dev/urandom"))?;
-    let id = uuid::Builder::from_random_bytes(random)
-        .into_uuid()
-        .to_string();
-    journal.set_meta(INSTANCE_KEY, &id)?;
-    Ok(id)
-}
-
-/// Where the inventory comes from: what is said now, else what was said when the
-/// state directory was last used. Its jobs were taken for that inventory, and a
-/// pretended task must never become a real one.
-fn kept_source(journal: &mut Journal, said: &Source) -> Result<Source, StartError> {
-    let kept = journal.meta(SOURCE_KEY)?;
-    if *said == Source::Found {
-        let kept = kept.as_deref().and_then(Source::from_line);
-        return Ok(kept.unwrap_or(Source::Found));
-    }
-    let line = said.to_line();
-    if kept.as_ref() != Some(&line) {
-        journal.set_meta(SOURCE_KEY, &line)?;
-    }
-    Ok(said.clone())
-}
-
-/// How many nodes, likewise.
-fn kept_size(journal: &mut Journal, said: Option<u32>) -> Result<Option<u32>, StartError> {
-    let kept = journal.meta(SIZE_KEY)?.and_then(|text| text.parse().ok());
-    if let Some(size) = said.filter(|_| said != kept) {
-        journal.set_meta(SIZE_KEY, &size.to_string())?;
-    }
-    Ok(said.or(kept))
 }
 
 /// The run directory that this instance had before, if it can be had again:

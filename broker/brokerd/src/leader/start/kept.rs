@@ -1,0 +1,86 @@
+//! What an instance keeps of its first start and is not told again: who it is,
+//! where its inventory came from, how many nodes it had.
+//!
+//! Called once, while a leader begins. It opens no journal and decides nothing.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::sync::Arc;
+
+use eddy_wire::idset::Idset;
+use eddy_wire::time::Span;
+
+use super::{Possession, StartError, io};
+use crate::inventory::Source;
+use crate::journal::Journal;
+
+/// The key of the instance's id in the journal.
+const INSTANCE_KEY: &str = "instance";
+/// The key of where the inventory came from.
+const SOURCE_KEY: &str = "inventory";
+/// The key of how many nodes it was said to have.
+const SIZE_KEY: &str = "size";
+
+/// What an instance has that is nobody's child.
+pub(super) fn possession(
+    journal: &mut Journal,
+    source: &Source,
+    size: Option<u32>,
+) -> Result<Possession, StartError> {
+    let source = kept_source(journal, source)?;
+    let size = kept_size(journal, size)?;
+    let inventory = Arc::new(match size {
+        Some(size) => source.sized(size)?,
+        None => source.inventory()?,
+    });
+    let local = match size {
+        Some(2..) => Idset::one(0),
+        Some(_) | None => inventory.ranks(),
+    };
+    Ok(Possession {
+        inventory,
+        local,
+        mock: source.is_fake().then_some(Span::ZERO),
+    })
+}
+
+/// The id of the instance: made at its first start. Random from the first
+/// character on, which names its run directory.
+pub(super) fn identity(journal: &mut Journal) -> Result<String, StartError> {
+    if let Some(id) = journal.meta(INSTANCE_KEY)? {
+        return Ok(id);
+    }
+    let mut random = [0; 16];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random));
+    read.map_err(io("read /dev/urandom"))?;
+    let id = uuid::Builder::from_random_bytes(random)
+        .into_uuid()
+        .to_string();
+    journal.set_meta(INSTANCE_KEY, &id)?;
+    Ok(id)
+}
+
+/// Where the inventory comes from: what is said now, else what was said when the
+/// state directory was last used. Its jobs were taken for that inventory, and a
+/// pretended task must never become a real one.
+fn kept_source(journal: &mut Journal, said: &Source) -> Result<Source, StartError> {
+    let kept = journal.meta(SOURCE_KEY)?;
+    if *said == Source::Found {
+        let kept = kept.as_deref().and_then(Source::from_line);
+        return Ok(kept.unwrap_or(Source::Found));
+    }
+    let line = said.to_line();
+    if kept.as_ref() != Some(&line) {
+        journal.set_meta(SOURCE_KEY, &line)?;
+    }
+    Ok(said.clone())
+}
+
+/// How many nodes, likewise.
+fn kept_size(journal: &mut Journal, said: Option<u32>) -> Result<Option<u32>, StartError> {
+    let kept = journal.meta(SIZE_KEY)?.and_then(|text| text.parse().ok());
+    if let Some(size) = said.filter(|_| said != kept) {
+        journal.set_meta(SIZE_KEY, &size.to_string())?;
+    }
+    Ok(said.or(kept))
+}
