@@ -21,6 +21,7 @@ mod program;
 pub use breakdown::{Term, breakdown};
 pub use formula::{Formula, FormulaError, Names};
 pub use order::{Order, held_back};
+pub(crate) use order::{ascending, descending};
 pub use program::{Column, Marks, Program};
 
 #[cfg(test)]

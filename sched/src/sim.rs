@@ -1,25 +1,45 @@
 //! Replays a workload through the same walk as the live planner, and measures.
 //!
-//! The command line reads the file and prints the table; this decides. `swf` and
-//! `workload` make jobs of bytes, `rules` names the published combinations of
-//! policy data, `replay` is the loop over events, `measures` the numbers. No
-//! clock, no files: the same bytes give the same schedule.
+//! The command line reads the file and prints the table; this decides. No clock,
+//! no files: the same bytes give the same schedule.
+//!
+//! - `swf`, `workload`: bytes become jobs; `machine`: what they run on.
+//! - `rules`: how a policy is replayed, and what of it cannot be.
+//! - `ranking`, `books`: whose turn is first, and who has used what.
+//! - `replay`, `rounds`: the loop over events, over one queue or in rounds.
+//! - `measures`, `fairness`, `series`: what came of it.
+
+mod fairness;
 
 mod measures;
 
+mod books;
+
+mod machine;
+
+mod ranking;
+
 mod replay;
 
+mod rounds;
+
 mod rules;
+
+mod series;
 
 mod swf;
 
 mod workload;
 
+pub use fairness::{Fairness, Standing};
+pub use machine::{Machine, Seat, Shape};
 pub use measures::Measures;
-pub use replay::{Course, Events, Foresight, Replay, Turn};
-pub use rules::{JobOrder, SimRules, UnknownPolicy};
+pub use replay::{Course, Events, Foresight, Replay, Scene, Turn};
+pub use rounds::Rounds;
+pub use rules::{NotSimulated, UnknownPolicy, Way, named, way};
+pub use series::{Bar, Series, Window, bars, bases, last_end};
 pub use swf::{SwfError, read_swf};
-pub use workload::{SimJob, Workload, WorkloadError, read_json};
+pub use workload::{Owner, SimJob, Workload, WorkloadError, read_json};
 
 #[cfg(test)]
 mod tests;

@@ -70,7 +70,7 @@ fn later(values: &[&[f64]], ids: &[u64], a: u32, b: u32) -> Ordering {
 }
 
 /// A number whose order is that of values from the highest; 0 and -0 are level.
-fn descending(value: f64) -> u64 {
+pub(crate) fn descending(value: f64) -> u64 {
     let value = if value.is_nan() {
         f64::NEG_INFINITY
     } else {
@@ -80,6 +80,14 @@ fn descending(value: f64) -> u64 {
     match bits >> 63 {
         0 => !(bits | 1 << 63),
         _ => bits,
+    }
+}
+
+/// The value of which this is the [`descending`] number.
+pub(crate) fn ascending(number: u64) -> f64 {
+    match number >> 63 {
+        0 => f64::from_bits(!number & !(1 << 63)),
+        _ => f64::from_bits(number),
     }
 }
 

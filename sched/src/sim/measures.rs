@@ -7,6 +7,8 @@
 use eddy_wire::time::{MICROS, Span, Time};
 use serde::Serialize;
 
+use super::fairness::Fairness;
+use super::machine::Machine;
 use super::replay::Course;
 use super::workload::{SimJob, Workload};
 
@@ -39,6 +41,9 @@ pub struct Measures {
     pub makespan: f64,
     /// Processor time used, of processors times makespan.
     pub utilisation: f64,
+    /// Of what users were due by equal shares while they wanted it, the part that they had
+    /// ([`Fairness`]); `None` where the trace names no two users.
+    pub fairness: Option<f64>,
     /// The longest wait of the tenth of the jobs that need most processors.
     pub widest_tenth_max_wait: f64,
     /// Jobs that started while one with an earlier turn went on waiting.
@@ -47,6 +52,8 @@ pub struct Measures {
     pub max_queue: u64,
     /// Passes of the scheduler.
     pub passes: u64,
+    /// Jobs that were taken from their nodes and began anew.
+    pub preempted: u64,
 }
 
 /// The run that a slowdown is at least counted with: the tau of bounded slowdown.
@@ -60,7 +67,8 @@ struct Ran<'w> {
 
 impl Measures {
     /// The figures of a course that is over.
-    pub fn new(workload: &Workload, procs: u64, course: &Course) -> Measures {
+    pub fn new(workload: &Workload, machine: &Machine, course: &Course) -> Measures {
+        let procs = machine.procs();
         let starts = course.starts.iter();
         let started = workload.jobs.iter().zip(starts);
         let mut ran: Vec<Ran<'_>> = started
@@ -87,10 +95,12 @@ impl Measures {
             p95_bsld: percentile(&sorted_slow, 95),
             makespan: seconds(makespan),
             utilisation: if all > 0.0 { used / all } else { 0.0 },
+            fairness: Fairness::new(workload, machine, course).index,
             widest_tenth_max_wait: widest(&mut ran),
             backfilled: course.backfilled,
             max_queue: course.max_queue,
             passes: course.passes,
+            preempted: course.preempted,
         }
     }
 }

@@ -10,15 +10,19 @@ use std::collections::BinaryHeap;
 
 use eddy_wire::time::{Span, Time};
 
-use super::rules::SimRules;
+use super::machine::{Machine, places};
+use super::ranking::{ORDER_MAX, Ranked, Ranking};
+use super::rules::NotSimulated;
 use super::workload::{SimJob, Workload};
-use crate::walk::{Agenda, Blocked, Job, Progress, Room, Verdict};
+use crate::policy::{Policy, Reservations};
+use crate::priority::ascending;
+use crate::walk::{Agenda, Blocked, Count, Job, Nodes, Progress, Room, Rules, Verdict};
 
 /// The turn of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// What the order says; least first.
-    pub first: i128,
+    /// Values of the formulas, so written that the highest is least.
+    pub first: [u64; ORDER_MAX],
     /// Then the earlier.
     pub submit: Time,
     /// Then the lower.
@@ -56,17 +60,26 @@ pub struct Course {
     pub max_queue: u64,
     /// How many passes there were.
     pub passes: u64,
+    /// Jobs that were taken from their nodes and began anew later.
+    pub preempted: u64,
+    /// Where each job went, by its place: places of nodes in the machine. Empty on a count.
+    pub nodes: Vec<Vec<u32>>,
 }
 
 /// A replay that goes on in slices.
 pub struct Replay<'w, R: Room> {
     jobs: &'w [SimJob],
-    rules: SimRules,
+    rules: Rules,
+    /// By how much better a job must be to take a kept reservation; `None` where none is kept.
+    displace: Option<f64>,
+    ranking: Ranking,
     foresight: Foresight,
     events: Events,
     agenda: Agenda<Turn, R>,
     room: R,
-    need: fn(&SimJob) -> R::Need,
+    need: Box<dyn Fn(&SimJob) -> R::Need + 'w>,
+    /// Places of nodes of a spot; nothing on a count.
+    nodes: fn(&R::Spot) -> Vec<u32>,
     /// Places of jobs by submission and id, the next one last.
     coming: Vec<usize>,
     /// Ends of what runs; at the same instant in the order of their starts.
@@ -75,6 +88,10 @@ pub struct Replay<'w, R: Room> {
     begun: u64,
     /// What runs, by place.
     running: Vec<Option<Held<R>>>,
+    /// Who is in the agenda or held back; `seat` is where.
+    waiting: Vec<Waits>,
+    /// Of each place, where in `waiting` it is.
+    seat: Vec<u32>,
     verdicts: Vec<Verdict<Turn, R::Spot>>,
     course: Course,
 }
@@ -86,39 +103,102 @@ struct Held<R: Room> {
     until: Time,
 }
 
+/// Who waits.
+struct Waits {
+    place: usize,
+    ranked: Ranked,
+}
+
+/// What a replay is of: who comes, on what, in which way.
+#[derive(Clone, Copy)]
+pub struct Scene<'w> {
+    /// Who comes.
+    pub workload: &'w Workload,
+    /// All there is.
+    pub machine: &'w Machine,
+    /// What is known of run times.
+    pub foresight: Foresight,
+    /// How many passes there are at an instant.
+    pub events: Events,
+}
+
 /// Steps of a walk taken at once; a pass is always finished before the next event.
 const STEPS: u64 = 4096;
 
+impl<'w> Replay<'w, Count> {
+    /// A policy over the processors of a machine, which are all alike.
+    ///
+    /// # Errors
+    /// [`NotSimulated`] names what of the policy cannot be obeyed.
+    pub fn on_count(scene: Scene<'w>, policy: &Policy) -> Result<Replay<'w, Count>, NotSimulated> {
+        let ground = Ground {
+            room: scene.machine.room(),
+            need: Box::new(|job: &SimJob| job.procs),
+            nodes: |_| Vec::new(),
+        };
+        Replay::new(scene, policy, ground)
+    }
+}
+
+impl<'w> Replay<'w, Nodes> {
+    /// A policy over the nodes of a machine; the lowest that serve are taken.
+    ///
+    /// # Errors
+    /// [`NotSimulated`] names what of the policy cannot be obeyed.
+    pub fn on_nodes(scene: Scene<'w>, policy: &Policy) -> Result<Replay<'w, Nodes>, NotSimulated> {
+        let machine = scene.machine;
+        let ground = Ground {
+            room: machine.nodes_room(),
+            need: Box::new(|job: &SimJob| machine.need(job.procs)),
+            nodes: places,
+        };
+        let mut replay = Replay::new(scene, policy, ground)?;
+        replay.course.nodes = vec![Vec::new(); scene.workload.jobs.len()];
+        Ok(replay)
+    }
+}
+
+/// What is given out.
+struct Ground<'w, R: Room> {
+    room: R,
+    need: Box<dyn Fn(&SimJob) -> R::Need + 'w>,
+    nodes: fn(&R::Spot) -> Vec<u32>,
+}
+
 impl<'w, R: Room> Replay<'w, R> {
-    /// A workload on an empty room; `need` says what of the room a job asks for.
-    pub fn new(
-        workload: &'w Workload,
-        rules: &SimRules,
-        (foresight, events): (Foresight, Events),
-        room: R,
-        need: fn(&SimJob) -> R::Need,
-    ) -> Replay<'w, R> {
-        let jobs = &workload.jobs;
-        let mut coming: Vec<usize> = (0..jobs.len()).collect();
-        coming.sort_by_key(|&place| Reverse((jobs[place].submit, jobs[place].id)));
-        Replay {
+    fn new(
+        scene: Scene<'w>,
+        policy: &Policy,
+        ground: Ground<'w, R>,
+    ) -> Result<Replay<'w, R>, NotSimulated> {
+        let jobs = &scene.workload.jobs;
+        let rules = Rules::from(&policy.queue);
+        Ok(Replay {
             jobs,
-            rules: rules.clone(),
-            foresight,
-            events,
-            agenda: Agenda::new(rules.queue.clone()),
-            room,
-            need,
-            coming,
+            displace: match rules.reservations {
+                Reservations::Kept => Some(policy.queue.displace_margin),
+                Reservations::Replanned => None,
+            },
+            ranking: Ranking::new(policy, scene.workload, scene.machine)?,
+            foresight: scene.foresight,
+            events: scene.events,
+            agenda: Agenda::new(rules.clone()),
+            rules,
+            room: ground.room,
+            need: ground.need,
+            nodes: ground.nodes,
+            coming: coming(jobs),
             ends: BinaryHeap::new(),
             begun: 0,
             running: jobs.iter().map(|_| None).collect(),
+            waiting: Vec::new(),
+            seat: vec![0; jobs.len()],
             verdicts: Vec::new(),
             course: Course {
                 starts: vec![None; jobs.len()],
                 ..Course::default()
             },
-        }
+        })
     }
 
     /// Goes on by so many instants with events; says whether there are more.
@@ -185,6 +265,7 @@ impl<'w, R: Room> Replay<'w, R> {
             self.room.give(&held.spot, now, held.until - now);
             self.agenda.freed();
         }
+        self.ranking.ended(&self.jobs[place], now);
         true
     }
 
@@ -196,22 +277,89 @@ impl<'w, R: Room> Replay<'w, R> {
         };
         self.coming.pop();
         let job = &self.jobs[place];
-        let limit = match self.foresight {
-            Foresight::Requested => job.limit,
-            Foresight::Clairvoyant => Some(job.runs()),
-        };
-        let span = self.rules.queue.span(limit);
+        let span = self.span(job);
         let need = (self.need)(job);
         if !matches!(self.room.fit(&need, now, span), Err(Blocked::Never)) {
-            let turn = self.rules.order.turn(job, span, place);
-            let waits = Job { need, since: now };
-            self.agenda.enter(turn, waits, limit, &self.room);
+            self.ranking.came(job);
+            let ranked = self.ranking.rank(job, span, place, now);
+            self.enter(ranked, need, place);
+            self.seat[place] = self.waiting.len() as u32;
+            self.waiting.push(Waits { place, ranked });
         }
         true
     }
 
+    /// For how long a job is planned.
+    fn span(&self, job: &SimJob) -> Span {
+        self.rules.span(self.limit(job))
+    }
+
+    fn limit(&self, job: &SimJob) -> Option<Span> {
+        match self.foresight {
+            Foresight::Requested => job.limit,
+            Foresight::Clairvoyant => Some(job.runs()),
+        }
+    }
+
+    /// Into the agenda, unless it is held back.
+    fn enter(&mut self, ranked: Ranked, need: R::Need, place: usize) {
+        let job = &self.jobs[place];
+        match ranked {
+            Ranked::Turn(turn) => {
+                let since = job.submit;
+                let limit = self.limit(job);
+                self.agenda
+                    .enter(turn, Job { need, since }, limit, &self.room);
+            }
+            Ranked::Held => {}
+        }
+    }
+
+    /// The values of all who wait are made anew, where something moves them.
+    fn refresh(&mut self, now: Time) {
+        if !self.ranking.refresh(now) {
+            return;
+        }
+        for seat in 0..self.waiting.len() {
+            let Waits { place, ranked } = self.waiting[seat];
+            let job = &self.jobs[place];
+            let anew = self.ranking.rank(job, self.span(job), place, now);
+            match (ranked, anew) {
+                (Ranked::Turn(old), Ranked::Turn(new)) if old == new => {}
+                (Ranked::Turn(old), Ranked::Turn(new)) => self.agenda.turn(&old, new),
+                (Ranked::Turn(old), Ranked::Held) => {
+                    self.agenda.leave(&old, &mut self.room);
+                }
+                (Ranked::Held, Ranked::Turn(_)) => self.enter(anew, (self.need)(job), place),
+                (Ranked::Held, Ranked::Held) => {}
+            }
+            self.waiting[seat].ranked = anew;
+        }
+        if let Some(margin) = self.displace {
+            self.displace(margin);
+        }
+    }
+
+    /// Takes kept reservations from the last of those who have one, while the first of those who
+    /// have none is so much better.
+    fn displace(&mut self, margin: f64) {
+        loop {
+            let last = self.agenda.bookings().next_back().map(|(key, _)| *key);
+            let first = self.agenda.first_in_line().copied();
+            let (Some(first), Some(last)) = (first, last) else {
+                break;
+            };
+            let (better, worse) = (ascending(first.first[0]), ascending(last.first[0]));
+            if first > last || better <= worse + margin * worse.abs() {
+                break;
+            }
+            self.agenda.unreserve(&last, &mut self.room);
+        }
+    }
+
     fn pass(&mut self, now: Time) {
         self.room.forget(now);
+        self.refresh(now);
         self.course.passes += 1;
         self.course.max_queue = self.course.max_queue.max(self.agenda.len() as u64);
         let mut verdicts = std::mem::take(&mut self.verdicts);
@@ -231,7 +379,12 @@ impl<'w, R: Room> Replay<'w, R> {
 
     fn start(&mut self, turn: Turn, spot: R::Spot, now: Time, span: Span) {
         let job = &self.jobs[turn.place];
+        self.unseat(turn.place);
+        self.ranking.started(job, now);
         self.course.starts[turn.place] = Some(now);
+        if let Some(nodes) = self.course.nodes.get_mut(turn.place) {
+            *nodes = (self.nodes)(&spot);
+        }
         // A room gives even a span of nothing the least there is.
         let until = now.after(span.max(Span(1)));
         self.running[turn.place] = Some(Held { spot, until });
@@ -239,4 +392,20 @@ impl<'w, R: Room> Replay<'w, R> {
         self.begun += 1;
         self.ends.push(Reverse((end, self.begun, turn.place)));
     }
+
+    /// It waits no more.
+    fn unseat(&mut self, place: usize) {
+        let seat = self.seat[place] as usize;
+        self.waiting.swap_remove(seat);
+        if let Some(moved) = self.waiting.get(seat) {
+            self.seat[moved.place] = seat as u32;
+        }
+    }
+}
+
+/// Places of jobs by submission and id, the next one last.
+pub(super) fn coming(jobs: &[SimJob]) -> Vec<usize> {
+    let mut coming: Vec<usize> = (0..jobs.len()).collect();
+    coming.sort_by_key(|&place| Reverse((jobs[place].submit, jobs[place].id)));
+    coming
 }

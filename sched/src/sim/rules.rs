@@ -1,103 +1,95 @@
-//! The policies of published simulations, by name: combinations of policy data.
+//! What of a policy a replay obeys, and what it cannot.
 //!
-//! The replay obeys the data and knows no name. A policy file gives the same data
-//! ([`SimRules::queue`]) and may come with any [`JobOrder`].
+//! A policy with one queue is walked; one whose accounts take turns, or that takes
+//! from those who run, is played in rounds over nodes. The replay obeys the data
+//! and knows no name.
 
-use eddy_wire::time::Span;
 use thiserror::Error;
 
-use super::replay::Turn;
-use super::workload::SimJob;
-use crate::policy::{FillOrder, QueueRules, Reservations, Walk};
-use crate::walk::Rules;
+use crate::amounts::KindsError;
+use crate::policy::{Evict, Limits, Policy, Rung, Source, preset};
+use crate::priority::FormulaError;
+use crate::share::{BookError, TreeError};
+use crate::usage::TariffError;
 
-/// What a replay obeys.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SimRules {
-    /// How the queue is walked.
-    pub queue: Rules,
-    /// Whose turn is first.
-    pub order: JobOrder,
-}
-
-/// An order of jobs that does not change while they wait; ties go by submission, then id.
+/// How a policy is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobOrder {
-    /// As they come.
-    Arrival,
-    /// Least time asked for first.
-    Shortest,
-    /// Least time x processors asked for first.
-    SmallestArea,
-}
-
-impl JobOrder {
-    /// The turn of a job of this place in the workload that is planned for so long.
-    pub fn turn(self, job: &SimJob, span: Span, place: usize) -> Turn {
-        let first = match self {
-            JobOrder::Arrival => 0,
-            JobOrder::Shortest => i128::from(span.0),
-            JobOrder::SmallestArea => i128::from(span.0) * i128::from(job.procs),
-        };
-        Turn {
-            first,
-            submit: job.submit,
-            id: job.id,
-            place,
-        }
-    }
+pub enum Way {
+    /// One queue is walked.
+    Walk,
+    /// Accounts take turns, in rounds over nodes.
+    Rounds,
 }
 
 /// A name that no policy has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("policy: `{0}` is unknown; there are {NAMES}")]
+#[error("policy: `{0}` is unknown; there are {NAMES} and the others of `eddy policy list`")]
 pub struct UnknownPolicy(pub String);
 
-/// The names, as a sentence needs them.
-const NAMES: &str = "fcfs, easy, easy-sjbf, easy-sjf, easy-saf, hybrid-K, cons and cons-compress";
+/// The names of published rows, as a sentence needs them.
+const NAMES: &str = "fcfs, easy, easy-sjbf, easy-sjf, easy-saf, hybrid-K, cons, cons-compress";
 
-impl SimRules {
-    /// The rules of a published row: `hybrid-8` reserves for the first 8 blocked jobs.
-    ///
-    /// # Errors
-    /// [`UnknownPolicy`] lists the names there are.
-    pub fn named(name: &str) -> Result<SimRules, UnknownPolicy> {
-        let easy = Walk::Reserve { depth: 1 };
-        let all = Walk::Reserve { depth: Walk::ALL };
-        let rules = |walk, fill_order, reservations, order| SimRules {
-            queue: Rules {
-                walk,
-                fill_order,
-                reservations,
-                lookback: None,
-                reserve_after: None,
-                default_limit: None,
-                window: None,
-            },
-            order,
-        };
-        let (by_turn, anew) = (FillOrder::Queue, Reservations::Replanned);
-        Ok(match name {
-            "fcfs" => rules(Walk::Stop, by_turn, anew, JobOrder::Arrival),
-            "easy" => rules(easy, by_turn, anew, JobOrder::Arrival),
-            "easy-sjbf" => rules(easy, FillOrder::Shortest, anew, JobOrder::Arrival),
-            "easy-sjf" => rules(easy, by_turn, anew, JobOrder::Shortest),
-            "easy-saf" => rules(easy, by_turn, anew, JobOrder::SmallestArea),
-            "cons" => rules(all, by_turn, anew, JobOrder::Arrival),
-            "cons-compress" => rules(all, by_turn, Reservations::Kept, JobOrder::Arrival),
-            _ => {
-                let depth = name.strip_prefix("hybrid-");
-                let depth = depth.and_then(|depth| depth.parse().ok());
-                let depth = depth.filter(|&depth: &u32| depth > 0);
-                let depth = depth.ok_or_else(|| UnknownPolicy(name.to_owned()))?;
-                rules(Walk::Reserve { depth }, by_turn, anew, JobOrder::Arrival)
-            }
-        })
-    }
+/// Why a policy cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum NotSimulated {
+    /// Limits where one queue is walked.
+    #[error("queue.limits: some are given; a replay of one queue obeys none, allowed is \"none\"")]
+    Limits,
+    /// More formulas than a turn holds.
+    #[error("priority.order: {given} formulas are given; a replay obeys at most {allowed}")]
+    Formulas {
+        /// How many.
+        given: usize,
+        /// How many may be.
+        allowed: usize,
+    },
+    /// A round needs nodes.
+    #[error("works in rounds over nodes; give --resources with the nodes of the machine")]
+    NeedsNodes,
+    /// A round is for all that happens at an instant.
+    #[error("works in rounds; --order is per-event, allowed is batch")]
+    NeedsBatch,
+    /// Owners that make no tree.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// Weights that cannot be charged by.
+    #[error(transparent)]
+    Tariff(#[from] TariffError),
+    /// Shares of what is not counted.
+    #[error(transparent)]
+    Book(#[from] BookError),
+    /// Too many kinds.
+    #[error(transparent)]
+    Kinds(#[from] KindsError),
+    /// A formula that is none.
+    #[error("priority.order: {0}")]
+    Formula(#[from] FormulaError),
+}
 
-    /// The rules of the queue of a policy, with an order.
-    pub fn of(queue: &QueueRules, order: JobOrder) -> SimRules {
-        let queue = Rules::from(queue);
-        SimRules { queue, order }
+/// The policy of a preset or of a published row: `hybrid-8` reserves for the first 8 blocked jobs.
+///
+/// # Errors
+/// [`UnknownPolicy`] lists the names there are.
+pub fn named(name: &str) -> Result<Policy, UnknownPolicy> {
+    preset(name).ok_or_else(|| UnknownPolicy(name.to_owned()))
+}
+
+/// How a policy is replayed.
+///
+/// # Errors
+/// [`NotSimulated`] names what it cannot obey.
+pub fn way(policy: &Policy) -> Result<Way, NotSimulated> {
+    let takes = policy.placement.ladder.iter().any(|rung| match rung {
+        Rung::Free => false,
+        Rung::Evicted | Rung::Urgency => true,
+    });
+    let turns = match policy.queue.source {
+        Source::Global | Source::ByQueue => false,
+        Source::PerAccountCost | Source::PerAccountSlices { .. } => true,
+    };
+    match turns || takes || policy.queue.evict != Evict::Nothing {
+        true => Ok(Way::Rounds),
+        false if policy.queue.limits == Limits::default() => Ok(Way::Walk),
+        false => Err(NotSimulated::Limits),
     }
 }

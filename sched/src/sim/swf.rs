@@ -2,13 +2,14 @@
 //! job, 18 numbers, `;` begins a comment.
 //!
 //! Of the header only `MaxProcs` (and `MaxNodes` where that is absent) is read;
-//! of a job its number, submission, run time, processors and requested time. A
-//! line may end early after the last of these. Nothing is guessed from waits.
+//! of a job its number, submission, run time, processors and requested time, then
+//! user and group where they are. A line may end early after the requested time.
+//! Nothing is guessed from waits.
 
 use eddy_wire::time::{MICROS, Span, Time};
 use thiserror::Error;
 
-use super::workload::{LONGEST, SimJob, Workload, twice};
+use super::workload::{LONGEST, Owners, SimJob, UNKNOWN, Workload, twice};
 
 /// Why a text is no trace.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -45,6 +46,9 @@ const RUN: (usize, &str) = (4, "run time");
 const PROCS: (usize, &str) = (5, "allocated processors");
 const ASKED: (usize, &str) = (8, "requested processors");
 const LIMIT: (usize, &str) = (9, "requested time");
+/// Numbers of users and groups are only names: what is no number is no name.
+const USER: usize = 12;
+const GROUP: usize = 13;
 
 /// Reads a trace. Jobs that do not say how many processors they need or how long they ran are
 /// dropped and counted: requested processors go before allocated ones, and a job that asked for no
@@ -55,6 +59,7 @@ const LIMIT: (usize, &str) = (9, "requested time");
 pub fn read_swf(text: &[u8]) -> Result<Workload, SwfError> {
     let mut workload = Workload::default();
     let mut nodes = None;
+    let mut owners = Owners::default();
     for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let line = line.trim_ascii();
         match line.strip_prefix(b";") {
@@ -63,13 +68,14 @@ pub fn read_swf(text: &[u8]) -> Result<Workload, SwfError> {
                 nodes = nodes.or(header(comment, b"MaxNodes:"));
             }
             None if line.is_empty() => {}
-            None => match job(line, at + 1)? {
+            None => match job(line, at + 1, &mut owners)? {
                 Some(job) => workload.jobs.push(job),
                 None => workload.dropped += 1,
             },
         }
     }
     workload.procs = workload.procs.or(nodes);
+    workload.owners = owners.list();
     match twice(&workload.jobs) {
         Some(id) => Err(SwfError::Twice(id)),
         None => Ok(workload),
@@ -84,8 +90,8 @@ fn header(comment: &[u8], name: &[u8]) -> Option<u64> {
     (number > 0).then_some(number)
 }
 
-fn job(line: &[u8], at: usize) -> Result<Option<SimJob>, SwfError> {
-    let mut fields: [&[u8]; LIMIT.0] = [b""; LIMIT.0];
+fn job(line: &[u8], at: usize, owners: &mut Owners) -> Result<Option<SimJob>, SwfError> {
+    let mut fields: [&[u8]; GROUP] = [b""; GROUP];
     let mut given = 0;
     let split = line.split(u8::is_ascii_whitespace);
     for field in split.filter(|field| !field.is_empty()) {
@@ -115,7 +121,15 @@ fn job(line: &[u8], at: usize) -> Result<Option<SimJob>, SwfError> {
         procs,
         run: Span(run),
         limit: Some(Span(if limit > 0 { limit } else { run })),
+        owner: owners.place(name(fields[GROUP - 1]), name(fields[USER - 1])),
     }))
+}
+
+/// The name of a user or group, which is its number.
+fn name(field: &[u8]) -> &str {
+    let text = std::str::from_utf8(field).ok();
+    let known = |text: &&str| text.parse::<u64>().is_ok();
+    text.filter(known).unwrap_or(UNKNOWN)
 }
 
 /// A count of processors, at least 1.

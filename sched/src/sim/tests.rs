@@ -5,7 +5,7 @@ use eddy_wire::time::{Span, Time};
 use proptest::prelude::*;
 
 use super::*;
-use crate::walk::{Count, Progress};
+use crate::walk::Progress;
 
 fn line(id: u64, submit: u64, run: i64, procs: i64, asked: i64, limit: i64) -> String {
     format!("{id} {submit} -1 {run} {procs} -1 -1 {asked} {limit} -1 1 1 -1 -1 -1 -1 -1 -1\n")
@@ -14,14 +14,20 @@ fn line(id: u64, submit: u64, run: i64, procs: i64, asked: i64, limit: i64) -> S
 /// Starts in seconds and the figures on four processors.
 fn run(text: &str, policy: &str, events: Events) -> (Vec<i64>, Measures) {
     let workload = read_swf(text.as_bytes()).expect("a trace");
-    let rules = SimRules::named(policy).expect("a policy");
-    let way = (Foresight::Requested, events);
-    let mut replay = Replay::new(&workload, &rules, way, Count::new(4), |job| job.procs);
+    let policy = named(policy).expect("a policy");
+    let machine = Machine::count(4);
+    let scene = Scene {
+        workload: &workload,
+        machine: &machine,
+        foresight: Foresight::Requested,
+        events,
+    };
+    let mut replay = Replay::on_count(scene, &policy).expect("it can be replayed");
     while let Progress::More = replay.slice(1) {}
     let course = replay.course();
     let starts = course.starts.iter();
     let starts = starts.map(|start| start.map_or(-1, |start| start.0 / 1_000_000));
-    let measures = Measures::new(&workload, 4, &course);
+    let measures = Measures::new(&workload, &machine, &course);
     (starts.collect(), measures)
 }
 
@@ -104,6 +110,7 @@ fn what_a_trace_does_not_say_is_dropped_and_counted() {
         procs,
         run: Span::seconds(run),
         limit: Some(Span::seconds(limit)),
+        owner: 0,
     };
     assert_eq!(workload.jobs, [job(1, 3, 5, 5), job(4, 5, 9, 3)]);
     let (starts, measures) = run(&text, "easy", Events::Batch);
@@ -146,7 +153,7 @@ fn json_says_the_same_as_a_trace() {
 #[test]
 fn an_unknown_policy_names_those_there_are() {
     for name in ["easy-", "hybrid-0", "hybrid-x", ""] {
-        let error = SimRules::named(name).expect_err("no policy");
+        let error = named(name).expect_err("no policy");
         assert!(error.to_string().contains("hybrid-K"), "{error}");
     }
 }

@@ -3,6 +3,8 @@
 //! Made by `swf` and by [`read_json`], replayed by `replay`. Times are whole
 //! microseconds from whatever instant the trace counts from.
 
+use std::collections::BTreeMap;
+
 use eddy_wire::time::{Span, Time};
 use serde::Deserialize;
 use thiserror::Error;
@@ -16,7 +18,21 @@ pub struct Workload {
     pub jobs: Vec<SimJob>,
     /// Jobs that are left out because the trace does not say what they need or how long they ran.
     pub dropped: u64,
+    /// Who jobs belong to, each once.
+    pub owners: Vec<Owner>,
 }
+
+/// A user, in a group where the trace has groups; `unknown` where it does not say.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// The account that the user is of.
+    pub group: String,
+    /// The user.
+    pub user: String,
+}
+
+/// What is written for an owner that the trace does not name.
+pub(super) const UNKNOWN: &str = "unknown";
 
 /// One job of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +47,34 @@ pub struct SimJob {
     pub run: Span,
     /// How long it asked for; `None` if it did not say.
     pub limit: Option<Span>,
+    /// Whose it is: a place in [`Workload::owners`].
+    pub owner: u32,
 }
 
 impl SimJob {
     /// How long it runs: no longer than it asked for.
     pub fn runs(&self) -> Span {
         self.limit.map_or(self.run, |limit| self.run.min(limit))
+    }
+}
+
+/// Gives owners their places in the order in which they come.
+#[derive(Default)]
+pub(super) struct Owners(BTreeMap<Owner, u32>);
+
+impl Owners {
+    /// The place of an owner.
+    pub(super) fn place(&mut self, group: &str, user: &str) -> u32 {
+        let next = self.0.len() as u32;
+        let (group, user) = (group.to_owned(), user.to_owned());
+        *self.0.entry(Owner { group, user }).or_insert(next)
+    }
+
+    /// All of them by place.
+    pub(super) fn list(self) -> Vec<Owner> {
+        let mut list: Vec<(Owner, u32)> = self.0.into_iter().collect();
+        list.sort_by_key(|(_, place)| *place);
+        list.into_iter().map(|(owner, _)| owner).collect()
     }
 }
 
@@ -51,7 +89,7 @@ pub enum WorkloadError {
         /// What the reader says.
         what: String,
     },
-    /// A number that cannot be.
+    /// A number or a name that cannot be.
     #[error("workload: job {id}: {field}: {given}; allowed is {allowed}")]
     Number {
         /// Which job.
@@ -83,10 +121,12 @@ struct TextJob {
     run: f64,
     procs: u64,
     limit: Option<f64>,
+    user: Option<String>,
+    group: Option<String>,
 }
 
-/// Reads `{"procs": N, "jobs": [{"id", "submit", "run", "procs", "limit"}]}`; times are in
-/// seconds, `procs` of the machine and `limit` may be absent.
+/// Reads `{"procs": N, "jobs": [{"id", "submit", "run", "procs", "limit", "user", "group"}]}`; times
+/// are in seconds, `procs` of the machine and the last three of a job may be absent.
 ///
 /// # Errors
 /// [`WorkloadError`] names the line, or the job and the field.
@@ -95,13 +135,16 @@ pub fn read_json(text: &[u8]) -> Result<Workload, WorkloadError> {
         line: error.line(),
         what: error.to_string(),
     })?;
-    let jobs: Vec<SimJob> = text.jobs.iter().map(job).collect::<Result<_, _>>()?;
+    let mut owners = Owners::default();
+    let jobs = text.jobs.iter().map(|given| job(given, &mut owners));
+    let jobs: Vec<SimJob> = jobs.collect::<Result<_, _>>()?;
     match twice(&jobs) {
         Some(id) => Err(WorkloadError::Twice(id)),
         None => Ok(Workload {
             procs: text.procs,
             jobs,
             dropped: 0,
+            owners: owners.list(),
         }),
     }
 }
@@ -114,7 +157,18 @@ pub(super) fn twice(jobs: &[SimJob]) -> Option<u64> {
     Some(pair[0])
 }
 
-fn job(job: &TextJob) -> Result<SimJob, WorkloadError> {
+fn job(job: &TextJob, owners: &mut Owners) -> Result<SimJob, WorkloadError> {
+    let name = |field, given: &Option<String>| match given {
+        Some(given) if given.is_empty() || given.contains('/') => Err(WorkloadError::Number {
+            id: job.id,
+            field,
+            given: format!("{given:?}"),
+            allowed: "a name without `/`",
+        }),
+        Some(given) => Ok(given.clone()),
+        None => Ok(UNKNOWN.to_owned()),
+    };
+    let (group, user) = (name("group", &job.group)?, name("user", &job.user)?);
     if job.procs == 0 {
         return Err(WorkloadError::Number {
             id: job.id,
@@ -141,6 +195,7 @@ fn job(job: &TextJob) -> Result<SimJob, WorkloadError> {
             Some(limit) => Some(Span(seconds("limit", limit)?.0)),
             None => None,
         },
+        owner: owners.place(&group, &user),
     })
 }
 

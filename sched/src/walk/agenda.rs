@@ -97,7 +97,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
     }
 
     /// What is reserved, in order of turn.
-    pub fn bookings(&self) -> impl Iterator<Item = (&K, &Booking<R>)> {
+    pub fn bookings(&self) -> impl DoubleEndedIterator<Item = (&K, &Booking<R>)> {
         self.booked.iter()
     }
 
@@ -148,6 +148,22 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         self.pass = None;
     }
 
+    /// The first in order of those who have no reservation.
+    pub fn first_in_line(&self) -> Option<&K> {
+        self.line.first().map(|entry| &entry.key)
+    }
+
+    /// One has another turn from now on; what is reserved for it stays until the next pass, which
+    /// plans anew if that is the rule. Not to be called while a pass is not over.
+    pub fn turn(&mut self, old: &K, new: K) {
+        if let Some(entry) = self.unline(old) {
+            self.insert(Entry { key: new, ..entry });
+        } else if let Some(booking) = self.unbook(old) {
+            self.book(new, booking);
+            self.freed();
+        }
+    }
+
     /// Something was given back before it was said to end: what is reserved may be had earlier.
     pub fn freed(&mut self) {
         self.news = News::Freed;
@@ -155,23 +171,27 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
 
     pub(super) fn line_up(&mut self, key: K, job: Job<R::Need>, span: Span, room: &R) {
         let least = room.least(&job.need);
-        if let Some(fillers) = &mut self.fillers {
-            fillers.insert(Entry {
-                key: (span, key.clone()),
-                least,
-                span,
-                value: (),
-            });
-        }
-        if self.rules.reserve_after.is_some() {
-            self.since.insert((job.since, key.clone()));
-        }
-        self.line.insert(Entry {
+        self.insert(Entry {
             key,
             least,
             span,
             value: job,
         });
+    }
+
+    fn insert(&mut self, entry: Entry<K, Job<R::Need>>) {
+        if let Some(fillers) = &mut self.fillers {
+            fillers.insert(Entry {
+                key: (entry.span, entry.key.clone()),
+                least: entry.least,
+                span: entry.span,
+                value: (),
+            });
+        }
+        if self.rules.reserve_after.is_some() {
+            self.since.insert((entry.value.since, entry.key.clone()));
+        }
+        self.line.insert(entry);
     }
 
     pub(super) fn unline(&mut self, key: &K) -> Option<Entry<K, Job<R::Need>>> {
