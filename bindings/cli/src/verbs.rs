@@ -24,7 +24,9 @@ pub mod uri;
 pub mod config;
 pub mod ping;
 pub mod policy;
+
 pub mod shutdown;
+pub mod sim;
 pub mod trace;
 
 pub mod demo;

@@ -1,0 +1,100 @@
+//! What `eddy sim` reads: a trace, the machine, policies.
+//!
+//! How a trace is packed is told by how it begins, not by its name. What the bytes
+//! mean the library knows.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use eddy_sched::policy::Policy;
+use eddy_sched::policy::read::read;
+use eddy_sched::sim::{Machine, Workload, named, read_json, read_swf};
+use eddy_wire::resource_set::ResourceSet;
+
+/// The longest trace that is read, unpacked, in bytes; the largest of the archive has a tenth.
+const TEXT_MAX: u64 = 4 << 30;
+
+/// The longest policy or resource set, in bytes: far more than anybody writes.
+const FILE_MAX: u64 = 64 << 20;
+
+/// The jobs of a trace.
+pub fn workload(trace: &str) -> anyhow::Result<Workload> {
+    let text = unpacked(trace)?;
+    let begins = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    match begins {
+        Some(b'{') => Ok(read_json(&text)?),
+        Some(_) => Ok(read_swf(&text)?),
+        None => bail!("the trace is empty"),
+    }
+}
+
+/// The bytes of a file, unpacked; how it is packed is told by how it begins, not by its name.
+fn unpacked(trace: &str) -> anyhow::Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    let mut file: Box<dyn Read> = match trace {
+        "-" => Box::new(std::io::stdin().lock()),
+        path => Box::new(BufReader::new(File::open(Path::new(path))?)),
+    };
+    file.by_ref().take(TEXT_MAX + 1).read_to_end(&mut packed)?;
+    let mut text = Vec::new();
+    match packed.as_slice() {
+        [0x1f, 0x8b, ..] => {
+            let all = flate2::read::MultiGzDecoder::new(packed.as_slice());
+            all.take(TEXT_MAX + 1).read_to_end(&mut text)?;
+        }
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+            let all = lzma_rust2::XzReader::new(packed.as_slice(), true);
+            all.take(TEXT_MAX + 1).read_to_end(&mut text)?;
+        }
+        _ => text = packed,
+    }
+    if text.len() as u64 > TEXT_MAX {
+        bail!("the trace has more than {TEXT_MAX} bytes, which is the most that is read");
+    }
+    Ok(text)
+}
+
+/// The nodes of a resource set.
+pub fn machine(file: &str) -> anyhow::Result<Machine> {
+    let machine = Machine::of(&ResourceSet::parse(&text(file)?)?);
+    if machine.procs() == 0 {
+        bail!("execution.R_lite: has no core; a machine has at least one");
+    }
+    Ok(machine)
+}
+
+/// A preset by its name, or the policy of a file.
+pub fn policy(given: &str) -> anyhow::Result<Policy> {
+    let unknown = match named(given) {
+        Ok(policy) => return Ok(policy),
+        Err(unknown) => unknown,
+    };
+    if !Path::new(given).exists() {
+        return Err(unknown.into());
+    }
+    let text = text(given).with_context(|| given.to_owned())?;
+    match read(&text) {
+        Ok(policy) => Ok(policy),
+        Err(errors) => {
+            let first = errors.first().map_or(String::new(), ToString::to_string);
+            match errors.len() {
+                0 | 1 => bail!("{given}: {first}"),
+                all => bail!(
+                    "{given}: {first}; {} more: eddy policy check {given}",
+                    all - 1
+                ),
+            }
+        }
+    }
+}
+
+fn text(file: &str) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let mut file = File::open(file)?.take(FILE_MAX + 1);
+    if file.read_to_string(&mut text)? as u64 > FILE_MAX {
+        bail!("has over {FILE_MAX} bytes; at most that many are read");
+    }
+    Ok(text)
+}

@@ -1,0 +1,152 @@
+//! `eddy sim`: traces of our own, packed and not, bad ones, and the published
+//! schedules where `EDDY_TRACES` names the directory that has them.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use eddy_cli_tests::place::Place;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+type Tested = anyhow::Result<()>;
+
+/// A long narrow job, a wide one that waits for it, a filler that ends in time.
+const TRACE: &str = "; MaxProcs: 4\n\
+    1 0 -1 10 2 -1 -1 2 10 -1 1 1 -1 -1 -1 -1 -1 -1\n\
+    2 1 -1 5 4 -1 -1 4 5 -1 1 1 -1 -1 -1 -1 -1 -1\n\
+    3 2 -1 8 2 -1 -1 2 8 -1 1 1 -1 -1 -1 -1 -1 -1\n";
+
+#[test]
+fn policies_are_compared_line_by_line() -> Tested {
+    let place = Place::new()?;
+    fs::write(place.join("trace.swf"), TRACE)?;
+    let words = ["sim", "trace.swf", "--policy=fcfs", "--policy=easy"];
+    let table = place.run(&words)?.ok()?;
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 3, "{table}");
+    assert!(
+        lines[1].starts_with("fcfs ") && lines[2].starts_with("easy "),
+        "{table}"
+    );
+    let json: Value = serde_json::from_str(&place.run(&[&words[..], &["--json"]].concat())?.ok()?)?;
+    assert_eq!(json["fcfs"]["max_wait"], 13.0);
+    assert_eq!(json["easy"]["max_wait"], 9.0);
+    let starts = ["sim", "trace.swf", "--policy=easy", "--starts=starts"];
+    place.run(&starts)?.ok()?;
+    assert_eq!(
+        fs::read_to_string(place.join("starts"))?,
+        "1 0\n2 10\n3 2\n"
+    );
+    Ok(())
+}
+
+#[test]
+fn what_is_no_trace_is_refused_in_one_line() -> Tested {
+    let place = Place::new()?;
+    fs::write(place.join("bad.swf"), "; MaxProcs: 4\n1 2 x\n")?;
+    fs::write(place.join("wide.swf"), TRACE.replace("; MaxProcs: 4\n", ""))?;
+    fs::write(place.join("cut.swf.gz"), [0x1f, 0x8b, 8, 0])?;
+    for (words, said) in [
+        (["bad.swf", "--policy=easy"], "line 2: 3 fields"),
+        (["wide.swf", "--policy=easy"], "give --procs"),
+        (["wide.swf", "--policy=easier"], "`easier` is unknown"),
+        (["cut.swf.gz", "--policy=easy"], "cut.swf.gz: "),
+        (["none.swf", "--policy=easy"], "none.swf: "),
+    ] {
+        let ran = place.run(&["sim", words[0], words[1]])?;
+        let line = ran.refusal()?;
+        assert!(line.contains(said), "{line}");
+    }
+    Ok(())
+}
+
+/// The directory of published traces.
+fn traces() -> Option<PathBuf> {
+    let traces = std::env::var_os("EDDY_TRACES").map(PathBuf::from);
+    let traces = traces.filter(|traces| traces.join("reference.json").is_file());
+    if traces.is_none() {
+        println!("skipped: traces not found");
+    }
+    traces
+}
+
+/// The starts that the command writes.
+fn starts(place: &Place, trace: &Path, procs: u64, words: &[&str]) -> anyhow::Result<String> {
+    let procs = format!("--procs={procs}");
+    let trace = trace.display().to_string();
+    let words = [&["sim", &trace, &procs, "--starts=starts"], words].concat();
+    place.run(&words)?.ok()?;
+    Ok(fs::read_to_string(place.join("starts"))?)
+}
+
+#[test]
+fn starts_are_those_that_were_published() -> Tested {
+    let Some(traces) = traces() else {
+        return Ok(());
+    };
+    let place = Place::new()?;
+    let reference: Value = serde_json::from_slice(&fs::read(traces.join("reference.json"))?)?;
+    let all = reference["traces"].as_object().context("no traces")?;
+    for trace in all.values() {
+        let file = traces.join(trace["file"].as_str().context("no file")?);
+        let procs = trace["procs"].as_u64().context("no procs")?;
+        for (order, rows) in [("batch", "batch"), ("per-event", "published_pyss_order")] {
+            let Some(rows) = trace[rows].as_object() else {
+                continue;
+            };
+            for (row, figures) in rows {
+                let row = row.split(' ').next().unwrap_or(row);
+                let (name, foresight) = match row.strip_suffix("+clairvoyant") {
+                    Some(name) => (name, Some("--clairvoyant")),
+                    None => (row, None),
+                };
+                let words = ["--order", order, "--policy", name];
+                let words: Vec<&str> = words.into_iter().chain(foresight).collect();
+                let starts = starts(&place, &file, procs, &words)?;
+                let mut hash = String::new();
+                for byte in Sha256::digest(starts) {
+                    write!(hash, "{byte:02x}")?;
+                }
+                assert_eq!(figures["starts_sha256"], hash, "{row} {order}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_small_trace_tells_all_policies_apart() -> Tested {
+    let Some(traces) = traces() else {
+        return Ok(());
+    };
+    let place = Place::new()?;
+    let reference: Value = serde_json::from_slice(&fs::read(traces.join("reference.json"))?)?;
+    let tiny = &reference["tiny_starts"];
+    let policies = tiny["start of jobs 1..12"]
+        .as_object()
+        .context("no starts")?;
+    for (policy, expected) in policies {
+        let starts = starts(&place, &traces.join("tiny.swf"), 6, &["--policy", policy])?;
+        let starts: Vec<u64> = starts
+            .lines()
+            .filter_map(|line| line.split_once(' ')?.1.parse().ok())
+            .collect();
+        assert_eq!(*expected, Value::from(starts), "{policy}");
+    }
+    let order = |policy| -> anyhow::Result<Vec<u64>> {
+        let file = traces.join("flux-hype12.swf");
+        let starts = starts(&place, &file, 154, &["--policy", policy])?;
+        let mut starts: Vec<(u64, u64)> = starts
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter_map(|(id, start)| Some((start.parse().ok()?, id.parse().ok()?)))
+            .collect();
+        starts.sort_unstable();
+        Ok(starts.into_iter().map(|(_, id)| id).collect())
+    };
+    assert_eq!(order("fcfs")?, (1..=12).collect::<Vec<u64>>());
+    assert_eq!(order("easy")?, [1, 2, 3, 6, 7, 8, 9, 10, 11, 4, 5, 12]);
+    Ok(())
+}
