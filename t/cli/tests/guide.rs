@@ -1,4 +1,4 @@
-//! Every example of `doc/guide/nesting.md`, run as it is printed there.
+//! Every example of `doc/guide/nesting.md` and `simulator.md`, run as printed there.
 //!
 //! A block marked `console` is a directory of its own: lines that begin with
 //! `$ ` are commands (`> ` goes on with one), what follows is all that it
@@ -24,7 +24,13 @@ struct Step {
 
 /// The guide's text.
 fn guide() -> anyhow::Result<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../doc/guide/nesting.md");
+    page("nesting.md")
+}
+
+/// The text of a page of the guide.
+fn page(name: &str) -> anyhow::Result<String> {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../doc/guide");
+    let path = guide.join(name);
     fs::read_to_string(&path).with_context(|| path.display().to_string())
 }
 
@@ -113,6 +119,17 @@ fn each_example_of_the_guide_does_what_it_says() -> Tested {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    Ok(())
+}
+
+#[test]
+fn each_example_of_the_simulator_does_what_it_says() -> Tested {
+    let text = page("simulator.md")?;
+    let examples = blocks(&text, "console");
+    assert_eq!(examples.len(), 2);
+    for (line, block) in examples {
+        holds(&block, "").with_context(|| format!("doc/guide/simulator.md:{line}"))?;
+    }
     Ok(())
 }
 

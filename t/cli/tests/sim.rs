@@ -150,3 +150,31 @@ fn the_small_trace_tells_all_policies_apart() -> Tested {
     assert_eq!(order("easy")?, [1, 2, 3, 6, 7, 8, 9, 10, 11, 4, 5, 12]);
     Ok(())
 }
+
+#[test]
+fn rounds_and_reports_are_of_nodes() -> Tested {
+    let place = Place::new()?;
+    fs::write(place.join("trace.swf"), TRACE)?;
+    let nodes = r#"{"version": 1, "execution": {"starttime": 0, "expiration": 0,
+        "R_lite": [{"rank": "0-1", "children": {"core": "0-1"}}], "nodelist": ["node[0-1]"]}}"#;
+    fs::write(place.join("R.json"), nodes)?;
+    let words = ["sim", "trace.swf", "--policy=easy", "--policy=armada"];
+    let refused = place.run(&words)?;
+    let line = refused.refusal()?;
+    assert!(
+        line.contains("armada") && line.contains("--resources"),
+        "{line}"
+    );
+    let more = ["--resources=R.json", "--report=out.html", "--json"];
+    let json = place.run(&[&words[..], &more].concat())?.ok()?;
+    let json: Value = serde_json::from_str(&json)?;
+    assert_eq!(json["easy"]["max_wait"], 9.0);
+    assert_eq!(json["armada"]["jobs"], 3);
+    let page = fs::read_to_string(place.join("out.html"))?;
+    assert!(page.contains("<svg") && page.contains("node1") && page.contains("armada"));
+    // Nothing is fetched and nothing runs.
+    for word in ["http", "<script", "<link", "url("] {
+        assert!(!page.contains(word), "{word}");
+    }
+    Ok(())
+}
