@@ -1,0 +1,40 @@
+//! A graph of what R version 1 says: a cluster of nodes with cores, GPUs and
+//! memory.
+//!
+//! Called where an inventory is known as R. R says nothing of racks and sockets;
+//! they come from JGF, from hosts or from the generator.
+
+use eddy_wire::resource_set::ResourceSet;
+
+use super::containment::Graph;
+use super::draft::{Draft, GraphError, Thing};
+
+impl Graph {
+    /// The graph of a resource set; its properties are bare properties of nodes.
+    ///
+    /// # Errors
+    /// [`GraphError`] where it has no node or more than can be counted.
+    pub fn from_resource_set(set: &ResourceSet) -> Result<Graph, GraphError> {
+        let mut draft = Draft::new();
+        let root = draft.add(Thing::one("cluster", 0));
+        for (rank, node) in &set.nodes {
+            let mut thing = Thing::node(rank.0, &node.host, rank.0);
+            for (property, having) in &set.properties {
+                if having.contains(rank.0) {
+                    thing.properties.insert(property.clone(), String::new());
+                }
+            }
+            let at = draft.within(root, thing);
+            if !node.cores.is_empty() {
+                draft.within(at, Thing::run("core", node.cores.clone()));
+            }
+            if !node.gpus.is_empty() {
+                draft.within(at, Thing::run("gpu", node.gpus.clone()));
+            }
+            if node.memory > 0 {
+                draft.within(at, Thing::amount("memory", 0, node.memory));
+            }
+        }
+        draft.finish()
+    }
+}
