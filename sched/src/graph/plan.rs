@@ -118,7 +118,7 @@ impl Plan {
         self.insert(picks, from, until, Adds::Over)
     }
 
-    /// Forgets a claim, or of one that has begun what is from a time on.
+    /// Forgets a claim altogether, begun or not.
     pub fn release(&mut self, claim: ClaimId) {
         let Some(claim) = self.claims.remove(&claim) else {
             return;
