@@ -66,6 +66,9 @@ pub struct Course {
     pub nodes: Vec<Vec<u32>>,
 }
 
+/// What a job of the workload asks of the room.
+type Ask<'w, R> = Box<dyn Fn(&SimJob) -> <R as Room>::Need + 'w>;
+
 /// A replay that goes on in slices.
 pub struct Replay<'w, R: Room> {
     jobs: &'w [SimJob],
@@ -77,7 +80,7 @@ pub struct Replay<'w, R: Room> {
     events: Events,
     agenda: Agenda<Turn, R>,
     room: R,
-    need: Box<dyn Fn(&SimJob) -> R::Need + 'w>,
+    need: Ask<'w, R>,
     /// Places of nodes of a spot; nothing on a count.
     nodes: fn(&R::Spot) -> Vec<u32>,
     /// Places of jobs by submission and id, the next one last.
@@ -161,7 +164,7 @@ impl<'w> Replay<'w, Nodes> {
 /// What is given out.
 struct Ground<'w, R: Room> {
     room: R,
-    need: Box<dyn Fn(&SimJob) -> R::Need + 'w>,
+    need: Ask<'w, R>,
     nodes: fn(&R::Spot) -> Vec<u32>,
 }
 
