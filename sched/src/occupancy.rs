@@ -414,7 +414,12 @@ impl Room for Occupancy {
     }
 
     fn give(&mut self, spot: &Spot, _: Time, _: Span) {
-        self.unbook(spot);
+        let job = spot.ask.job;
+        match self.fresh.remove(&job) {
+            // It was to start, and nobody asked for its grant: whose cores those are nobody knows yet.
+            Some((set, until)) => self.release(job, &set, until, std::iter::empty()),
+            None => self.unbook(spot),
+        }
     }
 
     fn forget(&mut self, _: Time) {}

@@ -278,6 +278,8 @@ impl Planner {
             }
             if progress == Progress::Done {
                 match std::mem::replace(&mut self.pass, Pass::Over) {
+                    // Nobody else says when what a late one left may be had.
+                    Pass::Over | Pass::Current if self.agenda.has_news() => {}
                     Pass::Over | Pass::Current => return,
                     Pass::Stale => {}
                 }
@@ -313,10 +315,11 @@ impl Planner {
                 let set = self.propose(job, set, until);
                 outcome.verdicts.push((job, Verdict::Start(set)));
             }
-            // What it was promised is late: it is planned again.
+            // What it was promised is late: it is planned again, in a pass that follows.
             None => {
                 self.enter(job);
                 self.agenda.freed();
+                self.pass = Pass::Stale;
             }
         }
     }

@@ -145,7 +145,10 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
 
     /// The pass under way is over; the next begins with the first, whose order is another.
     pub fn restart(&mut self) {
-        self.pass = None;
+        // What it had not put in order yet the next one does.
+        if self.pass.take().is_some() {
+            self.freed();
+        }
     }
 
     /// The first in order of those who have no reservation.
@@ -167,6 +170,11 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
     /// Something was given back before it was said to end: what is reserved may be had earlier.
     pub fn freed(&mut self) {
         self.news = News::Freed;
+    }
+
+    /// Whether something was, that no pass has looked at.
+    pub fn has_news(&self) -> bool {
+        self.news == News::Freed
     }
 
     pub(super) fn line_up(&mut self, key: K, job: Job<R::Need>, span: Span, room: &R) {

@@ -257,6 +257,8 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                         spot: spot.clone(),
                     });
                     let (span, job) = (entry.1, entry.2);
+                    // What it leaves is for others, whose promises are later still.
+                    self.freed();
                     self.book(
                         entry.0,
                         Booking {
