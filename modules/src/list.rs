@@ -11,7 +11,7 @@ mod wait;
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Answer, Endpoint, Input, Module, Notice, Outbox, Request};
+use eddy_broker::{Answer, Endpoint, Input, Line, Module, Notice, Outbox, Request};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
@@ -47,6 +47,8 @@ pub struct List {
 struct View {
     jobs: BTreeMap<JobId, Job>,
     head: Option<(JobId, Reason)>,
+    /// Whether those behind it wait for it.
+    line: Line,
     /// The ranks whose shells are connected.
     online: Idset,
     next_tag: u64,
@@ -107,7 +109,10 @@ impl Module for List {
                 self.collectors.turn_away(&self.view, out);
             }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
-            Input::Notice(Notice::Head(head)) => self.view.head.clone_from(head),
+            Input::Notice(Notice::Head(head, line)) => {
+                self.view.head.clone_from(head);
+                self.view.line = *line;
+            }
             Input::Notice(Notice::Online(online)) => self.view.online.clone_from(online),
             Input::Resume => self.source = Source::Live,
             Input::Cancel(caller) => {
@@ -216,13 +221,14 @@ impl View {
             }
             JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
             JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
-            JobState::Sched => match &self.head {
-                Some((head, reason)) if *head == job.id => reason.clone(),
-                Some((head, reason)) => Reason::Behind {
+            JobState::Sched => match (&self.head, self.line) {
+                (Some((head, reason)), _) if *head == job.id => reason.clone(),
+                (Some((head, reason)), Line::Stands) => Reason::Behind {
                     head: *head,
                     why: reason.to_string(),
                 },
-                None => Reason::New,
+                (Some(_), Line::Passes) => Reason::Turn { job: job.id },
+                (None, _) => Reason::New,
             },
             JobState::New
             | JobState::Priority

@@ -12,7 +12,7 @@ mod policy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request, Volatile};
+use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, Request, Volatile};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Exception, Kind, Record, Submit};
 use eddy_wire::grant::Grant;
@@ -50,6 +50,8 @@ pub struct Sched {
     /// What the planner was told last of ranks.
     told: Told,
     head: Option<(JobId, Reason)>,
+    /// What was said last of those behind it.
+    line: Line,
     intake: Intake,
 }
 
@@ -350,9 +352,11 @@ impl Sched {
                 Verdict::Never(reason) => self.never(now, *id, reason, out),
             }
         }
-        if self.head != outcome.head {
+        let line = self.obeyed.line();
+        if self.head != outcome.head || self.line != line {
             self.head.clone_from(&outcome.head);
-            out.notice(Notice::Head(outcome.head.clone()));
+            self.line = line;
+            out.notice(Notice::Head(outcome.head.clone(), line));
         }
         for answer in &outcome.answers {
             self.asked.answered(answer, out);

@@ -221,7 +221,8 @@ fn result(result: JobResult) -> (&'static str, &'static str) {
     }
 }
 
-fn status(row: &JobRow) -> &'static str {
+/// Its state, or once it is over its result.
+pub fn status(row: &JobRow) -> &'static str {
     match (row.state, row.result) {
         (JobState::Inactive, Some(ended)) => result(ended).0,
         (state, _) => state.name(),

@@ -19,6 +19,7 @@ mod environment;
 mod request;
 
 mod attach;
+mod explained;
 mod field;
 mod listing;
 
@@ -58,6 +59,8 @@ enum Verb {
     Exec(verbs::exec::Args),
     Jobs(verbs::jobs::Args),
     Job(verbs::job::Args),
+    Why(verbs::why::Args),
+    Priority(verbs::priority::Args),
     Cancel(verbs::cancel::Args),
     Resource(verbs::resource::Args),
     Kvs(verbs::kvs::Args),
@@ -113,6 +116,8 @@ impl Cli {
             Verb::Exec(args) => verbs::exec::run(global, &args),
             Verb::Jobs(args) => verbs::jobs::run(global, &args),
             Verb::Job(args) => verbs::job::run(global, args),
+            Verb::Why(args) => verbs::why::run(global, &args),
+            Verb::Priority(args) => verbs::priority::run(global, &args),
             Verb::Cancel(args) => verbs::cancel::run(global, &args),
             Verb::Resource(args) => verbs::resource::run(global, args),
             Verb::Kvs(args) => verbs::kvs::run(global, args),
@@ -121,8 +126,8 @@ impl Cli {
             Verb::Tree(args) => verbs::tree::run(global, &args),
             Verb::Overlay(args) => verbs::overlay::run(global, args),
             Verb::Config(args) => verbs::config::run(global, args),
-            Verb::Policy(args) => verbs::policy::run(args),
             Verb::Sim(args) => verbs::sim::run(&args),
+            Verb::Policy(args) => verbs::policy::run(global, args),
             Verb::Shutdown(args) => verbs::shutdown::run(global, &args),
             Verb::Trace(args) => verbs::trace::run(global, &args),
             Verb::Demo(args) => verbs::demo::run(&args),

@@ -13,6 +13,8 @@ pub mod exec;
 pub mod cancel;
 pub mod job;
 pub mod jobs;
+pub mod priority;
+pub mod why;
 
 pub mod kvs;
 pub mod resource;

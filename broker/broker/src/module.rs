@@ -97,8 +97,18 @@ pub enum Input<'a> {
 pub enum Notice {
     /// The ranks whose shells are connected.
     Online(Idset),
-    /// Why the first waiting job waits.
-    Head(Option<(JobId, Reason)>),
+    /// Why the first waiting job waits, and what that is to those behind it.
+    Head(Option<(JobId, Reason)>, Line),
+}
+
+/// What becomes of those behind a job that does not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Line {
+    /// They wait for it.
+    #[default]
+    Stands,
+    /// They may pass it.
+    Passes,
 }
 
 /// A request that passed the router: topic known, role allowed.

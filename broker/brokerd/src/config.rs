@@ -21,6 +21,7 @@ use toml::{Table, Value};
 
 use declared::{DeclaredInstance, NamedQueue};
 pub use keys::{KEYS, Key};
+pub use policy::{over as policy_over, to_json as policy_json};
 
 /// All of the configuration.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
@@ -242,6 +243,14 @@ pub enum ConfigError {
         /// As given.
         given: String,
     },
+    /// Set while an instance runs, and not of its policy.
+    #[error(
+        "{path}: is set in the configuration file, for the next start; while an instance runs only policy.KEY=VALUE is"
+    )]
+    NotLive {
+        /// The key.
+        path: String,
+    },
 }
 
 /// The configuration that a text of TOML is; every error there is.
@@ -320,7 +329,8 @@ impl ConfigError {
             | ConfigError::Missing { path, .. }
             | ConfigError::Twice { path, .. }
             | ConfigError::NoInstance { path, .. }
-            | ConfigError::NotServed { path, .. } => path,
+            | ConfigError::NotServed { path, .. }
+            | ConfigError::NotLive { path } => path,
             ConfigError::Policy(error) => &error.path,
             ConfigError::Syntax(_) | ConfigError::Override { .. } => "",
         }
@@ -335,7 +345,8 @@ impl ConfigError {
             | ConfigError::Missing { path, .. }
             | ConfigError::Twice { path, .. }
             | ConfigError::NoInstance { path, .. }
-            | ConfigError::NotServed { path, .. } => *path = outer,
+            | ConfigError::NotServed { path, .. }
+            | ConfigError::NotLive { path } => *path = outer,
             ConfigError::Policy(error) => error.path = outer,
             ConfigError::Syntax(_) | ConfigError::Override { .. } => {}
         }

@@ -245,6 +245,12 @@ pub enum Reason {
         /// Why that one waits.
         why: String,
     },
+    /// Others may pass who is first: what it waits for only the planner knows.
+    #[error("waits for its turn or for room (`eddy why {}` tells)", job.f58_ascii())]
+    Turn {
+        /// The job.
+        job: JobId,
+    },
     /// It would fit now, and end too late for a job that has been promised what it needs.
     #[error("would delay job {}, which starts by {} s from now at the latest", job.f58_ascii(), within.0 / crate::time::MICROS)]
     WouldDelay {

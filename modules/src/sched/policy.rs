@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use eddy_sched::policy::Policy;
+use eddy_broker::Line;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::warn::warnings;
+use eddy_sched::policy::{Policy, Walk};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
@@ -27,6 +28,7 @@ const TEXT_MAX: usize = 64 << 10;
 pub(super) struct Obeyed {
     configured: Arc<Policy>,
     set: Option<(Seq, Memo)>,
+    line: Line,
 }
 
 /// A policy that was set, and the one that was configured then.
@@ -41,11 +43,19 @@ pub(super) fn is_one(memo: &Map<String, Value>) -> bool {
     memo.contains_key(KEY)
 }
 
+fn line(policy: &Policy) -> Line {
+    match policy.queue.walk {
+        Walk::Stop => Line::Stands,
+        Walk::Skip | Walk::Reserve { .. } => Line::Passes,
+    }
+}
+
 impl Obeyed {
     pub(super) fn new(configured: &Arc<Policy>) -> Obeyed {
         Obeyed {
             configured: Arc::clone(configured),
             set: None,
+            line: line(configured),
         }
     }
 
@@ -54,7 +64,13 @@ impl Obeyed {
         if let Some(memo) = memo.get(KEY) {
             let memo = serde_json::from_value(memo.clone()).ok();
             self.set = memo.map(|memo| (seq, memo));
+            self.line = line(&self.policy());
         }
+    }
+
+    /// What it does with those behind a job that does not fit.
+    pub(super) fn line(&self) -> Line {
+        self.line
     }
 
     pub(super) fn live(&self, seqs: &mut Vec<Seq>) {

@@ -1,7 +1,7 @@
 //! A policy as TOML in full: what each key means, what it takes, and where it
 //! differs from its preset. Reads back to the same policy.
 //!
-//! Called by `eddy policy show`. It judges nothing.
+//! Called by `eddy policy show`, and where keys are put over a policy. It judges nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,26 @@ use super::{Policy, keys, presets};
 
 /// The whole of a policy as TOML with comments.
 pub fn print(policy: &Policy) -> String {
+    let head = format!(
+        "# The preset it starts from; what differs from it is marked.\npreset = {}\n",
+        Value::String(policy.preset.clone())
+    );
+    head + &printed(policy).text
+}
+
+/// The preset and what differs from it, each with its path and its value as TOML writes it.
+pub fn overrides(policy: &Policy) -> Vec<(String, String)> {
+    let Printer { values, preset, .. } = printed(policy);
+    let name = Value::String(policy.preset.clone()).to_string();
+    let differing = values
+        .into_iter()
+        .filter(|(path, value)| preset.get(path) != Some(value));
+    std::iter::once(("preset".to_owned(), name))
+        .chain(differing)
+        .collect()
+}
+
+fn printed(policy: &Policy) -> Printer {
     let mut preset = Printer::default();
     if let Some(mut start) = presets::preset(&policy.preset) {
         keys::walk(&mut preset, &mut start);
@@ -23,11 +43,7 @@ pub fn print(policy: &Policy) -> String {
         ..Printer::default()
     };
     keys::walk(&mut printer, &mut policy.clone());
-    let head = format!(
-        "# The preset it starts from; what differs from it is marked.\npreset = {}\n",
-        Value::String(policy.preset.clone())
-    );
-    head + &printer.text
+    printer
 }
 
 #[derive(Default)]

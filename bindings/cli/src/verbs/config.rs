@@ -1,4 +1,4 @@
-//! `eddy config`: check, show and set the configuration.
+//! `eddy config`: check, show and set the configuration; the policy also while an instance runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,12 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use eddy_brokerd::config::{self, ConfigError};
 use eddy_brokerd::leader::configured::{CONFIG_FILE, KEPT_FILE};
+use eddy_sched::policy::PolicyError;
+use eddy_sched::policy::print::print;
+use eddy_sched::policy::read::read;
+use eddy_sched::policy::warn::warnings;
 use eddy_wire::services::instance::Config;
+use eddy_wire::services::sched::{Policy as Obeyed, SetPolicy, SetPolicyRequest};
 use serde_json::Value;
 
 use crate::output;
@@ -42,17 +47,22 @@ enum Verb {
         #[arg(value_name = "KEY")]
         key: Option<String>,
     },
-    /// Set a key in the state directory, for the next start of its instance
+    /// Set keys of the policy while the instance runs, or a key for its next start
     ///
-    /// Needs --at DIR, the state directory. A running instance goes on with what it has. The file
-    /// config.toml there is changed; it begins with what was given to the last start.
+    /// KEY=VALUE... changes the policy of the running instance at once: policy.preset=easy begins
+    /// anew from that preset, policy.queue.depth=3 is put over what is obeyed. It stands after a
+    /// restart, until the configuration says another policy than it did.
+    ///
+    /// KEY VALUE with --at DIR, the state directory, writes any key for the next start; a running
+    /// instance goes on with what it has. The file config.toml there is changed; it begins with
+    /// what was given to the last start.
+    #[command(
+        override_usage = "eddy config set policy.KEY=VALUE...\n       eddy --at DIR config set KEY VALUE"
+    )]
     Set {
-        /// Dotted name, such as journal.sync
-        #[arg(value_name = "KEY")]
-        key: String,
-        /// TOML, or a text
-        #[arg(value_name = "VALUE")]
-        value: String,
+        /// Dotted names, such as policy.preset=easy; values are TOML, or texts
+        #[arg(value_name = "KEY=VALUE", required = true)]
+        words: Vec<String>,
     },
 }
 
@@ -60,7 +70,10 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     match args.verb {
         Verb::Check { file } => check(&file),
         Verb::Get { key } => get(global, key.as_deref()),
-        Verb::Set { key, value } => set(global, &key, &value),
+        Verb::Set { words } => match words.as_slice() {
+            [key, value] if !key.contains('=') => set(global, key, value),
+            given => set_live(global, given),
+        },
     }
 }
 
@@ -81,7 +94,15 @@ fn check(file: &str) -> anyhow::Result<u8> {
 }
 
 fn get(global: &Global, key: Option<&str>) -> anyhow::Result<u8> {
-    let all = global.session(async |client| Ok(client.call::<Config>(&()).await?))?;
+    let all = global.session(async |client| {
+        let mut all = client.call::<Config>(&()).await?;
+        // What is obeyed is not what is configured, where another was set since.
+        let obeyed = client.call::<Obeyed>(&()).await;
+        if let Some(policy) = obeyed.ok().and_then(|obeyed| read(&obeyed.text).ok()) {
+            all["policy"] = config::policy_json(&policy);
+        }
+        Ok(all)
+    })?;
     let Some(key) = key else {
         output::json(&all)?;
         return Ok(0);
@@ -92,6 +113,29 @@ fn get(global: &Global, key: Option<&str>) -> anyhow::Result<u8> {
         value => output::lines([value.to_string()])?,
     }
     Ok(0)
+}
+
+/// Sets keys of the policy of the running instance.
+fn set_live(global: &Global, given: &[String]) -> anyhow::Result<u8> {
+    global.session(async |client| {
+        let obeyed = client.call::<Obeyed>(&()).await?;
+        let wrong = |errors: Vec<PolicyError>| {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            anyhow::anyhow!("the policy of the instance: {}", errors.join("; "))
+        };
+        let before = read(&obeyed.text).map_err(wrong)?;
+        let policy = match config::policy_over(&before, given) {
+            Ok(policy) => policy,
+            Err(errors) => bail!("{}", lines(&errors)),
+        };
+        let text = print(&policy);
+        client.call::<SetPolicy>(&SetPolicyRequest { text }).await?;
+        for warning in warnings(&policy) {
+            let line = output::one_line(&warning.to_string());
+            eprintln!("eddy config set: warning: {line}");
+        }
+        Ok(0)
+    })
 }
 
 fn set(global: &Global, key: &str, value: &str) -> anyhow::Result<u8> {
@@ -134,7 +178,7 @@ fn state_directory(global: &Global) -> anyhow::Result<PathBuf> {
         Some(at) if Path::new(at).is_dir() => Ok(at.into()),
         Some(at) => bail!("--at {at}: is not a state directory"),
         None => bail!(
-            "needs --at DIR, the state directory: keys are set for the next start of an instance"
+            "needs --at DIR, the state directory, to set a key for the next start; policy.KEY=VALUE is set while an instance runs"
         ),
     }
 }

@@ -1,6 +1,6 @@
 //! `eddy policy`: the presets, a policy in full, and what is wrong with one.
 //!
-//! Needs no instance: it reads files and what is compiled in.
+//! Reads files and what is compiled in; it needs an instance only to show what that obeys.
 
 use std::fs;
 use std::io::Read;
@@ -12,8 +12,10 @@ use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::warn::warnings;
 use eddy_sched::policy::{PRESETS, Policy, PolicyError, preset};
+use eddy_wire::services::sched::Policy as Obeyed;
 
 use crate::output;
+use crate::session::Global;
 use crate::table::{Align, Table};
 
 /// List, show and check scheduling policies
@@ -37,9 +39,10 @@ enum Verb {
     /// What is printed is TOML that reads back to the same policy; what differs from the preset is
     /// marked.
     Show {
-        /// A preset, such as flux or hybrid-8, or a file; - is standard input
+        /// A preset, such as flux or hybrid-8, or a file; - is standard input; none is what the
+        /// running instance obeys
         #[arg(value_name = "NAME|FILE")]
-        name: String,
+        name: Option<String>,
     },
     /// Check a file: print every error in it with its line, then what is seldom meant
     ///
@@ -54,10 +57,11 @@ enum Verb {
 /// The longest policy that is read, in bytes: far more than anybody writes.
 const TEXT_MAX: u64 = 1 << 20;
 
-pub fn run(args: Args) -> anyhow::Result<u8> {
+pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     match args.verb {
         Verb::List => list(),
-        Verb::Show { name } => show(&name),
+        Verb::Show { name: Some(name) } => show(&name),
+        Verb::Show { name: None } => show_obeyed(global),
         Verb::Check { file } => check(&file),
     }
 }
@@ -84,15 +88,32 @@ fn show(name: &str) -> anyhow::Result<u8> {
             Err(errors) => return Ok(refused("show", name, &errors)),
         },
     };
-    let mut text = print(&policy);
+    shown(&policy)
+}
+
+/// The policy that the running instance obeys.
+fn show_obeyed(global: &Global) -> anyhow::Result<u8> {
+    let reply = global.session(async |client| Ok(client.call::<Obeyed>(&()).await?))?;
+    match read(&reply.text) {
+        Ok(policy) => shown(&policy),
+        // An instance that is newer may obey more than this command knows.
+        Err(_) => {
+            output::lines(reply.text.lines())?;
+            Ok(0)
+        }
+    }
+}
+
+fn shown(policy: &Policy) -> anyhow::Result<u8> {
+    let mut text = print(policy);
     let sections = [
         (
             "What outweighs what, in the first formula:",
-            outweighs(&policy),
+            outweighs(policy),
         ),
         (
             "Seldom meant:",
-            warnings(&policy).iter().map(ToString::to_string).collect(),
+            warnings(policy).iter().map(ToString::to_string).collect(),
         ),
     ];
     for (heading, lines) in sections {

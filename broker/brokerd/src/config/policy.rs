@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use eddy_sched::policy::Policy;
-use eddy_sched::policy::print::print;
+use eddy_sched::policy::print::{overrides, print};
 use eddy_sched::policy::read::Draft;
 use serde_json::Value as Json;
 use toml::{Table, Value};
@@ -63,8 +63,43 @@ pub(super) fn checked(
     }
 }
 
+/// A policy with `policy.KEY=VALUE` put over it; another preset begins without what was put
+/// over the one before.
+///
+/// # Errors
+/// All there are; a key that is of something else by its name.
+pub fn over(policy: &Policy, given: &[String]) -> Result<Policy, Vec<ConfigError>> {
+    let foreign = |text: &String| match text.split_once('=') {
+        None => Some(ConfigError::NotLive { path: text.clone() }),
+        Some((path, _)) if key(text).is_none() => Some(ConfigError::NotLive {
+            path: path.trim().to_owned(),
+        }),
+        Some(_) => None,
+    };
+    let errors: Vec<ConfigError> = given.iter().filter_map(foreign).collect();
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let keys: Vec<(String, Value)> = given.iter().filter_map(|given| key(given)).collect();
+    let begins = keys.iter().any(|(path, _)| path == "preset");
+    let line = |(path, value): &(String, String)| format!("{TABLE}.{path} = {value}\n");
+    let text: String = match begins {
+        true => String::new(),
+        false => overrides(policy).iter().map(line).collect(),
+    };
+    checked(&text, keys.into_iter()).map_err(|mut errors| {
+        for error in &mut errors {
+            // Nobody has seen the text that its lines are of.
+            if let ConfigError::Policy(error) = error {
+                error.line = None;
+            }
+        }
+        errors
+    })
+}
+
 /// Every key of it, nested as in TOML.
-pub(super) fn to_json(policy: &Policy) -> Json {
+pub fn to_json(policy: &Policy) -> Json {
     let table: Table = print(policy).parse().expect("what is printed reads back");
     keys::json(&table)
 }

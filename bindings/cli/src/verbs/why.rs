@@ -1,0 +1,153 @@
+//! `eddy why`: why a job is where it is, and when it would start.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use eddy_client::Client;
+use eddy_wire::id::JobId;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::plan::{Estimate, Explained};
+use eddy_wire::services::job::{JobRow, JobSet};
+use serde_json::{Value, json};
+
+use crate::explained::{explained, turn};
+use crate::field::status;
+use crate::ids::{self, Spelling};
+use crate::listing::{Filter, Question};
+use crate::session::Global;
+use crate::table::escaped;
+use crate::{output, when};
+
+/// Tell why jobs wait, and when they would start
+///
+/// For a job that waits for resources: what is in its way, how many are ahead of it, between when
+/// and when it would start if nothing else came, and what its turn comes from. For any other: its
+/// state, and the reason if it waits or ended badly.
+///
+/// A start is reckoned from what is known: a job that has no time limit may run for ever, and then
+/// nobody knows when what waits for it would start at the latest.
+#[derive(clap::Args)]
+#[command(after_long_help = FIELDS)]
+pub struct Args {
+    /// One array of objects
+    #[arg(long)]
+    json: bool,
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9)
+    #[arg(value_name = "JOB", required = true)]
+    ids: Vec<String>,
+}
+
+const FIELDS: &str = "Fields of --json, null where there is none:
+  id f58       number of the job, and as text
+  state result where it is in its life, and how it ended
+  reason       why it waits or how it ended, in words
+  binding      the same as data, of a job that waits for resources
+  ahead        how many jobs are before it in turn
+  start        null, or earliest and latest: seconds since 1970; null is unknown
+  priority     policy, value, terms with name, factor, weight, contribution";
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let jobs = ids::many(&args.ids)?;
+    global.session(async |client| {
+        let question = Question {
+            filter: Filter::all(),
+            jobs,
+            ..Question::default()
+        };
+        let rows = question.rows(&client).await?;
+        let code = known("why", &args.ids, &rows);
+        let waiting = waiting(&client, &rows).await?;
+        if args.json {
+            let object = |row| object(row, waiting.get(&row.id));
+            output::json(&rows.iter().map(object).collect::<Vec<Value>>())?;
+            return Ok(code);
+        }
+        let mut out = output::stdout();
+        for row in &rows {
+            for line in lines(row, waiting.get(&row.id), Spelling::of_locale()) {
+                writeln!(out, "{line}")?;
+            }
+        }
+        out.flush()?;
+        Ok(code)
+    })
+}
+
+/// Says which of the jobs named one by one there are not, in one line; gives the exit code.
+pub fn known(verb: &str, texts: &[String], rows: &[JobRow]) -> u8 {
+    let mut missing = ids::singles(texts);
+    missing.retain(|(_, job)| rows.iter().all(|row| row.id != *job));
+    let unknown: Vec<&str> = missing.iter().map(|(text, _)| *text).collect();
+    if unknown.is_empty() && !rows.is_empty() {
+        return 0;
+    }
+    let unknown = match unknown.is_empty() {
+        true => texts.join(" "),
+        false => unknown.join(" "),
+    };
+    eprintln!("eddy {verb}: no such job here: {}", escaped(&unknown));
+    output::FAILED
+}
+
+/// Those that wait for resources, explained.
+async fn waiting(client: &Client, rows: &[JobRow]) -> anyhow::Result<BTreeMap<JobId, Explained>> {
+    let queued = rows.iter().filter(|row| row.state == JobState::Sched);
+    let jobs = JobSet::of(queued.map(|row| row.id));
+    if jobs.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let reply = explained(client, Some(jobs)).await?;
+    Ok(reply.jobs.into_iter().map(|one| (one.job, one)).collect())
+}
+
+fn lines(row: &JobRow, waits: Option<&Explained>, spelling: Spelling) -> Vec<String> {
+    let mut lines = vec![format!("job {}: {}", spelling.show(row.id), status(row))];
+    let Some(one) = waits else {
+        if !row.reason.is_empty() {
+            lines.push(format!("  reason: {}", escaped(&row.reason)));
+        }
+        return lines;
+    };
+    lines.push(format!("  reason: {}", escaped(&one.reason.to_string())));
+    lines.push(match one.ahead {
+        0 => "  ahead:  nobody".to_owned(),
+        1 => "  ahead:  1 job".to_owned(),
+        ahead => format!("  ahead:  {ahead} jobs"),
+    });
+    lines.push(format!("  start:  {}", start(one.start)));
+    lines.push(format!("  turn:   {}", turn(&one.priority)));
+    lines
+}
+
+fn start(start: Option<Estimate>) -> String {
+    match start {
+        None => "unknown".to_owned(),
+        Some(Estimate {
+            earliest,
+            latest: Some(latest),
+        }) => format!(
+            "between {} and {}",
+            when::local(earliest),
+            when::local(latest)
+        ),
+        Some(Estimate {
+            earliest,
+            latest: None,
+        }) => format!("between {} and unknown", when::local(earliest)),
+    }
+}
+
+fn object(row: &JobRow, waits: Option<&Explained>) -> Value {
+    let reason = waits.map_or_else(|| row.reason.clone(), |one| one.reason.to_string());
+    json!({
+        "id": row.id,
+        "f58": row.id.f58_ascii(),
+        "state": row.state,
+        "result": row.result,
+        "reason": reason,
+        "binding": waits.map(|one| &one.reason),
+        "ahead": waits.map(|one| one.ahead),
+        "start": waits.and_then(|one| one.start),
+        "priority": waits.map(|one| &one.priority),
+    })
+}

@@ -1,0 +1,151 @@
+//! A policy that a running instance obeys, and another that is set while jobs wait.
+
+use eddy_cli_tests::instance::Instance;
+use serde_json::{Value, json};
+
+type Tested = anyhow::Result<()>;
+
+/// Four cores that are pretended, with tasks that last longer than any test.
+const FAKE: [&str; 4] = [
+    "--fake",
+    "nodes=1,cores=4",
+    "-S",
+    "exec.test.run_duration=3000s",
+];
+
+fn start(policy: &str) -> anyhow::Result<Instance> {
+    let preset = format!("policy.preset={policy}");
+    Instance::start(&[&FAKE[..], &["-S", &preset]].concat())
+}
+
+/// A job that holds most, the first that waits, one that fits beside, one that would be in its way.
+fn four(instance: &Instance) -> anyhow::Result<[String; 4]> {
+    let holder = instance.submit(&["-n3", "-t", "10m", "true"])?;
+    instance.event(&holder, "start")?;
+    let head = instance.submit(&["-n4", "-t", "5m", "true"])?;
+    let filler = instance.submit(&["-n1", "-t", "1m", "true"])?;
+    let long = instance.submit(&["-n1", "-t", "60m", "true"])?;
+    Ok([holder, head, filler, long])
+}
+
+fn why(instance: &Instance, job: &str) -> anyhow::Result<Value> {
+    Ok(instance.json(&["why", job, "--json"])?[0].take())
+}
+
+#[test]
+fn easy_lets_a_short_job_pass_and_tells_the_others_why_they_wait() -> Tested {
+    let instance = start("easy")?;
+    let [holder, head, filler, long] = four(&instance)?;
+    instance.event(&filler, "start")?;
+    let first = why(&instance, &head)?;
+    assert_eq!(first["state"], "SCHED");
+    assert_eq!(
+        (&first["ahead"], &first["binding"]["kind"]),
+        (&json!(0), &json!("no-room"))
+    );
+    let row = instance.row(&holder)?;
+    let started = row["t_alloc"].as_f64().unwrap_or_default();
+    // The limit of the holder, and ten seconds until everything is given back.
+    let latest = first["start"]["latest"].as_f64().unwrap_or_default();
+    assert!((latest - started - 610.0).abs() < 1.0, "{first} {row}");
+    let last = why(&instance, &long)?;
+    assert_eq!(last["ahead"], 1);
+    assert!(last["start"]["latest"].as_f64() > Some(latest), "{last}");
+    let listed = instance.row(&long)?["reason"].to_string();
+    assert!(listed.contains("for its turn or for room"), "{listed}");
+    let text = instance.ok(&["why", &head, &filler])?;
+    for line in [
+        "  ahead:  nobody",
+        "  start:  between 20",
+        "  turn:   easy: 16 = urgency 16",
+    ] {
+        assert!(text.contains(line), "no `{line}` in {text}");
+    }
+    let ran = instance.run(&["why", "f99999", &filler])?;
+    assert_eq!(ran.code, 1);
+    assert_eq!(ran.refusal()?, "eddy why: no such job here: f99999");
+    Ok(())
+}
+
+#[test]
+fn priority_is_a_table_of_terms_that_add_up() -> Tested {
+    let instance = start("flux")?;
+    let [_, head, _, long] = four(&instance)?;
+    let told = instance.json(&["priority", "--json"])?;
+    let jobs = told["jobs"].as_array().cloned().unwrap_or_default();
+    assert_eq!((jobs.len(), &told["more"]), (2, &json!(0)), "{told}");
+    assert_eq!(
+        (&jobs[0]["f58"], &jobs[1]["f58"]),
+        (&json!(head), &json!(long))
+    );
+    for job in &jobs {
+        let terms = job["terms"].as_array().map_or(&[][..], Vec::as_slice);
+        let sum: f64 = terms
+            .iter()
+            .filter_map(|term| term["contribution"].as_f64())
+            .sum();
+        let value = job["value"].as_f64().unwrap_or_default();
+        assert!(value > 500_000.0 && (sum - value).abs() < 0.01, "{job}");
+    }
+    let table = instance.ok(&["priority"])?;
+    let heading: Vec<&str> = table
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    assert_eq!(heading[..4], ["JOBID", "USER", "VALUE", "QOS"]);
+    let long_form = instance.ok(&["priority", "-l", &long])?;
+    assert!(long_form.contains("0.5x1000000=500000"), "{long_form}");
+    assert_eq!(long_form.lines().count(), 2);
+    Ok(())
+}
+
+#[test]
+fn a_policy_set_while_jobs_wait_is_obeyed_at_once_and_by_the_next_leader() -> Tested {
+    let instance = start("fcfs")?;
+    let [_, head, filler, long] = four(&instance)?;
+    let listed = instance.row(&filler)?["reason"].to_string();
+    assert!(
+        listed.contains(&format!("waits behind job {head}")),
+        "{listed}"
+    );
+    instance.ok(&["config", "set", "policy.preset=easy"])?;
+    instance.event(&filler, "start")?;
+    instance.ok(&["config", "set", "policy.queue.depth=3"])?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!(instance.ok(&["config", "get", "policy.queue.depth"])?, "3");
+    assert_eq!(why(&instance, &long)?["priority"]["policy"], "easy");
+    let shown = instance.ok(&["policy", "show"])?;
+    assert!(
+        shown.contains("depth = 3  # overridden; easy has 1"),
+        "{shown}"
+    );
+    instance.ok(&["config", "set", "policy.preset=fcfs"])?;
+    let listed = instance.row(&long)?["reason"].to_string();
+    assert!(listed.contains("waits behind job"), "{listed}");
+    Ok(())
+}
+
+#[test]
+fn what_is_no_key_of_a_policy_that_is_obeyed_is_refused_by_name() -> Tested {
+    let instance = start("fcfs")?;
+    for (given, expected) in [
+        (
+            "journal.sync=full",
+            "journal.sync: is set in the configuration file",
+        ),
+        ("policy.queue.dept=3", "policy.queue.dept: unknown key"),
+        (
+            "policy.preset=armada",
+            "queue.source running instances do not serve",
+        ),
+    ] {
+        let ran = instance.run(&["config", "set", given])?;
+        let line = ran.refusal()?;
+        assert!(line.contains(expected), "{given}: {line}");
+    }
+    assert_eq!(instance.ok(&["config", "get", "policy.preset"])?, "fcfs");
+    Ok(())
+}
