@@ -59,6 +59,8 @@ pub enum Rule {
     ChildDeaf,
     /// A rank whose link broke does not knock again.
     KnocksOnce,
+    /// Nobody is promised anything: those who fit pass whoever is first.
+    HeadDelayed,
 }
 
 impl Rule {
@@ -83,6 +85,7 @@ impl Rule {
         ("letter-lost", Rule::LetterLost),
         ("child-deaf", Rule::ChildDeaf),
         ("knocks-once", Rule::KnocksOnce),
+        ("head-delayed", Rule::HeadDelayed),
     ];
 
     /// The rule of this name.

@@ -12,6 +12,7 @@ use eddy_wire::services::instance::{
 use eddy_wire::services::job::{self, JobSet};
 use eddy_wire::services::kvs;
 use eddy_wire::services::resource::{self, Targets};
+use eddy_wire::services::sched;
 use eddy_wire::time::Time;
 use serde_json::{Value, json};
 use uuid::{Builder, Uuid};
@@ -276,6 +277,17 @@ impl Call {
     /// Who is there.
     pub fn ping() -> Call {
         Call::new::<Ping>(About::Other, &PingRequest::default())
+    }
+
+    /// Obey another policy.
+    pub fn set_policy(text: &str) -> Call {
+        let text = text.to_owned();
+        Call::new::<sched::SetPolicy>(About::Other, &sched::SetPolicyRequest { text })
+    }
+
+    /// Why jobs wait.
+    pub fn explain() -> Call {
+        Call::new::<sched::Explain>(About::Other, &sched::ExplainRequest::default())
     }
 
     /// End the instance.

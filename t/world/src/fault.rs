@@ -37,6 +37,8 @@ pub enum Fault {
     Grow,
     /// The next shell that is launched dies at once.
     FailLaunch,
+    /// The administrator of the root sets this policy.
+    Policy(&'static str),
     /// Something of a tree, drawn when it strikes: nobody knows yet what there will be.
     Tree(TreeFault),
 }

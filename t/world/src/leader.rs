@@ -14,7 +14,6 @@ use std::sync::Arc;
 use eddy_broker::broker::Identity;
 use eddy_broker::effect::QueryTag;
 use eddy_broker::{Arrival, Broker, Disk, Effect, Exit, Output, Query};
-use eddy_sched::Planner;
 use eddy_wire::id::Seq;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::shell::Start;
@@ -24,6 +23,7 @@ use crate::broken::{self, Credulous, Rule};
 use crate::client::OWNER;
 use crate::clock::Clock;
 use crate::desk::Desk;
+use crate::heads::Watched;
 use crate::instance::{Hold, Instance};
 use crate::journal::{Batch, Mark, Room, Torn};
 use crate::nature::{Delay, Happening, Life, Nature, Pace, Turn};
@@ -42,7 +42,7 @@ pub struct Leader {
     life: Life,
     broker: Broker,
     clock: Clock,
-    planner: Planner,
+    planner: Watched,
     /// Requests the planner has not answered.
     plans: u32,
     /// When it is done with the last of them: it takes one after the other.
@@ -96,6 +96,11 @@ impl Leader {
     /// Whether it answers who knocks: its start is durable, so that no two speak under one epoch.
     pub fn speaks(&self) -> bool {
         self.broker.durable() >= self.began
+    }
+
+    /// When it planned last, by its own clock.
+    pub fn planned(&self) -> Time {
+        self.planner.planned
     }
 
     /// Whether nothing is under way between planner and leader.
@@ -155,7 +160,7 @@ impl Instance {
             life,
             broker,
             clock,
-            planner: Planner::new(),
+            planner: Watched::new(),
             plans: 0,
             planned_at: nature.now,
             desk: Desk::default(),
@@ -388,14 +393,20 @@ impl Instance {
         let Some(leader) = self.leader_of(life) else {
             return;
         };
-        deltas
-            .into_iter()
-            .for_each(|delta| leader.planner.apply(delta));
+        for delta in deltas {
+            match nature.breaks(Rule::HeadDelayed) {
+                true => leader.planner.apply_greedily(delta),
+                false => leader.planner.apply(delta),
+            }
+        }
         let steps = match nature.pace {
             Pace::Exact => 64,
             Pace::Random(_) => *nature.random.pick(&[1, 2, 64]),
         };
-        let outcome = leader.planner.plan(now, steps);
+        let (outcome, checked) = leader.planner.plan(now, steps);
+        if let Err(sentence) = checked {
+            nature.fail(id, sentence);
+        }
         let takes = if holds {
             HELD
         } else {

@@ -46,6 +46,8 @@ pub mod workload;
 
 pub mod fault;
 
+pub mod heads;
+
 pub mod oracle;
 
 pub mod quiet;

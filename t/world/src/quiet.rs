@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 
 use eddy_sched::Planner;
+use eddy_sched::policy::Reservations;
+use eddy_sched::policy::print::print;
+use eddy_sched::policy::read::read;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
@@ -13,8 +16,11 @@ use eddy_wire::shell::Part;
 use eddy_wire::time::Span;
 
 use crate::call::{About, Call};
+use crate::instance::Instance;
 use crate::journal::Room;
+use crate::leader::Leader;
 use crate::nature::{InstanceId, ROOT};
+use crate::oracle::Ledger;
 use crate::replay;
 use crate::world::World;
 
@@ -43,10 +49,47 @@ pub fn is_lull(world: &World) -> bool {
         && instance.journal.room == Room::Enough
 }
 
-/// A plan made from scratch over what is recorded starts nothing.
+/// A plan made from scratch over what is recorded starts nothing. Where the order rests on what was
+/// used, or what was promised is kept, that holds only while everything is free.
 pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(), String> {
+    let instance = &world.instances[id.place()];
     let ledger = world.nature.judge(id).durable();
-    let shells = world.instances[id.place()].shells.keys();
+    let text = policy(instance, ledger);
+    let policy = read(&text).unwrap_or_default();
+    let from_scratch = policy.queue.reservations == Reservations::Replanned
+        && policy.priority.order == ["urgency"];
+    if !from_scratch && !ledger.held.is_empty() {
+        return Ok(());
+    }
+    let mut planner = fresh(instance, ledger);
+    planner.apply(Delta::Policy(text.into()));
+    // What starts later because time passes is planned when something happens.
+    let planned = instance.leader.as_ref().map(Leader::planned);
+    let now = planned.unwrap_or(world.nature.now);
+    match planner.plan(now, 1).verdicts.first() {
+        None => Ok(()),
+        Some((job, Verdict::Start(_))) => {
+            let policy = &policy.preset;
+            Err(format!(
+                "job {job} waits, though a plan by {policy} could start it"
+            ))
+        }
+        Some((job, Verdict::Never(reason))) => Err(format!("job {job} waits, though it {reason}")),
+    }
+}
+
+/// The policy that an instance obeys: one that was set counts over what was configured then.
+fn policy(instance: &Instance, ledger: &Ledger) -> String {
+    let configured = print(&instance.settings.policy);
+    match &ledger.policy {
+        Some((text, over)) if *over == configured => text.clone(),
+        _ => configured,
+    }
+}
+
+/// A planner that was told what is recorded.
+fn fresh(instance: &Instance, ledger: &Ledger) -> Planner {
+    let shells = instance.shells.keys();
     let online = shells
         .filter_map(|epoch| ledger.shells.get(epoch))
         .fold(Idset::new(), |all, ranks| all.union(ranks));
@@ -71,13 +114,7 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
             ));
         }
     }
-    match planner.plan(world.nature.now, 1).verdicts.first() {
-        None => Ok(()),
-        Some((job, Verdict::Start(_))) => {
-            Err(format!("job {job} waits, though a plan could start it"))
-        }
-        Some((job, Verdict::Never(reason))) => Err(format!("job {job} waits, though it {reason}")),
-    }
+    planner
 }
 
 /// In a lull every shell is connected: what is to be killed is, and nothing runs over its limit.

@@ -9,7 +9,7 @@ use eddy_broker::{Arrival, Broker, ClientId, Effect, Output};
 use eddy_wire::id::Seq;
 use eddy_wire::message::{Message, Roles};
 use eddy_wire::services::Service;
-use eddy_wire::services::{job, kvs, resource};
+use eddy_wire::services::{job, kvs, resource, sched};
 use eddy_wire::time::Time;
 use serde_json::Value;
 
@@ -112,6 +112,7 @@ fn answers(broker: &mut Broker, now: Time) -> BTreeMap<&'static str, Value> {
         (job::List::TOPIC, list),
         (kvs::List::TOPIC, serde_json::json!({ "key": "" })),
         (resource::Status::TOPIC, Value::Null),
+        (sched::Policy::TOPIC, Value::Null),
     ] {
         let mut message = Message::request(topic, 1, &body);
         (message.uid, message.roles) = (OWNER, Roles::OWNER);

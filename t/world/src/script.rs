@@ -7,7 +7,7 @@
 //! nodes 2x4 gpus=1 memory=1G   grace 5         before anything else
 //! submit a cores=2 run=10 …    again a …       the same key, perhaps other words
 //! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  wait a b  collect [a]  list
-//! drain 0  undrain 0  put k 1  get k  shutdown
+//! drain 0  undrain 0  put k 1  get k  policy PRESET  shutdown
 //! lose submit a …              the answer is lost on its way
 //! hold disk|planner  release disk|planner      disk full|room
 //! crash leader|shells|both     start           cut S (shells from leader)
@@ -284,6 +284,7 @@ impl Player {
             ["undrain", rank] => Call::undrain(Idset::one(number(rank)?)),
             ["put", name, value] => Call::put(name, number(value)?.into()),
             ["get", name] => Call::get(name),
+            ["policy", preset] => Call::set_policy(&format!("preset = \"{preset}\"")),
             ["shutdown"] => Call::shutdown(),
             _ => return Err(format!("`{}` is no command", words.join(" "))),
         })

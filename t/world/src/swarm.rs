@@ -1,8 +1,10 @@
 //! One run of a seed: a random instance, random clients, random faults, then calm.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use eddy_modules::settings::{Declared, Queue};
+use eddy_sched::policy::read::read;
 use eddy_wire::time::Span;
 
 use crate::broken::Rule;
@@ -138,7 +140,32 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
     }
     let horizon = Span(world.pause.0 / 2 * i64::from(size) + 2_000_000);
     faults(&mut world, &mut random, horizon);
+    policies(&mut world, &mut random, horizon);
     world
+}
+
+/// Policies by which instances order their jobs.
+const POLICIES: [&str; 6] = [
+    "preset = \"easy\"",
+    "preset = \"hybrid-8\"\nqueue.depth = 3",
+    "preset = \"conservative\"",
+    "preset = \"conservative-replanned\"",
+    "preset = \"flux\"",
+    "preset = \"fcfs\"",
+];
+
+/// Half of all instances begin with another policy than first come, first served, and now and then
+/// somebody sets another.
+fn policies(world: &mut World, random: &mut Random, horizon: Span) {
+    if random.chance(50) {
+        let policy = read(*random.pick(&POLICIES[..5])).expect("it is a policy");
+        world.root().settings.policy = Arc::new(policy);
+    }
+    for _ in 0..*random.pick(&[0, 0, 1, 3]) {
+        let what = Fault::Policy(*random.pick(&POLICIES));
+        let at = BEGIN.after(Span(random.between(0, horizon.0)));
+        world.nature.queue.push(at, Happening::Strikes(what));
+    }
 }
 
 fn faults(world: &mut World, random: &mut Random, horizon: Span) {
@@ -244,6 +271,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     }
     let horizon = Span(world.pause.0 / 2 * i64::from(size) + 20_000_000);
     tree_faults(&mut world, &mut random, horizon);
+    policies(&mut world, &mut random, horizon);
     world
 }
 

@@ -17,7 +17,7 @@ use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 
 /// How likely each thing is that a client may do.
-const WEIGHTS: [(u64, Act); 23] = [
+const WEIGHTS: [(u64, Act); 24] = [
     (40, Act::Submit),
     (6, Act::SubmitAgain),
     (2, Act::SubmitOther),
@@ -41,6 +41,7 @@ const WEIGHTS: [(u64, Act); 23] = [
     (2, Act::TakeBack),
     (1, Act::Ping),
     (1, Act::Status),
+    (2, Act::Explain),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,7 @@ enum Act {
     TakeBack,
     Ping,
     Status,
+    Explain,
 }
 
 /// How long work lasts at most and how deep instances are made.
@@ -148,6 +150,7 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         Act::Stream => Some(Call::stream()),
         Act::Ping => Some(Call::ping()),
         Act::Status => Some(Call::status()),
+        Act::Explain => Some(Call::explain()),
         Act::Events
         | Act::Cancel
         | Act::Raise

@@ -157,3 +157,8 @@ fn a_rank_that_does_not_knock_again() {
     let sentences = ["is not reached", "never ends", "no leader came back"];
     found_in(Shape::Trees, "knocks-once", &sentences);
 }
+
+#[test]
+fn a_head_that_is_delayed_by_those_who_pass() {
+    found("head-delayed", &["passes it, and it starts at"]);
+}

@@ -43,6 +43,8 @@ pub struct Ledger {
     pub exceptions: BTreeSet<(JobId, String)>,
     /// Blocks of job numbers drawn from the parent.
     pub blocks: BTreeMap<u64, (JobId, u64)>,
+    /// The policy that was set last, and the one that was configured then.
+    pub policy: Option<(String, String)>,
     /// Every urgency ever set.
     pub urgencies: BTreeSet<(JobId, u8)>,
     /// The leader's epoch.
@@ -236,7 +238,12 @@ impl Ledger {
             Kind::IdBlock(block) => {
                 self.blocks.insert(block.number, (block.first, block.count));
             }
-            Kind::Memo(_) => {}
+            Kind::Memo(memo) => {
+                let text = |of: &Value| of.as_str().map(str::to_owned);
+                if let Some(policy) = memo.get("policy") {
+                    self.policy = text(&policy["text"]).zip(text(&policy["over"]));
+                }
+            }
             Kind::Drain(ranks, ..) => self.drained = self.drained.union(ranks),
             Kind::Undrain(ranks) => self.drained = self.drained.difference(ranks),
             Kind::Put(key, value) => {

@@ -77,7 +77,8 @@ impl World {
         }
         let id = InstanceId(self.instances.len() as u32);
         let label = label(&self.nature, parent, job);
-        let settings = Settings::for_inventory(Arc::new(ResourceSet::default()));
+        let mut settings = Settings::for_inventory(Arc::new(ResourceSet::default()));
+        settings.policy = Arc::clone(&self.instances[parent.place()].settings.policy);
         let declared = self.nature.judge(parent).recorded().jobs.get(&job);
         let declared = declared.is_some_and(|job| {
             matches!(

@@ -6,6 +6,7 @@ use eddy_wire::time::{Span, Time};
 
 use super::{ADMINISTRATOR, World};
 use crate::agent::Running;
+use crate::call::Call;
 use crate::fault::{Fault, TreeFault};
 use crate::instance::{Launch, Nodes};
 use crate::journal::Room;
@@ -93,6 +94,7 @@ impl World {
                 instance.seats.push(0);
                 instance.inventory = self.nodes.inventory();
             }
+            Fault::Policy(text) => self.call(ADMINISTRATOR, Call::set_policy(text)),
             Fault::FailLaunch => {
                 let place = match self.instances.len() {
                     1 => 0,

@@ -1,0 +1,251 @@
+//! A planner that is watched: whether those who pass delay the first who waits.
+//!
+//! Owned by each leader's driver in the place of the planner. It notes what the planner is told
+//! and reckons each start that passes somebody by planners made anew. It changes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_sched::Planner;
+use eddy_sched::policy::read::read;
+use eddy_sched::policy::{Policy, Reservations, Walk};
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Takes;
+use eddy_wire::plan::{Delta, Outcome, Owner, Question, Unavailable, Verdict, Want};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Time;
+
+/// The planner of a leader, and what it was told.
+pub struct Watched {
+    planner: Planner,
+    policy: Option<Arc<str>>,
+    inventory: Option<Arc<ResourceSet>>,
+    up: Idset,
+    wants: BTreeMap<JobId, Want>,
+    /// Proposed or recorded.
+    held: BTreeMap<JobId, (Owner, Arc<ResourceSet>)>,
+    pass: Pass,
+    /// When it planned last, by its leader's clock.
+    pub planned: Time,
+}
+
+/// Whether the pass under way began with all that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// None is under way.
+    Over,
+    /// One is, and nothing came since it began.
+    Current,
+    /// Something came since.
+    Late,
+}
+
+impl Watched {
+    /// A planner that knows nothing.
+    pub fn new() -> Watched {
+        Watched {
+            planner: Planner::new(),
+            policy: None,
+            inventory: None,
+            up: Idset::new(),
+            wants: BTreeMap::new(),
+            held: BTreeMap::new(),
+            pass: Pass::Over,
+            planned: Time(0),
+        }
+    }
+
+    /// Takes changes in and tells the planner.
+    pub fn apply(&mut self, delta: Delta) {
+        if self.pass == Pass::Current {
+            self.pass = Pass::Late;
+        }
+        self.note(&delta);
+        self.planner.apply(delta);
+    }
+
+    /// The same, but the planner obeys a policy that keeps nothing for whoever is first.
+    pub fn apply_greedily(&mut self, delta: Delta) {
+        let told = match &delta {
+            Delta::Policy(text) => Delta::Policy(greedy(text)),
+            other => other.clone(),
+        };
+        if self.pass == Pass::Current {
+            self.pass = Pass::Late;
+        }
+        self.note(&delta);
+        self.planner.apply(told);
+    }
+
+    fn note(&mut self, delta: &Delta) {
+        match delta {
+            Delta::Inventory(set) => self.inventory = Some(Arc::clone(set)),
+            Delta::Up(ranks) => self.up = self.up.union(ranks),
+            Delta::Down(ranks, _) => self.up = self.up.difference(ranks),
+            Delta::Want(job, want) => {
+                self.wants.insert(*job, want.clone());
+            }
+            Delta::Unwant(job) => {
+                // A proposal is withdrawn; what is recorded is said again when it counts.
+                if self.wants.remove(job).is_some() {
+                    self.held.remove(job);
+                }
+            }
+            Delta::Held(job, owner, set) => {
+                self.wants.remove(job);
+                self.held.insert(*job, (owner.clone(), Arc::clone(set)));
+            }
+            Delta::Freed(job) => {
+                self.held.remove(job);
+            }
+            Delta::Policy(text) => self.policy = Some(Arc::clone(text)),
+            Delta::Explain(_) => {}
+        }
+    }
+
+    /// Plans, and says who was delayed by whom if somebody was.
+    ///
+    /// # Errors
+    /// The sentence of it, with the outcome that is to be obeyed all the same.
+    pub fn plan(&mut self, now: Time, steps: u32) -> (Outcome, Result<(), String>) {
+        let outcome = self.planner.plan(now, steps);
+        self.planned = now;
+        let checked = match self.pass {
+            Pass::Over | Pass::Current => self.check(&outcome, now),
+            Pass::Late => Ok(()),
+        };
+        for (job, verdict) in &outcome.verdicts {
+            match verdict {
+                Verdict::Start(set) => {
+                    if let Some(want) = self.wants.get(job) {
+                        let held = (want.owner.clone(), Arc::clone(set));
+                        self.held.insert(*job, held);
+                    }
+                }
+                Verdict::Never(_) => {
+                    self.wants.remove(job);
+                }
+            }
+        }
+        self.pass = match (outcome.unfinished, self.pass) {
+            (false, _) => Pass::Over,
+            (true, Pass::Late) => Pass::Late,
+            (true, Pass::Over | Pass::Current) => Pass::Current,
+        };
+        (outcome, checked)
+    }
+
+    /// Whoever is first starts as early with those who passed as without them.
+    fn check(&self, outcome: &Outcome, now: Time) -> Result<(), String> {
+        let Some(policy) = self.policy.as_deref().and_then(|text| read(text).ok()) else {
+            return Ok(());
+        };
+        if !is_judged(&policy) {
+            return Ok(());
+        }
+        let starts = outcome
+            .verdicts
+            .iter()
+            .filter_map(|(job, verdict)| match verdict {
+                Verdict::Start(set) => Some((*job, set)),
+                Verdict::Never(_) => None,
+            });
+        let starts: BTreeMap<JobId, &Arc<ResourceSet>> = starts.collect();
+        let decided = |job: &JobId| outcome.verdicts.iter().any(|(other, _)| other == job);
+        let waits = |(job, want): &(&JobId, &Want)| {
+            want.request.takes == Takes::Resources && !self.held.contains_key(job) && !decided(job)
+        };
+        let Some((head, want)) = self.wants.iter().filter(waits).min_by_key(turn) else {
+            return Ok(());
+        };
+        let passes = |job: &JobId| {
+            let started = self.wants.get(job);
+            started.is_some_and(|one| {
+                one.request.takes == Takes::Resources && turn(&(job, one)) > turn(&(head, want))
+            })
+        };
+        let Some(filler) = starts.keys().find(|job| passes(job)) else {
+            return Ok(());
+        };
+        let ahead = starts.iter().filter(|(job, _)| !passes(job));
+        let before = self.start_of(*head, want, ahead.map(|(job, set)| (*job, *set)), now);
+        let after = self.start_of(
+            *head,
+            want,
+            starts.iter().map(|(job, set)| (*job, *set)),
+            now,
+        );
+        match (before, after) {
+            (Some(before), Some(after)) if after <= before => Ok(()),
+            (None, _) => Ok(()),
+            (Some(before), after) => Err(format!(
+                "job {head} is first and would start at {before}; job {filler} passes it, and it starts at {}",
+                after.map_or("no time that is known".to_owned(), |at| at.to_string())
+            )),
+        }
+    }
+
+    /// When a job would start if it alone waited and these started too.
+    fn start_of<'s>(
+        &self,
+        job: JobId,
+        want: &Want,
+        starts: impl Iterator<Item = (JobId, &'s Arc<ResourceSet>)>,
+        now: Time,
+    ) -> Option<Time> {
+        let mut planner = Planner::new();
+        let inventory = self.inventory.as_ref()?;
+        planner.apply(Delta::Policy(self.policy.clone()?));
+        planner.apply(Delta::Inventory(Arc::clone(inventory)));
+        planner.apply(Delta::Down(inventory.ranks(), Unavailable::Offline));
+        planner.apply(Delta::Up(self.up.clone()));
+        for (holder, (owner, set)) in &self.held {
+            planner.apply(Delta::Held(*holder, owner.clone(), Arc::clone(set)));
+        }
+        for (starter, set) in starts {
+            planner.apply(Delta::Held(starter, Owner::default(), Arc::clone(set)));
+        }
+        planner.apply(Delta::Want(job, want.clone()));
+        planner.apply(Delta::Explain(Question {
+            tag: 0,
+            jobs: None,
+            most: 1,
+        }));
+        let outcome = planner.plan(now, 1);
+        match outcome.verdicts.first() {
+            Some((_, Verdict::Start(_))) => Some(now),
+            Some((_, Verdict::Never(_))) => None,
+            None => outcome.answers.first()?.jobs.first()?.start?.latest,
+        }
+    }
+}
+
+impl Default for Watched {
+    fn default() -> Watched {
+        Watched::new()
+    }
+}
+
+/// Urgent ones first, then the earlier: the order of the policies that are judged.
+fn turn((job, want): &(&JobId, &Want)) -> (i16, JobId) {
+    (-i16::from(want.urgency), **job)
+}
+
+/// Where what is promised is planned anew in each pass, and the order is that of urgency: what was
+/// kept from another pass, and values that change, only the planner knows.
+fn is_judged(policy: &Policy) -> bool {
+    matches!(policy.queue.walk, Walk::Reserve { .. })
+        && policy.queue.reservations == Reservations::Replanned
+        && policy.priority.order == ["urgency"]
+}
+
+/// The rule broken: nobody is promised anything.
+fn greedy(text: &str) -> Arc<str> {
+    match read(text) {
+        Ok(policy) if policy.queue.walk != Walk::Stop => {
+            "preset = \"fcfs\"\nqueue.walk = \"skip\"".into()
+        }
+        _ => text.into(),
+    }
+}
