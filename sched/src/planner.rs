@@ -204,10 +204,9 @@ impl Planner {
         if !outcome.unfinished {
             outcome.head = self.head(now);
         }
-        for question in std::mem::take(&mut self.questions) {
-            let answer = self.answer(&question, now);
-            outcome.answers.push(answer);
-        }
+        let questions = std::mem::take(&mut self.questions);
+        let answers = questions.iter().map(|one| self.answer(one, now));
+        outcome.answers.extend(answers);
         outcome
     }
 
@@ -278,10 +277,9 @@ impl Planner {
             }
             if progress == Progress::Done {
                 match std::mem::replace(&mut self.pass, Pass::Over) {
+                    Pass::Over | Pass::Current if !self.agenda.has_news() => return,
                     // Nobody else says when what a late one left may be had.
-                    Pass::Over | Pass::Current if self.agenda.has_news() => {}
-                    Pass::Over | Pass::Current => return,
-                    Pass::Stale => {}
+                    Pass::Over | Pass::Current | Pass::Stale => {}
                 }
             }
         }
@@ -319,7 +317,6 @@ impl Planner {
             None => {
                 self.enter(job);
                 self.agenda.freed();
-                self.pass = Pass::Stale;
             }
         }
     }

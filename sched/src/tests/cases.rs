@@ -535,3 +535,31 @@ fn amounts_beyond_every_number_are_refused_not_wrapped() {
     };
     assert_eq!(Capacity::of(&set).feasible(&nothing), Ok(()));
 }
+
+/// A promise that is moved to now takes its cores at once: they are given back where the pass is
+/// begun anew before it starts.
+#[test]
+fn promises_moved_to_now_all_start_though_each_start_changes_the_order() {
+    let mut planner = Planner::new();
+    planner.apply(Delta::Policy("preset = \"flux\"".into()));
+    planner.apply(Delta::Inventory(inventory(&[(4, 0, 0)])));
+    planner.apply(Delta::Up(Idset::first_ids(1)));
+    let want = |cores: u32| {
+        let duration = Some(60_000_000);
+        let request = Request {
+            duration,
+            ..slots(1, cores)
+        };
+        Want::of(16, request)
+    };
+    planner.apply(Delta::Want(JobId(1), want(4)));
+    assert_eq!(planner.plan(Time(5), 64).verdicts.len(), 1);
+    planner.apply(Delta::Want(JobId(2), want(2)));
+    planner.apply(Delta::Want(JobId(3), want(2)));
+    assert_eq!(planner.plan(Time(6), 64).verdicts.len(), 0);
+    planner.apply(Delta::Unwant(JobId(1)));
+    let started = planner.plan(Time(7), 64).verdicts;
+    let mut started: Vec<JobId> = started.into_iter().map(|(job, _)| job).collect();
+    started.sort();
+    assert_eq!(started, [JobId(2), JobId(3)]);
+}
