@@ -136,6 +136,23 @@ fn jobs_are_chosen_by_state_name_and_id() -> Tested {
 }
 
 #[test]
+fn a_long_listing_is_cut_and_says_so_and_counts_are_of_all() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    instance.ok(&["submit", "--quiet", "--cc=1-1200", "--urgency=0", "true"])?;
+    let listed = instance.run(&["jobs"])?;
+    assert_eq!(listed.out.lines().count(), 1001, "1000 and the headings");
+    assert!(listed.err.contains("200 more are not"), "{}", listed.err);
+    let counted = instance.run(&["jobs", "--stats"])?;
+    assert!(
+        counted.out.starts_with("1200 pending, 0 running"),
+        "{}",
+        counted.out
+    );
+    assert_eq!(counted.err, "");
+    Ok(())
+}
+
+#[test]
 fn the_event_log_has_the_order_of_a_life() -> Tested {
     let instance = Instance::start(&["--cores=2"])?;
     let job = instance.submit(&["true"])?;

@@ -158,11 +158,13 @@ const POLICIES: [&str; 6] = [
 /// somebody sets another.
 fn policies(world: &mut World, random: &mut Random, horizon: Span) {
     if random.chance(50) {
-        let policy = read(*random.pick(&POLICIES[..5])).expect("it is a policy");
+        let text: &str = random.pick::<&str>(&POLICIES[..5]);
+        let policy = read(text).expect("it is a policy");
         world.root().settings.policy = Arc::new(policy);
     }
     for _ in 0..*random.pick(&[0, 0, 1, 3]) {
-        let what = Fault::Policy(*random.pick(&POLICIES));
+        let text: &&str = random.pick(&POLICIES);
+        let what = Fault::Policy(text);
         let at = BEGIN.after(Span(random.between(0, horizon.0)));
         world.nature.queue.push(at, Happening::Strikes(what));
     }

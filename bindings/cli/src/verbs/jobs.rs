@@ -120,7 +120,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let format = Format::parse(&args.format)?;
     global.session(async |client| {
         let mut rows = question.rows(&client).await?;
-        if args.count.is_none() && rows.len() > SHOWN as usize {
+        // Nobody asked for a number of them: one more than is shown was asked for.
+        if question.limit == SHOWN + 1 && rows.len() > SHOWN as usize {
             rows.truncate(SHOWN as usize);
             let more = more(&question, &client).await?;
             eprintln!("eddy jobs: {SHOWN} jobs are shown and {more} more are not: -c 0 shows all");

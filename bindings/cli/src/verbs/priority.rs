@@ -118,7 +118,7 @@ async fn users(client: &Client, reply: &ExplainReply) -> anyhow::Result<BTreeMap
     Ok(named.collect())
 }
 
-fn of<'a>(users: &'a BTreeMap<JobId, String>, job: JobId) -> &'a str {
+fn of(users: &BTreeMap<JobId, String>, job: JobId) -> &str {
     users.get(&job).map_or("-", String::as_str)
 }
 
