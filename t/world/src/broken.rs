@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput};
-use eddy_broker::{Input, Module, Outbox};
+use eddy_broker::{Endpoint, Input, Module, Outbox};
 use eddy_modules::sched::Sched;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, Rank, Seq};
-use eddy_wire::plan::Verdict;
+use eddy_wire::plan::{Outcome, Verdict};
 use eddy_wire::shell::{FromShell, Start, ToShell};
 use eddy_wire::time::Time;
 
@@ -165,6 +165,14 @@ impl Module for Credulous {
         "sched that checks nothing"
     }
 
+    fn endpoints(&self) -> &'static [Endpoint] {
+        self.inner.endpoints()
+    }
+
+    fn live(&self, seqs: &mut Vec<Seq>) {
+        self.inner.live(seqs);
+    }
+
     fn apply(&mut self, record: &Record) {
         if let Kind::ShellStart(ranks, epoch) = &record.event.kind {
             let ranks = ranks.iter().map(|rank| (Rank(rank), *epoch));
@@ -189,5 +197,10 @@ impl Module for Credulous {
             };
             out.append(now, *job, Kind::Alloc(Arc::new(grant)));
         }
+        let rest = Outcome {
+            verdicts: Vec::new(),
+            ..outcome.clone()
+        };
+        self.inner.handle(now, Input::Planned(&rest), out);
     }
 }
