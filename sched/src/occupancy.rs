@@ -216,7 +216,7 @@ impl Occupancy {
         }
         // It was promised for now.
         self.unbook(spot);
-        let set = Arc::new(self.grant(spot)?);
+        let set = Arc::new(self.grant(spot, self.now)?);
         let until = self.now.after(span);
         self.note(spot.ask.job, &set, until);
         Some((set, until))
@@ -243,8 +243,9 @@ impl Occupancy {
         }
     }
 
-    /// Takes it of what is free now, if it is there.
-    fn grant(&mut self, spot: &Spot) -> Option<ResourceSet> {
+    /// Takes it of what is free now, if it is there, as a grant from the time of the pass on: a pass
+    /// of many slices promised by its own time.
+    fn grant(&mut self, spot: &Spot, from: Time) -> Option<ResourceSet> {
         let Ask { want, need, .. } = &*spot.ask;
         let rooms = self.rooms(need.sharing);
         let there = |chosen: &Chosen| match need.sharing {
@@ -254,7 +255,7 @@ impl Occupancy {
         if !spot.chosen.iter().all(there) {
             return None;
         }
-        let set = granted(&self.inventory, &want.request, need, &spot.chosen, self.now);
+        let set = granted(&self.inventory, &want.request, need, &spot.chosen, from);
         self.inventory.take(&set);
         self.refresh(&set);
         Some(set)
@@ -399,7 +400,7 @@ impl Room for Occupancy {
     fn take(&mut self, spot: &Spot, from: Time, span: Span) {
         // What is due and not there, since somebody ends late, stays a promise.
         if from <= self.now
-            && let Some(set) = self.grant(spot)
+            && let Some(set) = self.grant(spot, from)
         {
             let (set, until) = (Arc::new(set), from.after(span));
             self.note(spot.ask.job, &set, until);

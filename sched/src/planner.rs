@@ -7,6 +7,8 @@
 
 mod explain;
 
+mod reline;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +23,8 @@ use eddy_wire::time::{Span, Time};
 use crate::beside::Beside;
 use crate::occupancy::{Ask, CLEANUP, Occupancy, Spot};
 use crate::placement::{self, place_beside};
-use crate::policy::{self, Policy, Reservations, Walk};
-use crate::turns::{Drift, Turn, Turns};
+use crate::policy::{self, Policy};
+use crate::turns::{Turn, Turns};
 use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
 
 /// Jobs looked at for each verdict that may be given.
@@ -200,6 +202,11 @@ impl Planner {
         self.plan_beside(now, steps, &mut outcome);
         if !self.occupancy.inventory().is_empty() {
             self.walk(now, steps, &mut outcome);
+            if self.holdings.is_empty() && self.agenda.bookings().next().is_some() {
+                // All is free: what is still promised for later is planned anew.
+                self.drop_promises(|_, _| true);
+                self.walk(now, steps, &mut outcome);
+            }
         }
         if !outcome.unfinished {
             outcome.head = self.head(now);
@@ -518,73 +525,6 @@ impl Planner {
         let waits = |one: &Waiting| matches!(one.place, Place::Turn(_) | Place::Below);
         let waiting = self.waiting.iter().filter(|(_, one)| waits(one));
         waiting.map(|(job, _)| *job).collect()
-    }
-
-    /// Makes the order of those who wait anew if it may not be true any more: by time, by what
-    /// was used. Whoever has a promise that stays keeps his turn.
-    fn reline(&mut self, now: Time) {
-        let rest = now - self.lined.at;
-        let is_due = match (self.turns.drift(), self.lined.order) {
-            (Drift::None, _) => false,
-            (Drift::Time, _) | (Drift::Usage, Order::True) => rest >= self.policy.priority.refresh,
-            (Drift::Usage, Order::Moved) => self.waiting.len() <= RELINED_MAX || rest >= RELINE,
-        };
-        if !is_due {
-            return;
-        }
-        if self.turns.drift() == Drift::Usage {
-            let users = self.waiting.values().map(|one| one.want.owner.user);
-            let held = self.holdings.values();
-            let held = held.map(|one| (&one.owner, one.set.as_ref(), one.until));
-            self.turns.settle(users, held, now);
-        }
-        self.displace(now);
-        for job in self.in_line() {
-            let one = &self.waiting[&job];
-            let turn = self.turns.turn(job, &one.want, now);
-            let before = match one.place {
-                Place::Turn(turn) => Some(turn),
-                Place::Aside | Place::Below | Place::Beside => None,
-            };
-            let promised = before.is_some_and(|turn| self.agenda.booking(&turn).is_some());
-            if turn != before && !(promised && self.keeps()) {
-                self.enter(job);
-            }
-        }
-        self.lined = Lined {
-            at: now,
-            order: Order::True,
-        };
-    }
-
-    fn keeps(&self) -> bool {
-        self.policy.queue.reservations == Reservations::Kept
-    }
-
-    /// Takes promises back from those whom one behind them has overtaken by the policy's margin.
-    fn displace(&mut self, now: Time) {
-        if !self.keeps() || self.agenda.bookings().next().is_none() {
-            return;
-        }
-        // Alone at its depth a promise goes to whoever is first.
-        let margin = match self.policy.queue.walk {
-            Walk::Reserve { depth: 1 } => 0.0,
-            Walk::Stop | Walk::Skip | Walk::Reserve { .. } => self.policy.queue.displace_margin,
-        };
-        let turn = |one: &Waiting| match one.place {
-            Place::Turn(turn) => Some(turn),
-            Place::Aside | Place::Below | Place::Beside => None,
-        };
-        let mut turns: Vec<Turn> = self.waiting.values().filter_map(turn).collect();
-        turns.sort_unstable();
-        let mut best = f64::NEG_INFINITY;
-        for turn in turns.into_iter().rev() {
-            let own = self.turns.first_value(&self.waiting[&turn.job].want, now);
-            if best > own + own.abs() * margin {
-                self.agenda.unreserve(&turn, &mut self.occupancy);
-            }
-            best = best.max(own);
-        }
     }
 }
 
