@@ -10,6 +10,7 @@
 pub(crate) mod fleet;
 mod keys;
 mod numbers;
+mod parties;
 mod served;
 mod specs;
 mod upkeep;
@@ -21,6 +22,7 @@ use eddy_broker::{
     Answer, Caller, Disk, Endpoint, Input, Module, Outbox, Query, Request, Volatile,
 };
 use eddy_sched::Capacity;
+use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::{JobId, Seq};
@@ -36,6 +38,7 @@ use crate::settings::Settings;
 use fleet::Fleet;
 use keys::{Keys, Known, Seen};
 use numbers::{Numbers, Taken};
+use parties::Parties;
 use served::Served;
 use specs::Specs;
 
@@ -49,6 +52,7 @@ pub struct Ingest {
     capacity: Option<Capacity>,
     numbers: Numbers,
     served: Served,
+    parties: Parties,
     fleet: Fleet,
     /// Declared instances whose job is proposed and not folded yet.
     proposed: BTreeSet<String>,
@@ -79,6 +83,8 @@ enum Intake {
 struct Submission {
     caller: Caller,
     user: u32,
+    /// Whom it is charged to, once it was found to be admissible.
+    party: Party,
     spec: Arc<Spec>,
     request: SubmitRequest,
     /// `None` for one plain job, else the values of `{cc}`.
@@ -118,6 +124,7 @@ impl Module for Ingest {
 
     fn apply(&mut self, record: &Record) {
         self.fleet.apply(record);
+        self.parties.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
                 self.numbers.passed(job);
@@ -200,6 +207,7 @@ impl Ingest {
             capacity: None,
             numbers,
             served: Served::new(settings),
+            parties: Parties::new(settings),
             fleet: Fleet::new(settings),
             proposed: BTreeSet::new(),
             owner: settings.owner,
@@ -215,7 +223,7 @@ impl Ingest {
     }
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
-        let submission = self.read(request)?;
+        let mut submission = self.read(request)?;
         // The key comes first: a submission that was taken is answered as
         // such, whatever would be said of a new one now.
         match self
@@ -223,7 +231,7 @@ impl Ingest {
             .seen(now, submission.user, &submission.request.key)?
         {
             Seen::Never => {
-                self.admissible(now, &submission)?;
+                self.admissible(now, &mut submission)?;
                 self.admit(now, submission, out)
             }
             Seen::As(known) => self.repeated(&submission, known, out),
@@ -249,13 +257,17 @@ impl Ingest {
         }
     }
 
-    /// Whether new jobs can be taken, and these served.
-    fn admissible(&self, now: Time, submission: &Submission) -> Result<(), Refusal> {
+    /// Whether new jobs can be taken, and these served; settles whom they are charged to.
+    fn admissible(&self, now: Time, submission: &mut Submission) -> Result<(), Refusal> {
         self.is_open()?;
         if self.active + u64::from(submission.count()) > self.jobs_max {
             return Err(self.full());
         }
         self.served.admits(now, &submission.spec)?;
+        submission.party = self.parties.party(submission.user, &submission.spec)?;
+        let (party, count) = ((submission.user, &submission.party), submission.count());
+        self.parties
+            .within_limits(now, party, &submission.spec, count)?;
         match &self.capacity {
             Some(capacity) => capacity
                 .feasible(&submission.spec.request)
@@ -283,6 +295,7 @@ impl Ingest {
         Ok(Submission {
             caller: request.caller,
             user: request.uid,
+            party: Party::default(),
             spec,
             request: body,
             copies,
@@ -309,7 +322,7 @@ impl Ingest {
 
     fn answered(&mut self, now: Time, tag: u64, answer: &Answer, out: &mut Outbox) {
         // Its client may have gone meanwhile.
-        let Some(submission) = self.asked.remove(&tag) else {
+        let Some(mut submission) = self.asked.remove(&tag) else {
             return;
         };
         let caller = submission.caller;
@@ -319,7 +332,7 @@ impl Ingest {
             Answer::Key(None) => match self.keys.recent(submission.user, &submission.request.key) {
                 Some(known) => self.repeated(&submission, known, out),
                 None => self
-                    .admissible(now, &submission)
+                    .admissible(now, &mut submission)
                     .and_then(|()| self.admit(now, submission, out)),
             },
             Answer::KeyForgotten => {
@@ -379,6 +392,7 @@ impl Ingest {
                 index,
                 count,
                 cc,
+                party: submission.party.clone(),
                 spec: Arc::clone(&submission.spec),
             };
             out.append(

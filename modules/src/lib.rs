@@ -8,7 +8,8 @@
 //! 5. [`exec`] starts and ends tasks through the shells and records what they say;
 //! 6. [`events`] streams durable records.
 //!
-//! Beside the path: [`nest`] (jobs that are instances), [`stdio`] (input and
+//! Beside the path: [`accounts`] (whom use is charged to),
+//! [`ledger`] (who used how much), [`nest`] (jobs that are instances), [`stdio`] (input and
 //! output of tasks), [`resource`] (what there is), [`list`] (what one can ask
 //! about jobs), [`kvs`] (named values).
 //!
@@ -21,6 +22,12 @@ pub mod manager;
 pub mod sched;
 
 pub mod exec;
+
+pub mod accounts;
+
+pub mod ledger;
+
+mod limits;
 
 pub mod nest;
 
@@ -51,11 +58,13 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(manager::Manager::new(settings)),
         Box::new(sched::Sched::new(settings)),
         Box::new(exec::Exec::new(settings)),
+        Box::new(accounts::Accounts::default()),
+        Box::new(ledger::Ledger::default()),
         Box::new(nest::Nest::new(settings)),
         Box::new(events::Events::default()),
         Box::new(stdio::Stdio::default()),
         Box::new(resource::Resource::new(settings)),
-        Box::new(list::List::default()),
+        Box::new(list::List::new(settings)),
         Box::new(kvs::Kvs::default()),
         Box::new(report::Report::new(settings)),
     ]

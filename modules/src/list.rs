@@ -23,6 +23,9 @@ use eddy_wire::services::Service;
 use eddy_wire::services::job;
 use eddy_wire::time::Time;
 
+use crate::limits::Limits;
+use crate::settings::Settings;
+
 use collect::Collectors;
 use document::Documents;
 use follow::Followers;
@@ -52,6 +55,8 @@ struct View {
     /// The ranks whose shells are connected.
     online: Idset,
     next_tag: u64,
+    /// Who is at which limit.
+    limits: Limits,
 }
 
 /// Where records come from: the journal (durable), or live (durable later).
@@ -91,9 +96,11 @@ impl Module for List {
         if let (Kind::Waited, Some(job)) = (&record.event.kind, record.event.job) {
             self.collectors.taken(job);
         }
-        if let (Source::Replay, Some(job)) = (self.source, record.event.job) {
+        if self.source == Source::Replay {
             self.view.fold(record);
-            self.forget(job);
+            if let Some(job) = record.event.job {
+                self.forget(job);
+            }
         }
     }
 
@@ -131,6 +138,17 @@ impl Module for List {
 }
 
 impl List {
+    /// A view of nothing.
+    pub fn new(settings: &Settings) -> List {
+        List {
+            view: View {
+                limits: Limits::new(settings),
+                ..View::default()
+            },
+            ..List::default()
+        }
+    }
+
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let tag = self.view.take_tag();
         let asked = match request.topic.as_str() {
@@ -148,8 +166,8 @@ impl List {
     }
 
     fn durable(&mut self, now: Time, record: &Record, out: &mut Outbox) {
-        let Some(id) = record.event.job else { return };
         self.view.fold(record);
+        let Some(id) = record.event.job else { return };
         self.followers.durable(id, record, out);
         if matches!(record.event.kind, Kind::Clean)
             && let Some(job) = self.view.jobs.get(&id)
@@ -189,6 +207,7 @@ impl View {
     }
 
     fn fold(&mut self, record: &Record) {
+        self.limits.apply(record);
         let Some(id) = record.event.job else { return };
         if let Some(job) = Job::from_record(record) {
             self.jobs.insert(id, job);
@@ -230,11 +249,13 @@ impl View {
                 (Some(_), Line::Passes) => Reason::Turn { job: job.id },
                 (None, _) => Reason::New,
             },
-            JobState::New
-            | JobState::Priority
-            | JobState::Run
-            | JobState::Cleanup
-            | JobState::Inactive => return String::new(),
+            JobState::Priority => match self.limits.binding_then(job.id) {
+                Some(bound) => bound.reason(),
+                None => return String::new(),
+            },
+            JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => {
+                return String::new();
+            }
         };
         reason.to_string()
     }

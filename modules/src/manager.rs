@@ -6,6 +6,7 @@
 //! (sched does) and starts nothing (exec does).
 
 mod change;
+mod gate;
 mod hook;
 mod owed;
 
@@ -21,6 +22,7 @@ use eddy_wire::time::Time;
 
 use crate::row::row;
 use crate::settings::Settings;
+use gate::Gate;
 pub use hook::{ByUrgency, Hook};
 pub use owed::{Action, owed};
 
@@ -29,6 +31,7 @@ pub struct Manager {
     jobs: BTreeMap<JobId, Job>,
     attempts_max: u32,
     hook: Box<dyn Hook + Send>,
+    gate: Gate,
     course: Course,
     rest: Rest,
 }
@@ -65,6 +68,7 @@ impl Module for Manager {
     }
 
     fn apply(&mut self, record: &Record) {
+        self.gate.apply(record);
         let Some(id) = record.event.job else { return };
         if let Some(job) = Job::from_record(record) {
             self.jobs.insert(id, job);
@@ -93,13 +97,22 @@ impl Module for Manager {
                 if let Some(id) = record.event.job {
                     self.applied(now, id, &record.event.kind, out);
                 }
+                self.let_through(now, record, out);
             }
             Input::Resume => {
                 // Replay keeps those that were over, since their rows are written already.
                 self.jobs.retain(|_, job| !job.is_done());
-                for job in self.jobs.values() {
-                    self.give(now, job, out);
+                let waits = |job: &&Job| job.state == JobState::Priority;
+                let waiting = self.jobs.values().filter(waits);
+                self.gate.keep_all(waiting.map(|job| (job.id, job.urgency)));
+                for job in self.jobs.values().filter(|job| !waits(job)) {
+                    give(now, job, self.attempts_max, out);
                 }
+                self.let_next(now, None, out);
+            }
+            Input::Tick => {
+                self.gate.tick(now);
+                self.let_next(now, None, out);
             }
             Input::Stop => self.stop(now, out),
             _ => {}
@@ -120,6 +133,7 @@ impl Manager {
             jobs: BTreeMap::new(),
             attempts_max: settings.attempts_max,
             hook: Box::new(ByUrgency),
+            gate: Gate::new(settings),
             course: Course::Serving,
             rest: match (&settings.place.child, &settings.place.name) {
                 (Some(_), None) => Rest::Canceled,
@@ -141,8 +155,10 @@ impl Manager {
         }
         if job.is_done() {
             self.jobs.remove(&id);
+        } else if job.state == JobState::Priority {
+            self.place(now, id, out);
         } else {
-            self.give(now, job, out);
+            give(now, job, self.attempts_max, out);
         }
         if self.course == Course::Stopping && matches!(kind, Kind::Clean | Kind::Priority(_)) {
             // One that was to have another attempt waits again.
@@ -152,17 +168,49 @@ impl Manager {
         }
     }
 
-    fn give(&self, now: Time, job: &Job, out: &mut Outbox) {
-        let kind = match owed(job, self.attempts_max) {
-            Action::Nothing => return,
-            Action::Validate => Kind::Validate,
-            Action::Depend => Kind::Depend,
-            Action::Priority => Kind::Priority(self.hook.priority(job)),
-            Action::Free => Kind::Free,
-            Action::Requeue(attempt) => Kind::Requeue(attempt),
-            Action::Clean => Kind::Clean,
+    /// Gives a job its place in the queue, unless a limit keeps it back.
+    fn place(&mut self, now: Time, id: JobId, out: &mut Outbox) {
+        let Some(job) = self.jobs.get(&id) else {
+            return;
         };
-        out.append(now, job.id, kind);
+        if owed(job, self.attempts_max) != Action::Priority {
+            return;
+        }
+        let place = self.hook.priority(job);
+        // Who is held by his user asks for nothing.
+        if place <= 0 || self.gate.admits(now, id, job.urgency, out) {
+            out.append(now, id, Kind::Priority(place));
+        }
+    }
+
+    /// After a record that may have given something of a limit back.
+    fn let_through(&mut self, now: Time, record: &Record, out: &mut Outbox) {
+        match (&record.event.kind, record.event.job) {
+            (Kind::Account(_), None) => self.let_next(now, None, out),
+            (
+                Kind::Free
+                | Kind::Clean
+                | Kind::Priority(_)
+                | Kind::Requeue(_)
+                | Kind::Urgency(..)
+                | Kind::Exception(_),
+                Some(id),
+            ) => self.let_next(now, Some(id), out),
+            _ => {}
+        }
+    }
+
+    /// Lets one more through, if there is one: its own record brings the next.
+    fn let_next(&mut self, now: Time, after: Option<JobId>, out: &mut Outbox) {
+        while let Some(id) = self.gate.next(now, after) {
+            if let Some(job) = self
+                .jobs
+                .get(&id)
+                .filter(|job| job.state == JobState::Priority)
+            {
+                return out.append(now, id, Kind::Priority(self.hook.priority(job)));
+            }
+        }
     }
 
     /// Ends what runs; what waits stays for the next start, if there may be one.
@@ -193,6 +241,19 @@ impl Manager {
             out.effect(Effect::Exit(Exit::Stopped));
         }
     }
+}
+
+/// Gives a job what it is owed but its place in the queue.
+fn give(now: Time, job: &Job, attempts_max: u32, out: &mut Outbox) {
+    let kind = match owed(job, attempts_max) {
+        Action::Nothing | Action::Priority => return,
+        Action::Validate => Kind::Validate,
+        Action::Depend => Kind::Depend,
+        Action::Free => Kind::Free,
+        Action::Requeue(attempt) => Kind::Requeue(attempt),
+        Action::Clean => Kind::Clean,
+    };
+    out.append(now, job.id, kind);
 }
 
 /// Ends a job because its instance ends.

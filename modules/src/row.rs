@@ -1,6 +1,7 @@
 //! The row a listing shows of a job: derived from the fold, never stored as
 //! truth.
 
+use eddy_wire::account::Name;
 use eddy_wire::job::Job;
 use eddy_wire::services::job::JobRow;
 
@@ -32,6 +33,9 @@ pub fn row(job: &Job, reason: String) -> JobRow {
             .as_deref()
             .unwrap_or_default()
             .to_owned(),
+        account: named(&job.submit.party.account),
+        qos: named(&job.submit.party.qos),
+        class: named(&job.submit.party.class),
         urgency: job.urgency,
         priority: job.priority,
         reason: ended.unwrap_or(reason),
@@ -47,6 +51,10 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         t_finish: job.t_finish,
         t_inactive: job.t_inactive,
     }
+}
+
+fn named(name: &Option<Name>) -> String {
+    name.as_ref().map_or_else(String::new, Name::to_string)
 }
 
 fn cc_replaced(name: &str, cc: Option<u32>) -> String {

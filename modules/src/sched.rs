@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, Request, Volatile};
+use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Exception, Kind, Record, Submit};
 use eddy_wire::grant::Grant;
@@ -23,7 +24,7 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Outcome, Owner, Reason, Unavailable, Verdict, Want};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::Service;
-use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest};
+use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest, Shares};
 use eddy_wire::time::Time;
 
 use crate::Settings;
@@ -37,6 +38,7 @@ const DEFAULT_POLICY: &str = "preset = \"fcfs\"";
 #[derive(Default)]
 pub struct Sched {
     obeyed: Obeyed,
+    book: Book,
     asked: Asked,
     jobs: BTreeMap<JobId, Seen>,
     /// What all of them hold.
@@ -98,6 +100,7 @@ impl Module for Sched {
     fn endpoints(&self) -> &'static [Endpoint] {
         const ENDPOINTS: &[Endpoint] = &[
             Endpoint::of::<Explain>(),
+            Endpoint::of::<Shares>(),
             Endpoint::of::<Policy>(),
             Endpoint::of::<SetPolicy>(),
         ];
@@ -133,6 +136,7 @@ impl Module for Sched {
                     seen.apply(record.event.t, kind, &mut self.used);
                 }
             }
+            (Kind::Account(changed), None) => self.book.apply(&changed.change),
             (kind, None) => self.apply_own(kind),
         }
     }
@@ -151,6 +155,9 @@ impl Module for Sched {
             Input::Notice(Notice::Online(online)) => {
                 self.online = online.clone();
                 self.tell_ranks(out);
+            }
+            Input::Notice(Notice::Used(used)) => {
+                out.volatile(Volatile::Plan(vec![Delta::Used(Arc::clone(used))]));
             }
             Input::Resume => {
                 self.told = Told::default();
@@ -196,8 +203,12 @@ impl Seen {
 
     fn owner(&self) -> Owner {
         let queue = self.submit.spec.jobspec.attributes.system.queue.as_deref();
+        let party = &self.submit.party;
         Owner {
             user: self.submit.user,
+            account: party.account.clone(),
+            qos: party.qos.clone(),
+            class: party.class.clone(),
             queue: queue.map(Arc::from),
         }
     }
@@ -221,6 +232,7 @@ impl Sched {
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         match request.topic.as_str() {
             Explain::TOPIC => self.asked.ask(request, out)?,
+            Shares::TOPIC => self.asked.ask_shares(request, out)?,
             Policy::TOPIC => out.answer(request.caller, &self.obeyed.shown()),
             _ => {
                 let body: SetPolicyRequest = request.parse()?;
@@ -264,6 +276,7 @@ impl Sched {
             (Kind::Free, Some(id)) => Delta::Freed(id),
             (Kind::ResourceDefine(set, _), None) => Delta::Inventory(Arc::clone(set)),
             (Kind::Drain(..) | Kind::Undrain(_), None) => return self.tell_ranks(out),
+            (Kind::Account(changed), None) => Delta::Account(Box::new(changed.change.clone())),
             (Kind::Memo(memo), None) if policy::is_one(memo) => {
                 let told = self.obeyed.told();
                 Delta::Policy(told.unwrap_or_else(|| DEFAULT_POLICY.into()))
@@ -292,6 +305,8 @@ impl Sched {
     fn tell_all(&mut self, out: &mut Outbox) {
         let mut deltas = Vec::new();
         deltas.extend(self.obeyed.told().map(Delta::Policy));
+        let accounts = self.book.to_changes().into_iter();
+        deltas.extend(accounts.map(|change| Delta::Account(Box::new(change))));
         deltas.extend(
             self.inventory
                 .iter()
@@ -360,6 +375,9 @@ impl Sched {
         }
         for answer in &outcome.answers {
             self.asked.answered(answer, out);
+        }
+        if let Some(told) = &outcome.shares {
+            self.asked.told(told, &self.obeyed.policy().preset, out);
         }
         if outcome.unfinished {
             out.volatile(Volatile::Plan(Vec::new()));

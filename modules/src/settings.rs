@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use eddy_sched::policy::Policy;
+use eddy_wire::account::{Limits, Name};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
@@ -43,6 +44,10 @@ pub struct Settings {
     pub declared: Vec<Declared>,
     /// Named queues and where each leads.
     pub queues: Vec<Queue>,
+    /// Qualities of service that jobs may ask for, beside those of the policy.
+    pub qos: Vec<Qos>,
+    /// Classes that jobs may ask for, beside those of the policy.
+    pub classes: Vec<Class>,
     /// Program and first arguments that lead a child instance.
     pub instance_command: Vec<String>,
     /// User id of the owner, whose jobs the declared instances are.
@@ -114,6 +119,52 @@ pub struct Queue {
     pub instance: Option<String>,
 }
 
+/// A quality of service that jobs may ask for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Qos {
+    /// Its name.
+    pub name: Name,
+    /// The factor `qos`, 0 to 1.
+    pub priority: f64,
+    /// How much of what its jobs use is charged; 0 is nothing.
+    pub usage_factor: f64,
+    /// Whose jobs its jobs may take from.
+    pub preempts: Vec<Name>,
+    /// How long its jobs run before they may be taken from.
+    pub exempt: Span,
+    /// From TERM to KILL of its jobs when they are taken from; none is the instance's.
+    pub grace: Option<Span>,
+    /// What becomes of its jobs when they are taken from.
+    pub mode: Mode,
+    /// Limits of accounts and users that do not count for its jobs.
+    pub limits_waived: bool,
+    /// What all its jobs together may have.
+    pub limits: Limits,
+    /// What each user may have in it.
+    pub user_limits: Limits,
+}
+
+/// What becomes of a job that another takes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// It waits again.
+    #[default]
+    Requeue,
+    /// It ends.
+    Cancel,
+    /// It is stopped until there is room.
+    Suspend,
+}
+
+/// A class of jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// Its name.
+    pub name: Name,
+    /// Higher may take from lower.
+    pub priority: i64,
+}
+
 impl Settings {
     /// The defaults of design and `doc/protocol/limits.md` for this inventory.
     pub fn for_inventory(inventory: Arc<ResourceSet>) -> Settings {
@@ -124,6 +175,8 @@ impl Settings {
             mock: None,
             declared: Vec::new(),
             queues: Vec::new(),
+            qos: Vec::new(),
+            classes: Vec::new(),
             instance_command: Vec::new(),
             owner: 0,
             inventory,

@@ -48,6 +48,8 @@ pub struct Planner {
     holdings: BTreeMap<JobId, Holding>,
     pass: Pass,
     questions: Vec<Question>,
+    /// Who asked what each account is due.
+    shares: Vec<u64>,
 }
 
 /// Who wants resources.
@@ -151,6 +153,7 @@ impl Planner {
             holdings: BTreeMap::new(),
             pass: Pass::Over,
             questions: Vec::new(),
+            shares: Vec::new(),
         }
     }
 
@@ -168,7 +171,8 @@ impl Planner {
     /// - `Held` ends the wait and confirms a proposal, or replaces it if it names other resources.
     /// - `Freed` gives back what is held or proposed. A job that still wants waits in its turn.
     /// - `Policy` is obeyed from the next pass on; one that cannot be read changes nothing.
-    /// - `Explain` is answered by the next outcome.
+    /// - `Account` counts from the next pass on, `Used` is as if it had been known all the time.
+    /// - `Explain` and `Shares` are answered by the next outcome.
     pub fn apply(&mut self, delta: Delta) {
         if self.pass == Pass::Current {
             self.pass = Pass::Stale;
@@ -185,7 +189,16 @@ impl Planner {
             Delta::Held(job, owner, set) => self.held(job, owner, set),
             Delta::Freed(job) => self.free(job),
             Delta::Policy(text) => self.obey(&text),
+            Delta::Account(change) => {
+                self.turns.regroup(&change);
+                self.lined.order = Order::Moved;
+            }
+            Delta::Used(used) => {
+                used.iter().for_each(|one| self.turns.used(one));
+                self.lined.order = Order::Moved;
+            }
             Delta::Explain(question) => self.questions.push(question),
+            Delta::Shares(tag) => self.shares.push(tag),
         }
     }
 
@@ -214,6 +227,9 @@ impl Planner {
         let questions = std::mem::take(&mut self.questions);
         let answers = questions.iter().map(|one| self.answer(one, now));
         outcome.answers.extend(answers);
+        if !self.shares.is_empty() {
+            outcome.shares = Some(self.told_shares(now));
+        }
         outcome
     }
 

@@ -4,19 +4,23 @@
 //! told by it who runs what, which is what shares are reckoned from. It knows no
 //! room and keeps no job.
 
-use std::collections::BTreeMap;
+mod dues;
 
+mod parties;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_wire::account::{Change, Name};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{MemoryNeed, Request};
-use eddy_wire::plan::{Breakdown, Owner, Term, Want};
+use eddy_wire::plan::{Breakdown, Owner, Term, Used, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Span, Time};
 
-use crate::amounts::{Amounts, Kinds};
 use crate::policy::{Decay, FACTORS, ORDER_MAX, Policy, Share, WaitFrom, WithinPass};
 use crate::priority::{Formula, Names, breakdown, factors, held_back};
-use crate::share::{Account, Book, Members, Present, Shares, Tree, Usage};
 use crate::usage::{Bound, Ledger, Meter, Tariff};
+use parties::{Holder, Parties};
 
 /// What counts as all of a job's cost, where neither it nor the policy says how long: it is the
 /// most that a start weighs on the next pick.
@@ -60,10 +64,16 @@ pub(crate) struct Turns {
     drift: Drift,
     tariff: Tariff,
     ledger: Ledger,
-    /// What each user's running and planned jobs may still come to cost.
-    committed: BTreeMap<u32, f64>,
-    /// What each user is due, as of the last settling.
-    due: BTreeMap<u32, f64>,
+    /// Who is in which account.
+    parties: Parties,
+    /// What each holder's running and planned jobs may still come to cost.
+    committed: BTreeMap<Holder, f64>,
+    /// What each holder is due, as of the last settling.
+    due: BTreeMap<Holder, f64>,
+    /// When that was.
+    settled: Time,
+    /// Who waited then.
+    waiting: BTreeSet<Holder>,
     /// How many nodes and cores there are.
     all: (f64, f64),
     /// What began and ended since the last pass: only a pass knows the time.
@@ -71,11 +81,13 @@ pub(crate) struct Turns {
 }
 
 /// A run that began or ended, with whose it is and what it costs in each second.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum News {
     /// And since when it runs.
-    Began(u32, f64, Time),
-    Ended(u32, f64),
+    Began(Holder, f64, Time),
+    Ended(Holder, f64),
+    /// From when to when it ran.
+    Was(Holder, f64, Time, Time),
 }
 
 /// Why values of waiting jobs change.
@@ -115,8 +127,11 @@ impl Turns {
             drift,
             tariff: Tariff::new(&policy.usage, &meters()).expect("its usage was checked"),
             ledger: Ledger::new(policy.usage.decay.clone()),
+            parties: Parties::default(),
             committed: BTreeMap::new(),
             due: BTreeMap::new(),
+            settled: Time(0),
+            waiting: BTreeSet::new(),
             all: (0.0, 0.0),
             news: Vec::new(),
             policy: policy.clone(),
@@ -129,8 +144,27 @@ impl Turns {
         let mut next = Turns::new(policy);
         std::mem::swap(&mut next.ledger, &mut self.ledger);
         next.ledger.change(policy.usage.decay.clone(), now);
+        std::mem::swap(&mut next.parties, &mut self.parties);
         next.all = self.all;
         *self = next;
+    }
+
+    /// An account, or who is in it, is another from now on.
+    pub fn regroup(&mut self, change: &Change) {
+        self.parties.apply(change);
+    }
+
+    /// Somebody used that before this planner was.
+    pub fn used(&mut self, used: &Used) {
+        let amounts = [used.nodes, used.cores, used.gpus, used.memory];
+        let lasted = (used.to - used.from).0;
+        if lasted <= 0 {
+            return;
+        }
+        let seconds = lasted as f64 / MICROS as f64;
+        let rate = self.weighed(&amounts.map(|amount| amount / seconds), &used.owner);
+        let holder = Parties::holder(&used.owner);
+        self.news.push(News::Was(holder, rate, used.from, used.to));
     }
 
     pub fn drift(&self) -> Drift {
@@ -151,55 +185,30 @@ impl Turns {
     /// A job runs since then.
     pub fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Time) {
         let rate = self.rate(owner, set);
-        self.news.push(News::Began(owner.user, rate, since));
+        let holder = Parties::holder(owner);
+        self.news.push(News::Began(holder, rate, since));
     }
 
     /// It runs no longer.
     pub fn ended(&mut self, owner: &Owner, set: &ResourceSet) {
         let rate = self.rate(owner, set);
-        self.news.push(News::Ended(owner.user, rate));
+        self.news.push(News::Ended(Parties::holder(owner), rate));
     }
 
     /// It is now this time, until which all that runs is charged.
     pub fn at(&mut self, now: Time) {
         for news in std::mem::take(&mut self.news) {
-            let (News::Began(user, ..) | News::Ended(user, _)) = news;
-            let holder = self.ledger.holder(&user.to_string());
+            let (News::Began(holder, ..) | News::Ended(holder, _) | News::Was(holder, ..)) = &news;
+            let id = self.ledger.holder(&parties::path(holder));
             match news {
                 News::Began(_, rate, since) => {
-                    let until_now = rate * (now - since).0.max(0) as f64 / MICROS as f64;
-                    self.ledger.charge(holder, now, until_now);
-                    self.ledger.using(holder, now, rate);
+                    self.ledger.backdate(id, rate, (since, now), now);
+                    self.ledger.using(id, now, rate);
                 }
-                News::Ended(_, rate) => self.ledger.using(holder, now, -rate),
+                News::Ended(_, rate) => self.ledger.using(id, now, -rate),
+                News::Was(_, rate, from, to) => self.ledger.backdate(id, rate, (from, to), now),
             }
         }
-    }
-
-    /// Makes what each user is due anew, by what was used and by what `held` may still cost.
-    pub fn settle<'h>(
-        &mut self,
-        users: impl Iterator<Item = u32>,
-        held: impl Iterator<Item = (&'h Owner, &'h ResourceSet, Time)>,
-        now: Time,
-    ) {
-        self.committed.clear();
-        if self.is_projected() {
-            for (owner, set, until) in held {
-                let left = Span((until - now).0.clamp(0, self.horizon().0));
-                let cost = self.rate(owner, set) * left.0 as f64 / MICROS as f64;
-                *self.committed.entry(owner.user).or_default() += cost;
-            }
-        }
-        let mut all: Vec<u32> = users.chain(self.committed.keys().copied()).collect();
-        all.extend(
-            self.ledger
-                .entries()
-                .filter_map(|(name, _)| name.parse::<u32>().ok()),
-        );
-        all.sort_unstable();
-        all.dedup();
-        self.due = self.dues(&all, now);
     }
 
     /// For how long ahead a start weighs at most: what is forgotten by half needs no longer view.
@@ -209,37 +218,6 @@ impl Turns {
             Decay::Step { interval, .. } => interval,
             Decay::Bins { period, .. } => period,
             Decay::None | Decay::Reset(_) => UNLIMITED,
-        }
-    }
-
-    fn dues(&self, users: &[u32], now: Time) -> BTreeMap<u32, f64> {
-        let account = |user: &u32| Account {
-            name: user.to_string(),
-            shares: Shares::Of(1),
-            members: Members::User,
-        };
-        let accounts: Vec<Account> = users.iter().map(account).collect();
-        let tree = Tree::new(&accounts).expect("each user is named once");
-        let used = |user: u32| {
-            let holder = self.ledger.find(&user.to_string());
-            let used = holder.map_or(0.0, |holder| self.ledger.usage(holder, now));
-            used + self.committed.get(&user).copied().unwrap_or(0.0)
-        };
-        let usage = Usage::new(&tree, |id| tree.name(id).parse().map_or(0.0, used), None);
-        let kinds = Kinds::default();
-        let present = Present {
-            total: Amounts::NONE,
-            kinds: &kinds,
-            held: &|_| Amounts::NONE,
-            active: &|_| true,
-        };
-        match Book::new(&self.policy.share, &tree, usage, &present) {
-            Ok(book) => tree
-                .users()
-                .iter()
-                .filter_map(|id| Some((tree.name(*id).parse().ok()?, book.factor(*id))))
-                .collect(),
-            Err(_) => BTreeMap::new(),
         }
     }
 
@@ -293,8 +271,8 @@ impl Turns {
         let seconds = |span: Span| span.0.max(0) as f64 / MICROS as f64;
         let of = |name: &str| match name {
             "wait" => factors::wait(now - since, rules.max_wait),
-            "fair_share" => self.due.get(&want.owner.user).copied().unwrap_or(1.0),
-            "qos" => factors::qos(rules, None),
+            "fair_share" => self.factor_of(&want.owner),
+            "qos" => factors::qos(rules, want.owner.qos.as_ref().map(Name::as_str)),
             "size" => factors::size(&[(nodes, self.all.0), (cores, self.all.1)], rules.size),
             "user" => factors::user(None),
             "queue" => {
@@ -304,7 +282,9 @@ impl Turns {
             "urgency" => f64::from(want.urgency),
             "class" => {
                 let placement = &self.policy.placement;
-                let class = placement.classes.get(&placement.default_class);
+                let named = want.owner.class.as_ref().map(Name::as_str);
+                let named = named.unwrap_or(&placement.default_class);
+                let class = placement.classes.get(named);
                 class.map_or(0.0, |class| class.priority as f64)
             }
             "nodes" => nodes,
@@ -331,8 +311,14 @@ impl Turns {
             sum(|node| node.gpus.len() as f64),
             sum(|node| node.memory as f64 / f64::from(1 << 30)),
         ];
+        self.weighed(&amounts, owner)
+    }
+
+    fn weighed(&self, amounts: &[f64; 4], owner: &Owner) -> f64 {
+        let qos = owner.qos.as_ref().map(Name::as_str);
+        let qos = qos.unwrap_or(&self.policy.priority.factors.default_qos);
         let queue = owner.queue.as_deref().unwrap_or_default();
-        self.tariff.weigh(&amounts) * self.tariff.factor(queue)
+        self.tariff.weigh(amounts) * self.tariff.factor(queue) * self.tariff.factor(qos)
     }
 }
 

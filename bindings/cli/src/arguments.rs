@@ -16,7 +16,7 @@ const USAGE: u8 = 2;
 /// The name of the verb (`eddy job wait`) and the parsed command line; or the
 /// exit code after its help or error was printed.
 pub fn parse<C: Parser>() -> Result<(String, C), ExitCode> {
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let args = under(std::env::args_os().collect());
     let mut command = C::command();
     if let Some(line) = not_utf8(&args) {
         eprintln!("{}: {line}", verb_of(&command, &args));
@@ -43,6 +43,25 @@ pub fn parse_one<S: Subcommand>() -> Option<(String, S)> {
     let matches = command.try_get_matches_from(&args).ok()?;
     let parsed = S::from_arg_matches(&matches).ok()?;
     Some((format!("eddy {verb}"), parsed))
+}
+
+/// `account add NAME --parent OTHER` is its option `--under`: everywhere else `--parent` is the
+/// instance above, and one name cannot be both.
+fn under(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is = |arg: Option<&OsString>, words: &[&str]| {
+        let text = arg.and_then(|arg| arg.to_str());
+        text.is_some_and(|text| words.contains(&text))
+    };
+    let verb = (1..args.len())
+        .find(|at| is(args.get(*at), &["account"]) && is(args.get(at + 1), &["add", "edit"]));
+    for arg in args.iter_mut().skip(verb.unwrap_or(usize::MAX)) {
+        let text = arg.to_str().and_then(|text| text.strip_prefix("--parent"));
+        let rest = text.filter(|rest| rest.is_empty() || rest.starts_with('='));
+        if let Some(rest) = rest {
+            *arg = format!("--under{rest}").into();
+        }
+    }
+    args
 }
 
 fn not_utf8(args: &[OsString]) -> Option<String> {

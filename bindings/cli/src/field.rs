@@ -83,6 +83,10 @@ const FIELDS: &[(&str, &str, Get)] = &[
     }),
     ("name", "NAME", |row, _| Value::Text(row.name.clone())),
     ("queue", "QUEUE", |row, _| text(&row.queue)),
+    ("account", "ACCOUNT", |row, _| text(&row.account)),
+    ("bank", "BANK", |row, _| text(&row.account)),
+    ("qos", "QOS", |row, _| text(&row.qos)),
+    ("class", "CLASS", |row, _| text(&row.class)),
     ("state", "STATE", |row, _| {
         Value::Text(row.state.name().to_owned())
     }),

@@ -110,6 +110,8 @@ pub struct Question {
     pub name: Option<String>,
     /// Only in this queue.
     pub queue: Option<String>,
+    /// Only charged to this account.
+    pub account: Option<String>,
     /// Of those that are over, only the ones over since then.
     pub since: Option<Time>,
     /// At most so many; 0 is no limit.
@@ -126,6 +128,7 @@ impl Question {
                 user: self.user,
                 name: self.name.clone(),
                 queue: self.queue.clone(),
+                account: self.account.clone(),
                 since,
                 limit: self.limit,
             };

@@ -5,6 +5,7 @@
 //! Parses, calls the verb, prints its error in one line and ends with its exit
 //! code. Nothing is started, read or connected before the arguments are whole.
 
+mod accounts;
 mod arguments;
 mod output;
 mod session;
@@ -61,6 +62,10 @@ enum Verb {
     Job(verbs::job::Args),
     Why(verbs::why::Args),
     Priority(verbs::priority::Args),
+    Shares(verbs::shares::Args),
+    Usage(verbs::usage::Args),
+    Account(verbs::account::Args),
+    Audit(verbs::audit::Args),
     Cancel(verbs::cancel::Args),
     Resource(verbs::resource::Args),
     Kvs(verbs::kvs::Args),
@@ -118,6 +123,10 @@ impl Cli {
             Verb::Job(args) => verbs::job::run(global, args),
             Verb::Why(args) => verbs::why::run(global, &args),
             Verb::Priority(args) => verbs::priority::run(global, &args),
+            Verb::Shares(args) => verbs::shares::run(global, &args),
+            Verb::Usage(args) => verbs::usage::run(global, &args),
+            Verb::Account(args) => verbs::account::run(global, args),
+            Verb::Audit(args) => verbs::audit::run(global, &args),
             Verb::Cancel(args) => verbs::cancel::run(global, &args),
             Verb::Resource(args) => verbs::resource::run(global, args),
             Verb::Kvs(args) => verbs::kvs::run(global, args),

@@ -55,9 +55,24 @@ pub struct Terms {
     /// Queue to submit to
     #[arg(short = 'q', long, value_name = "NAME", help_heading = "Queue")]
     pub queue: Option<String>,
-    /// Account to charge
-    #[arg(short = 'B', long, value_name = "NAME", help_heading = "Queue")]
+    /// Account to charge [default: yours]
+    #[arg(short = 'A', long, value_name = "NAME", help_heading = "Queue")]
+    pub account: Option<String>,
+    /// The same, in Flux's word
+    #[arg(
+        short = 'B',
+        long,
+        value_name = "NAME",
+        conflicts_with = "account",
+        help_heading = "Queue"
+    )]
     pub bank: Option<String>,
+    /// Quality of service [default: your account's, else the policy's]
+    #[arg(long, value_name = "NAME", help_heading = "Queue")]
+    pub qos: Option<String>,
+    /// Class of the job [default: the policy's]
+    #[arg(long, value_name = "NAME", help_heading = "Queue")]
+    pub class: Option<String>,
     /// 0 to 31, hold (0), default (16) or expedite (31)
     #[arg(long, value_name = "N", value_parser = urgency, help_heading = "Queue")]
     pub urgency: Option<u8>,
@@ -225,6 +240,9 @@ impl Terms {
             environment: environment::apply(&own, &rules)?,
             queue: self.queue.clone(),
             bank: self.bank.clone(),
+            account: self.account.clone(),
+            qos: self.qos.clone(),
+            class: self.class.clone(),
             shell_options: self.shell_options(stdin)?,
             attributes: self
                 .setattr

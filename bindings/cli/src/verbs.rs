@@ -10,10 +10,14 @@ pub mod alloc;
 pub mod batch;
 pub mod exec;
 
+pub mod account;
+pub mod audit;
 pub mod cancel;
 pub mod job;
 pub mod jobs;
 pub mod priority;
+pub mod shares;
+pub mod usage;
 pub mod why;
 
 pub mod kvs;

@@ -57,6 +57,8 @@ pub enum Arrival {
     Disk(Disk),
     /// Time passed.
     Tick,
+    /// A mark is about to be made: what is to be kept with it is recorded now.
+    Marking,
     /// End the instance (a signal, the parent).
     Stop,
 }
@@ -234,6 +236,7 @@ impl Broker {
                 self.all(now, &mut turn, |_| Input::Disk(&disk));
             }
             Arrival::Tick => self.all(now, &mut turn, |_| Input::Tick),
+            Arrival::Marking => self.all(now, &mut turn, |_| Input::Marking),
             Arrival::Stop => self.stop(now, &mut turn),
         }
         self.settle(now, &mut turn);
@@ -259,6 +262,7 @@ impl Broker {
             | Arrival::Answer(..)
             | Arrival::Disk(_)
             | Arrival::Tick
+            | Arrival::Marking
             | Arrival::Stop => {}
         }
         turn.events.clear();

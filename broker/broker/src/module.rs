@@ -4,13 +4,15 @@
 //! `apply` is the same live and in replay and does nothing but change state;
 //! `handle` may propose events and effects and is never called during replay.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Roles, Type};
-use eddy_wire::plan::{Outcome, Reason};
+use eddy_wire::plan::{Outcome, Reason, Used};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use serde::Serialize;
@@ -84,6 +86,8 @@ pub enum Input<'a> {
     Notice(&'a Notice),
     /// Room on the disk changed.
     Disk(&'a Disk),
+    /// A mark is about to be made: record what is to be kept in place of records that are over.
+    Marking,
     /// Replay is over: do what is owed.
     Resume,
     /// A wake-up asked for is due (or another's: check).
@@ -99,6 +103,8 @@ pub enum Notice {
     Online(Idset),
     /// Why the first waiting job waits, and what that is to those behind it.
     Head(Option<(JobId, Reason)>, Line),
+    /// What was used before this leader began.
+    Used(Arc<[Used]>),
 }
 
 /// What becomes of those behind a job that does not fit.

@@ -9,9 +9,11 @@
 pub mod declared;
 mod keys;
 mod policy;
+mod qos;
 
 use std::sync::Arc;
 
+use eddy_modules::settings::{Class, Qos};
 use eddy_sched::policy::{NotServed, Policy, PolicyError, preset};
 use eddy_wire::time::Span;
 use serde::Serialize;
@@ -62,6 +64,12 @@ pub struct InstanceConfig {
     pub declared: Vec<DeclaredInstance>,
     /// `[[queue]]`: names that people submit to.
     pub queues: Vec<NamedQueue>,
+    /// `[[qos]]`: qualities of service that jobs may ask for.
+    #[serde(skip)]
+    pub qos: Vec<Qos>,
+    /// `[[class]]`: classes that jobs may ask for.
+    #[serde(skip)]
+    pub classes: Vec<Class>,
 }
 
 /// Named limits that an administrator may lower.
@@ -152,6 +160,8 @@ impl Default for InstanceConfig {
             policy: Arc::new(preset("fcfs").expect("it is a preset")),
             declared: Vec::new(),
             queues: Vec::new(),
+            qos: Vec::new(),
+            classes: Vec::new(),
         }
     }
 }
@@ -273,6 +283,7 @@ pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>
     declared::take(&mut config, &mut table, &mut errors);
     let policy = overrides.iter().filter_map(|given| policy::key(given));
     policy::take(&mut config, text, &mut table, policy, &mut errors);
+    qos::take(&mut config, &mut table, &mut errors);
     set_all(&mut config, "", &table, &mut errors);
     for given in overrides {
         match given.split_once('=') {

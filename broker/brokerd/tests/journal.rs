@@ -69,20 +69,26 @@ fn after_a_mark_only_live_records_and_later_ones_are_replayed() {
 }
 
 #[test]
-fn without_a_mark_all_but_finished_jobs_are_replayed() {
+fn without_a_mark_jobs_are_replayed_that_no_summary_of_usage_knows() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(dir.path()).unwrap();
     journal.commit(whole_job(1, 1)).unwrap();
-    journal
-        .commit(Batch {
-            rows: vec![row(9, 0, "drain"), row(10, 2, "submit")],
-            ..Batch::default()
-        })
-        .unwrap();
+    let more = |rows| Batch {
+        rows,
+        ..Batch::default()
+    };
+    let rows = vec![row(9, 0, "drain"), row(10, 2, "submit")];
+    journal.commit(more(rows)).unwrap();
     drop(journal);
-    let (journal, recovered) = open(dir.path()).unwrap();
-    assert_eq!(replayed(&journal), [9, 10]);
+    let (mut journal, recovered) = open(dir.path()).unwrap();
+    assert_eq!(replayed(&journal), (1..=10).collect::<Vec<u64>>());
     assert_eq!(recovered.last_job, 2);
+    let mut usage = row(11, 0, "usage");
+    usage.t += 1_000;
+    journal.commit(more(vec![usage])).unwrap();
+    drop(journal);
+    let (journal, _) = open(dir.path()).unwrap();
+    assert_eq!(replayed(&journal), [9, 10, 11]);
 }
 
 #[test]

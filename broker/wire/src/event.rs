@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::account::{Changed, Party};
 use crate::grant::Grant;
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Seq};
@@ -18,6 +19,7 @@ use crate::idset::Idset;
 use crate::resource_set::ResourceSet;
 use crate::spec::Spec;
 use crate::time::Time;
+use crate::usage::Tally;
 
 mod context;
 
@@ -62,6 +64,8 @@ pub struct Submit {
     pub count: u32,
     /// The value of `{cc}` in this copy, for `--cc`.
     pub cc: Option<u32>,
+    /// Whom it is charged to, and as what.
+    pub party: Party,
     /// What is asked for; shared by all copies.
     pub spec: Arc<Spec>,
 }
@@ -248,6 +252,10 @@ pub enum Kind {
     Put(String, Value),
     /// A named value was removed.
     Delete(String),
+    /// An account, or who is in it, was changed.
+    Account(Box<Changed>),
+    /// All that was used until now: kept with a mark instead of the records of jobs that are over.
+    Usage(Box<Tally>),
 }
 
 /// Whether a release was the job's last.
@@ -336,6 +344,8 @@ impl Kind {
             Kind::Undrain(_) => "undrain",
             Kind::Put(..) => "put",
             Kind::Delete(_) => "delete",
+            Kind::Account(_) => "account",
+            Kind::Usage(_) => "usage",
         }
     }
 
@@ -399,6 +409,8 @@ impl Kind {
                 value: value.clone(),
             }),
             Kind::Delete(key) => json(&Key { key: key.clone() }),
+            Kind::Account(changed) => json(changed),
+            Kind::Usage(tally) => json(tally),
         }
     }
 
@@ -523,6 +535,8 @@ impl Context<'_> {
                 Kind::Put(key, value)
             }
             "delete" => Kind::Delete(self.parse::<Key>()?.key),
+            "account" => Kind::Account(self.parse()?),
+            "usage" => Kind::Usage(self.parse()?),
             unknown => return Err(EventError::Name(unknown.to_owned())),
         })
     }

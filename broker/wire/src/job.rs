@@ -165,7 +165,9 @@ impl Job {
             | Kind::Drain(..)
             | Kind::Undrain(_)
             | Kind::Put(..)
-            | Kind::Delete(_) => {}
+            | Kind::Delete(_)
+            | Kind::Account(_)
+            | Kind::Usage(_) => {}
         }
         self.state = next;
         self.seqs.push(record.seq);

@@ -147,6 +147,12 @@ pub struct System {
     /// The account that is charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+    /// The QoS that it asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qos: Option<String>,
+    /// The class that it asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// The project it is done for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,

@@ -25,6 +25,10 @@ pub mod spec;
 
 pub mod grant;
 
+pub mod account;
+
+pub mod usage;
+
 pub mod eventlog;
 
 pub mod event;

@@ -180,7 +180,9 @@ impl JobState {
                 | Kind::Drain(..)
                 | Kind::Undrain(_)
                 | Kind::Put(..)
-                | Kind::Delete(_),
+                | Kind::Delete(_)
+                | Kind::Account(_)
+                | Kind::Usage(_),
             ) => illegal,
         }
     }

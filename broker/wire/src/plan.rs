@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::account::{Change, Name, Shares};
 use crate::id::JobId;
 use crate::idset::Idset;
 use crate::jobspec::Request;
@@ -34,8 +35,67 @@ pub enum Delta {
     Freed(JobId),
     /// How jobs are ordered and placed from now on: the text of a policy that was checked before.
     Policy(Arc<str>),
+    /// An account, or who is in it, is another from now on.
+    Account(Box<Change>),
+    /// What was used before the planner was; told once.
+    Used(Arc<[Used]>),
     /// Somebody asks why jobs wait; the next outcome answers.
     Explain(Question),
+    /// Somebody asks what each account is due, by this tag; the next outcome answers.
+    Shares(u64),
+}
+
+/// What somebody used over a time: amounts times seconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Used {
+    /// Whom it is charged to.
+    pub owner: Owner,
+    /// From when.
+    pub from: Time,
+    /// To when.
+    pub to: Time,
+    /// Node-seconds.
+    pub nodes: f64,
+    /// Core-seconds.
+    pub cores: f64,
+    /// GPU-seconds.
+    pub gpus: f64,
+    /// GiB-seconds.
+    pub memory: f64,
+}
+
+/// What each account and user is due, and who asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SharesTold {
+    /// Theirs.
+    pub tags: Vec<u64>,
+    /// Accounts before what is under them.
+    pub rows: Vec<ShareRow>,
+}
+
+/// What an account, or a user in it, is due.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShareRow {
+    /// The account; none is the root, or what is under it without an account.
+    pub account: Option<Name>,
+    /// The user, where it is one.
+    pub user: Option<u32>,
+    /// How many are above it; the root is 0.
+    pub depth: u32,
+    /// Among its siblings.
+    pub shares: Shares,
+    /// The part of the whole that it is due, 0 to 1.
+    pub normalized: f64,
+    /// What it used, faded, as the policy weighs it.
+    pub usage: f64,
+    /// What running and planned jobs may still come to cost, where the policy counts that.
+    pub planned: f64,
+    /// The part of the whole that both together are, 0 to 1.
+    pub part: f64,
+    /// The same with that of those above it blended in (classic fair share).
+    pub effective: f64,
+    /// What the policy makes of it: the factor `fair_share`.
+    pub factor: f64,
 }
 
 /// What a job waits for, and what its turn depends on.
@@ -71,6 +131,12 @@ impl Want {
 pub struct Owner {
     /// User id.
     pub user: u32,
+    /// The account; none where there are no accounts.
+    pub account: Option<Name>,
+    /// The QoS; none is the policy's default.
+    pub qos: Option<Name>,
+    /// The class; none is the policy's default.
+    pub class: Option<Name>,
     /// The queue it was submitted to; none is the instance's only one.
     pub queue: Option<Arc<str>>,
 }
@@ -97,6 +163,8 @@ pub struct Outcome {
     pub unfinished: bool,
     /// Answers to what was asked.
     pub answers: Vec<Answer>,
+    /// What each account is due, if that was asked.
+    pub shares: Option<SharesTold>,
 }
 
 /// Which jobs somebody asks about.

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::message::Roles;
 
+pub mod account;
 pub mod child;
 pub mod instance;
 pub mod job;
@@ -14,6 +15,7 @@ pub mod kvs;
 pub mod overlay;
 pub mod resource;
 pub mod sched;
+pub mod usage;
 
 /// One request an instance answers.
 pub trait Service {

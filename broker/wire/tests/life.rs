@@ -41,6 +41,11 @@ fn submit() -> Kind {
         index: 2,
         count: 3,
         cc: Some(5),
+        party: eddy_wire::account::Party {
+            account: Some("physics".parse().expect("a name")),
+            qos: None,
+            class: Some("urgent".parse().expect("a name")),
+        },
         spec: spec(),
     }))
 }
@@ -121,6 +126,13 @@ fn kinds() -> Vec<Kind> {
         Kind::Undrain(Idset::one(2)),
         Kind::Put("k".to_owned(), json!({"x": [1, null, 2.5]})),
         Kind::Delete("k".to_owned()),
+        Kind::Account(Box::new(eddy_wire::account::Changed {
+            userid: 3,
+            change: eddy_wire::account::Change::User {
+                user: 7,
+                value: None,
+            },
+        })),
     ]
 }
 

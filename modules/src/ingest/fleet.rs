@@ -282,6 +282,7 @@ mod tests {
             index: 0,
             count: 1,
             cc: None,
+            party: Default::default(),
             spec: Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),
         }))
     }

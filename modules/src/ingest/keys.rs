@@ -245,6 +245,7 @@ mod tests {
             index,
             count,
             cc: None,
+            party: Default::default(),
             spec: std::sync::Arc::new(spec),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, ParentWord, ToParent, Volatile};
+use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Requeue, Submit, Waitable};
 use eddy_wire::services::child::ID_BLOCK;
@@ -69,6 +70,7 @@ impl Ingest {
             index: 0,
             count: 1,
             cc: None,
+            party: Party::default(),
             spec: spec.expect("the configuration was checked"),
         };
         out.append(now, job, Kind::Submit(Arc::new(submit)));
@@ -129,12 +131,12 @@ impl Ingest {
     fn admit_held(&mut self, now: Time, out: &mut Outbox) {
         // What is proposed here is folded later, and a key may be there twice.
         let mut proposed: BTreeMap<(u32, Uuid), Known> = BTreeMap::new();
-        while let Some(submission) = self.held.pop_front() {
+        while let Some(mut submission) = self.held.pop_front() {
             let (caller, name) = (submission.caller, submission.name());
             let known = self.keys.recent(name.0, &name.1);
             let outcome = match known.or_else(|| proposed.get(&name).copied()) {
                 Some(known) => self.repeated(&submission, known, out),
-                None => match self.admissible(now, &submission) {
+                None => match self.admissible(now, &mut submission) {
                     Err(refusal) => Err(refusal),
                     Ok(()) => {
                         let Taken::First(first) = self.numbers.take(submission.count()) else {

@@ -131,6 +131,10 @@ fn matches(body: &ListRequest, job: &Job) -> bool {
         && body.queue.as_ref().is_none_or(|queue| {
             queue == spec.attributes.system.queue.as_deref().unwrap_or_default()
         })
+        && body.account.as_ref().is_none_or(|account| {
+            let own = job.submit.party.account.as_ref();
+            own.is_some_and(|own| own.as_str() == account)
+        })
         && body
             .since
             .is_none_or(|since| job.t_inactive.is_some_and(|t| t >= since))

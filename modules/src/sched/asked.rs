@@ -1,11 +1,12 @@
-//! Who asked why jobs wait: the planner knows, and answers with its next outcome.
+//! Who asked why jobs wait, or what each account is due: the planner knows, and answers with its
+//! next outcome.
 
 use std::collections::BTreeMap;
 
 use eddy_broker::{Caller, Outbox, Request, Volatile};
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::plan::{Answer, Delta, Question};
-use eddy_wire::services::sched::{EXPLAINED_MAX, ExplainReply, ExplainRequest};
+use eddy_wire::plan::{Answer, Delta, Question, SharesTold};
+use eddy_wire::services::sched::{EXPLAINED_MAX, ExplainReply, ExplainRequest, SharesReply};
 
 /// The most questions that wait for the planner.
 const ASKED_MAX: usize = 256;
@@ -24,19 +25,48 @@ impl Asked {
     /// What is wrong with it, or that there are too many.
     pub(super) fn ask(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: ExplainRequest = request.parse()?;
-        if self.callers.len() >= ASKED_MAX {
-            let text = format!("the limit `questions` is {ASKED_MAX}, all are under way");
-            return Err(Refusal::new(Code::Busy, text));
-        }
-        self.last += 1;
-        self.callers.insert(self.last, request.caller);
         let question = Question {
-            tag: self.last,
+            tag: self.tag(request.caller)?,
             jobs: body.jobs.map(|jobs| jobs.ranges),
             most: EXPLAINED_MAX,
         };
         out.volatile(Volatile::Plan(vec![Delta::Explain(question)]));
         Ok(())
+    }
+
+    /// Asks what each account is due.
+    ///
+    /// # Errors
+    /// Too many questions are under way.
+    pub(super) fn ask_shares(
+        &mut self,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let tag = self.tag(request.caller)?;
+        out.volatile(Volatile::Plan(vec![Delta::Shares(tag)]));
+        Ok(())
+    }
+
+    fn tag(&mut self, caller: Caller) -> Result<u64, Refusal> {
+        if self.callers.len() >= ASKED_MAX {
+            let text = format!("the limit `questions` is {ASKED_MAX}, all are under way");
+            return Err(Refusal::new(Code::Busy, text));
+        }
+        self.last += 1;
+        self.callers.insert(self.last, caller);
+        Ok(self.last)
+    }
+
+    /// The planner tells what each account is due.
+    pub(super) fn told(&mut self, told: &SharesTold, preset: &str, out: &mut Outbox) {
+        for caller in told.tags.iter().filter_map(|tag| self.callers.remove(tag)) {
+            let reply = SharesReply {
+                preset: preset.to_owned(),
+                rows: told.rows.clone(),
+            };
+            out.answer(caller, &reply);
+        }
     }
 
     /// The planner answers.

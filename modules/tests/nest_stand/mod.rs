@@ -143,6 +143,7 @@ fn running(job: JobId, user: u32, system: Value, ranks: [u32; 2]) -> Vec<(Option
         index: 0,
         count: 1,
         cc: None,
+        party: Default::default(),
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
     };
     let shells = ranks.map(|rank| (Rank(rank), Epoch(u64::from(rank) + 1)));

@@ -3,6 +3,7 @@
 //! Called by the planner before a pass, and within one where each start weighs on
 //! the next pick. Whoever holds a promise that stays keeps his turn.
 
+use eddy_wire::plan::SharesTold;
 use eddy_wire::time::Time;
 
 use super::{Lined, Order, Place, Planner, RELINE, RELINED_MAX, Waiting};
@@ -23,10 +24,7 @@ impl Planner {
             return;
         }
         if self.turns.drift() == Drift::Usage {
-            let users = self.waiting.values().map(|one| one.want.owner.user);
-            let held = self.holdings.values();
-            let held = held.map(|one| (&one.owner, one.set.as_ref(), one.until));
-            self.turns.settle(users, held, now);
+            self.settle(now);
         }
         self.displace(now);
         for job in self.in_line() {
@@ -45,6 +43,26 @@ impl Planner {
             at: now,
             order: Order::True,
         };
+    }
+
+    /// Makes what everybody is due anew.
+    fn settle(&mut self, now: Time) {
+        let owners = self.waiting.values().map(|one| &one.want.owner);
+        let held = self.holdings.values();
+        let held = held.map(|one| (&one.owner, one.set.as_ref(), one.until));
+        self.turns.settle(owners, held, now);
+    }
+
+    /// What each account and user is due: the numbers by which those who wait are in line, where
+    /// the policy asks for them.
+    pub(super) fn told_shares(&mut self, now: Time) -> SharesTold {
+        if self.turns.drift() != Drift::Usage || self.lined.at == Time(0) {
+            self.settle(now);
+        }
+        SharesTold {
+            tags: std::mem::take(&mut self.shares),
+            rows: self.turns.shares(),
+        }
     }
 
     fn keeps(&self) -> bool {

@@ -27,7 +27,10 @@ fn planner(policy: &str, ranks: u32) -> Planner {
 fn want(user: u32, urgency: u8) -> Want {
     Want {
         urgency,
-        owner: Owner { user, queue: None },
+        owner: Owner {
+            user,
+            ..Owner::default()
+        },
         submitted: NOW,
         eligible: NOW,
         ..Want::of(
@@ -51,7 +54,7 @@ fn starts(planner: &mut Planner, now: Time, user: impl Fn(JobId) -> u32) -> Vec<
             };
             let owner = Owner {
                 user: user(job),
-                queue: None,
+                ..Owner::default()
             };
             planner.apply(Delta::Held(job, owner, set));
             started.push(job.0);

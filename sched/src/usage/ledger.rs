@@ -126,6 +126,30 @@ impl Ledger {
         }
     }
 
+    /// Adds what was used at this rate from then to then, as faded by `now` as if it had been
+    /// known all the time.
+    pub fn backdate(&mut self, id: HolderId, rate: f64, (from, to): (Time, Time), now: Time) {
+        let decay = &self.decay;
+        let mut run = Standing {
+            rate,
+            at: from.min(to),
+            ..Standing::default()
+        };
+        run.advance(decay, to);
+        run.rate = 0.0;
+        run.advance(decay, now.max(to));
+        let Some(standing) = self.standings.get_mut(id.0 as usize) else {
+            return;
+        };
+        standing.advance(decay, now);
+        standing.amount += run.amount;
+        let most = standing.older.len().max(run.older.len());
+        standing.older.resize(most, 0.0);
+        for (bin, more) in standing.older.iter_mut().zip(&run.older) {
+            *bin += more;
+        }
+    }
+
     /// Changes what the holder uses from now on: by [`super::Tariff::rate`] at a start, by less
     /// that at an end.
     pub fn using(&mut self, id: HolderId, now: Time, change: f64) {

@@ -178,7 +178,7 @@ impl Site {
 fn owner(job: u64) -> Owner {
     Owner {
         user: u32::try_from(job % USERS).expect("a small number"),
-        queue: None,
+        ..Owner::default()
     }
 }
 

@@ -100,7 +100,7 @@ impl Watched {
                 self.held.remove(job);
             }
             Delta::Policy(text) => self.policy = Some(Arc::clone(text)),
-            Delta::Explain(_) => {}
+            Delta::Account(_) | Delta::Used(_) | Delta::Explain(_) | Delta::Shares(_) => {}
         }
     }
 

@@ -457,7 +457,10 @@ impl Instance {
     }
 
     /// Makes a mark of the present state, to go with the next commit.
-    pub fn marks(&mut self, nature: &Nature) {
+    pub fn marks(&mut self, nature: &mut Nature) {
+        if self.leader.is_some() {
+            self.arrive(nature, Arrival::Marking);
+        }
         let Some(leader) = &mut self.leader else {
             return;
         };

@@ -181,6 +181,10 @@ fn joined(mut first: Vec<String>, then: Vec<String>) -> Vec<String> {
 impl Terms {
     /// These, and where they say nothing those of `under`.
     fn over(self, under: Terms) -> Terms {
+        let (account, bank) = match (self.account, self.bank) {
+            (None, None) => (under.account, under.bank),
+            own => own,
+        };
         let (mem, mem_per_task) = match (self.mem, self.mem_per_task) {
             (None, None) => (under.mem, under.mem_per_task),
             own => own,
@@ -192,7 +196,10 @@ impl Terms {
             exclusive: self.exclusive || under.exclusive,
             time_limit: self.time_limit.or(under.time_limit),
             queue: self.queue.or(under.queue),
-            bank: self.bank.or(under.bank),
+            account,
+            bank,
+            qos: self.qos.or(under.qos),
+            class: self.class.or(under.class),
             urgency: self.urgency.or(under.urgency),
             requeue: self.requeue || under.requeue,
             flags: joined(under.flags, self.flags),

@@ -62,6 +62,9 @@ pub struct Args {
     /// Only in this queue
     #[arg(short = 'q', long, value_name = "NAME")]
     queue: Option<String>,
+    /// Only charged to this account
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
     /// One array of objects with all fields
     #[arg(long)]
     json: bool,
@@ -93,6 +96,8 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   status       largest wait status of its tasks
   attempt      which run of it, from 1
   queue        its queue; empty for the instance's only one
+  account qos class
+               whom it is charged to, and as what; empty for none, or the policy's default
   urgency      0 (held) to 31
   priority     its place in the queue: larger is earlier
   reason       why it waits, or the exception that ended it
@@ -109,7 +114,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
 
 Fields of -o: these and id.f58 id.f58plain id.dec id.hex id.dothex username state_single
   status (a state, or the result) status_abbrev result_abbrev waitstatus runtime
-  contextual_time contextual_info t_cleanup uri instance.X with X of id uri statedir stage
+  contextual_time contextual_info t_cleanup bank uri instance.X with X of id uri statedir stage
   summary pending running completed failed cores_used instances. In a template, {name:>12.12} is right in 12
   columns and cut to 12 characters; !F shows a length of time with a unit, !H as H:MM:SS,
   !d an instant as date and time.";
@@ -244,6 +249,7 @@ fn question(args: &Args, users: &Users) -> anyhow::Result<Question> {
         user,
         name: args.name.clone(),
         queue: args.queue.clone(),
+        account: args.account.clone(),
         since: args
             .since
             .as_ref()

@@ -26,7 +26,7 @@ const INSTANCE_NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and - that be
 const NODES: &str = "a whole number from 1 to 65536";
 const RANKS: &str = "ranks such as \"0-3,7\", at most 65536 of them";
 const NODES_MAX: u64 = 65_536;
-const ENTRIES: &str = "tables, each under [[instance]] or [[queue]]";
+const ENTRIES: &str = "tables, each under [[instance]], [[queue]], [[qos]] or [[class]]";
 /// How many of each there may be.
 const ENTRIES_MAX: usize = 1024;
 
@@ -139,10 +139,10 @@ pub(super) fn take(config: &mut Config, table: &mut Table, errors: &mut Vec<Conf
 }
 
 /// One table of an array of tables.
-struct Entry {
+pub(super) struct Entry {
     /// `instance[1]`.
     path: String,
-    table: Table,
+    pub(super) table: Table,
 }
 
 impl Entry {
@@ -153,7 +153,7 @@ impl Entry {
             .filter(|name| is_name(name))
     }
 
-    fn wrong(&self, key: &str, value: &Value, allowed: &'static str) -> ConfigError {
+    pub(super) fn wrong(&self, key: &str, value: &Value, allowed: &'static str) -> ConfigError {
         ConfigError::Value {
             path: format!("{}.{key}", self.path),
             given: spell(value),
@@ -161,7 +161,7 @@ impl Entry {
         }
     }
 
-    fn missing(&self, key: &str, allowed: &'static str) -> ConfigError {
+    pub(super) fn missing(&self, key: &str, allowed: &'static str) -> ConfigError {
         ConfigError::Missing {
             path: format!("{}.{key}", self.path),
             allowed,
@@ -169,7 +169,7 @@ impl Entry {
     }
 
     /// Every key that is none of these.
-    fn unknown(&self, known: &[&str], errors: &mut Vec<ConfigError>) {
+    pub(super) fn unknown(&self, known: &[&str], errors: &mut Vec<ConfigError>) {
         let unknown = self
             .table
             .keys()
@@ -209,7 +209,7 @@ fn is_instance_name(name: &str) -> bool {
         && name.parse::<JobId>().is_err()
 }
 
-fn entries(table: &mut Table, key: &str, errors: &mut Vec<ConfigError>) -> Vec<Entry> {
+pub(super) fn entries(table: &mut Table, key: &str, errors: &mut Vec<ConfigError>) -> Vec<Entry> {
     let Some(value) = table.remove(key) else {
         return Vec::new();
     };
@@ -245,16 +245,16 @@ fn entries(table: &mut Table, key: &str, errors: &mut Vec<ConfigError>) -> Vec<E
 }
 
 /// Names that are there before.
-fn unique(key: &str, entries: &[Entry], errors: &mut Vec<ConfigError>) {
+pub(super) fn unique(key: &'static str, entries: &[Entry], errors: &mut Vec<ConfigError>) {
     let mut seen = BTreeSet::new();
     for entry in entries {
-        if let Some(name) = entry.name()
+        if let Some(name) = entry.table.get("name").and_then(Value::as_str)
             && !seen.insert(name)
         {
             errors.push(ConfigError::Twice {
                 path: format!("{}.name", entry.path),
                 given: name.to_owned(),
-                what: if key == "queue" { "queue" } else { "instance" },
+                what: key,
             });
         }
     }

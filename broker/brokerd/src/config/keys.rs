@@ -198,7 +198,7 @@ fn set_to<T>(place: &mut T, value: T) -> Option<()> {
     Some(())
 }
 
-fn span(value: &Value) -> Option<Span> {
+pub(super) fn span(value: &Value) -> Option<Span> {
     let micros = match value {
         Value::String(text) => match parse_fsd(text).ok()? {
             Fsd::Finite(micros) => micros,

@@ -253,7 +253,11 @@ impl Journal {
                 Ok(count + show(conn, "seq BETWEEN ?1 AND ?2", after, &mut visit)?)
             }
             Base::Everything => {
-                let left = "NOT EXISTS (SELECT 1 FROM job WHERE job.id = event.job)
+                // What a job used that was over before the last summary is in that one; of the
+                // others it is known only from their records.
+                let left = "NOT EXISTS (SELECT 1 FROM job WHERE job.id = event.job
+                                AND job.t_inactive <
+                                    (SELECT max(t) FROM event WHERE name = 'usage'))
                             AND seq BETWEEN ?1 AND ?2";
                 Ok(show(conn, left, [1, i64::MAX as u64], &mut visit)?)
             }

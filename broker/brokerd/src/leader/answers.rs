@@ -226,6 +226,10 @@ fn matches(request: &ListRequest, row: &JobRow) -> bool {
             .queue
             .as_ref()
             .is_none_or(|queue| *queue == row.queue)
+        && request
+            .account
+            .as_ref()
+            .is_none_or(|account| *account == row.account)
 }
 
 /// The word for a result in the journal's rows.

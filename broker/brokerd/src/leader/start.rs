@@ -315,6 +315,8 @@ fn settings(config: &Config, told: Arc<ResourceSet>, nested: Option<&Nested>) ->
     settings.declared = declared.map(|one| one.to_settings()).collect();
     let queues = config.instance.queues.iter();
     settings.queues = queues.map(|one| one.to_settings()).collect();
+    settings.qos.clone_from(&config.instance.qos);
+    settings.classes.clone_from(&config.instance.classes);
     settings.instance_command = instance_command();
     if let Some(nested) = nested {
         settings.kill_grace = nested.kept.granted.kill_grace;

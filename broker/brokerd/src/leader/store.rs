@@ -192,13 +192,18 @@ impl Store {
         }
     }
 
+    /// Whether a mark is to go with the next batch.
+    pub fn is_mark_due(&self) -> bool {
+        self.unmarked >= MARK_RECORDS.max(MARK_FACTOR * self.live)
+    }
+
     /// Hands the batch to the writer.
     pub fn send(&mut self, now: Time, broker: &Broker) -> Result<(), SendError> {
         self.since = None;
         self.haste = Haste::Starts;
         self.blobs.clear();
         let mut batch = std::mem::take(&mut self.batch);
-        if self.unmarked >= MARK_RECORDS.max(MARK_FACTOR * self.live) {
+        if self.is_mark_due() {
             let live = broker.live();
             self.live = live.len() as u64;
             self.unmarked = 0;

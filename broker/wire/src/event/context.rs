@@ -10,6 +10,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Basis, EventError, Requeue, SpecLookup, Submit, Waitable};
+use crate::account::Party;
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId};
 use crate::idset::Idset;
@@ -31,6 +32,8 @@ pub(super) struct SubmitContext {
     pub(super) count: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cc: Option<u32>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) party: Party,
     pub(super) jobspec: Hash,
     pub(super) environment: Hash,
     pub(super) version: u32,
@@ -59,6 +62,7 @@ impl SubmitContext {
             index: submit.index,
             count: submit.count,
             cc: submit.cc,
+            party: submit.party.clone(),
             jobspec: submit.spec.hash,
             environment: submit.spec.environment_hash,
             version: 1,
@@ -76,6 +80,7 @@ impl SubmitContext {
             index: self.index,
             count: self.count,
             cc: self.cc,
+            party: self.party,
             spec,
         })
     }

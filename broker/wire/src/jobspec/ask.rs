@@ -49,6 +49,12 @@ pub struct Ask {
     pub queue: Option<String>,
     /// `-B`
     pub bank: Option<String>,
+    /// `--account`
+    pub account: Option<String>,
+    /// `--qos`
+    pub qos: Option<String>,
+    /// `--class`
+    pub class: Option<String>,
     /// `-o`: dotted keys under `system.shell.options`, later ones win.
     pub shell_options: Vec<(String, Value)>,
     /// `-S`: dotted keys, under `system` unless they begin with `system.`, `user.` or a dot.
@@ -74,6 +80,9 @@ impl Default for Ask {
             environment: Environment::new(),
             queue: None,
             bank: None,
+            account: None,
+            qos: None,
+            class: None,
             shell_options: Vec::new(),
             attributes: Vec::new(),
         }
@@ -210,6 +219,9 @@ impl Ask {
         );
         put("queue", text(&self.queue));
         put("bank", text(&self.bank));
+        put("account", text(&self.account));
+        put("qos", text(&self.qos));
+        put("class", text(&self.class));
         put(
             "job",
             self.name.as_ref().map(|name| json!({ "name": name })),

@@ -326,6 +326,8 @@ fn read_system(mut system: Object<'_>) -> Result<System, JobspecError> {
         queue: system.text("queue")?,
         bank: system.text("bank")?,
         account: system.text("account")?,
+        qos: system.text("qos")?,
+        class: system.text("class")?,
         project: system.text("project")?,
         dependencies,
         constraints: system.map("constraints")?,

@@ -372,6 +372,9 @@ pub struct ListRequest {
     /// Only in this queue.
     #[serde(default)]
     pub queue: Option<String>,
+    /// Only charged to this account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
     /// Only over since then.
     #[serde(default)]
     pub since: Option<Time>,
@@ -401,6 +404,15 @@ pub struct JobRow {
     pub attempt: Attempt,
     /// Its queue; empty is the instance's only one.
     pub queue: String,
+    /// The account it is charged to; empty where there are no accounts.
+    #[serde(default)]
+    pub account: String,
+    /// Its QoS; empty is the policy's default.
+    #[serde(default)]
+    pub qos: String,
+    /// Its class; empty is the policy's default.
+    #[serde(default)]
+    pub class: String,
     /// 0 to 31.
     pub urgency: u8,
     /// Place in the queue.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::job::JobSet;
 use super::service;
 use crate::message::Roles;
-use crate::plan::Explained;
+use crate::plan::{Explained, ShareRow};
 
 service!(
     /// Why jobs wait and what their turn comes from, those that do wait of those asked for.
@@ -18,6 +18,11 @@ service!(
 service!(
     /// Obey another policy from now on, while jobs wait.
     SetPolicy, "sched.set-policy", Roles::OWNER.or(Roles::ADMIN), SetPolicyRequest => ()
+);
+
+service!(
+    /// What each account and user is due, as the policy reckons now.
+    Shares, "sched.shares", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), () => SharesReply
 );
 
 /// The most jobs of one answer.
@@ -58,4 +63,13 @@ pub struct PolicyReply {
 pub struct SetPolicyRequest {
     /// TOML: a preset and what it overrides.
     pub text: String,
+}
+
+/// What each account and user is due.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SharesReply {
+    /// The preset that the policy starts from.
+    pub preset: String,
+    /// Accounts before what is under them; the root first.
+    pub rows: Vec<ShareRow>,
 }

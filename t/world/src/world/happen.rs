@@ -32,7 +32,7 @@ impl World {
             Happening::ClientConnects(client) => self.client_connects(client),
             Happening::ClientActs(client) => self.client_acts(client),
             Happening::Strikes(fault) => self.strike(fault),
-            Happening::Marks(id) => self.instances[id.place()].marks(&self.nature),
+            Happening::Marks(id) => self.instances[id.place()].marks(&mut self.nature),
             Happening::Calms => self.calm(),
         }
     }

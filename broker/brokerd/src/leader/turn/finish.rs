@@ -27,6 +27,10 @@ impl Leader {
         };
         if self.store.is_due(Instant::now(), plan) {
             self.holding = Holding::Nothing;
+            if self.store.is_mark_due() {
+                self.handle(Arrival::Marking);
+                self.settle();
+            }
             if let Err(error) = self.store.send(now, &self.broker) {
                 tracing::error!(%error, "the journal takes no more");
                 self.end_fatally();

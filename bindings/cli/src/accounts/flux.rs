@@ -1,0 +1,206 @@
+//! What flux-accounting exports: tables of `export-db` (`bank_table.csv`,
+//! `association_table.csv`), or the document of `export-json`, which has neither parents nor
+//! shares of banks.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail};
+use eddy_wire::account::{Account, Book, Change, Limits, Member, Name, Shares, User};
+use serde_json::Value;
+
+use super::{Found, csv, plain};
+use crate::names::Users;
+
+/// What is written for no limit.
+const NO_LIMIT: u64 = i32::MAX as u64;
+
+/// A row by the names of its columns.
+type Row = BTreeMap<String, String>;
+
+/// What the texts have, in any order.
+///
+/// # Errors
+/// The first text that is none of these, or what is wrong in it.
+pub fn read(texts: &[(String, String)], users: &Users) -> anyhow::Result<Found> {
+    let (mut banks, mut associations) = (Vec::new(), Vec::new());
+    for (name, text) in texts {
+        match text.trim_start().starts_with('{') {
+            true => {
+                let value: Value = serde_json::from_str(text).with_context(|| name.clone())?;
+                banks.extend(objects(&value["banks"]));
+                associations.extend(objects(&value["associations"]));
+            }
+            false => {
+                let mut rows = csv::rows(text).into_iter();
+                let heading = rows.next().unwrap_or_default();
+                let has = |column: &str| heading.iter().any(|own| own == column);
+                let row = |row: Vec<String>| heading.iter().cloned().zip(row).collect::<Row>();
+                match (has("parent_bank"), has("userid") || has("username")) {
+                    (true, _) => banks.extend(rows.map(row)),
+                    (false, true) => associations.extend(rows.map(row)),
+                    (false, false) => {
+                        bail!("{name}: is neither a table of banks nor of associations")
+                    }
+                }
+            }
+        }
+    }
+    let mut found = Found::default();
+    found.changes = of_banks(&banks, &mut found.notes)?;
+    of_associations(&associations, users, &mut found)?;
+    Ok(found)
+}
+
+fn objects(value: &Value) -> Vec<Row> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    let row = |value: &Value| {
+        let pairs = value.as_object().into_iter().flatten();
+        pairs
+            .map(|(key, value)| (key.clone(), text(value)))
+            .collect()
+    };
+    value.as_array().into_iter().flatten().map(row).collect()
+}
+
+fn get<'r>(row: &'r Row, key: &str) -> Option<&'r str> {
+    row.get(key)
+        .map(String::as_str)
+        .filter(|text| !text.is_empty())
+}
+
+fn is_active(row: &Row) -> bool {
+    get(row, "active").is_none_or(|active| active != "0")
+}
+
+fn of_banks(banks: &[Row], notes: &mut Vec<String>) -> anyhow::Result<Vec<Change>> {
+    // The one without a parent is what all is under here, whatever it is called.
+    let top = banks
+        .iter()
+        .find(|row| row.contains_key("parent_bank") && get(row, "parent_bank").is_none());
+    let top = top.and_then(|row| get(row, "bank")).unwrap_or("root");
+    let mut book = Book::default();
+    for row in banks.iter().filter(|row| get(row, "bank") != Some(top)) {
+        let bank = get(row, "bank").context("bank: a row has none")?;
+        if !is_active(row) {
+            notes.push(format!("bank {bank} is not active and left out"));
+            continue;
+        }
+        if get(row, "priority").is_some_and(|text| text.parse() != Ok(0.0)) {
+            notes.push(format!("of bank {bank} is left out: priority"));
+        }
+        let parent = get(row, "parent_bank").filter(|parent| *parent != top);
+        let account = Account {
+            parent: parent.map(str::parse).transpose()?,
+            shares: shares(row)?,
+            ..Account::default()
+        };
+        book.apply(&plain(bank.parse()?, account));
+    }
+    Ok(book.to_changes())
+}
+
+fn shares(row: &Row) -> anyhow::Result<Shares> {
+    match get(row, "shares") {
+        None => Ok(Shares::Of(1)),
+        Some(text) => {
+            let count = text.parse().ok();
+            let count = count.with_context(|| format!("shares: `{text}` is not a number"))?;
+            Ok(Shares::Of(count))
+        }
+    }
+}
+
+fn of_associations(rows: &[Row], users: &Users, found: &mut Found) -> anyhow::Result<()> {
+    let mut defaults = BTreeMap::new();
+    for row in rows {
+        let bank: Name = get(row, "bank").context("bank: a row has none")?.parse()?;
+        let given = get(row, "userid").or_else(|| get(row, "username"));
+        let given = given.context("userid: a row has none")?;
+        if !is_active(row) {
+            let note = format!("user {given} of bank {bank} is not active and left out");
+            found.notes.push(note);
+            continue;
+        }
+        let Some(user) = found.user(users, given) else {
+            continue;
+        };
+        let limit = |key: &str| -> anyhow::Result<Option<u32>> {
+            let Some(text) = get(row, key) else {
+                return Ok(None);
+            };
+            let number: Option<u64> = text.parse().ok();
+            let number = number.with_context(|| format!("{key}: `{text}` is not a number"))?;
+            Ok(u32::try_from(number).ok().filter(|_| number < NO_LIMIT))
+        };
+        let member = Member {
+            shares: shares(row)?,
+            limits: Limits {
+                running_jobs: limit("max_running_jobs")?,
+                submitted_jobs: limit("max_active_jobs")?,
+                nodes: limit("max_nodes")?,
+                cores: limit("max_cores")?,
+                ..Limits::default()
+            },
+            ..Member::default()
+        };
+        if let Some(default) = get(row, "default_bank").or_else(|| get(row, "def_bank")) {
+            defaults.insert(user, default.parse()?);
+        }
+        found.changes.push(Change::Member {
+            account: bank,
+            user,
+            value: Some(member),
+        });
+    }
+    let of = |(user, account): (u32, Name)| Change::User {
+        user,
+        value: Some(User {
+            account: Some(account),
+            ..User::default()
+        }),
+    };
+    found.changes.extend(defaults.into_iter().map(of));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(texts: &[&str]) -> Vec<String> {
+        let texts: Vec<(String, String)> = texts
+            .iter()
+            .map(|text| ("x".to_owned(), (*text).to_owned()))
+            .collect();
+        let found = read(&texts, &Users::read()).expect("tables");
+        let line = |change| serde_json::to_string(change).expect("JSON");
+        found.changes.iter().map(line).collect()
+    }
+
+    #[test]
+    fn tables_of_banks_and_associations_in_any_order() {
+        let banks = "bank_id,bank,active,parent_bank,shares,job_usage,priority\n1,root,1,,1,0.0,0.0\n3,sub,1,a,5,0.0,0.0\n2,a,1,root,3,0.0,0.0\n4,old,0,root,1,0,0\n";
+        let users = "active,username,userid,bank,default_bank,shares,fairshare,max_running_jobs,max_active_jobs,max_nodes,max_cores\n1,u1,5001,sub,sub,2,0.5,5,7,2147483647,2147483647\n";
+        let expected = [
+            r#"{"account":{"name":"a","value":{"shares":3}}}"#,
+            r#"{"account":{"name":"sub","value":{"parent":"a","shares":5}}}"#,
+            r#"{"member":{"account":"sub","user":5001,"value":{"shares":2,"limits":{"running_jobs":5,"submitted_jobs":7}}}}"#,
+            r#"{"user":{"user":5001,"value":{"account":"sub"}}}"#,
+        ];
+        assert_eq!(lines(&[users, banks]), expected);
+    }
+
+    #[test]
+    fn the_document_for_the_plugin_has_no_parents_and_no_shares() {
+        let text = r#"{"associations":[{"userid":5001,"bank":"a","def_bank":"a","max_running_jobs":5,"max_active_jobs":7,"active":1}],"banks":[{"bank":"root","priority":0.0},{"bank":"a","priority":0.0}]}"#;
+        assert_eq!(
+            lines(&[text])[0],
+            r#"{"account":{"name":"a","value":{"shares":1}}}"#
+        );
+        assert_eq!(lines(&[text]).len(), 3);
+    }
+}

@@ -1,0 +1,328 @@
+//! What `sacctmgr dump` writes: a line for each thing, `Kind - 'name':Key='value':...`, accounts
+//! and users under the `Parent` line before them.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail};
+use eddy_wire::account::{Account, Change, Limits, Member, Name, QosRules, Shares, User};
+
+use super::{Found, plain};
+use crate::names::Users;
+
+/// What Slurm writes for "those of the parent".
+const PARENT: u64 = i32::MAX as u64;
+
+/// One line.
+struct Line<'l> {
+    kind: &'l str,
+    name: String,
+    keys: Vec<(String, String)>,
+}
+
+/// Adds what a text has.
+///
+/// # Errors
+/// A line that is none of these, by its number.
+pub fn read(text: &str, users: &Users, found: &mut Found) -> anyhow::Result<()> {
+    let mut parent = None;
+    let mut defaults: BTreeMap<u32, Name> = BTreeMap::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let place = || format!("line {number}");
+        let line = Line::parse(line).with_context(place)?;
+        match line.kind {
+            "Cluster" => line.note_rest(number, &["Fairshare", "QOS", "Classification"], found),
+            "Parent" => parent = named(&line.name).with_context(place)?,
+            "Account" => {
+                let Some(name) = named(&line.name).with_context(place)? else {
+                    continue;
+                };
+                let account = line.account(number, parent.clone(), found);
+                found
+                    .changes
+                    .push(plain(name, account.with_context(place)?));
+            }
+            "User" => {
+                let Some(account) = parent.clone() else {
+                    // Slurm has its administrators directly under the root.
+                    found.notes.push(format!(
+                        "line {number}: user {} directly under the root is left out",
+                        line.name
+                    ));
+                    continue;
+                };
+                let Some(user) = found.user(users, &line.name) else {
+                    continue;
+                };
+                let member = line.member(number, found).with_context(place)?;
+                if let Some(default) = line
+                    .get("DefaultAccount")
+                    .and_then(|name| name.parse().ok())
+                {
+                    defaults.insert(user, default);
+                }
+                found.changes.push(Change::Member {
+                    account,
+                    user,
+                    value: Some(member),
+                });
+            }
+            other => bail!("line {number}: `{other}` is none of Cluster, Parent, Account, User"),
+        }
+    }
+    let defaults = defaults.into_iter().map(|(user, account)| Change::User {
+        user,
+        value: Some(User {
+            account: Some(account),
+            ..User::default()
+        }),
+    });
+    found.changes.extend(defaults);
+    Ok(())
+}
+
+/// A name; none is the root.
+fn named(text: &str) -> anyhow::Result<Option<Name>> {
+    match text {
+        "root" => Ok(None),
+        text => Ok(Some(text.parse()?)),
+    }
+}
+
+impl Line<'_> {
+    fn parse(text: &str) -> anyhow::Result<Line<'_>> {
+        let (kind, rest) = text
+            .split_once(" - ")
+            .context("has no ` - `; a line is such as Account - 'a':Fairshare=1")?;
+        let mut pieces = pieces(rest).into_iter();
+        let name = pieces.next().context("has no name")?.0;
+        let keys = pieces.map(|(key, value)| (key, value.unwrap_or_default()));
+        Ok(Line {
+            kind: kind.trim(),
+            name,
+            keys: keys.collect(),
+        })
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        let found = self
+            .keys
+            .iter()
+            .find(|(own, _)| own.eq_ignore_ascii_case(key));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn number<N: std::str::FromStr>(&self, key: &str) -> anyhow::Result<Option<N>> {
+        // -1 takes a limit away.
+        let text = self.get(key).filter(|text| *text != "-1");
+        text.map(|text| {
+            let number = text.parse().ok();
+            number.with_context(|| format!("{key}: `{text}` is not a number"))
+        })
+        .transpose()
+    }
+
+    fn shares(&self) -> anyhow::Result<Shares> {
+        match self.get("Fairshare").or_else(|| self.get("Share")) {
+            Some("parent") => Ok(Shares::Parent),
+            Some(text) => match text.parse::<u64>() {
+                Ok(PARENT) => Ok(Shares::Parent),
+                Ok(count) => Ok(Shares::Of(u32::try_from(count)?)),
+                Err(_) => bail!("Fairshare: `{text}` is not a number of shares"),
+            },
+            None => Ok(Shares::Of(1)),
+        }
+    }
+
+    fn qos(&self) -> anyhow::Result<QosRules> {
+        let list = self.get("QOS").filter(|text| !text.is_empty());
+        let names = list.map(|list| {
+            let names = list
+                .split(',')
+                .map(|name| name.trim_start_matches(['+', '=']));
+            names.map(str::parse).collect::<Result<_, _>>()
+        });
+        let default = self.get("DefaultQOS").filter(|text| !text.is_empty());
+        Ok(QosRules {
+            allowed: names.transpose()?,
+            default: default.map(str::parse).transpose()?,
+        })
+    }
+
+    /// Limits by the keys of an account (`Grp`) or of a user (`Max`).
+    fn limits(&self, prefix: &str) -> anyhow::Result<Limits> {
+        let tres = |key: &str, what: &str| -> anyhow::Result<Option<u64>> {
+            let list = self.get(key).unwrap_or_default();
+            let found = list.split(',').find_map(|pair| pair.strip_prefix(what));
+            let found = found.filter(|text| *text != "-1");
+            found
+                .map(|text| {
+                    let number = text.parse().ok();
+                    number.with_context(|| format!("{key}: `{text}` is not a number"))
+                })
+                .transpose()
+        };
+        let narrow = |number: Option<u64>| number.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        let of = |what: &str| format!("{prefix}{what}");
+        Ok(Limits {
+            running_jobs: self.number(&of("Jobs"))?,
+            submitted_jobs: match self.number(&of("SubmitJobs"))? {
+                None => self.number(&of("Submit"))?,
+                some => some,
+            },
+            nodes: narrow(tres(&of("TRES"), "node=")?),
+            cores: narrow(tres(&of("TRES"), "cpu=")?),
+            ..Limits::default()
+        })
+    }
+
+    fn account(
+        &self,
+        number: u32,
+        parent: Option<Name>,
+        found: &mut Found,
+    ) -> anyhow::Result<Account> {
+        const KNOWN: &[&str] = &[
+            "Description",
+            "Organization",
+            "Fairshare",
+            "Share",
+            "QOS",
+            "DefaultQOS",
+            "GrpJobs",
+            "GrpSubmitJobs",
+            "GrpSubmit",
+            "GrpTRES",
+        ];
+        self.note_rest(number, KNOWN, found);
+        Ok(Account {
+            parent,
+            shares: self.shares()?,
+            description: self.get("Description").unwrap_or_default().to_owned(),
+            qos: self.qos()?,
+            limits: self.limits("Grp")?,
+        })
+    }
+
+    fn member(&self, number: u32, found: &mut Found) -> anyhow::Result<Member> {
+        // MaxTRES is of one job, GrpTRES of all together.
+        const KNOWN: &[&str] = &[
+            "DefaultAccount",
+            "DefaultWckey",
+            "AdminLevel",
+            "Fairshare",
+            "Share",
+            "QOS",
+            "DefaultQOS",
+            "MaxJobs",
+            "MaxSubmitJobs",
+            "MaxSubmit",
+            "GrpTRES",
+            "GrpJobs",
+            "GrpSubmitJobs",
+            "GrpSubmit",
+        ];
+        self.note_rest(number, KNOWN, found);
+        let (all, most) = (self.limits("Grp")?, self.limits("Max")?);
+        Ok(Member {
+            shares: self.shares()?,
+            qos: self.qos()?,
+            limits: Limits {
+                running_jobs: most.running_jobs.or(all.running_jobs),
+                submitted_jobs: most.submitted_jobs.or(all.submitted_jobs),
+                ..all
+            },
+        })
+    }
+
+    /// Says which keys are not taken.
+    fn note_rest(&self, number: u32, known: &[&str], found: &mut Found) {
+        let is_known = |key: &str| known.iter().any(|one| one.eq_ignore_ascii_case(key));
+        let left = self.keys.iter().map(|(key, _)| key.as_str());
+        let left: Vec<&str> = left.filter(|key| !is_known(key)).collect();
+        if !left.is_empty() {
+            let (kind, name) = (self.kind.to_lowercase(), &self.name);
+            let left = left.join(", ");
+            let note = format!("line {number}: of {kind} {name} is left out: {left}");
+            found.notes.push(note);
+        }
+    }
+}
+
+/// `'a b':Key='x:y':Other=1` as its parts; colons in quotes part nothing.
+fn pieces(text: &str) -> Vec<(String, Option<String>)> {
+    let mut parts = vec![String::new()];
+    let mut quoted = false;
+    for letter in text.chars() {
+        match letter {
+            '\'' | '"' => quoted = !quoted,
+            ':' if !quoted => parts.push(String::new()),
+            other => parts.last_mut().expect("there is one").push(other),
+        }
+    }
+    let piece = |part: String| match part.split_once('=') {
+        Some((key, value)) => (key.trim().to_owned(), Some(value.trim().to_owned())),
+        None => (part.trim().to_owned(), None),
+    };
+    parts.into_iter().map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DUMP: &str = "\
+# To edit this file start with a cluster line for the new cluster
+Cluster - 'tux':Fairshare=1:QOS='normal'
+Parent - 'root'
+User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
+Account - 'science':Description='a: b':Organization='org':Fairshare=30:GrpTRES=cpu=64,node=4:MaxWall=60
+Parent - 'science'
+Account - 'physics':Description='physics':Organization='org':Fairshare=parent:QOS='normal,high':DefaultQOS='normal'
+Parent - 'physics'
+User - '1001':DefaultAccount='physics':Fairshare=10:MaxJobs=3:MaxSubmitJobs=20
+User - 'nobody-here':Fairshare=2147483647
+";
+
+    #[test]
+    fn a_dump_becomes_accounts_and_what_is_left_out_is_said() {
+        let mut found = Found::default();
+        read(DUMP, &Users::read(), &mut found).expect("a dump");
+        let lines: Vec<String> = found
+            .changes
+            .iter()
+            .map(|change| serde_json::to_string(change).expect("JSON"))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                r#"{"account":{"name":"science","value":{"shares":30,"description":"a: b","limits":{"nodes":4,"cores":64}}}}"#,
+                r#"{"account":{"name":"physics","value":{"parent":"science","shares":"parent","description":"physics","qos":{"allowed":["high","normal"],"default":"normal"}}}}"#,
+                r#"{"member":{"account":"physics","user":1001,"value":{"shares":10,"limits":{"running_jobs":3,"submitted_jobs":20}}}}"#,
+                r#"{"user":{"user":1001,"value":{"account":"physics"}}}"#,
+            ]
+        );
+        assert_eq!(found.unknown, ["nobody-here"]);
+        assert_eq!(
+            found.notes,
+            [
+                "line 4: user root directly under the root is left out",
+                "line 5: of account science is left out: MaxWall",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_named() {
+        let refused = |text: &str| {
+            let error = read(text, &Users::read(), &mut Found::default()).expect_err("refused");
+            format!("{error:#}")
+        };
+        assert!(refused("Cluster - 'a'\nBank - 'b'").starts_with("line 2: `Bank`"));
+        assert!(refused("Account - 'a b'").starts_with("line 1: `a b` is no name"));
+        assert!(refused("Account - 'a':Fairshare=many").contains("Fairshare: `many`"));
+    }
+}

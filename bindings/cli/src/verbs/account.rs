@@ -1,0 +1,425 @@
+//! `eddy account`: who is charged for what, with how many shares and under which limits.
+
+mod show;
+mod transfer;
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, bail};
+use clap::{Args as Arguments, Subcommand};
+use eddy_client::Client;
+use eddy_wire::account::{
+    Account, Book, Change, Excess, Limits, Member, Name, Period, QosRules, SHARES_MAX, Shares, User,
+};
+use eddy_wire::services::account::{Asked, Before, List, Set, SetRequest};
+
+use crate::names::Users;
+use crate::session::Global;
+
+/// Accounts: add, change, list, import and export them
+///
+/// An account has shares among those beside it and is under another account or under the root.
+/// Users are in accounts, with shares among the users of it; jobs are charged to a user in an
+/// account. As soon as there is an account, only users who are in one can submit.
+///
+/// Changes count at once, also for jobs that wait. Only the owner and administrators can make them.
+#[derive(clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = false,
+    disable_help_subcommand = true
+)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Add an account
+    Add {
+        /// 1 to 64 characters A-Z, a-z, 0-9, -, _ and .
+        name: Name,
+        #[command(flatten)]
+        values: AccountValues,
+    },
+    /// Add a user to an account, or change what the user has there
+    AddUser {
+        /// By name or number
+        user: String,
+        #[command(flatten)]
+        values: MemberValues,
+    },
+    /// Change an account; what is not given stays
+    Edit {
+        /// The account
+        name: Name,
+        #[command(flatten)]
+        values: AccountValues,
+    },
+    /// Change a user in an account, or without --account over all of them
+    EditUser {
+        /// By name or number
+        user: String,
+        #[command(flatten)]
+        values: MemberValues,
+    },
+    /// Remove an account, which must have nobody under it
+    Del {
+        /// The account
+        name: Name,
+        /// With the accounts and users under it
+        #[arg(long)]
+        recursive: bool,
+    },
+    /// Take a user out of an account
+    DelUser {
+        /// By name or number
+        user: String,
+        /// The account
+        #[arg(short = 'A', long, value_name = "NAME")]
+        account: Name,
+    },
+    /// List all accounts
+    List(show::ListArgs),
+    /// Show one account and who is in it
+    Show(show::ShowArgs),
+    /// Show all accounts and users as a tree
+    Tree,
+    /// Take accounts from files: eddy's own, Slurm's or flux-accounting's
+    Import(transfer::ImportArgs),
+    /// Print all accounts, as TOML that `import` takes
+    Export(transfer::ExportArgs),
+}
+
+#[derive(Arguments)]
+struct AccountValues {
+    /// Shares among those beside it, or `parent`: its members compete one level up [default: 1]
+    #[arg(long, value_name = "N", value_parser = shares)]
+    shares: Option<Shares>,
+    /// The account it is under, also spelled --parent; root is the top [default: root]
+    #[arg(long, value_name = "NAME")]
+    under: Option<String>,
+    /// One line for people
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    #[command(flatten)]
+    qos: QosValues,
+    #[command(flatten)]
+    limits: LimitValues,
+}
+
+#[derive(Arguments)]
+struct MemberValues {
+    /// The account
+    #[arg(short = 'A', long, value_name = "NAME")]
+    account: Option<Name>,
+    /// Shares among the users of the account, or `parent` [default: 1]
+    #[arg(long, value_name = "N", value_parser = shares)]
+    shares: Option<Shares>,
+    /// What is charged where a job of the user names no account
+    #[arg(long)]
+    default: bool,
+    #[command(flatten)]
+    qos: QosValues,
+    #[command(flatten)]
+    limits: LimitValues,
+}
+
+#[derive(Arguments)]
+struct QosValues {
+    /// QoS that may be asked for, inherited downwards; none takes the list away
+    #[arg(long, value_name = "NAME,...")]
+    qos: Option<String>,
+    /// QoS of jobs that name none, inherited downwards; none takes it away
+    #[arg(long, value_name = "NAME")]
+    default_qos: Option<String>,
+}
+
+#[derive(Arguments)]
+#[command(next_help_heading = "Limits (none takes one away)")]
+struct LimitValues {
+    /// Jobs that hold resources
+    #[arg(long, value_name = "N")]
+    max_running_jobs: Option<String>,
+    /// Jobs that are not over
+    #[arg(long, value_name = "N")]
+    max_submitted_jobs: Option<String>,
+    /// Nodes of running jobs
+    #[arg(long, value_name = "N")]
+    max_nodes: Option<String>,
+    /// Cores of running jobs
+    #[arg(long, value_name = "N")]
+    max_cores: Option<String>,
+    /// Core-minutes in each period
+    #[arg(long, value_name = "N")]
+    max_core_minutes: Option<String>,
+    /// The period of --max-core-minutes: day, week, month, quarter, year [default: month]
+    #[arg(long, value_name = "PERIOD", value_parser = period)]
+    period: Option<Period>,
+    /// What becomes of a job over a limit: hold, or refuse where that is known at once [default: hold]
+    #[arg(long, value_name = "WHAT", value_parser = excess)]
+    excess: Option<Excess>,
+}
+
+fn shares(text: &str) -> Result<Shares, String> {
+    match text {
+        "parent" => Ok(Shares::Parent),
+        text => match text.parse() {
+            Ok(count) if count <= SHARES_MAX => Ok(Shares::Of(count)),
+            _ => Err(format!("allowed are 0 to {SHARES_MAX} and `parent`")),
+        },
+    }
+}
+
+fn period(text: &str) -> Result<Period, String> {
+    let value = serde_json::Value::from(text);
+    let allowed = "allowed are day, week, month, quarter, year";
+    serde_json::from_value(value).map_err(|_| allowed.to_owned())
+}
+
+fn excess(text: &str) -> Result<Excess, String> {
+    let value = serde_json::Value::from(text);
+    serde_json::from_value(value).map_err(|_| "allowed are hold, refuse".to_owned())
+}
+
+impl QosValues {
+    fn over(&self, before: QosRules) -> anyhow::Result<QosRules> {
+        let allowed = match self.qos.as_deref() {
+            None => before.allowed,
+            Some("none") => None,
+            Some(list) => {
+                let names = list.split(',').map(|name| name.trim().parse());
+                let names: Result<BTreeSet<Name>, _> = names.collect();
+                Some(names.context("--qos")?)
+            }
+        };
+        let default = match self.default_qos.as_deref() {
+            None => before.default,
+            Some("none") => None,
+            Some(name) => Some(name.parse().context("--default-qos")?),
+        };
+        Ok(QosRules { allowed, default })
+    }
+}
+
+impl LimitValues {
+    fn over(&self, before: Limits) -> anyhow::Result<Limits> {
+        fn number<N: std::str::FromStr>(
+            option: &str,
+            given: Option<&str>,
+            before: Option<N>,
+        ) -> anyhow::Result<Option<N>> {
+            match given {
+                None => Ok(before),
+                Some("none") => Ok(None),
+                Some(text) => match text.parse() {
+                    Ok(number) => Ok(Some(number)),
+                    Err(_) => bail!("--{option}: `{text}` is given; allowed are a number and none"),
+                },
+            }
+        }
+        let given = |value: &Option<String>| value.clone();
+        let (running, submitted) = (
+            given(&self.max_running_jobs),
+            given(&self.max_submitted_jobs),
+        );
+        let (nodes, cores) = (given(&self.max_nodes), given(&self.max_cores));
+        let minutes = given(&self.max_core_minutes);
+        Ok(Limits {
+            running_jobs: number("max-running-jobs", running.as_deref(), before.running_jobs)?,
+            submitted_jobs: number(
+                "max-submitted-jobs",
+                submitted.as_deref(),
+                before.submitted_jobs,
+            )?,
+            nodes: number("max-nodes", nodes.as_deref(), before.nodes)?,
+            cores: number("max-cores", cores.as_deref(), before.cores)?,
+            core_minutes: number("max-core-minutes", minutes.as_deref(), before.core_minutes)?,
+            period: self.period.unwrap_or(before.period),
+            excess: self.excess.unwrap_or(before.excess),
+        })
+    }
+}
+
+impl AccountValues {
+    fn over(&self, before: Account) -> anyhow::Result<Account> {
+        Ok(Account {
+            parent: match self.under.as_deref() {
+                None => before.parent,
+                Some("root") => None,
+                Some(name) => Some(name.parse().context("--under")?),
+            },
+            shares: self.shares.unwrap_or(before.shares),
+            description: self.description.clone().unwrap_or(before.description),
+            qos: self.qos.over(before.qos)?,
+            limits: self.limits.over(before.limits)?,
+        })
+    }
+}
+
+impl MemberValues {
+    fn over(&self, before: Member) -> anyhow::Result<Member> {
+        Ok(Member {
+            shares: self.shares.unwrap_or(before.shares),
+            qos: self.qos.over(before.qos)?,
+            limits: self.limits.over(before.limits)?,
+        })
+    }
+}
+
+pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    global.session(async |client| match args.verb {
+        Verb::Add { name, values } => {
+            let value = Some(values.over(Account::default())?);
+            set(
+                &client,
+                vec![(Change::Account { name, value }, Before::None)],
+            )
+            .await
+        }
+        Verb::Edit { name, values } => {
+            let book = book(&client).await?;
+            let Some(before) = book.account(&name) else {
+                bail!("there is no account `{name}`");
+            };
+            let value = Some(values.over(before.clone())?);
+            set(
+                &client,
+                vec![(Change::Account { name, value }, Before::Some)],
+            )
+            .await
+        }
+        Verb::AddUser { user, values } => {
+            let user = Users::read().number(&user)?;
+            let Some(account) = values.account.clone() else {
+                bail!("--account: is not given; a user is added to an account");
+            };
+            let book = book(&client).await?;
+            set(&client, member(&book, user, account, &values)?).await
+        }
+        Verb::EditUser { user, values } => {
+            let user = Users::read().number(&user)?;
+            let book = book(&client).await?;
+            let changes = match values.account.clone() {
+                Some(account) if book.member(&account, user).is_none() => {
+                    bail!("user {user} is not in account `{account}`")
+                }
+                Some(account) => member(&book, user, account, &values)?,
+                None => over_all(&book, user, &values)?,
+            };
+            set(&client, changes).await
+        }
+        Verb::Del { name, recursive } => {
+            let changes = match recursive {
+                true => removal(&book(&client).await?, &name),
+                false => vec![(Change::Account { name, value: None }, Before::Some)],
+            };
+            set(&client, changes).await
+        }
+        Verb::DelUser { user, account } => {
+            let user = Users::read().number(&user)?;
+            let change = Change::Member {
+                account,
+                user,
+                value: None,
+            };
+            set(&client, vec![(change, Before::Some)]).await
+        }
+        Verb::List(args) => show::list(&book(&client).await?, &args),
+        Verb::Show(args) => show::show(&book(&client).await?, &args),
+        Verb::Tree => show::tree(&book(&client).await?),
+        Verb::Import(args) => transfer::import(&client, &args).await,
+        Verb::Export(args) => transfer::export(&book(&client).await?, &args),
+    })
+}
+
+/// All accounts as they stand.
+async fn book(client: &Client) -> anyhow::Result<Book> {
+    Ok(client.call::<List>(&()).await?.book())
+}
+
+async fn set(client: &Client, changes: Vec<(Change, Before)>) -> anyhow::Result<u8> {
+    let asked = changes.into_iter();
+    let changes = asked.map(|(change, before)| Asked { change, before });
+    let request = SetRequest {
+        changes: changes.collect(),
+    };
+    client.call::<Set>(&request).await?;
+    Ok(0)
+}
+
+/// A user put into an account, or changed there.
+fn member(
+    book: &Book,
+    user: u32,
+    account: Name,
+    values: &MemberValues,
+) -> anyhow::Result<Vec<(Change, Before)>> {
+    let before = book.member(&account, user).cloned().unwrap_or_default();
+    let value = Some(values.over(before)?);
+    let mut changes = vec![(
+        Change::Member {
+            account: account.clone(),
+            user,
+            value,
+        },
+        Before::Any,
+    )];
+    if values.default {
+        let value = Some(User {
+            account: Some(account),
+            ..book.user(user).cloned().unwrap_or_default()
+        });
+        changes.push((Change::User { user, value }, Before::Any));
+    }
+    Ok(changes)
+}
+
+/// What a user may have over all accounts.
+fn over_all(
+    book: &Book,
+    user: u32,
+    values: &MemberValues,
+) -> anyhow::Result<Vec<(Change, Before)>> {
+    let of_account = values.shares.is_some()
+        || values.default
+        || values.qos.qos.is_some()
+        || values.qos.default_qos.is_some();
+    if of_account {
+        bail!("--account: is not given; without it only limits can be set");
+    }
+    let before = book.user(user).cloned().unwrap_or_default();
+    let value = User {
+        limits: values.limits.over(before.limits)?,
+        ..before
+    };
+    let value = (value != User::default()).then_some(value);
+    Ok(vec![(Change::User { user, value }, Before::Any)])
+}
+
+/// All that is under an account and then itself, the lowest first.
+fn removal(book: &Book, name: &Name) -> Vec<(Change, Before)> {
+    let mut names = vec![name];
+    let mut at = 0;
+    while let Some(name) = names.get(at).copied() {
+        names.extend(book.under(Some(name)));
+        at += 1;
+    }
+    let mut changes = Vec::new();
+    for name in names.into_iter().rev() {
+        changes.extend(book.members_of(name).map(|(user, _)| {
+            let account = name.clone();
+            let value = None;
+            let change = Change::Member {
+                account,
+                user,
+                value,
+            };
+            (change, Before::Some)
+        }));
+        let (name, value) = (name.clone(), None);
+        changes.push((Change::Account { name, value }, Before::Some));
+    }
+    changes
+}

@@ -1,0 +1,206 @@
+//! `eddy account list`, `show` and `tree`.
+
+use anyhow::bail;
+use eddy_wire::account::{Book, Limits, Name, QosRules};
+use serde_json::{Value, json};
+
+use crate::names::Users;
+use crate::output;
+use crate::table::{Align, Table, escaped};
+
+#[derive(clap::Args)]
+pub struct ListArgs {
+    /// One array of objects: name, parent, shares, description, users (how many), qos, limits
+    #[arg(long)]
+    json: bool,
+    /// No heading
+    #[arg(short = 'n', long = "no-header")]
+    no_header: bool,
+}
+
+#[derive(clap::Args)]
+pub struct ShowArgs {
+    /// The account
+    name: Name,
+    /// One object: as in `list --json`, users with user, uid, shares, default, qos, limits
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn list(book: &Book, args: &ListArgs) -> anyhow::Result<u8> {
+    if args.json {
+        let all: Vec<Value> = book
+            .accounts()
+            .map(|(name, _)| object(book, name))
+            .collect();
+        output::json(&all)?;
+        return Ok(0);
+    }
+    let columns = [
+        ("ACCOUNT", Align::Left),
+        ("PARENT", Align::Left),
+        ("SHARES", Align::Right),
+        ("USERS", Align::Right),
+        ("QOS", Align::Left),
+        ("LIMITS", Align::Left),
+        ("DESCRIPTION", Align::Left),
+    ];
+    let mut table = Table::new(columns);
+    for (name, account) in book.accounts() {
+        table.push(vec![
+            name.to_string(),
+            parent(account.parent.as_ref()).to_owned(),
+            account.shares.to_string(),
+            book.members_of(name).count().to_string(),
+            or_dash(&qos(&account.qos)),
+            or_dash(&limits(&account.limits)),
+            account.description.clone(),
+        ]);
+    }
+    let mut out = output::stdout();
+    match args.no_header {
+        true => table.write_rows(&mut out)?,
+        false => table.write(&mut out)?,
+    }
+    Ok(0)
+}
+
+pub fn show(book: &Book, args: &ShowArgs) -> anyhow::Result<u8> {
+    let Some(account) = book.account(&args.name) else {
+        bail!("there is no account `{}`", args.name);
+    };
+    let users = Users::read();
+    if args.json {
+        output::json(&with_users(book, &args.name, &users))?;
+        return Ok(0);
+    }
+    let mut lines = vec![
+        format!("account {}", args.name),
+        format!("  parent: {}", parent(account.parent.as_ref())),
+        format!("  shares: {}", account.shares),
+    ];
+    let said = [
+        ("description", escaped(&account.description).into_owned()),
+        ("qos", qos(&account.qos)),
+        ("limits", limits(&account.limits)),
+    ];
+    let said = said.into_iter().filter(|(_, text)| !text.is_empty());
+    lines.extend(said.map(|(key, text)| format!("  {key}: {text}")));
+    let under: Vec<&str> = book.under(Some(&args.name)).map(Name::as_str).collect();
+    if !under.is_empty() {
+        lines.push(format!("  accounts: {}", under.join(", ")));
+    }
+    for (user, member) in book.members_of(&args.name) {
+        let mut line = format!("  user {}: shares {}", users.name(user), member.shares);
+        if is_default(book, &args.name, user) {
+            line += ", default";
+        }
+        for text in [qos(&member.qos), limits(&member.limits)] {
+            if !text.is_empty() {
+                line += &format!(", {text}");
+            }
+        }
+        lines.push(line);
+    }
+    output::lines(lines)?;
+    Ok(0)
+}
+
+pub fn tree(book: &Book) -> anyhow::Result<u8> {
+    let users = Users::read();
+    let mut lines = vec!["root".to_owned()];
+    // A stack, so that the depth of the tree is not that of this program.
+    let mut left: Vec<(usize, &Name)> = Vec::new();
+    let push = |left: &mut Vec<(usize, _)>, depth, parent: Option<&_>| {
+        let mut under: Vec<_> = book.under(parent).map(|name| (depth, name)).collect();
+        under.reverse();
+        left.extend(under);
+    };
+    push(&mut left, 1, None);
+    while let Some((depth, name)) = left.pop() {
+        let Some(account) = book.account(name) else {
+            continue;
+        };
+        let indent = "  ".repeat(depth);
+        lines.push(format!("{indent}{name}  {}", account.shares));
+        for (user, member) in book.members_of(name) {
+            let mark = match is_default(book, name, user) {
+                true => "  default",
+                false => "",
+            };
+            let user = users.name(user);
+            lines.push(format!("{indent}  @{user}  {}{mark}", member.shares));
+        }
+        push(&mut left, depth + 1, Some(name));
+    }
+    output::lines(lines)?;
+    Ok(0)
+}
+
+fn is_default(book: &Book, account: &Name, user: u32) -> bool {
+    let user = book.user(user);
+    user.is_some_and(|user| user.account.as_ref() == Some(account))
+}
+
+fn parent(name: Option<&Name>) -> &str {
+    name.map_or("root", Name::as_str)
+}
+
+fn or_dash(text: &str) -> String {
+    match text.is_empty() {
+        true => "-".to_owned(),
+        false => text.to_owned(),
+    }
+}
+
+fn qos(rules: &QosRules) -> String {
+    let allowed = rules.allowed.iter().flatten();
+    let allowed: Vec<&str> = allowed.map(Name::as_str).collect();
+    match (&rules.allowed, &rules.default) {
+        (None, None) => String::new(),
+        (Some(_), None) => allowed.join(","),
+        (None, Some(default)) => format!("default {default}"),
+        (Some(_), Some(default)) => format!("{} default {default}", allowed.join(",")),
+    }
+}
+
+/// As `running_jobs=3 cores=64`.
+fn limits(limits: &Limits) -> String {
+    let Ok(Value::Object(fields)) = serde_json::to_value(limits) else {
+        return String::new();
+    };
+    let pair = |(key, value): (&String, &Value)| match value {
+        Value::String(text) => format!("{key}={text}"),
+        other => format!("{key}={other}"),
+    };
+    fields.iter().map(pair).collect::<Vec<_>>().join(" ")
+}
+
+fn object(book: &Book, name: &Name) -> Value {
+    let account = book.account(name).cloned().unwrap_or_default();
+    json!({
+        "name": name,
+        "parent": account.parent,
+        "shares": account.shares,
+        "description": account.description,
+        "users": book.members_of(name).count(),
+        "qos": account.qos,
+        "limits": account.limits,
+    })
+}
+
+fn with_users(book: &Book, name: &Name, users: &Users) -> Value {
+    let members = book.members_of(name).map(|(user, member)| {
+        json!({
+            "user": users.name(user),
+            "uid": user,
+            "shares": member.shares,
+            "default": is_default(book, name, user),
+            "qos": member.qos,
+            "limits": member.limits,
+        })
+    });
+    let mut object = object(book, name);
+    object["users"] = members.collect();
+    object
+}

@@ -1,0 +1,144 @@
+//! `eddy account import` and `export`.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+
+use anyhow::{Context, bail};
+use eddy_client::Client;
+use eddy_wire::account::{Book, Change, Key};
+use eddy_wire::services::account::{Asked, Before, Set, SetRequest};
+
+use super::book;
+use crate::accounts::{Document, Format, Found};
+use crate::names::Users;
+use crate::output;
+
+/// The longest file that is read, in bytes: a request has no room for more.
+const TEXT_MAX: u64 = 16 << 20;
+
+/// Take accounts from files, all of it or nothing
+///
+/// Each account and user in the files is added, or made as it is there; others stay. What is in a
+/// file and has no counterpart here is said on standard error and left out.
+///
+/// Slurm: the text of `sacctmgr dump CLUSTER`. flux-accounting: the tables bank_table.csv and
+/// association_table.csv of `flux account export-db`, both at once, or the document of
+/// `flux account export-json`, which has neither parents nor shares.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct ImportArgs {
+    /// What the files are [default: what they look like]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Remove accounts and users that the files do not have
+    #[arg(long)]
+    replace: bool,
+    /// Leave users out that this host does not know
+    #[arg(long)]
+    skip_unknown: bool,
+    /// Print what would be changed, a line of JSON each, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// The files; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+}
+
+#[derive(clap::Args)]
+pub struct ExportArgs {
+    /// JSON instead of TOML
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn import(client: &Client, args: &ImportArgs) -> anyhow::Result<u8> {
+    let texts: Vec<(String, String)> = args
+        .files
+        .iter()
+        .map(|file| Ok((file.clone(), text_of(file)?)))
+        .collect::<anyhow::Result<_>>()?;
+    let format = args.format.unwrap_or_else(|| Format::of(&texts[0].1));
+    let found = format.read(&texts, &Users::read())?;
+    told(&found, args.skip_unknown)?;
+    let before = book(client).await?;
+    let mut changes = match args.replace {
+        true => left_out(&before, &found.changes),
+        false => Vec::new(),
+    };
+    // What is to go may be under what is to be moved, so it goes last.
+    let mut all = found.changes;
+    all.append(&mut changes);
+    if args.dry_run {
+        let line = |change| Ok(serde_json::to_string(change)?);
+        let lines: Vec<String> = all.iter().map(line).collect::<anyhow::Result<_>>()?;
+        output::lines(lines)?;
+        return Ok(0);
+    }
+    let changes = all.into_iter().map(|change| Asked {
+        change,
+        before: Before::Any,
+    });
+    let request = SetRequest {
+        changes: changes.collect(),
+    };
+    let reply = client.call::<Set>(&request).await?;
+    output::lines([format!("{} changes", reply.changed)])?;
+    Ok(0)
+}
+
+/// Says what is not taken.
+fn told(found: &Found, skip_unknown: bool) -> anyhow::Result<()> {
+    for note in &found.notes {
+        eprintln!("eddy account import: {}", output::one_line(note));
+    }
+    if found.unknown.is_empty() {
+        return Ok(());
+    }
+    let unknown = found.unknown.join(", ");
+    if !skip_unknown {
+        bail!("users that this host does not know: {unknown}; --skip-unknown leaves them out");
+    }
+    let line = output::one_line(&format!("left out, not known here: {unknown}"));
+    eprintln!("eddy account import: {line}");
+    Ok(())
+}
+
+/// Removals of all that stands and is not among these: users, then accounts, the lowest first.
+fn left_out(before: &Book, changes: &[Change]) -> Vec<Change> {
+    let kept: BTreeSet<Key> = changes.iter().map(Change::key).collect();
+    let gone = before.to_changes().into_iter().rev();
+    let gone = gone.filter(|change| !kept.contains(&change.key()));
+    gone.map(|change| match change {
+        Change::Account { name, .. } => Change::Account { name, value: None },
+        Change::Member { account, user, .. } => Change::Member {
+            account,
+            user,
+            value: None,
+        },
+        Change::User { user, .. } => Change::User { user, value: None },
+    })
+    .collect()
+}
+
+pub fn export(book: &Book, args: &ExportArgs) -> anyhow::Result<u8> {
+    let document = Document::of(book, &Users::read());
+    match args.json {
+        true => output::json(&document)?,
+        false => output::lines(toml::to_string(&document)?.lines())?,
+    }
+    Ok(0)
+}
+
+fn text_of(file: &str) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let source: &mut dyn Read = match file {
+        "-" => &mut std::io::stdin().lock(),
+        file => &mut std::fs::File::open(file).with_context(|| file.to_owned())?,
+    };
+    let read = source.take(TEXT_MAX + 1).read_to_string(&mut text);
+    let length = read.with_context(|| file.to_owned())?;
+    if length as u64 > TEXT_MAX {
+        bail!("{file}: has over {TEXT_MAX} bytes; allowed are at most that many");
+    }
+    Ok(text)
+}

@@ -1,0 +1,183 @@
+//! `eddy audit`: who changed what when, from the records.
+
+use eddy_client::{Client, ClientError};
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::services::instance::{Stream, StreamRequest};
+use eddy_wire::services::job::EventsLine;
+use eddy_wire::time::Time;
+use serde_json::{Value, json};
+
+use crate::ids::Spelling;
+use crate::names::Users;
+use crate::session::Global;
+use crate::table::{Align, Table};
+use crate::{output, when};
+
+/// Tell who changed what and when
+///
+/// From the records of the instance: accounts, nodes taken out of service and put back, policies
+/// that were set, and what one user did to jobs: urgency, exceptions such as cancel. Jobs whose
+/// history was forgotten are not told of. Reads all records since the time that is given, so give
+/// one where there is a long history.
+#[derive(clap::Args)]
+#[command(after_long_help = FIELDS)]
+pub struct Args {
+    /// Only since then: -1h, 2026-01-31, seconds since 1970
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Only what this user did, by name or number
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+    /// Only these: account, drain, undrain, memo, urgency, exception, ...
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    event: Vec<String>,
+    /// No heading
+    #[arg(short = 'n', long = "no-header")]
+    no_header: bool,
+    /// One array of objects
+    #[arg(long)]
+    json: bool,
+}
+
+const FIELDS: &str = "Fields of --json:
+  seq t        place and time of the record
+  uid user     who did it; null where the record does not say
+  event        the record's name
+  job          number of the job, null where it is of none
+  context      what was changed: the record's own words";
+
+/// Records that say that somebody decided something, of the instance and of jobs.
+const OWN: &[&str] = &[
+    "account",
+    "drain",
+    "undrain",
+    "memo",
+    "put",
+    "delete",
+    "resource-define",
+    "leader-start",
+    "leader-stop",
+];
+const OF_JOBS: &[&str] = &["urgency", "exception", "jobspec-update"];
+
+/// One thing that somebody did.
+struct Deed {
+    job: Option<JobId>,
+    line: EventsLine,
+    context: Value,
+}
+
+impl Deed {
+    fn of(job: Option<JobId>, line: EventsLine) -> Option<Deed> {
+        let known = match job {
+            None => OWN,
+            Some(_) => OF_JOBS,
+        };
+        if !known.contains(&line.name.as_str()) {
+            return None;
+        }
+        let text = line.context.as_ref().map(|raw| raw.get());
+        let context: Value = text
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or(Value::Null);
+        // What eddy did to a job by itself names nobody.
+        let is_own = job.is_some() && context["userid"].is_null();
+        (!is_own).then_some(Deed { job, line, context })
+    }
+
+    fn uid(&self) -> Option<u32> {
+        u32::try_from(self.context["userid"].as_u64()?).ok()
+    }
+
+    /// The context without who did it.
+    fn what(&self) -> String {
+        let mut context = self.context.clone();
+        if let Some(fields) = context.as_object_mut() {
+            fields.remove("userid");
+            // Nobody reads an inventory in a line.
+            if self.line.name == "resource-define" {
+                fields.remove("R");
+            }
+        }
+        match context {
+            Value::Null => "-".to_owned(),
+            context => context.to_string(),
+        }
+    }
+}
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let users = Users::read();
+    let user = args.user.as_ref().map(|user| users.number(user));
+    let user = user.transpose()?;
+    let since = args.since.as_ref();
+    let since = since
+        .map(|text| when::parse(text, when::now()))
+        .transpose()?;
+    let mut deeds = global.session(async |client| Ok(all(&client, since).await?))?;
+    deeds.retain(|deed| {
+        (user.is_none() || deed.uid() == user)
+            && (args.event.is_empty() || args.event.contains(&deed.line.name))
+    });
+    if args.json {
+        let object = |deed: &Deed| {
+            json!({
+                "seq": deed.line.seq,
+                "t": deed.line.timestamp,
+                "uid": deed.uid(),
+                "user": deed.uid().map(|uid| users.name(uid)),
+                "event": deed.line.name,
+                "job": deed.job,
+                "context": deed.context,
+            })
+        };
+        output::json(&deeds.iter().map(object).collect::<Vec<Value>>())?;
+        return Ok(0);
+    }
+    let columns = ["TIME", "USER", "EVENT", "JOB", "WHAT"];
+    let mut table = Table::new(columns.map(|column| (column, Align::Left)));
+    let spelling = Spelling::of_locale();
+    for deed in &deeds {
+        let dash = || "-".to_owned();
+        table.push(vec![
+            when::local(deed.line.timestamp),
+            deed.uid().map_or_else(dash, |uid| users.name(uid)),
+            deed.line.name.clone(),
+            deed.job.map_or_else(dash, |job| spelling.show(job)),
+            deed.what(),
+        ]);
+    }
+    let mut out = output::stdout();
+    match args.no_header {
+        true => table.write_rows(&mut out)?,
+        false => table.write(&mut out)?,
+    }
+    Ok(0)
+}
+
+/// All that somebody did; goes on where it was when the leader is another.
+async fn all(client: &Client, since: Option<Time>) -> Result<Vec<Deed>, ClientError> {
+    let (mut deeds, mut from) = (Vec::new(), Seq(1));
+    loop {
+        let request = StreamRequest {
+            from,
+            follow: false,
+        };
+        let mut parts = client.stream::<Stream>(&request)?;
+        loop {
+            match parts.next().await {
+                Some(Ok((part, _))) => {
+                    for (job, line) in part.records {
+                        from = line.seq.next();
+                        if since.is_none_or(|since| line.timestamp >= since) {
+                            deeds.extend(Deed::of(job, line));
+                        }
+                    }
+                }
+                Some(Err(ClientError::Lost { .. })) => break,
+                Some(Err(error)) => return Err(error),
+                None => return Ok(deeds),
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `eddy usage`: who used how much, and where the capacity went.
+
+use std::io::Write;
+
+use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport, UsageRow};
+use eddy_wire::usage::Amounts;
+use serde_json::{Value, json};
+
+use crate::names::Users;
+use crate::output;
+use crate::session::Global;
+use crate::table::{Align, Table};
+use crate::when;
+
+/// Show who used how much, and where the capacity went
+///
+/// A job is charged for what it holds from its grant to its release, node by node; an instance of a
+/// user as one job. Of a job whose node failed nobody is charged that attempt. Nothing is faded or
+/// weighed here: that is done by the policy, and `eddy shares` shows it.
+#[derive(clap::Args)]
+#[command(after_long_help = FIELDS)]
+pub struct Args {
+    /// Only of this account
+    #[arg(short = 'A', long, value_name = "NAME")]
+    account: Option<String>,
+    /// Only of this user, by name or number
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+    /// Only what was used since then: -1h, 2026-01-31, seconds since 1970. Exact to the minute
+    /// within the last hour, to the hour within 3 days, then to the day
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Where all core-seconds went since counting began: each in one place, together the capacity
+    #[arg(long, conflicts_with_all = ["account", "user", "since"])]
+    identity: bool,
+    /// No heading
+    #[arg(short = 'n', long = "no-header")]
+    no_header: bool,
+    /// One object with all that is known
+    #[arg(long)]
+    json: bool,
+}
+
+const FIELDS: &str = "Fields of --json:
+  from to      since when is counted, and until when
+  usage        by who pays: account, user, uid, qos, queue, charged (of jobs that are over),
+               running (of jobs that hold something, so far), each with node_us, core_us, gpu_us,
+               mib_us: amounts times microseconds, exact
+  identity     capacity, jobs, instances, declared (by name), idle, drained, down, charged,
+               uncharged (held by an attempt whose node failed): core_us, gpu_us, mib_us. All of
+               jobs to down add up to capacity; jobs and instances are charged and uncharged";
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let users = Users::read();
+    let user = args.user.as_ref().map(|user| users.number(user));
+    let since = args.since.as_ref();
+    let request = ReportRequest {
+        account: args.account.clone(),
+        user: user.transpose()?,
+        since: since
+            .map(|text| when::parse(text, when::now()))
+            .transpose()?,
+    };
+    let report = global.session(async |client| Ok(client.call::<Report>(&request).await?))?;
+    if args.json {
+        output::json(&document(&report, &users))?;
+        return Ok(0);
+    }
+    let table = match args.identity {
+        true => identity(&report.identity),
+        false => payers(&report.rows, &users),
+    };
+    let mut out = output::stdout();
+    match args.no_header {
+        true => table.write_rows(&mut out)?,
+        false => table.write(&mut out)?,
+    }
+    out.flush()?;
+    Ok(0)
+}
+
+/// Microseconds of something as seconds, with no place behind the point.
+fn seconds(amount: u128) -> String {
+    ((amount + 500_000) / 1_000_000).to_string()
+}
+
+fn payers(rows: &[UsageRow], users: &Users) -> Table {
+    let columns = [
+        ("ACCOUNT", Align::Left),
+        ("USER", Align::Left),
+        ("QOS", Align::Left),
+        ("QUEUE", Align::Left),
+        ("NODE-S", Align::Right),
+        ("CORE-S", Align::Right),
+        ("GPU-S", Align::Right),
+        ("RUNNING", Align::Right),
+    ];
+    let mut table = Table::new(columns);
+    for row in rows {
+        let dash = |text: Option<&str>| text.unwrap_or("-").to_owned();
+        table.push(vec![
+            dash(row.payer.account.as_ref().map(|name| name.as_str())),
+            users.name(row.payer.user),
+            dash(row.payer.qos.as_ref().map(|name| name.as_str())),
+            dash(row.payer.queue.as_deref()),
+            seconds(row.charged.nodes),
+            seconds(row.charged.cores),
+            seconds(row.charged.gpus),
+            seconds(row.running.cores),
+        ]);
+    }
+    table
+}
+
+fn identity(identity: &Identity) -> Table {
+    let columns = [
+        ("WHAT", Align::Left),
+        ("CORE-S", Align::Right),
+        ("PART", Align::Right),
+    ];
+    let mut table = Table::new(columns);
+    let all = identity.capacity.cores;
+    let mut line = |what: String, amounts: Amounts| {
+        let part = match all {
+            0 => 0.0,
+            all => amounts.cores as f64 / all as f64,
+        };
+        let part = format!("{:.2} %", part * 100.0);
+        table.push(vec![what, seconds(amounts.cores), part]);
+    };
+    let spent = &identity.spent;
+    line("jobs".to_owned(), spent.jobs);
+    line("sub-instances".to_owned(), spent.instances);
+    for (name, amounts) in &spent.declared {
+        line(format!("instance {name}"), *amounts);
+    }
+    line("idle".to_owned(), spent.idle);
+    line("drained".to_owned(), spent.drained);
+    line("down".to_owned(), spent.down);
+    line("sum".to_owned(), spent.sum());
+    line("capacity".to_owned(), identity.capacity);
+    table
+}
+
+fn document(report: &UsageReport, users: &Users) -> Value {
+    let amounts = |amounts: &Amounts| {
+        // JSON has no integers as large as these may become in decades.
+        let number = |amount: u128| match u64::try_from(amount) {
+            Ok(amount) => Value::from(amount),
+            Err(_) => Value::from(amount as f64),
+        };
+        json!({
+            "node_us": number(amounts.nodes),
+            "core_us": number(amounts.cores),
+            "gpu_us": number(amounts.gpus),
+            "mib_us": number(amounts.memory),
+        })
+    };
+    let row = |row: &UsageRow| {
+        json!({
+            "account": row.payer.account,
+            "user": users.name(row.payer.user),
+            "uid": row.payer.user,
+            "qos": row.payer.qos,
+            "queue": row.payer.queue,
+            "charged": amounts(&row.charged),
+            "running": amounts(&row.running),
+        })
+    };
+    let identity = &report.identity;
+    let spent = &identity.spent;
+    let declared = spent.declared.iter();
+    let declared: serde_json::Map<String, Value> = declared
+        .map(|(name, of)| (name.clone(), amounts(of)))
+        .collect();
+    json!({
+        "from": report.from,
+        "to": report.to,
+        "usage": report.rows.iter().map(row).collect::<Vec<Value>>(),
+        "identity": {
+            "capacity": amounts(&identity.capacity),
+            "jobs": amounts(&spent.jobs),
+            "instances": amounts(&spent.instances),
+            "declared": declared,
+            "idle": amounts(&spent.idle),
+            "drained": amounts(&spent.drained),
+            "down": amounts(&spent.down),
+            "charged": amounts(&identity.charged),
+            "uncharged": amounts(&identity.uncharged),
+        },
+    })
+}

@@ -1,0 +1,213 @@
+//! `[[qos]]` and `[[class]]`: what jobs may ask for by name, and what it means for them.
+//!
+//! Read by [`super::load`], after the policy: priorities and usage factors become keys of the
+//! policy, so that what orders jobs is in one place.
+
+use std::sync::Arc;
+
+use eddy_modules::settings::{Class, Mode, Qos};
+use eddy_sched::policy::{Class as Ranked, Preference};
+use eddy_wire::account::{Limits, Name};
+use eddy_wire::time::Span;
+use toml::{Table, Value};
+
+use super::declared::{Entry, entries, unique};
+use super::keys::span;
+use super::{Config, ConfigError};
+
+const NAME: &str = "a name of 1 to 64 characters A-Z, a-z, 0-9, -, _ and ., other than root";
+const FACTOR: &str = "a number from 0 to 1";
+const AMOUNT: &str = "a number of at least 0";
+const NAMES: &str = "names of [[qos]]";
+const WHOLE: &str = "a whole number";
+const FLAG: &str = "true or false";
+const SPAN: &str = "a duration such as \"5s\", or seconds";
+const MODE: &str = "\"requeue\", \"cancel\" or \"suspend\"";
+const LIMITS: &str =
+    "a table of running_jobs, submitted_jobs, nodes, cores, core_minutes, period, excess";
+const QOS_KEYS: &[&str] = &[
+    "name",
+    "priority",
+    "usage_factor",
+    "preempts",
+    "exempt",
+    "grace",
+    "mode",
+    "limits_waived",
+    "limits",
+    "user_limits",
+];
+const CLASS_KEYS: &[&str] = &[
+    "name",
+    "priority",
+    "fair_share_preemptible",
+    "urgency_preemptible",
+    "default",
+];
+
+/// Takes `qos` and `class` out of the document's tables and puts what the policy obeys into it.
+pub(super) fn take(config: &mut Config, table: &mut Table, errors: &mut Vec<ConfigError>) {
+    let found = entries(table, "qos", errors);
+    unique("qos", &found, errors);
+    let known: Vec<String> = found
+        .iter()
+        .filter_map(|one| Some(text(one, "name")?.to_owned()))
+        .collect();
+    let all: Vec<Qos> = found
+        .iter()
+        .filter_map(|one| qos(one, &known, errors))
+        .collect();
+    let found = entries(table, "class", errors);
+    unique("class", &found, errors);
+    let classes: Vec<(Class, Ranked, bool)> =
+        found.iter().filter_map(|one| class(one, errors)).collect();
+    let mut defaults = classes.iter().filter(|(_, _, default)| *default);
+    if let (Some(_), Some((second, ..))) = (defaults.next(), defaults.next()) {
+        errors.push(ConfigError::Twice {
+            path: "class.default".to_owned(),
+            given: second.name.to_string(),
+            what: "default class",
+        });
+    }
+    let policy = Arc::make_mut(&mut config.instance.policy);
+    for qos in &all {
+        let name = qos.name.to_string();
+        let factors = &mut policy.priority.factors.qos;
+        factors.insert(name.clone(), qos.priority);
+        policy.usage.factors.insert(name, qos.usage_factor);
+    }
+    for (class, ranked, default) in &classes {
+        let name = class.name.to_string();
+        if *default {
+            policy.placement.default_class.clone_from(&name);
+        }
+        policy.placement.classes.insert(name, ranked.clone());
+    }
+    config.instance.qos = all;
+    config.instance.classes = classes.into_iter().map(|(class, ..)| class).collect();
+}
+
+fn text<'e>(entry: &'e Entry, key: &str) -> Option<&'e str> {
+    entry.table.get(key)?.as_str()
+}
+
+/// The name, if it is one.
+fn name(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<Name> {
+    match entry.table.get("name") {
+        Some(given) => {
+            let name = given.as_str().and_then(|name| name.parse().ok());
+            if name.is_none() {
+                errors.push(entry.wrong("name", given, NAME));
+            }
+            name
+        }
+        None => {
+            errors.push(entry.missing("name", NAME));
+            None
+        }
+    }
+}
+
+/// The value of a key, or this one where it is not given.
+fn value<T>(
+    entry: &Entry,
+    key: &str,
+    allowed: &'static str,
+    default: T,
+    read: impl Fn(&Value) -> Option<T>,
+    errors: &mut Vec<ConfigError>,
+) -> T {
+    let Some(given) = entry.table.get(key) else {
+        return default;
+    };
+    let found = read(given);
+    if found.is_none() {
+        errors.push(entry.wrong(key, given, allowed));
+    }
+    found.unwrap_or(default)
+}
+
+fn number(value: &Value) -> Option<f64> {
+    let number = value
+        .as_float()
+        .or_else(|| Some(value.as_integer()? as f64));
+    number.filter(|number| number.is_finite() && *number >= 0.0)
+}
+
+fn limits(value: &Value) -> Option<Limits> {
+    value.clone().try_into().ok()
+}
+
+fn mode(value: &Value) -> Option<Mode> {
+    Some(match value.as_str()? {
+        "requeue" => Mode::Requeue,
+        "cancel" => Mode::Cancel,
+        "suspend" => Mode::Suspend,
+        _ => return None,
+    })
+}
+
+fn qos(entry: &Entry, known: &[String], errors: &mut Vec<ConfigError>) -> Option<Qos> {
+    entry.unknown(QOS_KEYS, errors);
+    let name = name(entry, errors);
+    let part = |value: &Value| number(value).filter(|number| *number <= 1.0);
+    let others = |value: &Value| {
+        let names = value.as_array()?.iter().map(Value::as_str);
+        let names: Option<Vec<&str>> = names.collect();
+        let is_known = |name: &&str| known.iter().any(|one| one == name);
+        let names = names.filter(|names| names.iter().all(is_known))?;
+        names
+            .into_iter()
+            .map(|name| name.parse().ok())
+            .collect::<Option<Vec<Name>>>()
+    };
+    let none = Limits::default();
+    let qos = Qos {
+        name: name
+            .clone()
+            .unwrap_or_else(|| "unnamed".parse().expect("a name")),
+        priority: value(entry, "priority", FACTOR, 0.5, part, errors),
+        usage_factor: value(entry, "usage_factor", AMOUNT, 1.0, number, errors),
+        preempts: value(entry, "preempts", NAMES, Vec::new(), others, errors),
+        exempt: value(entry, "exempt", SPAN, Span::ZERO, span, errors),
+        grace: value(
+            entry,
+            "grace",
+            SPAN,
+            None,
+            |value| span(value).map(Some),
+            errors,
+        ),
+        mode: value(entry, "mode", MODE, Mode::default(), mode, errors),
+        limits_waived: value(entry, "limits_waived", FLAG, false, Value::as_bool, errors),
+        limits: value(entry, "limits", LIMITS, none, limits, errors),
+        user_limits: value(entry, "user_limits", LIMITS, none, limits, errors),
+    };
+    name.map(|_| qos)
+}
+
+fn class(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<(Class, Ranked, bool)> {
+    entry.unknown(CLASS_KEYS, errors);
+    let name = name(entry, errors);
+    let preference = |value: &Value| {
+        let on = value.as_bool()?;
+        Some(if on { Preference::On } else { Preference::Off })
+    };
+    let off = Preference::Off;
+    let priority = value(entry, "priority", WHOLE, 0, Value::as_integer, errors);
+    let ranked = Ranked {
+        priority,
+        fair_share_preemptible: value(
+            entry,
+            "fair_share_preemptible",
+            FLAG,
+            off,
+            preference,
+            errors,
+        ),
+        urgency_preemptible: value(entry, "urgency_preemptible", FLAG, off, preference, errors),
+    };
+    let default = value(entry, "default", FLAG, false, Value::as_bool, errors);
+    let name = name?;
+    Some((Class { name, priority }, ranked, default))
+}

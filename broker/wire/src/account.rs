@@ -1,0 +1,425 @@
+//! Accounts: whom use is charged to, with how many shares and under which limits.
+//!
+//! Values and their rules: administrators change them ([`Change`]), records keep them, and who
+//! needs to know folds them into a [`Book`]: ingest (who may name what), the planner (who is due
+//! what), listings. Nothing here charges anybody.
+//!
+//! An account is under another or under the root, and has a name of its own in the whole tree. A
+//! member is a user in an account: jobs are charged to members only.
+
+mod book;
+mod name;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+
+pub use book::Book;
+pub use name::{Name, NameError};
+
+/// Longest name in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+/// Most accounts of an instance.
+pub const ACCOUNTS_MAX: usize = 16_384;
+/// Most members of all accounts together.
+pub const MEMBERS_MAX: usize = 65_536;
+/// How many accounts may be above one another.
+pub const DEPTH_MAX: usize = 16;
+/// Most shares.
+pub const SHARES_MAX: u32 = 1 << 30;
+/// Longest description in bytes.
+pub const DESCRIPTION_BYTES_MAX: usize = 256;
+/// Most QoS that one account or member may use.
+pub const QOS_MAX: usize = 256;
+/// The name that stands for what all accounts are under.
+pub const ROOT: &str = "root";
+
+/// How many shares one has among its siblings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shares {
+    /// So many, at most [`SHARES_MAX`]; 0 is served when nobody else wants anything.
+    Of(u32),
+    /// Those of its account: an account's members compete one level up, a user has what the
+    /// account has.
+    Parent,
+}
+
+impl Default for Shares {
+    fn default() -> Shares {
+        Shares::Of(1)
+    }
+}
+
+impl Serialize for Shares {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Shares::Of(count) => serializer.serialize_u32(*count),
+            Shares::Parent => serializer.serialize_str("parent"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Shares {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Shares, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Given {
+            Count(u32),
+            Word(String),
+        }
+        match Given::deserialize(deserializer)? {
+            Given::Count(count) => Ok(Shares::Of(count)),
+            Given::Word(word) if word == "parent" => Ok(Shares::Parent),
+            Given::Word(word) => Err(serde::de::Error::custom(format!(
+                "shares: `{word}` is given; allowed are 0 to {SHARES_MAX} and `parent`"
+            ))),
+        }
+    }
+}
+
+impl std::fmt::Display for Shares {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Shares::Of(count) => write!(f, "{count}"),
+            Shares::Parent => f.write_str("parent"),
+        }
+    }
+}
+
+/// An account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    /// The account it is under; none is the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Name>,
+    /// Among those under the same.
+    #[serde(default)]
+    pub shares: Shares,
+    /// One line for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// What QoS its members may ask for.
+    #[serde(default, skip_serializing_if = "QosRules::is_empty")]
+    pub qos: QosRules,
+    /// What all its members together may have.
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
+}
+
+/// A user in an account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// Among the members of the account.
+    #[serde(default)]
+    pub shares: Shares,
+    /// What QoS it may ask for.
+    #[serde(default, skip_serializing_if = "QosRules::is_empty")]
+    pub qos: QosRules,
+    /// What it may have in this account.
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
+}
+
+/// A user over all accounts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// What is charged where a job names no account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Name>,
+    /// What the user may have over all accounts.
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
+}
+
+/// Which QoS may be asked for, inherited downwards where nothing is said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QosRules {
+    /// These and no others; none inherits, at the root any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<BTreeSet<Name>>,
+    /// What a job has that names none; none inherits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Name>,
+}
+
+impl QosRules {
+    /// Whether all is inherited.
+    pub fn is_empty(&self) -> bool {
+        *self == QosRules::default()
+    }
+}
+
+/// What somebody may have at a time. What is not said is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Jobs that hold resources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running_jobs: Option<u32>,
+    /// Jobs that are not over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submitted_jobs: Option<u32>,
+    /// Nodes of running jobs, counted once for each job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// Cores of running jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    /// Core-minutes in each period: used, and what running jobs may still use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_minutes: Option<u64>,
+    /// The period of `core_minutes`.
+    #[serde(skip_serializing_if = "Period::is_default")]
+    pub period: Period,
+    /// What becomes of a job that would be over it.
+    #[serde(skip_serializing_if = "Excess::is_default")]
+    pub excess: Excess,
+}
+
+impl Limits {
+    /// Whether nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        *self == Limits::default()
+    }
+}
+
+/// A period of the calendar, at UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Period {
+    /// From midnight.
+    Day,
+    /// From Sunday.
+    Week,
+    /// From the first.
+    #[default]
+    Month,
+    /// From the first of January, April, July and October.
+    Quarter,
+    /// From the first of January.
+    Year,
+}
+
+impl Period {
+    fn is_default(&self) -> bool {
+        *self == Period::default()
+    }
+}
+
+/// What becomes of a job that would be over a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Excess {
+    /// It waits with that reason.
+    #[default]
+    Hold,
+    /// It is refused where that is known when it is submitted.
+    Refuse,
+}
+
+impl Excess {
+    fn is_default(&self) -> bool {
+        *self == Excess::default()
+    }
+}
+
+/// One thing set, or with nothing as its value removed. The same again changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Change {
+    /// An account.
+    Account {
+        /// Its name.
+        name: Name,
+        /// As it is from now on.
+        value: Option<Account>,
+    },
+    /// A user in an account.
+    Member {
+        /// The account.
+        account: Name,
+        /// User id.
+        user: u32,
+        /// As it is from now on.
+        value: Option<Member>,
+    },
+    /// A user over all accounts.
+    User {
+        /// User id.
+        user: u32,
+        /// As it is from now on.
+        value: Option<User>,
+    },
+}
+
+/// What a change is of: of all changes of one key the last counts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// An account.
+    Account(Name),
+    /// A user in an account.
+    Member(Name, u32),
+    /// A user.
+    User(u32),
+}
+
+impl Change {
+    /// What it is of.
+    pub fn key(&self) -> Key {
+        match self {
+            Change::Account { name, .. } => Key::Account(name.clone()),
+            Change::Member { account, user, .. } => Key::Member(account.clone(), *user),
+            Change::User { user, .. } => Key::User(*user),
+        }
+    }
+
+    /// Whether it removes.
+    pub fn removes(&self) -> bool {
+        match self {
+            Change::Account { value, .. } => value.is_none(),
+            Change::Member { value, .. } => value.is_none(),
+            Change::User { value, .. } => value.is_none(),
+        }
+    }
+}
+
+/// A change and who made it, as recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// User id of who made it.
+    pub userid: u32,
+    /// What.
+    #[serde(flatten)]
+    pub change: Change,
+}
+
+/// Whom a job is charged to, and as what it waits and runs: settled when it is submitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Party {
+    /// The account; none where there are no accounts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Name>,
+    /// The QoS; none is the policy's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<Name>,
+    /// The class; none is the policy's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Name>,
+}
+
+/// Why a change, or the account of a job, cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AccountError {
+    /// No such account.
+    #[error("{field}: there is no account `{name}`")]
+    NoAccount {
+        /// What named it.
+        field: &'static str,
+        /// As given.
+        name: String,
+    },
+    /// Not in that account.
+    #[error("{field}: user {user} is not in account `{account}`")]
+    NoMember {
+        /// What named it.
+        field: &'static str,
+        /// User id.
+        user: u32,
+        /// The account.
+        account: Name,
+    },
+    /// A user who is in no account.
+    #[error("{field}: user {user} is in no account")]
+    Nowhere {
+        /// What would name one.
+        field: &'static str,
+        /// User id.
+        user: u32,
+    },
+    /// A user of several accounts, none of which is the default.
+    #[error("{field}: none is given, and user {user} has no default; there are {there}")]
+    Several {
+        /// What would name one.
+        field: &'static str,
+        /// User id.
+        user: u32,
+        /// Those the user is in, the first of them.
+        there: String,
+    },
+    /// An account under itself.
+    #[error("parent: `{name}` cannot be under `{parent}`, which is under it")]
+    Cycle {
+        /// The account.
+        name: Name,
+        /// What it would be under.
+        parent: Name,
+    },
+    /// Too deep.
+    #[error("parent: `{name}` would be {given} deep; the limit `account depth` is {DEPTH_MAX}")]
+    Deep {
+        /// The deepest account that would be.
+        name: Name,
+        /// How deep.
+        given: usize,
+    },
+    /// Others are under it.
+    #[error(
+        "account `{name}` has {accounts} accounts and {members} users under it; remove those first"
+    )]
+    NotEmpty {
+        /// The account.
+        name: Name,
+        /// Accounts under it.
+        accounts: usize,
+        /// Users in it.
+        members: usize,
+    },
+    /// Too many.
+    #[error("the limit `{limit}` is {most}")]
+    TooMany {
+        /// `accounts` or `members`.
+        limit: &'static str,
+        /// It.
+        most: usize,
+    },
+    /// Too many shares.
+    #[error("shares: {given} is given; allowed are 0 to {SHARES_MAX} and `parent`")]
+    Shares {
+        /// As given.
+        given: u32,
+    },
+    /// Too long a description, or several lines.
+    #[error("description: one line of at most {DESCRIPTION_BYTES_MAX} bytes is allowed")]
+    Description,
+    /// Too many QoS.
+    #[error("qos.allowed: {given} names are given; allowed are {QOS_MAX}")]
+    ManyQos {
+        /// How many.
+        given: usize,
+    },
+    /// A default that may not be asked for.
+    #[error("qos.default: `{given}` is not among those allowed; there are {there}")]
+    DefaultQos {
+        /// As given.
+        given: Name,
+        /// Those allowed.
+        there: String,
+    },
+    /// A QoS that this account may not ask for.
+    #[error("{field}: `{given}` is given; account `{account}` may have {there}")]
+    Qos {
+        /// What named it.
+        field: &'static str,
+        /// As given.
+        given: Name,
+        /// The account.
+        account: Name,
+        /// Those allowed.
+        there: String,
+    },
+}

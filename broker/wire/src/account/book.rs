@@ -1,0 +1,633 @@
+//! All accounts as they stand: the fold of changes, and what can be asked of it.
+//!
+//! [`Book::apply`] takes any change as it is, in any order, since a restart shows only the last
+//! change of each key; [`Book::check`] says beforehand whether one may be made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    ACCOUNTS_MAX, Account, AccountError, Change, DEPTH_MAX, DESCRIPTION_BYTES_MAX, MEMBERS_MAX,
+    Member, Name, QOS_MAX, QosRules, SHARES_MAX, Shares, User,
+};
+
+/// How many names an error tells.
+const TOLD_MAX: usize = 16;
+
+/// Accounts, users in them, and users.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Book {
+    accounts: BTreeMap<Name, Account>,
+    members: BTreeMap<(Name, u32), Member>,
+    users: BTreeMap<u32, User>,
+    /// Which accounts each user is in.
+    of: BTreeMap<u32, BTreeSet<Name>>,
+    /// Which accounts are under each.
+    under: BTreeMap<Option<Name>, BTreeSet<Name>>,
+}
+
+impl Book {
+    /// Takes a change in. The same again changes nothing.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Account { name, value } => {
+                if let Some(before) = self.accounts.remove(name)
+                    && let Some(siblings) = self.under.get_mut(&before.parent)
+                {
+                    siblings.remove(name);
+                    if siblings.is_empty() {
+                        self.under.remove(&before.parent);
+                    }
+                }
+                if let Some(account) = value {
+                    let siblings = self.under.entry(account.parent.clone()).or_default();
+                    siblings.insert(name.clone());
+                    self.accounts.insert(name.clone(), account.clone());
+                }
+            }
+            Change::Member {
+                account,
+                user,
+                value,
+            } => {
+                let of = self.of.entry(*user).or_default();
+                match value {
+                    Some(member) => {
+                        of.insert(account.clone());
+                        let key = (account.clone(), *user);
+                        self.members.insert(key, member.clone());
+                    }
+                    None => {
+                        of.remove(account);
+                        if of.is_empty() {
+                            self.of.remove(user);
+                        }
+                        self.members.remove(&(account.clone(), *user));
+                    }
+                }
+            }
+            Change::User { user, value } => match value {
+                Some(value) => {
+                    self.users.insert(*user, value.clone());
+                }
+                None => {
+                    self.users.remove(user);
+                }
+            },
+        }
+    }
+
+    /// Whether there are no accounts: then nobody needs one.
+    pub fn is_empty(&self) -> bool {
+        self.accounts.is_empty()
+    }
+
+    /// All accounts, by name.
+    pub fn accounts(&self) -> impl Iterator<Item = (&Name, &Account)> {
+        self.accounts.iter()
+    }
+
+    /// All members, by account and user.
+    pub fn members(&self) -> impl Iterator<Item = (&Name, u32, &Member)> {
+        let members = self.members.iter();
+        members.map(|((account, user), member)| (account, *user, member))
+    }
+
+    /// All users of whom something is said.
+    pub fn users(&self) -> impl Iterator<Item = (u32, &User)> {
+        self.users.iter().map(|(user, value)| (*user, value))
+    }
+
+    /// An account.
+    pub fn account(&self, name: &Name) -> Option<&Account> {
+        self.accounts.get(name)
+    }
+
+    /// A user in an account.
+    pub fn member(&self, account: &Name, user: u32) -> Option<&Member> {
+        self.members.get(&(account.clone(), user))
+    }
+
+    /// A user over all accounts.
+    pub fn user(&self, user: u32) -> Option<&User> {
+        self.users.get(&user)
+    }
+
+    /// The accounts under one, or under the root, by name.
+    pub fn under(&self, parent: Option<&Name>) -> impl Iterator<Item = &Name> {
+        self.under.get(&parent.cloned()).into_iter().flatten()
+    }
+
+    /// The users in an account, in order.
+    pub fn members_of(&self, account: &Name) -> impl Iterator<Item = (u32, &Member)> {
+        let range = (account.clone(), 0)..=(account.clone(), u32::MAX);
+        let members = self.members.range(range);
+        members.map(|((_, user), member)| (*user, member))
+    }
+
+    /// The accounts that a user is in, by name.
+    pub fn accounts_of(&self, user: u32) -> impl Iterator<Item = &Name> {
+        self.of.get(&user).into_iter().flatten()
+    }
+
+    /// An account and those above it, the topmost last. Bounded, whatever was recorded.
+    pub fn line<'b>(&'b self, account: &'b Name) -> impl Iterator<Item = (&'b Name, &'b Account)> {
+        let named = |name: &'b Name| self.accounts.get_key_value(name);
+        let above =
+            move |(_, account): &(&'b Name, &'b Account)| account.parent.as_ref().and_then(named);
+        std::iter::successors(named(account), above).take(DEPTH_MAX + 1)
+    }
+
+    /// Everything as changes that make it, parents before what is under them.
+    pub fn to_changes(&self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut names: Vec<&Name> = self.accounts.keys().collect();
+        names.sort_by_key(|name| (self.line(name).count(), *name));
+        for name in names {
+            changes.push(Change::Account {
+                name: name.clone(),
+                value: self.accounts.get(name).cloned(),
+            });
+        }
+        changes.extend(
+            self.members()
+                .map(|(account, user, member)| Change::Member {
+                    account: account.clone(),
+                    user,
+                    value: Some(member.clone()),
+                }),
+        );
+        changes.extend(self.users().map(|(user, value)| Change::User {
+            user,
+            value: Some(value.clone()),
+        }));
+        changes
+    }
+
+    /// Whether a change may be made now.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it, by its field.
+    pub fn check(&self, change: &Change) -> Result<(), AccountError> {
+        match change {
+            Change::Account {
+                name,
+                value: Some(account),
+            } => self.check_account(name, account),
+            Change::Account { name, value: None } => self.check_removal(name),
+            Change::Member {
+                account,
+                user,
+                value: Some(member),
+            } => self.check_member(account, *user, member),
+            Change::Member {
+                account,
+                user,
+                value: None,
+            } => self.is_member("user", account, *user),
+            Change::User { user, value } => match value.as_ref().and_then(|v| v.account.as_ref()) {
+                Some(account) => self.is_member("default", account, *user),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// What has to be changed, too, when this is: a default that a user is in no longer.
+    pub fn follow(&self, change: &Change) -> Option<Change> {
+        let Change::Member {
+            account,
+            user,
+            value: None,
+        } = change
+        else {
+            return None;
+        };
+        let before = self.users.get(user)?;
+        (before.account.as_ref() == Some(account)).then(|| {
+            let left = User {
+                account: None,
+                ..before.clone()
+            };
+            Change::User {
+                user: *user,
+                value: (left != User::default()).then_some(left),
+            }
+        })
+    }
+
+    fn check_account(&self, name: &Name, account: &Account) -> Result<(), AccountError> {
+        shares(account.shares)?;
+        qos(&account.qos)?;
+        if account.description.len() > DESCRIPTION_BYTES_MAX
+            || account.description.contains(char::is_control)
+        {
+            return Err(AccountError::Description);
+        }
+        if !self.accounts.contains_key(name) && self.accounts.len() >= ACCOUNTS_MAX {
+            return Err(AccountError::TooMany {
+                limit: "accounts",
+                most: ACCOUNTS_MAX,
+            });
+        }
+        let Some(parent) = &account.parent else {
+            return self.check_depth(name, 1);
+        };
+        self.exists("parent", parent)?;
+        if parent == name || self.line(parent).any(|(above, _)| above == name) {
+            let (name, parent) = (name.clone(), parent.clone());
+            return Err(AccountError::Cycle { name, parent });
+        }
+        self.check_depth(name, self.line(parent).count() + 1)
+    }
+
+    /// Whether what is under an account fits in the tree if that one is so deep.
+    fn check_depth(&self, name: &Name, depth: usize) -> Result<(), AccountError> {
+        let mut level: Vec<&Name> = vec![name];
+        for given in depth.. {
+            let Some(first) = level.first() else {
+                break;
+            };
+            if given > DEPTH_MAX {
+                let name = (*first).clone();
+                return Err(AccountError::Deep { name, given });
+            }
+            level = level
+                .iter()
+                .flat_map(|name| self.under(Some(name)))
+                .collect();
+        }
+        Ok(())
+    }
+
+    fn check_removal(&self, name: &Name) -> Result<(), AccountError> {
+        self.exists("account", name)?;
+        let accounts = self.under(Some(name)).count();
+        let members = self.members_of(name).count();
+        match (accounts, members) {
+            (0, 0) => Ok(()),
+            _ => Err(AccountError::NotEmpty {
+                name: name.clone(),
+                accounts,
+                members,
+            }),
+        }
+    }
+
+    fn check_member(&self, account: &Name, user: u32, member: &Member) -> Result<(), AccountError> {
+        shares(member.shares)?;
+        qos(&member.qos)?;
+        self.exists("account", account)?;
+        let is_new = !self.members.contains_key(&(account.clone(), user));
+        if is_new && self.members.len() >= MEMBERS_MAX {
+            return Err(AccountError::TooMany {
+                limit: "members",
+                most: MEMBERS_MAX,
+            });
+        }
+        Ok(())
+    }
+
+    fn exists(&self, field: &'static str, name: &Name) -> Result<(), AccountError> {
+        match self.accounts.contains_key(name) {
+            true => Ok(()),
+            false => Err(AccountError::NoAccount {
+                field,
+                name: name.to_string(),
+            }),
+        }
+    }
+
+    fn is_member(&self, field: &'static str, name: &Name, user: u32) -> Result<(), AccountError> {
+        self.exists(field, name)?;
+        match self.member(name, user) {
+            Some(_) => Ok(()),
+            None => Err(AccountError::NoMember {
+                field,
+                user,
+                account: name.clone(),
+            }),
+        }
+    }
+
+    /// The account that a job of this user is charged to, if it asks for this one; none where
+    /// there are no accounts.
+    ///
+    /// # Errors
+    /// There is no such account, or it is not the user's, or none is asked for and the user has
+    /// no default.
+    pub fn charged(
+        &self,
+        field: &'static str,
+        user: u32,
+        asked: Option<&str>,
+    ) -> Result<Option<Name>, AccountError> {
+        if self.is_empty() {
+            return match asked {
+                None => Ok(None),
+                Some(name) => Err(AccountError::NoAccount {
+                    field,
+                    name: name.to_owned(),
+                }),
+            };
+        }
+        if let Some(asked) = asked {
+            let found = asked.parse().ok();
+            let found = found.and_then(|name| self.accounts.get_key_value(&name));
+            let Some((name, _)) = found else {
+                return Err(AccountError::NoAccount {
+                    field,
+                    name: asked.to_owned(),
+                });
+            };
+            self.is_member(field, name, user)?;
+            return Ok(Some(name.clone()));
+        }
+        let default = self.users.get(&user).and_then(|user| user.account.as_ref());
+        if let Some(name) = default.filter(|name| self.member(name, user).is_some()) {
+            return Ok(Some(name.clone()));
+        }
+        let mut all = self.accounts_of(user);
+        match (all.next(), all.next()) {
+            (Some(one), None) => Ok(Some(one.clone())),
+            (None, _) => Err(AccountError::Nowhere { field, user }),
+            (Some(_), Some(_)) => Err(AccountError::Several {
+                field,
+                user,
+                there: listed(self.accounts_of(user)),
+            }),
+        }
+    }
+
+    /// The QoS of a job of this user in this account, if it asks for this one; none where nothing
+    /// is asked for and nothing is the default.
+    ///
+    /// # Errors
+    /// It may not be asked for there.
+    pub fn qos(
+        &self,
+        field: &'static str,
+        account: &Name,
+        user: u32,
+        asked: Option<Name>,
+    ) -> Result<Option<Name>, AccountError> {
+        let own = self.member(account, user).map(|member| &member.qos);
+        let rules = || {
+            let line = self.line(account).map(|(_, account)| &account.qos);
+            own.into_iter().chain(line)
+        };
+        let default = || rules().find_map(|rules| rules.default.clone());
+        let (Some(qos), is_asked) = (match asked {
+            Some(asked) => (Some(asked), true),
+            None => (default(), false),
+        }) else {
+            return Ok(None);
+        };
+        match rules().find_map(|rules| rules.allowed.as_ref()) {
+            Some(allowed) if is_asked && !allowed.contains(&qos) => Err(AccountError::Qos {
+                field,
+                given: qos,
+                account: account.clone(),
+                there: listed(allowed),
+            }),
+            Some(_) | None => Ok(Some(qos)),
+        }
+    }
+}
+
+fn shares(shares: Shares) -> Result<(), AccountError> {
+    match shares {
+        Shares::Of(given) if given > SHARES_MAX => Err(AccountError::Shares { given }),
+        Shares::Of(_) | Shares::Parent => Ok(()),
+    }
+}
+
+fn qos(rules: &QosRules) -> Result<(), AccountError> {
+    let Some(allowed) = &rules.allowed else {
+        return Ok(());
+    };
+    if allowed.len() > QOS_MAX {
+        let given = allowed.len();
+        return Err(AccountError::ManyQos { given });
+    }
+    match &rules.default {
+        Some(given) if !allowed.contains(given) => Err(AccountError::DefaultQos {
+            given: given.clone(),
+            there: listed(allowed),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Names with commas between, the first of many.
+fn listed<'n>(names: impl IntoIterator<Item = &'n Name>) -> String {
+    let mut names = names.into_iter();
+    let mut told: Vec<&str> = names.by_ref().take(TOLD_MAX).map(Name::as_str).collect();
+    if told.is_empty() {
+        return "none".to_owned();
+    }
+    if names.next().is_some() {
+        told.push("...");
+    }
+    told.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().expect("a name")
+    }
+
+    fn account(text: &str, parent: Option<&str>) -> Change {
+        Change::Account {
+            name: name(text),
+            value: Some(Account {
+                parent: parent.map(name),
+                ..Account::default()
+            }),
+        }
+    }
+
+    fn member(account: &str, user: u32) -> Change {
+        Change::Member {
+            account: name(account),
+            user,
+            value: Some(Member::default()),
+        }
+    }
+
+    fn book(changes: &[Change]) -> Book {
+        let mut book = Book::default();
+        for change in changes {
+            book.check(change).expect("a change that may be made");
+            book.apply(change);
+        }
+        book
+    }
+
+    #[test]
+    fn an_account_is_neither_under_itself_nor_too_deep() {
+        let mut book = book(&[account("a", None), account("b", Some("a"))]);
+        let wrong = book.check(&account("a", Some("b"))).expect_err("a cycle");
+        assert_eq!(
+            wrong.to_string(),
+            "parent: `a` cannot be under `b`, which is under it"
+        );
+        assert!(book.check(&account("a", Some("a"))).is_err());
+        assert!(book.check(&account("c", Some("nobody"))).is_err());
+        let mut above = "b".to_owned();
+        for depth in 3..=DEPTH_MAX {
+            let next = format!("d{depth}");
+            let change = account(&next, Some(&above));
+            book.check(&change).expect("deep enough");
+            book.apply(&change);
+            above = next;
+        }
+        let wrong = book.check(&account("e", Some(&above))).expect_err("deep");
+        assert!(wrong.to_string().contains("would be 17 deep"), "{wrong}");
+        // A whole branch counts where it would hang.
+        book.apply(&account("x", None));
+        assert!(book.check(&account("a", Some("x"))).is_err());
+    }
+
+    #[test]
+    fn what_has_others_under_it_stays_and_a_default_goes_with_its_member() {
+        let mut book = book(&[account("a", None), member("a", 7)]);
+        let remove = Change::Account {
+            name: name("a"),
+            value: None,
+        };
+        let wrong = book.check(&remove).expect_err("not empty");
+        assert!(wrong.to_string().contains("0 accounts and 1 users"));
+        book.apply(&Change::User {
+            user: 7,
+            value: Some(User {
+                account: Some(name("a")),
+                ..User::default()
+            }),
+        });
+        let leave = Change::Member {
+            account: name("a"),
+            user: 7,
+            value: None,
+        };
+        let follows = book.follow(&leave).expect("the default");
+        assert_eq!(
+            follows,
+            Change::User {
+                user: 7,
+                value: None
+            }
+        );
+        [&leave, &follows, &remove]
+            .iter()
+            .for_each(|change| book.apply(change));
+        assert!(book.is_empty() && book.users().next().is_none());
+    }
+
+    #[test]
+    fn a_job_is_charged_to_what_it_names_or_to_the_default() {
+        let empty = Book::default();
+        assert_eq!(empty.charged("account", 7, None), Ok(None));
+        assert!(empty.charged("account", 7, Some("a")).is_err());
+        let mut book = book(&[account("a", None), account("b", None), member("a", 7)]);
+        let text = |book: &Book, user, asked| match book.charged("account", user, asked) {
+            Ok(found) => found.map_or_else(String::new, |name| name.to_string()),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(text(&book, 7, None), "a");
+        assert_eq!(text(&book, 8, None), "account: user 8 is in no account");
+        assert_eq!(
+            text(&book, 7, Some("b")),
+            "account: user 7 is not in account `b`"
+        );
+        assert_eq!(
+            text(&book, 7, Some("no")),
+            "account: there is no account `no`"
+        );
+        book.apply(&member("b", 7));
+        assert!(text(&book, 7, None).ends_with("no default; there are a, b"));
+        book.apply(&Change::User {
+            user: 7,
+            value: Some(User {
+                account: Some(name("b")),
+                ..User::default()
+            }),
+        });
+        assert_eq!(text(&book, 7, None), "b");
+        assert_eq!(text(&book, 7, Some("a")), "a");
+    }
+
+    #[test]
+    fn qos_is_inherited_downwards() {
+        let mut book = book(&[account("a", None), account("b", Some("a")), member("b", 7)]);
+        let set = |names: &[&str], default: Option<&str>| QosRules {
+            allowed: Some(names.iter().map(|text| name(text)).collect()),
+            default: default.map(name),
+        };
+        let of = |book: &Book, asked: Option<&str>| {
+            let found = book.qos("qos", &name("b"), 7, asked.map(name));
+            found.map(|qos| qos.map(|name| name.to_string()))
+        };
+        assert_eq!(of(&book, Some("any")), Ok(Some("any".to_owned())));
+        assert_eq!(of(&book, None), Ok(None));
+        book.apply(&Change::Account {
+            name: name("a"),
+            value: Some(Account {
+                qos: set(&["low", "normal"], Some("normal")),
+                ..Account::default()
+            }),
+        });
+        assert_eq!(of(&book, None), Ok(Some("normal".to_owned())));
+        let wrong = of(&book, Some("high")).expect_err("not allowed");
+        assert_eq!(
+            wrong.to_string(),
+            "qos: `high` is given; account `b` may have low, normal"
+        );
+        let change = Change::Account {
+            name: name("a"),
+            value: Some(Account {
+                qos: set(&["low"], Some("high")),
+                ..Account::default()
+            }),
+        };
+        assert!(book.check(&change).is_err());
+    }
+
+    #[test]
+    fn a_book_is_made_again_by_its_changes_in_any_order() {
+        let changes = [
+            account("z", None),
+            account("a", Some("z")),
+            member("a", 1),
+            member("z", 2),
+            account("m", Some("a")),
+        ];
+        let book = book(&changes);
+        let mut again = Book::default();
+        book.to_changes().iter().for_each(|c| again.apply(c));
+        assert_eq!(book, again);
+        let mut backwards = Book::default();
+        changes.iter().rev().for_each(|c| backwards.apply(c));
+        assert_eq!(book.to_changes(), backwards.to_changes());
+        let line: Vec<String> = book
+            .line(&name("m"))
+            .map(|(name, _)| name.to_string())
+            .collect();
+        assert_eq!(line, ["m", "a", "z"]);
+        assert_eq!(
+            serde_json::to_value(&changes[1]).expect("JSON"),
+            serde_json::json!({"account": {"name": "a", "value": {"parent": "z", "shares": 1}}})
+        );
+    }
+
+    #[test]
+    fn names_are_of_a_small_alphabet() {
+        for text in ["a", "A_b-c.9", "_x", "9", &"n".repeat(64)] {
+            assert!(text.parse::<Name>().is_ok(), "{text}");
+        }
+        for text in ["", "root", "-a", ".a", "a b", "a/b", "é", &"n".repeat(65)] {
+            assert!(text.parse::<Name>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Accounts: who is in them, with how many shares, under which limits.
+//!
+//! Takes changes from administrators, checks each as if those before it were made, and proposes
+//! one record for each; a request is taken as a whole or not at all. Ingest, sched and the
+//! listings fold the same records. Charges nothing and holds nobody back.
+
+use std::collections::BTreeMap;
+
+use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
+use eddy_wire::account::{Book, Change, Changed, Key};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::id::Seq;
+use eddy_wire::services::Service;
+use eddy_wire::services::account::{
+    self, Accounts as Listed, Asked, Before, CHANGES_MAX, SetReply, SetRequest,
+};
+use eddy_wire::time::Time;
+
+/// The accounts.
+#[derive(Default)]
+pub struct Accounts {
+    book: Book,
+    /// The last record of each key that stands: what a mark must keep.
+    latest: BTreeMap<Key, Seq>,
+}
+
+impl Module for Accounts {
+    fn name(&self) -> &'static str {
+        "accounts"
+    }
+
+    fn endpoints(&self) -> &'static [Endpoint] {
+        const ENDPOINTS: &[Endpoint] = &[
+            Endpoint::of::<account::Set>(),
+            Endpoint::of::<account::List>(),
+        ];
+        ENDPOINTS
+    }
+
+    fn apply(&mut self, record: &Record) {
+        let Kind::Account(changed) = &record.event.kind else {
+            return;
+        };
+        self.book.apply(&changed.change);
+        let key = changed.change.key();
+        match changed.change.removes() {
+            true => self.latest.remove(&key),
+            false => self.latest.insert(key, record.seq),
+        };
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        if let Input::Request(request) = input
+            && let Err(refusal) = self.request(now, request, out)
+        {
+            out.refuse(request.caller, &refusal);
+        }
+    }
+
+    fn live(&self, seqs: &mut Vec<Seq>) {
+        seqs.extend(self.latest.values());
+    }
+}
+
+impl Accounts {
+    fn request(&self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        match request.topic.as_str() {
+            account::Set::TOPIC => {
+                let changes = self.changes(request.parse()?)?;
+                let changed = changes.len() as u64;
+                for change in changes {
+                    let userid = request.uid;
+                    let changed = Box::new(Changed { userid, change });
+                    out.append_own(now, Kind::Account(changed));
+                }
+                out.reply(request.caller, &SetReply { changed });
+            }
+            account::List::TOPIC => {
+                let changes = self.book.to_changes();
+                out.answer(request.caller, &Listed { changes });
+            }
+            other => unreachable!("the router sent `{other}` to accounts"),
+        }
+        Ok(())
+    }
+
+    /// What is to be recorded: those that change something, and what follows from them.
+    fn changes(&self, request: SetRequest) -> Result<Vec<Change>, Refusal> {
+        let given = request.changes.len();
+        if given > CHANGES_MAX {
+            let text =
+                format!("changes: {given} given, the limit `account changes` is {CHANGES_MAX}");
+            return Err(Refusal::new(Code::TooLarge, text));
+        }
+        let mut book = self.book.clone();
+        let mut changes = Vec::new();
+        for Asked { change, before } in request.changes {
+            let there = value(&book, &change);
+            if there
+                == Some(&change)
+                    .filter(|change| !change.removes())
+                    .map(Value::of)
+            {
+                continue;
+            }
+            match (before, &there) {
+                (Before::None, Some(_)) => {
+                    let text = format!("{} is there already, and otherwise", told(&change));
+                    return Err(Refusal::new(Code::Conflict, text));
+                }
+                (Before::Some, None) => {
+                    return Err(Refusal::not_found(format!("there is no {}", told(&change))));
+                }
+                (Before::Any | Before::None | Before::Some, _) => {}
+            }
+            if there.is_none() && change.removes() {
+                continue;
+            }
+            book.check(&change).map_err(Refusal::invalid)?;
+            let follows = book.follow(&change);
+            for change in [Some(change), follows].into_iter().flatten() {
+                book.apply(&change);
+                changes.push(change);
+            }
+        }
+        Ok(changes)
+    }
+}
+
+/// What a key stands for, borrowed.
+#[derive(PartialEq)]
+enum Value<'v> {
+    Account(&'v eddy_wire::account::Account),
+    Member(&'v eddy_wire::account::Member),
+    User(&'v eddy_wire::account::User),
+}
+
+impl<'v> Value<'v> {
+    /// The value that a change sets.
+    fn of(change: &'v Change) -> Value<'v> {
+        let set = match change {
+            Change::Account { value, .. } => value.as_ref().map(Value::Account),
+            Change::Member { value, .. } => value.as_ref().map(Value::Member),
+            Change::User { value, .. } => value.as_ref().map(Value::User),
+        };
+        set.expect("it sets something")
+    }
+}
+
+/// What stands for the key of a change.
+fn value<'b>(book: &'b Book, change: &Change) -> Option<Value<'b>> {
+    match change {
+        Change::Account { name, .. } => book.account(name).map(Value::Account),
+        Change::Member { account, user, .. } => book.member(account, *user).map(Value::Member),
+        Change::User { user, .. } => book.user(*user).map(Value::User),
+    }
+}
+
+fn told(change: &Change) -> String {
+    match change {
+        Change::Account { name, .. } => format!("account `{name}`"),
+        Change::Member { account, user, .. } => format!("user {user} in account `{account}`"),
+        Change::User { user, .. } => format!("user {user} with a default or limits"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::account::{Account, Member, Name, Shares};
+    use eddy_wire::event::Event;
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().expect("a name")
+    }
+
+    fn account(text: &str, shares: u32) -> Change {
+        Change::Account {
+            name: name(text),
+            value: Some(Account {
+                shares: Shares::Of(shares),
+                ..Account::default()
+            }),
+        }
+    }
+
+    fn set(accounts: &Accounts, asked: &[(Change, Before)]) -> Result<Vec<Change>, String> {
+        let asked = asked.iter().map(|(change, before)| Asked {
+            change: change.clone(),
+            before: *before,
+        });
+        let changes = accounts.changes(SetRequest {
+            changes: asked.collect(),
+        });
+        changes.map_err(|refusal| refusal.text)
+    }
+
+    fn fold(accounts: &mut Accounts, changes: &[Change]) {
+        for change in changes {
+            let seq = Seq(accounts.latest.values().map(|seq| seq.0).max().unwrap_or(0) + 1);
+            let changed = Box::new(Changed {
+                userid: 0,
+                change: change.clone(),
+            });
+            let (t, kind) = (Time(0), Kind::Account(changed));
+            let event = Event { t, job: None, kind };
+            accounts.apply(&Record { seq, event });
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_repeated_changes_nothing_and_is_no_error() {
+        let mut accounts = Accounts::default();
+        let asked = [(account("a", 2), Before::None)];
+        let changes = set(&accounts, &asked).expect("added");
+        assert_eq!(changes.len(), 1);
+        fold(&mut accounts, &changes);
+        assert_eq!(set(&accounts, &asked), Ok(Vec::new()));
+        let other = [(account("a", 3), Before::None)];
+        assert_eq!(
+            set(&accounts, &other),
+            Err("account `a` is there already, and otherwise".to_owned())
+        );
+        let missing = [(account("b", 3), Before::Some)];
+        assert_eq!(
+            set(&accounts, &missing),
+            Err("there is no account `b`".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_request_is_taken_as_a_whole_and_in_order() {
+        let accounts = Accounts::default();
+        let member = Change::Member {
+            account: name("a"),
+            user: 7,
+            value: Some(Member::default()),
+        };
+        let wrong = set(&accounts, &[(member.clone(), Before::Any)]);
+        assert_eq!(wrong, Err("account: there is no account `a`".to_owned()));
+        let both = [(account("a", 1), Before::Any), (member, Before::Any)];
+        assert_eq!(set(&accounts, &both).map(|changes| changes.len()), Ok(2));
+    }
+
+    #[test]
+    fn a_mark_keeps_one_record_for_each_that_stands() {
+        let mut accounts = Accounts::default();
+        let remove = Change::Account {
+            name: name("b"),
+            value: None,
+        };
+        fold(
+            &mut accounts,
+            &[account("a", 1), account("b", 1), account("a", 2), remove],
+        );
+        let mut seqs = Vec::new();
+        accounts.live(&mut seqs);
+        assert_eq!(seqs, [Seq(3)]);
+    }
+}

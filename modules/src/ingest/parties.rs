@@ -1,0 +1,149 @@
+//! Whom a job is charged to, and as what: settled when it is submitted, so that a later change of
+//! a default moves no job that is there.
+//!
+//! Where there are no accounts everybody may submit and is charged by user, as in an instance of
+//! one's own. What takes nothing, and the instances that the configuration declares, are charged
+//! to nobody.
+
+use std::collections::BTreeSet;
+
+use eddy_wire::account::{Book, Name, Party};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::jobspec::{Takes, Work};
+use eddy_wire::spec::Spec;
+use eddy_wire::time::Time;
+
+use crate::limits::Limits;
+use crate::settings::Settings;
+
+const ACCOUNT: &str = "attributes.system.account";
+const BANK: &str = "attributes.system.bank";
+const QOS: &str = "attributes.system.qos";
+const CLASS: &str = "attributes.system.class";
+
+/// Who may name what.
+#[derive(Debug)]
+pub struct Parties {
+    book: Book,
+    limits: Limits,
+    qos: BTreeSet<String>,
+    classes: BTreeSet<String>,
+}
+
+impl Parties {
+    /// With the QoS and classes that the configuration has, and no accounts yet.
+    pub fn new(settings: &Settings) -> Parties {
+        let policy = &settings.policy;
+        let qos = settings.qos.iter().map(|qos| qos.name.to_string());
+        let classes = settings.classes.iter().map(|class| class.name.to_string());
+        Parties {
+            book: Book::default(),
+            limits: Limits::new(settings),
+            qos: qos
+                .chain(policy.priority.factors.qos.keys().cloned())
+                .collect(),
+            classes: classes
+                .chain(policy.placement.classes.keys().cloned())
+                .collect(),
+        }
+    }
+
+    /// Takes a record in, if it is about accounts.
+    pub fn apply(&mut self, record: &Record) {
+        self.limits.apply(record);
+        if let Kind::Account(changed) = &record.event.kind {
+            self.book.apply(&changed.change);
+        }
+    }
+
+    /// Whether so many more jobs of a party can be taken.
+    ///
+    /// # Errors
+    /// They would be over a limit, alone or where that is to be refused.
+    pub fn within_limits(
+        &self,
+        now: Time,
+        (user, party): (u32, &Party),
+        spec: &Spec,
+        count: u32,
+    ) -> Result<(), Refusal> {
+        match self.limits.refusing(now, user, party, spec, count) {
+            None => Ok(()),
+            Some(bound) => Err(Refusal::new(Code::TooLarge, bound.text)),
+        }
+    }
+
+    /// Whom a job of this user is charged to.
+    ///
+    /// # Errors
+    /// What it names is not there, or not for this user; the field says which.
+    pub fn party(&self, user: u32, spec: &Spec) -> Result<Party, Refusal> {
+        let system = &spec.jobspec.attributes.system;
+        let class = named(CLASS, system.class.as_deref(), &self.classes, "classes")?;
+        let asked = named(QOS, system.qos.as_deref(), &self.qos, "QoS")?;
+        let (field, name) = match (&system.account, &system.bank) {
+            (Some(account), Some(bank)) if account != bank => {
+                let text = format!(
+                    "{BANK}: `{}` given, and {ACCOUNT} is `{}`; they are one thing",
+                    bank.escape_debug(),
+                    account.escape_debug()
+                );
+                return Err(Refusal::invalid(text));
+            }
+            (None, Some(bank)) => (BANK, Some(bank.as_str())),
+            (account, _) => (ACCOUNT, account.as_deref()),
+        };
+        if self.book.is_empty() || is_nobodys(spec) {
+            // What one names where nobody is charged is kept for listings.
+            let account = name.and_then(|name| name.parse().ok());
+            let qos = asked;
+            return Ok(Party {
+                account,
+                qos,
+                class,
+            });
+        }
+        let account = self.book.charged(field, user, name);
+        let Some(account) = account.map_err(Refusal::invalid)? else {
+            return Ok(Party::default());
+        };
+        let qos = self.book.qos(QOS, &account, user, asked);
+        Ok(Party {
+            qos: qos.map_err(Refusal::invalid)?,
+            account: Some(account),
+            class,
+        })
+    }
+}
+
+/// Whether a job is charged to nobody.
+fn is_nobodys(spec: &Spec) -> bool {
+    let declared = matches!(spec.request.work, Work::Instance { name: Some(_) });
+    declared || spec.request.takes == Takes::Nothing
+}
+
+/// A name that must be among those there are.
+fn named(
+    field: &str,
+    given: Option<&str>,
+    known: &BTreeSet<String>,
+    what: &str,
+) -> Result<Option<Name>, Refusal> {
+    let Some(given) = given else {
+        return Ok(None);
+    };
+    let found = known.get(given).and_then(|name| name.parse().ok());
+    if found.is_some() {
+        return Ok(found);
+    }
+    let given = given.escape_debug();
+    let text = match known.is_empty() {
+        true => format!("{field}: `{given}` given, this instance has no {what}"),
+        false => {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            format!("{field}: `{given}` given, there are {}", known.join(", "))
+        }
+    };
+    Err(Refusal::invalid(text))
+}

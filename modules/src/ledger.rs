@@ -1,0 +1,327 @@
+//! The ledger: who used how much, and where the capacity went.
+//!
+//! A fold of the records of jobs, nodes and shells. A job is charged from its grant to its release,
+//! node by node, for what it holds, in whole numbers. What is charged to whom outlives the jobs:
+//! before a mark is made the ledger records all of it (`usage`), so that a restart needs no records
+//! of jobs that are over. It weighs nothing and forgets nothing: that is the policy's, when it reads.
+
+mod books;
+mod nodes;
+
+use std::collections::BTreeMap;
+
+use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
+use eddy_wire::error::Refusal;
+use eddy_wire::event::{Final, Kind, Record, Submit};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{JobId, Rank, Seq};
+use eddy_wire::jobspec::Work;
+use eddy_wire::plan::{Owner, Used};
+use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport, UsageRow};
+use eddy_wire::time::{MICROS, Time};
+use eddy_wire::usage::{Amounts, Payer, Stretch, Tally};
+
+use books::Books;
+use nodes::{For, Nodes};
+
+/// The ledger of an instance.
+#[derive(Default)]
+pub struct Ledger {
+    books: Books,
+    nodes: Nodes,
+    jobs: BTreeMap<JobId, Open>,
+    /// What was held and not charged.
+    uncharged: Amounts,
+    /// The summary that stands, if there is one.
+    tally: Option<Seq>,
+}
+
+/// A job that may hold something.
+struct Open {
+    payer: Payer,
+    purpose: For,
+    /// What it holds, since when.
+    parts: BTreeMap<Rank, Part>,
+    /// What it held in this attempt and gave back.
+    closed: Vec<Closed>,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy)]
+struct Part {
+    from: Time,
+    held: Amounts,
+}
+
+#[derive(Clone, Copy)]
+struct Closed {
+    from: Time,
+    to: Time,
+    held: Amounts,
+}
+
+/// Whether somebody pays for an attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// The payer does.
+    Charged,
+    /// Nobody: its node failed under it.
+    Failed,
+    /// It ends for another reason, which stands.
+    Ending,
+}
+
+impl Module for Ledger {
+    fn name(&self) -> &'static str {
+        "ledger"
+    }
+
+    fn endpoints(&self) -> &'static [Endpoint] {
+        const ENDPOINTS: &[Endpoint] = &[Endpoint::of::<Report>()];
+        ENDPOINTS
+    }
+
+    fn apply(&mut self, record: &Record) {
+        let t = record.event.t;
+        match (&record.event.kind, record.event.job) {
+            (Kind::Usage(tally), None) => {
+                self.restore(t, tally);
+                self.tally = Some(record.seq);
+            }
+            (Kind::Submit(submit), Some(job)) => {
+                self.jobs.insert(job, Open::new(submit));
+            }
+            (Kind::Clean, Some(job)) => {
+                self.jobs.remove(&job);
+            }
+            (kind, Some(job)) => self.apply_job(t, job, kind),
+            (kind, None) => self.nodes.apply(t, kind),
+        }
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        match input {
+            Input::Request(request) => match self.report(now, request) {
+                Ok(report) => out.answer(request.caller, &report),
+                Err(refusal) => out.refuse(request.caller, &refusal),
+            },
+            // What is charged by now is kept with the mark.
+            Input::Marking => {
+                if self.nodes.since().is_some() {
+                    out.append_own(now, Kind::Usage(Box::new(self.summary(now))));
+                }
+            }
+            Input::Resume => {
+                let used = self.used();
+                if !used.is_empty() {
+                    out.notice(Notice::Used(used.into()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn live(&self, seqs: &mut Vec<Seq>) {
+        seqs.extend(self.tally);
+    }
+}
+
+impl Open {
+    fn new(submit: &Submit) -> Open {
+        let system = &submit.spec.jobspec.attributes.system;
+        Open {
+            payer: Payer {
+                account: submit.party.account.clone(),
+                user: submit.user,
+                qos: submit.party.qos.clone(),
+                queue: system.queue.clone(),
+            },
+            purpose: match &submit.spec.request.work {
+                Work::Tasks => For::Job,
+                Work::Instance { name: None } => For::Instance,
+                Work::Instance { name: Some(name) } => For::Declared(name.clone()),
+            },
+            parts: BTreeMap::new(),
+            closed: Vec::new(),
+            fate: Fate::Charged,
+        }
+    }
+
+    /// It holds nothing on this rank any more.
+    fn close(&mut self, t: Time, rank: Rank, nodes: &mut Nodes) {
+        if let Some(Part { from, held }) = self.parts.remove(&rank) {
+            nodes.give_back(t, rank, &self.purpose, held);
+            let to = t.max(from);
+            self.closed.push(Closed { from, to, held });
+        }
+    }
+
+    fn open(&mut self, t: Time, grant: &Grant, nodes: &mut Nodes) {
+        for (rank, node) in &grant.set.nodes {
+            let held = Amounts::of(node);
+            if held != Amounts::default() {
+                nodes.take(t, *rank, &self.purpose, held);
+                self.parts.insert(*rank, Part { from: t, held });
+            }
+        }
+    }
+
+    fn is_charged(&self) -> bool {
+        !matches!(self.purpose, For::Declared(_))
+    }
+
+    /// What it holds, so far.
+    fn running(&self, now: Time) -> Amounts {
+        let open = self.parts.values();
+        let open = open.map(|part| part.held.over(now - part.from));
+        let closed = self.closed.iter();
+        let closed = closed.map(|one| one.held.over(one.to - one.from));
+        open.chain(closed).fold(Amounts::default(), Amounts::plus)
+    }
+}
+
+impl Ledger {
+    fn apply_job(&mut self, t: Time, id: JobId, kind: &Kind) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        match kind {
+            Kind::Alloc(grant) => job.open(t, grant, &mut self.nodes),
+            Kind::GrantChanged(grant) => {
+                let ranks: Vec<Rank> = job.parts.keys().copied().collect();
+                for rank in ranks {
+                    job.close(t, rank, &mut self.nodes);
+                }
+                job.open(t, grant, &mut self.nodes);
+            }
+            Kind::Exception(exception) if exception.severity == 0 => {
+                job.fate = match (job.fate, exception.kind.as_str()) {
+                    (Fate::Charged, "node-failure") => Fate::Failed,
+                    (Fate::Charged, _) => Fate::Ending,
+                    (fate, _) => fate,
+                };
+            }
+            Kind::Release(ranks, Final::No) => {
+                for rank in ranks.iter() {
+                    job.close(t, Rank(rank), &mut self.nodes);
+                }
+            }
+            // The final release is the same moment; only what is free is nobody's.
+            Kind::Free => self.freed(t, id),
+            Kind::Requeue(_) => job.fate = Fate::Charged,
+            _ => {}
+        }
+    }
+
+    /// An attempt has given everything back: it is charged.
+    fn freed(&mut self, t: Time, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let ranks: Vec<Rank> = job.parts.keys().copied().collect();
+        for rank in ranks {
+            job.close(t, rank, &mut self.nodes);
+        }
+        let closed = std::mem::take(&mut job.closed);
+        if !job.is_charged() {
+            return;
+        }
+        for Closed { from, to, held } in closed {
+            match job.fate {
+                Fate::Failed => self.uncharged = self.uncharged.plus(held.over(to - from)),
+                Fate::Charged | Fate::Ending => self.books.charge(&job.payer, from, to, held),
+            }
+        }
+    }
+
+    fn summary(&self, now: Time) -> Tally {
+        let (spent, capacity) = self.nodes.spent(now);
+        Tally {
+            since: self.nodes.since().unwrap_or(now),
+            accounts: self.books.accounts(now),
+            uncharged: self.uncharged,
+            spent,
+            capacity,
+        }
+    }
+
+    fn restore(&mut self, t: Time, tally: &Tally) {
+        self.books = Books::of(&tally.accounts);
+        self.uncharged = tally.uncharged;
+        self.nodes.restore(t, tally);
+    }
+
+    /// What was charged until now, for a planner that was not there.
+    fn used(&self) -> Vec<Used> {
+        let used = |(payer, stretch): (&Payer, Stretch)| {
+            let seconds = |amount: u128| amount as f64 / MICROS as f64;
+            Used {
+                owner: Owner {
+                    user: payer.user,
+                    account: payer.account.clone(),
+                    qos: payer.qos.clone(),
+                    class: None,
+                    queue: payer.queue.as_deref().map(Into::into),
+                },
+                from: Time(stretch.from),
+                to: Time(stretch.from.saturating_add(stretch.width)),
+                nodes: seconds(stretch.used.nodes),
+                cores: seconds(stretch.used.cores),
+                gpus: seconds(stretch.used.gpus),
+                memory: seconds(stretch.used.memory) / 1024.0,
+            }
+        };
+        self.books.stretches().map(used).collect()
+    }
+
+    fn report(&self, now: Time, request: &Request) -> Result<UsageReport, Refusal> {
+        let body: ReportRequest = request.parse()?;
+        let is_asked = |payer: &Payer| {
+            let account = payer.account.as_ref().map(|name| name.as_str());
+            body.account
+                .as_deref()
+                .is_none_or(|asked| account == Some(asked))
+                && body.user.is_none_or(|asked| payer.user == asked)
+        };
+        let since = body.since.unwrap_or(Time(i64::MIN));
+        let mut rows: BTreeMap<&Payer, (Amounts, Amounts)> = BTreeMap::new();
+        for (payer, stretch) in self.books.stretches().filter(|(payer, _)| is_asked(payer)) {
+            let row = rows.entry(payer).or_default();
+            if stretch.from >= since.0 {
+                row.0 = row.0.plus(stretch.used);
+            }
+        }
+        let open = self.jobs.values().filter(|job| job.is_charged());
+        let mut running = Amounts::default();
+        for job in open {
+            let so_far = job.running(now);
+            running = running.plus(so_far);
+            if is_asked(&job.payer) && so_far != Amounts::default() {
+                let row = rows.entry(&job.payer).or_default();
+                row.1 = row.1.plus(so_far);
+            }
+        }
+        let rows = rows
+            .into_iter()
+            .map(|(payer, (charged, running))| UsageRow {
+                payer: payer.clone(),
+                charged,
+                running,
+            });
+        let (spent, capacity) = self.nodes.spent(now);
+        Ok(UsageReport {
+            from: self.nodes.since(),
+            to: now,
+            rows: rows.collect(),
+            identity: Identity {
+                capacity,
+                spent,
+                charged: self.books.total().plus(running),
+                uncharged: self.uncharged,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

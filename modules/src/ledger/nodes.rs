@@ -1,0 +1,188 @@
+//! Where the capacity went, node by node: each core is at each moment for exactly one thing.
+//!
+//! A node is counted when something of it changes, and when somebody asks. The capacity is counted
+//! apart, as a whole, so that the sum of the parts can be held against it.
+
+use std::collections::BTreeMap;
+
+use eddy_wire::event::Kind;
+use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Time;
+use eddy_wire::usage::{Amounts, Spent, Tally};
+
+/// What somebody holds something for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum For {
+    Job,
+    Instance,
+    /// A declared instance, by name.
+    Declared(String),
+}
+
+/// The nodes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Nodes {
+    since: Option<Time>,
+    nodes: BTreeMap<Rank, Node>,
+    spent: Spent,
+    /// The capacity until `counted`, and since then.
+    capacity: Amounts,
+    all: Amounts,
+    counted: Time,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    has: Amounts,
+    /// Until when it is counted.
+    counted: Time,
+    jobs: Amounts,
+    instances: Amounts,
+    declared: BTreeMap<String, Amounts>,
+    service: Service,
+    shell: Option<Epoch>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Service {
+    #[default]
+    In,
+    Drained,
+}
+
+/// Nodes that others have part of cannot be counted once each; cores can.
+fn countable(amounts: Amounts) -> Amounts {
+    Amounts {
+        nodes: 0,
+        ..amounts
+    }
+}
+
+impl Node {
+    fn count(&mut self, t: Time, spent: &mut Spent) {
+        let time = t - self.counted;
+        if time.0 <= 0 {
+            return;
+        }
+        self.counted = t;
+        spent.jobs = spent.jobs.plus(self.jobs.over(time));
+        spent.instances = spent.instances.plus(self.instances.over(time));
+        let mut held = self.jobs.plus(self.instances);
+        for (name, amounts) in &self.declared {
+            held = held.plus(*amounts);
+            let of = spent.declared.entry(name.clone()).or_default();
+            *of = of.plus(amounts.over(time));
+        }
+        let left = self.has.less(held).over(time);
+        let of = match (self.shell, self.service) {
+            (_, Service::Drained) => &mut spent.drained,
+            (None, Service::In) => &mut spent.down,
+            (Some(_), Service::In) => &mut spent.idle,
+        };
+        *of = of.plus(left);
+    }
+
+    fn holds(&mut self, purpose: &For) -> &mut Amounts {
+        match purpose {
+            For::Job => &mut self.jobs,
+            For::Instance => &mut self.instances,
+            For::Declared(name) => self.declared.entry(name.clone()).or_default(),
+        }
+    }
+}
+
+impl Nodes {
+    /// When counting began.
+    pub fn since(&self) -> Option<Time> {
+        self.since
+    }
+
+    /// One of the instance's own records.
+    pub fn apply(&mut self, t: Time, kind: &Kind) {
+        match kind {
+            Kind::ResourceDefine(set, _) => self.define(t, set),
+            Kind::ShellStart(ranks, epoch) => {
+                for rank in ranks.iter() {
+                    self.node(t, Rank(rank)).shell = Some(*epoch);
+                }
+            }
+            Kind::ShellLost(epoch) => {
+                for node in self.nodes.values_mut() {
+                    if node.shell == Some(*epoch) {
+                        node.count(t, &mut self.spent);
+                        node.shell = None;
+                    }
+                }
+            }
+            Kind::Drain(ranks, ..) => {
+                for rank in ranks.iter() {
+                    self.node(t, Rank(rank)).service = Service::Drained;
+                }
+            }
+            Kind::Undrain(ranks) => {
+                for rank in ranks.iter() {
+                    self.node(t, Rank(rank)).service = Service::In;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub fn take(&mut self, t: Time, rank: Rank, purpose: &For, held: Amounts) {
+        let of = self.node(t, rank).holds(purpose);
+        *of = of.plus(countable(held));
+    }
+
+    pub fn give_back(&mut self, t: Time, rank: Rank, purpose: &For, held: Amounts) {
+        let of = self.node(t, rank).holds(purpose);
+        *of = of.less(countable(held));
+    }
+
+    /// Where all went until then, and how much that is.
+    pub fn spent(&self, now: Time) -> (Spent, Amounts) {
+        let mut spent = self.spent.clone();
+        for node in self.nodes.values() {
+            node.clone().count(now, &mut spent);
+        }
+        let capacity = self.all.over(now - self.counted);
+        (spent, self.capacity.plus(capacity))
+    }
+
+    /// As a summary of that time says.
+    pub fn restore(&mut self, t: Time, tally: &Tally) {
+        self.since = Some(tally.since);
+        self.spent = tally.spent.clone();
+        self.capacity = tally.capacity;
+        self.counted = t;
+        for node in self.nodes.values_mut() {
+            node.counted = t;
+        }
+    }
+
+    /// A node, counted until then. One that the inventory does not have yet has nothing.
+    fn node(&mut self, t: Time, rank: Rank) -> &mut Node {
+        let node = self.nodes.entry(rank).or_insert_with(|| Node {
+            counted: t,
+            ..Node::default()
+        });
+        node.count(t, &mut self.spent);
+        node
+    }
+
+    fn define(&mut self, t: Time, set: &ResourceSet) {
+        self.since.get_or_insert(t);
+        self.capacity = self.capacity.plus(self.all.over(t - self.counted));
+        self.counted = self.counted.max(t);
+        for node in self.nodes.values_mut() {
+            node.count(t, &mut self.spent);
+            node.has = Amounts::default();
+        }
+        self.all = Amounts::default();
+        for (rank, node) in &set.nodes {
+            let has = countable(Amounts::of(node));
+            self.all = self.all.plus(has);
+            self.node(t, *rank).has = has;
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Charges of small histories, and that a summary stands for them.
+
+use std::sync::Arc;
+
+use eddy_wire::event::{Basis, Event, Exception, Requeue, Waitable};
+use eddy_wire::id::{Attempt, Epoch};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{Ask, Jobspec};
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::spec::Spec;
+
+use super::*;
+
+const SECOND: i64 = MICROS;
+
+/// A ledger and the records that it folded.
+#[derive(Default)]
+struct Told {
+    ledger: Ledger,
+    records: Vec<Record>,
+}
+
+fn nodes(count: u32, cores: u32) -> Arc<ResourceSet> {
+    let node = |rank: u32| {
+        let node = NodeSet {
+            host: format!("n{rank}").into(),
+            cores: Idset::first_ids(cores.into()),
+            gpus: Idset::new(),
+            memory: 4 << 30,
+        };
+        (Rank(rank), node)
+    };
+    Arc::new(ResourceSet {
+        nodes: (0..count).map(node).collect(),
+        ..ResourceSet::default()
+    })
+}
+
+fn submit(account: &str) -> Kind {
+    let ask = Ask {
+        command: vec!["true".to_owned()],
+        ..Ask::default()
+    };
+    let jobspec: Jobspec = ask.jobspec().expect("a jobspec");
+    Kind::Submit(Arc::new(Submit {
+        user: 7,
+        urgency: 16,
+        waitable: Waitable::No,
+        requeue: Requeue::No,
+        key: uuid::Uuid::nil(),
+        index: 0,
+        count: 1,
+        cc: None,
+        party: eddy_wire::account::Party {
+            account: Some(account.parse().expect("a name")),
+            ..Default::default()
+        },
+        spec: Arc::new(Spec::from_jobspec(jobspec).expect("a spec")),
+    }))
+}
+
+fn alloc(set: &Arc<ResourceSet>) -> Kind {
+    Kind::Alloc(Arc::new(Grant {
+        epoch: Epoch(1),
+        set: Arc::clone(set),
+        shells: BTreeMap::new(),
+    }))
+}
+
+fn exception(kind: &str) -> Kind {
+    Kind::Exception(Box::new(Exception {
+        kind: kind.to_owned(),
+        severity: 0,
+        note: String::new(),
+        userid: None,
+    }))
+}
+
+impl Told {
+    fn tell(&mut self, at: i64, job: u64, kind: Kind) {
+        let record = Record {
+            seq: Seq(self.records.len() as u64 + 1),
+            event: Event {
+                t: Time(at * SECOND),
+                job: (job > 0).then_some(JobId(job)),
+                kind,
+            },
+        };
+        self.ledger.apply(&record);
+        self.records.push(record);
+    }
+
+    /// Two nodes of four cores, both served.
+    fn begun() -> Told {
+        let mut told = Told::default();
+        told.tell(0, 0, Kind::ResourceDefine(nodes(2, 4), Basis::default()));
+        told.tell(0, 0, Kind::ShellStart(Idset::first_ids(2), Epoch(1)));
+        told
+    }
+
+    fn report(&self, at: i64) -> UsageReport {
+        report(&self.ledger, at)
+    }
+}
+
+fn report(ledger: &Ledger, at: i64) -> UsageReport {
+    let request = Request {
+        caller: eddy_broker::Caller {
+            client: eddy_broker::ClientId(1),
+            matchtag: 1,
+        },
+        topic: "usage.report".to_owned(),
+        uid: 0,
+        roles: eddy_wire::message::Roles::OWNER,
+        body: "{}".into(),
+        tail: Default::default(),
+    };
+    let report = ledger
+        .report(Time(at * SECOND), &request)
+        .expect("a report");
+    assert_eq!(
+        report.identity.spent.sum(),
+        report.identity.capacity,
+        "{report:?}"
+    );
+    let spent = &report.identity.spent;
+    let held = spent.jobs.plus(spent.instances);
+    let paid = report.identity.charged.plus(report.identity.uncharged);
+    assert_eq!(held.cores, paid.cores, "{report:?}");
+    report
+}
+
+fn core_seconds(amounts: Amounts) -> u128 {
+    assert_eq!(amounts.cores % SECOND as u128, 0);
+    amounts.cores / SECOND as u128
+}
+
+#[test]
+fn a_job_is_charged_from_its_grant_to_its_release_node_by_node() {
+    let mut told = Told::begun();
+    told.tell(10, 1, submit("a"));
+    told.tell(10, 1, alloc(&nodes(2, 4)));
+    assert_eq!(core_seconds(told.report(15).rows[0].running), 40);
+    told.tell(20, 1, Kind::Finish(0));
+    told.tell(20, 1, Kind::Release(Idset::one(0), Final::No));
+    told.tell(30, 1, Kind::Release(Idset::first_ids(2), Final::Yes));
+    told.tell(30, 1, Kind::Free);
+    told.tell(30, 1, Kind::Clean);
+    let report = told.report(100);
+    assert_eq!(core_seconds(report.rows[0].charged), 40 + 80);
+    assert_eq!(report.rows[0].running, Amounts::default());
+    assert_eq!(core_seconds(report.identity.spent.idle), 800 - 120);
+    assert_eq!(report.rows[0].charged.nodes, 30 * SECOND as u128);
+}
+
+#[test]
+fn nobody_pays_for_a_node_that_failed_and_both_attempts_are_paid_for_else() {
+    let mut told = Told::begun();
+    told.tell(0, 1, submit("a"));
+    for (attempt, why) in [(1, "node-failure"), (2, "requeue")] {
+        let begin = i64::from(attempt) * 100;
+        told.tell(begin, 1, alloc(&nodes(1, 4)));
+        told.tell(begin + 10, 1, exception(why));
+        told.tell(begin + 10, 1, Kind::Release(Idset::one(0), Final::Yes));
+        told.tell(begin + 10, 1, Kind::Free);
+        told.tell(begin + 10, 1, Kind::Requeue(Attempt(attempt + 1)));
+    }
+    told.tell(300, 1, alloc(&nodes(1, 4)));
+    let report = told.report(305);
+    assert_eq!(core_seconds(report.identity.uncharged), 40);
+    assert_eq!(core_seconds(report.rows[0].charged), 40);
+    assert_eq!(core_seconds(report.rows[0].running), 20);
+}
+
+#[test]
+fn what_is_out_of_service_is_not_idle() {
+    let mut told = Told::begun();
+    told.tell(10, 0, Kind::Drain(Idset::one(0), "x".to_owned(), 0));
+    told.tell(20, 0, Kind::Undrain(Idset::one(0)));
+    told.tell(30, 0, Kind::ShellLost(Epoch(1)));
+    told.tell(40, 0, Kind::ResourceDefine(nodes(1, 4), Basis::default()));
+    let spent = told.report(50).identity.spent;
+    let seconds = [spent.idle, spent.drained, spent.down].map(core_seconds);
+    assert_eq!(seconds, [10 * 8 + 10 * 4 + 10 * 8, 10 * 4, 10 * 8 + 10 * 4]);
+}
+
+#[test]
+fn a_summary_stands_for_all_before_it() {
+    let mut told = Told::begun();
+    for (job, account) in [(1, "a"), (2, "b"), (3, "a")] {
+        let begin = job as i64 * 5_000;
+        told.tell(begin, job, submit(account));
+        told.tell(begin, job, alloc(&nodes(1, 2)));
+        told.tell(begin + 4_321, job, Kind::Free);
+        told.tell(begin + 4_321, job, Kind::Clean);
+    }
+    told.tell(20_000, 4, submit("b"));
+    told.tell(20_001, 4, alloc(&nodes(1, 2)));
+    let summary = told.ledger.summary(Time(90_000 * SECOND));
+    let text = serde_json::to_string(&summary).expect("JSON");
+    assert_eq!(serde_json::from_str::<Tally>(&text).expect("read"), summary);
+    let before = told.report(90_000);
+    told.tell(90_000, 0, Kind::Usage(Box::new(summary)));
+    assert_eq!(told.report(90_000), before);
+    told.tell(90_010, 4, Kind::Free);
+    told.tell(90_010, 4, Kind::Clean);
+    // What a mark keeps: the inventory, the shells, the job that was running, the summary.
+    let mut again = Ledger::default();
+    let kept = |record: &&Record| matches!(record.event.job, None | Some(JobId(4)));
+    told.records
+        .iter()
+        .filter(kept)
+        .for_each(|one| again.apply(one));
+    assert_eq!(report(&again, 95_000), told.report(95_000));
+}
+
+#[test]
+fn a_long_run_is_few_stretches_and_their_sum_is_exact() {
+    let mut books = Books::default();
+    let payer = Payer::default();
+    let held = Amounts {
+        cores: 3,
+        ..Amounts::default()
+    };
+    let (from, to) = (Time(7), Time(900 * 86_400 * SECOND + 12_345));
+    books.charge(&payer, from, to, held);
+    assert_eq!(books.total(), held.over(to - from));
+    let count = books.stretches().count();
+    assert!(count < 700, "{count} stretches");
+    let later = Time(to.0 + 500 * 86_400 * SECOND);
+    let wider = Books::of(&books.accounts(later));
+    assert_eq!(wider.total(), books.total());
+    assert!(wider.stretches().count() < 50);
+}

@@ -1,0 +1,488 @@
+//! Who is at a limit: a fold of the records of jobs, and the limits of accounts, users and QoS.
+//!
+//! Part of ingest (what is refused), of the manager (what is held back) and of the listing (why).
+//! A job counts from its place in the queue on, with what it asks for, so that what is let through
+//! can never be over a limit, whoever of those let through starts first. It holds nobody itself.
+
+mod days;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use eddy_wire::account::{Book, Excess, Limits as Given, Name, Party};
+use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::id::JobId;
+use eddy_wire::jobspec::{Sharing, Takes, Work};
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::plan::Reason;
+use eddy_wire::spec::Spec;
+use eddy_wire::time::{MICROS, Time};
+
+use crate::settings::{Qos, Settings};
+use days::Days;
+
+/// Whom a limit is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whose {
+    /// All jobs of an account and of those under it.
+    Account(Name),
+    /// Those of a user in an account.
+    Member(Name, u32),
+    /// Those of a user.
+    User(u32),
+    /// Those of a QoS.
+    Qos(Name),
+    /// Those of a user in a QoS.
+    QosUser(Name, u32),
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whose::Account(name) => write!(f, "account `{name}`"),
+            Whose::Member(name, user) => write!(f, "user {user} in account `{name}`"),
+            Whose::User(user) => write!(f, "user {user}"),
+            Whose::Qos(name) => write!(f, "QoS `{name}`"),
+            Whose::QosUser(name, user) => write!(f, "user {user} in QoS `{name}`"),
+        }
+    }
+}
+
+/// What a job takes of limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cost {
+    nodes: u64,
+    cores: u64,
+    /// Core-microseconds, where it has a time limit.
+    work: Option<u128>,
+}
+
+/// What those who are let through have of a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    submitted: u64,
+    running: u64,
+    nodes: u64,
+    cores: u64,
+    work: u128,
+}
+
+/// A job that is not over.
+#[derive(Clone, Debug)]
+struct Seen {
+    user: u32,
+    party: Party,
+    spec: std::sync::Arc<Spec>,
+    state: JobState,
+    /// Since when it holds something.
+    since: Option<Time>,
+    /// Its place in the queue; 0 is held by its user.
+    place: i64,
+}
+
+impl Seen {
+    /// Whether it was let through and has not ended.
+    fn counts(&self) -> bool {
+        let waits = self.state == JobState::Sched && self.place > 0;
+        waits || self.state == JobState::Run || self.since.is_some()
+    }
+}
+
+/// Limits and who has how much of them.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    book: Book,
+    qos: BTreeMap<Name, Qos>,
+    limits: BTreeMap<Whose, Given>,
+    counts: BTreeMap<Whose, Count>,
+    days: Days,
+    jobs: BTreeMap<JobId, Seen>,
+    /// The most cores of a node: what a whole one may be.
+    widest: u64,
+    /// When the last record was.
+    t: Time,
+}
+
+/// Why a job is not let through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    /// By whose limit.
+    pub whose: Whose,
+    /// In words and numbers.
+    pub text: String,
+    /// What is to become of it.
+    pub excess: Excess,
+    /// Whether it would be over it alone.
+    pub alone: Alone,
+}
+
+impl Bound {
+    /// Why a job waits that it keeps back.
+    pub fn reason(self) -> Reason {
+        Reason::Dependency { what: self.text }
+    }
+}
+
+/// Whether a job would be over a limit even if nobody else were there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alone {
+    Over,
+    Within,
+}
+
+impl Limits {
+    /// Those of the configuration.
+    pub fn new(settings: &Settings) -> Limits {
+        let qos = settings
+            .qos
+            .iter()
+            .map(|qos| (qos.name.clone(), qos.clone()));
+        let mut limits = Limits {
+            qos: qos.collect(),
+            ..Limits::default()
+        };
+        limits.recount();
+        limits
+    }
+
+    /// Folds a record.
+    pub fn apply(&mut self, record: &Record) {
+        let t = record.event.t;
+        self.t = self.t.max(t);
+        match (&record.event.kind, record.event.job) {
+            (Kind::Account(changed), _) => {
+                self.book.apply(&changed.change);
+                self.recount();
+            }
+            (Kind::ResourceDefine(set, _), _) => {
+                let cores = set.nodes.values().map(|node| node.cores.len());
+                self.widest = cores.max().unwrap_or(0);
+                self.recount();
+            }
+            (Kind::Usage(tally), _) => self.days = Days::of(&tally.accounts),
+            (Kind::Submit(submit), Some(id)) => self.submitted(id, submit),
+            (Kind::Clean, Some(id)) => {
+                self.count(id, Step::Less);
+                self.jobs.remove(&id);
+            }
+            (kind, Some(id)) => self.moved(t, id, kind),
+            (_, None) => {}
+        }
+    }
+
+    fn submitted(&mut self, id: JobId, submit: &Submit) {
+        let seen = Seen {
+            user: submit.user,
+            party: submit.party.clone(),
+            spec: std::sync::Arc::clone(&submit.spec),
+            state: JobState::New,
+            since: None,
+            place: 0,
+        };
+        self.jobs.insert(id, seen);
+        self.count(id, Step::More);
+    }
+
+    fn moved(&mut self, t: Time, id: JobId, kind: &Kind) {
+        let Some(seen) = self.jobs.get(&id) else {
+            return;
+        };
+        let Ok(state) = seen.state.next(kind) else {
+            return;
+        };
+        let since = match kind {
+            Kind::Alloc(_) => Some(t),
+            Kind::Free => None,
+            _ => seen.since,
+        };
+        let place = match kind {
+            Kind::Priority(place) => *place,
+            _ => seen.place,
+        };
+        if (state, since, place) == (seen.state, seen.since, seen.place) {
+            return;
+        }
+        self.count(id, Step::Less);
+        let Some(seen) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        if let (Kind::Free, Some(from)) = (kind, seen.since) {
+            let cores = cost(&seen.spec, self.widest).cores;
+            self.days.used(&seen.party, seen.user, from, t, cores);
+        }
+        (seen.state, seen.since, seen.place) = (state, since, place);
+        self.count(id, Step::More);
+    }
+
+    /// Which limits there are, and who has how much of them.
+    fn recount(&mut self) {
+        let mut limits = BTreeMap::new();
+        let mut add = |whose: Whose, given: &Given| {
+            if !given.is_empty() {
+                limits.insert(whose, *given);
+            }
+        };
+        for (name, account) in self.book.accounts() {
+            add(Whose::Account(name.clone()), &account.limits);
+        }
+        for (name, user, member) in self.book.members() {
+            add(Whose::Member(name.clone(), user), &member.limits);
+        }
+        for (user, value) in self.book.users() {
+            add(Whose::User(user), &value.limits);
+        }
+        for (name, qos) in &self.qos {
+            add(Whose::Qos(name.clone()), &qos.limits);
+        }
+        self.limits = limits;
+        self.counts.clear();
+        let ids: Vec<JobId> = match self.limits.is_empty() && self.qos.is_empty() {
+            true => Vec::new(),
+            false => self.jobs.keys().copied().collect(),
+        };
+        for id in ids {
+            self.count(id, Step::More);
+        }
+    }
+
+    fn count(&mut self, id: JobId, step: Step) {
+        let Some(seen) = self.jobs.get(&id) else {
+            return;
+        };
+        let (user, party, counts) = (seen.user, seen.party.clone(), seen.counts());
+        if is_nobodys(&seen.spec) {
+            return;
+        }
+        let cost = cost(&seen.spec, self.widest);
+        for whose in self.bound_by(&party, user) {
+            let count = self.counts.entry(whose).or_default();
+            let go = |own: &mut u64, by: u64| match step {
+                Step::More => *own += by,
+                Step::Less => *own = own.saturating_sub(by),
+            };
+            go(&mut count.submitted, 1);
+            if counts {
+                go(&mut count.running, 1);
+                go(&mut count.nodes, cost.nodes);
+                go(&mut count.cores, cost.cores);
+                let work = cost.work.unwrap_or(0);
+                match step {
+                    Step::More => count.work += work,
+                    Step::Less => count.work = count.work.saturating_sub(work),
+                }
+            }
+        }
+    }
+
+    /// Whose limits count for a job: those there are.
+    fn bound_by(&self, party: &Party, user: u32) -> Vec<Whose> {
+        if self.limits.is_empty() && self.qos.is_empty() {
+            return Vec::new();
+        }
+        let qos = party.qos.as_ref();
+        let waived = qos.and_then(|name| self.qos.get(name));
+        let mut all = Vec::new();
+        if waived.is_none_or(|qos| !qos.limits_waived) {
+            if let Some(account) = &party.account {
+                let line = self.book.line(account);
+                all.extend(line.map(|(name, _)| Whose::Account(name.clone())));
+                all.push(Whose::Member(account.clone(), user));
+            }
+            all.push(Whose::User(user));
+        }
+        if let Some(name) = qos {
+            all.push(Whose::Qos(name.clone()));
+            all.push(Whose::QosUser(name.clone(), user));
+        }
+        all.retain(|whose| self.given(whose).is_some());
+        all
+    }
+
+    fn given(&self, whose: &Whose) -> Option<&Given> {
+        match whose {
+            Whose::QosUser(name, _) => {
+                let qos = self.qos.get(name)?;
+                Some(&qos.user_limits).filter(|limits| !limits.is_empty())
+            }
+            whose => self.limits.get(whose),
+        }
+    }
+
+    /// What keeps a job from being let through now; `None` lets it through.
+    pub fn binding(&self, now: Time, id: JobId) -> Option<Bound> {
+        let seen = self.jobs.get(&id)?;
+        self.over(now, seen.user, &seen.party, &seen.spec, Question::Start)
+    }
+
+    /// Whose limits count for a job: those there are.
+    pub fn whose(&self, id: JobId) -> Vec<Whose> {
+        let seen = self.jobs.get(&id);
+        seen.map_or_else(Vec::new, |seen| self.bound_by(&seen.party, seen.user))
+    }
+
+    /// The same as of the last record.
+    pub fn binding_then(&self, id: JobId) -> Option<Bound> {
+        self.binding(self.t, id)
+    }
+
+    /// What keeps so many jobs like this from being taken at all.
+    pub fn refusing(
+        &self,
+        now: Time,
+        user: u32,
+        party: &Party,
+        spec: &Spec,
+        count: u32,
+    ) -> Option<Bound> {
+        let over = self.over(now, user, party, spec, Question::Submit(count))?;
+        let refuses = over.excess == Excess::Refuse || over.alone == Alone::Over;
+        refuses.then_some(over)
+    }
+
+    fn over(
+        &self,
+        now: Time,
+        user: u32,
+        party: &Party,
+        spec: &Spec,
+        question: Question,
+    ) -> Option<Bound> {
+        if is_nobodys(spec) {
+            return None;
+        }
+        let cost = cost(spec, self.widest);
+        let mut first = None;
+        for whose in self.bound_by(party, user) {
+            let Some(given) = self.given(&whose) else {
+                continue;
+            };
+            let count = self.counts.get(&whose).copied().unwrap_or_default();
+            for check in checks(given, &count, &cost, question, || {
+                self.days.since(&self.book, &whose, given.period, now)
+            }) {
+                let Check {
+                    limit,
+                    most,
+                    have,
+                    asked,
+                } = check;
+                if have.saturating_add(asked) <= most {
+                    continue;
+                }
+                let text = match asked {
+                    u64::MAX => format!(
+                        "limit `{limit}` of {whose} is {most}: only jobs with a time limit (-t) can be within it"
+                    ),
+                    asked => format!(
+                        "limit `{limit}` of {whose} is {most}: {have} are taken, {asked} asked for"
+                    ),
+                };
+                let bound = Bound {
+                    text,
+                    whose: whose.clone(),
+                    excess: given.excess,
+                    alone: match asked > most {
+                        true => Alone::Over,
+                        false => Alone::Within,
+                    },
+                };
+                // What can never be is said before what cannot be now.
+                match bound.alone {
+                    Alone::Over => return Some(bound),
+                    Alone::Within => first = first.or(Some(bound)),
+                }
+            }
+        }
+        first
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    More,
+    Less,
+}
+
+/// What is asked about a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Question {
+    /// Whether it may wait for resources.
+    Start,
+    /// Whether so many may be submitted.
+    Submit(u32),
+}
+
+/// One limit and what there is of it.
+struct Check {
+    limit: &'static str,
+    most: u64,
+    have: u64,
+    asked: u64,
+}
+
+fn checks(
+    given: &Given,
+    count: &Count,
+    cost: &Cost,
+    question: Question,
+    used: impl Fn() -> u128,
+) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let mut add = |limit, most: Option<u64>, have, asked| {
+        checks.extend(most.map(|most| Check {
+            limit,
+            most,
+            have,
+            asked,
+        }));
+    };
+    if let Question::Submit(jobs) = question {
+        let most = given.submitted_jobs.map(u64::from);
+        add("submitted_jobs", most, count.submitted, u64::from(jobs));
+    }
+    add(
+        "running_jobs",
+        given.running_jobs.map(u64::from),
+        count.running,
+        1,
+    );
+    add("nodes", given.nodes.map(u64::from), count.nodes, cost.nodes);
+    add("cores", given.cores.map(u64::from), count.cores, cost.cores);
+    if let Some(most) = given.core_minutes {
+        let minutes = |work: u128| {
+            let minute = 60 * MICROS as u128;
+            u64::try_from(work.div_ceil(minute)).unwrap_or(u64::MAX)
+        };
+        // Nobody knows what a job without a time limit comes to.
+        let asked = cost.work.map_or(u64::MAX, minutes);
+        add(
+            "core_minutes",
+            Some(most),
+            minutes(used() + count.work),
+            asked,
+        );
+    }
+    checks
+}
+
+/// What a job takes: what it asks for, whole nodes as the widest there are.
+fn cost(spec: &Spec, widest: u64) -> Cost {
+    let request = &spec.request;
+    let nodes = u64::from(request.nodes.unwrap_or(1));
+    let cores = match request.sharing {
+        Sharing::Exclusive => nodes.saturating_mul(widest),
+        Sharing::Shared => u64::from(request.slots) * u64::from(request.cores_per_slot),
+    };
+    let limit = request.duration.filter(|limit| *limit > 0);
+    let work = limit.map(|limit| u128::from(cores) * limit.unsigned_abs() as u128);
+    Cost { nodes, cores, work }
+}
+
+/// Whether a job takes nothing of anybody.
+fn is_nobodys(spec: &Spec) -> bool {
+    let declared = matches!(spec.request.work, Work::Instance { name: Some(_) });
+    declared || spec.request.takes == Takes::Nothing
+}
+
+#[cfg(test)]
+mod tests;

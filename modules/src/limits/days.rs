@@ -1,0 +1,139 @@
+//! What each payer used on each day, for limits that count over a period.
+
+use std::collections::BTreeMap;
+
+use eddy_wire::account::{Book, Name, Party, Period};
+use eddy_wire::time::{MICROS, Time};
+use eddy_wire::usage::Account;
+
+use super::Whose;
+
+const DAY: i64 = 86_400 * MICROS;
+/// Days that are kept: no period is longer than a year.
+const DAYS_MAX: i64 = 400;
+
+/// Who it was: account, user, QoS.
+type Payer = (Option<Name>, u32, Option<Name>);
+
+/// Core-microseconds by day since 1970.
+#[derive(Debug, Default)]
+pub(super) struct Days {
+    of: BTreeMap<Payer, BTreeMap<i64, u128>>,
+}
+
+impl Days {
+    /// Those that a summary of the ledger has.
+    pub fn of(accounts: &[Account]) -> Days {
+        let mut days = Days::default();
+        for account in accounts {
+            let payer = &account.payer;
+            let key = (payer.account.clone(), payer.user, payer.qos.clone());
+            let own = days.of.entry(key).or_default();
+            for stretch in &account.stretches {
+                *own.entry(stretch.from.div_euclid(DAY)).or_default() += stretch.used.cores;
+            }
+        }
+        days
+    }
+
+    /// So many cores were held from then to then.
+    pub fn used(&mut self, party: &Party, user: u32, from: Time, to: Time, cores: u64) {
+        let key = (party.account.clone(), user, party.qos.clone());
+        let own = self.of.entry(key).or_default();
+        let oldest = to.0.div_euclid(DAY) - DAYS_MAX;
+        let mut at = from.0.max(oldest * DAY);
+        while at < to.0 {
+            let day = at.div_euclid(DAY);
+            let end = ((day + 1) * DAY).min(to.0);
+            *own.entry(day).or_default() += u128::from(cores) * (end - at).unsigned_abs() as u128;
+            at = end;
+        }
+        while own.first_key_value().is_some_and(|(day, _)| *day < oldest) {
+            own.pop_first();
+        }
+    }
+
+    /// What somebody used since the period began.
+    pub fn since(&self, book: &Book, whose: &Whose, period: Period, now: Time) -> u128 {
+        let begin = beginning(period, now.0.div_euclid(DAY));
+        let is_theirs = |(account, user, qos): &Payer| match whose {
+            Whose::Account(name) => account
+                .as_ref()
+                .is_some_and(|own| book.line(own).any(|(above, _)| above == name)),
+            Whose::Member(name, of) => account.as_ref() == Some(name) && user == of,
+            Whose::User(of) => user == of,
+            Whose::Qos(name) => qos.as_ref() == Some(name),
+            Whose::QosUser(name, of) => qos.as_ref() == Some(name) && user == of,
+        };
+        let theirs = self.of.iter().filter(|(payer, _)| is_theirs(payer));
+        theirs
+            .flat_map(|(_, days)| days.range(begin..))
+            .map(|(_, used)| *used)
+            .sum()
+    }
+}
+
+/// The first day of the period that a day is in; days since 1970.
+pub(super) fn beginning(period: Period, day: i64) -> i64 {
+    let months = match period {
+        Period::Day => return day,
+        // 1970-01-01 was a Thursday, four days after a Sunday.
+        Period::Week => return day - (day + 4).rem_euclid(7),
+        Period::Month => 1,
+        Period::Quarter => 3,
+        Period::Year => 12,
+    };
+    let (year, month) = month_of(day);
+    first_of(year, month - month % months)
+}
+
+/// The year and the month, from 0, of a day.
+fn month_of(day: i64) -> (i64, i64) {
+    let shifted = day + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let month = (from_march + 2) % 12;
+    let year = era * 400 + year + i64::from(from_march >= 10);
+    (year, month)
+}
+
+/// The first day of a month.
+fn first_of(year: i64, month: i64) -> i64 {
+    // Years from March, so that the leap day is the last of its year.
+    let (year, from_march) = match month {
+        0 | 1 => (year - 1, month + 10),
+        _ => (year, month - 2),
+    };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * from_march + 2) / 5;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_begin_at_the_calendars_days() {
+        // 2026-11-21 is a Saturday.
+        let day = 20_778;
+        let begins = [
+            Period::Day,
+            Period::Week,
+            Period::Month,
+            Period::Quarter,
+            Period::Year,
+        ]
+        .map(|period| day - beginning(period, day));
+        assert_eq!(begins, [0, 6, 20, 51, 324]);
+        for day in -1_000..60_000 {
+            let begin = beginning(Period::Month, day);
+            assert!(begin <= day && day - begin < 31);
+            assert_eq!(beginning(Period::Month, begin), begin);
+            assert!(day - beginning(Period::Year, day) < 366);
+        }
+    }
+}

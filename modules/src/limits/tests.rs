@@ -1,0 +1,201 @@
+//! What a limit lets through, and in which words it does not.
+
+use std::sync::Arc;
+
+use eddy_wire::account::{Account, Change, Changed, Excess, Member, Period};
+use eddy_wire::event::{Event, Requeue, Waitable};
+use eddy_wire::id::Seq;
+use eddy_wire::jobspec::Ask;
+use eddy_wire::resource_set::ResourceSet;
+
+use super::*;
+
+fn name(text: &str) -> Name {
+    text.parse().expect("a name")
+}
+
+fn limits() -> Limits {
+    Limits::new(&Settings::for_inventory(Arc::new(ResourceSet::default())))
+}
+
+fn tell(limits: &mut Limits, at: i64, job: u64, kind: Kind) {
+    let event = Event {
+        t: Time(at * MICROS),
+        job: (job > 0).then_some(JobId(job)),
+        kind,
+    };
+    limits.apply(&Record { seq: Seq(1), event });
+}
+
+fn set(limits: &mut Limits, change: Change) {
+    let changed = Box::new(Changed { userid: 0, change });
+    tell(limits, 0, 0, Kind::Account(changed));
+}
+
+fn account(text: &str, parent: Option<&str>, given: Given) -> Change {
+    Change::Account {
+        name: name(text),
+        value: Some(Account {
+            parent: parent.map(name),
+            limits: given,
+            ..Account::default()
+        }),
+    }
+}
+
+fn member(account: &str, given: Given) -> Change {
+    Change::Member {
+        account: name(account),
+        user: 7,
+        value: Some(Member {
+            limits: given,
+            ..Member::default()
+        }),
+    }
+}
+
+fn spec(cores: u32, seconds: i64) -> Arc<Spec> {
+    let ask = Ask {
+        command: vec!["true".to_owned()],
+        cores_per_task: cores,
+        duration: seconds * MICROS,
+        ..Ask::default()
+    };
+    let jobspec = ask.jobspec().expect("a jobspec");
+    Arc::new(Spec::from_jobspec(jobspec).expect("a spec"))
+}
+
+fn party(account: &str) -> Party {
+    Party {
+        account: Some(name(account)),
+        ..Party::default()
+    }
+}
+
+fn submit(limits: &mut Limits, job: u64, account: &str, spec: &Arc<Spec>) {
+    let submit = Submit {
+        user: 7,
+        urgency: 16,
+        waitable: Waitable::No,
+        requeue: Requeue::No,
+        key: uuid::Uuid::nil(),
+        index: 0,
+        count: 1,
+        cc: None,
+        party: party(account),
+        spec: Arc::clone(spec),
+    };
+    tell(limits, 0, job, Kind::Submit(Arc::new(submit)));
+    tell(limits, 0, job, Kind::Validate);
+    tell(limits, 0, job, Kind::Depend);
+}
+
+/// Why it is kept back; empty if it is not.
+fn why(limits: &Limits, job: u64) -> String {
+    let bound = limits.binding_then(JobId(job));
+    bound.map_or_else(String::new, |bound| bound.text)
+}
+
+#[test]
+fn who_is_let_through_counts_from_his_place_in_the_queue_to_his_end() {
+    let mut limits = limits();
+    let two = Given {
+        running_jobs: Some(2),
+        ..Given::default()
+    };
+    set(&mut limits, account("a", None, two));
+    set(&mut limits, account("b", Some("a"), Given::default()));
+    set(&mut limits, member("b", Given::default()));
+    let spec = spec(1, 60);
+    for job in 1..=3 {
+        submit(&mut limits, job, "b", &spec);
+    }
+    for job in 1..=2 {
+        assert_eq!(why(&limits, job), "");
+        tell(&mut limits, 0, job, Kind::Priority(16));
+    }
+    let full = "limit `running_jobs` of account `a` is 2: 2 are taken, 1 asked for";
+    assert_eq!(why(&limits, 3), full);
+    // Held by its user it takes no place.
+    tell(&mut limits, 0, 2, Kind::Urgency(0, 7));
+    tell(&mut limits, 0, 2, Kind::Priority(0));
+    assert_eq!(why(&limits, 3), "");
+    tell(&mut limits, 0, 3, Kind::Priority(16));
+    tell(&mut limits, 0, 2, Kind::Urgency(16, 7));
+    assert_eq!(why(&limits, 2), full);
+    let more = Given {
+        running_jobs: Some(3),
+        ..Given::default()
+    };
+    set(&mut limits, account("a", None, more));
+    assert_eq!(why(&limits, 2), "");
+}
+
+#[test]
+fn what_can_never_be_is_refused_and_what_cannot_be_now_only_where_that_is_said() {
+    let mut limits = limits();
+    let given = |excess| Given {
+        cores: Some(4),
+        submitted_jobs: Some(3),
+        excess,
+        ..Given::default()
+    };
+    set(&mut limits, account("a", None, given(Excess::Hold)));
+    let refused = |limits: &Limits, cores: u32, count: u32| {
+        let spec = spec(cores, 60);
+        let bound = limits.refusing(Time(0), 7, &party("a"), &spec, count);
+        bound.map_or_else(String::new, |bound| bound.text)
+    };
+    assert_eq!(
+        refused(&limits, 5, 1),
+        "limit `cores` of account `a` is 4: 0 are taken, 5 asked for"
+    );
+    assert!(refused(&limits, 1, 4).contains("`submitted_jobs`"));
+    let three = spec(3, 60);
+    submit(&mut limits, 1, "a", &three);
+    tell(&mut limits, 0, 1, Kind::Priority(16));
+    assert_eq!(refused(&limits, 2, 1), "");
+    set(&mut limits, account("a", None, given(Excess::Refuse)));
+    assert!(refused(&limits, 2, 1).contains("3 are taken, 2 asked for"));
+    assert_eq!(refused(&limits, 1, 1), "");
+}
+
+#[test]
+fn core_minutes_count_what_was_used_in_the_period_and_what_may_still_be() {
+    let mut limits = limits();
+    let hour = Given {
+        core_minutes: Some(60),
+        period: Period::Day,
+        ..Given::default()
+    };
+    set(&mut limits, member("a", hour));
+    let (half, endless) = (spec(1, 1_800), spec(1, 0));
+    for job in 1..=3 {
+        submit(&mut limits, job, "a", &half);
+    }
+    submit(&mut limits, 4, "a", &endless);
+    assert!(
+        why(&limits, 4).contains("a time limit"),
+        "{}",
+        why(&limits, 4)
+    );
+    let grant = eddy_wire::grant::Grant {
+        epoch: eddy_wire::id::Epoch(1),
+        set: Arc::default(),
+        shells: BTreeMap::new(),
+    };
+    for job in 1..=2 {
+        tell(&mut limits, 0, job, Kind::Priority(16));
+        tell(&mut limits, 0, job, Kind::Alloc(Arc::new(grant.clone())));
+    }
+    assert!(why(&limits, 3).ends_with("60 are taken, 30 asked for"));
+    // It used ten minutes of its thirty.
+    tell(&mut limits, 600, 1, Kind::Finish(0));
+    tell(&mut limits, 600, 1, Kind::Free);
+    assert!(why(&limits, 3).ends_with("40 are taken, 30 asked for"));
+    // The other ends too, and the next day all is forgotten but what runs.
+    tell(&mut limits, 1_200, 2, Kind::Finish(0));
+    tell(&mut limits, 1_200, 2, Kind::Free);
+    assert_eq!(why(&limits, 3), "");
+    assert!(limits.binding(Time(86_400 * MICROS), JobId(3)).is_none());
+}

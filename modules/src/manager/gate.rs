@@ -1,0 +1,150 @@
+//! Who is let through to wait for resources: limits of accounts, users and QoS.
+//!
+//! Part of the manager, which asks before it gives a job its place in the queue. Whom a limit
+//! keeps back is asked about again when somebody of the same limit gave something back, when the
+//! limits change, and at the next midnight, when a period may begin. One job is let through at a
+//! time: what it takes counts before the next is asked about. After a restart all is found anew.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_broker::{Outbox, Volatile};
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::id::JobId;
+use eddy_wire::time::{MICROS, Time};
+
+use crate::limits::{Limits, Whose};
+use crate::settings::Settings;
+
+const DAY: i64 = 86_400 * MICROS;
+
+/// The limits and who is kept back by which.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    limits: Limits,
+    /// By the limit that binds, the most urgent and then the first submitted first.
+    held: BTreeMap<Whose, BTreeSet<(Reverse<u8>, JobId)>>,
+    of: BTreeMap<JobId, (Whose, u8)>,
+    look: Look,
+    /// The wake-up that was asked for.
+    wake: Option<Time>,
+}
+
+/// Whom to ask about again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Look {
+    /// Those of the limits that a job counts for.
+    #[default]
+    Near,
+    /// Everybody who is kept back, until nobody more is let through.
+    All,
+}
+
+impl Gate {
+    pub fn new(settings: &Settings) -> Gate {
+        Gate {
+            limits: Limits::new(settings),
+            ..Gate::default()
+        }
+    }
+
+    pub fn apply(&mut self, record: &Record) {
+        self.limits.apply(record);
+        match (&record.event.kind, record.event.job) {
+            (Kind::Account(_), _) => self.look = Look::All,
+            (Kind::Priority(_) | Kind::Exception(_) | Kind::Clean, Some(job)) => self.forget(job),
+            _ => {}
+        }
+    }
+
+    /// Whether a job may have its place now; else it is kept back.
+    pub fn admits(&mut self, now: Time, job: JobId, urgency: u8, out: &mut Outbox) -> bool {
+        self.forget(job);
+        let Some(bound) = self.limits.binding(now, job) else {
+            return true;
+        };
+        self.keep(bound.whose, job, urgency);
+        self.wake(now, out);
+        false
+    }
+
+    /// Keeps a job back without asking: somebody will.
+    pub fn keep_all(&mut self, jobs: impl Iterator<Item = (JobId, u8)>) {
+        // Whose limit it is does not matter while everybody is asked about.
+        for (job, urgency) in jobs {
+            self.keep(Whose::User(0), job, urgency);
+        }
+        self.look = Look::All;
+    }
+
+    /// Somebody gave something back, or the limits are others: who may have a place now.
+    pub fn next(&mut self, now: Time, after: Option<JobId>) -> Option<JobId> {
+        if self.of.is_empty() {
+            self.look = Look::Near;
+            return None;
+        }
+        let near = match (self.look, after) {
+            (Look::Near, Some(job)) => self.limits.whose(job),
+            (Look::Near, None) => return None,
+            (Look::All, _) => self.held.keys().cloned().collect(),
+        };
+        for whose in near {
+            if let Some(job) = self.first_of(now, &whose) {
+                self.forget(job);
+                return Some(job);
+            }
+        }
+        self.look = Look::Near;
+        None
+    }
+
+    /// The time has come that was asked for.
+    pub fn tick(&mut self, now: Time) {
+        if self.wake.is_some_and(|at| at <= now) {
+            self.wake = None;
+            self.look = Look::All;
+        }
+    }
+
+    /// The first of those that one limit keeps back who may go; who is kept back by another
+    /// limit now is with that.
+    fn first_of(&mut self, now: Time, whose: &Whose) -> Option<JobId> {
+        loop {
+            let (Reverse(urgency), job) = *self.held.get(whose)?.first()?;
+            match self.limits.binding(now, job) {
+                None => return Some(job),
+                Some(bound) if bound.whose == *whose => return None,
+                Some(bound) => {
+                    self.forget(job);
+                    self.keep(bound.whose, job, urgency);
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, whose: Whose, job: JobId, urgency: u8) {
+        let held = self.held.entry(whose.clone()).or_default();
+        held.insert((Reverse(urgency), job));
+        self.of.insert(job, (whose, urgency));
+    }
+
+    fn forget(&mut self, job: JobId) {
+        let Some((whose, urgency)) = self.of.remove(&job) else {
+            return;
+        };
+        if let Some(held) = self.held.get_mut(&whose) {
+            held.remove(&(Reverse(urgency), job));
+            if held.is_empty() {
+                self.held.remove(&whose);
+            }
+        }
+    }
+
+    fn wake(&mut self, now: Time, out: &mut Outbox) {
+        let midnight = Time((now.0.div_euclid(DAY) + 1).saturating_mul(DAY));
+        if self.wake != Some(midnight) {
+            self.wake = Some(midnight);
+            out.volatile(Volatile::Wake(midnight));
+        }
+    }
+}

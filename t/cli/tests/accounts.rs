@@ -1,0 +1,365 @@
+//! Accounts: who is in them, who may submit, what each is due.
+
+use std::fs;
+
+use eddy_cli_tests::instance::Instance;
+use serde_json::{Value, json};
+
+type Tested = anyhow::Result<()>;
+
+/// Four cores that are pretended, with tasks that last longer than any test.
+const FAKE: [&str; 6] = [
+    "--fake",
+    "nodes=1,cores=4",
+    "-S",
+    "exec.test.run_duration=3000s",
+    "-S",
+    "policy.preset=flux",
+];
+
+fn uid() -> String {
+    rustix::process::getuid().as_raw().to_string()
+}
+
+fn refused(instance: &Instance, arguments: &[&str]) -> anyhow::Result<String> {
+    let ran = instance.run(arguments)?;
+    assert_eq!(ran.code, 1, "{arguments:?}: {}", ran.out);
+    Ok(ran.refusal()?.to_owned())
+}
+
+#[test]
+fn who_is_in_no_account_cannot_submit_and_a_job_is_charged_to_what_it_names() -> Tested {
+    let instance = Instance::start(&FAKE)?;
+    let uid = uid();
+    let before = instance.submit(&["-B", "anything", "true"])?;
+    assert_eq!(instance.row(&before)?["account"], "anything");
+    instance.ok(&["account", "add", "physics", "--shares", "3"])?;
+    let line = refused(&instance, &["submit", "true"])?;
+    let expected = format!("attributes.system.account: user {uid} is in no account");
+    assert!(line.ends_with(&expected), "{line}");
+    instance.ok(&["account", "add-user", &uid, "--account", "physics"])?;
+    instance.ok(&["account", "add", "biology"])?;
+    let job = instance.submit(&["--qos", "standby", "true"])?;
+    let row = instance.row(&job)?;
+    assert_eq!(
+        (&row["account"], &row["qos"], &row["class"]),
+        (&json!("physics"), &json!("standby"), &json!(""))
+    );
+    for (given, expected) in [
+        (
+            ["-A", "biology"],
+            format!("account: user {uid} is not in account `biology`"),
+        ),
+        (
+            ["-A", "nobody"],
+            "account: there is no account `nobody`".into(),
+        ),
+        (
+            ["-B", "nobody"],
+            "bank: there is no account `nobody`".into(),
+        ),
+        (
+            ["--qos", "fast"],
+            "qos: `fast` given, there are expedite, normal, standby".into(),
+        ),
+        (["--class", "fast"], "class: `fast` given, t".into()),
+    ] {
+        let line = refused(&instance, &["submit", given[0], given[1], "true"])?;
+        assert!(line.contains(&expected), "{line}");
+    }
+    instance.ok(&["account", "add-user", &uid, "--account", "biology"])?;
+    let line = refused(&instance, &["submit", "true"])?;
+    assert!(
+        line.contains("no default; there are biology, physics"),
+        "{line}"
+    );
+    instance.ok(&["account", "edit-user", &uid, "-A", "biology", "--default"])?;
+    let job = instance.submit(&["true"])?;
+    assert_eq!(instance.row(&job)?["account"], "biology");
+    let listed = instance.ok(&[
+        "jobs",
+        "-A",
+        "-n",
+        "-o",
+        "id.dec,account",
+        "--account",
+        "biology",
+    ])?;
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    Ok(())
+}
+
+#[test]
+fn accounts_stand_after_the_leader_was_killed_and_the_records_tell_who_made_them() -> Tested {
+    let instance = Instance::start(&FAKE)?;
+    let uid = uid();
+    instance.ok(&[
+        "account",
+        "add",
+        "science",
+        "--shares",
+        "7",
+        "--description",
+        "all of it",
+    ])?;
+    instance.ok(&[
+        "account",
+        "add",
+        "physics",
+        "--parent",
+        "science",
+        "--max-running-jobs",
+        "3",
+    ])?;
+    instance.ok(&[
+        "account",
+        "add-user",
+        &uid,
+        "-A",
+        "physics",
+        "--shares",
+        "2",
+        "--default",
+    ])?;
+    instance.ok(&["account", "add", "gone"])?;
+    instance.ok(&["account", "del", "gone"])?;
+    let line = refused(&instance, &["account", "del", "science"])?;
+    assert!(
+        line.contains("has 1 accounts and 0 users under it"),
+        "{line}"
+    );
+    let line = refused(&instance, &["account", "add", "science", "--shares", "8"])?;
+    assert!(
+        line.contains("account `science` is there already"),
+        "{line}"
+    );
+    let line = refused(
+        &instance,
+        &["account", "edit", "science", "--parent", "physics"],
+    )?;
+    assert!(line.contains("cannot be under `physics`"), "{line}");
+    let tree = instance.ok(&["account", "tree"])?;
+    assert_eq!(tree.lines().count(), 4, "{tree}");
+    let exported = instance.ok(&["account", "export"])?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!(instance.ok(&["account", "export"])?, exported);
+    let listed = instance.json(&["account", "list", "--json"])?;
+    assert_eq!(listed[0]["limits"], json!({"running_jobs": 3}), "{listed}");
+    let shown = instance.json(&["account", "show", "physics", "--json"])?;
+    assert_eq!(shown["users"][0]["default"], true, "{shown}");
+    let told = instance.json(&["audit", "--event", "account", "--json"])?;
+    let told = told.as_array().cloned().unwrap_or_default();
+    assert_eq!(told.len(), 6, "{told:?}");
+    assert!(told.iter().all(|deed| deed["uid"].to_string() == uid));
+    assert_eq!(told[5]["context"]["account"]["value"], Value::Null);
+    let table = instance.ok(&["audit", "-n"])?;
+    assert!(table.contains("\"name\":\"physics\""), "{table}");
+    instance.ok(&["account", "del", "science", "--recursive"])?;
+    assert_eq!(instance.ok(&["account", "export"])?.trim(), "");
+    Ok(())
+}
+
+#[test]
+fn accounts_of_other_schedulers_are_taken_as_a_whole() -> Tested {
+    let instance = Instance::start(&FAKE)?;
+    let dump = instance.place.path().join("dump.cfg");
+    let uid = uid();
+    let text = format!(
+        "Cluster - 'c':Fairshare=1\nParent - 'root'\nAccount - 'a':Fairshare=3:Description='x'\nAccount - 'b':Fairshare=1\nParent - 'a'\nUser - '{uid}':DefaultAccount='a':Fairshare=1\nParent - 'b'\nUser - '{uid}':Fairshare=1\nUser - 'no-such-user':Fairshare=1\n"
+    );
+    fs::write(&dump, text)?;
+    let dump = dump.to_str().unwrap_or_default();
+    let line = refused(&instance, &["account", "import", dump])?;
+    assert!(
+        line.contains("users that this host does not know: no-such-user"),
+        "{line}"
+    );
+    instance.ok(&["account", "import", "--skip-unknown", dump])?;
+    let exported = instance.place.path().join("accounts.toml");
+    let text = instance.ok(&["account", "export"])?;
+    fs::write(&exported, &text)?;
+    let exported = exported.to_str().unwrap_or_default();
+    assert_eq!(
+        instance.ok(&["account", "import", exported])?,
+        "0 changes\n"
+    );
+    instance.ok(&["account", "add", "c", "--parent", "b"])?;
+    instance.ok(&["account", "import", "--replace", exported])?;
+    assert_eq!(instance.ok(&["account", "export"])?, text);
+    let json = instance.json(&["account", "export", "--json"])?;
+    assert_eq!(json["account"]["a"]["shares"], 3, "{json}");
+    Ok(())
+}
+
+#[test]
+fn shares_are_those_of_the_accounts_and_the_priority_of_a_job_has_their_factor() -> Tested {
+    let instance = Instance::start(&FAKE)?;
+    let uid = uid();
+    for (account, shares) in [("a", "3"), ("b", "1")] {
+        instance.ok(&["account", "add", account, "--shares", shares])?;
+        instance.ok(&["account", "add-user", &uid, "-A", account])?;
+    }
+    let holder = instance.submit(&["-n4", "-A", "b", "-t", "10m", "true"])?;
+    instance.event(&holder, "start")?;
+    let of_b = instance.submit(&["-n4", "-A", "b", "-t", "10m", "true"])?;
+    let of_a = instance.submit(&["-n4", "-A", "a", "-t", "10m", "true"])?;
+    let told = instance.json(&["priority", "--json"])?;
+    let jobs = told["jobs"].as_array().cloned().unwrap_or_default();
+    assert_eq!(jobs.len(), 2, "{told}");
+    assert_eq!(
+        (&jobs[0]["f58"], &jobs[1]["f58"]),
+        (&json!(of_a), &json!(of_b))
+    );
+    let factor = |job: &Value| {
+        let terms = job["terms"].as_array().cloned().unwrap_or_default();
+        let found = terms.iter().find(|term| term["name"] == "fair_share");
+        found
+            .and_then(|term| term["factor"].as_f64())
+            .unwrap_or(-1.0)
+    };
+    let shares = instance.json(&["shares", "--json"])?;
+    let rows = shares["shares"].as_array().cloned().unwrap_or_default();
+    let row = |account: &str| {
+        let found = rows
+            .iter()
+            .find(|row| row["account"] == account && !row["user"].is_null());
+        found.cloned().unwrap_or_default()
+    };
+    for (job, account, normalized) in [(&jobs[0], "a", 0.75), (&jobs[1], "b", 0.25)] {
+        let row = row(account);
+        assert_eq!(row["normalized"], normalized, "{row}");
+        assert_eq!(row["factor"].as_f64(), Some(factor(job)), "{row} {job}");
+    }
+    assert_eq!(factor(&jobs[0]), 1.0);
+    assert!(factor(&jobs[1]) < 0.1);
+    assert!(row("b")["planned"].as_f64() > Some(2000.0), "{shares}");
+    let tree = instance.ok(&["shares", "--tree"])?;
+    assert!(
+        tree.lines().any(|line| line.starts_with("    b ")),
+        "{tree}"
+    );
+    Ok(())
+}
+
+/// Core-microseconds charged to an account, and of its running jobs.
+fn used(instance: &Instance, account: &str) -> anyhow::Result<(u64, u64)> {
+    let report = instance.json(&["usage", "--json", "-A", account])?;
+    let rows = report["usage"].as_array().cloned().unwrap_or_default();
+    let sum = |what: &str| {
+        let of = rows.iter().filter_map(|row| row[what]["core_us"].as_u64());
+        of.sum::<u64>()
+    };
+    Ok((sum("charged"), sum("running")))
+}
+
+#[test]
+fn usage_outlives_a_leader_that_is_killed_and_all_of_it_is_the_capacity() -> Tested {
+    let fake = [
+        "--fake",
+        "nodes=2,cores=4",
+        "-S",
+        "exec.test.run_duration=200ms",
+    ];
+    let instance = Instance::start(&[&fake[..], &["-S", "policy.preset=flux"]].concat())?;
+    let uid = uid();
+    for (account, shares) in [("a", "3"), ("b", "1")] {
+        instance.ok(&["account", "add", account, "--shares", shares])?;
+        instance.ok(&["account", "add-user", &uid, "-A", account])?;
+    }
+    for account in ["a", "b", "a"] {
+        let job = instance.submit(&["-n4", "-A", account, "true"])?;
+        instance.event(&job, "clean")?;
+    }
+    let before = (used(&instance, "a")?, used(&instance, "b")?);
+    // Three runs of four cores for a fifth of a second.
+    assert!(before.0.0 > 1_600_000 && before.1.0 > 800_000, "{before:?}");
+    let factor = |instance: &Instance| -> anyhow::Result<Vec<f64>> {
+        let shares = instance.json(&["shares", "--json"])?;
+        let rows = shares["shares"].as_array().cloned().unwrap_or_default();
+        let users = rows.iter().filter(|row| !row["user"].is_null());
+        Ok(users.filter_map(|row| row["factor"].as_f64()).collect())
+    };
+    let due = factor(&instance)?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!((used(&instance, "a")?, used(&instance, "b")?), before);
+    let after = factor(&instance)?;
+    for (before, after) in due.iter().zip(&after) {
+        assert!((before - after).abs() < 0.01, "{due:?} {after:?}");
+    }
+    assert!(due[0] > 0.0 && due[0] < 1.0, "{due:?}");
+    let report = instance.json(&["usage", "--json"])?;
+    let identity = &report["identity"];
+    let core = |what: &str| identity[what]["core_us"].as_u64().unwrap_or(0);
+    let parts = ["jobs", "instances", "idle", "drained", "down"];
+    assert_eq!(
+        parts.map(core).iter().sum::<u64>(),
+        core("capacity"),
+        "{report}"
+    );
+    assert_eq!(
+        core("jobs"),
+        core("charged") + core("uncharged"),
+        "{report}"
+    );
+    let table = instance.ok(&["usage", "--identity"])?;
+    assert!(
+        table.contains("capacity") && table.contains("idle"),
+        "{table}"
+    );
+    Ok(())
+}
+
+/// Core-seconds that two accounts got of one node in a while, when both always want all of it.
+fn contest(instance: &Instance, rounds: usize) -> anyhow::Result<(u64, u64)> {
+    let before = (used(instance, "a")?, used(instance, "b")?);
+    for account in ["a", "b"] {
+        let copies = format!("1-{rounds}");
+        instance.submit(&["--cc", &copies, "-n4", "-t", "1s", "-A", account, "true"])?;
+    }
+    // The first who has none left is where their turns end.
+    loop {
+        let queued = instance.ok(&["jobs", "-n", "-o", "account", "-f", "pending"])?;
+        let of = |name: &str| queued.lines().filter(|line| *line == name).count();
+        if of("a") == 0 || of("b") == 0 {
+            break;
+        }
+    }
+    instance.ok(&["cancel", "--all"])?;
+    let after = (used(instance, "a")?, used(instance, "b")?);
+    let of = |after: (u64, u64), before: (u64, u64)| after.0 + after.1 - before.0 - before.1;
+    Ok((of(after.0, before.0), of(after.1, before.1)))
+}
+
+#[test]
+fn core_seconds_follow_the_shares_and_a_change_of_them() -> Tested {
+    let fake = [
+        "--fake",
+        "nodes=1,cores=4",
+        "-S",
+        "exec.test.run_duration=20ms",
+    ];
+    let policy = [
+        "-S",
+        "policy.preset=flux",
+        "-S",
+        "policy.usage.decay.half=2s",
+        "-S",
+        "policy.priority.weights.wait=0",
+    ];
+    let instance = Instance::start(&[&fake[..], &policy].concat())?;
+    let uid = uid();
+    for (account, shares) in [("a", "3"), ("b", "1")] {
+        instance.ok(&["account", "add", account, "--shares", shares])?;
+        instance.ok(&["account", "add-user", &uid, "-A", account])?;
+    }
+    let (a, b) = contest(&instance, 60)?;
+    let part = a as f64 / (a + b) as f64;
+    assert!((0.65..0.85).contains(&part), "a got {part} of {a} and {b}");
+    instance.ok(&["account", "edit", "b", "--shares", "9"])?;
+    let (a, b) = contest(&instance, 60)?;
+    let part = b as f64 / (a + b) as f64;
+    assert!((0.6..0.9).contains(&part), "b got {part} of {a} and {b}");
+    Ok(())
+}
