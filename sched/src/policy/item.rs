@@ -45,6 +45,19 @@ pub(super) type Entries = BTreeMap<String, Item>;
 const SPELLED_MAX: usize = 80;
 
 impl Item {
+    /// The text that it is, if it is one.
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            Given::Text(text) => Some(text),
+            Given::Whole(_)
+            | Given::Number(_)
+            | Given::Truth(_)
+            | Given::List(_)
+            | Given::Table(_)
+            | Given::Other(_) => None,
+        }
+    }
+
     /// The value as an error repeats it.
     pub fn spell(&self) -> String {
         let text = match &self.value {

@@ -33,10 +33,8 @@ impl<T: Copy + PartialEq> Names<T> {
     }
 
     fn of(&self, item: &Item) -> Option<T> {
-        let Given::Text(text) = &item.value else {
-            return None;
-        };
-        let found = self.0.iter().find(|(name, _)| name == text);
+        let text = item.text()?;
+        let found = self.0.iter().find(|(name, _)| *name == text);
         found.map(|&(_, value)| value)
     }
 }
@@ -181,15 +179,10 @@ pub(super) struct Signed;
 impl Kind for Signed {
     type Value = i64;
     fn read(&self, item: &Item) -> Option<i64> {
-        match item.value {
-            Given::Whole(whole) => Some(whole),
-            Given::Text(_)
-            | Given::Number(_)
-            | Given::Truth(_)
-            | Given::List(_)
-            | Given::Table(_)
-            | Given::Other(_) => None,
-        }
+        let Given::Whole(whole) = item.value else {
+            return None;
+        };
+        Some(whole)
     }
     fn print(&self, value: &i64) -> String {
         value.to_string()
@@ -205,14 +198,9 @@ pub(super) struct Depth;
 impl Kind for Depth {
     type Value = u32;
     fn read(&self, item: &Item) -> Option<u32> {
-        match &item.value {
-            Given::Text(text) => (text == "all").then_some(Walk::ALL),
-            Given::Whole(_)
-            | Given::Number(_)
-            | Given::Truth(_)
-            | Given::List(_)
-            | Given::Table(_)
-            | Given::Other(_) => DEPTHS.read(item),
+        match item.text() {
+            Some(text) => (text == "all").then_some(Walk::ALL),
+            None => DEPTHS.read(item),
         }
     }
     fn print(&self, value: &u32) -> String {
@@ -339,16 +327,13 @@ pub(super) struct Truth;
 impl Kind for Truth {
     type Value = Preference;
     fn read(&self, item: &Item) -> Option<Preference> {
-        match item.value {
-            Given::Truth(true) => Some(Preference::On),
-            Given::Truth(false) => Some(Preference::Off),
-            Given::Text(_)
-            | Given::Whole(_)
-            | Given::Number(_)
-            | Given::List(_)
-            | Given::Table(_)
-            | Given::Other(_) => None,
-        }
+        let Given::Truth(truth) = item.value else {
+            return None;
+        };
+        Some(match truth {
+            true => Preference::On,
+            false => Preference::Off,
+        })
     }
     fn print(&self, value: &Preference) -> String {
         match value {
@@ -378,16 +363,8 @@ pub(super) fn is_name(text: &str) -> bool {
 impl Kind for Name {
     type Value = String;
     fn read(&self, item: &Item) -> Option<String> {
-        match &item.value {
-            Given::Text(text) if is_name(text) => Some(text.clone()),
-            Given::Text(_)
-            | Given::Whole(_)
-            | Given::Number(_)
-            | Given::Truth(_)
-            | Given::List(_)
-            | Given::Table(_)
-            | Given::Other(_) => None,
-        }
+        let text = item.text().filter(|text| is_name(text))?;
+        Some(text.to_owned())
     }
     fn print(&self, value: &String) -> String {
         Toml::String(value.clone()).to_string()
@@ -414,15 +391,9 @@ impl Kind for Formulas {
         if !(1..=FORMULAS_MAX).contains(&list.len()) {
             return None;
         }
-        let text = |item: &Item| match &item.value {
-            Given::Text(text) if text.len() <= FORMULA_MAX => Some(text.clone()),
-            Given::Text(_)
-            | Given::Whole(_)
-            | Given::Number(_)
-            | Given::Truth(_)
-            | Given::List(_)
-            | Given::Table(_)
-            | Given::Other(_) => None,
+        let text = |item: &Item| {
+            let text = item.text().filter(|text| text.len() <= FORMULA_MAX);
+            text.map(str::to_owned)
         };
         list.iter().map(text).collect()
     }

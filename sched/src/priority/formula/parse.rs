@@ -36,6 +36,12 @@ pub(in super::super) enum Function {
     Max,
     Clamp,
     Pow,
+    Of(Single),
+}
+
+/// A function of one argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Single {
     Log,
     Log10,
     Log2,
@@ -51,24 +57,24 @@ pub(in super::super) enum Function {
 }
 
 const FUNCTIONS: [(&str, Function); 17] = [
-    ("abs", Function::Abs),
-    ("ceil", Function::Ceil),
+    ("abs", Function::Of(Single::Abs)),
+    ("ceil", Function::Of(Single::Ceil)),
     ("clamp", Function::Clamp),
-    ("cos", Function::Cos),
-    ("exp", Function::Exp),
+    ("cos", Function::Of(Single::Cos)),
+    ("exp", Function::Of(Single::Exp)),
     // PBS formulas say fabs.
-    ("fabs", Function::Abs),
-    ("floor", Function::Floor),
-    ("log", Function::Log),
-    ("log10", Function::Log10),
-    ("log2", Function::Log2),
+    ("fabs", Function::Of(Single::Abs)),
+    ("floor", Function::Of(Single::Floor)),
+    ("log", Function::Of(Single::Log)),
+    ("log10", Function::Of(Single::Log10)),
+    ("log2", Function::Of(Single::Log2)),
     ("max", Function::Max),
     ("min", Function::Min),
     ("pow", Function::Pow),
-    ("round", Function::Round),
-    ("sin", Function::Sin),
-    ("sqrt", Function::Sqrt),
-    ("tan", Function::Tan),
+    ("round", Function::Of(Single::Round)),
+    ("sin", Function::Of(Single::Sin)),
+    ("sqrt", Function::Of(Single::Sqrt)),
+    ("tan", Function::Of(Single::Tan)),
 ];
 
 impl Function {
@@ -78,36 +84,14 @@ impl Function {
             Function::Min | Function::Max => (2..usize::MAX, "2 or more"),
             Function::Clamp => (3..4, "3: the value, the least, the most"),
             Function::Pow => (2..3, "2"),
-            Function::Log
-            | Function::Log10
-            | Function::Log2
-            | Function::Exp
-            | Function::Sqrt
-            | Function::Ceil
-            | Function::Floor
-            | Function::Round
-            | Function::Abs
-            | Function::Sin
-            | Function::Cos
-            | Function::Tan => (1..2, "1"),
+            Function::Of(_) => (1..2, "1"),
         }
     }
 
     /// Of one argument; those of several are folded by [`Function::pair`].
     pub(in super::super) fn of(self, x: f64) -> f64 {
         match self {
-            Function::Log => x.ln(),
-            Function::Log10 => x.log10(),
-            Function::Log2 => x.log2(),
-            Function::Exp => x.exp(),
-            Function::Sqrt => x.sqrt(),
-            Function::Ceil => x.ceil(),
-            Function::Floor => x.floor(),
-            Function::Round => x.round(),
-            Function::Abs => x.abs(),
-            Function::Sin => x.sin(),
-            Function::Cos => x.cos(),
-            Function::Tan => x.tan(),
+            Function::Of(single) => single.of(x),
             Function::Min | Function::Max | Function::Clamp | Function::Pow => x,
         }
     }
@@ -118,18 +102,26 @@ impl Function {
             Function::Min => x.min(y),
             Function::Max | Function::Clamp => x.max(y),
             Function::Pow => x.powf(y),
-            Function::Log
-            | Function::Log10
-            | Function::Log2
-            | Function::Exp
-            | Function::Sqrt
-            | Function::Ceil
-            | Function::Floor
-            | Function::Round
-            | Function::Abs
-            | Function::Sin
-            | Function::Cos
-            | Function::Tan => x,
+            Function::Of(_) => x,
+        }
+    }
+}
+
+impl Single {
+    fn of(self, x: f64) -> f64 {
+        match self {
+            Single::Log => x.ln(),
+            Single::Log10 => x.log10(),
+            Single::Log2 => x.log2(),
+            Single::Exp => x.exp(),
+            Single::Sqrt => x.sqrt(),
+            Single::Ceil => x.ceil(),
+            Single::Floor => x.floor(),
+            Single::Round => x.round(),
+            Single::Abs => x.abs(),
+            Single::Sin => x.sin(),
+            Single::Cos => x.cos(),
+            Single::Tan => x.tan(),
         }
     }
 }

@@ -16,15 +16,12 @@ pub fn policy() -> Policy {
         fair_share_preemptible: preemptible,
         urgency_preemptible: preemptible,
     };
+    let bare = Policy::default();
     Policy {
         preset: "armada".into(),
         usage: UsageRules {
             charge: Charge::Scarcity,
-            weights: BTreeMap::new(),
-            factors: BTreeMap::new(),
-            time: ChargedTime::Elapsed,
-            minimum: Span::ZERO,
-            decay: Decay::None,
+            ..bare.usage
         },
         share: ShareRules {
             algorithm: Share::Drf {
@@ -34,32 +31,11 @@ pub fn policy() -> Policy {
             },
             within_pass: WithinPass::Projected,
         },
-        priority: PriorityRules {
-            order: Vec::new(),
-            weights: BTreeMap::new(),
-            threshold: None,
-            factors: FactorRules {
-                max_wait: Span::seconds(1),
-                wait_from: WaitFrom::Submit,
-                size: SizeFavour::Large,
-                qos: BTreeMap::new(),
-                default_qos: String::new(),
-                queues: BTreeMap::new(),
-            },
-            refresh: Span::seconds(1),
-        },
         queue: QueueRules {
             source: Source::PerAccountCost,
             walk: Walk::Skip,
-            fill_order: FillOrder::Queue,
-            reservations: Reservations::Replanned,
-            lookback: None,
-            reserve_after: None,
-            displace_margin: 0.0,
-            default_limit: None,
-            window: None,
             evict: Evict::FairShare,
-            limits: Limits::default(),
+            ..bare.queue
         },
         placement: PlacementRules {
             rank: NodeRank::BestFit,
@@ -71,6 +47,7 @@ pub fn policy() -> Policy {
             default_class: "low".into(),
             ladder: vec![Rung::Free, Rung::Evicted, Rung::Urgency],
         },
+        ..bare
     }
 }
 

@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, anyhow};
 use eddy_sched::amounts::{Amounts, Kinds, UNIT};
 use eddy_sched::policy::{
-    Charge, ChargedTime, Class, Decay, Evict, FactorRules, FillOrder, Limits, NodeRank,
-    PlacementRules, Policy, Preference, PriorityRules, QueueRules, Rate, Reservations, Rung, Share,
-    ShareRules, SizeFavour, Source, UsageRules, WaitFrom, Walk, WithinPass,
+    Class, Evict, Limits, NodeRank, PlacementRules, Policy, Preference, QueueRules, Rate, Rung,
+    Share, ShareRules, Source, Walk, WithinPass,
 };
 use eddy_sched::rounds::{
     Account, Away, Gang, Job, Node, Run, Setting, State, Taint, Toleration, Wish,
@@ -229,46 +228,18 @@ impl Scene {
 
 /// A policy of rounds by cost in which everything may be taken that a class allows.
 fn policy() -> Policy {
+    let bare = Policy::default();
     Policy {
         preset: "armada".to_string(),
-        usage: UsageRules {
-            charge: Charge::Sum,
-            weights: BTreeMap::new(),
-            factors: BTreeMap::new(),
-            time: ChargedTime::Elapsed,
-            minimum: Span::ZERO,
-            decay: Decay::None,
-        },
         share: ShareRules {
-            algorithm: Share::None,
             within_pass: WithinPass::Projected,
-        },
-        priority: PriorityRules {
-            order: Vec::new(),
-            weights: BTreeMap::new(),
-            threshold: None,
-            factors: FactorRules {
-                max_wait: Span::seconds(1),
-                wait_from: WaitFrom::Submit,
-                size: SizeFavour::Large,
-                qos: BTreeMap::new(),
-                default_qos: String::new(),
-                queues: BTreeMap::new(),
-            },
-            refresh: Span::seconds(1),
+            ..bare.share
         },
         queue: QueueRules {
             source: Source::PerAccountCost,
             walk: Walk::Skip,
-            fill_order: FillOrder::Queue,
-            reservations: Reservations::Replanned,
-            lookback: None,
-            reserve_after: None,
-            displace_margin: 0.0,
-            default_limit: None,
-            window: None,
             evict: Evict::FairShare,
-            limits: Limits::default(),
+            ..bare.queue
         },
         placement: PlacementRules {
             rank: NodeRank::BestFit,
@@ -276,6 +247,7 @@ fn policy() -> Policy {
             default_class: String::new(),
             ladder: vec![Rung::Free, Rung::Evicted, Rung::Urgency],
         },
+        ..bare
     }
 }
 
