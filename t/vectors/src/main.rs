@@ -4,10 +4,14 @@
 //! A file is a JSON list of cases (`id`, `kind`, `input`, `expected`, optional
 //! `tolerance`). One line per case, last `N passed, N failed`; exit 1 if any
 //! failed. What each kind computes is in `kinds`, by subject; nothing here knows
-//! an answer.
+//! an answer. Those in `own/` follow the documents that the policies come from, and
+//! are always run.
 
 mod compare;
 mod kinds;
+
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

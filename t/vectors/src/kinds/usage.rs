@@ -231,15 +231,7 @@ fn priority_update_series(input: &Value) -> Result<Value> {
     if let Some(steps) = input["steps"].as_u64() {
         let step = number(input, "step_s")?;
         let end = after(&vec![step; steps as usize])?;
-        // The case says between what it must be; where it is not, the number itself is shown.
-        let settled = start.min(usage) <= end && end <= start.max(usage);
-        let near = (end - usage).abs() <= 1e-3;
-        let between = if settled && near {
-            json!([usage - 1e-3, usage])
-        } else {
-            json!(end)
-        };
-        out.insert("final_between".into(), between);
+        out.insert("final_between".into(), json!(end));
         out.insert("value".into(), json!(end));
     }
     if let Some(partitions) = input["elapsed_partitions"].as_array() {
