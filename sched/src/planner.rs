@@ -317,9 +317,12 @@ impl Planner {
                 key,
                 why: Blocked::Never,
             } => {
+                // A walk that fills by length looks at the heads twice, and it may be gone by then.
+                let Some(waiting) = self.waiting.get(&key.job) else {
+                    return;
+                };
                 let inventory = self.occupancy.inventory();
-                let request = &self.waiting[&key.job].want.request;
-                if let Some(reason) = placement::never(inventory, request) {
+                if let Some(reason) = placement::never(inventory, &waiting.want.request) {
                     self.unwant(key.job);
                     outcome.verdicts.push((key.job, Verdict::Never(reason)));
                     // Whom it held up may go.

@@ -220,3 +220,30 @@ fn the_terms_of_a_value_add_up() {
     assert_eq!(share.map(|term| term.weight), Some(100_000.0));
     assert!(told.ahead > 0);
 }
+
+#[test]
+fn one_that_can_never_run_is_told_once_by_every_walk() {
+    for preset in [
+        "fcfs",
+        "easy",
+        "easy-sjbf",
+        "easy-sjf",
+        "hybrid",
+        "conservative",
+    ] {
+        let mut planner = planner(&format!("preset = \"{preset}\""), 2);
+        let three = Want {
+            request: nodes(3, 1, 4),
+            ..want(1, 16)
+        };
+        planner.apply(Delta::Want(JobId(1), three));
+        planner.apply(Delta::Want(JobId(2), want(1, 16)));
+        let outcome = planner.plan(NOW, 1_000);
+        let told: Vec<(u64, bool)> = outcome
+            .verdicts
+            .iter()
+            .map(|(job, verdict)| (job.0, matches!(verdict, Verdict::Never(_))))
+            .collect();
+        assert_eq!(told, [(1, true), (2, false)], "{preset}");
+    }
+}
