@@ -21,7 +21,7 @@ mod evict;
 
 mod field;
 
-mod limits;
+pub(crate) mod limits;
 
 mod order;
 

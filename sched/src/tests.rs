@@ -1,6 +1,6 @@
 //! Tests of the planner as a whole: scripts with what they print, and properties.
 
-mod model;
+pub(crate) mod model;
 
 mod script;
 
@@ -13,3 +13,4 @@ mod properties;
 mod promises;
 
 mod order;
+

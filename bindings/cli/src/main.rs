@@ -135,7 +135,7 @@ impl Cli {
             Verb::Tree(args) => verbs::tree::run(global, &args),
             Verb::Overlay(args) => verbs::overlay::run(global, args),
             Verb::Config(args) => verbs::config::run(global, args),
-            Verb::Sim(args) => verbs::sim::run(&args),
+            Verb::Sim(args) => verbs::sim::run(global, &args),
             Verb::Policy(args) => verbs::policy::run(global, args),
             Verb::Shutdown(args) => verbs::shutdown::run(global, &args),
             Verb::Trace(args) => verbs::trace::run(global, &args),

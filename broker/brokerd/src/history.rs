@@ -6,9 +6,14 @@
 //! start nothing, record nothing and reach no shell. Everything but a closed
 //! list of questions is refused by name. It holds the lock of the state
 //! directory, so a leader and it cannot both be there. Output is read from the
-//! spools that its ranks left (`history/output.rs`).
+//! spools that its ranks left (`history/output.rs`). Who only wants the records
+//! reads them beside a leader that lives (`history/records.rs`).
 
 mod output;
+
+mod records;
+
+pub use records::records;
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};

@@ -2,16 +2,20 @@
 //!
 //! A list of checks, each of which lets a gang pass or says what it stops and
 //! why. Asked by a round before it places anything new; what was put back for
-//! fair share is never limited. It knows no nodes.
+//! fair share is never limited. It knows no nodes. Replays of one queue keep their
+//! rates by the same [`Tokens`].
 
 use std::collections::BTreeMap;
 
-use eddy_wire::time::{MICROS, Time};
+use eddy_wire::time::{MICROS, Span, Time};
 
 use super::outcome::Reason;
 use super::state::Bucket;
 use crate::amounts::{Amounts, KINDS_MAX, Kinds};
 use crate::policy::Rate;
+
+/// The longest that anybody waits for a token, in seconds.
+const LONGEST: f64 = 1e9;
 
 /// What a check stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +37,7 @@ pub(super) struct Denial {
 
 /// A rate and its bucket as it is now.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     left: f64,
     burst: f64,
 }
@@ -67,7 +71,7 @@ pub(super) const OF_ACCOUNT: Sayings = Sayings {
 
 impl Tokens {
     /// The bucket filled up to now; full where there was none.
-    pub(super) fn new(rate: Rate, bucket: Option<Bucket>, now: Time) -> Tokens {
+    pub(crate) fn new(rate: Rate, bucket: Option<Bucket>, now: Time) -> Tokens {
         let burst = f64::from(rate.burst);
         let left = match bucket {
             None => burst,
@@ -81,7 +85,7 @@ impl Tokens {
     }
 
     /// The bucket to be kept until the next round.
-    pub(super) fn bucket(&self, now: Time) -> Bucket {
+    pub(crate) fn bucket(&self, now: Time) -> Bucket {
         Bucket {
             tokens: self.left,
             at: now,
@@ -89,12 +93,19 @@ impl Tokens {
     }
 
     /// Whether less than one token is left.
-    pub(super) fn spent(&self) -> bool {
+    pub(crate) fn spent(&self) -> bool {
         self.left < 1.0
     }
 
+    /// How long until there is a token; at most some years, where next to none come.
+    pub(crate) fn until_one(&self, rate: Rate) -> Span {
+        let seconds = (1.0 - self.left).max(0.0) / rate.per_second.max(f64::MIN_POSITIVE);
+        // A microsecond more, so that what is rounded off is there.
+        Span((seconds.min(LONGEST) * MICROS as f64).ceil() as i64 + 1)
+    }
+
     /// Takes tokens, more than there are if need be.
-    pub(super) fn charge(&mut self, n: usize) {
+    pub(crate) fn charge(&mut self, n: usize) {
         self.left -= n as f64;
     }
 

@@ -1,7 +1,9 @@
 //! Who has used what in a replay, and what each is due by the rules of a policy.
 //!
 //! Told of every submission, start and end; asked for factors when values are made
-//! anew. All users have one share, all groups have one share. It decides nothing.
+//! anew. Users and groups have the shares of the workload. It decides nothing.
+
+use std::collections::BTreeMap;
 
 use eddy_wire::time::{Span, Time};
 
@@ -28,6 +30,8 @@ pub(super) struct Books {
     waiting: Vec<u64>,
     total: u64,
     kinds: Kinds,
+    /// The queue of each place of terms.
+    queues: Vec<String>,
 }
 
 /// What is charged for a job.
@@ -38,6 +42,8 @@ pub(super) struct Charged {
     pub(super) nodes: u64,
     /// What it asked for.
     pub(super) limit: Option<Span>,
+    /// A place in the workload's terms.
+    pub(super) terms: u32,
 }
 
 impl Charged {
@@ -46,16 +52,13 @@ impl Charged {
     }
 }
 
-/// Jobs of a trace are all of one queue.
-const QUEUE: &str = "";
-
 impl Books {
     pub(super) fn new(
         policy: &Policy,
         workload: &Workload,
         machine: &Machine,
     ) -> Result<Books, NotSimulated> {
-        let tree = Tree::new(&accounts(&workload.owners))?;
+        let tree = Tree::new(&accounts(workload))?;
         let nodes: Vec<NodeId> = workload
             .owners
             .iter()
@@ -91,6 +94,11 @@ impl Books {
             nodes,
             total: machine.procs(),
             kinds: Kinds::new(["cores"])?,
+            queues: workload
+                .terms
+                .iter()
+                .map(|terms| terms.queue.clone())
+                .collect(),
         })
     }
 
@@ -109,11 +117,12 @@ impl Books {
             amounts: &amounts,
             elapsed: Span::ZERO,
             requested: job.limit,
-            queue: QUEUE,
+            queue: self.queue(job),
         };
         let holder = self.holders[owner];
-        self.ledger.charge(holder, now, self.tariff.at_start(&run));
-        let rate = self.tariff.rate(&amounts, QUEUE);
+        let at_start = self.tariff.at_start(&run);
+        let rate = self.tariff.rate(&amounts, self.queue(job));
+        self.ledger.charge(holder, now, at_start);
         self.ledger.using(holder, now, rate);
     }
 
@@ -126,12 +135,19 @@ impl Books {
             amounts: &amounts,
             elapsed,
             requested: job.limit,
-            queue: QUEUE,
+            queue: self.queue(job),
         };
         let holder = self.holders[owner];
-        let rate = self.tariff.rate(&amounts, QUEUE);
+        let rate = self.tariff.rate(&amounts, self.queue(job));
+        let at_end = self.tariff.at_end(&run);
         self.ledger.using(holder, now, -rate);
-        self.ledger.charge(holder, now, self.tariff.at_end(&run));
+        self.ledger.charge(holder, now, at_end);
+    }
+
+    fn queue(&self, job: Charged) -> &str {
+        self.queues
+            .get(job.terms as usize)
+            .map_or("", String::as_str)
     }
 
     /// What an owner has used and not been forgiven, in charged units.
@@ -165,22 +181,54 @@ pub(super) fn path(owner: &Owner) -> String {
     }
 }
 
-fn accounts(owners: &[Owner]) -> Vec<Account> {
-    let account = |name: String, members| Account {
+/// What part of the whole each owner is due where all want more than there is.
+pub(super) fn parts(workload: &Workload) -> Vec<f64> {
+    let top = |owner: &Owner| match owner.group.as_str() {
+        UNKNOWN => owner.name(),
+        group => format!("{group}/"),
+    };
+    let mut tops: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for owner in &workload.owners {
+        let own = workload.shares_of(&owner.name()) as f64;
+        let of_top = match owner.group.as_str() {
+            UNKNOWN => own,
+            group => workload.shares_of(group) as f64,
+        };
+        let (_, within) = tops.entry(top(owner)).or_insert((of_top, 0.0));
+        *within += own;
+    }
+    let all: f64 = tops.values().map(|(shares, _)| shares).sum();
+    let part = |owner: &Owner| {
+        let (shares, within) = tops[&top(owner)];
+        // Each part by itself, so that all shares times k are the same to the last digit.
+        (shares / all) * (workload.shares_of(&owner.name()) as f64 / within)
+    };
+    workload.owners.iter().map(part).collect()
+}
+
+fn accounts(workload: &Workload) -> Vec<Account> {
+    let account = |name: String, shares: u64, members| Account {
         name,
-        shares: Shares::Of(1),
+        shares: Shares::Of(i64::try_from(shares).unwrap_or(i64::MAX)),
         members,
     };
-    let mut sorted: Vec<&Owner> = owners.iter().collect();
+    let mut sorted: Vec<&Owner> = workload.owners.iter().collect();
     sorted.sort_unstable();
     let groups = sorted.chunk_by(|a, b| a.group == b.group);
     let mut accounts = Vec::new();
     for group in groups {
-        let user = |owner: &&Owner| account(format!("user {}", owner.user), Members::User);
+        let user = |owner: &&Owner| {
+            let shares = workload.shares_of(&owner.name());
+            account(format!("user {}", owner.user), shares, Members::User)
+        };
         let users: Vec<Account> = group.iter().map(user).collect();
         match group[0].group.as_str() {
             UNKNOWN => accounts.extend(users),
-            name => accounts.push(account(format!("group {name}"), Members::Under(users))),
+            name => accounts.push(account(
+                format!("group {name}"),
+                workload.shares_of(name),
+                Members::Under(users),
+            )),
         }
     }
     accounts

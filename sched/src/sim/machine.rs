@@ -6,7 +6,9 @@
 
 use eddy_wire::resource_set::ResourceSet;
 
+use super::workload::SimJob;
 use crate::amounts::{Amounts, UNIT};
+use crate::policy::NodeRank;
 use crate::walk::{Count, Hold, Nodes, NodesNeed, NodesSpot};
 
 /// What jobs run on.
@@ -75,9 +77,11 @@ impl Machine {
         &self.nodes
     }
 
-    /// How a job of so many processors lies on it; `None` where it never fits. Each processor of
-    /// a count is a node of its own.
-    pub fn shape(&self, procs: u64) -> Option<Shape> {
+    /// How a job lies on it; `None` where it never fits. Each processor of a count is a node of its
+    /// own. Where a job says over how many nodes it is to be spread and that cannot be, it is spread
+    /// as one that says nothing.
+    pub fn shape(&self, job: &SimJob) -> Option<Shape> {
+        let procs = job.procs;
         if self.nodes.is_empty() {
             let shape = Shape {
                 nodes: procs,
@@ -88,11 +92,15 @@ impl Machine {
         let first = procs.div_ceil(*self.sizes.first()?);
         // With more nodes than so many a core of each is asked for, and no node is refused.
         let last = procs.min(self.sizes.len() as u64);
-        (first..=last).find_map(|nodes| {
+        let over = |nodes: u64| {
             let each = procs.div_ceil(nodes);
             let least = self.sizes.get(nodes as usize - 1)?;
             (*least >= each).then_some(Shape { nodes, each })
-        })
+        };
+        let asked = job.nodes.filter(|nodes| (1..=last).contains(nodes));
+        asked
+            .and_then(over)
+            .or_else(|| (first..=last).find_map(over))
     }
 
     /// Its processors as a room.
@@ -100,19 +108,19 @@ impl Machine {
         Count::new(self.procs)
     }
 
-    /// Its nodes as a room.
-    pub fn nodes_room(&self) -> Nodes {
+    /// Its nodes as a room that gives them out by this rank.
+    pub fn nodes_room(&self, rank: NodeRank) -> Nodes {
         let capacities: Vec<Amounts> = self.nodes.iter().map(|node| cores(node.cores)).collect();
-        Nodes::new(&capacities, &[])
+        Nodes::new(&capacities, &[]).ranked(rank)
     }
 
-    /// What a job of so many processors asks of [`Machine::nodes_room`].
-    pub fn need(&self, procs: u64) -> NodesNeed {
+    /// What a job asks of [`Machine::nodes_room`].
+    pub fn need(&self, job: &SimJob) -> NodesNeed {
         let never = Shape {
             nodes: self.nodes.len() as u64 + 1,
             each: 1,
         };
-        let shape = self.shape(procs).unwrap_or(never);
+        let shape = self.shape(job).unwrap_or(never);
         NodesNeed {
             nodes: usize::try_from(shape.nodes).unwrap_or(usize::MAX),
             each: cores(shape.each),

@@ -2,7 +2,7 @@
 //!
 //! Values that no time and no usage moves are made once; others when they are
 //! asked for anew. What a trace does not say is what a job has that asks for
-//! nothing: the default QoS, urgency 16, no queue.
+//! nothing: the default QoS and class, urgency 16, no queue.
 
 use eddy_wire::time::{MICROS, Span, Time};
 
@@ -10,15 +10,15 @@ use super::books::{Books, Charged};
 use super::machine::Machine;
 use super::replay::Turn;
 use super::rules::NotSimulated;
-use super::workload::{SimJob, Workload};
-use crate::policy::{FACTORS, Policy};
+use super::workload::{SimJob, Terms, Workload};
+use crate::policy::{FACTORS, Policy, Source};
 use crate::priority::{Formula, descending, factors, held_back};
 
 /// Formulas that a turn has room for.
 pub(super) const ORDER_MAX: usize = 4;
 
-/// The urgency of a job that asks for none (RFC 14).
-const URGENCY: f64 = 16.0;
+/// The urgency that goes before all values (RFC 14).
+const EXPEDITE: u8 = 31;
 
 /// What moves while a job waits.
 const MOVING: &[&str] = &["wait", "fair_share", "eligible"];
@@ -31,6 +31,8 @@ pub(super) struct Ranking {
     uses: Vec<usize>,
     moves: Moves,
     machine: Machine,
+    /// Of each place of terms.
+    terms: Vec<Terms>,
     /// Where something asks for usage.
     books: Option<Books>,
     /// The factor of fair share of each owner, as of the last time.
@@ -61,11 +63,10 @@ impl Ranking {
         machine: &Machine,
     ) -> Result<Ranking, NotSimulated> {
         let order = &policy.priority.order;
-        if order.len() > ORDER_MAX {
-            return Err(NotSimulated::Formulas {
-                given: order.len(),
-                allowed: ORDER_MAX,
-            });
+        let allowed = ORDER_MAX - leading(policy);
+        if order.len() > allowed {
+            let given = order.len();
+            return Err(NotSimulated::Formulas { given, allowed });
         }
         let names = policy.priority.names();
         let formulas = order.iter().map(|text| Formula::parse(text, &names));
@@ -92,6 +93,7 @@ impl Ranking {
             uses,
             moves,
             machine: machine.clone(),
+            terms: workload.terms.clone(),
             books,
             shares,
         })
@@ -105,12 +107,19 @@ impl Ranking {
             values[at] = self.factor(FACTORS[at], job, span, now);
         }
         let mut first = [0; ORDER_MAX];
+        let leads = leading(&self.policy);
+        if leads > 0 {
+            first[0] = descending(self.queue(job));
+        }
         for (at, formula) in self.formulas.iter().enumerate() {
             let value = formula.value(&values).unwrap_or(0.0);
             if at == 0 && held_back(value, self.policy.priority.threshold) {
                 return Ranked::Held;
             }
-            first[at] = descending(value);
+            first[leads + at] = descending(value);
+        }
+        if self.said(job).is_some_and(|said| said.urgency == EXPEDITE) {
+            first = [descending(f64::INFINITY); ORDER_MAX];
         }
         Ranked::Turn(Turn {
             first,
@@ -123,16 +132,20 @@ impl Ranking {
     fn factor(&self, name: &str, job: &SimJob, span: Span, now: Time) -> f64 {
         let rules = &self.policy.priority.factors;
         let nodes = || self.nodes(job) as f64;
+        let said = self.said(job);
         match name {
             "wait" => factors::wait(now - job.submit, rules.max_wait),
             "fair_share" => self.shares.get(job.owner as usize).copied().unwrap_or(0.0),
-            "qos" => factors::qos(rules, None),
+            "qos" => factors::qos(rules, said.and_then(|said| said.qos.as_deref())),
+            "queue" => self.queue(job),
             "size" => factors::size(&[(nodes(), self.all_nodes())], rules.size),
             "user" => factors::user(None),
-            "urgency" => URGENCY,
+            "urgency" => f64::from(said.map_or(Terms::default().urgency, |said| said.urgency)),
             "class" => {
-                let class = &self.policy.placement.default_class;
-                let class = self.policy.placement.classes.get(class);
+                let placement = &self.policy.placement;
+                let class = said.and_then(|said| said.class.as_ref());
+                let class = class.and_then(|class| placement.classes.get(class));
+                let class = class.or_else(|| placement.classes.get(&placement.default_class));
                 class.map_or(0.0, |class| class.priority as f64)
             }
             "nodes" => nodes(),
@@ -140,13 +153,29 @@ impl Ranking {
             "walltime" => seconds(span),
             "eligible" => seconds(now - job.submit).max(0.0),
             "submit" => seconds(job.submit - Time(0)),
-            // association, site, tres, queue, bank, nice, gpus, memory: a trace has none of them.
+            // association, site, tres, bank, nice, gpus, memory: a trace has none of them.
             _ => 0.0,
         }
     }
 
+    fn said(&self, job: &SimJob) -> Option<&Terms> {
+        self.terms.get(job.terms as usize)
+    }
+
+    /// The priority of its queue.
+    fn queue(&self, job: &SimJob) -> f64 {
+        let queues = &self.policy.priority.factors.queues;
+        let queue = self.said(job).and_then(|said| queues.get(&said.queue));
+        queue.copied().unwrap_or(0.0)
+    }
+
+    /// Where in a turn the value of the first formula is.
+    pub(super) fn leading(&self) -> usize {
+        leading(&self.policy)
+    }
+
     fn nodes(&self, job: &SimJob) -> u64 {
-        self.machine.shape(job.procs).map_or(0, |shape| shape.nodes)
+        self.machine.shape(job).map_or(0, |shape| shape.nodes)
     }
 
     fn all_nodes(&self) -> f64 {
@@ -205,7 +234,16 @@ impl Ranking {
             procs: job.procs,
             nodes: self.nodes(job),
             limit: job.limit,
+            terms: job.terms,
         }
+    }
+}
+
+/// What of a turn comes before the formulas: the queue's priority, where queues take turns.
+fn leading(policy: &Policy) -> usize {
+    match policy.queue.source {
+        Source::ByQueue => 1,
+        Source::Global | Source::PerAccountCost | Source::PerAccountSlices { .. } => 0,
     }
 }
 

@@ -10,13 +10,14 @@ use std::collections::BinaryHeap;
 
 use eddy_wire::time::{Span, Time};
 
+use super::limits::{Asked, Claim, Granted, Limited, claims};
 use super::machine::{Machine, places};
 use super::ranking::{ORDER_MAX, Ranked, Ranking};
 use super::rules::NotSimulated;
 use super::workload::{SimJob, Workload};
 use crate::policy::{Policy, Reservations};
 use crate::priority::ascending;
-use crate::walk::{Agenda, Blocked, Count, Job, Nodes, Progress, Room, Rules, Verdict};
+use crate::walk::{Agenda, Count, Job, Nodes, Progress, Room, Rules, Verdict};
 
 /// The turn of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,6 +70,16 @@ pub struct Course {
 /// What a job of the workload asks of the room.
 type Ask<'w, R> = Box<dyn Fn(&SimJob) -> <R as Room>::Need + 'w>;
 
+/// What a walk decided in a limited room.
+type Verdicts<R> = Vec<Verdict<Turn, Granted<<R as Room>::Spot>>>;
+
+/// Whether all started whose reservation was due.
+enum Starts {
+    All,
+    /// Limits were in the way of some: they wait again.
+    Denied,
+}
+
 /// A replay that goes on in slices.
 pub struct Replay<'w, R: Room> {
     jobs: &'w [SimJob],
@@ -78,9 +89,10 @@ pub struct Replay<'w, R: Room> {
     ranking: Ranking,
     foresight: Foresight,
     events: Events,
-    agenda: Agenda<Turn, R>,
-    room: R,
+    agenda: Agenda<Turn, Limited<R>>,
+    room: Limited<R>,
     need: Ask<'w, R>,
+    claim: Box<dyn Fn(&SimJob) -> Claim + 'w>,
     /// Places of nodes of a spot; nothing on a count.
     nodes: fn(&R::Spot) -> Vec<u32>,
     /// Places of jobs by submission and id, the next one last.
@@ -95,13 +107,15 @@ pub struct Replay<'w, R: Room> {
     waiting: Vec<Waits>,
     /// Of each place, where in `waiting` it is.
     seat: Vec<u32>,
-    verdicts: Vec<Verdict<Turn, R::Spot>>,
+    verdicts: Verdicts<R>,
+    /// Who started in a pass; empty between passes.
+    started: Vec<Turn>,
     course: Course,
 }
 
 /// What a running job holds.
 struct Held<R: Room> {
-    spot: R::Spot,
+    spot: Granted<R::Spot>,
     /// As planned.
     until: Time,
 }
@@ -151,8 +165,8 @@ impl<'w> Replay<'w, Nodes> {
     pub fn on_nodes(scene: Scene<'w>, policy: &Policy) -> Result<Replay<'w, Nodes>, NotSimulated> {
         let machine = scene.machine;
         let ground = Ground {
-            room: machine.nodes_room(),
-            need: Box::new(|job: &SimJob| machine.need(job.procs)),
+            room: machine.nodes_room(policy.placement.rank),
+            need: Box::new(|job: &SimJob| machine.need(job)),
             nodes: places,
         };
         let mut replay = Replay::new(scene, policy, ground)?;
@@ -187,8 +201,9 @@ impl<'w, R: Room> Replay<'w, R> {
             events: scene.events,
             agenda: Agenda::new(rules.clone()),
             rules,
-            room: ground.room,
+            room: Limited::new(ground.room, policy, scene.machine),
             need: ground.need,
+            claim: Box::new(claims(policy, scene.workload)),
             nodes: ground.nodes,
             coming: coming(jobs),
             ends: BinaryHeap::new(),
@@ -197,6 +212,7 @@ impl<'w, R: Room> Replay<'w, R> {
             waiting: Vec::new(),
             seat: vec![0; jobs.len()],
             verdicts: Vec::new(),
+            started: Vec::new(),
             course: Course {
                 starts: vec![None; jobs.len()],
                 ..Course::default()
@@ -232,7 +248,8 @@ impl<'w, R: Room> Replay<'w, R> {
         let submit = self.coming.last().map(|&place| self.jobs[place].submit);
         let end = self.ends.peek().map(|Reverse((at, _, _))| *at);
         let due = self.agenda.next_due();
-        submit.into_iter().chain(end).chain(due).min()
+        let again = self.room.again();
+        submit.into_iter().chain(end).chain(due).chain(again).min()
     }
 
     fn batch(&mut self, now: Time) {
@@ -267,6 +284,8 @@ impl<'w, R: Room> Replay<'w, R> {
         if held.until > now {
             self.room.give(&held.spot, now, held.until - now);
             self.agenda.freed();
+        } else {
+            self.room.over(held.spot.claim);
         }
         self.ranking.ended(&self.jobs[place], now);
         true
@@ -281,11 +300,11 @@ impl<'w, R: Room> Replay<'w, R> {
         self.coming.pop();
         let job = &self.jobs[place];
         let span = self.span(job);
-        let need = (self.need)(job);
-        if !matches!(self.room.fit(&need, now, span), Err(Blocked::Never)) {
+        let (need, claim) = ((self.need)(job), (self.claim)(job));
+        if self.room.can_ever(&Asked { need, claim }, now, span) {
             self.ranking.came(job);
             let ranked = self.ranking.rank(job, span, place, now);
-            self.enter(ranked, need, place);
+            self.enter(ranked, place);
             self.seat[place] = self.waiting.len() as u32;
             self.waiting.push(Waits { place, ranked });
         }
@@ -305,10 +324,14 @@ impl<'w, R: Room> Replay<'w, R> {
     }
 
     /// Into the agenda, unless it is held back.
-    fn enter(&mut self, ranked: Ranked, need: R::Need, place: usize) {
+    fn enter(&mut self, ranked: Ranked, place: usize) {
         let job = &self.jobs[place];
         match ranked {
             Ranked::Turn(turn) => {
+                let need = Asked {
+                    need: (self.need)(job),
+                    claim: (self.claim)(job),
+                };
                 let since = job.submit;
                 let limit = self.limit(job);
                 self.agenda
@@ -333,7 +356,7 @@ impl<'w, R: Room> Replay<'w, R> {
                 (Ranked::Turn(old), Ranked::Held) => {
                     self.agenda.leave(&old, &mut self.room);
                 }
-                (Ranked::Held, Ranked::Turn(_)) => self.enter(anew, (self.need)(job), place),
+                (Ranked::Held, Ranked::Turn(_)) => self.enter(anew, place),
                 (Ranked::Held, Ranked::Held) => {}
             }
             self.waiting[seat].ranked = anew;
@@ -352,7 +375,8 @@ impl<'w, R: Room> Replay<'w, R> {
             let (Some(first), Some(last)) = (first, last) else {
                 break;
             };
-            let (better, worse) = (ascending(first.first[0]), ascending(last.first[0]));
+            let value = |turn: &Turn| ascending(turn.first[self.ranking.leading()]);
+            let (better, worse) = (value(&first), value(&last));
             if first > last || better <= worse + margin * worse.abs() {
                 break;
             }
@@ -365,28 +389,63 @@ impl<'w, R: Room> Replay<'w, R> {
         self.refresh(now);
         self.course.passes += 1;
         self.course.max_queue = self.course.max_queue.max(self.agenda.len() as u64);
+        self.room.begin(now);
+        let mut started = std::mem::take(&mut self.started);
+        // What one had reserved and may not take now others may have.
+        while let Starts::Denied = self.walk(now, &mut started) {}
+        if let Some(first) = self.agenda.first() {
+            self.course.backfilled += started.iter().filter(|key| first < key).count() as u64;
+        }
+        started.clear();
+        self.started = started;
+    }
+
+    /// One walk over all who wait, to its end.
+    fn walk(&mut self, now: Time, started: &mut Vec<Turn>) -> Starts {
+        // Where starts are limited each counts before the next is looked at.
+        let steps = match self.room.is_limited() {
+            true => 1,
+            false => STEPS,
+        };
         let mut verdicts = std::mem::take(&mut self.verdicts);
-        while let Progress::More = self.agenda.pass(&mut self.room, now, STEPS, &mut verdicts) {}
-        let first = self.agenda.first().copied();
-        for verdict in verdicts.drain(..) {
-            match verdict {
-                Verdict::Start { key, spot, span } => {
-                    self.course.backfilled += u64::from(first.is_some_and(|first| first < key));
-                    self.start(key, spot, now, span);
+        let mut denied = Vec::new();
+        let mut progress = Progress::More;
+        while let Progress::More = progress {
+            progress = self.agenda.pass(&mut self.room, now, steps, &mut verdicts);
+            for verdict in verdicts.drain(..) {
+                match verdict {
+                    Verdict::Start { key, spot, span } => match self.room.start(spot.claim) {
+                        Ok(()) => {
+                            started.push(key);
+                            self.start(key, spot, now, span);
+                        }
+                        Err(_) => {
+                            self.room.give(&spot, now, span);
+                            denied.push(key);
+                        }
+                    },
+                    Verdict::Reserve { .. } | Verdict::Wait { .. } => {}
                 }
-                Verdict::Reserve { .. } | Verdict::Wait { .. } => {}
             }
         }
         self.verdicts = verdicts;
+        if denied.is_empty() {
+            return Starts::All;
+        }
+        for key in denied {
+            self.enter(Ranked::Turn(key), key.place);
+        }
+        self.agenda.freed();
+        Starts::Denied
     }
 
-    fn start(&mut self, turn: Turn, spot: R::Spot, now: Time, span: Span) {
+    fn start(&mut self, turn: Turn, spot: Granted<R::Spot>, now: Time, span: Span) {
         let job = &self.jobs[turn.place];
         self.unseat(turn.place);
         self.ranking.started(job, now);
         self.course.starts[turn.place] = Some(now);
         if let Some(nodes) = self.course.nodes.get_mut(turn.place) {
-            *nodes = (self.nodes)(&spot);
+            *nodes = (self.nodes)(&spot.spot);
         }
         // A room gives even a span of nothing the least there is.
         let until = now.after(span.max(Span(1)));

@@ -2,7 +2,8 @@
 //!
 //! A job on several nodes is a gang that starts whole; where one of a gang is
 //! preempted all of it is, and begins anew from nothing when its turn comes. Where
-//! a rate of starts is used up there is another round a second later.
+//! a rate of starts or what a round may start is used up there is another round a
+//! second later.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -10,11 +11,11 @@ use std::collections::{BTreeSet, BinaryHeap};
 use eddy_wire::id::JobId;
 use eddy_wire::time::{Span, Time};
 
-use super::books::{Books, Charged, path};
+use super::books::{Books, Charged, parts, path};
 use super::machine::{Machine, cores};
 use super::replay::{Course, Events, Scene, coming};
 use super::rules::NotSimulated;
-use super::workload::SimJob;
+use super::workload::{SimJob, Terms};
 use crate::amounts::Kinds;
 use crate::policy::Policy;
 use crate::rounds::{self, Account, Decision, Gang, Job, Node, Outcome, Reason, State};
@@ -27,8 +28,9 @@ pub struct Rounds<'w> {
     policy: &'w Policy,
     state: State,
     books: Books,
-    /// Accounts by the owner's place.
-    accounts: Vec<String>,
+    /// Accounts by the owner's place, each with its factor.
+    accounts: Vec<(String, f64)>,
+    terms: &'w [Terms],
     /// The first id of each job's members, by place; those of a job follow each other.
     ids: Vec<u64>,
     /// Places by their first id.
@@ -73,10 +75,11 @@ impl<'w> Rounds<'w> {
         let mut next = 1;
         for &place in coming.iter().rev() {
             ids[place] = next;
-            let shape = scene.machine.shape(jobs[place].procs);
+            let shape = scene.machine.shape(&jobs[place]);
             next += shape.map_or(0, |shape| shape.nodes);
         }
-        let accounts: Vec<String> = scene.workload.owners.iter().map(path).collect();
+        let parts = parts(scene.workload).into_iter().map(|part| 1.0 / part);
+        let accounts = scene.workload.owners.iter().map(path).zip(parts);
         let nodes = (0..).zip(scene.machine.nodes()).map(|(rank, node)| Node {
             rank,
             capacity: cores(node.cores),
@@ -93,7 +96,8 @@ impl<'w> Rounds<'w> {
                 ..State::default()
             },
             books: Books::new(policy, scene.workload, scene.machine)?,
-            accounts,
+            accounts: accounts.collect(),
+            terms: &scene.workload.terms,
             places: coming.iter().rev().copied().collect(),
             ids,
             coming,
@@ -144,8 +148,9 @@ impl<'w> Rounds<'w> {
         self.state.now = now;
         self.state.accounts = (0..)
             .zip(&self.accounts)
-            .map(|(owner, name)| Account {
+            .map(|(owner, (name, factor))| Account {
                 usage: self.books.usage(owner, now),
+                factor: *factor,
                 ..Account::new(name.clone())
             })
             .collect();
@@ -176,7 +181,7 @@ impl<'w> Rounds<'w> {
             return false;
         };
         self.coming.pop();
-        if self.machine.shape(self.jobs[place].procs).is_some() {
+        if self.machine.shape(&self.jobs[place]).is_some() {
             self.waiting += 1;
             self.books.came(self.jobs[place].owner);
             self.line_up(place);
@@ -187,7 +192,7 @@ impl<'w> Rounds<'w> {
     /// Puts all members of a job among those that wait.
     fn line_up(&mut self, place: usize) {
         let job = &self.jobs[place];
-        let Some(shape) = self.machine.shape(job.procs) else {
+        let Some(shape) = self.machine.shape(job) else {
             return;
         };
         let gang = (shape.nodes > 1).then(|| Gang {
@@ -196,9 +201,14 @@ impl<'w> Rounds<'w> {
             minimum: shape.nodes as u32,
             uniform: None,
         });
+        let said = self.terms.get(job.terms as usize);
+        let said = said.cloned().unwrap_or_default();
+        let known = |class: &String| self.policy.placement.classes.contains_key(class);
         let members = self.members(place).map(|id| Job {
             id: JobId(id),
-            account: self.accounts[job.owner as usize].clone(),
+            account: self.accounts[job.owner as usize].0.clone(),
+            class: said.class.clone().filter(known).unwrap_or_default(),
+            priority: -i64::from(said.urgency),
             submit: job.submit,
             request: cores(shape.each),
             gang: gang.clone(),
@@ -209,7 +219,7 @@ impl<'w> Rounds<'w> {
 
     fn members(&self, place: usize) -> std::ops::Range<u64> {
         let first = self.ids[place];
-        let shape = self.machine.shape(self.jobs[place].procs);
+        let shape = self.machine.shape(&self.jobs[place]);
         first..first + shape.map_or(0, |shape| shape.nodes)
     }
 
@@ -218,8 +228,9 @@ impl<'w> Rounds<'w> {
         Charged {
             owner: job.owner,
             procs: job.procs,
-            nodes: self.machine.shape(job.procs).map_or(0, |shape| shape.nodes),
+            nodes: self.machine.shape(job).map_or(0, |shape| shape.nodes),
             limit: job.limit,
+            terms: job.terms,
         }
     }
 
@@ -241,7 +252,11 @@ impl<'w> Rounds<'w> {
                     preempted.insert(self.place_of(id));
                 }
                 Decision::Wait(
-                    Reason::Rate | Reason::RateGang | Reason::AccountRate | Reason::AccountRateGang,
+                    Reason::Rate
+                    | Reason::RateGang
+                    | Reason::AccountRate
+                    | Reason::AccountRateGang
+                    | Reason::RoundFull,
                 ) => slow = true,
                 Decision::Keep | Decision::Fail | Decision::Wait(_) => {}
             }

@@ -7,7 +7,7 @@
 use thiserror::Error;
 
 use crate::amounts::KindsError;
-use crate::policy::{Evict, Limits, Policy, Rung, Source, preset};
+use crate::policy::{Evict, Policy, Rung, Source, preset};
 use crate::priority::FormulaError;
 use crate::share::{BookError, TreeError};
 use crate::usage::TariffError;
@@ -32,9 +32,6 @@ const NAMES: &str = "fcfs, easy, easy-sjbf, easy-sjf, easy-saf, hybrid-K, cons, 
 /// Why a policy cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum NotSimulated {
-    /// Limits where one queue is walked.
-    #[error("queue.limits: some are given; a replay of one queue obeys none, allowed is \"none\"")]
-    Limits,
     /// More formulas than a turn holds.
     #[error("priority.order: {given} formulas are given; a replay obeys at most {allowed}")]
     Formulas {
@@ -75,10 +72,7 @@ pub fn named(name: &str) -> Result<Policy, UnknownPolicy> {
 }
 
 /// How a policy is replayed.
-///
-/// # Errors
-/// [`NotSimulated`] names what it cannot obey.
-pub fn way(policy: &Policy) -> Result<Way, NotSimulated> {
+pub fn way(policy: &Policy) -> Way {
     let takes = policy.placement.ladder.iter().any(|rung| match rung {
         Rung::Free => false,
         Rung::Evicted | Rung::Urgency => true,
@@ -88,8 +82,7 @@ pub fn way(policy: &Policy) -> Result<Way, NotSimulated> {
         Source::PerAccountCost | Source::PerAccountSlices { .. } => true,
     };
     match turns || takes || policy.queue.evict != Evict::Nothing {
-        true => Ok(Way::Rounds),
-        false if policy.queue.limits == Limits::default() => Ok(Way::Walk),
-        false => Err(NotSimulated::Limits),
+        true => Way::Rounds,
+        false => Way::Walk,
     }
 }

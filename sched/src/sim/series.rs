@@ -202,7 +202,7 @@ pub fn bars(
         }
         let place = bars[at].place;
         let job = &workload.jobs[place];
-        bars[at].procs = match (course.nodes.get(place), machine.shape(job.procs)) {
+        bars[at].procs = match (course.nodes.get(place), machine.shape(job)) {
             (Some(nodes), Some(shape)) => nodes
                 .iter()
                 .flat_map(|&node| {

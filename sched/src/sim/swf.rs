@@ -3,13 +3,13 @@
 //!
 //! Of the header only `MaxProcs` (and `MaxNodes` where that is absent) is read;
 //! of a job its number, submission, run time, processors and requested time, then
-//! user and group where they are. A line may end early after the requested time.
+//! user, group and queue where they are. A line may end early after the requested time.
 //! Nothing is guessed from waits.
 
 use eddy_wire::time::{MICROS, Span, Time};
 use thiserror::Error;
 
-use super::workload::{LONGEST, Owners, SimJob, UNKNOWN, Workload, twice};
+use super::workload::{LONGEST, Owner, Places, SimJob, Terms, UNKNOWN, Workload, twice};
 
 /// Why a text is no trace.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -46,9 +46,10 @@ const RUN: (usize, &str) = (4, "run time");
 const PROCS: (usize, &str) = (5, "allocated processors");
 const ASKED: (usize, &str) = (8, "requested processors");
 const LIMIT: (usize, &str) = (9, "requested time");
-/// Numbers of users and groups are only names: what is no number is no name.
+/// Numbers of users, groups and queues are only names: what is no number is no name.
 const USER: usize = 12;
 const GROUP: usize = 13;
+const QUEUE: usize = 15;
 
 /// Reads a trace. Jobs that do not say how many processors they need or how long they ran are
 /// dropped and counted: requested processors go before allocated ones, and a job that asked for no
@@ -59,7 +60,7 @@ const GROUP: usize = 13;
 pub fn read_swf(text: &[u8]) -> Result<Workload, SwfError> {
     let mut workload = Workload::default();
     let mut nodes = None;
-    let mut owners = Owners::default();
+    let (mut owners, mut terms) = (Places::default(), Places::default());
     for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let line = line.trim_ascii();
         match line.strip_prefix(b";") {
@@ -68,14 +69,14 @@ pub fn read_swf(text: &[u8]) -> Result<Workload, SwfError> {
                 nodes = nodes.or(header(comment, b"MaxNodes:"));
             }
             None if line.is_empty() => {}
-            None => match job(line, at + 1, &mut owners)? {
+            None => match job(line, at + 1, &mut owners, &mut terms)? {
                 Some(job) => workload.jobs.push(job),
                 None => workload.dropped += 1,
             },
         }
     }
     workload.procs = workload.procs.or(nodes);
-    workload.owners = owners.list();
+    (workload.owners, workload.terms) = (owners.list(), terms.list());
     match twice(&workload.jobs) {
         Some(id) => Err(SwfError::Twice(id)),
         None => Ok(workload),
@@ -90,8 +91,13 @@ fn header(comment: &[u8], name: &[u8]) -> Option<u64> {
     (number > 0).then_some(number)
 }
 
-fn job(line: &[u8], at: usize, owners: &mut Owners) -> Result<Option<SimJob>, SwfError> {
-    let mut fields: [&[u8]; GROUP] = [b""; GROUP];
+fn job(
+    line: &[u8],
+    at: usize,
+    owners: &mut Places<Owner>,
+    terms: &mut Places<Terms>,
+) -> Result<Option<SimJob>, SwfError> {
+    let mut fields: [&[u8]; QUEUE] = [b""; QUEUE];
     let mut given = 0;
     let split = line.split(u8::is_ascii_whitespace);
     for field in split.filter(|field| !field.is_empty()) {
@@ -115,17 +121,27 @@ fn job(line: &[u8], at: usize, owners: &mut Owners) -> Result<Option<SimJob>, Sw
     if submit < 0 || run < 0 {
         return Ok(None);
     }
+    let queue = match name(fields[QUEUE - 1]) {
+        UNKNOWN => "",
+        queue => queue,
+    };
+    let said = Terms {
+        queue: queue.to_owned(),
+        ..Terms::default()
+    };
     Ok(Some(SimJob {
         id,
         submit: Time(submit),
         procs,
+        nodes: None,
         run: Span(run),
         limit: Some(Span(if limit > 0 { limit } else { run })),
-        owner: owners.place(name(fields[GROUP - 1]), name(fields[USER - 1])),
+        owner: owners.owner(name(fields[GROUP - 1]), name(fields[USER - 1])),
+        terms: terms.place(said),
     }))
 }
 
-/// The name of a user or group, which is its number.
+/// The name of a user, group or queue, which is its number.
 fn name(field: &[u8]) -> &str {
     let text = std::str::from_utf8(field).ok();
     let known = |text: &&str| text.parse::<u64>().is_ok();

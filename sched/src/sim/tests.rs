@@ -5,7 +5,20 @@ use eddy_wire::time::{Span, Time};
 use proptest::prelude::*;
 
 use super::*;
+use crate::policy::Policy;
+use crate::policy::read::read;
 use crate::walk::Progress;
+
+mod parts;
+
+mod rules;
+
+fn policy(text: &str) -> Policy {
+    match read(text) {
+        Ok(policy) => policy,
+        Err(errors) => panic!("{errors:?}"),
+    }
+}
 
 fn line(id: u64, submit: u64, run: i64, procs: i64, asked: i64, limit: i64) -> String {
     format!("{id} {submit} -1 {run} {procs} -1 -1 {asked} {limit} -1 1 1 -1 -1 -1 -1 -1 -1\n")
@@ -108,9 +121,11 @@ fn what_a_trace_does_not_say_is_dropped_and_counted() {
         id,
         submit: Time(0),
         procs,
+        nodes: None,
         run: Span::seconds(run),
         limit: Some(Span::seconds(limit)),
         owner: 0,
+        terms: 0,
     };
     assert_eq!(workload.jobs, [job(1, 3, 5, 5), job(4, 5, 9, 3)]);
     let (starts, measures) = run(&text, "easy", Events::Batch);
@@ -148,6 +163,10 @@ fn json_says_the_same_as_a_trace() {
         "workload: job 1: procs: 0; allowed is 1 or more"
     );
     assert!(said(b"{\n\"job\": []}").starts_with("workload: line 2: "));
+    let word = b"{\"jobs\": [\n{\"id\": 1, \"submit\": 0, \"run\" : \"3\", \"procs\": 1}]}";
+    assert!(said(word).starts_with("workload: line 2: run: invalid type: string"));
+    let none = br#"{"procs": 0, "jobs": []}"#;
+    assert_eq!(said(none), "workload: procs: 0; allowed is 1 or more");
 }
 
 #[test]

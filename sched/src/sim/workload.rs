@@ -20,7 +20,14 @@ pub struct Workload {
     pub dropped: u64,
     /// Who jobs belong to, each once.
     pub owners: Vec<Owner>,
+    /// What else jobs say of themselves, each once; empty where none says anything.
+    pub terms: Vec<Terms>,
+    /// Shares of accounts, by `GROUP`, `GROUP/USER`, or `USER` of one without a group; absent is 1.
+    pub shares: Shares,
 }
+
+/// Shares by the name of the account.
+pub type Shares = BTreeMap<String, u64>;
 
 /// A user, in a group where the trace has groups; `unknown` where it does not say.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,8 +38,43 @@ pub struct Owner {
     pub user: String,
 }
 
+impl Owner {
+    /// The name by which shares are given: `GROUP/USER`, or `USER` where it has no group.
+    pub fn name(&self) -> String {
+        match self.group.as_str() {
+            UNKNOWN => self.user.clone(),
+            group => format!("{group}/{}", self.user),
+        }
+    }
+}
+
 /// What is written for an owner that the trace does not name.
 pub(super) const UNKNOWN: &str = "unknown";
+
+/// What a job says of itself beside its size.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Terms {
+    /// Its queue; empty is the only one.
+    pub queue: String,
+    /// Its QoS; `None` is the default of the policy.
+    pub qos: Option<String>,
+    /// Its class; `None`, and one that the policy does not have, is the default of the policy.
+    pub class: Option<String>,
+    /// 1 to 31; 16 is ordinary, 31 goes before all (RFC 14).
+    pub urgency: u8,
+}
+
+/// Those of a job that says nothing.
+impl Default for Terms {
+    fn default() -> Terms {
+        Terms {
+            queue: String::new(),
+            qos: None,
+            class: None,
+            urgency: 16,
+        }
+    }
+}
 
 /// One job of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +85,16 @@ pub struct SimJob {
     pub submit: Time,
     /// Processors it needs, at least 1.
     pub procs: u64,
+    /// Nodes that it is to be spread over, where it says so.
+    pub nodes: Option<u64>,
     /// How long it would run.
     pub run: Span,
     /// How long it asked for; `None` if it did not say.
     pub limit: Option<Span>,
     /// Whose it is: a place in [`Workload::owners`].
     pub owner: u32,
+    /// What else it says: a place in [`Workload::terms`].
+    pub terms: u32,
 }
 
 impl SimJob {
@@ -58,23 +104,36 @@ impl SimJob {
     }
 }
 
-/// Gives owners their places in the order in which they come.
-#[derive(Default)]
-pub(super) struct Owners(BTreeMap<Owner, u32>);
+/// Gives values their places in the order in which they first come.
+#[derive(Clone, Debug)]
+pub struct Places<T>(BTreeMap<T, u32>);
 
-impl Owners {
-    /// The place of an owner.
-    pub(super) fn place(&mut self, group: &str, user: &str) -> u32 {
+impl<T> Default for Places<T> {
+    fn default() -> Places<T> {
+        Places(BTreeMap::new())
+    }
+}
+
+impl<T: Ord> Places<T> {
+    /// The place of a value.
+    pub fn place(&mut self, value: T) -> u32 {
         let next = self.0.len() as u32;
-        let (group, user) = (group.to_owned(), user.to_owned());
-        *self.0.entry(Owner { group, user }).or_insert(next)
+        *self.0.entry(value).or_insert(next)
     }
 
     /// All of them by place.
-    pub(super) fn list(self) -> Vec<Owner> {
-        let mut list: Vec<(Owner, u32)> = self.0.into_iter().collect();
+    pub fn list(self) -> Vec<T> {
+        let mut list: Vec<(T, u32)> = self.0.into_iter().collect();
         list.sort_by_key(|(_, place)| *place);
-        list.into_iter().map(|(owner, _)| owner).collect()
+        list.into_iter().map(|(value, _)| value).collect()
+    }
+}
+
+impl Places<Owner> {
+    /// The place of an owner, by the names that the trace gives.
+    pub(super) fn owner(&mut self, group: &str, user: &str) -> u32 {
+        let (group, user) = (group.to_owned(), user.to_owned());
+        self.place(Owner { group, user })
     }
 }
 
@@ -101,9 +160,70 @@ pub enum WorkloadError {
         /// What is allowed.
         allowed: &'static str,
     },
+    /// A machine of nothing.
+    #[error("workload: procs: 0; allowed is 1 or more")]
+    Procs,
     /// The same id twice.
     #[error("workload: job {0} is given twice")]
     Twice(u64),
+    /// Shares of nobody, or such as cannot be.
+    #[error(transparent)]
+    Shares(#[from] SharesError),
+}
+
+/// Why shares cannot be given.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SharesError {
+    /// No job belongs to it.
+    #[error(
+        "shares: `{0}` is no account of the trace; allowed are GROUP, GROUP/USER, and USER of one without a group"
+    )]
+    Unknown(String),
+    /// Too few or too many.
+    #[error("shares: {account}: {given}; allowed is 1 to {SHARES_MAX}")]
+    Number {
+        /// Whose.
+        account: String,
+        /// What was given.
+        given: u64,
+    },
+}
+
+/// The most shares of an account.
+pub const SHARES_MAX: u64 = 1_000_000_000;
+
+impl Workload {
+    /// Gives accounts shares, in place of those they had.
+    ///
+    /// # Errors
+    /// [`SharesError`] names the account.
+    pub fn share(&mut self, shares: Shares) -> Result<(), SharesError> {
+        for (account, &given) in &shares {
+            let is = |owner: &Owner| {
+                owner.name() == *account || owner.group != UNKNOWN && owner.group == *account
+            };
+            if !self.owners.iter().any(is) {
+                return Err(SharesError::Unknown(account.clone()));
+            }
+            if !(1..=SHARES_MAX).contains(&given) {
+                let account = account.clone();
+                return Err(SharesError::Number { account, given });
+            }
+        }
+        self.shares = shares;
+        Ok(())
+    }
+
+    /// Shares of a group or of an owner by its name.
+    pub(super) fn shares_of(&self, name: &str) -> u64 {
+        self.shares.get(name).copied().unwrap_or(1)
+    }
+
+    /// What a job says of itself.
+    pub fn terms(&self, job: &SimJob) -> Terms {
+        let terms = self.terms.get(job.terms as usize);
+        terms.cloned().unwrap_or_default()
+    }
 }
 
 #[derive(Deserialize)]
@@ -111,6 +231,8 @@ pub enum WorkloadError {
 struct Text {
     procs: Option<u64>,
     jobs: Vec<TextJob>,
+    #[serde(default)]
+    shares: Shares,
 }
 
 #[derive(Deserialize)]
@@ -120,33 +242,83 @@ struct TextJob {
     submit: f64,
     run: f64,
     procs: u64,
+    nodes: Option<u64>,
     limit: Option<f64>,
     user: Option<String>,
     group: Option<String>,
+    queue: Option<String>,
+    qos: Option<String>,
+    class: Option<String>,
+    urgency: Option<u8>,
 }
 
-/// Reads `{"procs": N, "jobs": [{"id", "submit", "run", "procs", "limit", "user", "group"}]}`; times
-/// are in seconds, `procs` of the machine and the last three of a job may be absent.
+/// Reads `{"procs": N, "jobs": [{"id", "submit", "run", "procs", "nodes", "limit", "user", "group",
+/// "queue", "qos", "class", "urgency"}], "shares": {ACCOUNT: N}}`; times are in seconds, and all but
+/// the first four of a job may be absent.
 ///
 /// # Errors
 /// [`WorkloadError`] names the line, or the job and the field.
 pub fn read_json(text: &[u8]) -> Result<Workload, WorkloadError> {
-    let text: Text = serde_json::from_slice(text).map_err(|error| WorkloadError::Shape {
-        line: error.line(),
-        what: error.to_string(),
-    })?;
-    let mut owners = Owners::default();
-    let jobs = text.jobs.iter().map(|given| job(given, &mut owners));
-    let jobs: Vec<SimJob> = jobs.collect::<Result<_, _>>()?;
-    match twice(&jobs) {
-        Some(id) => Err(WorkloadError::Twice(id)),
-        None => Ok(Workload {
-            procs: text.procs,
-            jobs,
-            dropped: 0,
-            owners: owners.list(),
-        }),
+    let text: Text = serde_json::from_slice(text).map_err(|error| shape_error(text, &error))?;
+    if text.procs == Some(0) {
+        return Err(WorkloadError::Procs);
     }
+    let (mut owners, mut terms) = (Places::default(), Places::default());
+    let jobs = text.jobs.iter();
+    let jobs = jobs.map(|given| job(given, &mut owners, &mut terms));
+    let jobs: Vec<SimJob> = jobs.collect::<Result<_, _>>()?;
+    if let Some(id) = twice(&jobs) {
+        return Err(WorkloadError::Twice(id));
+    }
+    let mut workload = Workload {
+        procs: text.procs,
+        jobs,
+        owners: owners.list(),
+        terms: terms.list(),
+        ..Workload::default()
+    };
+    workload.share(text.shares)?;
+    Ok(workload)
+}
+
+/// What the reader of JSON says of a text, with the line, and the field whose value it does not take.
+pub(super) fn shape_error(text: &[u8], error: &serde_json::Error) -> WorkloadError {
+    let line = error.line();
+    let what = error.to_string();
+    // A field that is missing or unknown it names itself.
+    let of_value = ["invalid type", "invalid value"];
+    let named = of_value.iter().any(|begin| what.starts_with(begin));
+    match field_before(text, line, error.column()).filter(|_| named) {
+        Some(field) => WorkloadError::Shape {
+            line,
+            what: format!("{field}: {what}"),
+        },
+        None => WorkloadError::Shape { line, what },
+    }
+}
+
+/// The last name of a field that ends before a place of a text; lines and columns count from 1.
+fn field_before(text: &[u8], line: usize, column: usize) -> Option<String> {
+    let mut lines = text.split_inclusive(|&byte| byte == b'\n');
+    let begins: usize = lines
+        .by_ref()
+        .take(line.checked_sub(1)?)
+        .map(<[u8]>::len)
+        .sum();
+    let before = text.get(..begins.saturating_add(column).min(text.len()))?;
+    let colon = before.iter().rposition(|&byte| byte == b':')?;
+    let name = before[..colon].trim_ascii_end().strip_suffix(b"\"")?;
+    let begin = name.iter().rposition(|&byte| byte == b'"')?;
+    let name = String::from_utf8_lossy(&name[begin + 1..]);
+    Some(name.chars().take(NAME_SHOWN).collect())
+}
+
+/// As much of a name as an error repeats, in characters.
+const NAME_SHOWN: usize = 40;
+
+/// A time of a trace, from seconds.
+pub(super) fn instant(seconds: f64) -> Option<Time> {
+    Time::from_seconds(seconds).filter(|time| (0..=LONGEST).contains(&time.0))
 }
 
 /// An id that two jobs have.
@@ -157,47 +329,62 @@ pub(super) fn twice(jobs: &[SimJob]) -> Option<u64> {
     Some(pair[0])
 }
 
-fn job(job: &TextJob, owners: &mut Owners) -> Result<SimJob, WorkloadError> {
+fn job(
+    job: &TextJob,
+    owners: &mut Places<Owner>,
+    terms: &mut Places<Terms>,
+) -> Result<SimJob, WorkloadError> {
+    let wrong = |field, given: String, allowed| WorkloadError::Number {
+        id: job.id,
+        field,
+        given,
+        allowed,
+    };
     let name = |field, given: &Option<String>| match given {
-        Some(given) if given.is_empty() || given.contains('/') => Err(WorkloadError::Number {
-            id: job.id,
-            field,
-            given: format!("{given:?}"),
-            allowed: "a name without `/`",
-        }),
+        Some(given) if given.is_empty() || given.contains('/') => {
+            Err(wrong(field, format!("{given:?}"), "a name without `/`"))
+        }
         Some(given) => Ok(given.clone()),
         None => Ok(UNKNOWN.to_owned()),
     };
     let (group, user) = (name("group", &job.group)?, name("user", &job.user)?);
     if job.procs == 0 {
-        return Err(WorkloadError::Number {
-            id: job.id,
-            field: "procs",
-            given: job.procs.to_string(),
-            allowed: "1 or more",
-        });
+        return Err(wrong("procs", job.procs.to_string(), "1 or more"));
+    }
+    if let Some(nodes) = job.nodes.filter(|nodes| !(1..=job.procs).contains(nodes)) {
+        return Err(wrong("nodes", nodes.to_string(), "1 to the job's procs"));
+    }
+    let urgency = job.urgency.unwrap_or(Terms::default().urgency);
+    // One that is held would never run.
+    if !(1..=URGENCY_MAX).contains(&urgency) {
+        return Err(wrong("urgency", urgency.to_string(), "1 to 31"));
     }
     let seconds = |field, given: f64| {
-        let time = Time::from_seconds(given).filter(|time| (0..=LONGEST).contains(&time.0));
-        time.ok_or_else(|| WorkloadError::Number {
-            id: job.id,
-            field,
-            given: given.to_string(),
-            allowed: "0 to 1e12 s",
-        })
+        instant(given).ok_or_else(|| wrong(field, given.to_string(), "0 to 1e12 s"))
+    };
+    let said = Terms {
+        queue: job.queue.clone().unwrap_or_default(),
+        qos: job.qos.clone(),
+        class: job.class.clone(),
+        urgency,
     };
     Ok(SimJob {
         id: job.id,
         submit: seconds("submit", job.submit)?,
         procs: job.procs,
+        nodes: job.nodes,
         run: Span(seconds("run", job.run)?.0),
         limit: match job.limit {
             Some(limit) => Some(Span(seconds("limit", limit)?.0)),
             None => None,
         },
-        owner: owners.place(&group, &user),
+        owner: owners.owner(&group, &user),
+        terms: terms.place(said),
     })
 }
+
+/// The highest urgency (RFC 14).
+const URGENCY_MAX: u8 = 31;
 
 /// The latest time and the longest span of a trace: sums of some of them can still be counted.
 pub(super) const LONGEST: i64 = 1_000_000_000_000_000_000;

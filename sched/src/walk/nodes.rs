@@ -2,8 +2,9 @@
 //! per node and over time.
 //!
 //! Used by the cases of published backfill plans, and by who plans nodes with
-//! reservations. The lowest nodes that serve are taken. Sums over all nodes rule
-//! out most times before any node is looked at; it knows no cores by number.
+//! reservations. Of the nodes that serve those are taken that the policy's rank
+//! names, otherwise the lowest. Sums over all nodes rule out most times before any
+//! node is looked at; it knows no cores by number.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use self::node::Node;
 use super::ceiling::Ceiling;
 use super::room::{Blocked, Room};
 use crate::amounts::{Amounts, KINDS_MAX};
+use crate::policy::NodeRank;
 use crate::timeline::Timeline;
 
 mod node;
@@ -61,6 +63,7 @@ pub enum Service {
 /// Nodes and pools, over time.
 #[derive(Clone, Debug)]
 pub struct Nodes {
+    rank: NodeRank,
     nodes: Vec<Node>,
     pools: Vec<(u64, Timeline)>,
     /// All nodes together, by kind, in service or not.
@@ -77,11 +80,18 @@ impl Nodes {
             all += *capacity;
         }
         Nodes {
+            rank: NodeRank::LowId,
             nodes: capacities.iter().map(|all| Node::new(*all)).collect(),
             pools: pools.iter().map(|&all| (all, line_of(all))).collect(),
             sums: std::array::from_fn(|kind| Timeline::new(all[kind])),
             ends: BTreeMap::new(),
         }
+    }
+
+    /// Takes nodes by this rank from now on.
+    #[must_use]
+    pub fn ranked(self, rank: NodeRank) -> Nodes {
+        Nodes { rank, ..self }
     }
 
     /// Puts a node in service or out of it; what runs there is not touched.
@@ -110,7 +120,7 @@ impl Nodes {
         }
     }
 
-    /// The first nodes that have it from `from` until `until`.
+    /// Nodes that have it from `from` until `until`: the first by rank.
     fn place(&self, need: &NodesNeed, from: Time, until: Time) -> Option<NodesSpot> {
         for &(pool, asked) in &need.pools {
             if self.pools[pool].1.least(from, until) < signed(asked) {
@@ -119,11 +129,46 @@ impl Nodes {
         }
         let free = self.nodes.iter().enumerate();
         let free = free.filter_map(|(at, node)| Some((at, node.gives(need, from, until)?)));
-        let nodes: Vec<(usize, Amounts)> = free.take(need.nodes).collect();
+        let nodes: Vec<(usize, Amounts)> = match self.rank {
+            NodeRank::LowId | NodeRank::FirstFit => free.take(need.nodes).collect(),
+            NodeRank::HighId => {
+                let mut nodes: Vec<(usize, Amounts)> = free.rev().take(need.nodes).collect();
+                nodes.reverse();
+                nodes
+            }
+            NodeRank::Pack | NodeRank::Spread | NodeRank::BestFit => {
+                self.best(free.collect(), need.nodes, from)
+            }
+            NodeRank::Locality => nearest(free.collect(), need.nodes),
+        };
         (nodes.len() == need.nodes).then(|| NodesSpot {
             nodes,
             pools: need.pools.clone(),
         })
+    }
+
+    /// The best so many by what is free of them at a time, in their order.
+    fn best(
+        &self,
+        mut nodes: Vec<(usize, Amounts)>,
+        count: usize,
+        at: Time,
+    ) -> Vec<(usize, Amounts)> {
+        let free = |node: usize| self.nodes[node].free(at);
+        // Amounts differ in kind: they are compared one kind after the other.
+        let key = |&(node, given): &(usize, Amounts)| match self.rank {
+            NodeRank::Spread => self.nodes[node].capacity - free(node),
+            NodeRank::BestFit => free(node) - given,
+            NodeRank::Pack
+            | NodeRank::LowId
+            | NodeRank::HighId
+            | NodeRank::FirstFit
+            | NodeRank::Locality => free(node) - self.nodes[node].capacity,
+        };
+        nodes.sort_by_cached_key(|node| (key(node).iter().collect::<Vec<i64>>(), node.0));
+        nodes.truncate(count);
+        nodes.sort_unstable_by_key(|(node, _)| *node);
+        nodes
     }
 
     /// When, at or after `from`, the sums stop being in the way; `None` if they are not.
@@ -247,6 +292,18 @@ impl Room for Nodes {
         }
         for (_, line) in &mut self.pools {
             line.forget(before);
+        }
+    }
+}
+
+/// So many that follow each other most closely; the lowest of such.
+fn nearest(nodes: Vec<(usize, Amounts)>, count: usize) -> Vec<(usize, Amounts)> {
+    let spread = |group: &&[(usize, Amounts)]| group[count - 1].0 - group[0].0;
+    match count {
+        0 => Vec::new(),
+        _ => {
+            let best = nodes.windows(count).min_by_key(spread);
+            best.map_or(Vec::new(), <[(usize, Amounts)]>::to_vec)
         }
     }
 }

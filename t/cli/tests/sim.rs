@@ -23,7 +23,10 @@ fn policies_are_compared_line_by_line() -> Tested {
     let place = Place::new()?;
     fs::write(place.join("trace.swf"), TRACE)?;
     let words = ["sim", "trace.swf", "--policy=fcfs", "--policy=easy"];
-    let table = place.run(&words)?.ok()?;
+    let ran = place.run(&words)?;
+    // No bar where nobody looks.
+    assert_eq!(ran.err, "");
+    let table = ran.ok()?;
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 3, "{table}");
     assert!(
@@ -52,12 +55,104 @@ fn what_is_no_trace_is_refused_in_one_line() -> Tested {
         (["bad.swf", "--policy=easy"], "line 2: 3 fields"),
         (["wide.swf", "--policy=easy"], "give --procs"),
         (["wide.swf", "--policy=easier"], "`easier` is unknown"),
-        (["cut.swf.gz", "--policy=easy"], "cut.swf.gz: "),
+        (
+            ["cut.swf.gz", "--policy=easy"],
+            "cut.swf.gz: cannot be unpacked: ",
+        ),
         (["none.swf", "--policy=easy"], "none.swf: "),
     ] {
         let ran = place.run(&["sim", words[0], words[1]])?;
         let line = ran.refusal()?;
         assert!(line.contains(said), "{line}");
+    }
+    Ok(())
+}
+
+/// What is no trace, by what is said of it.
+fn garbage() -> Vec<(Vec<u8>, &'static str)> {
+    let job = "1 0 -1 10 2 -1 -1 2 10\n";
+    let wrong = |before: &str, after: &str| job.replacen(before, after, 1).into_bytes();
+    let json = |job: &str| format!("{{\"procs\": 4, \"jobs\": [\n{job}]}}").into_bytes();
+    vec![
+        (b"".to_vec(), "the trace is empty"),
+        (b" \n\n\t\n".to_vec(), "the trace is empty"),
+        (b"; nothing\n".to_vec(), "has no job"),
+        (TRACE.replace('\n', "\r").into_bytes(), "has no job"),
+        (vec![0; 100_000], "line 1: 1 fields are given"),
+        ((0..=255).collect(), "line 1: "),
+        (
+            b"<html><body>404</body></html>".to_vec(),
+            "line 1: 1 fields",
+        ),
+        (
+            wrong(" 10 2", " ten 2"),
+            "line 1: field 4 (run time): `ten`",
+        ),
+        (
+            wrong(" 10 2", " 1e99 2"),
+            "line 1: field 4 (run time): `1e99`",
+        ),
+        (
+            wrong(" 10 2", " inf 2"),
+            "line 1: field 4 (run time): `inf`",
+        ),
+        (
+            wrong("1 0", "1 nan"),
+            "line 1: field 2 (submit time): `nan`",
+        ),
+        (
+            wrong("1 ", "18446744073709551616 "),
+            "line 1: field 1 (job number)",
+        ),
+        (job.repeat(2).into_bytes(), "job 1 is given twice"),
+        (
+            job.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+            "line 1: ",
+        ),
+        (vec![0x1f, 0x8b, 8, 0, 0], "cannot be unpacked"),
+        (b"\xfd7zXZ\0\0\x04".to_vec(), "cannot be unpacked"),
+        (json(""), "has no job"),
+        (json("1"), "line 2: "),
+        (
+            json(r#"{"id": 1, "submit": 0, "run": 1}"#),
+            "line 2: missing field `procs`",
+        ),
+        (
+            json(r#"{"id": 1, "submit": "now", "run": 1, "procs": 1}"#),
+            "line 2: submit: invalid type",
+        ),
+        (
+            json(r#"{"id": 1, "submit": 0, "run": -1, "procs": 1}"#),
+            "job 1: run: -1; allowed is 0 to 1e12 s",
+        ),
+        (b"{\"jobs\": [".to_vec(), "line 1: EOF"),
+        (b"[".repeat(100_000), "line 1: "),
+        (b"{\"jobs\":".repeat(10_000), "line 1: "),
+        (b"[]".to_vec(), "no job with cores is recorded"),
+        (b"[{\"id\": 1}]".to_vec(), "line 1: missing field"),
+    ]
+}
+
+#[test]
+fn garbage_is_refused_with_its_line_and_never_panics() -> Tested {
+    let place = Place::new()?;
+    for (bytes, said) in garbage() {
+        fs::write(place.join("trace"), &bytes)?;
+        let ran = place.run(&["sim", "trace", "--policy=easy", "--procs=4"])?;
+        let line = ran.refusal()?;
+        assert!(line.contains(said), "`{line}` does not say `{said}`");
+    }
+    // What is no history.
+    fs::create_dir(place.join("state"))?;
+    for bytes in [
+        b"".to_vec(),
+        vec![7; 5000],
+        b"SQLite format 3\0".repeat(300),
+    ] {
+        fs::write(place.join("state/journal.db"), bytes)?;
+        let ran = place.run(&["sim", "state", "--policy=easy"])?;
+        let line = ran.refusal()?;
+        assert!(line.contains("state: the journal cannot be read"), "{line}");
     }
     Ok(())
 }

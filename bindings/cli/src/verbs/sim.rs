@@ -1,10 +1,13 @@
-//! `eddy sim`: replays a trace under policies and prints what each would do.
+//! `eddy sim`: replays a trace, or the history of an instance, under policies and
+//! prints what each would do.
 //!
-//! Needs no instance: it reads files and writes figures. The library decides; this
-//! shows how far it is and lays out the table. `input` reads, `report` and `chart`
-//! make the page.
+//! It reads and writes figures; only `--history` asks an instance. The library
+//! decides; this shows how far it is and lays out the table. `input` and `recorded`
+//! read, `report` and `chart` make the page.
 
 mod input;
+
+mod recorded;
 
 mod report;
 
@@ -15,46 +18,61 @@ use std::io::{BufWriter, IsTerminal, Write};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use eddy_sched::policy::{NodeRank, Policy};
+use eddy_sched::policy::Policy;
 use eddy_sched::sim::{
     Course, Events, Foresight, Machine, Measures, Replay, Rounds, Scene, Way, Workload, way,
 };
 use eddy_sched::walk::Progress;
 use eddy_wire::time::{MICROS, Time};
 use indicatif::{ProgressBar, ProgressStyle};
+use input::Given;
 
 use crate::output;
+use crate::session::Global;
 use crate::table::{Align, Table};
 
-/// Replay a trace of jobs under policies and print what each would do
+/// Replay a trace of jobs, or the history of an instance, under policies and print what each would do
 ///
 /// A trace is in the Standard Workload Format (the Parallel Workloads Archive has many) or a JSON
-/// workload, {"procs": N, "jobs": [{"id", "submit", "run", "procs", "limit", "user", "group"}]};
-/// either may be packed with gzip or xz. A policy is a preset of `eddy policy list`, hybrid-K, a row
-/// of published tables (cons, cons-compress) or a file. The code is that of an instance; it needs
-/// none.
+/// workload, {"procs": N, "jobs": [{"id", "submit", "run", "procs", "nodes", "limit", "user", "group",
+/// "queue", "qos", "class", "urgency"}], "shares": {ACCOUNT: N}}; either may be packed with gzip or xz.
+/// A policy is a preset of `eddy policy list`, hybrid-K, a row of published tables (cons,
+/// cons-compress) or a file. The code is that of an instance; it needs none.
 ///
-/// Processors are counted, or with --resources are cores of nodes: a job is spread evenly over as
-/// few nodes as have room for it on the empty machine. Policies whose accounts take turns (armada,
-/// armada-legacy) need --resources. Formulas are made anew at the first event after each
-/// priority.refresh. Users and groups of the trace are accounts, all with one share.
+/// A history is a state directory, whose instance may run meanwhile and is not disturbed; what
+/// `eddy jobs -a -A -c 0 --json` printed; or with --history, what the instance that --at means lists. Its
+/// first line, `recorded`, is what happened. The machine is that of the instance. A job comes when it
+/// could first have started, holds its cores from their grant until they are free, and is charged to
+/// its account, bank or project. Jobs that were not started or took no cores are left out.
+///
+/// Processors are counted, or with --resources are cores of nodes: a job is spread evenly over the
+/// nodes that it asks for, or over as few as have room for it on the empty machine. Policies whose
+/// accounts take turns (armada, armada-legacy) need --resources. Formulas are made anew at the first
+/// event after each priority.refresh. Users and groups of the trace are accounts, with the shares that
+/// the workload or --shares gives them, otherwise one each.
 ///
 /// Times are in seconds. A bounded slowdown (BSLD) counts a run of less than 10 s as 10 s. FAIR is
 /// usage against share over time: of the processors that users were due while they wanted them, by
-/// max-min fairness (progressive filling, as in Bertsekas and Gallager, Data Networks) with equal
-/// shares, the part that they had, looked at at 2000 instants; 1 is best, - is a trace of one user.
+/// max-min fairness (progressive filling, as in Bertsekas and Gallager, Data Networks) by their shares,
+/// the part that they had, looked at at 2000 instants; 1 is best, - is a trace of one user.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// The trace; - is standard input
-    #[arg(value_name = "TRACE")]
-    trace: String,
+    /// The trace, or a state directory; - is standard input
+    #[arg(value_name = "TRACE|DIR", required_unless_present = "history")]
+    trace: Option<String>,
+    /// The history of the instance that --at means, in place of a trace
+    #[arg(long, conflicts_with = "trace")]
+    history: bool,
     /// Processors of the machine, where the trace does not say or says otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..1 << 40))]
     procs: Option<u64>,
     /// The nodes of the machine: a resource set R, version 1 (RFC 20)
     #[arg(long, value_name = "FILE", conflicts_with = "procs")]
     resources: Option<String>,
+    /// Shares: a JSON object of GROUP, GROUP/USER, or USER of one without a group, and 1 or more
+    #[arg(long, value_name = "FILE")]
+    shares: Option<String>,
     /// A policy; may be given several times
     #[arg(long, value_name = "NAME|FILE", required = true)]
     policy: Vec<String>,
@@ -80,7 +98,9 @@ Examples:
   eddy sim KTH-SP2.swf.xz --policy easy --policy cons-compress --report kth.html
   eddy sim trace.swf --procs 154 --policy easy --starts starts.txt
   eddy sim trace.swf --resources R.json --policy armada --policy ours.toml
-  eddy sim workload.json --policy hybrid-8 --clairvoyant --json";
+  eddy sim workload.json --policy hybrid-8 --clairvoyant --json
+  eddy sim /var/lib/eddy --policy fcfs --policy easy
+  eddy sim --history --policy conservative --report week.html";
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Order {
@@ -93,14 +113,26 @@ enum Order {
 /// Instants between two looks at the progress bar.
 const SLICE: u64 = 100;
 
-/// A policy that was replayed.
+/// A schedule that is shown.
 struct Played {
     name: String,
+    origin: Origin,
     course: Course,
     figures: Measures,
 }
 
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+/// Where a schedule is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// It happened: who passed whom, and how often was planned, is not known.
+    Recorded,
+    Replayed,
+}
+
+/// The line of what happened.
+const RECORDED: &str = "recorded";
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     if args.starts.is_some() && args.policy.len() > 1 {
         bail!(
             "--starts: {} policies are given; allowed is one",
@@ -112,17 +144,31 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let machine = args.resources.as_ref();
     let machine = machine.map(|file| input::machine(file).with_context(|| file.clone()));
     let machine = machine.transpose()?;
-    let workload = input::workload(&args.trace).with_context(|| args.trace.clone())?;
-    let machine = match (machine, args.procs.or(workload.procs)) {
-        (Some(machine), _) => machine,
-        (None, Some(procs)) => Machine::count(procs),
-        (None, None) => bail!(
-            "{}: the trace does not say how many processors there are; give --procs",
-            args.trace
+    let (name, mut given) = match &args.trace {
+        Some(trace) => (
+            trace.as_str(),
+            input::given(trace).with_context(|| trace.clone())?,
+        ),
+        None => (
+            "history",
+            Given::recorded(recorded::of_instance(global)?).context("--history")?,
         ),
     };
+    if let Some(file) = &args.shares {
+        let shares = input::shares(file).with_context(|| file.clone())?;
+        given.workload.share(shares).with_context(|| file.clone())?;
+    }
+    let machine = match (machine, args.procs, given.machine, given.workload.procs) {
+        (Some(machine), _, _, _) => machine,
+        (None, Some(procs), _, _) => Machine::count(procs),
+        (None, None, Some(machine), _) => machine,
+        (None, None, None, Some(procs)) => Machine::count(procs),
+        (None, None, None, None) => {
+            bail!("{name}: does not say how many processors there are; give --procs")
+        }
+    };
     let scene = Scene {
-        workload: &workload,
+        workload: &given.workload,
         machine: &machine,
         foresight: match args.clairvoyant {
             true => Foresight::Clairvoyant,
@@ -133,35 +179,58 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             Order::PerEvent => Events::Each,
         },
     };
-    let named = args.policy.iter().zip(&policies);
-    let played = named.map(|(name, policy)| {
+    let mut played = Vec::new();
+    if let Some(past) = &given.past {
+        let course = past.course(&machine);
+        played.push(Played::new(scene, RECORDED, Origin::Recorded, course));
+    }
+    for (name, policy) in args.policy.iter().zip(&policies) {
         let course = replay(scene, name, policy).with_context(|| format!("--policy {name}"))?;
-        Ok(Played {
-            name: name.clone(),
-            figures: Measures::new(&workload, &machine, &course),
-            course,
-        })
-    });
-    let played: Vec<Played> = played.collect::<anyhow::Result<_>>()?;
-    if let (Some(file), Some(played)) = (&args.starts, played.first()) {
-        write_starts(file, &workload, &played.course).with_context(|| file.clone())?;
+        played.push(Played::new(scene, name, Origin::Replayed, course));
+    }
+    show(args, name, scene, &played)
+}
+
+/// Writes what is asked for.
+fn show(args: &Args, name: &str, scene: Scene<'_>, played: &[Played]) -> anyhow::Result<u8> {
+    if let (Some(file), Some(played)) = (&args.starts, played.last()) {
+        write_starts(file, scene.workload, &played.course).with_context(|| file.clone())?;
     }
     if let Some(file) = &args.report {
-        let page = report::page(&args.trace, scene, &played);
+        let page = report::page(name, scene, played);
         std::fs::write(file, page).with_context(|| file.clone())?;
     }
     match args.json {
-        true => output::json(&by_name(&played))?,
-        false => table(&played).write(&mut output::stdout())?,
+        true => output::json(&by_name(played))?,
+        false => table(played).write(&mut output::stdout())?,
     }
     Ok(0)
+}
+
+impl Played {
+    fn new(scene: Scene<'_>, name: &str, origin: Origin, course: Course) -> Played {
+        Played {
+            name: name.to_owned(),
+            origin,
+            figures: Measures::new(scene.workload, scene.machine, &course),
+            course,
+        }
+    }
 }
 
 /// In the order in which they were given.
 fn by_name(played: &[Played]) -> serde_json::Map<String, serde_json::Value> {
     let figures = played.iter().map(|played| {
-        let figures = serde_json::to_value(&played.figures);
-        (played.name.clone(), figures.unwrap_or_default())
+        let mut figures = serde_json::to_value(&played.figures).unwrap_or_default();
+        match played.origin {
+            Origin::Recorded => {
+                for unknown in ["backfilled", "passes", "preempted"] {
+                    figures[unknown] = serde_json::Value::Null;
+                }
+            }
+            Origin::Replayed => {}
+        }
+        (played.name.clone(), figures)
     });
     figures.collect()
 }
@@ -169,7 +238,7 @@ fn by_name(played: &[Played]) -> serde_json::Map<String, serde_json::Value> {
 fn replay(scene: Scene<'_>, name: &str, policy: &Policy) -> anyhow::Result<Course> {
     let bar = bar(name, scene.workload.jobs.len());
     let shown = |done: usize| bar.set_position(done as u64);
-    let course = match (way(policy)?, scene.machine.nodes().is_empty()) {
+    let course = match (way(policy), scene.machine.nodes().is_empty()) {
         (Way::Rounds, _) => {
             let mut replay = Rounds::new(scene, policy)?;
             while let Progress::More = replay.slice(SLICE) {
@@ -186,9 +255,6 @@ fn replay(scene: Scene<'_>, name: &str, policy: &Policy) -> anyhow::Result<Cours
         }
         (Way::Walk, false) => {
             let mut replay = Replay::on_nodes(scene, policy)?;
-            if policy.placement.rank != NodeRank::LowId {
-                eprintln!("eddy sim: --policy {name}: placement.rank is replayed as \"low_id\"");
-            }
             while let Progress::More = replay.slice(SLICE) {
                 shown(replay.submitted());
             }
@@ -247,7 +313,12 @@ const COLUMNS: [&str; 14] = [
 ];
 
 /// What of figures stands in each column.
-fn cells(of: &Measures) -> [String; 14] {
+fn cells(played: &Played) -> [String; 14] {
+    let of = &played.figures;
+    let known = |figure: u64| match played.origin {
+        Origin::Recorded => "-".to_owned(),
+        Origin::Replayed => figure.to_string(),
+    };
     [
         format!("{:.1}", of.mean_wait),
         format!("{:.0}", of.median_wait),
@@ -259,9 +330,9 @@ fn cells(of: &Measures) -> [String; 14] {
         format!("{:.4}", of.utilisation),
         of.fairness
             .map_or("-".to_owned(), |fair| format!("{fair:.4}")),
-        of.backfilled.to_string(),
+        known(of.backfilled),
         of.max_queue.to_string(),
-        of.passes.to_string(),
+        known(of.passes),
         of.jobs.to_string(),
         of.dropped.to_string(),
     ]
@@ -270,8 +341,8 @@ fn cells(of: &Measures) -> [String; 14] {
 fn table(played: &[Played]) -> Table {
     let numbers = COLUMNS.map(|column| (column, Align::Right));
     let mut table = Table::new([("POLICY", Align::Left)].into_iter().chain(numbers));
-    for Played { name, figures, .. } in played {
-        let row = [name.clone()].into_iter().chain(cells(figures));
+    for one in played {
+        let row = [one.name.clone()].into_iter().chain(cells(one));
         table.push(row.collect());
     }
     table

@@ -1,8 +1,9 @@
 //! The journal's rows as records again, folded into a broker.
 //!
-//! Called once at the leader's start. Jobspecs that jobs share are read and
-//! parsed once. A row that this version does not understand ends the start: a
-//! fold with a hole in it would be another history.
+//! Called once at the leader's start, and by `history/records.rs` for whoever only
+//! reads. Jobspecs that jobs share are read and parsed once. A row that this
+//! version does not understand ends the start: a fold with a hole in it would be
+//! another history.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,11 +38,8 @@ pub enum ReplayError {
 
 /// Shows the broker every record its state rests on.
 pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayError> {
-    let mut specs = Specs {
-        journal,
-        specs: HashMap::new(),
-        texts: HashMap::new(),
-    };
+    let blob = |seq, hash: &[u8; 32]| journal.blob(seq, hash);
+    let mut specs = Specs::of(&blob);
     let mut known = Known::default();
     let mut failed = None;
     let replayed = journal.replay(|row| {
@@ -71,7 +69,8 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
     failed.map_or(Ok(known), Err)
 }
 
-fn record(row: &Row, specs: &mut Specs<'_>) -> Result<Record, EventError> {
+/// The record that a row is.
+pub fn record(row: &Row, specs: &mut Specs<'_>) -> Result<Record, EventError> {
     let mut find = |jobspec: &Hash, environment: &Hash| specs.find(row.seq, jobspec, environment);
     let kind = Kind::decode(&row.name, row.version, &row.context, &mut find)?;
     let job = (row.job > 0).then_some(JobId(row.job));
@@ -85,14 +84,26 @@ fn record(row: &Row, specs: &mut Specs<'_>) -> Result<Record, EventError> {
     })
 }
 
+/// Gives the bytes of a blob that a record names.
+pub type Blobs<'a> = &'a dyn Fn(u64, &[u8; 32]) -> Result<Vec<u8>, ReadError>;
+
 /// Jobspecs read so far.
-struct Specs<'a> {
-    journal: &'a Journal,
+pub struct Specs<'a> {
+    blobs: Blobs<'a>,
     specs: HashMap<(Hash, Hash), Arc<Spec>>,
     texts: HashMap<Hash, Arc<[u8]>>,
 }
 
-impl Specs<'_> {
+impl<'a> Specs<'a> {
+    /// None yet.
+    pub fn of(blobs: Blobs<'a>) -> Specs<'a> {
+        Specs {
+            blobs,
+            specs: HashMap::new(),
+            texts: HashMap::new(),
+        }
+    }
+
     fn find(&mut self, seq: u64, jobspec: &Hash, environment: &Hash) -> Option<Arc<Spec>> {
         let key = (*jobspec, *environment);
         if let Some(spec) = self.specs.get(&key) {
@@ -115,7 +126,7 @@ impl Specs<'_> {
         if let Some(text) = self.texts.get(hash) {
             return Some(Arc::clone(text));
         }
-        match self.journal.blob(seq, &hash.0) {
+        match (self.blobs)(seq, &hash.0) {
             Ok(bytes) => {
                 let text: Arc<[u8]> = bytes.into();
                 self.texts.insert(*hash, Arc::clone(&text));

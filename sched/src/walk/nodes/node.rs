@@ -43,6 +43,11 @@ impl Node {
         within.all(|(_, free)| free.holds(&given)).then_some(given)
     }
 
+    /// What is free of it at a time.
+    pub fn free(&self, at: Time) -> Amounts {
+        self.free[self.at(at)].1
+    }
+
     /// Adds to what is free.
     pub fn add(&mut self, from: Time, until: Time, amounts: Amounts) {
         if from >= until {

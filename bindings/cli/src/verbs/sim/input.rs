@@ -1,4 +1,4 @@
-//! What `eddy sim` reads: a trace, the machine, policies.
+//! What `eddy sim` reads: a trace or a history, the machine, shares, policies.
 //!
 //! How a trace is packed is told by how it begins, not by its name. What the bytes
 //! mean the library knows.
@@ -10,8 +10,10 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use eddy_sched::policy::Policy;
 use eddy_sched::policy::read::read;
-use eddy_sched::sim::{Machine, Workload, named, read_json, read_swf};
+use eddy_sched::sim::{Machine, Past, Shares, Workload, named, read_json, read_rows, read_swf};
 use eddy_wire::resource_set::ResourceSet;
+
+use super::recorded::{Recorded, of_directory};
 
 /// The longest trace that is read, unpacked, in bytes; the largest of the archive has a tenth.
 const TEXT_MAX: u64 = 4 << 30;
@@ -19,15 +21,67 @@ const TEXT_MAX: u64 = 4 << 30;
 /// The longest policy or resource set, in bytes: far more than anybody writes.
 const FILE_MAX: u64 = 64 << 20;
 
-/// The jobs of a trace.
-pub fn workload(trace: &str) -> anyhow::Result<Workload> {
+/// What is to be replayed.
+pub struct Given {
+    /// The jobs.
+    pub workload: Workload,
+    /// What they ran on, where that is recorded.
+    pub machine: Option<Machine>,
+    /// What happened, where it is a history.
+    pub past: Option<Past>,
+}
+
+impl Given {
+    /// What an instance has recorded.
+    pub fn recorded(recorded: Recorded) -> anyhow::Result<Given> {
+        let Recorded { past, machine } = recorded;
+        if past.runs.is_empty() {
+            bail!(
+                "no job with cores is recorded as started; {} others are",
+                past.left_out
+            );
+        }
+        Ok(Given {
+            workload: past.workload()?,
+            machine,
+            past: Some(past),
+        })
+    }
+}
+
+/// What a trace is: of a state directory, the history of its instance.
+pub fn given(trace: &str) -> anyhow::Result<Given> {
+    let path = Path::new(trace);
+    if path.is_dir() {
+        return Given::recorded(of_directory(path)?);
+    }
     let text = unpacked(trace)?;
     let begins = text.iter().find(|byte| !byte.is_ascii_whitespace());
-    match begins {
-        Some(b'{') => Ok(read_json(&text)?),
-        Some(_) => Ok(read_swf(&text)?),
+    let workload = match begins {
+        Some(b'{') => read_json(&text)?,
+        Some(b'[') => {
+            return Given::recorded(Recorded {
+                past: read_rows(&text)?,
+                machine: None,
+            });
+        }
+        Some(_) => read_swf(&text)?,
         None => bail!("the trace is empty"),
+    };
+    if workload.jobs.is_empty() {
+        let dropped = workload.dropped;
+        bail!("the trace has no job that can be replayed; {dropped} were dropped");
     }
+    Ok(Given {
+        workload,
+        machine: None,
+        past: None,
+    })
+}
+
+/// Shares of accounts: a JSON object of names and numbers.
+pub fn shares(file: &str) -> anyhow::Result<Shares> {
+    Ok(serde_json::from_str(&text(file)?)?)
 }
 
 /// The bytes of a file, unpacked; how it is packed is told by how it begins, not by its name.
@@ -42,11 +96,13 @@ fn unpacked(trace: &str) -> anyhow::Result<Vec<u8>> {
     match packed.as_slice() {
         [0x1f, 0x8b, ..] => {
             let all = flate2::read::MultiGzDecoder::new(packed.as_slice());
-            all.take(TEXT_MAX + 1).read_to_end(&mut text)?;
+            let read = all.take(TEXT_MAX + 1).read_to_end(&mut text);
+            read.context("cannot be unpacked")?;
         }
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
             let all = lzma_rust2::XzReader::new(packed.as_slice(), true);
-            all.take(TEXT_MAX + 1).read_to_end(&mut text)?;
+            let read = all.take(TEXT_MAX + 1).read_to_end(&mut text);
+            read.context("cannot be unpacked")?;
         }
         _ => text = packed,
     }

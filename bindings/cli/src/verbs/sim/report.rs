@@ -102,14 +102,14 @@ fn table(played: &[Played]) -> String {
     html += "</tr></thead><tbody>\n";
     for one in played {
         let _ = write!(html, "<tr><td>{}</td>", safe(&one.name));
-        for cell in cells(&one.figures) {
+        for cell in cells(one) {
             let _ = write!(html, "<td>{cell}</td>");
         }
         html += "</tr>\n";
     }
     html + "</tbody></table></div>\n<p>BSLD: bounded slowdown, a run of less than 10 s counts as 10 s. \
-            FAIR: of the processors that users were due while they wanted them, by max-min fairness with \
-            equal shares, the part that they had.</p>\n"
+            FAIR: of the processors that users were due while they wanted them, by max-min fairness and \
+            their shares, the part that they had.</p>\n"
 }
 
 /// Which colour is which policy.
@@ -274,7 +274,7 @@ fn shares(scene: Scene<'_>, played: &[Played]) -> String {
         }
     }
     format!(
-        "<h2>Share against usage per user</h2><p>Grey with colour: what a user was due by equal shares \
+        "<h2>Share against usage per user</h2><p>Grey with colour: what a user was due by its shares \
          while it wanted it; colour: what it had of that. Usage of what others left over is not in it.</p>{}{}",
         key(played),
         chart.svg("share against usage per user")

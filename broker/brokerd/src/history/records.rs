@@ -1,0 +1,40 @@
+//! The records of a state directory, one after the other, for whoever only reads.
+//!
+//! Called by `eddy sim`. It takes no lock, so the instance may run meanwhile: what
+//! is durable when it is read is what there is. It folds nothing and never writes.
+
+use std::path::Path;
+
+use eddy_wire::event::Record;
+
+use super::HistoryError;
+use crate::journal::Reader;
+use crate::leader::replay::{ReplayError, Specs, record};
+
+/// Records read at a time.
+const PAGE: u32 = 10_000;
+
+/// Shows every record that is kept, in order; purged ones are left out.
+///
+/// # Errors
+/// [`HistoryError`] if there is no journal, or it cannot be read or is of a newer version.
+pub fn records(statedir: &Path, mut each: impl FnMut(&Record)) -> Result<(), HistoryError> {
+    let reader = Reader::open(statedir)?;
+    let blob = |seq, hash: &[u8; 32]| reader.blob(seq, hash);
+    let mut specs = Specs::of(&blob);
+    let mut next = 1;
+    loop {
+        let rows = reader.from_seq(next, PAGE)?;
+        let Some(last) = rows.last() else {
+            return Ok(());
+        };
+        next = last.seq + 1;
+        for row in &rows {
+            let read = record(row, &mut specs).map_err(|source| ReplayError::Event {
+                seq: row.seq,
+                source,
+            });
+            each(&read?);
+        }
+    }
+}
