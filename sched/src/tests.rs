@@ -14,3 +14,4 @@ mod promises;
 
 mod order;
 
+mod presets;

@@ -4,3 +4,4 @@ mod cases;
 mod laws;
 mod make;
 mod more;
+mod presets;
