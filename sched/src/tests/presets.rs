@@ -137,7 +137,7 @@ fn planner(policy: &str, asks: &[Ask]) -> Planner {
         request.duration = Some((ask.run + ask.over) * MICROS);
         let owner = Charged {
             user: ask.user.into(),
-            queue: None,
+            ..Charged::default()
         };
         let submitted = Time(ask.submit * MICROS);
         planner.apply(Delta::Want(
@@ -281,7 +281,7 @@ proptest! {
                         panic!("{name}: job {job} fits");
                     };
                     let at = job.0 as usize - 1;
-                    let owner = Charged { user: asks[at].user.into(), queue: None };
+                    let owner = Charged { user: asks[at].user.into(), ..Charged::default() };
                     planner.apply(Delta::Held(job, owner, set));
                 }
                 if !outcome.unfinished {
