@@ -32,6 +32,17 @@ pub(crate) struct Inventory {
     free: Rooms,
     /// What nodes in service have of which nothing is taken.
     idle: Rooms,
+    kept: Kept,
+}
+
+/// How the nodes with room are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// By rank.
+    #[default]
+    ByRank,
+    /// By use as well.
+    ByUse,
 }
 
 /// One node.
@@ -176,6 +187,25 @@ impl Inventory {
         let free = rooms(&|node| Some(node.free_room()));
         let idle = rooms(&Node::idle_room);
         (self.serving, self.free, self.idle) = (serving, free, idle);
+        self.sort();
+    }
+
+    /// Keeps the nodes with room so from now on.
+    pub fn keep(&mut self, kept: Kept) {
+        if self.kept != kept {
+            self.kept = kept;
+            self.sort();
+        }
+    }
+
+    fn sort(&mut self) {
+        let totals = self.all.rooms();
+        for rooms in [&mut self.free, &mut self.idle] {
+            match self.kept {
+                Kept::ByUse => rooms.sort(totals),
+                Kept::ByRank => rooms.unsort(),
+            }
+        }
     }
 
     /// These ranks can be given work.

@@ -18,6 +18,7 @@
 //! - `placement`: which nodes serve a need, which cores of them, or why not.
 //! - `inventory`: what each node has, what is free of it, which are in service.
 //! - `rooms`: the index that finds the next node with room without looking at all.
+//! - `by_use`: the index that finds the most or the least used one.
 //! - `feasible`: whether a request fits the instance at all.
 //!
 //! Beside them the five parts that a policy is made of, each a folder:
@@ -72,6 +73,8 @@ mod placement;
 mod inventory;
 
 mod rooms;
+
+mod by_use;
 
 mod feasible;
 

@@ -21,9 +21,10 @@ use eddy_wire::plan::Want;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Kept};
 use crate::need::Need;
-use crate::placement::{Chosen, Short, choose, granted};
+use crate::placement::{Chosen, Order, Short, choose, choose_ranked, granted};
+use crate::policy::NodeRank;
 use crate::rooms::{Room as Amounts, Rooms};
 use crate::walk::{Blocked, Ceiling, Room};
 use layers::Layers;
@@ -136,9 +137,11 @@ fn amounts(inventory: &Inventory, spot: &Spot, chosen: &Chosen) -> Amounts {
 }
 
 /// The nodes over time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Occupancy {
     inventory: Inventory,
+    /// Which of the nodes that would do are taken.
+    rank: NodeRank,
     now: Time,
     /// What comes back when, by the job that holds it.
     ends: BTreeMap<(Time, JobId), Arc<ResourceSet>>,
@@ -152,6 +155,39 @@ pub(crate) struct Occupancy {
 }
 
 impl Occupancy {
+    /// No nodes yet; of those that would do these are taken.
+    pub fn new(rank: NodeRank) -> Occupancy {
+        let mut occupancy = Occupancy {
+            inventory: Inventory::default(),
+            rank: NodeRank::LowId,
+            now: Time(0),
+            ends: BTreeMap::new(),
+            returns: Vec::new(),
+            bookings: Vec::new(),
+            layers: Layers::default(),
+            fresh: BTreeMap::new(),
+        };
+        occupancy.place(rank);
+        occupancy
+    }
+
+    /// Of the nodes that would do these are taken from now on.
+    pub fn place(&mut self, rank: NodeRank) {
+        self.rank = rank;
+        self.inventory.keep(match rank {
+            NodeRank::LowId | NodeRank::FirstFit | NodeRank::HighId | NodeRank::Locality => {
+                Kept::ByRank
+            }
+            NodeRank::Pack | NodeRank::Spread | NodeRank::BestFit => Kept::ByUse,
+        });
+        self.layers.clear();
+    }
+
+    fn order(&self, rank: NodeRank) -> Order<'_> {
+        let totals = self.inventory.all().rooms();
+        Order { rank, totals }
+    }
+
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
     }
@@ -268,17 +304,6 @@ impl Occupancy {
         }
     }
 
-    /// What is free there for spans that reach beyond so many bookings.
-    fn rooms_below(&mut self, bookings: usize, sharing: Sharing) -> &Rooms {
-        match bookings.checked_sub(1) {
-            None => self.rooms(sharing),
-            Some(last) => {
-                self.build(last);
-                self.layers.rooms(last, sharing)
-            }
-        }
-    }
-
     /// How many bookings begin before this time.
     fn begun_by(&self, until: Time) -> usize {
         self.bookings.partition_point(|booked| booked.from < until)
@@ -315,12 +340,16 @@ impl Occupancy {
     /// Where it fits now, all the way to a time. Its ranks are all there.
     fn fit_now(&mut self, ask: &Ask, until: Time) -> Result<Vec<Chosen>, Short> {
         let within = self.inventory.all().within(&ask.want.request);
-        let bookings = self.begun_by(until);
-        choose(
-            self.rooms_below(bookings, ask.need.sharing),
-            &within,
-            &ask.need,
-        )
+        // What is free for spans that reach beyond so many bookings.
+        let last = self.begun_by(until).checked_sub(1);
+        if let Some(last) = last {
+            self.build(last);
+        }
+        let rooms = match last {
+            None => self.rooms(ask.need.sharing),
+            Some(last) => self.layers.rooms(last, ask.need.sharing),
+        };
+        choose_ranked(self.order(self.rank), rooms, &within, &ask.need)
     }
 
     fn unbook(&mut self, spot: &Spot) {

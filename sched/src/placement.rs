@@ -1,8 +1,11 @@
 //! Which nodes serve a request, which cores of them, or why it is not to be.
 //!
 //! Asked by the planner for the head of its queue, and by [`crate::Capacity`].
-//! Nodes of low rank go first, then cores and GPUs of low number. It changes
-//! nothing: what it returns is taken by the planner.
+//! Nodes of low rank go first, but where `ranked` has the order of a policy; then
+//! cores and GPUs of low number. It changes nothing: what it returns is taken by
+//! the planner.
+
+mod ranked;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +20,8 @@ use crate::inventory::{Inventory, Node};
 use crate::need::{Need, Spread};
 use crate::rooms::{Rooms, Totals};
 use crate::within::Within;
+
+pub(crate) use ranked::{Order, choose_ranked};
 
 /// Why a request is not placed now.
 #[derive(Clone, Debug, PartialEq)]

@@ -146,8 +146,8 @@ impl Planner {
                 at: Time(0),
                 order: Order::True,
             },
+            occupancy: Occupancy::new(policy.placement.rank),
             policy,
-            occupancy: Occupancy::default(),
             waiting: BTreeMap::new(),
             beside: Beside::default(),
             holdings: BTreeMap::new(),
@@ -528,6 +528,7 @@ impl Planner {
         self.drop_promises(|_, _| true);
         self.agenda = Agenda::new(Rules::from(&policy.queue));
         self.turns.obey(&policy, self.occupancy.now());
+        self.occupancy.place(policy.placement.rank);
         self.policy = policy;
         self.pass = Pass::Over;
         for job in self.in_line() {

@@ -77,8 +77,6 @@ impl Policy {
             "queue.limits"
         } else if self.placement.ladder != [Rung::Free] {
             "placement.ladder"
-        } else if !matches!(self.placement.rank, NodeRank::LowId | NodeRank::FirstFit) {
-            "placement.rank"
         } else if self.priority.order.len() > ORDER_MAX {
             "priority.order"
         } else {

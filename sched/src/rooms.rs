@@ -6,8 +6,10 @@
 //! so that most refusals need no search. Used by the inventory, which keeps one
 //! for each question, and by [`crate::Capacity`]. It knows no cores by number.
 
+use crate::by_use::ByUse;
+
 /// Amounts on one node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Room {
     pub cores: u64,
     pub gpus: u64,
@@ -105,6 +107,8 @@ pub(crate) struct Rooms {
     leaves: usize,
     /// The root is at 1, the children of `at` at `2 * at` and `2 * at + 1`.
     tree: Vec<Totals>,
+    /// The same nodes by use, where that was asked for.
+    by_use: Option<ByUse>,
 }
 
 impl Default for Rooms {
@@ -124,7 +128,32 @@ impl Rooms {
         for at in (1..leaves).rev() {
             tree[at] = tree[2 * at].with(tree[2 * at + 1]);
         }
-        Rooms { leaves, tree }
+        let by_use = None;
+        Rooms {
+            leaves,
+            tree,
+            by_use,
+        }
+    }
+
+    /// Keeps the nodes by use from now on; `totals` are those of all nodes.
+    pub fn sort(&mut self, totals: &Rooms) {
+        let all = (0..totals.leaves).map(|at| totals.room(at));
+        let mut by_use = ByUse::new(all);
+        for at in (0..self.leaves).filter(|at| self.has(*at)) {
+            by_use.change(at, None, Some(self.room(at)));
+        }
+        self.by_use = Some(by_use);
+    }
+
+    /// Keeps them by rank alone.
+    pub fn unsort(&mut self) {
+        self.by_use = None;
+    }
+
+    /// The nodes by use, if they are kept so.
+    pub fn by_use(&self) -> Option<&ByUse> {
+        self.by_use.as_ref()
     }
 
     /// What all have together.
@@ -163,6 +192,10 @@ impl Rooms {
 
     /// Node `at` has this room from now on.
     pub fn set(&mut self, at: usize, room: Option<Room>) {
+        if let Some(by_use) = &mut self.by_use {
+            let before = self.tree[self.leaves + at];
+            by_use.change(at, (before.nodes > 0).then_some(before.most), room);
+        }
         let mut at = self.leaves + at;
         let mut totals = Totals::of(room);
         while self.tree[at] != totals {
@@ -199,6 +232,28 @@ impl Rooms {
                 return None;
             }
             at += 1;
+        }
+    }
+
+    /// The last node before `until` with room for `need`.
+    pub fn last(&self, until: usize, need: &Room) -> Option<usize> {
+        // As above, from the right.
+        let mut at = self.leaves + until.min(self.leaves).checked_sub(1)?;
+        loop {
+            if self.tree[at].may_hold(need) {
+                if at >= self.leaves {
+                    return Some(at - self.leaves);
+                }
+                at = 2 * at + 1;
+                continue;
+            }
+            while at % 2 == 0 {
+                at /= 2;
+            }
+            if at == 1 {
+                return None;
+            }
+            at -= 1;
         }
     }
 }

@@ -60,6 +60,19 @@ impl Within {
         }
     }
 
+    /// The last place before `until` that has room for `need`.
+    pub fn last(&self, rooms: &Rooms, until: usize, need: &Room) -> Option<usize> {
+        let runs = match self {
+            Within::All => return rooms.last(until, need),
+            Within::Runs(runs) => runs,
+        };
+        let before = runs.partition_point(|(from, _)| *from < until);
+        runs[..before].iter().rev().find_map(|(from, to)| {
+            let at = rooms.last(until.min(*to), need)?;
+            (*from <= at).then_some(at)
+        })
+    }
+
     /// What these places have together.
     pub fn totals(&self, rooms: &Rooms) -> Totals {
         match self {

@@ -13,7 +13,8 @@ use eddy_wire::jobspec::Sharing;
 use eddy_wire::time::{Span, Time};
 
 use super::{Ask, Booked, Occupancy};
-use crate::placement::{Chosen, choose};
+use crate::placement::{Chosen, choose_ranked};
+use crate::policy::NodeRank;
 use crate::rooms::{Room as Amounts, Rooms};
 use crate::within::Within;
 
@@ -32,8 +33,20 @@ impl Occupancy {
         let within = self.inventory.all().within(&ask.want.request);
         let mut begin = self.ready(ask, &within)?.max(from);
         for end in self.turns(begin, span) {
-            if let Some(found) = self.first_in(begin, end, ask, &within, span) {
-                return Some(found);
+            if let Some((time, chosen)) = self.first_in(begin, end, ask, &within, span) {
+                // When is known; where is the policy's.
+                let ranked = match self.rank {
+                    NodeRank::LowId | NodeRank::FirstFit => None,
+                    NodeRank::HighId
+                    | NodeRank::Pack
+                    | NodeRank::Spread
+                    | NodeRank::BestFit
+                    | NodeRank::Locality => {
+                        let moment = self.moment(time);
+                        self.fits_at(&moment, ask, &within, (time, span), self.rank)
+                    }
+                };
+                return Some((time, ranked.unwrap_or(chosen)));
             }
             begin = end;
         }
@@ -60,7 +73,10 @@ impl Occupancy {
         within: &Within,
         span: Span,
     ) -> Option<(Time, Vec<Chosen>)> {
-        let fits = |time: Time| self.fits_at(&self.moment(time), ask, within, time, span);
+        let fits = |time: Time| {
+            let moment = self.moment(time);
+            self.fits_at(&moment, ask, within, (time, span), NodeRank::LowId)
+        };
         if let Some(chosen) = fits(begin) {
             return Some((begin, chosen));
         }
@@ -136,14 +152,15 @@ impl Occupancy {
         moment: &Moment,
         ask: &Ask,
         within: &Within,
-        time: Time,
-        span: Span,
+        (time, span): (Time, Span),
+        rank: NodeRank,
     ) -> Option<Vec<Chosen>> {
+        let order = self.order(rank);
         let rooms = match ask.need.sharing {
             Sharing::Shared => &moment.free,
             Sharing::Exclusive => &moment.idle,
         };
-        let chosen = choose(rooms, within, &ask.need).ok()?;
+        let chosen = choose_ranked(order, rooms, within, &ask.need).ok()?;
         let until = time.after(span);
         let mut later = self
             .bookings
@@ -167,7 +184,7 @@ impl Occupancy {
                 rooms.set(node, there);
             }
         }
-        choose(&rooms, within, &ask.need).ok()
+        choose_ranked(order, &rooms, within, &ask.need).ok()
     }
 }
 

@@ -10,6 +10,8 @@ use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 
+use crate::policy::NodeRank;
+
 /// Nodes from rank 0 with (cores, gpus, memory) each; cores and GPUs count from 0.
 pub(crate) fn inventory(nodes: &[(u32, u32, u64)]) -> Arc<ResourceSet> {
     let mut set = ResourceSet::new();
@@ -67,6 +69,8 @@ pub(crate) struct State {
     pub online: Idset,
     pub wants: BTreeMap<JobId, (i64, Request)>,
     pub holds: BTreeMap<JobId, Arc<ResourceSet>>,
+    /// Which nodes are taken; `None` is the lowest.
+    pub rank: Option<NodeRank>,
 }
 
 /// What the policy says of the first jobs: started on this, never, and then one waits.
@@ -181,48 +185,144 @@ impl State {
             .is_none_or(|ranks| all.contains_all(ranks))
     }
 
-    /// Slot by slot, node by node.
+    /// Slot by slot, node by node, in the order of the placement.
     fn fit(
         &self,
         free: &BTreeMap<Rank, NodeSet>,
         request: &Request,
     ) -> Option<BTreeMap<Rank, NodeSet>> {
-        let mut set = BTreeMap::new();
-        let (mut slots_left, mut nodes_left) = (request.slots, request.nodes);
         let will_do = |rank: &Rank| {
-            request
-                .ranks
-                .as_ref()
-                .is_none_or(|ranks| ranks.contains(rank.0))
+            let ranks = request.ranks.as_ref();
+            ranks.is_none_or(|ranks| ranks.contains(rank.0))
         };
-        for (&rank, node) in free.iter().filter(|(rank, _)| will_do(rank)) {
+        let mut nodes: Vec<Rank> = free.keys().copied().filter(will_do).collect();
+        match self.rank {
+            None | Some(NodeRank::LowId | NodeRank::FirstFit) => {}
+            Some(NodeRank::HighId) => nodes.reverse(),
+            Some(by @ (NodeRank::Pack | NodeRank::Spread | NodeRank::BestFit)) => {
+                nodes.sort_by_key(|rank| (self.use_of(by, *rank, &free[rank]), *rank));
+            }
+            Some(NodeRank::Locality) => return self.near(free, &nodes, request),
+        }
+        let on = match (self.rank, request.nodes) {
+            (Some(NodeRank::Spread), None) => self.dealt(free, &nodes, request)?,
+            _ => self.filled(free, &nodes, request)?,
+        };
+        let part = |(rank, on)| (rank, self.part(&free[&rank], rank, request, on));
+        Some(on.into_iter().map(part).collect())
+    }
+
+    /// The first of the shortest runs of ranks on which it fits.
+    fn near(
+        &self,
+        free: &BTreeMap<Rank, NodeSet>,
+        nodes: &[Rank],
+        request: &Request,
+    ) -> Option<BTreeMap<Rank, NodeSet>> {
+        for long in 0..self.inventory.nodes.len() as u32 {
+            for first in 0..self.inventory.nodes.len() as u32 {
+                let run = nodes
+                    .iter()
+                    .copied()
+                    .filter(|rank| (first..=first + long).contains(&rank.0));
+                let run: Vec<Rank> = run.collect();
+                if let Some(on) = self.filled(free, &run, request) {
+                    let part = |(rank, on)| (rank, self.part(&free[&rank], rank, request, on));
+                    return Some(on.into_iter().map(part).collect());
+                }
+            }
+        }
+        None
+    }
+
+    fn use_of(&self, by: NodeRank, rank: Rank, free: &NodeSet) -> [i128; 3] {
+        let all = &self.inventory.nodes[&rank];
+        let left = |free: u64| i128::from(free);
+        let memory = match all.memory {
+            0 => left(u64::MAX),
+            _ => left(free.memory),
+        };
+        let free = [left(free.cores.len()), left(free.gpus.len()), memory];
+        let all_memory = match all.memory {
+            0 => left(u64::MAX),
+            bytes => left(bytes),
+        };
+        let all = [left(all.cores.len()), left(all.gpus.len()), all_memory];
+        std::array::from_fn(|at| match by {
+            NodeRank::Pack => free[at] - all[at],
+            NodeRank::Spread => all[at] - free[at],
+            _ => free[at],
+        })
+    }
+
+    fn has_room(&self, node: &NodeSet, rank: Rank, request: &Request, on: u32) -> bool {
+        let unknown = self.inventory.nodes[&rank].memory == 0;
+        node.cores.len() >= u64::from(on * request.cores_per_slot)
+            && node.gpus.len() >= u64::from(on * request.gpus_per_slot)
+            && (unknown || node.memory >= memory(request, on))
+    }
+
+    /// As many slots on each node as go there.
+    fn filled(
+        &self,
+        free: &BTreeMap<Rank, NodeSet>,
+        nodes: &[Rank],
+        request: &Request,
+    ) -> Option<Vec<(Rank, u32)>> {
+        let mut filled = Vec::new();
+        let (mut slots_left, mut nodes_left) = (request.slots, request.nodes);
+        for rank in nodes {
             if slots_left == 0 || nodes_left == Some(0) {
                 break;
             }
-            let unknown = self.inventory.nodes[&rank].memory == 0;
             let wanted = request.nodes.map_or(slots_left, |_| request.slots_per_node);
-            let on = (1..=wanted).rev().find(|&on| {
-                node.cores.len() >= u64::from(on * request.cores_per_slot)
-                    && node.gpus.len() >= u64::from(on * request.gpus_per_slot)
-                    && (unknown || node.memory >= memory(request, on))
-            });
+            let mut counts = (1..=wanted).rev();
+            let on = counts.find(|on| self.has_room(&free[rank], *rank, request, *on));
             let Some(on) = on.filter(|&on| request.nodes.is_none() || on == wanted) else {
                 continue;
             };
             slots_left -= on.min(slots_left);
             nodes_left = nodes_left.map(|left| left - 1);
-            let part = match request.sharing {
-                Sharing::Exclusive => self.inventory.nodes[&rank].clone(),
-                Sharing::Shared => NodeSet {
-                    host: node.host.clone(),
-                    cores: node.cores.lowest(u64::from(on * request.cores_per_slot)),
-                    gpus: node.gpus.lowest(u64::from(on * request.gpus_per_slot)),
-                    memory: if unknown { 0 } else { memory(request, on) },
-                },
-            };
-            set.insert(rank, part);
+            filled.push((*rank, on));
         }
-        (slots_left == 0).then_some(set)
+        (slots_left == 0).then_some(filled)
+    }
+
+    /// One slot on each node that has room for one more, again and again.
+    fn dealt(
+        &self,
+        free: &BTreeMap<Rank, NodeSet>,
+        nodes: &[Rank],
+        request: &Request,
+    ) -> Option<Vec<(Rank, u32)>> {
+        let mut dealt: Vec<(Rank, u32)> = nodes.iter().map(|rank| (*rank, 0)).collect();
+        let mut left = request.slots;
+        while left > 0 {
+            let before = left;
+            for (rank, on) in &mut dealt {
+                if left > 0 && self.has_room(&free[rank], *rank, request, *on + 1) {
+                    (*on, left) = (*on + 1, left - 1);
+                }
+            }
+            if left == before {
+                return None;
+            }
+        }
+        dealt.retain(|(_, on)| *on > 0);
+        Some(dealt)
+    }
+
+    fn part(&self, free: &NodeSet, rank: Rank, request: &Request, on: u32) -> NodeSet {
+        let unknown = self.inventory.nodes[&rank].memory == 0;
+        match request.sharing {
+            Sharing::Exclusive => self.inventory.nodes[&rank].clone(),
+            Sharing::Shared => NodeSet {
+                host: free.host.clone(),
+                cores: free.cores.lowest(u64::from(on * request.cores_per_slot)),
+                gpus: free.gpus.lowest(u64::from(on * request.gpus_per_slot)),
+                memory: if unknown { 0 } else { memory(request, on) },
+            },
+        }
     }
 }
 

@@ -311,4 +311,22 @@ proptest! {
         let policy = "preset = \"conservative-replanned\"";
         play(policy, First::Oldest, &workload, Promises::Head);
     }
+
+    #[test]
+    fn easy_keeps_its_word_wherever_jobs_are_placed(
+        workload in workload(),
+        rank in prop::sample::select(vec!["high_id", "pack", "spread", "best_fit", "locality"]),
+    ) {
+        let policy = format!("preset = \"easy\"\n[placement]\nrank = \"{rank}\"");
+        play(&policy, First::Oldest, &workload, Promises::Head);
+    }
+
+    #[test]
+    fn conservative_keeps_its_word_wherever_jobs_are_placed(
+        workload in workload(),
+        rank in prop::sample::select(vec!["high_id", "pack", "spread", "best_fit", "locality"]),
+    ) {
+        let policy = format!("preset = \"conservative\"\n[placement]\nrank = \"{rank}\"");
+        play(&policy, First::Oldest, &workload, Promises::All);
+    }
 }

@@ -13,11 +13,23 @@ use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use proptest::prelude::*;
 
 use super::model::{Plain, State, inventory, memory, nodes, slots, urgency};
+use crate::by_use::By;
+use crate::policy::NodeRank;
 use crate::rooms::{Room, Rooms};
 use crate::{Planner, feasible};
 
 const RANKS: u32 = 5;
 const ALL: u32 = 1_000;
+
+/// The placements that have another order than that of the ranks.
+const RANKED: [(NodeRank, &str); 6] = [
+    (NodeRank::FirstFit, "first_fit"),
+    (NodeRank::HighId, "high_id"),
+    (NodeRank::Pack, "pack"),
+    (NodeRank::Spread, "spread"),
+    (NodeRank::BestFit, "best_fit"),
+    (NodeRank::Locality, "locality"),
+];
 
 /// Something that happens.
 #[derive(Clone, Debug)]
@@ -113,13 +125,19 @@ struct World {
 }
 
 impl World {
-    fn new(nodes: &[(u32, u32, u64)]) -> World {
+    fn new(nodes: &[(u32, u32, u64)], rank: Option<NodeRank>) -> World {
         let mut world = World {
             planner: Planner::new(),
             twice: Planner::new(),
-            state: State::default(),
+            state: State {
+                rank,
+                ..State::default()
+            },
             proposed: BTreeMap::new(),
         };
+        if let Some(policy) = policy(rank) {
+            world.tell(policy);
+        }
         world.step(Step::Inventory(nodes.to_vec()));
         (0..RANKS).for_each(|rank| world.step(Step::Up(rank)));
         world
@@ -345,9 +363,18 @@ impl World {
     }
 }
 
+/// First come, first served, on these nodes.
+fn policy(rank: Option<NodeRank>) -> Option<Delta> {
+    let (_, name) = RANKED.iter().find(|(known, _)| Some(*known) == rank)?;
+    Some(Delta::Policy(format!("placement.rank = \"{name}\"").into()))
+}
+
 /// A planner that is told only how things are.
 fn fresh(state: &State) -> Planner {
     let mut planner = Planner::new();
+    if let Some(policy) = policy(state.rank) {
+        planner.apply(policy);
+    }
     state.wants.iter().for_each(|(&job, (priority, request))| {
         planner.apply(Delta::Want(
             job,
@@ -391,7 +418,20 @@ proptest! {
         nodes in prop::collection::vec(node(), 1..RANKS as usize),
         steps in prop::collection::vec(step(), 1..40),
     ) {
-        let mut world = World::new(&nodes);
+        let mut world = World::new(&nodes, None);
+        for step in steps {
+            world.step(step);
+        }
+        world.plan(ALL, Record::All);
+    }
+
+    #[test]
+    fn every_placement_plans_as_one_without_an_index(
+        rank in prop::sample::select(RANKED.map(|(rank, _)| rank).to_vec()),
+        nodes in prop::collection::vec(node(), 1..RANKS as usize),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut world = World::new(&nodes, Some(rank));
         for step in steps {
             world.step(step);
         }
@@ -403,7 +443,7 @@ proptest! {
         nodes in prop::collection::vec(node(), 1..RANKS as usize),
         steps in prop::collection::vec(step(), 1..40),
     ) {
-        let mut world = World::new(&nodes);
+        let mut world = World::new(&nodes, None);
         for step in steps {
             if !matches!(step, Step::Inventory(_)) {
                 world.step(step);
@@ -441,10 +481,46 @@ proptest! {
         for from in 0..=plain.len() + 1 {
             let holds = |at: &usize| plain[*at].is_some_and(|room| room.holds(&need));
             prop_assert_eq!(rooms.next(from, &need), (from..plain.len()).find(holds));
+            let last = (0..from.min(plain.len())).rev().find(holds);
+            prop_assert_eq!(rooms.last(from, &need), last);
         }
         let there: Vec<Room> = plain.into_iter().flatten().collect();
         prop_assert_eq!(rooms.totals().nodes, there.len() as u64);
         prop_assert_eq!(rooms.totals().cores, there.iter().map(|room| room.cores).sum::<u64>());
         prop_assert_eq!(rooms.totals().gpus, there.iter().map(|room| room.gpus).sum::<u64>());
+    }
+
+    #[test]
+    fn nodes_by_use_are_those_that_a_sort_finds(
+        nodes in prop::collection::vec((0usize..3, (0u64..5, 0u64..3, 0u64..4)), 1..40),
+        changes in prop::collection::vec((0usize..40, prop::option::of((0u64..5, 0u64..3, 0u64..4))), 0..30),
+        need in (0u64..5, 0u64..3, 0u64..4),
+    ) {
+        let room = |(cores, gpus, memory)| Room { cores, gpus, memory };
+        let sizes = [(4, 2, 3), (4, 0, 3), (2, 2, 1)].map(room);
+        let totals: Vec<Room> = nodes.iter().map(|(size, _)| sizes[*size]).collect();
+        let within = |at: usize, amounts| room(amounts).least(&totals[at]);
+        let mut plain: Vec<Option<Room>> =
+            nodes.iter().enumerate().map(|(at, (_, free))| Some(within(at, *free))).collect();
+        let mut rooms = Rooms::new(plain.iter().copied());
+        rooms.sort(&Rooms::new(totals.iter().map(|total| Some(*total))));
+        for (at, change) in changes {
+            if at < plain.len() {
+                plain[at] = change.map(|amounts| within(at, amounts));
+                rooms.set(at, plain[at]);
+            }
+        }
+        let need = room(need);
+        for by in [By::MostUsed, By::LeastUsed, By::LeastFree] {
+            let mut sorted: Vec<_> = (0..plain.len())
+                .filter_map(|at| Some((by.key(&totals[at], &plain[at]?), at)))
+                .filter(|(_, at)| plain[*at].is_some_and(|free| free.holds(&need)))
+                .collect();
+            sorted.sort_unstable();
+            let sorted: Vec<usize> = sorted.into_iter().map(|(_, at)| at).collect();
+            let found: Vec<usize> =
+                rooms.by_use().expect("it is kept").nodes(by, &need).collect();
+            prop_assert_eq!(found, sorted);
+        }
     }
 }

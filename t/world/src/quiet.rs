@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use eddy_sched::Planner;
-use eddy_sched::policy::Reservations;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
+use eddy_sched::policy::{NodeRank, Policy, Reservations, Walk};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
@@ -56,9 +56,7 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     let ledger = world.nature.judge(id).durable();
     let text = policy(instance, ledger);
     let policy = read(&text).unwrap_or_default();
-    let from_scratch = policy.queue.reservations == Reservations::Replanned
-        && policy.priority.order == ["urgency"];
-    if !from_scratch && !ledger.held.is_empty() {
+    if !is_from_scratch(&policy) && !ledger.held.is_empty() {
         return Ok(());
     }
     let mut planner = fresh(instance, ledger);
@@ -76,6 +74,22 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
         }
         Some((job, Verdict::Never(reason))) => Err(format!("job {job} waits, though it {reason}")),
     }
+}
+
+/// Whether a plan is a function of what is recorded alone. Where a promise goes to nodes by their
+/// use, what started beside it since would send it elsewhere.
+fn is_from_scratch(policy: &Policy) -> bool {
+    let same_nodes = match (policy.queue.walk, policy.placement.rank) {
+        (Walk::Stop | Walk::Skip, _) => true,
+        (Walk::Reserve { .. }, NodeRank::LowId | NodeRank::FirstFit | NodeRank::HighId) => true,
+        (
+            Walk::Reserve { .. },
+            NodeRank::Pack | NodeRank::Spread | NodeRank::BestFit | NodeRank::Locality,
+        ) => false,
+    };
+    same_nodes
+        && policy.queue.reservations == Reservations::Replanned
+        && policy.priority.order == ["urgency"]
 }
 
 /// The policy that an instance obeys: one that was set counts over what was configured then.

@@ -145,12 +145,18 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
 }
 
 /// Policies by which instances order their jobs.
-const POLICIES: [&str; 6] = [
+const POLICIES: [&str; 12] = [
     "preset = \"easy\"",
     "preset = \"hybrid-8\"\nqueue.depth = 3",
     "preset = \"conservative\"",
     "preset = \"conservative-replanned\"",
     "preset = \"flux\"",
+    "preset = \"easy\"\nplacement.rank = \"high_id\"",
+    "preset = \"fcfs\"\nplacement.rank = \"spread\"",
+    "preset = \"easy\"\nplacement.rank = \"pack\"",
+    "preset = \"hybrid-8\"\nplacement.rank = \"best_fit\"",
+    "preset = \"conservative\"\nplacement.rank = \"locality\"",
+    "preset = \"easy\"\nplacement.rank = \"spread\"",
     "preset = \"fcfs\"",
 ];
 
@@ -158,7 +164,7 @@ const POLICIES: [&str; 6] = [
 /// somebody sets another.
 fn policies(world: &mut World, random: &mut Random, horizon: Span) {
     if random.chance(50) {
-        let text: &str = random.pick::<&str>(&POLICIES[..5]);
+        let text: &str = random.pick::<&str>(&POLICIES[..POLICIES.len() - 1]);
         let policy = read(text).expect("it is a policy");
         world.root().settings.policy = Arc::new(policy);
     }
