@@ -432,25 +432,25 @@ impl Broker {
     }
 
     fn one(&mut self, now: Time, place: usize, input: Input<'_>, turn: &mut Turn) {
-        let mut out = std::mem::take(&mut turn.outbox);
-        self.modules[place].handle(now, input, &mut out);
-        for volatile in out.volatile.drain(..) {
-            turn.output.effects.push(volatile.into_effect(place));
+        let out = &mut turn.outbox;
+        self.modules[place].handle(now, input, out);
+        // Most modules have nothing to say to most inputs, of which each record is two.
+        if !out.is_empty() {
+            for volatile in out.volatile.drain(..) {
+                turn.output.effects.push(volatile.into_effect(place));
+            }
+            turn.effects.append(&mut out.effects);
+            turn.events.extend(out.append.drain(..));
+            turn.notices.extend(out.notices.drain(..));
+            turn.output.finished.append(&mut out.finished);
         }
-        turn.effects.append(&mut out.effects);
-        turn.events.extend(out.append.drain(..));
-        turn.notices.extend(out.notices.drain(..));
-        turn.output.finished.append(&mut out.finished);
-        turn.outbox = out;
-        if turn.events.is_empty() {
-            self.release(turn);
-        }
+        self.release(turn);
     }
 
     /// Stamps what was proposed with the last record and passes it to the gate.
     /// Effects proposed together with events wait for those events.
     fn release(&mut self, turn: &mut Turn) {
-        if !turn.events.is_empty() {
+        if !turn.events.is_empty() || turn.effects.is_empty() {
             return;
         }
         for effect in turn.effects.drain(..) {

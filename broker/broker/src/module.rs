@@ -153,6 +153,22 @@ pub struct Outbox {
 }
 
 impl Outbox {
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Outbox {
+            append,
+            effects,
+            volatile,
+            notices,
+            finished,
+        } = self;
+        append.is_empty()
+            && effects.is_empty()
+            && volatile.is_empty()
+            && notices.is_empty()
+            && finished.is_empty()
+    }
+
     /// Proposes an event of `job` at `now`. It is folded by every module right
     /// after this handler returns.
     pub fn append(&mut self, now: Time, job: JobId, kind: Kind) {
