@@ -6,25 +6,23 @@
 //! and cost nobody else anything: memory grows with what came, large messages
 //! share a budget, and a loop that is behind stops the reading.
 
-use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use eddy_broker::ClientId;
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::message::{Message, MessageError, Roles, Type};
+use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::shell::FromShell;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::frame::{self, FrameError, Inbound};
 use crate::rundir::{LOCAL_SOCKET, SHELL_SOCKET};
+use crate::socket::Inlet;
 use crate::speech;
 
 /// What may have come and not been worked off yet, in arrivals.
@@ -172,13 +170,13 @@ enum ReadError {
 /// Starts to read a client's messages.
 pub fn read_client(
     id: ClientId,
-    half: OwnedReadHalf,
+    inlet: Inlet,
     budget: Budget,
     arrivals: Arrivals,
 ) -> JoinHandle<()> {
     spawn_local(async move {
         let mut reader = Reader {
-            half,
+            inlet,
             inbound: Inbound::default(),
             budget,
         };
@@ -204,15 +202,10 @@ pub fn read_client(
 }
 
 /// Starts to read a shell's words.
-pub fn read_shell(
-    id: LinkId,
-    half: OwnedReadHalf,
-    budget: Budget,
-    arrivals: Arrivals,
-) -> JoinHandle<()> {
+pub fn read_shell(id: LinkId, inlet: Inlet, budget: Budget, arrivals: Arrivals) -> JoinHandle<()> {
     spawn_local(async move {
         let mut reader = Reader {
-            half,
+            inlet,
             inbound: Inbound::default(),
             budget,
         };
@@ -244,7 +237,7 @@ fn log_end(who: &'static str, id: u64, ended: &Result<(), ReadError>) {
 
 /// The reading end of a connection.
 struct Reader {
-    half: OwnedReadHalf,
+    inlet: Inlet,
     inbound: Inbound,
     budget: Budget,
 }
@@ -265,110 +258,10 @@ impl Reader {
                 let share = Arc::clone(&self.budget.0).acquire_many_owned(kib).await;
                 permit = Some(share.map_err(|_| ReadError::Ending)?);
             }
-            self.half.readable().await?;
-            match self.half.try_read_buf(self.inbound.room()) {
-                Ok(0) => return Ok(None),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
+            if self.inlet.read(&mut self.inbound.buffer).await? == 0 {
+                return Ok(None);
             }
         }
-    }
-}
-
-/// The writing end of a connection: what is to be sent waits here.
-#[derive(Debug)]
-pub struct Outlet {
-    half: OwnedWriteHalf,
-    buffer: RefCell<BytesMut>,
-    flow: Cell<Flow>,
-}
-
-/// Whether the other end keeps up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
-    /// Nothing is waited for.
-    Open,
-    /// A task writes what is left as the other end reads.
-    Draining,
-}
-
-impl Outlet {
-    /// For a new connection.
-    pub fn new(half: OwnedWriteHalf) -> Rc<Outlet> {
-        let buffer = RefCell::new(BytesMut::new());
-        Rc::new(Outlet {
-            half,
-            buffer,
-            flow: Cell::new(Flow::Open),
-        })
-    }
-
-    /// Puts a message behind what waits; returns how many bytes wait now.
-    pub fn put(&self, message: &Message) -> Result<usize, MessageError> {
-        let mut buffer = self.buffer.borrow_mut();
-        frame::put(&mut buffer, message)?;
-        Ok(buffer.len())
-    }
-
-    /// Puts what `write` writes behind what waits.
-    pub fn put_with(
-        &self,
-        write: impl FnOnce(&mut BytesMut) -> Result<(), MessageError>,
-    ) -> Result<usize, MessageError> {
-        let mut buffer = self.buffer.borrow_mut();
-        write(&mut buffer)?;
-        Ok(buffer.len())
-    }
-
-    /// Bytes that wait.
-    pub fn waiting(&self) -> usize {
-        self.buffer.borrow().len()
-    }
-
-    /// Sends what the socket takes now, in as few calls as it lets; the rest
-    /// follows by itself. An error means that the connection is lost.
-    pub fn flush(self: &Rc<Outlet>) -> io::Result<()> {
-        if self.flow.get() == Flow::Draining {
-            return Ok(());
-        }
-        match self.write()? {
-            Flow::Open => Ok(()),
-            Flow::Draining => {
-                self.flow.set(Flow::Draining);
-                let outlet = Rc::clone(self);
-                spawn_local(async move { outlet.drain().await });
-                Ok(())
-            }
-        }
-    }
-
-    fn write(&self) -> io::Result<Flow> {
-        let mut buffer = self.buffer.borrow_mut();
-        while !buffer.is_empty() {
-            match self.half.try_write(&buffer) {
-                Ok(bytes) => buffer.advance(bytes),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Flow::Draining);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        if buffer.capacity() > SMALL_BYTES {
-            *buffer = BytesMut::new();
-        }
-        Ok(Flow::Open)
-    }
-
-    async fn drain(self: Rc<Outlet>) {
-        // An error ends this; the reading end tells the loop of it.
-        while self.half.writable().await.is_ok() {
-            match self.write() {
-                Ok(Flow::Draining) => {}
-                Ok(Flow::Open) | Err(_) => break,
-            }
-        }
-        self.flow.set(Flow::Open);
     }
 }
 

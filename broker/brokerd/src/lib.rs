@@ -19,6 +19,8 @@ pub mod rundir;
 
 pub mod frame;
 
+pub mod socket;
+
 pub mod speech;
 
 pub mod clients;

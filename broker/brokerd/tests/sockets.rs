@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use eddy_broker::ClientId;
-use eddy_brokerd::clients::{
-    ARRIVALS_MAX, Admission, Arrived, Budget, Door, Outlet, listen, read_client,
-};
+use eddy_brokerd::clients::{ARRIVALS_MAX, Admission, Arrived, Budget, Door, listen, read_client};
 use eddy_brokerd::frame::{self, Inbound};
+use eddy_brokerd::socket::{self, Outlet};
 use eddy_wire::error::Refusal;
 use eddy_wire::message::{Message, Roles, Type};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -51,9 +50,9 @@ async fn admit(
     match arrived.recv().await {
         Some(Arrived::Connection(Door::Local, stream, uid)) => {
             assert_eq!(uid, own_uid());
-            let (read, write) = stream.into_split();
-            read_client(ClientId(1), read, Budget::default(), arrivals.clone());
-            Outlet::new(write)
+            let (inlet, outlet) = socket::both(stream).expect("it can be watched");
+            read_client(ClientId(1), inlet, Budget::default(), arrivals.clone());
+            outlet
         }
         other => panic!("a connection was expected, not {other:?}"),
     }

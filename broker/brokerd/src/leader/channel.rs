@@ -24,9 +24,9 @@ use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
-use crate::clients::Outlet;
 use crate::frame::{self, FrameError, Inbound, READ_BYTES};
 use crate::rundir::{self, LOCAL_SOCKET, SCHEME};
+use crate::socket::{self, Inlet, Outlet};
 
 /// The match number of the adoption on every connection.
 pub const ADOPT_TAG: u64 = 1;
@@ -127,8 +127,10 @@ async fn serve(address: &Address, hello: &AdoptRequest, heard: &mpsc::Sender<Hea
         Ok(stream) => stream,
         Err(error) => return error.into(),
     };
-    let (half, write) = stream.into_split();
-    let outlet = Outlet::new(write);
+    let (mut inlet, outlet) = match socket::both(stream) {
+        Ok(both) => both,
+        Err(error) => return error.into(),
+    };
     let adopt = Message::request(Adopt::TOPIC, ADOPT_TAG, hello);
     if let Err(error) = outlet.put(&adopt) {
         return FrameError::from(error).into();
@@ -141,7 +143,7 @@ async fn serve(address: &Address, hello: &AdoptRequest, heard: &mpsc::Sender<Hea
     }
     let mut inbound = Inbound::default();
     let error = loop {
-        match next(&half, &mut inbound).await {
+        match next(&mut inlet, &mut inbound).await {
             Ok(message) if message.kind == Type::Refused && message.matchtag == ADOPT_TAG => {
                 break refusal_of(&message);
             }
@@ -159,20 +161,13 @@ async fn serve(address: &Address, hello: &AdoptRequest, heard: &mpsc::Sender<Hea
     error
 }
 
-async fn next(
-    half: &tokio::net::unix::OwnedReadHalf,
-    inbound: &mut Inbound,
-) -> Result<Message, LinkError> {
+async fn next(inlet: &mut Inlet, inbound: &mut Inbound) -> Result<Message, LinkError> {
     loop {
         if let Some(message) = inbound.message()? {
             return Ok(message);
         }
-        half.readable().await?;
-        match half.try_read_buf(inbound.room()) {
-            Ok(0) => return Err(LinkError::Closed),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.into()),
+        if inlet.read(&mut inbound.buffer).await? == 0 {
+            return Err(LinkError::Closed);
         }
     }
 }

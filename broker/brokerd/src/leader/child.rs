@@ -27,9 +27,9 @@ use tokio::sync::mpsc;
 
 use super::channel::{ADOPT_TAG, Heard};
 use super::program::Program;
-use crate::clients::Outlet;
 use crate::link::DOOR_SOCKET;
 use crate::rundir;
+use crate::socket::Outlet;
 
 /// Clients that are none of a socket's are numbered from here up.
 const CLIENTS_FROM: u64 = 1 << 63;

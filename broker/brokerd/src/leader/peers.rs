@@ -16,8 +16,9 @@ use eddy_wire::shell::ToShell;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
-use crate::clients::{Admission, Arrivals, Budget, LinkId, Outlet, read_client, read_shell};
+use crate::clients::{Admission, Arrivals, Budget, LinkId, read_client, read_shell};
 use crate::config::Limits;
+use crate::socket::{self, Outlet};
 use crate::speech;
 
 /// Bytes that may wait for a shell that does not read; over it the connection
@@ -88,11 +89,14 @@ impl Peers {
             });
             return;
         }
+        let (inlet, outlet) = match socket::both(stream) {
+            Ok(both) => both,
+            Err(error) => return tracing::error!(%error, "a client cannot be watched"),
+        };
         self.next += 1;
         let id = ClientId(self.next);
-        let (read, write) = stream.into_split();
-        let reading = read_client(id, read, self.budget.clone(), self.arrivals.clone());
-        let (roles, outlet) = (self.admission.roles(uid), Outlet::new(write));
+        let reading = read_client(id, inlet, self.budget.clone(), self.arrivals.clone());
+        let roles = self.admission.roles(uid);
         let outstanding = HashSet::new();
         self.clients.insert(
             id,
@@ -108,14 +112,17 @@ impl Peers {
 
     /// A shell connected; it is nobody's until its hello.
     pub fn add_shell(&mut self, stream: UnixStream) {
+        let (inlet, outlet) = match socket::both(stream) {
+            Ok(both) => both,
+            Err(error) => return tracing::error!(%error, "a shell cannot be watched"),
+        };
         self.next += 1;
         let id = LinkId(self.next);
-        let (read, write) = stream.into_split();
-        let reading = read_shell(id, read, self.budget.clone(), self.arrivals.clone());
+        let reading = read_shell(id, inlet, self.budget.clone(), self.arrivals.clone());
         self.links.insert(
             id,
             Link {
-                outlet: Outlet::new(write),
+                outlet,
                 reading,
                 epoch: None,
             },
