@@ -122,6 +122,7 @@ impl Module for List {
             }
             Input::Notice(Notice::Online(online)) => self.view.online.clone_from(online),
             Input::Resume => self.source = Source::Live,
+            Input::Tick => self.waiters.tick(now, out),
             Input::Cancel(caller) => {
                 self.waiters.drop_where(|of| of == caller);
                 self.followers.drop_where(|of| of == caller);
@@ -172,7 +173,7 @@ impl List {
         if matches!(record.event.kind, Kind::Clean)
             && let Some(job) = self.view.jobs.get(&id)
         {
-            self.waiters.ended(job, out);
+            self.waiters.ended(job, now, out);
             self.collectors.ended(job, now, out);
         }
         self.forget(id);

@@ -334,7 +334,7 @@ fn numbers_of_an_instance_that_is_over_are_not_given_again() {
     let first = told(&effects, 7)[0].body["first"].as_u64();
     assert!(first > Some(1026), "{first:?}");
     let set = eddy_wire::services::job::JobSet::one(JobId(17));
-    let line = stand.ask::<eddy_wire::services::job::Wait>(7, 0, &set);
+    let line = stand.ask::<eddy_wire::services::job::Wait>(7, 0, &set.into());
     assert_eq!(
         line.refusal(),
         "jobs: those named were of the instance `batch`, which is over"

@@ -14,7 +14,7 @@ use eddy_wire::services::child::{
     AnswerKind, AnswerRequest, ChildOf, Children, ChildrenRequest, FromParent, ID_BLOCK, Ids,
     IdsRequest,
 };
-use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Submit, Submitted, Wait};
+use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Submit, Submitted, Wait, WaitRequest};
 use eddy_wire::time::Span;
 use nest_stand::*;
 use serde_json::{Value, json};
@@ -65,6 +65,10 @@ fn answer(stand: &mut Stand, call: u64, kind: AnswerKind, body: &Value) -> Vec<E
 fn jobs(list: &[(u64, u64)]) -> JobSet {
     let ranges = list.iter().map(|(a, b)| (JobId(*a), JobId(*b))).collect();
     JobSet { ranges }
+}
+
+fn wait(list: &[(u64, u64)]) -> WaitRequest {
+    jobs(list).into()
 }
 
 #[test]
@@ -134,7 +138,7 @@ fn all_jobs_are_all_but_the_declared_instances() {
 #[test]
 fn requests_that_name_its_numbers_go_over_the_channel() {
     let mut stand = serving();
-    let effects = stand.call::<Wait>(CLIENT, USER, &jobs(&[(3, 9), (1026, 1026)]));
+    let effects = stand.call::<Wait>(CLIENT, USER, &wait(&[(3, 9), (1026, 1026)]));
     let (call, message) = relayed(&effects, CHANNEL)[0].clone();
     assert_eq!(message.topic, Wait::TOPIC);
     let effects = answer(&mut stand, call, AnswerKind::Part, &json!([1]));
@@ -142,13 +146,13 @@ fn requests_that_name_its_numbers_go_over_the_channel() {
     let refusal = json!({"code": "not-found", "text": "jobs: no"});
     let effects = answer(&mut stand, call, AnswerKind::Refused, &refusal);
     assert_eq!(told(&effects, CLIENT)[0].refusal(), "jobs: no");
-    let effects = stand.call::<Wait>(CLIENT, USER, &jobs(&[(1, 2)]));
+    let effects = stand.call::<Wait>(CLIENT, USER, &wait(&[(1, 2)]));
     assert_eq!(
         relayed(&effects, CHANNEL).len(),
         0,
         "those are the instance's own"
     );
-    let told = stand.ask::<Wait>(CLIENT, USER, &jobs(&[(1, 1), (3, 9)]));
+    let told = stand.ask::<Wait>(CLIENT, USER, &wait(&[(1, 1), (3, 9)]));
     assert_eq!(
         told.refusal(),
         "jobs: 1,3-9 given, which are of several instances; name those of one"
@@ -159,7 +163,7 @@ fn requests_that_name_its_numbers_go_over_the_channel() {
 fn a_call_taken_back_is_taken_back_from_the_child() {
     let mut stand = serving();
     for gone in [false, true] {
-        let effects = stand.call::<Wait>(CLIENT, USER, &jobs(&[(3, 3)]));
+        let effects = stand.call::<Wait>(CLIENT, USER, &wait(&[(3, 3)]));
         let (call, _) = relayed(&effects, CHANNEL)[0];
         let effects = match gone {
             true => stand.tell(Arrival::Gone(ClientId(CLIENT))),
@@ -175,13 +179,13 @@ fn a_call_taken_back_is_taken_back_from_the_child() {
 #[test]
 fn while_the_channel_is_down_submissions_wait_and_other_calls_are_refused() {
     let mut stand = serving();
-    stand.call::<Wait>(CLIENT, USER, &jobs(&[(3, 3)]));
+    stand.call::<Wait>(CLIENT, USER, &wait(&[(3, 3)]));
     stand.submit(CLIENT + 1, USER, json!({"queue": "long"}));
     let effects = stand.tell(Arrival::Gone(ClientId(CHANNEL)));
     let unreached = format!("queue instance batch (job {BATCH}) is not reached");
     assert_eq!(told(&effects, CLIENT)[0].refusal(), unreached);
     assert_eq!(told(&effects, CLIENT + 1), []);
-    let told_late = stand.ask::<Wait>(CLIENT, USER, &jobs(&[(3, 3)]));
+    let told_late = stand.ask::<Wait>(CLIENT, USER, &wait(&[(3, 3)]));
     assert_eq!(told_late.refusal(), unreached);
     assert_eq!(told_late.body["code"], "unreachable");
     for number in 0..999 {

@@ -12,9 +12,10 @@ use eddy_wire::id::{Attempt, JobId, Seq};
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
     Events, EventsLine, EventsReply, EventsRequest, JobEnd, JobSet, Output, OutputReply,
-    OutputRequest, Wait,
+    OutputRequest, Wait, WaitRequest,
 };
 use eddy_wire::services::kvs::{Entry, KeyRequest, Watch};
+use eddy_wire::time::Span;
 
 use crate::client::{Client, Parts};
 use crate::error::ClientError;
@@ -215,11 +216,13 @@ impl OutputFeed {
 /// once, a stream for each instance.
 pub struct EndFeed {
     client: Client,
+    gather: Span,
     feeds: Vec<Feed<EndProgress>>,
 }
 
 struct EndProgress {
     left: Left,
+    gather: Span,
 }
 
 /// Jobs not heard of yet: the ranges asked for, less those that ended.
@@ -251,9 +254,10 @@ impl Progress for EndProgress {
     type Service = Wait;
     type Item = Vec<JobEnd>;
 
-    fn request(&self) -> Option<JobSet> {
-        let left = self.left.ranges();
-        (!left.is_empty()).then_some(left)
+    fn request(&self) -> Option<WaitRequest> {
+        let jobs = self.left.ranges();
+        let gather = self.gather;
+        (!jobs.is_empty()).then_some(WaitRequest { jobs, gather })
     }
 
     fn take(&mut self, mut ends: Vec<JobEnd>, _: Bytes) -> Option<Vec<JobEnd>> {
@@ -265,9 +269,15 @@ impl Progress for EndProgress {
 impl EndFeed {
     /// The ends of these jobs.
     pub fn of(client: &Client, jobs: JobSet) -> Result<EndFeed, ClientError> {
+        EndFeed::gathered(client, jobs, Span::ZERO)
+    }
+
+    /// The same for who does not need each end at once: they may come so much later, together.
+    pub fn gathered(client: &Client, jobs: JobSet, gather: Span) -> Result<EndFeed, ClientError> {
         Ok(EndFeed {
             client: client.clone(),
-            feeds: vec![ends_of(client, jobs)?],
+            gather,
+            feeds: vec![ends_of(client, jobs, gather)?],
         })
     }
 
@@ -310,7 +320,7 @@ impl EndFeed {
         let jobs = self.feeds[at].progress.left.ranges();
         let mut feeds = Vec::new();
         for jobs in owners(&self.client, &jobs, error).await? {
-            feeds.push(ends_of(&self.client, jobs)?);
+            feeds.push(ends_of(&self.client, jobs, self.gather)?);
         }
         self.feeds.swap_remove(at);
         self.feeds.append(&mut feeds);
@@ -318,12 +328,12 @@ impl EndFeed {
     }
 }
 
-fn ends_of(client: &Client, jobs: JobSet) -> Result<Feed<EndProgress>, ClientError> {
+fn ends_of(client: &Client, jobs: JobSet, gather: Span) -> Result<Feed<EndProgress>, ClientError> {
     let left = Left {
         asked: jobs,
         ended: BTreeSet::new(),
     };
-    let mut feed = Feed::new(client, EndProgress { left });
+    let mut feed = Feed::new(client, EndProgress { left, gather });
     feed.open()?;
     Ok(feed)
 }

@@ -33,7 +33,7 @@ use eddy_wire::message::{Message, Roles, Target, Type};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{ChildRow, Stage};
-use eddy_wire::services::job::{JobEnd, JobSet, OutputRequest};
+use eddy_wire::services::job::{JobEnd, JobSet, OutputRequest, WaitRequest};
 use eddy_wire::services::{child, instance, job, kvs, resource};
 use eddy_wire::time::Time;
 use thiserror::Error;
@@ -357,7 +357,10 @@ impl Question {
         match message.topic.as_str() {
             instance::Ping::TOPIC => Question::Ping,
             child::Children::TOPIC => Question::Children,
-            job::Wait::TOPIC => message.parse().map_or(Question::Other, Question::Ends),
+            job::Wait::TOPIC => match message.parse::<WaitRequest>() {
+                Ok(request) => Question::Ends(request.jobs),
+                Err(_) => Question::Other,
+            },
             _ => Question::Other,
         }
     }

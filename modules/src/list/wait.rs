@@ -8,19 +8,26 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::services::job::{JOB_RANGES_MAX, JobEnd, JobRow, JobSet, ListRequest};
+use eddy_wire::services::job::{
+    GATHER_MAX, JOB_RANGES_MAX, JobEnd, JobRow, JobSet, ListRequest, WaitRequest,
+};
+use eddy_wire::time::{Span, Time};
 
 use super::{Asked, View};
 use crate::row::row;
 
 /// Most jobs one call may wait for.
 const WAIT_JOBS_MAX: u64 = 1_000_000;
+/// Most ends kept for one call before they are told.
+const GATHERED_MAX: usize = 1_024;
 
 /// Who waits for which jobs.
 #[derive(Default)]
 pub(super) struct Waiters {
     calls: BTreeMap<u64, Waiter>,
     by_job: BTreeMap<JobId, Vec<u64>>,
+    /// When ends that are kept are to be told, and of which call.
+    due: BTreeSet<(Time, u64)>,
 }
 
 struct Waiter {
@@ -29,6 +36,11 @@ struct Waiter {
     left: BTreeSet<JobId>,
     /// Jobs the journal is asked for.
     asked: Option<JobSet>,
+    /// How long an end may be kept.
+    gather: Span,
+    /// Ends that are kept, and until when.
+    gathered: Vec<JobEnd>,
+    due: Option<Time>,
 }
 
 impl Waiters {
@@ -39,12 +51,15 @@ impl Waiters {
         request: &Request,
         out: &mut Outbox,
     ) -> Result<Option<Asked>, Refusal> {
-        let set: JobSet = request.parse()?;
+        let WaitRequest { jobs: set, gather } = request.parse()?;
         check(&set)?;
         let mut waiter = Waiter {
             caller: request.caller,
             left: BTreeSet::new(),
             asked: None,
+            gather: gather.clamp(Span::ZERO, GATHER_MAX),
+            gathered: Vec::new(),
+            due: None,
         };
         let mut here = BTreeSet::new();
         let mut ended = Vec::new();
@@ -131,18 +146,52 @@ impl Waiters {
     }
 
     /// A job is over for good.
-    pub(super) fn ended(&mut self, job: &Job, out: &mut Outbox) {
+    pub(super) fn ended(&mut self, job: &Job, now: Time, out: &mut Outbox) {
         let Some(tags) = self.by_job.remove(&job.id) else {
             return;
         };
-        let ends = vec![end(&row(job, String::new()))];
+        let end = end(&row(job, String::new()));
         for tag in tags {
-            if let Some(waiter) = self.calls.get_mut(&tag)
-                && waiter.left.remove(&job.id)
-            {
-                out.part(waiter.caller, &ends, Bytes::new());
-                self.finish_if_done(tag, out);
+            let Some(waiter) = self.calls.get_mut(&tag) else {
+                continue;
+            };
+            if !waiter.left.remove(&job.id) {
+                continue;
             }
+            waiter.gathered.push(end.clone());
+            if waiter.gather == Span::ZERO || waiter.gathered.len() >= GATHERED_MAX {
+                self.tell(tag, out);
+            } else if waiter.due.is_none() {
+                let at = now + waiter.gather;
+                waiter.due = Some(at);
+                self.due.insert((at, tag));
+                out.volatile(Volatile::Wake(at));
+            }
+            self.finish_if_done(tag, out);
+        }
+    }
+
+    /// Time has passed: tells what was kept long enough.
+    pub(super) fn tick(&mut self, now: Time, out: &mut Outbox) {
+        while let Some((at, tag)) = self.due.first().copied()
+            && at <= now
+        {
+            self.due.pop_first();
+            self.tell(tag, out);
+        }
+    }
+
+    /// Tells what is kept for a call.
+    fn tell(&mut self, tag: u64, out: &mut Outbox) {
+        let Some(waiter) = self.calls.get_mut(&tag) else {
+            return;
+        };
+        if let Some(at) = waiter.due.take() {
+            self.due.remove(&(at, tag));
+        }
+        let ends = std::mem::take(&mut waiter.gathered);
+        if !ends.is_empty() {
+            out.part(waiter.caller, &ends, Bytes::new());
         }
     }
 
@@ -161,8 +210,9 @@ impl Waiters {
             .calls
             .get(&tag)
             .filter(|waiter| waiter.left.is_empty() && waiter.asked.is_none());
-        if let Some(waiter) = done {
-            out.answer(waiter.caller, &Vec::<JobEnd>::new());
+        if let Some(caller) = done.map(|waiter| waiter.caller) {
+            self.tell(tag, out);
+            out.answer(caller, &Vec::<JobEnd>::new());
             self.remove(tag);
         }
     }
@@ -171,6 +221,9 @@ impl Waiters {
         let Some(waiter) = self.calls.remove(&tag) else {
             return;
         };
+        if let Some(at) = waiter.due {
+            self.due.remove(&(at, tag));
+        }
         for id in waiter.left {
             if let Some(tags) = self.by_job.get_mut(&id) {
                 tags.retain(|other| *other != tag);

@@ -12,6 +12,7 @@ use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::job::{
     self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
     ListRequest, OutputRequest, RaiseRequest, RequeueRequest, SubmitRequest, UrgencyRequest,
+    WaitRequest,
 };
 use eddy_wire::services::sched;
 
@@ -147,7 +148,7 @@ struct Named {
 /// cannot be read, which their own module refuses.
 fn named(request: &Request) -> Option<Named> {
     let jobs = match request.topic.as_str() {
-        job::Wait::TOPIC => request.parse::<JobSet>().ok()?,
+        job::Wait::TOPIC => request.parse::<WaitRequest>().ok()?.jobs,
         job::Raise::TOPIC => request.parse::<RaiseRequest>().ok()?.jobs,
         job::Kill::TOPIC => request.parse::<KillRequest>().ok()?.jobs,
         job::Urgency::TOPIC => request.parse::<UrgencyRequest>().ok()?.jobs,

@@ -136,7 +136,7 @@ impl Call {
 
     /// Wait for the ends of these jobs.
     pub fn wait(jobs: JobSet) -> Call {
-        Call::new::<job::Wait>(About::Wait(jobs.clone()), &jobs)
+        Call::new::<job::Wait>(About::Wait(jobs.clone()), &jobs.into())
     }
 
     /// Collect a result.

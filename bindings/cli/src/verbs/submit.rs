@@ -7,6 +7,7 @@ use eddy_client::{Client, EndFeed, EventFeed, OutputFeed};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::services::job::{JobEnd, JobSet, Submit, Submitted};
+use eddy_wire::time::Span;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
 
@@ -15,6 +16,9 @@ use crate::request::{JobOptions, Stdin};
 use crate::session::Global;
 use crate::{ids, output};
 
+/// How long ends are kept to be told together: what is wanted of them is shown
+/// to a person, or the code of the last.
+const GATHER: Span = Span::millis(100);
 /// Jobs whose output is followed at a time.
 const WATCHED_MAX: usize = 64;
 
@@ -115,7 +119,7 @@ async fn wait_event(client: &Client, submitted: Submitted, name: &str) -> anyhow
 
 /// Waits for all; the highest exit code.
 async fn wait(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
-    let mut ends = EndFeed::of(client, set(submitted))?;
+    let mut ends = EndFeed::gathered(client, set(submitted), GATHER)?;
     let bar = progress(submitted.count);
     let mut highest = 0;
     while let Some(batch) = ends.next().await? {

@@ -15,7 +15,9 @@ use eddy_wire::jobspec::{Ask, Environment, Takes};
 use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
-use eddy_wire::services::job::{JobEnd, JobSet, Submit, SubmitRequest, Submitted, Wait};
+use eddy_wire::services::job::{
+    JobEnd, JobSet, Submit, SubmitRequest, Submitted, Wait, WaitRequest,
+};
 use eddy_wire::time::Time;
 use serde_json::json;
 use uuid::Uuid;
@@ -102,7 +104,7 @@ impl Program {
 
     fn wait(&mut self, job: JobId) -> Message {
         self.stage = Stage::Waiting;
-        Message::request(Wait::TOPIC, 2, &JobSet::one(job))
+        Message::request(Wait::TOPIC, 2, &WaitRequest::from(JobSet::one(job)))
     }
 
     /// Takes an answer; the next request. The program may be over then.

@@ -11,7 +11,7 @@ use crate::id::{Attempt, JobId, Seq};
 use crate::idset::Idset;
 use crate::lifecycle::{JobResult, JobState};
 use crate::message::Roles;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 const USERS: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);
 
@@ -21,7 +21,7 @@ service!(
 );
 service!(
     /// Wait for the end of jobs: a stream of [`JobEnd`]s, one batch a part.
-    Wait, "job.wait", USERS, JobSet => Vec<JobEnd>
+    Wait, "job.wait", USERS, WaitRequest => Vec<JobEnd>
 );
 service!(
     /// Collect the result of a waitable job, once.
@@ -69,6 +69,34 @@ service!(
 pub struct JobSet {
     /// First and last of each range.
     pub ranges: Vec<(JobId, JobId)>,
+}
+
+/// Which jobs to wait for, and how soon each end is to be told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitRequest {
+    /// The jobs.
+    #[serde(flatten)]
+    pub jobs: JobSet,
+    /// How long an end may be kept to be told together with others, at most
+    /// [`GATHER_MAX`]; none is kept by default. The last is told at once.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gather: Span,
+}
+
+/// The longest an end is kept, whatever was asked for.
+pub const GATHER_MAX: Span = Span::seconds(1);
+
+fn is_zero(span: &Span) -> bool {
+    *span == Span::ZERO
+}
+
+impl From<JobSet> for WaitRequest {
+    fn from(jobs: JobSet) -> WaitRequest {
+        WaitRequest {
+            jobs,
+            gather: Span::ZERO,
+        }
+    }
 }
 
 /// Most ranges one request may name.
