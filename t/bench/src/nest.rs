@@ -11,6 +11,9 @@ use crate::instance::Instance;
 use crate::report::Report;
 use crate::rounds::{Entry, Series, alternate};
 
+/// Children before those that are measured.
+const WARM: usize = 100;
+
 /// From the command to the first job of the innermost instance, which says when it began.
 ///
 /// # Errors
@@ -82,7 +85,8 @@ pub fn workflow(setup: &Setup) -> anyhow::Result<Report> {
     let nested = || {
         let instance = Instance::start(setup, &["--cores", "16"])?;
         let leader = instance.leader()?;
-        instance.run(&["alloc", "-n1", "true"])?;
+        // What a leader of children needs once is not what each of them leaves behind.
+        spawn_children(&instance, WARM)?;
         let memory = crate::process::memory_of(leader)?;
         let before = machine_cpu()?;
         spawn_children(&instance, count)?;
