@@ -359,7 +359,7 @@ fn blobs_are_kept_once_and_found_by_the_record_that_names_them() {
 #[test]
 fn the_writer_commits_in_order_and_merges_what_waits() {
     let dir = tempfile::tempdir().unwrap();
-    let (writer, said) = writer(open(dir.path()).unwrap().0);
+    let (mut writer, said) = writer(open(dir.path()).unwrap().0);
     for seq in 1..=2_000 {
         writer.send(rows(seq, seq)).unwrap();
     }
@@ -380,9 +380,85 @@ fn the_writer_commits_in_order_and_merges_what_waits() {
 }
 
 #[test]
+fn a_writer_at_hand_commits_small_batches_at_once_and_others_in_order_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, said) = writer_at_hand(open(dir.path()).unwrap().0);
+    for seq in 1..=50 {
+        match writer.commit(rows(seq, seq)).unwrap() {
+            Some(Committed::Durable { seq: durable, .. }) => assert_eq!(durable, seq),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(said.try_recv().is_err(), "it was told by the call");
+    // Too large for the sender's thread; what follows meets it at work, or at rest again.
+    let mut durable = 50;
+    assert!(writer.commit(rows(51, 9_000)).unwrap().is_none());
+    for seq in 9_001..=9_200 {
+        match writer.commit(rows(seq, seq)).unwrap() {
+            Some(Committed::Durable { seq: now, .. }) => {
+                assert_eq!(now, seq, "only the last sent is committed here");
+                durable = now;
+            }
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+    }
+    while durable < 9_200 {
+        match said.recv_timeout(WAIT).unwrap() {
+            Committed::Durable { seq, .. } => durable = durable.max(seq),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(writer.backlog(), Default::default());
+    writer.close().unwrap();
+    assert_eq!(open(dir.path()).unwrap().1.last_seq, 9_200);
+}
+
+#[test]
+fn a_writer_at_hand_waits_for_nobody_who_holds_the_write_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, said) = writer_at_hand(open(dir.path()).unwrap().0);
+    assert!(writer.commit(rows(1, 1)).unwrap().is_some());
+    let person = rusqlite::Connection::open(dir.path().join("journal.db")).unwrap();
+    person.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // The thread waits for the person; the loop does not.
+    assert!(writer.commit(rows(2, 2)).unwrap().is_none());
+    person.execute_batch("COMMIT").unwrap();
+    match said.recv_timeout(WAIT).unwrap() {
+        Committed::Durable { seq: 2, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    writer.close().unwrap();
+}
+
+#[test]
+fn a_writer_at_hand_that_never_had_a_thread_closes_or_is_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, _said) = writer_at_hand(open(dir.path()).unwrap().0);
+    assert!(writer.commit(rows(1, 3)).unwrap().is_some());
+    writer.close().unwrap();
+    let (mut writer, _said) = writer_at_hand(open(dir.path()).unwrap().0);
+    assert!(writer.commit(rows(4, 4)).unwrap().is_some());
+    // As a crash leaves it.
+    drop(writer);
+    assert_eq!(open(dir.path()).unwrap().1.last_seq, 4);
+}
+
+#[test]
+fn a_fatal_error_of_a_writer_at_hand_is_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, _said) = writer_at_hand(open(dir.path()).unwrap().0);
+    let said = writer.commit(rows(2, 2)).unwrap();
+    assert!(matches!(said, Some(Committed::Fatal(_))), "{said:?}");
+    let again = writer.commit(rows(1, 1)).map(drop);
+    assert_eq!(again, Err(SendError::Ended));
+    writer.close().unwrap_err();
+}
+
+#[test]
 fn a_fatal_error_is_told_and_ends_the_writer() {
     let dir = tempfile::tempdir().unwrap();
-    let (writer, said) = writer(open(dir.path()).unwrap().0);
+    let (mut writer, said) = writer(open(dir.path()).unwrap().0);
     writer.send(rows(2, 2)).unwrap();
     let word = said.recv_timeout(WAIT).unwrap();
     assert!(matches!(
@@ -402,7 +478,7 @@ fn a_fatal_error_is_told_and_ends_the_writer() {
 #[test]
 fn what_was_told_durable_is_in_a_copy_of_the_files_as_they_are() {
     let (dir, aside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (writer, said) = writer(open(dir.path()).unwrap().0);
+    let (mut writer, said) = writer(open(dir.path()).unwrap().0);
     for round in 1..=20u64 {
         writer.send(rows(round * 200 - 199, round * 200)).unwrap();
         let word = said.recv_timeout(WAIT).unwrap();
@@ -422,6 +498,7 @@ fn what_was_told_durable_is_in_a_copy_of_the_files_as_they_are() {
 }
 
 const VICTIM: &str = "EDDY_JOURNAL_TEST_VICTIM";
+const AT_HAND: &str = "EDDY_JOURNAL_TEST_AT_HAND";
 
 /// The process that the next test kills; by itself it has nothing to do.
 #[test]
@@ -430,8 +507,21 @@ fn victim_of_the_kill_test() {
         return;
     };
     let (journal, recovered) = open(dir.as_ref()).unwrap();
-    let (writer, said) = writer(journal);
     let mut sent = recovered.last_seq;
+    if env::var_os(AT_HAND).is_some() {
+        let (mut writer, _said) = writer_at_hand(journal);
+        loop {
+            sent += 1;
+            println!("sent {sent}");
+            match writer.commit(rows(sent, sent)).unwrap() {
+                Some(Committed::Durable { seq, .. }) => println!("durable {seq}"),
+                // The log is written back now and then, on the thread.
+                None => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    let (mut writer, said) = writer(journal);
     loop {
         // Well ahead, so that the kill finds some under way and some waiting.
         while writer.backlog().rows < 20 {
@@ -448,9 +538,22 @@ fn victim_of_the_kill_test() {
 
 #[test]
 fn kill_9_takes_nothing_that_was_told_durable() {
+    killed_again_and_again(|_| {});
+}
+
+#[test]
+fn kill_9_takes_nothing_that_was_told_durable_at_hand() {
+    killed_again_and_again(|victim| {
+        victim.env(AT_HAND, "1");
+    });
+}
+
+fn killed_again_and_again(how: impl Fn(&mut Command)) {
     let dir = tempfile::tempdir().unwrap();
     for round in 1..=5 {
-        let mut victim = Command::new(env::current_exe().unwrap())
+        let mut victim = Command::new(env::current_exe().unwrap());
+        how(&mut victim);
+        let mut victim = victim
             .args(["--exact", "victim_of_the_kill_test", "--nocapture"])
             .env(VICTIM, dir.path())
             .stdout(Stdio::piped())
@@ -488,8 +591,8 @@ fn kill_9_takes_nothing_that_was_told_durable() {
 #[test]
 fn readers_answer_beside_a_running_writer() {
     let dir = tempfile::tempdir().unwrap();
-    let (writer, said) = writer(open(dir.path()).unwrap().0);
-    let readers = Readers::start(dir.path(), 2).unwrap();
+    let (mut writer, said) = writer(open(dir.path()).unwrap().0);
+    let mut readers = Readers::new(dir.path(), 2);
     writer.send(whole_job(1, 1)).unwrap();
     assert!(matches!(
         said.recv_timeout(WAIT).unwrap(),

@@ -19,7 +19,7 @@ const SMALL: Options = Options {
 
 /// Sends record after record until the disk is told full; answers the last durable and last sent.
 fn fill(
-    writer: &eddy_brokerd::journal::Writer,
+    writer: &mut eddy_brokerd::journal::Writer,
     said: &Receiver<Committed>,
     from: u64,
 ) -> (u64, u64) {
@@ -48,8 +48,8 @@ fn next_durable(said: &Receiver<Committed>) -> u64 {
 #[test]
 fn a_full_disk_holds_what_was_sent_until_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
-    let (writer, said) = writer(Journal::open(dir.path(), &SMALL).unwrap().0);
-    let (durable, sent) = fill(&writer, &said, 1);
+    let (mut writer, said) = writer(Journal::open(dir.path(), &SMALL).unwrap().0);
+    let (durable, sent) = fill(&mut writer, &said, 1);
     assert_eq!(durable + 1, sent);
     writer.send(rows(sent + 1, sent + 5)).unwrap();
     assert_eq!(writer.backlog().rows, 6);
@@ -69,10 +69,49 @@ fn a_full_disk_holds_what_was_sent_until_there_is_room() {
 }
 
 #[test]
+fn a_writer_at_hand_leaves_a_full_disk_to_its_thread_and_goes_on_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, said) = writer_at_hand(Journal::open(dir.path(), &SMALL).unwrap().0);
+    let mut sent = 0;
+    let full = loop {
+        sent += 1;
+        match writer.commit(rows(sent, sent)).unwrap() {
+            Some(Committed::Durable { seq, .. }) => assert_eq!(seq, sent),
+            Some(other) => panic!("{other:?}"),
+            None => match said.recv_timeout(WAIT).unwrap() {
+                // The thread was at work on the log.
+                Committed::Durable { seq, .. } => assert_eq!(seq, sent),
+                word => break word,
+            },
+        }
+    };
+    assert!(
+        matches!(full, Committed::DiskFull { waiting: 1, .. }),
+        "{full:?}"
+    );
+    assert!(writer.commit(rows(sent + 1, sent + 1)).unwrap().is_none());
+    assert_eq!(writer.backlog().rows, 2);
+    writer.limit_size(None);
+    assert_eq!(next_durable(&said), sent);
+    let back = said.recv_timeout(WAIT).unwrap();
+    assert!(matches!(back, Committed::SpaceBack { .. }), "{back:?}");
+    assert_eq!(next_durable(&said), sent + 1);
+    let last = sent + 2;
+    match writer.commit(rows(last, last)).unwrap() {
+        Some(Committed::Durable { seq, .. }) => assert_eq!(seq, last),
+        // The thread has told of the commit and not yet laid down the journal.
+        None => assert_eq!(next_durable(&said), last),
+        other => panic!("{other:?}"),
+    }
+    writer.close().unwrap();
+    assert_eq!(open(dir.path()).unwrap().1.last_seq, last);
+}
+
+#[test]
 fn closing_on_a_full_disk_says_what_was_not_written() {
     let dir = tempfile::tempdir().unwrap();
-    let (writer, said) = writer(Journal::open(dir.path(), &SMALL).unwrap().0);
-    let (durable, sent) = fill(&writer, &said, 1);
+    let (mut writer, said) = writer(Journal::open(dir.path(), &SMALL).unwrap().0);
+    let (durable, sent) = fill(&mut writer, &said, 1);
     writer.send(rows(sent + 1, sent + 2)).unwrap();
     assert_eq!(writer.close(), Err(CloseError::Full { rows: 3 }));
     let (_, recovered) = open(dir.path()).unwrap();
@@ -82,8 +121,8 @@ fn closing_on_a_full_disk_says_what_was_not_written() {
 #[test]
 fn dropping_the_writer_on_a_full_disk_ends_it() {
     let dir = tempfile::tempdir().unwrap();
-    let (writer, said) = writer(Journal::open(dir.path(), &SMALL).unwrap().0);
-    let (durable, _) = fill(&writer, &said, 1);
+    let (mut writer, said) = writer(Journal::open(dir.path(), &SMALL).unwrap().0);
+    let (durable, _) = fill(&mut writer, &said, 1);
     drop(writer);
     assert_eq!(open(dir.path()).unwrap().1.last_seq, durable);
 }
@@ -134,8 +173,8 @@ fn a_really_full_disk_gives_up_its_ballast_for_what_must_be_recorded() {
     // Someone else takes all but 300 KiB of the rest.
     let filler = dir.path().join("filler");
     fs::write(&filler, vec![1u8; 2_500 << 10]).unwrap();
-    let (writer, said) = writer(journal);
-    let (durable, sent) = fill(&writer, &said, 1);
+    let (mut writer, said) = writer(journal);
+    let (durable, sent) = fill(&mut writer, &said, 1);
     assert_eq!(durable + 1, sent);
     assert!(!state.join("ballast").exists());
     // On the room of the ballast it goes on, quietly, until that is used up too.

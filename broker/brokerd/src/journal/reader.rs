@@ -2,12 +2,12 @@
 //! the event streams come here, on threads of their own, so that no question delays a commit. It
 //! sees only what is durable and never writes.
 
-use std::path::Path;
+use std::iter;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use std::{io, iter};
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension};
@@ -246,7 +246,11 @@ fn condition(filter: &Filter) -> (String, Vec<Value>) {
     let mut parts = vec!["1".to_owned()];
     let mut values = Vec::new();
     let number = |n: u64| Value::Integer(n as i64);
-    if !filter.ids.is_empty() {
+    if let [id] = filter.ids[..] {
+        // One statement for all of them, parsed once.
+        parts.push("id = ?".into());
+        values.push(number(id));
+    } else if !filter.ids.is_empty() {
         // Numbers written out: SQLite allows fewer places than a person may list ids.
         let ids: Vec<String> = filter
             .ids
@@ -318,40 +322,42 @@ type Question = Box<dyn FnOnce(&Reader) + Send>;
 #[error("{QUESTIONS_MAX} questions to the journal wait already")]
 pub struct ReadersBusy;
 
-/// Threads with a [`Reader`] each, opened for the first question that comes to it: most instances
-/// inside others are over before there is one. Dropping it answers what was asked, then ends them.
+/// Threads with a [`Reader`] each, started by the questions that come: most instances inside others
+/// are over before there is one. Dropping it answers what was asked, then ends them.
 pub struct Readers {
+    dir: PathBuf,
+    /// How many threads there may be.
+    most: usize,
     questions: Option<SyncSender<Question>>,
+    receiver: Arc<Mutex<Receiver<Question>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Readers {
-    /// Starts so many threads for the journal of state directory `dir`.
-    ///
-    /// # Errors
-    /// The system's, if it has no thread to give.
-    pub fn start(dir: &Path, threads: usize) -> io::Result<Readers> {
+    /// At most so many threads for the journal of state directory `dir`, none yet.
+    pub fn new(dir: &Path, most: usize) -> Readers {
         let (questions, receiver) = sync_channel(QUESTIONS_MAX);
-        let receiver = Arc::new(Mutex::new(receiver));
-        let threads = (0..threads)
-            .map(|_| {
-                let (dir, receiver) = (dir.to_owned(), Arc::clone(&receiver));
-                let builder = thread::Builder::new().name("journal-reader".into());
-                builder.spawn(move || serve(&dir, &receiver))
-            })
-            .collect::<io::Result<_>>()?;
-        Ok(Readers {
+        Readers {
+            dir: dir.to_owned(),
+            most,
             questions: Some(questions),
-            threads,
-        })
+            receiver: Arc::new(Mutex::new(receiver)),
+            threads: Vec::new(),
+        }
     }
 
     /// Has `question` asked on one of the threads; it sends its own answer. Never blocks.
     ///
     /// # Errors
     /// [`ReadersBusy`]; then the question was dropped.
-    pub fn ask(&self, question: impl FnOnce(&Reader) + Send + 'static) -> Result<(), ReadersBusy> {
-        let Some(questions) = &self.questions else {
+    pub fn ask(
+        &mut self,
+        question: impl FnOnce(&Reader) + Send + 'static,
+    ) -> Result<(), ReadersBusy> {
+        self.start_thread();
+        let questions = self.questions.as_ref();
+        let questions = questions.filter(|_| !self.threads.is_empty());
+        let Some(questions) = questions else {
             return Err(ReadersBusy);
         };
         questions
@@ -359,6 +365,20 @@ impl Readers {
             .map_err(|error| match error {
                 TrySendError::Full(_) | TrySendError::Disconnected(_) => ReadersBusy,
             })
+    }
+
+    /// One more for each question, up to the most.
+    fn start_thread(&mut self) {
+        if self.threads.len() >= self.most {
+            return;
+        }
+        let (dir, receiver) = (self.dir.clone(), Arc::clone(&self.receiver));
+        let builder = thread::Builder::new().name("journal-reader".into());
+        match builder.spawn(move || serve(&dir, &receiver)) {
+            Ok(thread) => self.threads.push(thread),
+            // Those there are answer; without any the question is refused.
+            Err(error) => tracing::warn!(%error, "no thread to read the journal"),
+        }
     }
 }
 

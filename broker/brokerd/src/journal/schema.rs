@@ -14,6 +14,9 @@ pub const FORMAT: u32 = 1;
 /// `PRAGMA application_id`: "eddy".
 const APPLICATION: i32 = 0x6564_6479;
 
+/// How long a commit waits for a person with sqlite3 who holds the write lock.
+pub(super) const BUSY_MAX: Duration = Duration::from_secs(10);
+
 /// Records of this many sequences share their blobs: see `blob` in [`SCHEMA`].
 pub(super) const GENERATION_BITS: u32 = 14;
 
@@ -122,8 +125,7 @@ fn without_care(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 fn settle_writer(conn: &Connection) -> rusqlite::Result<()> {
-    // A person with sqlite3 may hold the write lock for a moment.
-    conn.busy_timeout(Duration::from_secs(10))?;
+    conn.busy_timeout(BUSY_MAX)?;
     conn.set_prepared_statement_cache_capacity(64);
     // 4 KiB pages: each commit writes the last page of each tree again, so larger ones cost more.
     conn.pragma_update(None, "page_size", 4096)?;

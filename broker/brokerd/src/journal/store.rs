@@ -2,12 +2,13 @@
 //! that need no thread). It never retries and never reports: its caller does.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 use thiserror::Error;
 
 use super::chain::{Chain, Fields, Head};
-use super::schema::generation;
+use super::schema::{self, generation};
 use super::{BLOB_BYTES_MAX, Batch, Blob, Finished, Mark, Row, purge, sequences};
 
 /// Why a commit did not happen. Nothing of it is in the journal.
@@ -66,6 +67,10 @@ fn is_sync(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_extended_error_code();
     code == Some(rusqlite::ffi::SQLITE_IOERR_FSYNC)
         || code == Some(rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC)
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
 fn is_no_space(errno: i32) -> bool {
@@ -129,6 +134,21 @@ impl Store {
             recent: Recent::default(),
             finished: None,
             log_pages: 0,
+        }
+    }
+
+    /// The same as [`Store::commit`], but `None` at once where another process has the write lock.
+    pub fn try_commit(&mut self, group: &[Batch]) -> Result<Option<Done>, CommitError> {
+        let patience = |conn: &Connection, patience| {
+            let set = conn.busy_timeout(patience);
+            set.map_err(|error| CommitError::of(conn, error))
+        };
+        patience(&self.conn, Duration::ZERO)?;
+        let result = self.commit(group);
+        patience(&self.conn, schema::BUSY_MAX)?;
+        match result {
+            Err(CommitError::Sqlite(error)) if is_busy(&error) => Ok(None),
+            result => result.map(Some),
         }
     }
 

@@ -1,19 +1,24 @@
-//! The writer thread: the only one that changes a running journal. The loop sends batches and hears
-//! when they are durable. It commits at once when idle; what arrives during a commit is the next one.
+//! The writer: the only one that changes a running journal. The loop sends batches and hears when
+//! they are durable. A thread commits them, at once when idle; what arrives during a commit is the
+//! next one. Where a commit waits for no disk, the loop commits small batches itself
+//! ([`Writer::at_hand`]): two changes of threads cost more than they do.
 //! It never drops a batch: a full disk is waited out, anything else ends it.
+
+mod work;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use thiserror::Error;
 
+use self::work::Work;
 use super::open::Journal;
-use super::store::CommitError;
-use super::{BACKLOG_BYTES_MAX, BACKLOG_ROWS_MAX, Batch, COMMIT_BYTES_MAX, COMMIT_ROWS_MAX};
+use super::store::{CommitError, Done};
+use super::{BACKLOG_BYTES_MAX, BACKLOG_ROWS_MAX, Batch};
 
 /// Log pages (4 KiB) from which an idle moment is used to write them back. Fewer would write the
 /// last page of each table back again and again; the bound for busy times is in `schema`.
@@ -24,7 +29,11 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// How often the ballast is tried again while it is missing.
 const BALLAST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What the writer tells. It is told on the writer's thread: pass it on and return.
+/// The largest batch that is committed on the thread of whoever sends it, in records and in bytes.
+const HERE_ROWS_MAX: usize = 256;
+const HERE_BYTES_MAX: usize = 256 << 10;
+
+/// What the writer tells. On the writer's thread: pass it on and return.
 #[derive(Debug)]
 pub enum Committed {
     /// Every record up to `seq`, and all else sent with them, survives what [`super::Sync`] says.
@@ -98,7 +107,7 @@ pub struct Backlog {
     pub bytes: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     /// Go on.
     Run,
@@ -110,14 +119,25 @@ enum Order {
     Ended,
 }
 
+/// What the thread is to do beside commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Upkeep {
+    None,
+    /// The log is to be written back.
+    Checkpoint,
+}
+
+#[derive(Debug)]
 struct State {
     queue: VecDeque<Batch>,
     backlog: Backlog,
     order: Order,
+    upkeep: Upkeep,
     /// A size limit to apply before the next attempt.
     size_max: Option<Option<u64>>,
 }
 
+#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
@@ -130,11 +150,83 @@ impl Shared {
     }
 }
 
-/// The handle of the writer thread. Dropping it ends the thread after the commit under way; what
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Space {
+    Plenty,
+    /// The ballast is given up, or there was none.
+    Low,
+}
+
+/// The journal. Who has the lock commits: the thread takes it before it takes batches, so whoever
+/// has it and sees that none wait knows that none is on its way either.
+struct Disk {
+    journal: Journal,
+    space: Space,
+}
+
+impl Disk {
+    fn commit(&mut self, group: &[Batch]) -> Result<Committed, CommitError> {
+        let start = Instant::now();
+        let done = self.journal.store.commit(group)?;
+        Ok(self.committed(start, done))
+    }
+
+    /// The same, but `None` where it would wait for another process.
+    fn try_commit(&mut self, batch: &Batch) -> Result<Option<Committed>, CommitError> {
+        let start = Instant::now();
+        let done = self.journal.store.try_commit(std::slice::from_ref(batch))?;
+        Ok(done.map(|done| self.committed(start, done)))
+    }
+
+    fn committed(&self, start: Instant, done: Done) -> Committed {
+        let at = Instant::now();
+        self.journal.acknowledge();
+        Committed::Durable {
+            seq: done.seq,
+            purged: done.purged,
+            at,
+            took: at - start,
+        }
+    }
+
+    /// At an orderly end. Best effort: a log that is not written back is read at the next start.
+    fn settle(&mut self) {
+        let _ = self.journal.store.checkpoint();
+        let _ = self.journal.acknowledged.sync();
+    }
+
+    fn is_to_be_written_back(&self) -> bool {
+        self.journal.store.log_pages >= CHECKPOINT_PAGES
+    }
+}
+
+/// Whom commits of the thread are told.
+type Tell = Box<dyn FnMut(Committed) + Send>;
+
+/// The thread, which a writer at hand may never need.
+enum Thread {
+    NotYet(Tell),
+    Started(JoinHandle<Result<(), CloseError>>),
+    /// It was waited for, or could not be started.
+    Gone,
+}
+
+/// Where batches are committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// On the thread, all of them.
+    Thread,
+    /// Here if they are small and the thread is at rest.
+    Here,
+}
+
+/// The handle of the writer. Dropping it ends the thread after the commit under way; what
 /// still waits is lost, as by a crash. See [`Writer::close`].
 pub struct Writer {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<Result<(), CloseError>>>,
+    disk: Arc<Mutex<Disk>>,
+    place: Place,
+    thread: Thread,
 }
 
 impl Writer {
@@ -146,36 +238,57 @@ impl Writer {
         journal: Journal,
         on_commit: impl FnMut(Committed) + Send + 'static,
     ) -> io::Result<Writer> {
+        let mut writer = Writer::new(journal, Place::Thread, Box::new(on_commit));
+        writer.start_thread()?;
+        Ok(writer)
+    }
+
+    /// For a journal that waits for no disk (`Sync::Normal`): [`Writer::commit`] commits small batches
+    /// at once. The thread is started when it is needed, for large ones, a full disk, and the log.
+    pub fn at_hand(journal: Journal, on_commit: impl FnMut(Committed) + Send + 'static) -> Writer {
+        Writer::new(journal, Place::Here, Box::new(on_commit))
+    }
+
+    fn new(journal: Journal, place: Place, tell: Tell) -> Writer {
         let state = State {
             queue: VecDeque::new(),
             backlog: Backlog::default(),
             order: Order::Run,
+            upkeep: Upkeep::None,
             size_max: None,
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             changed: Condvar::new(),
         });
-        let work = Work {
-            journal,
-            shared: Arc::clone(&shared),
-            on_commit: Box::new(on_commit),
-            space: Space::Plenty,
-        };
-        let thread = thread::Builder::new()
-            .name("journal".into())
-            .spawn(move || work.run())?;
-        Ok(Writer {
+        let space = Space::Plenty;
+        Writer {
             shared,
-            thread: Some(thread),
-        })
+            disk: Arc::new(Mutex::new(Disk { journal, space })),
+            place,
+            thread: Thread::NotYet(tell),
+        }
+    }
+
+    fn start_thread(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.thread, Thread::Gone) {
+            Thread::NotYet(tell) => {
+                let work = Work::new(Arc::clone(&self.disk), Arc::clone(&self.shared), tell);
+                let builder = thread::Builder::new().name("journal".into());
+                self.thread = Thread::Started(builder.spawn(move || work.run())?);
+            }
+            other => self.thread = other,
+        }
+        Ok(())
     }
 
     /// Hands over a batch; never blocks on the disk.
     ///
     /// # Errors
     /// [`SendError`]; then the batch is not part of the journal's order.
-    pub fn send(&self, batch: Batch) -> Result<(), SendError> {
+    pub fn send(&mut self, batch: Batch) -> Result<(), SendError> {
+        // A writer without a thread ends as one whose thread ended.
+        self.start_thread().map_err(|_| SendError::Ended)?;
         let mut state = self.shared.lock();
         if state.order != Order::Run {
             return Err(SendError::Ended);
@@ -194,6 +307,57 @@ impl Writer {
         Ok(())
     }
 
+    /// Commits a small batch at once where that waits for no disk, and says so; else hands it over
+    /// like [`Writer::send`].
+    ///
+    /// # Errors
+    /// [`SendError`]; then the batch is not part of the journal's order.
+    pub fn commit(&mut self, batch: Batch) -> Result<Option<Committed>, SendError> {
+        let is_small = batch.rows.len() <= HERE_ROWS_MAX && batch.bytes() <= HERE_BYTES_MAX;
+        if self.place == Place::Here && is_small {
+            match self.try_commit(&batch)? {
+                Some(committed) => return Ok(Some(committed)),
+                None => return self.send(batch).map(|()| None),
+            }
+        }
+        self.send(batch).map(|()| None)
+    }
+
+    /// `None` if the batch is for the thread, which has other work, or has to wait for room.
+    fn try_commit(&mut self, batch: &Batch) -> Result<Option<Committed>, SendError> {
+        let mut disk = match self.disk.try_lock() {
+            Ok(disk) => disk,
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Poisoned(_)) => return Err(SendError::Ended),
+        };
+        let state = self.shared.lock();
+        if state.order != Order::Run {
+            return Err(SendError::Ended);
+        }
+        if !state.queue.is_empty() || state.size_max.is_some() || disk.space == Space::Low {
+            return Ok(None);
+        }
+        drop(state);
+        let committed = match disk.try_commit(batch) {
+            Ok(Some(committed)) => committed,
+            Ok(None) | Err(CommitError::Full(_)) => return Ok(None),
+            Err(error) => {
+                self.shared.lock().order = Order::Ended;
+                return Ok(Some(Committed::Fatal(error)));
+            }
+        };
+        let is_long = disk.is_to_be_written_back();
+        drop(disk);
+        if is_long {
+            self.shared.lock().upkeep = Upkeep::Checkpoint;
+            // Without a thread the log grows until a commit writes it back.
+            if self.start_thread().is_ok() {
+                self.shared.changed.notify_one();
+            }
+        }
+        Ok(Some(committed))
+    }
+
     /// What is not durable yet.
     pub fn backlog(&self) -> Backlog {
         self.shared.lock().backlog
@@ -210,6 +374,14 @@ impl Writer {
     /// # Errors
     /// [`CloseError`] if the last batches could not be committed; a full disk is not waited for.
     pub fn close(mut self) -> Result<(), CloseError> {
+        if let Thread::NotYet(_) = self.thread {
+            let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+            disk.settle();
+            return match self.shared.lock().order {
+                Order::Ended => Err(CloseError::Fatal),
+                Order::Run | Order::Drain | Order::Abandon => Ok(()),
+            };
+        }
         self.end(Order::Drain)
     }
 
@@ -221,228 +393,21 @@ impl Writer {
             }
         }
         self.shared.changed.notify_one();
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(result)) => result,
-            Some(Err(panic)) => std::panic::resume_unwind(panic),
-            None => Ok(()),
+        match std::mem::replace(&mut self.thread, Thread::Gone) {
+            Thread::Started(thread) => match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            },
+            Thread::NotYet(_) | Thread::Gone => Ok(()),
         }
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if self.thread.is_some() && !thread::panicking() {
+        if matches!(self.thread, Thread::Started(_)) && !thread::panicking() {
             // Whoever drops it does not want to know; who does, closes.
             let _ = self.end(Order::Abandon);
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Space {
-    Plenty,
-    /// The ballast is given up, or there was none.
-    Low,
-}
-
-struct Work {
-    journal: Journal,
-    shared: Arc<Shared>,
-    on_commit: Box<dyn FnMut(Committed) + Send>,
-    space: Space,
-}
-
-/// However the thread ends, senders must notice.
-struct EndNotice(Arc<Shared>);
-
-impl Drop for EndNotice {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.order = Order::Ended;
-        state.queue.clear();
-    }
-}
-
-enum Next {
-    Group(Vec<Batch>),
-    LookForSpace,
-    End(Order),
-}
-
-impl Work {
-    fn run(mut self) -> Result<(), CloseError> {
-        let _notice = EndNotice(Arc::clone(&self.shared));
-        loop {
-            match self.next() {
-                Next::Group(group) => self.commit(&group)?,
-                Next::LookForSpace => self.restore_ballast(),
-                Next::End(Order::Drain) => {
-                    // Best effort: a log that is not written back is read at the next start.
-                    let _ = self.journal.store.checkpoint();
-                    let _ = self.journal.acknowledged.sync();
-                    return Ok(());
-                }
-                Next::End(_) => return Ok(()),
-            }
-        }
-    }
-
-    /// Waits for work and takes as much as one commit may have.
-    fn next(&mut self) -> Next {
-        let shared = Arc::clone(&self.shared);
-        let mut state = shared.lock();
-        loop {
-            self.apply_limit(&mut state);
-            if state.order == Order::Abandon {
-                return Next::End(Order::Abandon);
-            }
-            if !state.queue.is_empty() {
-                return Next::Group(take_group(&mut state));
-            }
-            if state.order != Order::Run {
-                return Next::End(state.order);
-            }
-            if self.journal.store.log_pages >= CHECKPOINT_PAGES {
-                drop(state);
-                self.checkpoint();
-                state = shared.lock();
-                continue;
-            }
-            state = match self.space {
-                Space::Plenty => shared
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Space::Low => {
-                    let (state, timeout) = shared
-                        .changed
-                        .wait_timeout(state, BALLAST_PAUSE)
-                        .unwrap_or_else(PoisonError::into_inner);
-                    if timeout.timed_out() {
-                        return Next::LookForSpace;
-                    }
-                    state
-                }
-            };
-        }
-    }
-
-    fn apply_limit(&mut self, state: &mut State) {
-        if let Some(size_max) = state.size_max.take() {
-            self.journal.size_max = size_max;
-            if let Err(error) = self.journal.limit_size() {
-                tracing::warn!(%error, "size limit of the journal not set");
-            }
-        }
-    }
-
-    fn checkpoint(&mut self) {
-        if let Err(error) = self.journal.store.checkpoint() {
-            // The records are in the log all the same; a real fault will fail the next commit.
-            tracing::warn!(%error, "the journal's log was not written back");
-        }
-    }
-
-    /// Commits `group`, however long the disk is full.
-    fn commit(&mut self, group: &[Batch]) -> Result<(), CloseError> {
-        let mut pause = RETRY_MIN;
-        loop {
-            let start = Instant::now();
-            match self.journal.store.commit(group) {
-                Ok(done) => {
-                    let at = Instant::now();
-                    self.journal.acknowledge();
-                    self.settle(group);
-                    let (seq, took) = (done.seq, at - start);
-                    (self.on_commit)(Committed::Durable {
-                        seq,
-                        purged: done.purged,
-                        at,
-                        took,
-                    });
-                    if self.space == Space::Low {
-                        self.restore_ballast();
-                    }
-                    return Ok(());
-                }
-                Err(CommitError::Full(_)) => {
-                    let retry_now = self.run_low();
-                    if !retry_now && self.pause(pause) != Order::Run {
-                        return Err(CloseError::Full {
-                            rows: self.shared.lock().backlog.rows,
-                        });
-                    }
-                    pause = (pause * 2).min(RETRY_MAX);
-                }
-                Err(error) => {
-                    (self.on_commit)(Committed::Fatal(error));
-                    return Err(CloseError::Fatal);
-                }
-            }
-        }
-    }
-
-    fn settle(&self, group: &[Batch]) {
-        let mut state = self.shared.lock();
-        for batch in group {
-            state.backlog.rows -= batch.rows.len();
-            state.backlog.bytes -= batch.bytes();
-        }
-    }
-
-    /// The disk is full: gives up the ballast, and says so the first time. Answers whether that
-    /// made room.
-    fn run_low(&mut self) -> bool {
-        let free = self.journal.ballast.free();
-        let dropped = self.journal.ballast.drop_it();
-        if self.space == Space::Plenty {
-            self.space = Space::Low;
-            let (dir, waiting) = (self.journal.dir.clone(), self.shared.lock().backlog.rows);
-            (self.on_commit)(Committed::DiskFull { dir, free, waiting });
-        }
-        dropped
-    }
-
-    fn restore_ballast(&mut self) {
-        if matches!(self.journal.ballast.make(), Ok(true)) {
-            self.space = Space::Plenty;
-            let free = self.journal.ballast.free();
-            (self.on_commit)(Committed::SpaceBack { free });
-        }
-    }
-
-    /// Waits until it is worth trying again, or until the order is another than to run.
-    fn pause(&mut self, pause: Duration) -> Order {
-        let shared = Arc::clone(&self.shared);
-        let mut state = shared.lock();
-        let end = Instant::now() + pause;
-        // More batches arriving is no reason to try again; an order or a new limit is.
-        while state.order == Order::Run && state.size_max.is_none() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            (state, _) = shared
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        self.apply_limit(&mut state);
-        state.order
-    }
-}
-
-/// The next batches in order, as many as one commit may have, at least one.
-fn take_group(state: &mut State) -> Vec<Batch> {
-    let mut group = Vec::new();
-    let (mut rows, mut bytes) = (0, 0);
-    while let Some(batch) = state.queue.front() {
-        rows += batch.rows.len();
-        bytes += batch.bytes();
-        if !group.is_empty() && (rows > COMMIT_ROWS_MAX || bytes > COMMIT_BYTES_MAX) {
-            break;
-        }
-        group.extend(state.queue.pop_front());
-    }
-    group
 }

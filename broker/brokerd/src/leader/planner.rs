@@ -5,8 +5,7 @@
 //! unfinished is asked for again by the sched module. Handing a slice over and
 //! back costs two changes of threads, which for one job is more than planning it.
 
-use std::io;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,7 @@ use super::{Inner, Inside};
 /// more than a few milliseconds.
 const STEPS: u32 = 128;
 /// Changes that are taken in at once; more of them are a pass of some size.
-const DELTAS_HERE: usize = 64;
+const DELTAS_HERE: usize = 256;
 /// What a slice may have taken for the next to be worked at once.
 const HERE_MAX: Duration = Duration::from_micros(150);
 
@@ -28,8 +27,7 @@ const HERE_MAX: Duration = Duration::from_micros(150);
 #[derive(Debug)]
 pub struct Planning {
     planner: Arc<Mutex<Planner>>,
-    /// Of the thread.
-    mailbox: Sender<(Time, Vec<Delta>)>,
+    thread: Thread,
     /// Slices asked of the thread and not answered.
     outstanding: u64,
     /// What the next slice will be told.
@@ -37,6 +35,18 @@ pub struct Planning {
     next: Next,
     /// How long the last slice took.
     took: Duration,
+}
+
+/// What the thread is told: the time, and what changed.
+type Letter = (Time, Vec<Delta>);
+
+/// The thread. Most instances inside others never need one.
+#[derive(Debug)]
+enum Thread {
+    /// Its answers will go here.
+    NotYet(Inside),
+    /// Its mailbox.
+    Started(Sender<Letter>),
 }
 
 /// What the thread worked off.
@@ -50,6 +60,15 @@ pub struct Slice {
     pub took: Duration,
 }
 
+/// Where a slice may be worked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At once, if it is likely to be short.
+    Here,
+    /// On the thread.
+    Beside,
+}
+
 /// Whether a slice is to be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
@@ -59,42 +78,16 @@ enum Next {
 }
 
 impl Planning {
-    /// Starts the thread; it ends with the process.
-    pub fn start(inside: Inside) -> io::Result<Planning> {
-        let planner = Arc::new(Mutex::new(Planner::new()));
-        let (mailbox, letters) = channel::<(Time, Vec<Delta>)>();
-        let shared = Arc::clone(&planner);
-        std::thread::Builder::new()
-            .name("planner".into())
-            .spawn(move || {
-                while let Ok((mut now, mut deltas)) = letters.recv() {
-                    let mut covers = 1;
-                    while let Ok((later, more)) = letters.try_recv() {
-                        now = later;
-                        covers += 1;
-                        deltas.extend(more);
-                    }
-                    let begun = Instant::now();
-                    let outcome = slice(&mut lock(&shared), now, deltas);
-                    let took = begun.elapsed();
-                    let done = Slice {
-                        outcome,
-                        covers,
-                        took,
-                    };
-                    if inside.send(Inner::Planned(done)).is_err() {
-                        return;
-                    }
-                }
-            })?;
-        Ok(Planning {
-            planner,
-            mailbox,
+    /// At rest; answers of the thread will go to `inside`.
+    pub fn new(inside: Inside) -> Planning {
+        Planning {
+            planner: Arc::new(Mutex::new(Planner::new())),
+            thread: Thread::NotYet(inside),
             outstanding: 0,
             deltas: Vec::new(),
             next: Next::Idle,
             took: Duration::ZERO,
-        })
+        }
     }
 
     /// Changes for the next slice; none at all asks for one all the same. That a
@@ -108,38 +101,53 @@ impl Planning {
         self.deltas.extend(deltas);
     }
 
-    /// Works a slice that is due, if it is likely to be short; else asks the
-    /// thread for it.
-    pub fn ask(&mut self, now: Time) -> Option<Outcome> {
-        if self.next == Next::Idle {
-            return None;
-        }
-        let is_short = self.deltas.len() <= DELTAS_HERE && self.took <= HERE_MAX;
-        // Slices are worked in the order of their changes: not past the thread.
-        if !is_short || self.outstanding > 0 {
-            self.ask_thread(now);
-            return None;
-        }
-        self.next = Next::Idle;
-        let begun = Instant::now();
-        let deltas = std::mem::take(&mut self.deltas);
-        let outcome = slice(&mut lock(&self.planner), now, deltas);
-        self.took = begun.elapsed();
-        Some(outcome)
-    }
-
-    /// Asks the thread for a slice that is due.
-    pub fn ask_thread(&mut self, now: Time) {
+    /// Works a slice that is due, if it is likely to be short and may be worked
+    /// here; else asks the thread for it.
+    pub fn ask(&mut self, now: Time, place: Place) -> Option<Outcome> {
         if std::mem::replace(&mut self.next, Next::Idle) == Next::Idle {
-            return;
+            return None;
         }
-        self.outstanding += 1;
         let deltas = std::mem::take(&mut self.deltas);
-        let sent = self.mailbox.send((now, deltas));
+        let is_short = deltas.len() <= DELTAS_HERE && self.took <= HERE_MAX;
+        // Slices are worked in the order of their changes: not past the thread.
+        if place == Place::Here && is_short && self.outstanding == 0 {
+            return Some(self.work(now, deltas));
+        }
+        let Some(mailbox) = self.mailbox() else {
+            return Some(self.work(now, deltas));
+        };
+        let sent = mailbox.send((now, deltas));
         assert!(
             sent.is_ok(),
             "the planner's thread lives as long as the process"
         );
+        self.outstanding += 1;
+        None
+    }
+
+    fn work(&mut self, now: Time, deltas: Vec<Delta>) -> Outcome {
+        let begun = Instant::now();
+        let outcome = slice(&mut lock(&self.planner), now, deltas);
+        self.took = begun.elapsed();
+        outcome
+    }
+
+    /// The way to the thread, started now if it was not; none if the system has
+    /// no thread to give, and then all is worked here.
+    fn mailbox(&mut self) -> Option<&Sender<Letter>> {
+        if let Thread::NotYet(inside) = &self.thread {
+            let (mailbox, letters) = channel();
+            let (planner, inside) = (Arc::clone(&self.planner), inside.clone());
+            let builder = std::thread::Builder::new().name("planner".into());
+            match builder.spawn(move || serve(&planner, &letters, &inside)) {
+                Ok(_) => self.thread = Thread::Started(mailbox),
+                Err(error) => tracing::error!(%error, "the planner has no thread"),
+            }
+        }
+        match &self.thread {
+            Thread::NotYet(_) => None,
+            Thread::Started(mailbox) => Some(mailbox),
+        }
     }
 
     /// The thread answered.
@@ -151,6 +159,29 @@ impl Planning {
     /// Whether an answer of the thread is to come.
     pub fn is_busy(&self) -> bool {
         self.outstanding > 0
+    }
+}
+
+/// The thread: works off what it is told; ends with the process.
+fn serve(planner: &Mutex<Planner>, letters: &Receiver<Letter>, inside: &Inside) {
+    while let Ok((mut now, mut deltas)) = letters.recv() {
+        let mut covers = 1;
+        while let Ok((later, more)) = letters.try_recv() {
+            now = later;
+            covers += 1;
+            deltas.extend(more);
+        }
+        let begun = Instant::now();
+        let outcome = slice(&mut lock(planner), now, deltas);
+        let took = begun.elapsed();
+        let done = Slice {
+            outcome,
+            covers,
+            took,
+        };
+        if inside.send(Inner::Planned(done)).is_err() {
+            return;
+        }
     }
 }
 

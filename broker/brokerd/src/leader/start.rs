@@ -417,17 +417,20 @@ impl Prepared {
         let nodes = self.nodes(nofile);
         let ground = self.ground(nofile)?;
         let spool = self.statedir.join(SPOOL_DIRECTORY);
-        let readers = Readers::start(&self.statedir, READERS);
-        let readers = readers.map_err(io("start the journal's readers"))?;
+        let readers = Readers::new(&self.statedir, READERS);
         let tell = inside.clone();
-        let writer = Writer::start(self.journal, move |committed| {
+        let tell = move |committed| {
             // The loop is gone only when the process ends.
             let _ = tell.send(Inner::Committed(committed));
-        });
+        };
+        let writer = match self.config.instance.sync {
+            config::Sync::Full => Writer::start(self.journal, tell),
+            config::Sync::Normal => Ok(Writer::at_hand(self.journal, tell)),
+        };
         let writer = writer.map_err(io("start the journal's writer"))?;
         let (config, known) = (&self.config.instance, self.known);
         let store = Store::new(writer, readers, inside.clone(), config, known, spool);
-        let planner = Planning::start(inside.clone()).map_err(io("start the planner"))?;
+        let planner = Planning::new(inside.clone());
         let epoch = self.broker.epoch().next();
         let child = self.nested.map(|nested| nested.open(epoch));
         let told = inside.clone();

@@ -23,7 +23,9 @@ use uuid::Uuid;
 use super::answers::{self, GENERATION, result_name};
 use super::{Inner, Inside};
 use crate::config::InstanceConfig;
-use crate::journal::{Batch, Blob, Finished, Mark, Purge, Readers, Row, SendError, Writer};
+use crate::journal::{
+    Batch, Blob, Committed, Finished, Mark, Purge, Readers, Row, SendError, Writer,
+};
 
 /// The longest a batch waits for a plan. It is looked at whenever anything comes,
 /// the plan's next slice for one; without that the runtime's timer, which counts
@@ -46,7 +48,7 @@ const PURGE_JOBS: u32 = 1_000;
 /// The way to the journal and back.
 pub struct Store {
     writer: Writer,
-    readers: Arc<Readers>,
+    readers: Readers,
     inside: Inside,
     batch: Batch,
     /// Blobs that are in `batch`, by the run of records that share them.
@@ -96,7 +98,7 @@ impl Store {
     ) -> Store {
         Store {
             writer,
-            readers: Arc::new(readers),
+            readers,
             inside,
             batch: Batch::default(),
             blobs: HashSet::new(),
@@ -197,8 +199,8 @@ impl Store {
         self.unmarked >= MARK_RECORDS.max(MARK_FACTOR * self.live)
     }
 
-    /// Hands the batch to the writer.
-    pub fn send(&mut self, now: Time, broker: &Broker) -> Result<(), SendError> {
+    /// Hands the batch to the writer, and says what became of it if that is known.
+    pub fn send(&mut self, now: Time, broker: &Broker) -> Result<Option<Committed>, SendError> {
         self.since = None;
         self.haste = Haste::Starts;
         self.blobs.clear();
@@ -215,7 +217,7 @@ impl Store {
             });
         }
         batch.purge = self.purging.due(now);
-        self.writer.send(batch)
+        self.writer.commit(batch)
     }
 
     /// So many jobs were forgotten in a commit: their output goes, too.
@@ -242,7 +244,7 @@ impl Store {
     }
 
     /// Asks the journal on a thread of its own.
-    pub fn ask(&self, tag: QueryTag, query: Query) {
+    pub fn ask(&mut self, tag: QueryTag, query: Query) {
         let inside = self.inside.clone();
         let asked = self.readers.ask(move |reader| {
             // The loop is gone only when the process ends.

@@ -88,7 +88,7 @@ enum Voice {
 }
 
 impl Tree {
-    /// Opens the door; nobody is answered before [`Tree::speak`].
+    /// Opens the door if there are other ranks; nobody is answered before [`Tree::speak`].
     pub fn open(parts: TreeParts<'_>) -> io::Result<Tree> {
         let door = parts.rundir.join(DOOR_SOCKET);
         let seat = Seat {
@@ -104,11 +104,9 @@ impl Tree {
         let transport = parts.config.rank.transport.into();
         let mut pipes = Pipes::new(transport, parts.rundir, parts.owner, events);
         let company = company(&parts.inventory, &parts.local);
-        match (pipes.listen(), company) {
-            (Ok(()), _) => {}
-            // Nobody is there who would knock.
-            (Err(error), Company::Alone) => tracing::warn!("there is no door: {error}"),
-            (Err(error), Company::Others) => return Err(error),
+        // Alone there is nobody who would knock.
+        if company == Company::Others {
+            pipes.listen()?;
         }
         let mut overlay = Overlay::new(seat);
         overlay.set_ranks(parts.inventory.ranks());
@@ -142,7 +140,11 @@ impl Tree {
         self.head.set_ranks(&inventory.ranks());
         if company(inventory, &self.local) == Company::Others {
             // Once in company always: shells of ranks that went may remain.
-            self.company = Company::Others;
+            if std::mem::replace(&mut self.company, Company::Others) == Company::Alone
+                && let Err(error) = self.pipes.listen()
+            {
+                tracing::error!("there is no door for the ranks that came: {error}");
+            }
         }
     }
 

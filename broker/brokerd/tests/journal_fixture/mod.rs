@@ -110,6 +110,13 @@ pub fn writer(journal: Journal) -> (Writer, Receiver<Committed>) {
     (writer, said)
 }
 
+/// A writer that commits small batches on the thread of whoever sends them.
+pub fn writer_at_hand(journal: Journal) -> (Writer, Receiver<Committed>) {
+    let (send, said) = channel();
+    let writer = Writer::at_hand(journal, move |word| drop(send.send(word)));
+    (writer, said)
+}
+
 /// Changes a closed journal behind its back.
 pub fn edit(dir: &Path, sql: &str) {
     let conn = rusqlite::Connection::open(dir.join("journal.db")).unwrap();
