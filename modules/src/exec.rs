@@ -10,7 +10,6 @@ mod kill;
 mod layout;
 mod run;
 mod shells;
-mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,10 +23,10 @@ use eddy_wire::shell::{Ended, FromShell, Part, PartState, Role, ToShell};
 use eddy_wire::time::{Span, Time};
 
 use crate::settings::Settings;
+use crate::timers::Timers;
 pub use layout::{Place, layout};
 use run::{Limit, PartView, Run};
 use shells::{Shells, Texts};
-use timers::Timers;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;

@@ -13,6 +13,7 @@ mod numbers;
 mod parties;
 mod served;
 mod specs;
+mod targets;
 mod upkeep;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -33,6 +34,7 @@ use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 use uuid::Uuid;
 
+use crate::ended::Ended;
 use crate::nest::blocks;
 use crate::settings::Settings;
 use fleet::Fleet;
@@ -62,7 +64,10 @@ pub struct Ingest {
     active: u64,
     keys: Keys,
     specs: Specs,
-    /// Submissions whose key is being looked up in the journal.
+    /// The jobs that ended last.
+    ended: Ended<()>,
+    /// Submissions for which something is being looked up in the journal: their key, or a job that
+    /// they are to wait for.
     asked: BTreeMap<u64, Submission>,
     /// Submissions that wait for job numbers, the longest so first.
     held: VecDeque<Submission>,
@@ -89,6 +94,8 @@ struct Submission {
     request: SubmitRequest,
     /// `None` for one plain job, else the values of `{cc}`.
     copies: Option<Vec<u32>>,
+    /// How many of the jobs that it is to wait for are known to be there.
+    found: usize,
 }
 
 impl Submission {
@@ -137,6 +144,7 @@ impl Module for Ingest {
             (Kind::Clean, Some(job)) => {
                 self.active -= 1;
                 self.keys.ended(job);
+                self.ended.note(job, ());
             }
             (Kind::ResourceDefine(set, _), _) => self.capacity = Some(Capacity::of(set)),
             (Kind::LeaderStart(epoch), _) => self.keys.leader(*epoch, record.event.t),
@@ -178,6 +186,11 @@ impl Module for Ingest {
                 self.ask_numbers(out);
             }
             Input::Applied(record) => self.applied(now, record, out),
+            Input::Durable(record) => {
+                if let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) {
+                    self.ended.durable(job);
+                }
+            }
             Input::Parent(word) => self.parent(now, word, out),
             Input::Stop => self.stop(out),
             Input::Cancel(caller) => self.held.retain(|s| s.caller != caller),
@@ -215,6 +228,7 @@ impl Ingest {
             active: 0,
             keys: Keys::new(settings.key_skew, settings.key_age_max),
             specs: Specs::default(),
+            ended: Ended::default(),
             asked: BTreeMap::new(),
             held: VecDeque::new(),
             next_tag: 0,
@@ -223,17 +237,14 @@ impl Ingest {
     }
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
-        let mut submission = self.read(request)?;
+        let submission = self.read(request)?;
         // The key comes first: a submission that was taken is answered as
         // such, whatever would be said of a new one now.
         match self
             .keys
             .seen(now, submission.user, &submission.request.key)?
         {
-            Seen::Never => {
-                self.admissible(now, &mut submission)?;
-                self.admit(now, submission, out)
-            }
+            Seen::Never => self.take(now, submission, out),
             Seen::As(known) => self.repeated(&submission, known, out),
             Seen::AskJournal => {
                 let tag = self.next_tag;
@@ -292,14 +303,17 @@ impl Ingest {
             .transpose()?;
         let spec = self.specs.intern(body.jobspec.take())?;
         self.served.permits(request.roles, &spec)?;
-        Ok(Submission {
+        let submission = Submission {
             caller: request.caller,
             user: request.uid,
             party: Party::default(),
             spec,
             request: body,
             copies,
-        })
+            found: 0,
+        };
+        targets::bounded(&submission)?;
+        Ok(submission)
     }
 
     fn copies(&self, len: u64, ids: impl Iterator<Item = u32>) -> Result<Vec<u32>, Refusal> {
@@ -322,7 +336,7 @@ impl Ingest {
 
     fn answered(&mut self, now: Time, tag: u64, answer: &Answer, out: &mut Outbox) {
         // Its client may have gone meanwhile.
-        let Some(mut submission) = self.asked.remove(&tag) else {
+        let Some(submission) = self.asked.remove(&tag) else {
             return;
         };
         let caller = submission.caller;
@@ -331,10 +345,9 @@ impl Ingest {
             // The same key may have come twice while the journal was asked.
             Answer::Key(None) => match self.keys.recent(submission.user, &submission.request.key) {
                 Some(known) => self.repeated(&submission, known, out),
-                None => self
-                    .admissible(now, &mut submission)
-                    .and_then(|()| self.admit(now, submission, out)),
+                None => self.take(now, submission, out),
             },
+            Answer::Finished(_) => self.found(now, submission, answer, out),
             Answer::KeyForgotten => {
                 let key = submission.request.key;
                 let text = format!("key: {key} is older than the last job forgotten: unknowable");

@@ -45,6 +45,9 @@ pub mod report;
 
 pub mod row;
 
+mod ended;
+mod timers;
+
 pub mod settings;
 
 use eddy_broker::Module;

@@ -17,7 +17,7 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::Takes;
+use eddy_wire::jobspec::{Need, Takes};
 use eddy_wire::plan::Reason;
 use eddy_wire::services::Service;
 use eddy_wire::services::job;
@@ -201,6 +201,24 @@ impl List {
     }
 }
 
+/// How many of the things a job waits for are named.
+const NEEDS_SHOWN: usize = 3;
+
+/// What a job in DEPEND waits for, in words.
+fn needs(job: &Job) -> String {
+    let shown = job.dependencies.iter().take(NEEDS_SHOWN);
+    let words = shown.map(|text| match Need::of_description(text) {
+        Some(need) => need.to_string(),
+        None => text.clone(),
+    });
+    let mut words = words.collect::<Vec<String>>().join(", ");
+    if job.dependencies.len() > NEEDS_SHOWN {
+        let more = job.dependencies.len() - NEEDS_SHOWN;
+        words.push_str(&format!(" and {more} more"));
+    }
+    words
+}
+
 impl View {
     fn take_tag(&mut self) -> u64 {
         self.next_tag += 1;
@@ -233,12 +251,7 @@ impl View {
     fn reason(&self, job: &Job) -> String {
         use eddy_wire::lifecycle::JobState;
         let reason = match job.state {
-            JobState::Depend => {
-                let what: Vec<&str> = job.dependencies.iter().map(String::as_str).collect();
-                Reason::Dependency {
-                    what: what.join(", "),
-                }
-            }
+            JobState::Depend => Reason::Dependency { what: needs(job) },
             JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
             JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
             JobState::Sched => match (&self.head, self.line) {

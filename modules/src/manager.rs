@@ -9,6 +9,7 @@ mod change;
 mod gate;
 mod hook;
 mod owed;
+mod waits;
 
 use std::collections::BTreeMap;
 
@@ -25,10 +26,13 @@ use crate::settings::Settings;
 use gate::Gate;
 pub use hook::{ByUrgency, Hook};
 pub use owed::{Action, owed};
+use waits::Waits;
 
 /// The jobs of the instance that are not done with.
 pub struct Manager {
     jobs: BTreeMap<JobId, Job>,
+    /// What those in DEPEND wait for.
+    waits: Waits,
     attempts_max: u32,
     hook: Box<dyn Hook + Send>,
     gate: Gate,
@@ -62,6 +66,7 @@ impl Module for Manager {
         const ENDPOINTS: &[Endpoint] = &[
             Endpoint::of::<job::Raise>(),
             Endpoint::of::<job::Urgency>(),
+            Endpoint::of::<job::Release>(),
             Endpoint::of::<job::RequeueJob>(),
         ];
         ENDPOINTS
@@ -108,9 +113,17 @@ impl Module for Manager {
                 for job in self.jobs.values().filter(|job| !waits(job)) {
                     give(now, job, self.attempts_max, out);
                 }
+                self.waits.resume(now, &self.jobs, out);
                 self.let_next(now, None, out);
             }
+            Input::Durable(record) => {
+                if let (Kind::Clean, Some(id)) = (&record.event.kind, record.event.job) {
+                    self.waits.durable(id);
+                }
+            }
+            Input::Answer(tag, answer) => self.waits.answered(now, &self.jobs, tag, answer, out),
             Input::Tick => {
+                self.waits.tick(now, &self.jobs, out);
                 self.gate.tick(now);
                 self.let_next(now, None, out);
             }
@@ -131,6 +144,7 @@ impl Manager {
     pub fn new(settings: &Settings) -> Manager {
         Manager {
             jobs: BTreeMap::new(),
+            waits: Waits::default(),
             attempts_max: settings.attempts_max,
             hook: Box::new(ByUrgency),
             gate: Gate::new(settings),
@@ -153,6 +167,7 @@ impl Manager {
                 seqs: job.seqs.clone(),
             });
         }
+        self.waits.applied(now, &self.jobs, job, kind, out);
         if job.is_done() {
             self.jobs.remove(&id);
         } else if job.state == JobState::Priority {
@@ -247,6 +262,7 @@ impl Manager {
 fn give(now: Time, job: &Job, attempts_max: u32, out: &mut Outbox) {
     let kind = match owed(job, attempts_max) {
         Action::Nothing | Action::Priority => return,
+        Action::Need(need) => Kind::DependencyAdd(need.description()),
         Action::Validate => Kind::Validate,
         Action::Depend => Kind::Depend,
         Action::Free => Kind::Free,

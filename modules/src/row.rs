@@ -2,6 +2,7 @@
 //! truth.
 
 use eddy_wire::account::Name;
+use eddy_wire::event::Submit;
 use eddy_wire::job::Job;
 use eddy_wire::services::job::JobRow;
 
@@ -18,7 +19,7 @@ pub fn row(job: &Job, reason: String) -> JobRow {
     let asked = |each: u32| request.slots.saturating_mul(each);
     JobRow {
         id: job.id,
-        name: cc_replaced(spec.jobspec.name(), job.submit.cc),
+        name: name(&job.submit),
         userid: job.submit.user,
         state: job.state,
         result: job.result(),
@@ -36,6 +37,7 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         account: named(&job.submit.party.account),
         qos: named(&job.submit.party.qos),
         class: named(&job.submit.party.class),
+        job_set: spec.set.as_deref().unwrap_or_default().to_owned(),
         urgency: job.urgency,
         priority: job.priority,
         reason: ended.unwrap_or(reason),
@@ -53,13 +55,15 @@ pub fn row(job: &Job, reason: String) -> JobRow {
     }
 }
 
-fn named(name: &Option<Name>) -> String {
-    name.as_ref().map_or_else(String::new, Name::to_string)
-}
-
-fn cc_replaced(name: &str, cc: Option<u32>) -> String {
-    match cc {
+/// The name of a job, `{cc}` replaced.
+pub fn name(submit: &Submit) -> String {
+    let name = submit.spec.jobspec.name();
+    match submit.cc {
         Some(cc) => name.replace("{cc}", &cc.to_string()),
         None => name.to_owned(),
     }
+}
+
+fn named(name: &Option<Name>) -> String {
+    name.as_ref().map_or_else(String::new, Name::to_string)
 }

@@ -122,6 +122,7 @@ fn whoever_asks_for_an_instance_in_it_is_answered_by_it() {
 fn all_jobs_are_all_but_the_declared_instances() {
     let mut stand = serving();
     let request = |jobs| RaiseRequest {
+        job_set: None,
         jobs,
         states: Vec::new(),
         kind: "cancel".to_owned(),

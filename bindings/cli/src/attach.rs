@@ -169,6 +169,7 @@ pub async fn leave(uri: &Uri, options: Options, how: &How, note: &str) {
 
 fn cancelling(job: JobId, note: &str) -> RaiseRequest {
     RaiseRequest {
+        job_set: None,
         jobs: JobSet::one(job),
         states: Vec::new(),
         kind: "cancel".to_owned(),

@@ -87,6 +87,7 @@ const FIELDS: &[(&str, &str, Get)] = &[
     ("bank", "BANK", |row, _| text(&row.account)),
     ("qos", "QOS", |row, _| text(&row.qos)),
     ("class", "CLASS", |row, _| text(&row.class)),
+    ("job_set", "SET", |row, _| text(&row.job_set)),
     ("state", "STATE", |row, _| {
         Value::Text(row.state.name().to_owned())
     }),

@@ -112,6 +112,8 @@ pub struct Question {
     pub queue: Option<String>,
     /// Only charged to this account.
     pub account: Option<String>,
+    /// Only of this set of jobs.
+    pub job_set: Option<String>,
     /// Of those that are over, only the ones over since then.
     pub since: Option<Time>,
     /// At most so many; 0 is no limit.
@@ -129,6 +131,7 @@ impl Question {
                 name: self.name.clone(),
                 queue: self.queue.clone(),
                 account: self.account.clone(),
+                job_set: self.job_set.clone(),
                 since,
                 limit: self.limit,
             };

@@ -14,6 +14,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::environment;
+use crate::when;
+use eligible::{Array, Eligible};
 
 /// The options that say what a job is.
 #[derive(Args, Clone, Debug, Default)]
@@ -76,6 +78,8 @@ pub struct Terms {
     /// 0 to 31, hold (0), default (16) or expedite (31)
     #[arg(long, value_name = "N", value_parser = urgency, help_heading = "Queue")]
     pub urgency: Option<u8>,
+    #[command(flatten)]
+    pub eligible: Eligible,
     /// Run again, as the next attempt, if its node is lost
     #[arg(long, help_heading = "Queue")]
     pub requeue: bool,
@@ -175,6 +179,12 @@ impl JobOptions {
         self.terms.request(&self.jobspec(stdin)?, cc)
     }
 
+    /// The request for an array of this job, with a key of its own.
+    pub fn array_request(&self, array: &Array) -> anyhow::Result<SubmitRequest> {
+        let jobspec = array.of(self.jobspec(Stdin::Empty)?)?;
+        self.terms.request(&jobspec, Some(array.ids.clone()))
+    }
+
     /// The jobspec these options ask for.
     pub fn jobspec(&self, stdin: Stdin) -> anyhow::Result<Jobspec> {
         let slots = Slots {
@@ -185,6 +195,8 @@ impl JobOptions {
         let jobspec = self.terms.ask(slots, &self.command, stdin)?.jobspec()?;
         // What no instance takes is refused here, in the words it would use.
         jobspec.request()?;
+        jobspec.needs()?;
+        jobspec.job_set()?;
         Ok(jobspec)
     }
 }
@@ -244,13 +256,17 @@ impl Terms {
             qos: self.qos.clone(),
             class: self.class.clone(),
             shell_options: self.shell_options(stdin)?,
-            attributes: self
-                .setattr
-                .iter()
-                .map(|set| attribute(set))
-                .collect::<Result<_, _>>()?,
+            attributes: self.attributes()?,
             ..Ask::default()
         })
+    }
+
+    /// What `-S` sets, then what has options of its own.
+    fn attributes(&self) -> anyhow::Result<Vec<(String, Value)>> {
+        let set = self.setattr.iter().map(|set| attribute(set));
+        let mut attributes = set.collect::<anyhow::Result<Vec<_>>>()?;
+        attributes.extend(self.eligible.attributes(when::now())?);
+        Ok(attributes)
     }
 
     fn duration(&self) -> anyhow::Result<i64> {
@@ -337,6 +353,7 @@ fn attribute(text: &str) -> anyhow::Result<(String, Value)> {
 }
 
 pub mod directives;
+pub mod eligible;
 pub mod nested;
 
 #[cfg(test)]

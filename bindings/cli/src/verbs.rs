@@ -5,6 +5,7 @@ pub mod start;
 
 pub mod run;
 pub mod submit;
+pub mod wait;
 
 pub mod alloc;
 pub mod batch;
@@ -13,6 +14,7 @@ pub mod exec;
 pub mod account;
 pub mod audit;
 pub mod cancel;
+pub mod hold;
 pub mod job;
 pub mod jobs;
 pub mod priority;

@@ -6,8 +6,10 @@ use anyhow::Context;
 use eddy_wire::fsd::{Fsd, parse_fsd};
 use eddy_wire::time::{Span, Time};
 use jiff::Timestamp;
-use jiff::civil::{Date, DateTime};
+use jiff::civil::{self, Date, DateTime};
 use jiff::tz::TimeZone;
+
+use crate::request::eligible::later;
 
 /// The wall clock now.
 pub fn now() -> Time {
@@ -37,6 +39,53 @@ pub fn parse(text: &str, now: Time) -> anyhow::Result<Time> {
         .and_then(|local| local.to_zoned(TimeZone::system()).ok())
         .with_context(|| format!("`{text}` is not a time; allowed are seconds since 1970, 2026-01-31, 2026-01-31T12:00:00 and -FSD"))?;
     Ok(Time(zoned.timestamp().as_microsecond()))
+}
+
+/// `--begin-time`: `+FSD`, `now`, `now+LENGTH`, a time of day (the next), `tomorrow`, or what [`parse`]
+/// takes.
+pub fn begin(text: &str, now: Time) -> anyhow::Result<Time> {
+    let text = text.trim();
+    if let Some(length) = text.strip_prefix("now+").or(text.strip_prefix('+')) {
+        return Ok(now.after(Span(later(length)?)));
+    }
+    let of_day = match text {
+        "now" => return Ok(now),
+        "midnight" => "00:00",
+        "noon" => "12:00",
+        "teatime" => "16:00",
+        other => other,
+    };
+    let here = Timestamp::from_microsecond(now.0)?.to_zoned(TimeZone::system());
+    if text == "tomorrow" {
+        let midnight = here.tomorrow()?.start_of_day()?;
+        return Ok(Time(midnight.timestamp().as_microsecond()));
+    }
+    if let Some(clock) = time_of_day(of_day) {
+        let today = here.with().time(clock).build()?;
+        let next = match today > here {
+            true => today,
+            false => here.tomorrow()?.with().time(clock).build()?,
+        };
+        return Ok(Time(next.timestamp().as_microsecond()));
+    }
+    parse(text, now)
+        .ok()
+        .filter(|_| !text.starts_with('-'))
+        .with_context(|| format!("`{text}` is not a time; allowed are +1h, now+30min, 16:00, midnight, noon, tomorrow, 2026-01-31, 2026-01-31T12:00 and seconds since 1970"))
+}
+
+/// `16:00` or `16:00:30`.
+fn time_of_day(text: &str) -> Option<civil::Time> {
+    let mut parts = text.split(':').map(|part| part.parse::<i8>().ok());
+    let (hour, minute) = (parts.next()??, parts.next()??);
+    let second = match parts.next() {
+        Some(second) => second?,
+        None => 0,
+    };
+    if parts.next().is_some() {
+        return None;
+    }
+    civil::Time::new(hour, minute, second, 0).ok()
 }
 
 /// The date and time on the wall here: `2026-01-31T12:00:00`.
@@ -97,6 +146,23 @@ mod tests {
         assert_eq!(read("2026-01-31T12:00:00Z"), 1_769_860_800_000_000);
         assert!(parse("2026-01-31", now).is_ok());
         assert!(parse("yesterday", now).is_err() && parse("nan", now).is_err());
+    }
+
+    #[test]
+    fn a_begin_time_is_in_a_while_or_at_a_time() {
+        let now = Time(1_800_000_000_500_000);
+        let read = |text| begin(text, now).map(|time| time.0 - now.0).ok();
+        assert_eq!(read("now"), Some(0));
+        assert_eq!(read("+1h"), Some(3_600_000_000));
+        assert_eq!(read("now+2min"), Some(120_000_000));
+        assert_eq!(read("1800000001"), Some(500_000));
+        for of_day in ["16:00", "noon", "00:00:30", "tomorrow"] {
+            let next = read(of_day).expect("a time of day");
+            assert!(next > 0 && next <= 90_000_000_000, "{of_day}: {next}");
+        }
+        for wrong in ["-1h", "soon", "25:00", "1:2:3:4", "now+", "+inf", ""] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

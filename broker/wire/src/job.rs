@@ -13,6 +13,7 @@ use crate::grant::Grant;
 use crate::id::{Attempt, JobId, Seq};
 use crate::idset::Idset;
 use crate::lifecycle::{Illegal, JobResult, JobState};
+use crate::services::job::URGENCY_DEFAULT;
 use crate::time::Time;
 
 /// What an attempt holds.
@@ -48,6 +49,8 @@ pub struct Job {
     pub attempt: Attempt,
     /// 0 holds, 31 expedites.
     pub urgency: u8,
+    /// The urgency that a release gives it back: its last that did not hold it.
+    pub urgency_before: u8,
     /// Place in the queue, once given.
     pub priority: Option<i64>,
     /// What it still waits for.
@@ -90,6 +93,10 @@ impl Job {
             state: JobState::New,
             attempt: Attempt(1),
             urgency: submit.urgency,
+            urgency_before: match submit.urgency {
+                0 => URGENCY_DEFAULT,
+                urgency => urgency,
+            },
             priority: None,
             dependencies: BTreeSet::new(),
             holding: Holding::Nothing,
@@ -113,7 +120,12 @@ impl Job {
         let next = self.state.next(&record.event.kind)?;
         match &record.event.kind {
             Kind::Priority(priority) => self.priority = Some(*priority),
-            Kind::Urgency(urgency, _) => self.urgency = *urgency,
+            Kind::Urgency(urgency, _) => {
+                self.urgency = *urgency;
+                if *urgency > 0 {
+                    self.urgency_before = *urgency;
+                }
+            }
             Kind::DependencyAdd(description) => {
                 self.dependencies.insert(description.clone());
             }

@@ -7,6 +7,7 @@
 mod ask;
 mod count;
 mod memory;
+mod need;
 mod read;
 mod request;
 
@@ -19,6 +20,7 @@ use thiserror::Error;
 pub use ask::{Ask, AskError};
 pub use count::{Count, CountError, CountRange, Operator};
 pub use memory::{BytesError, MemoryNeed, format_bytes, parse_bytes};
+pub use need::{After, DEPENDENCIES_MAX, Need, is_word};
 pub use request::{Request, Sharing, Takes, Unsupported, Work};
 
 use crate::field::FieldError;

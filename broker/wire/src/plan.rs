@@ -346,7 +346,7 @@ pub enum Reason {
         within: Span,
     },
     /// Its urgency is 0.
-    #[error("is held: its urgency is 0 (`eddy job urgency {} 16` lets it go)", job.f58_ascii())]
+    #[error("is held: its urgency is 0 (`eddy release {}` lets it go)", job.f58_ascii())]
     Held {
         /// The job.
         job: JobId,

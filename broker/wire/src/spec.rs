@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::hash::Hash;
-use crate::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, JobspecError, Request};
+use crate::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, JobspecError, Need, Request};
 
 /// One parsed jobspec and the environment its tasks start with.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,10 @@ pub struct Spec {
     pub jobspec: Jobspec,
     /// What it asks of the scheduler.
     pub request: Request,
+    /// What its jobs wait for before they are eligible.
+    pub needs: Vec<Need>,
+    /// The set of jobs they belong to.
+    pub set: Option<Arc<str>>,
 }
 
 impl Spec {
@@ -42,6 +46,8 @@ impl Spec {
             return Err(JobspecError::TooLong { given });
         }
         let request = jobspec.request()?;
+        let needs = jobspec.needs()?;
+        let set = jobspec.job_set()?.map(Arc::from);
         Ok(Spec {
             hash: Hash::of(&text),
             text: text.into(),
@@ -49,6 +55,8 @@ impl Spec {
             environment_text: environment_text.into(),
             jobspec,
             request,
+            needs,
+            set,
         })
     }
 
@@ -56,6 +64,8 @@ impl Spec {
     pub fn from_blobs(text: Arc<[u8]>, environment: Arc<[u8]>) -> Result<Spec, JobspecError> {
         let jobspec = Jobspec::from_json(&text)?;
         let request = jobspec.request()?;
+        let needs = jobspec.needs()?;
+        let set = jobspec.job_set()?.map(Arc::from);
         Ok(Spec {
             hash: Hash::of(&text),
             environment_hash: Hash::of(&environment),
@@ -63,6 +73,8 @@ impl Spec {
             environment_text: environment,
             jobspec,
             request,
+            needs,
+            set,
         })
     }
 

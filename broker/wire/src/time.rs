@@ -33,6 +33,15 @@ impl Time {
         micros(seconds).map(Time)
     }
 
+    /// The date and time of day in UTC, in whole seconds (RFC 3339): `2026-11-21T14:00:00Z`.
+    pub fn utc(self) -> String {
+        let seconds = self.0.div_euclid(MICROS);
+        let (year, month, day) = civil(seconds.div_euclid(86_400));
+        let of_day = seconds.rem_euclid(86_400);
+        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+
     /// Later by `span`, at most the largest instant.
     pub fn after(self, span: Span) -> Time {
         Time(self.0.saturating_add(span.0))
@@ -66,6 +75,20 @@ impl Sub for Time {
     fn sub(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
+}
+
+/// Year, month and day of the Gregorian calendar, so many days after 1970-01-01. Counted in eras of
+/// 400 years that begin in March, so that the leap day is the last of its year.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = (from_march + 2) % 12 + 1;
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
 }
 
 fn micros(seconds: f64) -> Option<i64> {
@@ -127,6 +150,17 @@ mod tests {
             let back: Time = serde_json::from_str(&text).expect("its own output");
             assert_eq!(back, Time(micros), "{text}");
         }
+    }
+
+    #[test]
+    fn a_time_has_a_date() {
+        let utc = |seconds: i64| Time(seconds * MICROS).utc();
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(utc(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(utc(1_709_251_199), "2024-02-29T23:59:59Z");
+        assert_eq!(utc(4_107_542_400), "2100-03-01T00:00:00Z");
+        assert_eq!(utc(-1), "1969-12-31T23:59:59Z");
     }
 
     #[test]

@@ -139,6 +139,15 @@ impl Keys {
         }
     }
 
+    /// Whether this job is of a submission with jobs that are not over.
+    pub fn covers(&self, job: JobId) -> bool {
+        let Some((first, open)) = self.open.range(..=job).next_back() else {
+            return false;
+        };
+        let known = self.known.get(&(open.user, open.key));
+        known.is_some_and(|known| job.0 - first.0 < u64::from(known.count))
+    }
+
     /// The submission of this key, if the window holds it.
     pub fn recent(&self, user: u32, key: &Uuid) -> Option<Known> {
         self.known.get(&(user, *key)).copied()

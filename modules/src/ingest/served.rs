@@ -54,11 +54,6 @@ impl Served {
         if let Some(queue) = &system.queue {
             self.queue(queue)?;
         }
-        if let Some(dependency) = system.dependencies.first() {
-            let scheme = &dependency.scheme;
-            let text = format!("{PATH}.dependencies: `{scheme}` given, none are served here yet");
-            return Err(Refusal::invalid(text));
-        }
         if let Some(key) = system.constraints.keys().find(|key| *key != "ranks") {
             let text = format!(
                 "{PATH}.constraints: `{}` given, only `ranks` is served here yet",
@@ -67,7 +62,7 @@ impl Served {
             return Err(Refusal::invalid(text));
         }
         self.depth(&spec.request.work)?;
-        self.time(now, spec.request.duration)
+        self.time(now, spec)
     }
 
     /// A declared instance takes any queue: its parent knows which lead to it.
@@ -101,12 +96,12 @@ impl Served {
         Err(Refusal::new(Code::TooLarge, text))
     }
 
-    fn time(&self, now: Time, duration: Option<i64>) -> Result<(), Refusal> {
-        let (Some(end), Some(duration)) = (self.place.end(), duration) else {
+    fn time(&self, now: Time, spec: &Spec) -> Result<(), Refusal> {
+        let (Some(end), Some(duration)) = (self.place.end(), spec.request.duration) else {
             return Ok(());
         };
         let left = end - now;
-        if duration <= left.0 {
+        if duration <= left.0 || fits(spec) && left.0 > 0 {
             return Ok(());
         }
         let left = Span(left.0.max(0));
@@ -116,4 +111,13 @@ impl Served {
         );
         Err(Refusal::invalid(text))
     }
+}
+
+/// Whether it takes what time is left (`attributes.system.fit_remaining`): it ends with the instance.
+fn fits(spec: &Spec) -> bool {
+    let other = &spec.jobspec.attributes.system.other;
+    other
+        .get("fit_remaining")
+        .and_then(serde_json::Value::as_bool)
+        == Some(true)
 }

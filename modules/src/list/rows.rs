@@ -136,6 +136,10 @@ fn matches(body: &ListRequest, job: &Job) -> bool {
             own.is_some_and(|own| own.as_str() == account)
         })
         && body
+            .job_set
+            .as_ref()
+            .is_none_or(|set| job.submit.spec.set.as_deref() == Some(set))
+        && body
             .since
             .is_none_or(|since| job.t_inactive.is_some_and(|t| t >= since))
 }

@@ -11,8 +11,8 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::message::Roles;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
-    self, Changed, JOB_RANGES_MAX, JobSet, RaiseRequest, RequeueRequest, URGENCY_MAX,
-    UrgencyRequest,
+    self, Changed, JOB_RANGES_MAX, JobSet, RaiseRequest, ReleaseRequest, RequeueRequest,
+    URGENCY_MAX, UrgencyRequest,
 };
 use eddy_wire::time::Time;
 
@@ -33,6 +33,7 @@ impl Manager {
         let changed = match request.topic.as_str() {
             job::Raise::TOPIC => self.raise(now, request, out)?,
             job::Urgency::TOPIC => self.urgency(now, request, out)?,
+            job::Release::TOPIC => self.release(now, request, out)?,
             job::RequeueJob::TOPIC => self.requeue(now, request, out)?,
             other => unreachable!("the router sent `{other}` to the manager"),
         };
@@ -54,7 +55,8 @@ impl Manager {
         word(&body.kind)?;
         bounded("note", &body.note)?;
         let all = body.jobs.is_empty();
-        self.each(request, &body.jobs, |job| {
+        let named = Named::of(&body.jobs, body.job_set.as_deref())?;
+        self.each(request, named, |job| {
             let wanted = body.states.is_empty() || body.states.contains(&job.state);
             if all && !wanted {
                 return Ok(None);
@@ -90,14 +92,35 @@ impl Manager {
             let text = format!("urgency: {} given, allowed are 0 to 31", body.urgency);
             return Err(Refusal::invalid(text));
         }
-        self.each(request, &body.jobs, |job| match job.state {
+        let all = body.jobs.is_empty();
+        let named = Named::of(&body.jobs, body.job_set.as_deref())?;
+        self.each(request, named, |job| match job.state {
             JobState::Depend | JobState::Priority | JobState::Sched => {
                 Ok(Some(Kind::Urgency(body.urgency, request.uid)))
             }
-            JobState::New | JobState::Run | JobState::Cleanup => {
-                Err("it is running: its place in the queue is past".to_owned())
+            _ if all => Ok(None),
+            state => Err(past(state)),
+        })
+        .map(|proposed| proposed.append(now, out))
+    }
+
+    fn release(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<Changed, Refusal> {
+        let body: ReleaseRequest = request.parse()?;
+        let all = body.jobs.is_empty();
+        let named = Named::of(&body.jobs, body.job_set.as_deref())?;
+        self.each(request, named, |job| match job.state {
+            // Whoever is not held needs nothing.
+            JobState::Depend | JobState::Priority | JobState::Sched if job.urgency > 0 => Ok(None),
+            JobState::Depend | JobState::Priority | JobState::Sched => {
+                Ok(Some(Kind::Urgency(job.urgency_before, request.uid)))
             }
-            JobState::Inactive => Err("it is over".to_owned()),
+            _ if all => Ok(None),
+            state => Err(past(state)),
         })
         .map(|proposed| proposed.append(now, out))
     }
@@ -111,7 +134,7 @@ impl Manager {
         let body: RequeueRequest = request.parse()?;
         bounded("note", &body.note)?;
         let attempts_max = self.attempts_max;
-        self.each(request, &body.jobs, |job| {
+        self.each(request, Named::of(&body.jobs, None)?, |job| {
             let named = body.attempt.unwrap_or(job.attempt);
             match job.state {
                 // A repeated request: that attempt has ended, or is ending so.
@@ -130,14 +153,21 @@ impl Manager {
         .map(|proposed| proposed.append(now, out))
     }
 
-    /// Asks `change` for each job the set names (all of them when empty) that
-    /// the sender may act on.
+    /// Asks `change` for each job that is named and that the sender may act on.
     fn each(
         &self,
         request: &Request,
-        jobs: &JobSet,
+        named: Named<'_>,
         change: impl Fn(&Job) -> Result<Option<Kind>, String>,
     ) -> Result<Proposed, Refusal> {
+        let jobs = match named {
+            Named::All => return Ok(self.every(request, |_| true, change)),
+            Named::Set(set) => {
+                let of_it = |job: &Job| job.submit.spec.set.as_deref() == Some(set);
+                return Ok(self.every(request, of_it, change));
+            }
+            Named::Jobs(jobs) => jobs,
+        };
         if jobs.ranges.len() > JOB_RANGES_MAX {
             let text = format!(
                 "jobs: {} ranges given, at most {JOB_RANGES_MAX}",
@@ -146,19 +176,6 @@ impl Manager {
             return Err(Refusal::new(Code::TooLarge, text));
         }
         let mut proposed = Proposed::default();
-        if jobs.is_empty() {
-            // A declared instance has the jobs of others in it: only its number means it.
-            let own = self.jobs.values().filter(|job| may_change(request, job));
-            for job in own {
-                match (change(job), declared(job)) {
-                    (Ok(Some(_)), Some(name)) => proposed.spared.push((job.id, name.to_owned())),
-                    (Ok(Some(kind)), None) => proposed.events.push((job.id, kind)),
-                    (Ok(None), _) => {}
-                    (Err(why), _) => proposed.refuse(job.id, why),
-                }
-            }
-            return Ok(proposed);
-        }
         let mut one = |job: &Job| {
             if !may_change(request, job) {
                 return proposed.refuse(job.id, "it is another user's".to_owned());
@@ -185,6 +202,58 @@ impl Manager {
             }
         }
         Ok(proposed)
+    }
+
+    /// The same for all of the sender's own that `which` takes.
+    fn every(
+        &self,
+        request: &Request,
+        which: impl Fn(&Job) -> bool,
+        change: impl Fn(&Job) -> Result<Option<Kind>, String>,
+    ) -> Proposed {
+        let mut proposed = Proposed::default();
+        // A declared instance has the jobs of others in it: only its number means it.
+        let own = self.jobs.values().filter(|job| may_change(request, job));
+        for job in own.filter(|job| which(job)) {
+            match (change(job), declared(job)) {
+                (Ok(Some(_)), Some(name)) => proposed.spared.push((job.id, name.to_owned())),
+                (Ok(Some(kind)), None) => proposed.events.push((job.id, kind)),
+                (Ok(None), _) => {}
+                (Err(why), _) => proposed.refuse(job.id, why),
+            }
+        }
+        proposed
+    }
+}
+
+/// Which jobs a change is of.
+enum Named<'a> {
+    /// All of the sender.
+    All,
+    /// Those of a set of jobs.
+    Set(&'a str),
+    /// Those with these numbers.
+    Jobs(&'a JobSet),
+}
+
+impl<'a> Named<'a> {
+    fn of(jobs: &'a JobSet, set: Option<&'a str>) -> Result<Named<'a>, Refusal> {
+        match (jobs.is_empty(), set) {
+            (true, None) => Ok(Named::All),
+            (true, Some(set)) => Ok(Named::Set(set)),
+            (false, None) => Ok(Named::Jobs(jobs)),
+            (false, Some(_)) => Err(Refusal::invalid(
+                "job_set: given beside jobs; allowed is one of them",
+            )),
+        }
+    }
+}
+
+/// Why the urgency of a job that does not wait is not changed.
+fn past(state: JobState) -> String {
+    match state {
+        JobState::Inactive => "it is over".to_owned(),
+        _ => "it is running: its place in the queue is past".to_owned(),
     }
 }
 
@@ -253,7 +322,7 @@ fn word(kind: &str) -> Result<(), Refusal> {
         let text = format!("type: `{}` given, one word is allowed", kind.escape_debug());
         return Err(Refusal::invalid(text));
     }
-    if matches!(kind, "node-failure" | "requeue" | "timeout") {
+    if matches!(kind, "dependency" | "node-failure" | "requeue" | "timeout") {
         let text = format!("type: `{kind}` is eddy's own; any other word is allowed");
         return Err(Refusal::invalid(text));
     }

@@ -3,6 +3,7 @@
 use eddy_wire::event::Final;
 use eddy_wire::id::Attempt;
 use eddy_wire::job::{Holding, Job};
+use eddy_wire::jobspec::Need;
 use eddy_wire::lifecycle::JobState;
 
 /// The next record the manager owes a job.
@@ -10,6 +11,8 @@ use eddy_wire::lifecycle::JobState;
 pub enum Action {
     /// Nothing: another module, the user or time moves it on.
     Nothing,
+    /// To be said what it waits for: the next of its needs.
+    Need(Need),
     /// It was checked by ingest before it was recorded.
     Validate,
     /// It waits for nothing any more.
@@ -28,8 +31,13 @@ pub enum Action {
 /// every answer is safe to repeat until its record is there.
 pub fn owed(job: &Job, attempts_max: u32) -> Action {
     match (job.state, &job.holding, job.release) {
-        (JobState::New, _, _) => Action::Validate,
+        // They are added in their order, and none is removed before all are.
+        (JobState::New, _, _) => match job.submit.spec.needs.get(job.dependencies.len()) {
+            Some(need) => Action::Need(*need),
+            None => Action::Validate,
+        },
         (JobState::Depend, _, _) if job.dependencies.is_empty() => Action::Depend,
+        // What it waits for is met in `waits`.
         (JobState::Depend, _, _) => Action::Nothing,
         (JobState::Priority, _, _) => Action::Priority,
         // sched allocates, exec starts and reports the end.

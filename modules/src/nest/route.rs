@@ -11,8 +11,8 @@ use eddy_wire::services::Service;
 use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::job::{
     self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
-    ListRequest, OutputRequest, RaiseRequest, RequeueRequest, SubmitRequest, UrgencyRequest,
-    WaitRequest,
+    ListRequest, OutputRequest, RaiseRequest, ReleaseRequest, RequeueRequest, SubmitRequest,
+    UrgencyRequest, WaitRequest,
 };
 use eddy_wire::services::sched;
 
@@ -152,6 +152,7 @@ fn named(request: &Request) -> Option<Named> {
         job::Raise::TOPIC => request.parse::<RaiseRequest>().ok()?.jobs,
         job::Kill::TOPIC => request.parse::<KillRequest>().ok()?.jobs,
         job::Urgency::TOPIC => request.parse::<UrgencyRequest>().ok()?.jobs,
+        job::Release::TOPIC => request.parse::<ReleaseRequest>().ok()?.jobs,
         job::RequeueJob::TOPIC => request.parse::<RequeueRequest>().ok()?.jobs,
         sched::Explain::TOPIC => request.parse::<sched::ExplainRequest>().ok()?.jobs?,
         job::List::TOPIC => {

@@ -13,6 +13,7 @@ pub fn examples(target: &str) -> &'static [&'static [u8]] {
         "event_line" => EVENT_LINE,
         "resource_set" => RESOURCE_SET,
         "jobspec" => JOBSPEC,
+        "need" => NEED,
         "message" => MESSAGE,
         "event" => EVENT,
         "request" => REQUEST,
@@ -30,6 +31,14 @@ const JOB_ID: &[&[u8]] = &[
 ];
 
 const IDSET: &[&[u8]] = &[b"", b"[0-3,7]", b"1,3,5-2147483647", b"0-9,11-19,21"];
+
+const NEED: &[&[u8]] = &[
+    b"after-success=f2JL",
+    b"after-except=f8",
+    b"begin-time=1763690000.500000",
+    b"singleton",
+    b"array-throttle=4",
+];
 
 const HOSTLIST: &[&[u8]] = &[
     b"foo1,fooi,foo[2-3]",
@@ -64,7 +73,7 @@ const RESOURCE_SET: &[&[u8]] = &[
 ];
 
 const JOBSPEC: &[&[u8]] = &[
-    br#"{"resources":[{"type":"node","count":2,"exclusive":true,"with":[{"type":"slot","count":3,"label":"task","with":[{"type":"core","count":4},{"type":"gpu","count":1}]}]}],"tasks":[{"command":["a","b"],"slot":"task","count":{"total":5}}],"attributes":{"system":{"duration":90.5,"cwd":"/","environment":{"A":"1","B":null},"queue":"q","memory_per_node":"4G","dependencies":[{"scheme":"afterok","value":"f1"}],"shell":{"options":{"pty":1}},"job":{"name":"n"}},"user":{"x":[1]}},"version":1}"#,
+    br#"{"resources":[{"type":"node","count":2,"exclusive":true,"with":[{"type":"slot","count":3,"label":"task","with":[{"type":"core","count":4},{"type":"gpu","count":1}]}]}],"tasks":[{"command":["a","b"],"slot":"task","count":{"total":5}}],"attributes":{"system":{"duration":90.5,"cwd":"/","environment":{"A":"1","B":null},"queue":"q","memory_per_node":"4G","dependencies":[{"scheme":"afterok","value":"f1"},{"scheme":"begin-time","value":"5.5"},{"scheme":"singleton","value":""}],"array":{"throttle":3},"job_set":"s","shell":{"options":{"pty":1}},"job":{"name":"n"}},"user":{"x":[1]}},"version":1}"#,
     br#"{"version":1,"resources":[{"type":"slot","count":{"min":2,"max":8,"operator":"*","operand":2},"label":"s","with":[{"type":"core","count":"1-4"},{"type":"memory","count":4,"unit":"GB"}]}],"tasks":[{"command":["a"],"slot":"s","count":{"per_resource":{"type":"core","count":1}}}],"attributes":{}}"#,
     b"version: 1\nresources:\n  - {type: slot, count: 2, label: s, with: [{type: core, count: 3}]}\ntasks:\n  - command: [hostname]\n    slot: s\n    count: {per_slot: 1}\nattributes:\n  system:\n    duration: 60\n    environment: &e {A: b}\n  user: {again: *e}\n",
 ];

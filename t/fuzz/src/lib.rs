@@ -18,7 +18,7 @@ use eddy_wire::hash::Hash;
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::{Count, Jobspec, format_bytes, parse_bytes};
+use eddy_wire::jobspec::{Count, Jobspec, Need, format_bytes, parse_bytes};
 use eddy_wire::message::Message;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::{instance, job, kvs, resource};
@@ -42,6 +42,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("event_line", event_line),
     ("resource_set", resource_set),
     ("jobspec", jobspec),
+    ("need", need),
     ("message", message),
     ("event", event),
     ("request", request),
@@ -145,6 +146,19 @@ pub fn jobspec(data: &[u8]) {
         if let Ok(request) = jobspec.request() {
             assert!(request.slots > 0 && request.ntasks > 0);
         }
+        for need in jobspec.needs().unwrap_or_default() {
+            assert_eq!(Need::of_description(&need.description()), Some(need));
+        }
+        let _ = jobspec.job_set();
+    }
+}
+
+/// What a record says a job waits for: its words never fail, its description reads back.
+pub fn need(data: &[u8]) {
+    let text = str::from_utf8(data).ok();
+    if let Some(need) = text.and_then(Need::of_description) {
+        assert_eq!(Need::of_description(&need.description()), Some(need));
+        assert!(!need.to_string().is_empty());
     }
 }
 

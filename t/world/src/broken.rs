@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput};
 use eddy_broker::{Endpoint, Input, Module, Outbox};
+use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
-use eddy_wire::id::{Epoch, Rank, Seq};
+use eddy_wire::id::{Epoch, JobId, Rank, Seq};
+use eddy_wire::jobspec::Need;
 use eddy_wire::plan::{Outcome, Verdict};
 use eddy_wire::shell::{FromShell, Start, ToShell};
 use eddy_wire::time::Time;
@@ -59,6 +61,8 @@ pub enum Rule {
     ChildDeaf,
     /// A rank whose link broke does not knock again.
     KnocksOnce,
+    /// Jobs are let go before what they wait for is met.
+    NeedsDropped,
     /// Nobody is promised anything: those who fit pass whoever is first.
     HeadDelayed,
 }
@@ -85,6 +89,7 @@ impl Rule {
         ("letter-lost", Rule::LetterLost),
         ("child-deaf", Rule::ChildDeaf),
         ("knocks-once", Rule::KnocksOnce),
+        ("needs-dropped", Rule::NeedsDropped),
         ("head-delayed", Rule::HeadDelayed),
     ];
 
@@ -151,6 +156,52 @@ pub fn drop_one(mut live: Vec<Seq>) -> Vec<Seq> {
         live.remove(live.len() / 2);
     }
     live
+}
+
+/// The manager, but nobody waits for what he is said to wait for.
+pub struct Hasty {
+    inner: Manager,
+    needs: BTreeMap<JobId, Vec<Need>>,
+}
+
+impl Hasty {
+    /// In place of that manager.
+    pub fn new(inner: Manager) -> Hasty {
+        let needs = BTreeMap::new();
+        Hasty { inner, needs }
+    }
+}
+
+impl Module for Hasty {
+    fn name(&self) -> &'static str {
+        "manager that lets everybody go"
+    }
+
+    fn endpoints(&self) -> &'static [Endpoint] {
+        self.inner.endpoints()
+    }
+
+    fn live(&self, seqs: &mut Vec<Seq>) {
+        self.inner.live(seqs);
+    }
+
+    fn apply(&mut self, record: &Record) {
+        if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, record.event.job) {
+            self.needs.insert(job, submit.spec.needs.clone());
+        }
+        self.inner.apply(record);
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        if let Input::Applied(record) = &input
+            && let (Kind::Validate, Some(job)) = (&record.event.kind, record.event.job)
+        {
+            for need in self.needs.remove(&job).unwrap_or_default() {
+                out.append(now, job, Kind::DependencyRemove(need.description()));
+            }
+        }
+        self.inner.handle(now, input, out);
+    }
 }
 
 /// The sched module, but each verdict is recorded as it comes.

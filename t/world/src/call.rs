@@ -156,6 +156,7 @@ impl Call {
     /// Raise an exception; `cancel` is one.
     pub fn raise(id: JobId, kind: &str, severity: u8) -> Call {
         let request = job::RaiseRequest {
+            job_set: None,
             jobs: JobSet::one(id),
             states: Vec::new(),
             kind: kind.to_owned(),
@@ -175,7 +176,11 @@ impl Call {
     /// Change the urgency.
     pub fn urgency(id: JobId, urgency: u8) -> Call {
         let jobs = JobSet::one(id);
-        let request = job::UrgencyRequest { jobs, urgency };
+        let request = job::UrgencyRequest {
+            jobs,
+            job_set: None,
+            urgency,
+        };
         Call::new::<job::Urgency>(About::Urgency { job: id, urgency }, &request)
     }
 
@@ -331,6 +336,12 @@ pub struct Ask {
     pub ranks: Option<Idset>,
     /// The queue.
     pub queue: Option<String>,
+    /// What it waits for: schemes and values.
+    pub dependencies: Vec<(String, String)>,
+    /// How many of its copies may be under way at a time.
+    pub throttle: Option<u32>,
+    /// The set of jobs it belongs to.
+    pub set: Option<String>,
 }
 
 /// What a job is to the instance it runs in.
@@ -364,6 +375,9 @@ impl Default for Ask {
             nests: Nests::No,
             ranks: None,
             queue: None,
+            dependencies: Vec::new(),
+            throttle: None,
+            set: None,
         }
     }
 }
@@ -402,6 +416,17 @@ impl Ask {
         }
         if let Some(queue) = &self.queue {
             system["queue"] = json!(queue);
+        }
+        if !self.dependencies.is_empty() {
+            let one =
+                |(scheme, value): &(String, String)| json!({"scheme": scheme, "value": value});
+            system["dependencies"] = self.dependencies.iter().map(one).collect();
+        }
+        if let Some(most) = self.throttle {
+            system["array"] = json!({ "throttle": most });
+        }
+        if let Some(set) = &self.set {
+            system["job_set"] = json!(set);
         }
         json!({
             "resources": [resource],

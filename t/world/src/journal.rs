@@ -257,6 +257,10 @@ fn matches(request: &ListRequest, row: &JobRow) -> bool {
         && request.user.is_none_or(|user| user == row.userid)
         && request.name.as_ref().is_none_or(|name| *name == row.name)
         && request
+            .job_set
+            .as_ref()
+            .is_none_or(|set| *set == row.job_set)
+        && request
             .since
             .is_none_or(|since| row.t_inactive.is_some_and(|t| t >= since))
 }

@@ -14,12 +14,13 @@ use std::sync::Arc;
 use eddy_broker::broker::Identity;
 use eddy_broker::effect::QueryTag;
 use eddy_broker::{Arrival, Broker, Disk, Effect, Exit, Output, Query};
+use eddy_modules::manager::Manager;
 use eddy_wire::id::Seq;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::shell::Start;
 use eddy_wire::time::Time;
 
-use crate::broken::{self, Credulous, Rule};
+use crate::broken::{self, Credulous, Hasty, Rule};
 use crate::client::OWNER;
 use crate::clock::Clock;
 use crate::desk::Desk;
@@ -36,6 +37,8 @@ use tree::Tree;
 
 /// Place of the sched module among the leader's.
 const SCHED: usize = 2;
+/// And that of the manager.
+const MANAGER: usize = 1;
 
 /// A leader that lives.
 pub struct Leader {
@@ -144,6 +147,9 @@ impl Instance {
         let mut modules = eddy_modules::leader(&self.settings);
         if nature.breaks(Rule::VerdictUnchecked) {
             modules[SCHED] = Box::new(Credulous::default());
+        }
+        if nature.breaks(Rule::NeedsDropped) {
+            modules[MANAGER] = Box::new(Hasty::new(Manager::new(&self.settings)));
         }
         let mut broker = Broker::new(identity(self), modules);
         for record in self.journal.to_replay() {

@@ -9,6 +9,7 @@ mod ledger;
 mod order;
 mod replies;
 mod tasks;
+mod waits;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use kin::{Kin, Living};
 pub use ledger::{Ledger, places};
 pub use replies::{Facts, Replies};
 use tasks::Tasks;
+pub use waits::is_left_behind;
 
 /// How long before its instance a job ends, its grace aside; with some room for clocks that slew.
 const LAST_MOMENT: Span = Span::seconds(3);

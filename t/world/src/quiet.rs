@@ -20,7 +20,7 @@ use crate::instance::Instance;
 use crate::journal::Room;
 use crate::leader::Leader;
 use crate::nature::{InstanceId, ROOT};
-use crate::oracle::Ledger;
+use crate::oracle::{Ledger, is_left_behind};
 use crate::replay;
 use crate::world::World;
 
@@ -90,6 +90,27 @@ fn is_from_scratch(policy: &Policy) -> bool {
     same_nodes
         && policy.queue.reservations == Reservations::Replanned
         && policy.priority.order == ["urgency"]
+}
+
+/// Whoever is in DEPEND waits for something.
+pub fn nothing_waits_for_what_is_met(world: &World, id: InstanceId) -> Result<(), String> {
+    let instance = &world.instances[id.place()];
+    let now = instance.would_say(&world.nature);
+    let ledger = world.nature.judge(id).durable();
+    let waiting = ledger
+        .jobs
+        .values()
+        .filter(|job| job.state == JobState::Depend);
+    match waiting
+        .into_iter()
+        .find(|job| is_left_behind(ledger, job, now))
+    {
+        Some(job) => Err(format!(
+            "job {} is in DEPEND, and all it waits for is met",
+            job.id
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The policy that an instance obeys: one that was set counts over what was configured then.
@@ -280,6 +301,7 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
     let open = ledger.jobs.values().filter(is_open).find(|job| !lasts(job));
     if let Some(job) = open {
         // What could start and does not tells more.
+        nothing_waits_for_what_is_met(world, id)?;
         nothing_waits_that_could_start(world, id)?;
         return Err(format!(
             "job {} never ends: it is in {}",

@@ -6,6 +6,7 @@
 //! ```text
 //! nodes 2x4 gpus=1 memory=1G   grace 5         before anything else
 //! submit a cores=2 run=10 …    again a …       the same key, perhaps other words
+//!   afterok=a …  begin=SECONDS  singleton  throttle=N  set=NAME  name=NAME      among those words
 //! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  wait a b  collect [a]  list
 //! drain 0  undrain 0  put k 1  get k  policy PRESET  shutdown
 //! lose submit a …              the answer is lost on its way
@@ -253,7 +254,7 @@ impl Player {
             ["submit", name, rest @ ..] => {
                 let now = self.world().nature.now;
                 let key = key(now, &mut self.world().nature.random);
-                let ask = ask(Ask::default(), name, rest)?;
+                let ask = self.named(ask(Ask::default(), name, rest)?)?;
                 self.submitted
                     .insert((*name).to_owned(), (ask.clone(), user, key));
                 Call::submit(user, &ask, key)
@@ -261,7 +262,8 @@ impl Player {
             ["again", name, rest @ ..] => {
                 let found = self.submitted.get(*name);
                 let (before, user, key) = found.ok_or(format!("nobody submitted `{name}`"))?;
-                Call::submit(*user, &ask(before.clone(), name, rest)?, *key)
+                let again = self.named(ask(before.clone(), name, rest)?)?;
+                Call::submit(*user, &again, *key)
             }
             ["cancel", name] => Call::raise(self.job(name)?, "cancel", 0),
             ["raise", name, kind] => Call::raise(self.job(name)?, kind, 0),
@@ -288,6 +290,17 @@ impl Player {
             ["shutdown"] => Call::shutdown(),
             _ => return Err(format!("`{}` is no command", words.join(" "))),
         })
+    }
+
+    /// With numbers in place of the names of the jobs that it waits for.
+    fn named(&self, mut ask: Ask) -> Result<Ask, String> {
+        for (scheme, value) in &mut ask.dependencies {
+            let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+            if scheme.starts_with("after") && !is_number {
+                *value = self.job(value)?.to_string();
+            }
+        }
+        Ok(ask)
     }
 
     /// The job of that name: `a`, or `a.2` for a copy.
@@ -331,6 +344,19 @@ fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
             ("instance", _) => ask.nests = Nests::Instance,
             ("beside", _) => ask.nests = Nests::Beside,
             ("queue", name) => ask.queue = Some(name.to_owned()),
+            ("begin", seconds) => {
+                let at = BEGIN.after(span(seconds)).to_string();
+                ask.dependencies.push(("begin-time".to_owned(), at));
+            }
+            ("singleton", _) => ask
+                .dependencies
+                .push(("singleton".to_owned(), String::new())),
+            (scheme, job) if scheme.starts_with("after") => {
+                ask.dependencies.push((scheme.to_owned(), job.to_owned()));
+            }
+            ("throttle", n) => ask.throttle = Some(number(n)?),
+            ("set", name) => ask.set = Some(name.to_owned()),
+            ("name", name) => ask.name = name.to_owned(),
             ("requeue", _) => ask.requeue = Requeue::OnNodeFailure,
             ("cc", ids) => {
                 ask.cc = Some(

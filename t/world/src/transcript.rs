@@ -158,6 +158,7 @@ fn told(kind: &Kind) -> Option<String> {
             };
             format!("{name} {}{note}", exception.kind)
         }
+        Kind::DependencyAdd(what) | Kind::DependencyRemove(what) => format!("{name} {what}"),
         Kind::Requeue(attempt) => format!("{name} as attempt {attempt}"),
         Kind::Urgency(urgency, _) => format!("{name} {urgency}"),
         Kind::LeaderStart(epoch) | Kind::ShellLost(epoch) => format!("{name} {epoch}"),

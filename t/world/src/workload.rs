@@ -214,11 +214,49 @@ fn some_of(nature: &mut Nature, client: &Client) -> JobSet {
 fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits) -> Call {
     let mut ask = ask(&mut nature.random, nodes);
     habits.change(nature, client.instance, &mut ask, nodes);
+    wait_for(nature, client, &mut ask);
     let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);
     let call = Call::submit(client.user, &ask, key);
     client.submissions.push(call.clone());
     call
+}
+
+/// Lets a submission wait for something now and then.
+fn wait_for(nature: &mut Nature, client: &Client, ask: &mut Ask) {
+    const SCHEMES: [&str; 8] = [
+        "after",
+        "afterstart",
+        "afterany",
+        "afterany",
+        "afterok",
+        "afterok",
+        "afternotok",
+        "afterexcept",
+    ];
+    for _ in 0..*nature.random.pick(&[0, 0, 0, 0, 0, 1, 1, 2, 3]) {
+        if let Some(job) = one_of(nature, client) {
+            let scheme = *nature.random.pick(&SCHEMES);
+            let spelled = match nature.random.chance(50) {
+                true => job.to_string(),
+                false => job.f58(),
+            };
+            ask.dependencies.push((scheme.to_owned(), spelled));
+        }
+    }
+    if nature.random.chance(5) {
+        let later = Span(nature.random.between(-1_000_000, 20_000_000));
+        let at = nature.clock(0).wall.after(later);
+        ask.dependencies
+            .push(("begin-time".to_owned(), at.to_string()));
+    }
+    if nature.random.chance(3) {
+        ask.dependencies
+            .push(("singleton".to_owned(), String::new()));
+    }
+    if ask.cc.is_some() && nature.random.chance(50) {
+        ask.throttle = Some(nature.random.between(1, 3) as u32);
+    }
 }
 
 /// A submission made before, and the key it was made under.

@@ -165,6 +165,7 @@ impl World {
         }
         if !self.is_tree() && quiet::is_lull(self) {
             let checked = quiet::nothing_waits_that_could_start(self, ROOT)
+                .and_then(|()| quiet::nothing_waits_for_what_is_met(self, ROOT))
                 .and_then(|()| quiet::nothing_runs_that_should_end(self, ROOT));
             if let Err(sentence) = checked {
                 self.nature.fail(ROOT, sentence);
@@ -255,7 +256,7 @@ impl World {
         if !self.instances[id.place()].settings.declared.is_empty() {
             // What asks for the nodes of a declared instance waits as long as that lives.
             let waits = |(_, job): &(&JobId, &eddy_wire::job::Job)| {
-                job.state == JobState::Sched && job.urgency > 0
+                matches!(job.state, JobState::Depend | JobState::Sched) && job.urgency > 0
             };
             let ledger = self.nature.judge(id).durable();
             let waiting = ledger.jobs.iter().filter(waits);

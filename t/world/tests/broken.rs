@@ -164,6 +164,14 @@ fn a_rank_that_does_not_knock_again() {
 }
 
 #[test]
+fn a_job_that_is_let_go_before_its_time() {
+    found(
+        "needs-dropped",
+        &["was not met", "panic", "run, allowed are"],
+    );
+}
+
+#[test]
 fn a_head_that_is_delayed_by_those_who_pass() {
     found("head-delayed", &["passes it, and it starts at"]);
 }

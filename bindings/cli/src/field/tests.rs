@@ -18,6 +18,7 @@ fn row() -> JobRow {
         account: String::new(),
         qos: String::new(),
         class: String::new(),
+        job_set: String::new(),
         urgency: 16,
         priority: Some(16),
         reason: String::new(),

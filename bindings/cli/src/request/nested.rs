@@ -11,6 +11,7 @@ use eddy_wire::services::job::SubmitRequest;
 use serde_json::json;
 
 use super::directives::{self, Word};
+use super::eligible::Array;
 use super::{Slots, Stdin, Terms};
 
 /// The mode of a script's file: its owner may read, write and run it.
@@ -113,6 +114,12 @@ impl InstanceOptions {
         self.terms.request(&self.jobspec(program, stdin)?, None)
     }
 
+    /// The request for an array of this instance, with a key of its own.
+    pub fn array_request(&self, program: &Program, array: &Array) -> anyhow::Result<SubmitRequest> {
+        let jobspec = array.of(self.jobspec(program, Stdin::Empty)?)?;
+        self.terms.request(&jobspec, Some(array.ids.clone()))
+    }
+
     /// The jobspec of this instance.
     pub fn jobspec(&self, program: &Program, stdin: Stdin) -> anyhow::Result<Jobspec> {
         for set in &self.conf {
@@ -141,6 +148,8 @@ impl InstanceOptions {
         );
         // What no instance takes is refused here, in the words it would use.
         jobspec.request()?;
+        jobspec.needs()?;
+        jobspec.job_set()?;
         Ok(jobspec)
     }
 
@@ -201,6 +210,7 @@ impl Terms {
             qos: self.qos.or(under.qos),
             class: self.class.or(under.class),
             urgency: self.urgency.or(under.urgency),
+            eligible: self.eligible.over(under.eligible),
             requeue: self.requeue || under.requeue,
             flags: joined(under.flags, self.flags),
             job_name: self.job_name.or(under.job_name),

@@ -206,6 +206,7 @@ fn early(job: JobId, end: Option<&JobEnd>) -> String {
 async fn cancel(global: &Global, uri: &Uri, job: JobId) -> anyhow::Result<()> {
     eprintln!("eddy alloc: cancelling job {}", ids::show(job));
     let request = RaiseRequest {
+        job_set: None,
         jobs: JobSet::one(job),
         states: Vec::new(),
         kind: "cancel".to_owned(),

@@ -4,15 +4,15 @@ use std::io::{IsTerminal, Read};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use eddy_client::EndFeed;
 use eddy_wire::jobspec::JOBSPEC_BYTES_MAX;
-use eddy_wire::services::job::{JobSet, Submit};
+use eddy_wire::services::job::Submit;
 
-use crate::attach::exit_code;
+use super::submit::{print_ids, wait};
+use crate::output;
 use crate::request::Stdin;
+use crate::request::eligible::ArrayOption;
 use crate::request::nested::{InstanceOptions, Program};
 use crate::session::Global;
-use crate::{ids, output};
 
 /// The file that the script's output goes to.
 const OUTPUT: &str = "eddy-{{id}}.out";
@@ -43,6 +43,8 @@ pub struct Args {
     /// Print no id
     #[arg(long, help_heading = "Submission")]
     quiet: bool,
+    #[command(flatten)]
+    array: ArrayOption,
     #[command(flatten)]
     options: InstanceOptions,
     /// The script and its arguments, or with --wrap a command; without: standard input
@@ -83,20 +85,19 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         output::json(&options.jobspec(&program, Stdin::Empty)?)?;
         return Ok(0);
     }
-    let request = options.request(&program, Stdin::Empty)?;
+    let request = match &args.array.array {
+        None => options.request(&program, Stdin::Empty)?,
+        Some(array) => options.array_request(&program, array)?,
+    };
     global.session(async |client| {
-        let job = client.call::<Submit>(&request).await?.first;
+        let submitted = client.call::<Submit>(&request).await?;
         if !args.quiet {
-            output::lines([ids::show(job)])?;
+            print_ids(submitted)?;
         }
-        if !args.wait {
-            return Ok(0);
+        match args.wait {
+            true => wait(&client, submitted).await,
+            false => Ok(0),
         }
-        let mut ends = EndFeed::of(&client, JobSet::one(job))?;
-        let end = ends.next().await?.and_then(|ends| ends.into_iter().next());
-        Ok(exit_code(
-            &end.context("the instance does not say how the job ended")?,
-        ))
     })
 }
 

@@ -25,6 +25,9 @@ pub struct Args {
     /// All your jobs, in the states of -S if given; declared instances are left out
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+    /// The jobs of this set
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "all"])]
+    job_set: Option<String>,
     /// Only jobs in these states: pending, running, active [default: active]
     #[arg(short = 'S', long, value_name = "STATE,...")]
     states: Option<String>,
@@ -48,17 +51,18 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         None => Vec::new(),
     };
     let jobs = ids::many(&args.ids)?;
-    if jobs.is_empty() && !args.all && args.states.is_none() {
-        bail!("no jobs given; allowed are ids, --all and -S STATES");
+    if jobs.is_empty() && !args.all && args.states.is_none() && args.job_set.is_none() {
+        bail!("no jobs given; allowed are ids, --all, --job-set NAME and -S STATES");
     }
     global.session(async |client| {
         if args.dry_run {
-            return dry_run(&client, jobs, &states).await;
+            return dry_run(&client, jobs, &states, args.job_set.clone()).await;
         }
         let named = !jobs.is_empty();
         let request = |jobs| RaiseRequest {
             jobs,
             states: states.clone(),
+            job_set: args.job_set.clone(),
             kind: "cancel".to_owned(),
             severity: 0,
             note: args.message.clone(),
@@ -86,7 +90,12 @@ fn active_states(text: &str) -> anyhow::Result<Vec<JobState>> {
     Ok(filter.states)
 }
 
-async fn dry_run(client: &Client, jobs: JobSet, states: &[JobState]) -> anyhow::Result<u8> {
+async fn dry_run(
+    client: &Client,
+    jobs: JobSet,
+    states: &[JobState],
+    job_set: Option<String>,
+) -> anyhow::Result<u8> {
     let filter = match states.is_empty() {
         true => Filter::active(),
         false => Filter {
@@ -103,6 +112,7 @@ async fn dry_run(client: &Client, jobs: JobSet, states: &[JobState]) -> anyhow::
         filter,
         jobs,
         user,
+        job_set,
         ..Question::default()
     }
     .rows(client)

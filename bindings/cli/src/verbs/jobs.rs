@@ -65,6 +65,9 @@ pub struct Args {
     /// Only charged to this account
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
+    /// Only of this set of jobs
+    #[arg(long, value_name = "NAME")]
+    job_set: Option<String>,
     /// One array of objects with all fields
     #[arg(long)]
     json: bool,
@@ -98,6 +101,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   queue        its queue; empty for the instance's only one
   account qos class
                whom it is charged to, and as what; empty for none, or the policy's default
+  job_set      the set of jobs it belongs to; empty is none
   urgency      0 (held) to 31
   priority     its place in the queue: larger is earlier
   reason       why it waits, or the exception that ended it
@@ -250,6 +254,7 @@ fn question(args: &Args, users: &Users) -> anyhow::Result<Question> {
         name: args.name.clone(),
         queue: args.queue.clone(),
         account: args.account.clone(),
+        job_set: args.job_set.clone(),
         since: args
             .since
             .as_ref()

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
 
 use crate::attach::{Label, exit_code, write_frames};
+use crate::request::eligible::ArrayOption;
 use crate::request::{JobOptions, Stdin};
 use crate::session::Global;
 use crate::{ids, output};
@@ -33,8 +34,15 @@ const WATCHED_MAX: usize = 64;
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// Submit a copy for each number of this set, such as 1-100
-    #[arg(long, value_name = "IDSET", help_heading = "Submission")]
+    #[arg(
+        long,
+        value_name = "IDSET",
+        conflicts_with = "array",
+        help_heading = "Submission"
+    )]
     cc: Option<Idset>,
+    #[command(flatten)]
+    array: ArrayOption,
     /// Wait for the end of all; exit with the highest exit code
     #[arg(long, help_heading = "Submission")]
     wait: bool,
@@ -53,13 +61,18 @@ pub struct Args {
 
 const EXAMPLES: &str = "Examples:
   eddy submit -n4 -t 10 ./solve input.dat
-  eddy submit --cc=1-1000 --wait ./step {cc}";
+  eddy submit --cc=1-1000 --wait ./step {cc}
+  eddy submit --array=0-99%4 ./step {cc}        # at most four at a time
+  id=$(eddy submit ./first); eddy submit --dependency=afterok:$id ./second";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     if args.options.terms.dry_run {
         return dry_run(&args.options, Stdin::Empty);
     }
-    let request = args.options.request(args.cc.clone(), Stdin::Empty)?;
+    let request = match &args.array.array {
+        None => args.options.request(args.cc.clone(), Stdin::Empty)?,
+        Some(array) => args.options.array_request(array)?,
+    };
     global.session(async |client| {
         let submitted = client.call::<Submit>(&request).await?;
         if !args.quiet {
@@ -94,7 +107,8 @@ fn set(submitted: Submitted) -> JobSet {
     }
 }
 
-fn print_ids(submitted: Submitted) -> anyhow::Result<()> {
+/// Prints the ids, one a line.
+pub fn print_ids(submitted: Submitted) -> anyhow::Result<()> {
     let spelling = ids::Spelling::of_locale();
     Ok(output::lines(
         jobs(submitted).map(|job| spelling.show(job)),
@@ -118,14 +132,19 @@ async fn wait_event(client: &Client, submitted: Submitted, name: &str) -> anyhow
 }
 
 /// Waits for all; the highest exit code.
-async fn wait(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
-    let mut ends = EndFeed::gathered(client, set(submitted), GATHER)?;
-    let bar = progress(submitted.count);
+pub async fn wait(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
+    wait_for(client, "submit", set(submitted)).await
+}
+
+/// The same for any jobs, for the verb of this name.
+pub async fn wait_for(client: &Client, verb: &str, jobs: JobSet) -> anyhow::Result<u8> {
+    let bar = progress(jobs.len());
+    let mut ends = EndFeed::gathered(client, jobs, GATHER)?;
     let mut highest = 0;
     while let Some(batch) = ends.next().await? {
         for end in &batch {
             highest = highest.max(exit_code(end));
-            bar.suspend(|| tell(end));
+            bar.suspend(|| tell(verb, end));
         }
         bar.inc(batch.len() as u64);
     }
@@ -134,24 +153,24 @@ async fn wait(client: &Client, submitted: Submitted) -> anyhow::Result<u8> {
 }
 
 /// Says how a job ended that did not end well.
-fn tell(end: &JobEnd) {
+fn tell(verb: &str, end: &JobEnd) {
     if exit_code(end) == 0 {
         return;
     }
     let job = ids::show(end.id);
     match &end.exception {
-        Some(exception) => eprintln!("eddy submit: job {job}: {}", output::one_line(exception)),
-        None => eprintln!("eddy submit: job {job}: exit code {}", end.returncode),
+        Some(exception) => eprintln!("eddy {verb}: job {job}: {}", output::one_line(exception)),
+        None => eprintln!("eddy {verb}: job {job}: exit code {}", end.returncode),
     }
 }
 
 /// A bar for many jobs on a terminal; nothing otherwise.
-fn progress(count: u32) -> ProgressBar {
+fn progress(count: u64) -> ProgressBar {
     if count < 2 || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {per_sec} {eta}");
-    ProgressBar::new(count.into()).with_style(style.expect("a template of known words"))
+    ProgressBar::new(count).with_style(style.expect("a template of known words"))
 }
 
 /// Shows the output of all jobs, each from its beginning, some at a time.

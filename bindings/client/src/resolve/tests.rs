@@ -57,6 +57,7 @@ fn job(job: u64, result: Option<JobResult>, reason: &str) -> JobRow {
         account: String::new(),
         qos: String::new(),
         class: String::new(),
+        job_set: String::new(),
         urgency: 16,
         priority: None,
         reason: reason.to_owned(),

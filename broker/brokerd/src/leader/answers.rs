@@ -230,6 +230,10 @@ fn matches(request: &ListRequest, row: &JobRow) -> bool {
             .account
             .as_ref()
             .is_none_or(|account| *account == row.account)
+        && request
+            .job_set
+            .as_ref()
+            .is_none_or(|set| *set == row.job_set)
 }
 
 /// The word for a result in the journal's rows.

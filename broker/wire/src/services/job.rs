@@ -52,6 +52,10 @@ service!(
     Urgency, "job.urgency", USERS, UrgencyRequest => Changed
 );
 service!(
+    /// Let held jobs go, with the urgency they had before.
+    Release, "job.release", USERS, ReleaseRequest => Changed
+);
+service!(
     /// End this attempt and wait again as the next.
     RequeueJob, "job.requeue", USERS, RequeueRequest => Changed
 );
@@ -319,6 +323,9 @@ pub struct RaiseRequest {
     /// Only jobs in these states; all active states when empty.
     #[serde(default)]
     pub states: Vec<JobState>,
+    /// Instead of `jobs`: those of this set of jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_set: Option<String>,
     /// `cancel`, or a word of the user's.
     #[serde(rename = "type")]
     pub kind: String,
@@ -346,8 +353,22 @@ pub struct KillRequest {
 pub struct UrgencyRequest {
     /// The jobs.
     pub jobs: JobSet,
+    /// Instead of `jobs`: those of this set of jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_set: Option<String>,
     /// 0 to 31.
     pub urgency: u8,
+}
+
+/// What [`Release`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    /// The jobs; all of the sender that are held when empty.
+    pub jobs: JobSet,
+    /// Instead of `jobs`: those of this set of jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_set: Option<String>,
 }
 
 /// What [`RequeueJob`] asks.
@@ -403,6 +424,9 @@ pub struct ListRequest {
     /// Only charged to this account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+    /// Only of this set of jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_set: Option<String>,
     /// Only over since then.
     #[serde(default)]
     pub since: Option<Time>,
@@ -441,6 +465,9 @@ pub struct JobRow {
     /// Its class; empty is the policy's default.
     #[serde(default)]
     pub class: String,
+    /// The set of jobs it belongs to; empty is none.
+    #[serde(default)]
+    pub job_set: String,
     /// 0 to 31.
     pub urgency: u8,
     /// Place in the queue.

@@ -18,6 +18,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::order::Order;
+use super::waits;
 
 /// What the records say.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +46,8 @@ pub struct Ledger {
     pub blocks: BTreeMap<u64, (JobId, u64)>,
     /// The policy that was set last, and the one that was configured then.
     pub policy: Option<(String, String)>,
+    /// Jobs whose tasks had started, in whatever attempt.
+    pub started: BTreeSet<JobId>,
     /// Every urgency ever set.
     pub urgencies: BTreeSet<(JobId, u8)>,
     /// The leader's epoch.
@@ -109,6 +112,9 @@ impl Ledger {
             .map_err(|illegal| format!("job {id}: {illegal}"))?;
         match kind {
             Kind::Alloc(grant) => self.alloc(id, grant)?,
+            Kind::Start => {
+                self.started.insert(id);
+            }
             Kind::Free => {
                 self.held.remove(&id);
             }
@@ -120,7 +126,20 @@ impl Ledger {
             }
             _ => {}
         }
-        Ok(())
+        self.waits(id, record)
+    }
+
+    /// Nobody starts before what it waits for.
+    fn waits(&self, id: JobId, record: &Record) -> Result<(), String> {
+        let job = &self.jobs[&id];
+        match &record.event.kind {
+            Kind::Depend => waits::may_go(self, job, record.event.t),
+            Kind::Alloc(_) => waits::is_throttled(self, job),
+            Kind::Exception(exception) if exception.kind == "dependency" => {
+                waits::may_fail(self, job, record.event.t)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn submit(&mut self, id: JobId, submit: &Submit, record: &Record) -> Result<(), String> {

@@ -31,6 +31,7 @@ pub struct Args {
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let jobs = ids::many(&args.ids)?;
     let request = |jobs| RaiseRequest {
+        job_set: None,
         jobs,
         states: Vec::new(),
         kind: args.kind.clone(),

@@ -21,6 +21,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let jobs = ids::many(&[args.id.as_str()])?;
     let request = |jobs| UrgencyRequest {
         jobs,
+        job_set: None,
         urgency: args.urgency,
     };
     global.session(async |client| {

@@ -1,6 +1,6 @@
-//! When to look at which job again: its time limit, or the next KILL.
+//! When to look at which job again: its time limit, the next KILL, its begin time.
 //!
-//! Used by exec. Each job has one time at most, which goes with it: a job that
+//! Used by exec and by the manager. Each job has one time at most, which goes with it: a job that
 //! is over long before its limit leaves nothing behind. Of all times only the
 //! first one is asked for.
 
@@ -11,7 +11,7 @@ use eddy_wire::time::Time;
 
 /// The times, in order.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub(crate) struct Timers {
     times: BTreeSet<(Time, JobId)>,
     by_job: BTreeMap<JobId, Time>,
     /// The wake-up that was asked for and has not come.
@@ -20,7 +20,7 @@ pub(super) struct Timers {
 
 impl Timers {
     /// That job is due then, and no more at any other time.
-    pub(super) fn set(&mut self, job: JobId, due: Option<Time>) {
+    pub(crate) fn set(&mut self, job: JobId, due: Option<Time>) {
         self.forget(job);
         if let Some(at) = due {
             self.times.insert((at, job));
@@ -29,14 +29,14 @@ impl Timers {
     }
 
     /// That job is over.
-    pub(super) fn forget(&mut self, job: JobId) {
+    pub(crate) fn forget(&mut self, job: JobId) {
         if let Some(at) = self.by_job.remove(&job) {
             self.times.remove(&(at, job));
         }
     }
 
     /// Takes out a job that is due by now.
-    pub(super) fn pop(&mut self, now: Time) -> Option<JobId> {
+    pub(crate) fn pop(&mut self, now: Time) -> Option<JobId> {
         let (at, job) = self.times.first().copied()?;
         if at > now {
             return None;
@@ -46,7 +46,7 @@ impl Timers {
     }
 
     /// The wake-up to ask for now, unless one is coming that is early enough.
-    pub(super) fn wake(&mut self, now: Time) -> Option<Time> {
+    pub(crate) fn wake(&mut self, now: Time) -> Option<Time> {
         let first = self.times.first()?.0.max(now);
         let coming = self.announced.filter(|at| *at > now);
         if coming.is_some_and(|at| at <= first) {

@@ -1,0 +1,340 @@
+//! The options that say when a job is eligible, and as how many copies: what it
+//! waits for, when it begins, its set of jobs, its array.
+//!
+//! They become attributes of the jobspec, over what `-S` sets. Spellings of Flux and of Slurm are taken.
+
+use anyhow::{Context, bail, ensure};
+use clap::{ArgAction, Args};
+use eddy_wire::fsd::{Fsd, parse_fsd};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{DEPENDENCIES_MAX, Environment, Jobspec};
+use eddy_wire::time::Time;
+use serde_json::{Value, json};
+
+use crate::{ids, when};
+
+/// When a job is eligible, and as how many copies.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Eligible {
+    /// Wait for other jobs: afterok:ID, afterany:ID, after:ID (its start), afternotok:ID,
+    /// afterexcept:ID, singleton; several with commas between, or again
+    #[arg(long, value_name = "SCHEME:ID", action = ArgAction::Append, help_heading = "Queue")]
+    pub dependency: Vec<String>,
+    /// Not before then: +1h, now+30min, 16:00, tomorrow, 2026-01-31T12:00
+    #[arg(long, alias = "begin", value_name = "TIME", help_heading = "Queue")]
+    pub begin_time: Option<String>,
+    /// Set of jobs to belong to, a word: eddy cancel, hold, release and jobs take --job-set
+    #[arg(long, value_name = "NAME", help_heading = "Queue")]
+    pub job_set: Option<String>,
+    /// In an instance that ends before the time limit would: end with it instead of being refused
+    #[arg(long, help_heading = "Queue")]
+    pub fit_remaining: bool,
+}
+
+/// Copies with numbers, as Slurm's arrays.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ArrayOption {
+    /// Submit a copy for each number: 0-99, 1,3,5-7, 0-99:10 (each tenth); with %N at most N of
+    /// them are under way at a time; {cc} and EDDY_ARRAY_TASK_ID are the number
+    #[arg(short = 'a', long, value_name = "IDSET[:STEP][%N]", value_parser = array, help_heading = "Submission")]
+    pub array: Option<Array>,
+}
+
+/// The numbers of an array, and how many may be under way at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// The numbers.
+    pub ids: Idset,
+    /// The throttle.
+    pub throttle: Option<u32>,
+}
+
+/// The most numbers of an array.
+const ARRAY_MAX: u64 = 1_000_000;
+
+impl Eligible {
+    /// These, and where they say nothing those of `under`.
+    pub fn over(self, under: Eligible) -> Eligible {
+        Eligible {
+            dependency: match self.dependency.is_empty() {
+                true => under.dependency,
+                false => self.dependency,
+            },
+            begin_time: self.begin_time.or(under.begin_time),
+            job_set: self.job_set.or(under.job_set),
+            fit_remaining: self.fit_remaining || under.fit_remaining,
+        }
+    }
+
+    /// The attributes they are, by dotted keys.
+    pub fn attributes(&self, now: Time) -> anyhow::Result<Vec<(String, Value)>> {
+        let mut dependencies = Vec::new();
+        for text in &self.dependency {
+            dependencies.extend(dependency(text).with_context(|| format!("--dependency={text}"))?);
+            ensure!(
+                dependencies.len() <= DEPENDENCIES_MAX,
+                "--dependency: more than {DEPENDENCIES_MAX} jobs are named; allowed are at most so many"
+            );
+        }
+        if let Some(text) = &self.begin_time {
+            let at = when::begin(text, now).context("--begin-time")?;
+            dependencies.push(json!({"scheme": "begin-time", "value": at.to_string()}));
+        }
+        let mut attributes = Vec::new();
+        if !dependencies.is_empty() {
+            attributes.push(("dependencies".to_owned(), Value::Array(dependencies)));
+        }
+        if let Some(set) = &self.job_set {
+            attributes.push(("job_set".to_owned(), json!(set)));
+        }
+        if self.fit_remaining {
+            attributes.push(("fit_remaining".to_owned(), true.into()));
+        }
+        Ok(attributes)
+    }
+}
+
+/// One value of `--dependency`: parts with commas between, each `SCHEME:ID[:ID...]` or `singleton`.
+fn dependency(text: &str) -> anyhow::Result<Vec<Value>> {
+    ensure!(
+        !text.contains('?'),
+        "jobs wait for all that is named, and know no parameters; allowed are commas between SCHEME:ID"
+    );
+    let mut all = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let (scheme, values) = part.split_once(':').unwrap_or((part, ""));
+        match scheme {
+            "singleton" if values.is_empty() => {
+                all.push(json!({"scheme": scheme, "value": ""}));
+            }
+            "begin-time" => all.push(json!({"scheme": scheme, "value": values})),
+            "after" | "afterstart" | "afterany" | "afterok" | "afternotok" | "afterexcept" => {
+                for value in values.split(':') {
+                    jobs(scheme, value, &mut all)?;
+                }
+            }
+            _ => bail!(
+                "`{part}` is none that is served; allowed are after, afterstart, afterany, afterok, afternotok and afterexcept with :ID, and singleton"
+            ),
+        }
+    }
+    Ok(all)
+}
+
+/// A job, or a range of them.
+fn jobs(scheme: &str, value: &str, all: &mut Vec<Value>) -> anyhow::Result<()> {
+    ensure!(
+        !value.contains('+'),
+        "`{value}`: a delay after a start is not served; allowed is the id of a job"
+    );
+    ensure!(
+        !value.contains('/'),
+        "`{value}`: jobs in instances inside are not served yet; allowed is the id of a job of this instance"
+    );
+    let named = ids::many(&[value])?;
+    ensure!(
+        !named.is_empty(),
+        "`{scheme}` names no job; allowed is {scheme}:ID"
+    );
+    ensure!(
+        named.len() <= DEPENDENCIES_MAX as u64,
+        "`{value}` names {} jobs; allowed are at most {DEPENDENCIES_MAX}",
+        named.len()
+    );
+    for (first, last) in named.ranges {
+        for job in first.0..=last.0 {
+            all.push(json!({"scheme": scheme, "value": job.to_string()}));
+        }
+    }
+    Ok(())
+}
+
+/// `0-99:10%4`, with commas between several.
+pub fn array(text: &str) -> Result<Array, String> {
+    let (numbers, throttle) = match text.split_once('%') {
+        None => (text, None),
+        Some((numbers, most)) => {
+            let most: Option<u32> = most.parse().ok().filter(|most| *most > 0);
+            let most = most.ok_or("behind % is no number; allowed are 1 and more")?;
+            (numbers, Some(most))
+        }
+    };
+    let mut ids = Idset::new();
+    for part in numbers.split(',') {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let step: Option<usize> = step.parse().ok().filter(|step| *step > 0);
+        let step = step.ok_or("behind : is no step; allowed are 1 and more")?;
+        let range: Idset = range
+            .parse()
+            .map_err(|_| format!("`{part}` is not N, N-M or N-M:STEP"))?;
+        if range.is_empty() || range.len() > ARRAY_MAX {
+            return Err(format!(
+                "`{part}` names {} numbers; allowed are 1 to {ARRAY_MAX}",
+                range.len()
+            ));
+        }
+        let stepped: Idset = match step {
+            1 => range,
+            step => range.iter().step_by(step).collect(),
+        };
+        ids = ids.union(&stepped);
+    }
+    Ok(Array { ids, throttle })
+}
+
+impl Array {
+    /// That jobspec, of jobs of this array.
+    pub fn of(&self, mut jobspec: Jobspec) -> anyhow::Result<Jobspec> {
+        let value = match self.throttle {
+            Some(most) => json!({ "throttle": most }),
+            None => json!({}),
+        };
+        let system = &mut jobspec.attributes.system;
+        system.other.insert("array".to_owned(), value);
+        self.put_into(&mut system.environment);
+        jobspec.needs()?;
+        Ok(jobspec)
+    }
+
+    /// What its tasks find, in eddy's and in Slurm's names; `{cc}` is replaced in each copy.
+    fn put_into(&self, environment: &mut Environment) {
+        let (mut least, mut most, mut step) = (u32::MAX, 0, 0);
+        let mut before = None;
+        for id in self.ids.iter() {
+            (least, most) = (least.min(id), most.max(id));
+            if let Some(before) = before.replace(id) {
+                step = match step {
+                    0 => id - before,
+                    step => step.min(id - before),
+                };
+            }
+        }
+        let values = [
+            ("ID", "{cc}".to_owned()),
+            ("COUNT", self.ids.len().to_string()),
+            ("MIN", least.to_string()),
+            ("MAX", most.to_string()),
+            ("STEP", step.max(1).to_string()),
+        ];
+        for (what, value) in values {
+            for front in ["EDDY", "SLURM"] {
+                environment.insert(format!("{front}_ARRAY_TASK_{what}"), Some(value.clone()));
+            }
+        }
+    }
+}
+
+/// A length of time behind `now+`, in the units of Slurm or of RFC 23.
+pub fn later(text: &str) -> anyhow::Result<i64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit {
+        "second" | "seconds" | "sec" => "s",
+        "minute" | "minutes" | "min" => "m",
+        "hour" | "hours" => "h",
+        "day" | "days" => "d",
+        "week" | "weeks" => {
+            let weeks: i64 = number.parse().context("no number of weeks")?;
+            let micros = weeks.checked_mul(7 * 86_400 * eddy_wire::time::MICROS);
+            return micros.with_context(|| format!("`{text}` is too long"));
+        }
+        other => other,
+    };
+    match parse_fsd(&format!("{number}{unit}"))? {
+        Fsd::Finite(micros) => Ok(micros),
+        Fsd::Infinite => bail!("`{text}` never comes; allowed is a length of time"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(texts: &[&str]) -> Result<Vec<String>, String> {
+        let eligible = Eligible {
+            dependency: texts.iter().map(|text| (*text).to_owned()).collect(),
+            ..Eligible::default()
+        };
+        let attributes = eligible
+            .attributes(Time(0))
+            .map_err(|error| format!("{error:#}"))?;
+        let list = attributes[0].1.as_array().expect("a list").clone();
+        let one = |one: &Value| {
+            format!(
+                "{}:{}",
+                one["scheme"].as_str().unwrap_or(""),
+                one["value"].as_str().unwrap_or("")
+            )
+        };
+        Ok(list.iter().map(one).collect())
+    }
+
+    #[test]
+    fn dependencies_are_taken_as_flux_and_slurm_spell_them() {
+        assert_eq!(
+            read(&["afterok:7:f9,afterany:3", "singleton", "after:4"]),
+            Ok([
+                "afterok:7",
+                "afterok:8",
+                "afterany:3",
+                "singleton:",
+                "after:4"
+            ]
+            .map(str::to_owned)
+            .to_vec())
+        );
+        assert_eq!(read(&["afterok:5-7"]).map(|all| all.len()), Ok(3));
+    }
+
+    #[test]
+    fn what_is_not_served_is_refused_by_name() {
+        for text in [
+            "afterok",
+            "afterok:",
+            "aftercorr:3",
+            "afterok:1?afterok:2",
+            "after:3+5",
+            "afterok:12/3",
+            "afterok:x",
+            "",
+            "singleton:x",
+            "afterok:1-2000",
+        ] {
+            let error = read(&[text]).expect_err(text);
+            assert!(
+                error.starts_with(&format!("--dependency={text}: ")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_array_has_numbers_steps_and_a_throttle() {
+        let read = |text: &str| array(text).map(|array| (array.ids.to_string(), array.throttle));
+        assert_eq!(read("0-9"), Ok(("0-9".to_owned(), None)));
+        assert_eq!(read("0-9:4%2"), Ok(("0,4,8".to_owned(), Some(2))));
+        assert_eq!(read("1,3,5-7%10"), Ok(("1,3,5-7".to_owned(), Some(10))));
+        for wrong in ["", "x", "1-", "0-9:0", "0-9%0", "0-9%", "0-9:x"] {
+            assert!(array(wrong).is_err(), "{wrong}");
+        }
+        let mut environment = Environment::new();
+        array("2-10:4")
+            .expect("an array")
+            .put_into(&mut environment);
+        let value = |name: &str| environment[name].clone().unwrap_or_default();
+        assert_eq!(value("SLURM_ARRAY_TASK_ID"), "{cc}");
+        assert_eq!(
+            ["COUNT", "MIN", "MAX", "STEP"].map(|what| value(&format!("EDDY_ARRAY_TASK_{what}"))),
+            ["3", "2", "10", "4"]
+        );
+    }
+
+    #[test]
+    fn slurms_units_count() {
+        let hours = 3600 * eddy_wire::time::MICROS;
+        assert_eq!(later("2hours").ok(), Some(2 * hours));
+        assert_eq!(later("60").ok(), Some(hours / 60));
+        assert_eq!(later("1week").ok(), Some(7 * 24 * hours));
+        assert!(later("soon").is_err() && later("inf").is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! `eddy hold` and `eddy release`: keep waiting jobs from starting, and let them go again.
+
+use anyhow::bail;
+use eddy_wire::services::job::{Changed, JobSet, Release, ReleaseRequest, Urgency, UrgencyRequest};
+
+use crate::ids;
+use crate::session::Global;
+use crate::verbs::cancel::{change, refusals};
+
+/// Keep waiting jobs from starting, until eddy release
+///
+/// A held job keeps its place by the time it was submitted; it waits with the reason that it is
+/// held. The same as an urgency of 0.
+#[derive(clap::Args)]
+pub struct HoldArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Let held jobs go, with the urgency they had before
+#[derive(clap::Args)]
+pub struct ReleaseArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// The jobs that are meant.
+#[derive(clap::Args)]
+struct Which {
+    /// All your jobs that wait
+    #[arg(long, conflicts_with_all = ["ids", "job_set"])]
+    all: bool,
+    /// The jobs of this set, in one record stream
+    #[arg(long, value_name = "NAME", conflicts_with = "ids")]
+    job_set: Option<String>,
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9)
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+}
+
+impl Which {
+    fn jobs(&self) -> anyhow::Result<JobSet> {
+        let jobs = ids::many(&self.ids)?;
+        if jobs.is_empty() && !self.all && self.job_set.is_none() {
+            bail!("no jobs given; allowed are ids, --job-set NAME and --all");
+        }
+        Ok(jobs)
+    }
+
+    /// Says what became of it.
+    fn told(&self, verb: &str, changed: &Changed) -> u8 {
+        if self.all || self.job_set.is_some() {
+            eprintln!("eddy {verb}: {} jobs", changed.count);
+        }
+        refusals(verb, changed)
+    }
+}
+
+pub fn hold(global: &Global, args: &HoldArgs) -> anyhow::Result<u8> {
+    let which = &args.which;
+    let jobs = which.jobs()?;
+    let request = |jobs| UrgencyRequest {
+        jobs,
+        job_set: which.job_set.clone(),
+        urgency: 0,
+    };
+    global.session(async |client| {
+        let changed = change::<Urgency>(&client, jobs, request).await?;
+        Ok(which.told("hold", &changed))
+    })
+}
+
+pub fn release(global: &Global, args: &ReleaseArgs) -> anyhow::Result<u8> {
+    let which = &args.which;
+    let jobs = which.jobs()?;
+    let request = |jobs| ReleaseRequest {
+        jobs,
+        job_set: which.job_set.clone(),
+    };
+    global.session(async |client| {
+        let changed = change::<Release>(&client, jobs, request).await?;
+        Ok(which.told("release", &changed))
+    })
+}

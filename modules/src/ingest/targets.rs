@@ -1,0 +1,89 @@
+//! Whether the jobs are there that a submission is to wait for.
+//!
+//! Those that are not over, or ended lately, are known here; the journal is
+//! asked for the others, one after the other. What they must have come to is
+//! the manager's to judge, once it is recorded who waits for them.
+
+use eddy_broker::{Answer, Outbox, Query, Volatile};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Need;
+use eddy_wire::time::Time;
+
+use super::{Ingest, Submission};
+
+/// How many dependencies the jobs of one submission may have together.
+const DEPENDENCIES_MAX: u64 = 1_000_000;
+
+const FIELD: &str = "attributes.system.dependencies";
+
+/// Whether the jobs of a submission have few enough dependencies together.
+pub(super) fn bounded(submission: &Submission) -> Result<(), Refusal> {
+    let each = submission.spec.needs.len() as u64;
+    let count = u64::from(submission.count());
+    if each <= 1 || each * count <= DEPENDENCIES_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "{FIELD}: {each} given for each of {count} jobs; the limit `dependencies` is {DEPENDENCIES_MAX} \
+         for a submission"
+    );
+    Err(Refusal::new(Code::TooLarge, text))
+}
+
+impl Ingest {
+    /// Takes a new submission if all that it is to wait for is there.
+    pub(super) fn take(
+        &mut self,
+        now: Time,
+        mut submission: Submission,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        self.admissible(now, &mut submission)?;
+        let Some((at, job)) = self.unknown(&submission) else {
+            return self.admit(now, submission, out);
+        };
+        submission.found = at;
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.asked.insert(tag, submission);
+        out.volatile(Volatile::Query(tag, Query::Finished(job)));
+        Ok(())
+    }
+
+    /// The journal's answer about the first job that was not known.
+    pub(super) fn found(
+        &mut self,
+        now: Time,
+        mut submission: Submission,
+        answer: &Answer,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        // The same key may have come twice meanwhile.
+        if let Some(known) = self.keys.recent(submission.user, &submission.request.key) {
+            return self.repeated(&submission, known, out);
+        }
+        if let Answer::Finished(Some(_)) = answer {
+            submission.found += 1;
+            return self.take(now, submission, out);
+        }
+        let need = submission.spec.needs.get(submission.found);
+        let words = need.map(Need::to_string).unwrap_or_default();
+        let text = format!("{FIELD}: to wait for {words} is asked, and there is no such job here");
+        Err(Refusal::invalid(text))
+    }
+
+    fn unknown(&self, submission: &Submission) -> Option<(usize, JobId)> {
+        let needs = submission.spec.needs.iter().enumerate();
+        let left = needs.skip(submission.found);
+        let mut unknown = left.filter_map(|(at, need)| match need {
+            Need::After(_, job) if !self.is_known(*job) => Some((at, *job)),
+            Need::After(..) | Need::Begin(_) | Need::Singleton | Need::Throttle(_) => None,
+        });
+        unknown.next()
+    }
+
+    fn is_known(&self, job: JobId) -> bool {
+        self.keys.covers(job) || self.ended.get(job).is_some()
+    }
+}

@@ -1,0 +1,119 @@
+//! Many jobs that wait for one, and a long chain: each dependency is looked at once.
+
+mod instance;
+
+use std::collections::BTreeMap;
+
+use instance::{Instance, ended, part};
+use serde_json::{Value, json};
+
+const JOBS: u64 = 2_000;
+
+fn after(scheme: &str, job: u64) -> Value {
+    json!({"dependencies": [{"scheme": scheme, "value": job.to_string()}]})
+}
+
+/// A job that waits for the end of the century.
+fn waiting(instance: &mut Instance) {
+    let late = json!({"dependencies": [{"scheme": "begin-time", "value": "4000000000"}]});
+    instance.submit(0, 1, &late);
+}
+
+fn cancel(instance: &mut Instance, job: u64) {
+    let body = json!({"jobs": {"ranges": [[job, job]]}, "type": "cancel"});
+    instance.call("job.raise", &body);
+}
+
+/// How many records there are of each kind, from this one on.
+fn counts(instance: &Instance, from: usize) -> BTreeMap<&'static str, u64> {
+    let mut counts = BTreeMap::new();
+    for record in &instance.records[from..] {
+        *counts.entry(record.event.kind.name()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_chain_ends_when_its_first_does_with_three_records_each() {
+    let many = JOBS;
+    let mut i = Instance::with(1);
+    waiting(&mut i);
+    for job in 2..=many {
+        i.submit(0, 1, &after("afterok", job - 1));
+    }
+    let from = i.records.len();
+    cancel(&mut i, 1);
+    let counts = counts(&i, from);
+    assert_eq!(counts["exception"], many);
+    assert_eq!(counts["clean"], many);
+    assert_eq!(counts.len(), 2, "{counts:?}");
+    let last = i.exceptions(many);
+    assert_eq!(last[0].0, "dependency");
+}
+
+#[test]
+fn those_who_wait_for_one_are_let_go_at_its_end_over_a_restart_too() {
+    let many = JOBS;
+    let mut i = Instance::with(1);
+    waiting(&mut i);
+    for _ in 2..=many {
+        i.submit(0, 1, &after("afterany", 1));
+    }
+    i.restart();
+    i.reach("0");
+    i.hello(1, &[]);
+    let from = i.records.len();
+    cancel(&mut i, 1);
+    let counts = counts(&i, from);
+    for name in ["dependency-remove", "depend", "priority"] {
+        assert_eq!(counts[name], many - 1, "{name}");
+    }
+    assert_eq!(
+        counts["alloc"],
+        4.min(many - 1),
+        "as many as there are cores"
+    );
+}
+
+#[test]
+fn jobs_of_one_name_go_one_by_one() {
+    let many = JOBS;
+    let mut i = Instance::with(1);
+    let single = json!({"dependencies": [
+        {"scheme": "singleton", "value": ""},
+        {"scheme": "begin-time", "value": "4000000000"},
+    ]});
+    waiting(&mut i);
+    for _ in 2..=many {
+        i.submit(0, 1, &single);
+    }
+    let from = i.records.len();
+    for job in 1..=many {
+        cancel(&mut i, job);
+    }
+    let counts = counts(&i, from);
+    assert_eq!(counts["dependency-remove"], many - 1);
+}
+
+#[test]
+fn a_job_starts_once_the_other_has_ended_well_and_its_time_has_come() {
+    let mut i = Instance::with(1);
+    i.submit(0, 1, &json!({}));
+    let soon = (i.now.0 / 1_000_000 + 5).to_string();
+    let both = json!({"dependencies": [
+        {"scheme": "afterok", "value": "1"},
+        {"scheme": "begin-time", "value": soon},
+    ]});
+    i.submit(0, 1, &both);
+    assert_eq!(i.starts().len(), 1);
+    i.started(1, 0);
+    i.ended(1, 0, ended(0, None));
+    assert_eq!(i.life(2, "dependency-remove"), ["dependency-remove"]);
+    i.tick_after(4);
+    assert_eq!(i.starts().len(), 0);
+    i.tick_after(2);
+    let gone = ["dependency-remove", "depend", "priority", "alloc"];
+    assert_eq!(i.life(2, "dependency-remove")[1..], gone);
+    assert_eq!(i.starts()[0].part, part(2, 0));
+    assert_eq!(i.signals(), []);
+}

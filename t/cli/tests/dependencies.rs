@@ -1,0 +1,152 @@
+//! What decides when a job may start, with real processes: other jobs, times, names, arrays, holds.
+
+use eddy_cli_tests::instance::Instance;
+use serde_json::Value;
+
+type Tested = anyhow::Result<()>;
+
+fn states(instance: &Instance, jobs: &[&str]) -> anyhow::Result<Vec<Value>> {
+    jobs.iter()
+        .map(|job| Ok(instance.row(job)?["state"].clone()))
+        .collect()
+}
+
+fn reason(instance: &Instance, job: &str) -> anyhow::Result<String> {
+    Ok(instance.row(job)?["reason"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned())
+}
+
+#[test]
+fn a_chain_goes_on_over_a_killed_leader() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let mut gate = instance.place.fifo("gate")?;
+    let first = instance.submit_started(&["sh", "-c", "read line <gate; exit 0"])?;
+    let after = |scheme: &str, job: &str| format!("--dependency={scheme}:{job}");
+    let second = instance.submit(&[&after("afterok", &first), "true"])?;
+    let third = instance.submit(&[&after("afterok", &second), "sh", "-c", "exit 3"])?;
+    let never = instance.submit(&[&after("afterok", &third), "true"])?;
+    let rescue = instance.submit(&[&after("afternotok", &third), "true"])?;
+    assert_eq!(
+        reason(&instance, &second)?,
+        format!("waits for job {first} to end well")
+    );
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!(states(&instance, &[&second, &third])?, ["DEPEND", "DEPEND"]);
+    gate.let_go(1)?;
+    assert_eq!(instance.code(&rescue)?, 0);
+    assert_eq!(instance.code(&third)?, 3);
+    assert_eq!(instance.code(&never)?, 1);
+    assert_eq!(
+        reason(&instance, &never)?,
+        format!("dependency: it waited for job {third} to end well, which failed")
+    );
+    // All of them are over: the journal is asked.
+    instance.kill_leader()?;
+    instance.start_again()?;
+    let late = instance.submit(&[&after("afterok", &second), "true"])?;
+    assert_eq!(instance.code(&late)?, 0);
+    let refused = instance.run(&["submit", "--dependency=afterok:999", "true"])?;
+    assert!(
+        refused.refusal()?.contains("no such job here"),
+        "{}",
+        refused.err
+    );
+    let path = instance.run(&["submit", "--dependency=afterok:12/3", "true"])?;
+    assert!(path.err.contains("are not served yet"), "{}", path.err);
+    Ok(())
+}
+
+#[test]
+fn a_begin_time_is_kept_over_a_killed_leader() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let later = instance.submit(&["--begin-time=+1h", "true"])?;
+    let soon = instance.submit(&["--begin-time=+1s", "true"])?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!(instance.code(&soon)?, 0);
+    let row = instance.row(&soon)?;
+    let time = |name: &str| row[name].as_f64().unwrap_or_default();
+    assert!(time("t_alloc") - time("t_submit") >= 0.9, "{row}");
+    assert!(reason(&instance, &later)?.starts_with("waits for its begin time 20"));
+    instance.ok(&["cancel", &later])?;
+    Ok(())
+}
+
+#[test]
+fn an_array_keeps_to_its_throttle_and_knows_its_numbers() -> Tested {
+    let instance = Instance::start(&["--cores=8"])?;
+    let script =
+        "mkdir lock || exit 9; echo $EDDY_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT >>out; rmdir lock";
+    instance.ok(&[
+        "submit",
+        "--quiet",
+        "--wait",
+        "--array=0-20:5%1",
+        "sh",
+        "-c",
+        script,
+    ])?;
+    let out = std::fs::read_to_string(instance.place.path().join("out"))?;
+    assert_eq!(out, "0/5\n5/5\n10/5\n15/5\n20/5\n");
+    Ok(())
+}
+
+#[test]
+fn jobs_of_a_set_are_held_released_and_cancelled_together() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let mut gate = instance.place.fifo("gate")?;
+    let holder = instance.submit_started(&["sh", "-c", "read line <gate"])?;
+    instance.ok(&[
+        "submit",
+        "--job-set=night",
+        "--urgency=20",
+        "--cc=1-3",
+        "true",
+    ])?;
+    let other = instance.submit(&["true"])?;
+    let held = instance.run(&["hold", "--job-set=night"])?;
+    assert_eq!((held.code, held.err.as_str()), (0, "eddy hold: 3 jobs\n"));
+    gate.let_go(1)?;
+    assert_eq!(instance.code(&other)?, 0, "the others are passed");
+    let rows = instance.json(&["jobs", "--job-set=night", "--json"])?;
+    let rows = rows.as_array().cloned().unwrap_or_default();
+    assert_eq!(rows.len(), 3);
+    for row in &rows {
+        assert_eq!(row["urgency"], 0);
+        assert!(
+            row["reason"]
+                .as_str()
+                .unwrap_or_default()
+                .contains("eddy release"),
+            "{row}"
+        );
+    }
+    let one = rows[0]["f58"].as_str().unwrap_or_default();
+    instance.ok(&["release", one])?;
+    assert_eq!(instance.code(one)?, 0);
+    assert_eq!(
+        instance.row(one)?["urgency"],
+        20,
+        "it has the one from before"
+    );
+    instance.ok(&["cancel", "--job-set=night"])?;
+    let over = instance.json(&["jobs", "-a", "--job-set=night", "--json"])?;
+    let results: Vec<&Value> = over
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|row| &row["result"])
+        .collect();
+    assert_eq!(
+        results
+            .iter()
+            .filter(|result| **result == "CANCELED")
+            .count(),
+        2
+    );
+    assert_eq!(instance.code(&holder)?, 0);
+    Ok(())
+}

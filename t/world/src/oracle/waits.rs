@@ -1,0 +1,153 @@
+//! What jobs wait for before they are eligible, judged by their jobspecs as they were written.
+//!
+//! Shares nothing with the manager: it reads schemes and values itself and looks at what is
+//! recorded of the jobs they name.
+
+use eddy_wire::id::JobId;
+use eddy_wire::job::Job;
+use eddy_wire::jobspec::Dependency;
+use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::time::Time;
+
+use super::Ledger;
+
+/// How far something has come that a job waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Met,
+    Open,
+    /// It never will be.
+    Lost,
+}
+
+/// A job leaves DEPEND only when everything is met.
+pub fn may_go(ledger: &Ledger, job: &Job, t: Time) -> Result<(), String> {
+    for dependency in dependencies(job) {
+        let began = matches!(dependency.scheme.as_str(), "after" | "afterstart")
+            && target(dependency).is_some_and(|target| ledger.started.contains(&target));
+        if !began && standing(ledger, job, dependency, t) != Standing::Met {
+            let (id, Dependency { scheme, value, .. }) = (job.id, dependency);
+            return Err(format!(
+                "job {id} was let go at {t}, and `{scheme}:{value}` was not met"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// It ends by what it waits for only if that cannot be met.
+pub fn may_fail(ledger: &Ledger, job: &Job, t: Time) -> Result<(), String> {
+    let lost = |one: &Dependency| standing(ledger, job, one, t) == Standing::Lost;
+    match dependencies(job).iter().any(lost) {
+        true => Ok(()),
+        false => Err(format!(
+            "job {} was ended though all it waits for can be met",
+            job.id
+        )),
+    }
+}
+
+/// No more of an array hold resources than its throttle says.
+pub fn is_throttled(ledger: &Ledger, job: &Job) -> Result<(), String> {
+    let Some(most) = throttle(job) else {
+        return Ok(());
+    };
+    let holds = |(other, _): &(&JobId, &Job)| ledger.held.contains_key(other);
+    let held = array(ledger, job).filter(holds).count() as u64;
+    match held > most {
+        true => Err(format!(
+            "{held} jobs of the array of job {} run, allowed are {most}",
+            job.id
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Whether a job in DEPEND has nothing left to wait for.
+pub fn is_left_behind(ledger: &Ledger, job: &Job, t: Time) -> bool {
+    let met = |one: &Dependency| standing(ledger, job, one, t) != Standing::Open;
+    if !dependencies(job).iter().all(met) {
+        return false;
+    }
+    let under_way = |job: &Job| {
+        !matches!(
+            job.state,
+            JobState::New | JobState::Depend | JobState::Inactive
+        )
+    };
+    let Some(most) = throttle(job) else {
+        return true;
+    };
+    let out = array(ledger, job).filter(|(_, job)| under_way(job)).count() as u64;
+    job.urgency > 0 && out < most
+}
+
+fn dependencies(job: &Job) -> &[Dependency] {
+    &job.submit.spec.jobspec.attributes.system.dependencies
+}
+
+fn target(dependency: &Dependency) -> Option<JobId> {
+    dependency.value.parse().ok()
+}
+
+fn throttle(job: &Job) -> Option<u64> {
+    let other = &job.submit.spec.jobspec.attributes.system.other;
+    other.get("array")?.get("throttle")?.as_u64()
+}
+
+fn array<'a>(ledger: &'a Ledger, job: &'a Job) -> impl Iterator<Item = (&'a JobId, &'a Job)> {
+    let of = |job: &Job| (job.submit.user, job.submit.key);
+    ledger
+        .jobs
+        .iter()
+        .filter(move |(_, other)| of(other) == of(job))
+}
+
+fn standing(ledger: &Ledger, job: &Job, dependency: &Dependency, t: Time) -> Standing {
+    let met = |met: bool| if met { Standing::Met } else { Standing::Open };
+    match dependency.scheme.as_str() {
+        "begin-time" => {
+            let seconds = dependency.value.parse().ok().and_then(Time::from_seconds);
+            met(seconds.is_some_and(|begin| t >= begin))
+        }
+        "singleton" => {
+            let alike =
+                |other: &Job| other.submit.user == job.submit.user && called(other) == called(job);
+            let mut earlier = ledger.jobs.range(..job.id);
+            met(!earlier.any(|(_, other)| other.state != JobState::Inactive && alike(other)))
+        }
+        scheme => after(ledger, scheme, target(dependency)),
+    }
+}
+
+fn called(job: &Job) -> String {
+    eddy_modules::row::name(&job.submit)
+}
+
+fn after(ledger: &Ledger, scheme: &str, target: Option<JobId>) -> Standing {
+    let Some(job) = target.and_then(|target| ledger.jobs.get(&target)) else {
+        return Standing::Lost;
+    };
+    let started = matches!(scheme, "after" | "afterstart") && job.started.is_some();
+    if job.state != JobState::Inactive {
+        return if started {
+            Standing::Met
+        } else {
+            Standing::Open
+        };
+    }
+    let well = job.result() == Some(JobResult::Completed);
+    let is_met = match scheme {
+        "afterany" => true,
+        _ if job.t_alloc.is_none() => false,
+        "afterok" => well,
+        "afternotok" => !well,
+        "afterexcept" => job.end.is_some(),
+        _ => started,
+    };
+    if is_met {
+        Standing::Met
+    } else {
+        Standing::Lost
+    }
+}
