@@ -20,6 +20,8 @@ pub struct Timeline {
 
 #[derive(Clone, Debug)]
 struct Group {
+    /// When its first point is.
+    begin: Time,
     /// Never empty.
     chunks: Vec<Chunk>,
     /// To be added to all within.
@@ -30,6 +32,8 @@ struct Group {
 
 #[derive(Clone, Debug)]
 struct Chunk {
+    /// When its first point is.
+    begin: Time,
     /// Never empty.
     points: Vec<Point>,
     /// To be added to all within.
@@ -102,7 +106,7 @@ impl Timeline {
             let group = &self.groups[at];
             let ends_here = at == place.group;
             if !ends_here && group.low >= amount {
-                since = group.chunks[0].points[0].at;
+                since = group.begin;
                 continue;
             }
             let chunks = if ends_here {
@@ -114,7 +118,7 @@ impl Timeline {
                 let chunk = &group.chunks[inner];
                 let ends_here = ends_here && inner == place.chunk;
                 if !ends_here && chunk.low + group.add >= amount {
-                    since = chunk.points[0].at;
+                    since = chunk.begin;
                     continue;
                 }
                 let points = if ends_here {
@@ -195,9 +199,9 @@ impl Timeline {
 
     /// The point that says what is at a time: the last one not after it.
     fn place(&self, time: Time) -> Place {
-        let group = at_or_before(&self.groups, |group| group.chunks[0].points[0].at, time);
+        let group = at_or_before(&self.groups, |group| group.begin, time);
         let chunks = &self.groups[group].chunks;
-        let chunk = at_or_before(chunks, |chunk| chunk.points[0].at, time);
+        let chunk = at_or_before(chunks, |chunk| chunk.begin, time);
         let point = at_or_before(&chunks[chunk].points, |point| point.at, time);
         Place {
             group,
@@ -321,6 +325,7 @@ impl Timeline {
 impl Group {
     fn new(chunks: Vec<Chunk>) -> Group {
         let mut group = Group {
+            begin: chunks[0].begin,
             chunks,
             add: 0,
             low: 0,
@@ -337,6 +342,7 @@ impl Group {
     }
 
     fn sum(&mut self) {
+        self.begin = self.chunks[0].begin;
         let lows = self.chunks.iter().map(|chunk| chunk.low);
         let highs = self.chunks.iter().map(|chunk| chunk.high);
         self.low = lows.min().expect("a group is never empty") + self.add;
@@ -353,6 +359,7 @@ impl Group {
 impl Chunk {
     fn new(points: Vec<Point>) -> Chunk {
         let mut chunk = Chunk {
+            begin: points[0].at,
             points,
             add: 0,
             low: 0,
@@ -369,6 +376,7 @@ impl Chunk {
     }
 
     fn sum(&mut self) {
+        self.begin = self.points[0].at;
         let amounts = || self.points.iter().map(|point| point.amount);
         let low = amounts().min().expect("a chunk is never empty");
         let high = amounts().max().expect("a chunk is never empty");
