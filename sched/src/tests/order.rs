@@ -5,7 +5,7 @@ use eddy_wire::Time;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Request;
-use eddy_wire::plan::{Delta, Explained, Owner, Question, Reason, Verdict, Want};
+use eddy_wire::plan::{Delta, Explained, Owner, Question, Reason, Unavailable, Verdict, Want};
 use eddy_wire::time::MICROS;
 
 use super::model::{inventory, nodes};
@@ -245,5 +245,23 @@ fn one_that_can_never_run_is_told_once_by_every_walk() {
             .map(|(job, verdict)| (job.0, matches!(verdict, Verdict::Never(_))))
             .collect();
         assert_eq!(told, [(1, true), (2, false)], "{preset}");
+    }
+}
+#[test]
+fn who_waits_for_nodes_that_are_away_uses_up_no_lookback() {
+    for preset in ["easy", "hybrid", "conservative"] {
+        let policy = format!("preset = \"{preset}\"\n[queue]\nlookback = 1");
+        let mut planner = planner(&policy, 2);
+        planner.apply(Delta::Down(Idset::one(1), Unavailable::Offline));
+        let both = Want {
+            request: Request {
+                duration: Some(3_600 * MICROS),
+                ..nodes(2, 1, 4)
+            },
+            ..want(1, 16)
+        };
+        planner.apply(Delta::Want(JobId(1), both));
+        planner.apply(Delta::Want(JobId(2), want(1, 16)));
+        assert_eq!(starts(&mut planner, NOW, |_| 1), [2], "{preset}");
     }
 }

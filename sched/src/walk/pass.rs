@@ -16,6 +16,7 @@ use eddy_wire::time::{Span, Time};
 
 use super::agenda::{Agenda, Booking, News};
 use super::ceiling::Ceiling;
+use super::line::Line;
 use super::room::{Blocked, Room};
 use crate::policy::{Reservations, Walk};
 
@@ -282,7 +283,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         &mut self,
         after: Option<K>,
         room: &mut R,
-        pass: &Pass<K>,
+        pass: &mut Pass<K>,
         out: &mut Verdicts<K, R>,
     ) -> Stage<K> {
         let reserves = match self.rules.walk {
@@ -302,10 +303,13 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         match self.rules.walk {
             Walk::Stop => match self.try_now(&key, room, pass.now, out) {
                 Tried::Started => Stage::Heads(after),
-                Tried::Waits => Stage::Over,
+                Tried::Waits | Tried::Cannot => Stage::Over,
             },
             Walk::Skip | Walk::Reserve { .. } => {
-                self.plan(&key, room, pass.now, out);
+                match self.plan(&key, room, pass.now, out) {
+                    Planned::Cannot => pass.look_further(&self.line),
+                    Planned::Can => {}
+                }
                 Stage::Heads(Some(key))
             }
         }
@@ -357,7 +361,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         after: Option<K>,
         mut ceiling: Ceiling,
         room: &mut R,
-        pass: &Pass<K>,
+        pass: &mut Pass<K>,
         out: &mut Verdicts<K, R>,
     ) -> Stage<K> {
         let Some(entry) = self.line.next(after.as_ref(), &ceiling) else {
@@ -369,6 +373,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         let key = entry.key.clone();
         match self.try_now(&key, room, pass.now, out) {
             Tried::Started => room.ceiling(pass.now, &mut ceiling),
+            Tried::Cannot => pass.look_further(&self.line),
             Tried::Waits => {}
         }
         let after = Some(key);
@@ -391,7 +396,8 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         if !pass.is_beyond(&at.1) {
             match self.try_now(&at.1, room, pass.now, out) {
                 Tried::Started => room.ceiling(pass.now, &mut ceiling),
-                Tried::Waits => {}
+                // Those ahead of it by turn may have been passed already.
+                Tried::Waits | Tried::Cannot => {}
             }
         }
         let after = Some(at);
@@ -415,16 +421,19 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             Err(why) => {
                 let key = key.clone();
                 out.push(Verdict::Wait { key, why });
-                Tried::Waits
+                match why {
+                    Blocked::Never | Blocked::NotInService => Tried::Cannot,
+                    Blocked::Busy { .. } | Blocked::Reserved => Tried::Waits,
+                }
             }
         }
     }
 
     /// Starts one in the line, or reserves the earliest gap for it; one that can have none stays
     /// in the line and uses up nothing.
-    fn plan(&mut self, key: &K, room: &mut R, now: Time, out: &mut Verdicts<K, R>) {
+    fn plan(&mut self, key: &K, room: &mut R, now: Time, out: &mut Verdicts<K, R>) -> Planned {
         let Some(entry) = self.line.get(key) else {
-            return;
+            return Planned::Can;
         };
         let span = entry.span;
         let key = key.clone();
@@ -458,12 +467,36 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                     },
                 );
             }
-            Err(why) => out.push(Verdict::Wait { key, why }),
+            Err(why) => {
+                out.push(Verdict::Wait { key, why });
+                return match why {
+                    Blocked::Never | Blocked::NotInService => Planned::Cannot,
+                    Blocked::Busy { .. } | Blocked::Reserved => Planned::Can,
+                };
+            }
         }
+        Planned::Can
     }
 }
 
-impl<K: Ord> Pass<K> {
+/// Whether a job can be given a time, now or later.
+enum Planned {
+    Can,
+    /// Not as things are: it takes nobody's place in the lookback.
+    Cannot,
+}
+
+impl<K: Ord + Clone> Pass<K> {
+    /// One more is tried than was said: one of those cannot run as things are.
+    fn look_further<V>(&mut self, line: &Line<K, V>) {
+        if let Reach::UpTo(last) = &self.reach {
+            self.reach = match line.after(Some(last)) {
+                Some(next) => Reach::UpTo(next.key.clone()),
+                None => Reach::All,
+            };
+        }
+    }
+
     fn is_beyond(&self, key: &K) -> bool {
         match &self.reach {
             Reach::All => false,
@@ -476,4 +509,6 @@ impl<K: Ord> Pass<K> {
 enum Tried {
     Started,
     Waits,
+    /// It waits for what is not there: it takes nobody's place in the lookback.
+    Cannot,
 }
