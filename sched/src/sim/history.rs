@@ -138,6 +138,12 @@ struct Row {
     user: Option<String>,
     userid: u32,
     #[serde(default)]
+    account: String,
+    #[serde(default)]
+    qos: String,
+    #[serde(default)]
+    class: String,
+    #[serde(default)]
     queue: String,
     urgency: u8,
     ncores: u64,
@@ -148,8 +154,8 @@ struct Row {
     t_inactive: Option<f64>,
 }
 
-/// Reads the array that `eddy jobs -a --json` prints. A row knows neither since when its job could
-/// have started nor whom it was charged to: its wait counts from its submission.
+/// Reads the array that `eddy jobs -a --json` prints. A row does not know since when its job could
+/// have started: its wait counts from its submission.
 ///
 /// # Errors
 /// [`WorkloadError`] names the line, or the job and the field.
@@ -190,6 +196,7 @@ fn run(row: &Row, last: &mut Time) -> Result<Option<PastRun>, WorkloadError> {
         return Ok(None);
     };
     let user = row.user.clone().unwrap_or_else(|| row.userid.to_string());
+    let given = |name: &String| (!name.is_empty()).then(|| name.clone());
     Ok(Some(PastRun {
         id: row.id,
         since,
@@ -199,11 +206,12 @@ fn run(row: &Row, last: &mut Time) -> Result<Option<PastRun>, WorkloadError> {
         procs: row.ncores,
         nodes: None,
         ranks: Vec::new(),
-        owner: Owner::new(None, &user),
+        owner: Owner::new(given(&row.account).as_deref(), &user),
         terms: Terms {
             queue: row.queue.clone(),
+            qos: given(&row.qos),
+            class: given(&row.class),
             urgency: row.urgency,
-            ..Terms::default()
         },
     }))
 }
@@ -213,7 +221,7 @@ mod tests {
     use super::*;
 
     const ROWS: &str = r#"[
-        {"id": 3, "userid": 1000, "user": "ann", "urgency": 16, "ncores": 2, "duration": 60.0, "queue": "",
+        {"id": 3, "userid": 1000, "user": "ann", "account": "lab", "urgency": 16, "ncores": 2, "duration": 60.0, "queue": "",
          "t_submit": 10.0, "t_alloc": 12.5, "t_finish": 20.0, "t_inactive": 20.5, "name": "more"},
         {"id": 2, "userid": 7, "urgency": 16, "ncores": 1, "t_submit": 11.0, "t_alloc": 12.0},
         {"id": 4, "userid": 7, "urgency": 0, "ncores": 1, "t_submit": 30.0, "t_alloc": null}]"#;
@@ -237,7 +245,7 @@ mod tests {
         );
         assert_eq!(workload.dropped, 1);
         let names: Vec<String> = workload.owners.iter().map(Owner::name).collect();
-        assert_eq!(names, ["ann", "7"]);
+        assert_eq!(names, ["lab/ann", "7"]);
         let course = past.course(&Machine::count(4));
         assert_eq!(course.starts[0], Some(Time(12_500_000)));
         assert_eq!(course.max_queue, 2);

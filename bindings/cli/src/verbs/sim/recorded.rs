@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use eddy_brokerd::history::records;
 use eddy_sched::sim::{Machine, Owner, Past, PastRun, Terms, read_rows};
+use eddy_wire::account::Name;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
@@ -136,9 +137,12 @@ impl Told {
         let grant = job.placed()?;
         let procs = grant.set.ncores();
         let start = job.t_alloc.filter(|_| procs > 0)?;
+        let party = &job.submit.party;
         let system = &job.submit.spec.jobspec.attributes.system;
-        let group = [&system.account, &system.bank, &system.project];
-        let group = group.into_iter().find_map(|name| name.as_deref());
+        let account = party.account.as_ref().map(Name::as_str);
+        let asked = [&system.account, &system.bank, &system.project];
+        let asked = asked.into_iter().find_map(|name| name.as_deref());
+        let named = |name: &Option<Name>| name.as_ref().map(|name| name.as_str().to_owned());
         let request = &job.submit.spec.request;
         Some(PastRun {
             id: job.id.0,
@@ -149,11 +153,12 @@ impl Told {
             procs,
             nodes: request.nodes.map(u64::from),
             ranks: grant.set.nodes.keys().map(|rank| rank.0).collect(),
-            owner: Owner::new(group, &users.name(job.submit.user)),
+            owner: Owner::new(account.or(asked), &users.name(job.submit.user)),
             terms: Terms {
                 queue: system.queue.clone().unwrap_or_default(),
+                qos: named(&party.qos),
+                class: named(&party.class),
                 urgency: job.urgency,
-                ..Terms::default()
             },
         })
     }
