@@ -15,3 +15,5 @@ mod promises;
 mod order;
 
 mod presets;
+
+mod accounts;

@@ -363,3 +363,42 @@ fn core_seconds_follow_the_shares_and_a_change_of_them() -> Tested {
     assert!((0.6..0.9).contains(&part), "b got {part} of {a} and {b}");
     Ok(())
 }
+
+#[test]
+fn a_limit_keeps_a_job_back_with_its_name_and_lets_it_go_when_there_is_room() -> Tested {
+    let instance = Instance::start(&FAKE)?;
+    let uid = uid();
+    instance.ok(&["account", "add", "a", "--max-running-jobs", "1", "--max-cores", "3"])?;
+    instance.ok(&["account", "add-user", &uid, "-A", "a"])?;
+    let first = instance.submit(&["true"])?;
+    instance.event(&first, "start")?;
+    let second = instance.submit(&["true"])?;
+    let third = instance.submit(&["true"])?;
+    let kept = |job: &str| -> anyhow::Result<()> {
+        let row = instance.row(job)?;
+        let reason = row["reason"].as_str().unwrap_or_default();
+        assert_eq!(row["state"], "PRIORITY", "{row}");
+        assert!(
+            reason.contains("limit `running_jobs` of account `a` is 1: 1 are taken"),
+            "{reason}"
+        );
+        Ok(())
+    };
+    kept(&second)?;
+    let why = instance.ok(&["why", &second])?;
+    assert!(why.contains("limit `running_jobs` of account `a`"), "{why}");
+    let line = refused(&instance, &["submit", "-n4", "true"])?;
+    assert!(line.contains("limit `cores` of account `a` is 3"), "{line}");
+    instance.kill_leader()?;
+    instance.start_again()?;
+    kept(&second)?;
+    instance.ok(&["cancel", &first])?;
+    instance.event(&second, "start")?;
+    kept(&third)?;
+    instance.ok(&["account", "edit", "a", "--max-running-jobs", "none"])?;
+    instance.event(&third, "start")?;
+    instance.ok(&["account", "edit", "a", "--max-running-jobs", "1", "--excess", "refuse"])?;
+    let line = refused(&instance, &["submit", "true"])?;
+    assert!(line.contains("2 are taken, 1 asked for"), "{line}");
+    Ok(())
+}

@@ -1,4 +1,4 @@
-//! Every example of `doc/guide/nesting.md` and `simulator.md`, run as printed there.
+//! Every example of `doc/guide/nesting.md`, `simulator.md` and `fair-share.md`, run as printed there.
 //!
 //! A block marked `console` is a directory of its own: lines that begin with
 //! `$ ` are commands (`> ` goes on with one), what follows is all that it
@@ -129,6 +129,23 @@ fn each_example_of_the_simulator_does_what_it_says() -> Tested {
     assert_eq!(examples.len(), 2);
     for (line, block) in examples {
         holds(&block, "").with_context(|| format!("doc/guide/simulator.md:{line}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn each_example_of_fair_share_does_what_it_says() -> Tested {
+    let text = page("fair-share.md")?;
+    let examples = blocks(&text, "console");
+    assert_eq!(examples.len(), 4);
+    for (line, block) in examples {
+        holds(&block, "").with_context(|| format!("doc/guide/fair-share.md:{line}"))?;
+    }
+    for (_, block) in blocks(&text, "toml") {
+        let place = Place::new()?;
+        fs::write(place.path().join("config.toml"), block)?;
+        let ran = place.run(&["config", "check", "config.toml"])?;
+        assert_eq!(ran.code, 0, "{}", ran.err);
     }
     Ok(())
 }

@@ -1,0 +1,236 @@
+//! The planner's fair share is that of the whole tree: held against shares, usage and ledger put
+//! together from the same books without a planner.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_wire::account::{Account, Change, Member, Name, Shares};
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
+use eddy_wire::plan::{Delta, Owner, Used, Want};
+use eddy_wire::time::{MICROS, Time};
+use fastrand::Rng;
+
+use super::model::{inventory, nodes};
+use crate::Planner;
+use crate::amounts::{Amounts, Kinds};
+use crate::policy::Policy;
+use crate::policy::read::read;
+use crate::share::{self, Book, Members, Present, Tree, Usage};
+use crate::usage::{Bound, Ledger, Meter, Tariff};
+
+const NOW: Time = Time(1_800_000_000 * MICROS);
+const POLICIES: [&str; 5] = [
+    "flux",
+    "slurm-fair-tree",
+    "slurm-ticket",
+    "pbs-it4i",
+    "flux-accounting",
+];
+
+type Holder = (Name, u32);
+
+/// Accounts, members and what they used.
+struct Site {
+    accounts: BTreeMap<Name, (Option<Name>, Shares)>,
+    members: BTreeMap<Holder, Shares>,
+    used: Vec<Used>,
+    waiting: BTreeSet<Holder>,
+}
+
+fn shares(rng: &mut Rng) -> Shares {
+    match rng.u32(0..10) {
+        0 => Shares::Parent,
+        count => Shares::Of(count / 2),
+    }
+}
+
+impl Site {
+    fn drawn(rng: &mut Rng) -> Site {
+        let name = |at: usize| format!("a{at}").parse::<Name>().expect("a name");
+        let mut accounts = BTreeMap::new();
+        for at in 0..rng.usize(1..7) {
+            let parent = (at > 0 && rng.bool()).then(|| name(rng.usize(0..at)));
+            accounts.insert(name(at), (parent, shares(rng)));
+        }
+        let mut members = BTreeMap::new();
+        for _ in 0..rng.usize(1..10) {
+            let account = name(rng.usize(0..accounts.len()));
+            members.insert((account, rng.u32(0..5)), shares(rng));
+        }
+        let all: Vec<Holder> = members.keys().cloned().collect();
+        let mut one = |rng: &mut Rng| all[rng.usize(0..all.len())].clone();
+        let used = (0..rng.usize(0..20)).map(|_| {
+            let (account, user) = one(rng);
+            let from = NOW.0 - rng.i64(1..30 * 86_400) * MICROS;
+            let to = (from + rng.i64(1..86_400) * MICROS).min(NOW.0);
+            let seconds = (to - from) as f64 / MICROS as f64;
+            Used {
+                owner: owner(&(account, user)),
+                from: Time(from),
+                to: Time(to),
+                nodes: seconds,
+                cores: seconds * f64::from(rng.u32(1..64)),
+                gpus: 0.0,
+                memory: 0.0,
+            }
+        });
+        let used = used.collect();
+        let waiting = (0..rng.usize(1..5)).map(|_| one(rng)).collect();
+        Site {
+            accounts,
+            members,
+            used,
+            waiting,
+        }
+    }
+
+    fn changes(&self) -> Vec<Change> {
+        let accounts = self.accounts.iter().map(|(name, (parent, shares))| {
+            let value = Account {
+                parent: parent.clone(),
+                shares: *shares,
+                ..Account::default()
+            };
+            Change::Account {
+                name: name.clone(),
+                value: Some(value),
+            }
+        });
+        let members = self.members.iter().map(|((account, user), shares)| {
+            let value = Member {
+                shares: *shares,
+                ..Member::default()
+            };
+            Change::Member {
+                account: account.clone(),
+                user: *user,
+                value: Some(value),
+            }
+        });
+        accounts.chain(members).collect()
+    }
+
+    /// Accounts before users, unlike the planner's.
+    fn branch(&self, above: Option<&Name>, holders: &mut Vec<Holder>) -> Vec<share::Account> {
+        let convert = |shares: Shares| match shares {
+            Shares::Of(count) => share::Shares::Of(i64::from(count)),
+            Shares::Parent => share::Shares::Parent,
+        };
+        let mut all = Vec::new();
+        for (name, (parent, own)) in &self.accounts {
+            if parent.as_ref() != above {
+                continue;
+            }
+            let mut under = self.branch(Some(name), holders);
+            for (holder, own) in self.members.iter().filter(|((of, _), _)| of == name) {
+                holders.push(holder.clone());
+                under.push(share::Account {
+                    name: format!("user {}", holder.1),
+                    shares: convert(*own),
+                    members: Members::User,
+                });
+            }
+            all.push(share::Account {
+                name: name.to_string(),
+                shares: convert(*own),
+                members: Members::Under(under),
+            });
+        }
+        all
+    }
+
+    fn factors(&self, policy: &Policy) -> BTreeMap<Holder, f64> {
+        let meter = |name: &str| Meter {
+            name: name.to_owned(),
+            bound: Bound::Node,
+            capacity: 0.0,
+        };
+        let meters = ["nodes", "cores", "gpus", "memory"].map(meter);
+        let tariff = Tariff::new(&policy.usage, &meters).expect("rules");
+        let mut ledger = Ledger::new(policy.usage.decay.clone());
+        let mut steps: Vec<(Time, String, f64)> = Vec::new();
+        for used in &self.used {
+            let seconds = (used.to - used.from).0 as f64 / MICROS as f64;
+            let rate = tariff.weigh(&[used.nodes / seconds, used.cores / seconds, 0.0, 0.0]);
+            let name = format!("{:?} {}", used.owner.account, used.owner.user);
+            steps.push((used.from, name.clone(), rate));
+            steps.push((used.to, name, -rate));
+        }
+        steps.sort_by_key(|(at, ..)| *at);
+        for (at, name, rate) in steps {
+            let holder = ledger.holder(&name);
+            ledger.using(holder, at, rate);
+        }
+        let mut holders = Vec::new();
+        let tree = Tree::new(&self.branch(None, &mut holders)).expect("a tree");
+        let of: BTreeMap<_, _> = tree.users().iter().zip(&holders).collect();
+        let usage = Usage::new(
+            &tree,
+            |id| {
+                let (account, user) = of[&id];
+                let found = ledger.find(&format!("{:?} {user}", Some(account)));
+                found.map_or(0.0, |holder| ledger.usage(holder, NOW))
+            },
+            None,
+        );
+        let kinds = Kinds::default();
+        let present = Present {
+            total: Amounts::NONE,
+            kinds: &kinds,
+            held: &|_| Amounts::NONE,
+            active: &|id| of.get(&id).is_some_and(|holder| self.waiting.contains(*holder)),
+        };
+        let book = Book::new(&policy.share, &tree, usage, &present).expect("a book");
+        let factors = tree.users().iter().map(|id| book.factor(*id));
+        holders.iter().cloned().zip(factors).collect()
+    }
+}
+
+fn owner((account, user): &Holder) -> Owner {
+    Owner {
+        user: *user,
+        account: Some(account.clone()),
+        ..Owner::default()
+    }
+}
+
+#[test]
+fn the_planners_fair_share_is_that_of_the_same_books_without_a_planner() {
+    for seed in 0..500 {
+        let rng = &mut Rng::with_seed(seed);
+        let site = Site::drawn(rng);
+        let preset = POLICIES[seed as usize % POLICIES.len()];
+        let text = format!("preset = \"{preset}\"\nshare.within_pass = \"static\"");
+        let policy = read(&text).expect("a policy");
+        let mut planner = Planner::with(policy.clone());
+        planner.apply(Delta::Inventory(inventory(&[(4, 0, 0)])));
+        planner.apply(Delta::Up(Idset::one(0)));
+        let mut changes = site.changes();
+        rng.shuffle(&mut changes);
+        for change in changes {
+            planner.apply(Delta::Account(Box::new(change)));
+        }
+        planner.apply(Delta::Used(site.used.clone().into()));
+        for (at, holder) in site.waiting.iter().enumerate() {
+            let want = Want {
+                owner: owner(holder),
+                ..Want::of(16, nodes(1, 1, 4))
+            };
+            planner.apply(Delta::Want(JobId(at as u64 + 1), want));
+        }
+        planner.apply(Delta::Shares(1));
+        let told = planner.plan(NOW, 0).shares.expect("they were asked for");
+        let expected = site.factors(&policy);
+        let rows: Vec<_> = told.rows.iter().filter(|row| row.user.is_some()).collect();
+        assert_eq!(rows.len(), expected.len(), "seed {seed}");
+        for row in rows {
+            let account = row.account.clone().expect("a member");
+            let expected = expected[&(account, row.user.expect("a user"))];
+            let scale = expected.abs().max(1.0);
+            assert!(
+                (row.factor - expected).abs() < 1e-9 * scale,
+                "seed {seed}, {preset}: {row:?} is to have {expected}"
+            );
+        }
+    }
+}
