@@ -178,7 +178,10 @@ impl Site {
             total: Amounts::NONE,
             kinds: &kinds,
             held: &|_| Amounts::NONE,
-            active: &|id| of.get(&id).is_some_and(|holder| self.waiting.contains(*holder)),
+            active: &|id| {
+                of.get(&id)
+                    .is_some_and(|holder| self.waiting.contains(*holder))
+            },
         };
         let book = Book::new(&policy.share, &tree, usage, &present).expect("a book");
         let factors = tree.users().iter().map(|id| book.factor(*id));

@@ -368,7 +368,15 @@ fn core_seconds_follow_the_shares_and_a_change_of_them() -> Tested {
 fn a_limit_keeps_a_job_back_with_its_name_and_lets_it_go_when_there_is_room() -> Tested {
     let instance = Instance::start(&FAKE)?;
     let uid = uid();
-    instance.ok(&["account", "add", "a", "--max-running-jobs", "1", "--max-cores", "3"])?;
+    instance.ok(&[
+        "account",
+        "add",
+        "a",
+        "--max-running-jobs",
+        "1",
+        "--max-cores",
+        "3",
+    ])?;
     instance.ok(&["account", "add-user", &uid, "-A", "a"])?;
     let first = instance.submit(&["true"])?;
     instance.event(&first, "start")?;
@@ -397,7 +405,15 @@ fn a_limit_keeps_a_job_back_with_its_name_and_lets_it_go_when_there_is_room() ->
     kept(&third)?;
     instance.ok(&["account", "edit", "a", "--max-running-jobs", "none"])?;
     instance.event(&third, "start")?;
-    instance.ok(&["account", "edit", "a", "--max-running-jobs", "1", "--excess", "refuse"])?;
+    instance.ok(&[
+        "account",
+        "edit",
+        "a",
+        "--max-running-jobs",
+        "1",
+        "--excess",
+        "refuse",
+    ])?;
     let line = refused(&instance, &["submit", "true"])?;
     assert!(line.contains("2 are taken, 1 asked for"), "{line}");
     Ok(())

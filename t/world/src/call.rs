@@ -6,6 +6,7 @@ use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
+use eddy_wire::services::account;
 use eddy_wire::services::instance::{
     Ping, PingRequest, Shutdown, ShutdownRequest, Stream, StreamRequest,
 };
@@ -230,6 +231,13 @@ impl Call {
     /// What is in service.
     pub fn status() -> Call {
         Call::new::<resource::Status>(About::Other, &())
+    }
+
+    /// Change accounts.
+    pub fn accounts(request: &Value) -> Call {
+        let request: account::SetRequest =
+            serde_json::from_value(request.clone()).expect("changes of accounts");
+        Call::new::<account::Set>(About::Other, &request)
     }
 
     /// Set a value.

@@ -6,6 +6,7 @@
 
 mod kin;
 mod ledger;
+mod limits;
 mod order;
 mod replies;
 mod tasks;
@@ -39,6 +40,7 @@ pub struct Oracle {
     recorded: Ledger,
     durable: Ledger,
     records: Records,
+    limited: limits::Limited,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -123,6 +125,8 @@ impl Oracle {
     /// The leader recorded this.
     pub fn record(&mut self, record: &Arc<Record>) {
         let checked = self.recorded.apply(record);
+        self.check(checked);
+        let checked = self.limited.apply(record);
         self.check(checked);
         self.records.later.push_back(Arc::clone(record));
         let Some(job) = record.event.job else { return };

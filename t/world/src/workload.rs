@@ -10,14 +10,14 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::call::{About, Ask, Call, Nests, key};
-use crate::client::Client;
+use crate::client::{Client, OWNER};
 use crate::instance::Nodes;
 use crate::nature::{InstanceId, Nature, ROOT};
 use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 
 /// How likely each thing is that a client may do.
-const WEIGHTS: [(u64, Act); 24] = [
+const WEIGHTS: [(u64, Act); 25] = [
     (40, Act::Submit),
     (6, Act::SubmitAgain),
     (2, Act::SubmitOther),
@@ -42,6 +42,7 @@ const WEIGHTS: [(u64, Act); 24] = [
     (1, Act::Ping),
     (1, Act::Status),
     (2, Act::Explain),
+    (1, Act::Account),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +71,7 @@ enum Act {
     Ping,
     Status,
     Explain,
+    Account,
 }
 
 /// How long work lasts at most and how deep instances are made.
@@ -151,6 +153,7 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         Act::Ping => Some(Call::ping()),
         Act::Status => Some(Call::status()),
         Act::Explain => Some(Call::explain()),
+        Act::Account => Some(accounts(&mut nature.random)),
         Act::Events
         | Act::Cancel
         | Act::Raise
@@ -182,6 +185,25 @@ fn change(nature: &mut Nature, instance: InstanceId, job: JobId, act: Act) -> Ca
         }
         _ => Call::raise(job, "cancel", 0),
     }
+}
+
+/// Accounts that all users are in, with limits that come and go.
+fn accounts(random: &mut Random) -> Call {
+    let limits = |random: &mut Random| match random.below(5) {
+        0 => json!({}),
+        most => json!({ "running_jobs": most }),
+    };
+    let (top, inner) = (limits(random), limits(random));
+    let account = |name: &str, value: serde_json::Value| json!({ "change": { "account": { "name": name, "value": value } } });
+    let mut changes = vec![
+        account("top", json!({ "limits": top })),
+        account("inner", json!({ "parent": "top", "limits": inner })),
+    ];
+    for user in OWNER..OWNER + 8 {
+        let member = json!({ "account": "inner", "user": user, "value": {} });
+        changes.push(json!({ "change": { "member": member } }));
+    }
+    Call::accounts(&json!({ "changes": changes }))
 }
 
 fn value(nature: &mut Nature, act: Act) -> Call {
