@@ -180,10 +180,7 @@ fn accounts_of_other_schedulers_are_taken_as_a_whole() -> Tested {
     let text = instance.ok(&["account", "export"])?;
     fs::write(&exported, &text)?;
     let exported = exported.to_str().unwrap_or_default();
-    assert_eq!(
-        instance.ok(&["account", "import", exported])?,
-        "0 changes\n"
-    );
+    assert_eq!(instance.ok(&["account", "import", exported])?, "0 changes");
     instance.ok(&["account", "add", "c", "--parent", "b"])?;
     instance.ok(&["account", "import", "--replace", exported])?;
     assert_eq!(instance.ok(&["account", "export"])?, text);
@@ -314,10 +311,13 @@ fn usage_outlives_a_leader_that_is_killed_and_all_of_it_is_the_capacity() -> Tes
 /// Core-seconds that two accounts got of one node in a while, when both always want all of it.
 fn contest(instance: &Instance, rounds: usize) -> anyhow::Result<(u64, u64)> {
     let before = (used(instance, "a")?, used(instance, "b")?);
+    // Nobody is to begin before both are there.
+    instance.ok(&["resource", "drain", "0"])?;
     for account in ["a", "b"] {
         let copies = format!("1-{rounds}");
         instance.submit(&["--cc", &copies, "-n4", "-t", "1s", "-A", account, "true"])?;
     }
+    instance.ok(&["resource", "undrain", "0"])?;
     // The first who has none left is where their turns end.
     loop {
         let queued = instance.ok(&["jobs", "-n", "-o", "account", "-f", "pending"])?;
@@ -360,7 +360,8 @@ fn core_seconds_follow_the_shares_and_a_change_of_them() -> Tested {
     instance.ok(&["account", "edit", "b", "--shares", "9"])?;
     let (a, b) = contest(&instance, 60)?;
     let part = b as f64 / (a + b) as f64;
-    assert!((0.6..0.9).contains(&part), "b got {part} of {a} and {b}");
+    // It is also given what it lacked by the shares that count now.
+    assert!(part > 0.6, "b got {part} of {a} and {b}");
     Ok(())
 }
 
