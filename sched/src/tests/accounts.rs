@@ -58,7 +58,7 @@ impl Site {
             members.insert((account, rng.u32(0..5)), shares(rng));
         }
         let all: Vec<Holder> = members.keys().cloned().collect();
-        let mut one = |rng: &mut Rng| all[rng.usize(0..all.len())].clone();
+        let one = |rng: &mut Rng| all[rng.usize(0..all.len())].clone();
         let used = (0..rng.usize(0..20)).map(|_| {
             let (account, user) = one(rng);
             let from = NOW.0 - rng.i64(1..30 * 86_400) * MICROS;
