@@ -272,6 +272,8 @@ impl Ledger {
             Kind::Delete(key) => {
                 self.values.remove(key);
             }
+            // Held against all records by what is asked of brokers, and by `limits`.
+            Kind::Account(_) | Kind::Usage(_) => {}
             other => return Err(format!("`{}` belongs to a job", other.name())),
         }
         Ok(())
