@@ -223,6 +223,7 @@ impl Manager {
                 .get(&id)
                 .filter(|job| job.state == JobState::Priority)
             {
+                self.gate.propose(id);
                 return out.append(now, id, Kind::Priority(self.hook.priority(job)));
             }
         }

@@ -26,6 +26,9 @@ pub(super) struct Gate {
     held: BTreeMap<Whose, BTreeSet<(Reverse<u8>, JobId)>>,
     of: BTreeMap<JobId, (Whose, u8)>,
     look: Look,
+    /// Who was let through and whose place is not recorded yet: what it takes does not count so
+    /// long, so nobody else of a limit is let through.
+    proposed: Option<JobId>,
     /// The wake-up that was asked for.
     wake: Option<Time>,
 }
@@ -52,7 +55,10 @@ impl Gate {
         self.limits.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Account(_), _) => self.look = Look::All,
-            (Kind::Priority(_) | Kind::Exception(_) | Kind::Clean, Some(job)) => self.forget(job),
+            (Kind::Priority(_) | Kind::Exception(_) | Kind::Clean, Some(job)) => {
+                self.forget(job);
+                self.proposed = self.proposed.filter(|proposed| *proposed != job);
+            }
             _ => {}
         }
     }
@@ -60,7 +66,17 @@ impl Gate {
     /// Whether a job may have its place now; else it is kept back.
     pub fn admits(&mut self, now: Time, job: JobId, urgency: u8, out: &mut Outbox) -> bool {
         self.forget(job);
+        let whose = self.limits.whose(job);
+        let Some(first) = whose.into_iter().next() else {
+            return true;
+        };
+        if self.proposed.is_some() {
+            self.keep(first, job, urgency);
+            self.look = Look::All;
+            return false;
+        }
         let Some(bound) = self.limits.binding(now, job) else {
+            self.proposed = Some(job);
             return true;
         };
         self.keep(bound.whose, job, urgency);
@@ -83,6 +99,10 @@ impl Gate {
             self.look = Look::Near;
             return None;
         }
+        // Its own record brings the next.
+        if self.proposed.is_some() {
+            return None;
+        }
         let near = match (self.look, after) {
             (Look::Near, Some(job)) => self.limits.whose(job),
             (Look::Near, None) => return None,
@@ -96,6 +116,11 @@ impl Gate {
         }
         self.look = Look::Near;
         None
+    }
+
+    /// The place of a job is proposed.
+    pub fn propose(&mut self, job: JobId) {
+        self.proposed = Some(job);
     }
 
     /// The time has come that was asked for.
