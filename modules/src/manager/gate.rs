@@ -118,6 +118,14 @@ impl Gate {
         None
     }
 
+    /// Limits were changed, maybe with others that are not folded yet: who is kept back is asked
+    /// about in a turn of its own.
+    pub fn changed(&self, now: Time, out: &mut Outbox) {
+        if !self.of.is_empty() {
+            out.volatile(Volatile::Wake(now));
+        }
+    }
+
     /// The place of a job is proposed.
     pub fn propose(&mut self, job: JobId) {
         self.proposed = Some(job);
