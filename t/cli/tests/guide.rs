@@ -151,6 +151,21 @@ fn each_example_of_fair_share_does_what_it_says() -> Tested {
 }
 
 #[test]
+fn each_example_of_dependencies_does_what_it_says() -> Tested {
+    let text = page("dependencies.md")?;
+    let examples = blocks(&text, "console");
+    assert_eq!(examples.len(), 6);
+    let mut wrong = Vec::new();
+    for (line, block) in examples {
+        if let Err(error) = holds(&block, "") {
+            wrong.push(format!("doc/guide/dependencies.md:{line}: {error:#}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    Ok(())
+}
+
+#[test]
 fn the_configuration_in_the_guide_is_accepted() -> Tested {
     let place = Place::new()?;
     let examples = blocks(&guide()?, "toml");
