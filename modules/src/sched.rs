@@ -54,6 +54,8 @@ pub struct Sched {
     head: Option<(JobId, Reason)>,
     /// What was said last of those behind it.
     line: Line,
+    /// When to ask the planner again though nothing happens.
+    again: Option<Time>,
     intake: Intake,
 }
 
@@ -162,6 +164,10 @@ impl Module for Sched {
             Input::Resume => {
                 self.told = Told::default();
                 self.tell_all(out);
+            }
+            Input::Tick if self.again.is_some_and(|at| at <= now) => {
+                self.again = None;
+                out.volatile(Volatile::Plan(Vec::new()));
             }
             Input::Stop => self.intake = Intake::Stopping,
             _ => {}
@@ -381,6 +387,11 @@ impl Sched {
         }
         if outcome.unfinished {
             out.volatile(Volatile::Plan(Vec::new()));
+        } else if self.again != outcome.again {
+            self.again = outcome.again;
+            if let Some(at) = outcome.again {
+                out.volatile(Volatile::Wake(at.max(now)));
+            }
         }
     }
 

@@ -11,6 +11,8 @@
 //!
 //! - `planner`: deltas in, verdicts out; who holds what, proposed or recorded.
 //! - `turns`: whose turn it is, by the policy's order.
+//! - `table`: accounts that take turns, where the policy is such; `accounts`: what each holds and
+//!   how much more may be started.
 //! - `occupancy`: the nodes over time, what is held until when and what is promised.
 //! - `beside`: who takes nothing, and so waits for nobody's turn.
 //! - `need`: a request as amounts per slot and per node.
@@ -61,6 +63,10 @@ mod planner;
 mod occupancy;
 
 mod turns;
+
+mod table;
+
+mod accounts;
 
 mod beside;
 

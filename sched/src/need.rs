@@ -9,8 +9,9 @@ use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
 
 use crate::rooms::Room;
 
-/// What one request needs.
-#[derive(Clone, Copy, Debug)]
+/// What one request needs. Two that are alike in it no placement can tell apart, but for the
+/// ranks that they name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Need {
     pub spread: Spread,
     pub sharing: Sharing,
@@ -21,7 +22,7 @@ pub(crate) struct Need {
 }
 
 /// How slots lie on nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Spread {
     /// So many nodes, each with so many slots.
     Nodes { nodes: u64, slots: u64 },

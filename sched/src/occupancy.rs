@@ -17,15 +17,18 @@ use std::sync::Arc;
 
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Sharing;
-use eddy_wire::plan::Want;
+use eddy_wire::plan::{Owner, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
+use crate::accounts::{Accounts, Gate, Stop};
+use crate::amounts::Amounts as Sums;
 use crate::inventory::{Inventory, Kept};
 use crate::need::Need;
 use crate::placement::{Chosen, Order, Short, choose, choose_ranked, granted};
-use crate::policy::NodeRank;
+use crate::policy::{NodeRank, Policy};
 use crate::rooms::{Room as Amounts, Rooms};
+use crate::table::Table;
 use crate::walk::{Blocked, Ceiling, Room};
 use layers::Layers;
 
@@ -52,6 +55,20 @@ impl Ask {
         let need = Need::of(&want.request);
         Arc::new(Ask { job, want, need })
     }
+}
+
+impl Ask {
+    /// What all asks have in common that no placement can tell apart; none where ranks are named.
+    pub fn shape(&self) -> Option<Need> {
+        self.want.request.ranks.is_none().then_some(self.need)
+    }
+}
+
+/// Whether there is room now.
+pub(crate) enum Now {
+    Fits(Spot),
+    NoRoom,
+    Never,
 }
 
 /// Slots on nodes, held or promised.
@@ -150,13 +167,16 @@ pub(crate) struct Occupancy {
     /// By their beginning.
     bookings: Vec<Booked>,
     layers: Layers,
+    /// What each account holds, and how much more may be started.
+    accounts: Accounts,
+    gate: Gate,
     /// What the walk took for jobs that start, until the planner asks for it.
     fresh: BTreeMap<JobId, (Arc<ResourceSet>, Time)>,
 }
 
 impl Occupancy {
-    /// No nodes yet; of those that would do these are taken.
-    pub fn new(rank: NodeRank) -> Occupancy {
+    /// No nodes yet, and nothing held, by a policy.
+    pub fn new(policy: &Policy) -> Occupancy {
         let mut occupancy = Occupancy {
             inventory: Inventory::default(),
             rank: NodeRank::LowId,
@@ -165,14 +185,18 @@ impl Occupancy {
             returns: Vec::new(),
             bookings: Vec::new(),
             layers: Layers::default(),
+            accounts: Accounts::default(),
+            gate: Gate::new(policy),
             fresh: BTreeMap::new(),
         };
-        occupancy.place(rank);
+        occupancy.obey(policy);
         occupancy
     }
 
-    /// Of the nodes that would do these are taken from now on.
-    pub fn place(&mut self, rank: NodeRank) {
+    /// Places and limits by this policy from now on.
+    pub fn obey(&mut self, policy: &Policy) {
+        self.gate.obey(policy);
+        let rank = Table::rank(policy);
         self.rank = rank;
         self.inventory.keep(match rank {
             NodeRank::LowId | NodeRank::FirstFit | NodeRank::HighId | NodeRank::Locality => {
@@ -181,6 +205,72 @@ impl Occupancy {
             NodeRank::Pack | NodeRank::Spread | NodeRank::BestFit => Kept::ByUse,
         });
         self.layers.clear();
+    }
+
+    /// What each account holds.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// The same, to be told of starts and ends.
+    pub fn accounts_mut(&mut self) -> &mut Accounts {
+        &mut self.accounts
+    }
+
+    /// How much may be started.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// A pass begins.
+    pub fn begin(&mut self, now: Time) {
+        self.gate.begin(now);
+    }
+
+    /// Nothing is limited any more: of a copy on which something is tried.
+    pub fn open(&mut self) {
+        self.gate = Gate::default();
+    }
+
+    /// Whether a job of somebody may start that asks for so much.
+    pub fn pass(&mut self, owner: &Owner, asks: &Sums) -> Result<(), Stop> {
+        self.gate.pass(&self.accounts, owner, asks)
+    }
+
+    /// The limit that would hold it back now.
+    pub fn limit(&self, ask: &Ask) -> Option<Stop> {
+        let asks = self.accounts.asks(&ask.need);
+        self.gate.look(&self.accounts, &ask.want.owner, &asks).err()
+    }
+
+    fn is_limited(&mut self, ask: &Ask) -> bool {
+        if self.gate.is_open() {
+            return false;
+        }
+        let asks = self.accounts.asks(&ask.need);
+        self.pass(&ask.want.owner, &asks).is_err()
+    }
+
+    fn charge(&mut self, ask: &Ask) {
+        if !self.gate.is_open() {
+            let asks = self.accounts.asks(&ask.need);
+            self.gate.charge(&ask.want.owner, &asks);
+        }
+    }
+
+    /// Whether it fits now for so long; of what does not, only whether it ever could.
+    pub fn fits(&mut self, ask: &Arc<Ask>, now: Time, span: Span) -> Now {
+        if self.lacks_ranks(ask) {
+            return Now::Never;
+        }
+        if let Ok(chosen) = self.fit_now(ask, now.after(span)) {
+            return Now::Fits(spot(ask, chosen));
+        }
+        let within = self.inventory.all().within(&ask.want.request);
+        match choose(self.inventory.all().rooms(), &within, &ask.need) {
+            Ok(_) => Now::NoRoom,
+            Err(_) => Now::Never,
+        }
     }
 
     fn order(&self, rank: NodeRank) -> Order<'_> {
@@ -253,6 +343,7 @@ impl Occupancy {
         // It was promised for now.
         self.unbook(spot);
         let set = Arc::new(self.grant(spot, self.now)?);
+        self.charge(&spot.ask);
         let until = self.now.after(span);
         self.note(spot.ask.job, &set, until);
         Some((set, until))
@@ -394,6 +485,9 @@ impl Room for Occupancy {
         if self.lacks_ranks(ask) {
             return Err(Blocked::Never);
         }
+        if self.is_limited(ask) {
+            return Err(Blocked::Limited);
+        }
         match self.fit_now(ask, now.after(span)) {
             Ok(chosen) => Ok(spot(ask, chosen)),
             Err(_) => {
@@ -415,15 +509,22 @@ impl Room for Occupancy {
         if self.lacks_ranks(ask) {
             return Err(Blocked::Never);
         }
+        if self.is_limited(ask) {
+            return Err(Blocked::Limited);
+        }
         if let Ok(chosen) = self.fit_now(ask, from.after(span)) {
             return Ok((from, spot(ask, chosen)));
         }
         match self.blocked(ask) {
             Blocked::Busy { .. } | Blocked::Reserved => {}
-            why @ (Blocked::NotInService | Blocked::Never) => return Err(why),
+            why @ (Blocked::NotInService | Blocked::Limited | Blocked::Never) => return Err(why),
         }
         let (at, chosen) = self.sweep(ask, from, span).ok_or(Blocked::NotInService)?;
         Ok((at, spot(ask, chosen)))
+    }
+
+    fn admits(&mut self, ask: &Arc<Ask>) -> bool {
+        !self.is_limited(ask)
     }
 
     fn take(&mut self, spot: &Spot, from: Time, span: Span) {
@@ -433,6 +534,7 @@ impl Room for Occupancy {
         {
             let (set, until) = (Arc::new(set), from.after(span));
             self.note(spot.ask.job, &set, until);
+            self.charge(&spot.ask);
             self.fresh.insert(spot.ask.job, (set, until));
             return;
         }

@@ -9,6 +9,8 @@ mod explain;
 
 mod reline;
 
+mod rounds;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use crate::beside::Beside;
 use crate::occupancy::{Ask, CLEANUP, Occupancy, Spot};
 use crate::placement::{self, place_beside};
 use crate::policy::{self, Policy};
+use crate::table::Table;
 use crate::turns::{Turn, Turns};
 use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
 
@@ -43,6 +46,8 @@ pub struct Planner {
     lined: Lined,
     occupancy: Occupancy,
     agenda: Agenda<Turn, Occupancy>,
+    /// In the place of the agenda where accounts take turns.
+    table: Option<Table>,
     waiting: BTreeMap<JobId, Waiting>,
     beside: Beside,
     holdings: BTreeMap<JobId, Holding>,
@@ -64,7 +69,7 @@ struct Waiting {
 enum Place {
     /// It holds something, proposed or of an earlier attempt.
     Aside,
-    /// In the agenda.
+    /// In the agenda or at the table.
     Turn(Turn),
     /// Its value is at or below the policy's threshold.
     Below,
@@ -141,12 +146,13 @@ impl Planner {
     pub fn with(policy: Policy) -> Planner {
         Planner {
             agenda: Agenda::new(Rules::from(&policy.queue)),
+            table: Table::new(&policy),
             turns: Turns::new(&policy),
             lined: Lined {
                 at: Time(0),
                 order: Order::True,
             },
-            occupancy: Occupancy::new(policy.placement.rank),
+            occupancy: Occupancy::new(&policy),
             policy,
             waiting: BTreeMap::new(),
             beside: Beside::default(),
@@ -176,6 +182,10 @@ impl Planner {
     pub fn apply(&mut self, delta: Delta) {
         if self.pass == Pass::Current {
             self.pass = Pass::Stale;
+        }
+        match (&delta, &mut self.table) {
+            (Delta::Explain(_), _) | (_, None) => {}
+            (_, Some(table)) => table.stir(),
         }
         match delta {
             Delta::Inventory(set) => self.define(set),
@@ -213,7 +223,11 @@ impl Planner {
         self.turns.at(now);
         self.reline(now);
         self.plan_beside(now, steps, &mut outcome);
-        if !self.occupancy.inventory().is_empty() {
+        if self.occupancy.inventory().is_empty() {
+            // Nobody can be placed.
+        } else if self.table.is_some() {
+            self.rounds(now, steps, &mut outcome);
+        } else {
             self.walk(now, steps, &mut outcome);
             if self.holdings.is_empty() && self.agenda.bookings().next().is_some() {
                 // All is free: what is still promised for later is planned anew.
@@ -223,6 +237,7 @@ impl Planner {
         }
         if !outcome.unfinished {
             outcome.head = self.head(now);
+            outcome.again = self.occupancy.gate().again();
         }
         let questions = std::mem::take(&mut self.questions);
         let answers = questions.iter().map(|one| self.answer(one, now));
@@ -278,13 +293,14 @@ impl Planner {
                 // Nobody is left either: the pass ends without another verdict.
                 0 if self.agenda.is_empty() => 1,
                 0 => break,
-                // Each start may change who is next.
-                _ if self.turns.is_projected() => 1,
+                // Each start may change who is next, or how much more may be started.
+                _ if self.turns.is_projected() || !self.occupancy.gate().is_open() => 1,
                 left => left.min(looks),
             };
             looks -= left;
             if self.pass == Pass::Over {
                 self.pass = Pass::Current;
+                self.occupancy.begin(now);
             }
             let room = &mut self.occupancy;
             let progress = self.agenda.pass(room, now, left, &mut found);
@@ -367,6 +383,7 @@ impl Planner {
             start => Time(start),
         };
         self.turns.began(&owner, &set, since);
+        self.occupancy.accounts_mut().began(&owner, &set);
         self.lined.order = Order::Moved;
         let holding = Holding {
             set,
@@ -387,7 +404,9 @@ impl Planner {
     }
 
     fn define(&mut self, set: Arc<ResourceSet>) {
-        self.turns.define(&set);
+        // What runs costs by what there is from now on.
+        self.recharge(|planner| planner.turns.define(&set));
+        self.occupancy.accounts_mut().define(&set);
         self.lined.order = Order::Moved;
         self.drop_promises(|_, _| true);
         let holdings: Vec<Arc<ResourceSet>> =
@@ -450,9 +469,12 @@ impl Planner {
         };
         match std::mem::replace(&mut waiting.place, Place::Aside) {
             Place::Aside | Place::Below => {}
-            Place::Turn(turn) => {
-                self.agenda.leave(&turn, &mut self.occupancy);
-            }
+            Place::Turn(turn) => match &mut self.table {
+                Some(table) => table.leave(&turn, &waiting.want.owner),
+                None => {
+                    self.agenda.leave(&turn, &mut self.occupancy);
+                }
+            },
             Place::Beside => self.beside.remove(job),
         }
     }
@@ -472,7 +494,13 @@ impl Planner {
             Takes::Resources => match self.turns.turn(job, want, self.occupancy.now()) {
                 Some(turn) => {
                     let (entry, limit) = entry(job, want);
-                    self.agenda.enter(turn, entry, limit, &self.occupancy);
+                    match &mut self.table {
+                        Some(table) => {
+                            let asks = self.occupancy.accounts().asks(&entry.need.need);
+                            table.enter(turn, entry.need, limit, asks);
+                        }
+                        None => self.agenda.enter(turn, entry, limit, &self.occupancy),
+                    }
                     Place::Turn(turn)
                 }
                 None => Place::Below,
@@ -512,6 +540,7 @@ impl Planner {
                 set, owner, until, ..
             } = holding;
             self.turns.ended(&owner, &set);
+            self.occupancy.accounts_mut().ended(&owner, &set);
             self.lined.order = Order::Moved;
             let left = self.holdings.values().map(|one| one.set.as_ref());
             self.occupancy.release(job, &set, until, left);
@@ -527,8 +556,10 @@ impl Planner {
         };
         self.drop_promises(|_, _| true);
         self.agenda = Agenda::new(Rules::from(&policy.queue));
-        self.turns.obey(&policy, self.occupancy.now());
-        self.occupancy.place(policy.placement.rank);
+        self.table = Table::new(&policy);
+        let now = self.occupancy.now();
+        self.recharge(|planner| planner.turns.obey(&policy, now));
+        self.occupancy.obey(&policy);
         self.policy = policy;
         self.pass = Pass::Over;
         for job in self.in_line() {
@@ -538,6 +569,23 @@ impl Planner {
             }
         }
         self.lined.order = Order::Moved;
+    }
+
+    /// Changes what runs cost; until now they are charged as before.
+    fn recharge(&mut self, change: impl FnOnce(&mut Planner)) {
+        let now = self.occupancy.now();
+        if now == Time(0) {
+            // Nobody was charged yet.
+            return change(self);
+        }
+        for one in self.holdings.values() {
+            self.turns.ended(&one.owner, &one.set);
+        }
+        self.turns.at(now);
+        change(self);
+        for one in self.holdings.values() {
+            self.turns.began(&one.owner, &one.set, now);
+        }
     }
 
     /// Who waits for resources.

@@ -64,18 +64,19 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether the planner of a running instance obeys all of it; the simulator serves all.
+    /// Whether the planner of a running instance obeys it; the simulator serves all. Where accounts
+    /// take turns it takes nothing back from what runs, of which the warnings tell.
     ///
     /// # Errors
     /// [`NotServed`] names the first part that it does not.
     pub fn served(&self) -> Result<(), NotServed> {
-        let part = if self.queue.source != Source::Global {
-            "queue.source"
-        } else if self.queue.evict != Evict::Nothing {
+        let takes_turns = match self.queue.source {
+            Source::Global | Source::ByQueue => false,
+            Source::PerAccountCost | Source::PerAccountSlices { .. } => true,
+        };
+        let part = if self.queue.evict != Evict::Nothing && !takes_turns {
             "queue.evict"
-        } else if self.queue.limits != Limits::default() {
-            "queue.limits"
-        } else if self.placement.ladder != [Rung::Free] {
+        } else if self.placement.ladder != [Rung::Free] && !takes_turns {
             "placement.ladder"
         } else if self.priority.order.len() > ORDER_MAX {
             "priority.order"

@@ -41,6 +41,7 @@ mod state;
 
 mod turns;
 
+pub(crate) use limits::{Tokens, fractions};
 pub use order::{JobKey, Stage, Turn, TurnKey};
 pub use outcome::{Decision, Left, Method, Outcome, Preemption, Reason};
 pub use state::{
@@ -54,6 +55,7 @@ use eddy_wire::id::JobId;
 
 use crate::policy::{Evict, Policy, Source};
 use round::{Means, Phase, Round};
+pub(crate) use rules::{all_alike, costs, drf};
 
 #[cfg(test)]
 mod tests;
@@ -153,7 +155,7 @@ impl Round<'_> {
             decisions.insert(self.tasks[at].job.id, decision);
         }
         let now = self.state.now;
-        let bucket = |tokens: limits::Tokens| tokens.bucket(now);
+        let bucket = |tokens: Tokens| tokens.bucket(now);
         Outcome {
             decisions,
             ledger: self

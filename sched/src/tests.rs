@@ -17,3 +17,7 @@ mod order;
 mod presets;
 
 mod accounts;
+
+mod table;
+
+mod limits;

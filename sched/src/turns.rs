@@ -14,10 +14,10 @@ use eddy_wire::account::{Change, Name};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{MemoryNeed, Request};
 use eddy_wire::plan::{Breakdown, Owner, Term, Used, Want};
-use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::time::{MICROS, Span, Time};
 
-use crate::policy::{Decay, FACTORS, ORDER_MAX, Policy, Share, WaitFrom, WithinPass};
+use crate::policy::{Decay, FACTORS, ORDER_MAX, Policy, Share, Source, WaitFrom, WithinPass};
 use crate::priority::{Formula, Names, breakdown, factors, held_back};
 use crate::usage::{Bound, Ledger, Meter, Tariff};
 use parties::{Holder, Parties};
@@ -32,18 +32,24 @@ const EXPEDITE: u8 = 31;
 /// The turn of a job: the lesser is earlier. The job's number decides last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
-    values: [i64; ORDER_MAX],
+    /// Those of the formulas, behind that of the queue where queues come first.
+    values: [i64; ORDER_MAX + 1],
     pub job: JobId,
 }
 
 impl Turn {
     /// By values of which the higher is earlier.
     fn new(values: impl IntoIterator<Item = f64>, job: JobId) -> Turn {
-        let mut keys = [0; ORDER_MAX];
+        let mut keys = [0; ORDER_MAX + 1];
         for (key, value) in keys.iter_mut().zip(values) {
             *key = !rising(value);
         }
         Turn { values: keys, job }
+    }
+
+    /// What decides first.
+    pub fn lead(&self) -> i64 {
+        self.values[0]
     }
 }
 
@@ -76,6 +82,8 @@ pub(crate) struct Turns {
     waiting: BTreeSet<Holder>,
     /// How many nodes and cores there are.
     all: (f64, f64),
+    /// All there is of what is metered.
+    capacities: [f64; METERS.len()],
     /// What began and ended since the last pass: only a pass knows the time.
     news: Vec<News>,
 }
@@ -125,7 +133,8 @@ impl Turns {
             names,
             formulas,
             drift,
-            tariff: Tariff::new(&policy.usage, &meters()).expect("its usage was checked"),
+            tariff: tariff(policy, [0.0; METERS.len()]),
+            capacities: [0.0; METERS.len()],
             ledger: Ledger::new(policy.usage.decay.clone()),
             parties: Parties::default(),
             committed: BTreeMap::new(),
@@ -145,7 +154,8 @@ impl Turns {
         std::mem::swap(&mut next.ledger, &mut self.ledger);
         next.ledger.change(policy.usage.decay.clone(), now);
         std::mem::swap(&mut next.parties, &mut self.parties);
-        next.all = self.all;
+        (next.all, next.capacities) = (self.all, self.capacities);
+        next.tariff = tariff(policy, self.capacities);
         *self = next;
     }
 
@@ -180,6 +190,8 @@ impl Turns {
     pub fn define(&mut self, set: &ResourceSet) {
         let cores: u64 = set.nodes.values().map(|node| node.cores.len()).sum();
         self.all = (set.nodes.len() as f64, cores as f64);
+        self.capacities = metered(set);
+        self.tariff = tariff(&self.policy, self.capacities);
     }
 
     /// A job runs since then.
@@ -231,7 +243,11 @@ impl Turns {
         let mut values = self.formulas.iter().map(value).peekable();
         let first = values.peek().copied().unwrap_or(0.0);
         let held_back = held_back(first, self.policy.priority.threshold);
-        (!held_back).then(|| Turn::new(values, job))
+        let queue = match self.policy.queue.source {
+            Source::ByQueue => Some(self.queue_of(want)),
+            Source::Global | Source::PerAccountCost | Source::PerAccountSlices { .. } => None,
+        };
+        (!held_back).then(|| Turn::new(queue.into_iter().chain(values), job))
     }
 
     /// Where the first value of a job comes from.
@@ -275,10 +291,7 @@ impl Turns {
             "qos" => factors::qos(rules, want.owner.qos.as_ref().map(Name::as_str)),
             "size" => factors::size(&[(nodes, self.all.0), (cores, self.all.1)], rules.size),
             "user" => factors::user(None),
-            "queue" => {
-                let queue = want.owner.queue.as_deref().unwrap_or_default();
-                rules.queues.get(queue).copied().unwrap_or(0.0)
-            }
+            "queue" => self.queue_of(want),
             "urgency" => f64::from(want.urgency),
             "class" => {
                 let placement = &self.policy.placement;
@@ -299,22 +312,32 @@ impl Turns {
         std::array::from_fn(|at| of(FACTORS[at]))
     }
 
-    /// What these resources cost in each second.
-    fn rate(&self, owner: &Owner, set: &ResourceSet) -> f64 {
-        let sum = |of: fn(&eddy_wire::resource_set::NodeSet) -> f64| -> f64 {
-            set.nodes.values().map(of).sum()
-        };
-        let used = set.nodes.values().filter(|node| !node.is_empty()).count();
-        let amounts = [
-            used as f64,
-            sum(|node| node.cores.len() as f64),
-            sum(|node| node.gpus.len() as f64),
-            sum(|node| node.memory as f64 / f64::from(1 << 30)),
-        ];
-        self.weighed(&amounts, owner)
+    /// The priority of the queue of a job.
+    fn queue_of(&self, want: &Want) -> f64 {
+        let queue = want.owner.queue.as_deref().unwrap_or_default();
+        let queues = &self.policy.priority.factors.queues;
+        queues.get(queue).copied().unwrap_or(0.0)
     }
 
-    fn weighed(&self, amounts: &[f64; 4], owner: &Owner) -> f64 {
+    /// What each account has used, as of now; who is in none is one by himself.
+    pub fn used_by_accounts(&self, now: Time) -> BTreeMap<String, f64> {
+        let mut all = BTreeMap::new();
+        for (name, _) in self.ledger.entries() {
+            let id = self.ledger.find(name);
+            if let (Some((account, user)), Some(id)) = (parties::of_path(name), id) {
+                let account = account.map_or_else(|| user.to_string(), |name| name.to_string());
+                *all.entry(account).or_insert(0.0) += self.ledger.usage(id, now);
+            }
+        }
+        all
+    }
+
+    /// What these resources cost in each second.
+    fn rate(&self, owner: &Owner, set: &ResourceSet) -> f64 {
+        self.weighed(&metered(set), owner)
+    }
+
+    fn weighed(&self, amounts: &[f64; METERS.len()], owner: &Owner) -> f64 {
         let qos = owner.qos.as_ref().map(Name::as_str);
         let qos = qos.unwrap_or(&self.policy.priority.factors.default_qos);
         let queue = owner.queue.as_deref().unwrap_or_default();
@@ -322,13 +345,30 @@ impl Turns {
     }
 }
 
-/// What is metered, in the order of amounts in [`Turns::rate`].
-fn meters() -> [Meter; 4] {
-    ["nodes", "cores", "gpus", "memory"].map(|name| Meter {
+/// What is metered.
+const METERS: [&str; 4] = ["nodes", "cores", "gpus", "memory"];
+
+/// How much of each a set has; memory in GiB.
+fn metered(set: &ResourceSet) -> [f64; METERS.len()] {
+    let sum = |of: fn(&NodeSet) -> f64| -> f64 { set.nodes.values().map(of).sum() };
+    let used = set.nodes.values().filter(|node| !node.is_empty()).count();
+    [
+        used as f64,
+        sum(|node| node.cores.len() as f64),
+        sum(|node| node.gpus.len() as f64),
+        sum(|node| node.memory as f64 / f64::from(1 << 30)),
+    ]
+}
+
+/// What running costs by a policy that was checked, where there is so much of what is metered.
+fn tariff(policy: &Policy, capacities: [f64; METERS.len()]) -> Tariff {
+    let meter = |(name, capacity): (&str, f64)| Meter {
         name: name.to_owned(),
         bound: Bound::Node,
-        capacity: 0.0,
-    })
+        capacity,
+    };
+    let meters: Vec<Meter> = METERS.into_iter().zip(capacities).map(meter).collect();
+    Tariff::new(&policy.usage, &meters).expect("its usage was checked")
 }
 
 /// Nodes and cores asked for. Slots anywhere are counted as one node at least.

@@ -161,6 +161,8 @@ pub struct Outcome {
     pub head: Option<(JobId, Reason)>,
     /// Whether the pass stopped at its bound of steps and wants to go on.
     pub unfinished: bool,
+    /// When to ask again though nothing happens: a limit may let more start then.
+    pub again: Option<Time>,
     /// Answers to what was asked.
     pub answers: Vec<Answer>,
     /// What each account is due, if that was asked.
@@ -334,6 +336,14 @@ pub enum Reason {
         value: String,
         /// The policy's, likewise.
         threshold: String,
+    },
+    /// There is room, but no more may be started, or not of its account.
+    #[error("waits for {limit}: {why}")]
+    Limit {
+        /// The key of the policy.
+        limit: String,
+        /// What of it is used up, and until when.
+        why: String,
     },
     /// What it needs is kept for it from a time on.
     #[error("waits for {asked} {what}; it has them reserved in {} s at the latest", within.0 / crate::time::MICROS)]

@@ -10,7 +10,7 @@ use eddy_broker::Line;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::warn::warnings;
-use eddy_sched::policy::{Policy, Walk};
+use eddy_sched::policy::{Policy, Source, Walk};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
@@ -44,9 +44,11 @@ pub(super) fn is_one(memo: &Map<String, Value>) -> bool {
 }
 
 fn line(policy: &Policy) -> Line {
-    match policy.queue.walk {
-        Walk::Stop => Line::Stands,
-        Walk::Skip | Walk::Reserve { .. } => Line::Passes,
+    match (policy.queue.walk, policy.queue.source) {
+        (Walk::Stop, Source::Global | Source::ByQueue) => Line::Stands,
+        // Those of other accounts pass.
+        (Walk::Stop, Source::PerAccountCost | Source::PerAccountSlices { .. })
+        | (Walk::Skip | Walk::Reserve { .. }, _) => Line::Passes,
     }
 }
 

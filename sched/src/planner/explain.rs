@@ -9,7 +9,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::plan::{Answer, Estimate, Explained, Question, Reason};
 use eddy_wire::time::{Span, Time};
 
-use super::{Place, Planner, Waiting, entry};
+use super::{Place, Planner, entry};
 use crate::placement::{Unplaced, place};
 use crate::policy::{Reservations, Walk};
 use crate::turns::Turn;
@@ -23,7 +23,7 @@ const LOOKS_MAX: u64 = 10_000;
 impl Planner {
     /// The first who waits in turn, and why.
     pub(super) fn head(&self, now: Time) -> Option<(JobId, Reason)> {
-        let turn = *self.agenda.first()?;
+        let turn = self.first(now)?;
         let request = &self.waiting[&turn.job].want.request;
         let why = match place(self.occupancy.inventory(), request, now) {
             Err(Unplaced::Never(reason) | Unplaced::Wait(reason)) => reason,
@@ -39,7 +39,7 @@ impl Planner {
                 .iter()
                 .any(|(first, last)| (*first..=*last).contains(&job)),
         };
-        let turns = self.turns();
+        let turns = self.turns(now);
         let asked = turns.iter().filter(|(_, turn)| is_asked(turn.job));
         let told: Vec<(u64, Turn)> = asked.clone().take(question.most).copied().collect();
         let starts = match told.last() {
@@ -76,21 +76,10 @@ impl Planner {
                 value: priority.value.to_string(),
                 threshold: threshold.to_string(),
             },
-            ahead: self.turns().len() as u64,
+            ahead: self.turns(now).len() as u64,
             start: None,
             priority,
         }
-    }
-
-    /// All who wait for resources in the order of their turn, with how many are ahead.
-    fn turns(&self) -> Vec<(u64, Turn)> {
-        let turn = |waiting: &Waiting| match waiting.place {
-            Place::Turn(turn) => Some(turn),
-            Place::Aside | Place::Below | Place::Beside => None,
-        };
-        let mut turns: Vec<Turn> = self.waiting.values().filter_map(turn).collect();
-        turns.sort_unstable();
-        (0..).zip(turns).collect()
     }
 
     fn explain(
@@ -112,7 +101,7 @@ impl Planner {
                 earliest: now,
                 latest: (at < Time(i64::MAX)).then_some(at),
             }),
-            priority: self.turns.breakdown(&self.waiting[&turn.job].want, now),
+            priority: self.breakdown(turn, now),
         }
     }
 
@@ -124,14 +113,17 @@ impl Planner {
             Ok(_) => return self.promised_to_others(turn, now),
         };
         match (self.policy.queue.walk, ahead) {
-            (Walk::Stop, 1..) => self.behind(now),
+            (Walk::Stop, 1..) if self.table.is_none() => self.behind(now),
             (Walk::Stop | Walk::Skip | Walk::Reserve { .. }, _) => why,
         }
     }
 
     /// Why one waits for which there is room now.
     fn promised_to_others(&self, turn: Turn, now: Time) -> Reason {
-        if self.policy.queue.walk == Walk::Stop && self.agenda.first() != Some(&turn) {
+        if let Some(reason) = self.held_back(turn, now) {
+            return reason;
+        }
+        if self.policy.queue.walk == Walk::Stop && self.first(now) != Some(turn) {
             return self.behind(now);
         }
         let first = self.agenda.bookings().filter(|(other, _)| **other != turn);
@@ -161,6 +153,7 @@ impl Planner {
             return BTreeMap::new();
         }
         let mut room = self.occupancy.clone();
+        room.open();
         for (_, booking) in self.agenda.bookings() {
             room.give(&booking.spot, booking.at, booking.span);
         }
@@ -168,17 +161,17 @@ impl Planner {
         (rules.walk, rules.lookback) = (Walk::Reserve { depth: Walk::ALL }, None);
         (rules.reservations, rules.window) = (Reservations::Kept, None);
         let mut agenda = Agenda::new(rules);
-        for (_, turn) in turns.iter().take_while(|(ahead, _)| *ahead <= last) {
+        for (ahead, turn) in turns.iter().take_while(|(ahead, _)| *ahead <= last) {
             let (job, limit) = entry(turn.job, &self.waiting[&turn.job].want);
-            agenda.enter(*turn, job, limit, &room);
+            agenda.enter((*ahead, turn.job), job, limit, &room);
         }
         let mut found = Vec::new();
         if agenda.pass(&mut room, now, LOOKS_MAX, &mut found) == Progress::More {
             return BTreeMap::new();
         }
-        let start = |verdict: Verdict<Turn, _>| match verdict {
-            Verdict::Start { key, .. } => Some((key.job, now)),
-            Verdict::Reserve { key, at, .. } => Some((key.job, at)),
+        let start = |verdict: Verdict<(u64, JobId), _>| match verdict {
+            Verdict::Start { key, .. } => Some((key.1, now)),
+            Verdict::Reserve { key, at, .. } => Some((key.1, at)),
             Verdict::Wait { .. } => None,
         };
         found.into_iter().filter_map(start).collect()

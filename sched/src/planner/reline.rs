@@ -7,7 +7,7 @@ use eddy_wire::plan::SharesTold;
 use eddy_wire::time::Time;
 
 use super::{Lined, Order, Place, Planner, RELINE, RELINED_MAX, Waiting};
-use crate::policy::{Reservations, Walk};
+use crate::policy::{Reservations, Source, Walk};
 use crate::turns::{Drift, Turn};
 
 impl Planner {
@@ -86,7 +86,14 @@ impl Planner {
         let mut turns: Vec<Turn> = self.waiting.values().filter_map(turn).collect();
         turns.sort_unstable();
         let mut best = f64::NEG_INFINITY;
+        let mut lead = None;
         for turn in turns.into_iter().rev() {
+            // Of a lower queue nobody overtakes, whatever the value.
+            if self.policy.queue.source == Source::ByQueue
+                && lead.replace(turn.lead()) != Some(turn.lead())
+            {
+                best = f64::NEG_INFINITY;
+            }
             let own = self.turns.first_value(&self.waiting[&turn.job].want, now);
             if best > own + own.abs() * margin {
                 self.agenda.unreserve(&turn, &mut self.occupancy);

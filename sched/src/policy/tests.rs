@@ -245,15 +245,13 @@ fn what_a_running_instance_obeys_is_said_by_part() {
         "flux",
         "pbs-it4i",
         "slurm-ticket",
+        "armada",
+        "armada-legacy",
     ] {
         assert_eq!(served(name), Ok(()), "{name}");
     }
-    for (name, part) in [
-        ("armada", "queue.source"),
-        ("armada-legacy", "queue.source"),
-    ] {
-        assert_eq!(served(name).expect_err("rounds").part, part);
-    }
+    let taken = read("share.algorithm = \"drf\"\nqueue.evict = \"fair_share\"").expect("a policy");
+    assert_eq!(taken.served().expect_err("a walk").part, "queue.evict");
     let spread = read("[placement]\nrank = \"spread\"\n").expect("a policy");
     assert_eq!(spread.served(), Ok(()));
 }
@@ -312,6 +310,7 @@ fn presets_are_warned_about_only_where_that_is_their_nature() {
             .collect();
         let expected: &[&str] = match known.name {
             "slurm-ticket" => &["share.algorithm", "share.algorithm"],
+            "armada" => &["queue.evict", "placement.ladder"],
             _ => &[],
         };
         assert_eq!(paths, expected, "{}", known.name);

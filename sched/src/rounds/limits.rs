@@ -129,7 +129,7 @@ impl Tokens {
 }
 
 /// Amounts that must not be exceeded: fractions of a total; kinds not named are free.
-pub(super) fn fractions(
+pub(crate) fn fractions(
     total: &Amounts,
     kinds: &Kinds,
     fractions: &BTreeMap<String, f64>,

@@ -20,7 +20,7 @@ use crate::policy::{Class, Evict, Policy, Preference, Rung};
 use crate::share::adjusted::{Wanting, adjusted_fair_shares};
 use crate::share::drf::Costs;
 
-use super::rules::{costs, drf, priorities};
+use super::rules::{all_alike, costs, drf, priorities};
 
 /// A job in the round.
 #[derive(Debug)]
@@ -218,7 +218,7 @@ impl<'a> Round<'a> {
             .map(|(name, class)| (name.as_str(), class))
             .collect();
         let of_nodes = (0..nodes.len()).map(|at| (grounds.group(at as u32), nodes[at].capacity));
-        let (resources, protected, large) = drf(state, policy);
+        let (resources, protected, large) = drf(policy, all_alike(state.kinds.names()));
         let mut round = Round {
             ladder: match means {
                 Means::Policy => policy.placement.ladder.clone(),

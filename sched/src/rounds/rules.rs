@@ -26,7 +26,7 @@ pub(super) fn priorities(state: &State, policy: &Policy) -> Vec<i64> {
 }
 
 /// Costs by the resources that are counted here; by all of them where none of those is.
-pub(super) fn costs(
+pub(crate) fn costs(
     total: Amounts,
     kinds: &Kinds,
     mut resources: BTreeMap<String, f64>,
@@ -35,21 +35,22 @@ pub(super) fn costs(
         kinds.position(name).is_some() && multiplier.is_finite() && *multiplier > 0.0
     });
     if resources.is_empty() {
-        resources = all_alike(kinds);
+        resources = all_alike(kinds.names());
     }
     Costs::new(total, kinds, &resources).ok()
 }
 
-fn all_alike(kinds: &Kinds) -> BTreeMap<String, f64> {
-    kinds
-        .names()
-        .iter()
-        .map(|name| (name.clone(), 1.0))
-        .collect()
+/// Each of these resources, all with the same weight.
+pub(crate) fn all_alike<S: AsRef<str>>(names: &[S]) -> BTreeMap<String, f64> {
+    let alike = |name: &S| (name.as_ref().to_owned(), 1.0);
+    names.iter().map(alike).collect()
 }
 
-/// What the policy says of dominant resource fairness; all resources alike where it says nothing.
-pub(super) fn drf(state: &State, policy: &Policy) -> (BTreeMap<String, f64>, f64, Preference) {
+/// What the policy says of dominant resource fairness; `all` resources where it says nothing.
+pub(crate) fn drf(
+    policy: &Policy,
+    all: BTreeMap<String, f64>,
+) -> (BTreeMap<String, f64>, f64, Preference) {
     match &policy.share.algorithm {
         Share::Drf {
             resources,
@@ -62,6 +63,6 @@ pub(super) fn drf(state: &State, policy: &Policy) -> (BTreeMap<String, f64>, f64
         | Share::FairTree
         | Share::ProjectRatio { .. }
         | Share::PbsTree { .. }
-        | Share::PriorityFloor { .. } => (all_alike(&state.kinds), 1.0, Preference::Off),
+        | Share::PriorityFloor { .. } => (all, 1.0, Preference::Off),
     }
 }

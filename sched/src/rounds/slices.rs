@@ -177,7 +177,7 @@ pub fn pick(
 }
 
 /// Amounts in units.
-fn units(amounts: &Amounts) -> Units {
+pub(crate) fn units(amounts: &Amounts) -> Units {
     std::array::from_fn(|at| amounts[at] as f64 / UNIT as f64)
 }
 

@@ -272,9 +272,12 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                 }
                 Err(_) => self.line_up(entry.0, entry.2, entry.1, room),
             }
-        } else {
+        } else if room.admits(&booking.job.need) {
             let Booking { spot, span, .. } = booking;
             out.push(Verdict::Start { key, spot, span });
+        } else {
+            room.give(&booking.spot, at, booking.span);
+            self.line_up(key, booking.job, booking.span, room);
         }
         Stage::Due
     }
@@ -423,7 +426,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                 out.push(Verdict::Wait { key, why });
                 match why {
                     Blocked::Never | Blocked::NotInService => Tried::Cannot,
-                    Blocked::Busy { .. } | Blocked::Reserved => Tried::Waits,
+                    Blocked::Busy { .. } | Blocked::Reserved | Blocked::Limited => Tried::Waits,
                 }
             }
         }
@@ -471,7 +474,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                 out.push(Verdict::Wait { key, why });
                 return match why {
                     Blocked::Never | Blocked::NotInService => Planned::Cannot,
-                    Blocked::Busy { .. } | Blocked::Reserved => Planned::Can,
+                    Blocked::Busy { .. } | Blocked::Reserved | Blocked::Limited => Planned::Can,
                 };
             }
         }

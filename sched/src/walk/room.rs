@@ -37,6 +37,11 @@ pub trait Room {
     /// [`Blocked`] with what is in the way.
     fn fit(&mut self, need: &Self::Need, now: Time, span: Span) -> Result<Self::Spot, Blocked>;
 
+    /// Whether what was promised for now may start, limits considered.
+    fn admits(&mut self, _: &Self::Need) -> bool {
+        true
+    }
+
     /// The earliest time at or after `from` at which it fits for the whole span, and where.
     ///
     /// # Errors
@@ -98,6 +103,8 @@ pub enum Blocked {
     Reserved,
     /// It would fit if nodes that are out of service came back.
     NotInService,
+    /// As much was started as may be for now.
+    Limited,
     /// Not even if everything were free.
     Never,
 }

@@ -138,8 +138,8 @@ fn what_is_no_key_of_a_policy_that_is_obeyed_is_refused_by_name() -> Tested {
         ),
         ("policy.queue.dept=3", "policy.queue.dept: unknown key"),
         (
-            "policy.preset=armada",
-            "queue.source running instances do not serve",
+            "policy.placement.ladder=[\"free\", \"urgency\"]",
+            "placement.ladder running instances do not serve",
         ),
     ] {
         let ran = instance.run(&["config", "set", given])?;
@@ -147,5 +147,77 @@ fn what_is_no_key_of_a_policy_that_is_obeyed_is_refused_by_name() -> Tested {
         assert!(line.contains(expected), "{given}: {line}");
     }
     assert_eq!(instance.ok(&["config", "get", "policy.preset"])?, "fcfs");
+    Ok(())
+}
+
+#[test]
+fn accounts_take_turns_and_a_rate_lets_the_next_start_in_time() -> Tested {
+    let instance = start("armada")?;
+    let holder = instance.submit(&["-n3", "-t", "10m", "true"])?;
+    instance.event(&holder, "start")?;
+    let wide = instance.submit(&["-n4", "-t", "5m", "true"])?;
+    let narrow = instance.submit(&["-n1", "-t", "60m", "true"])?;
+    // Nothing is kept for the wide one.
+    instance.event(&narrow, "start")?;
+    let told = why(&instance, &wide)?;
+    assert_eq!(told["binding"]["kind"], "no-room");
+    let terms = told["priority"]["terms"].as_array().cloned();
+    let terms: Vec<(Value, Value)> = terms
+        .unwrap_or_default()
+        .iter()
+        .map(|term| (term["name"].clone(), term["factor"].clone()))
+        .collect();
+    assert_eq!(
+        terms,
+        [(json!("held"), json!(1.0)), (json!("asked"), json!(1.0))],
+        "{told}"
+    );
+    let checked = instance.ok(&["priority"])?;
+    assert!(
+        checked
+            .lines()
+            .next()
+            .is_some_and(|line| line.contains("HELD")),
+        "{checked}"
+    );
+    // Half a job a second: the second of two waits for its token, and then for nothing else.
+    instance.ok(&["cancel", &holder, &wide])?;
+    instance.event(&holder, "clean")?;
+    instance.ok(&[
+        "config",
+        "set",
+        "policy.queue.limits.rate={ per_second = 0.5, burst = 1 }",
+    ])?;
+    let first = instance.submit(&["-n1", "-t", "1m", "true"])?;
+    let second = instance.submit(&["-n1", "-t", "1m", "true"])?;
+    instance.event(&first, "start")?;
+    instance.event(&second, "start")?;
+    let at = |job: &str| -> anyhow::Result<f64> {
+        Ok(instance.row(job)?["t_alloc"].as_f64().unwrap_or_default())
+    };
+    let apart = at(&second)? - at(&first)?;
+    assert!((1.9..30.0).contains(&apart), "{apart}");
+    Ok(())
+}
+
+#[test]
+fn a_placement_that_is_set_counts_for_the_next_job() -> Tested {
+    let instance = Instance::start(&[
+        "--fake",
+        "nodes=3,cores=4",
+        "-S",
+        "exec.test.run_duration=3000s",
+    ])?;
+    let place = |rank: &str| -> anyhow::Result<String> {
+        instance.ok(&["config", "set", &format!("policy.placement.rank={rank}")])?;
+        let job = instance.submit(&["-n1", "true"])?;
+        instance.event(&job, "start")?;
+        Ok(instance.row(&job)?["nodelist"].to_string())
+    };
+    // Ranks 0, 1, 0 and 2 of three.
+    let places = ["low_id", "spread", "pack", "high_id"].map(place);
+    let places: Vec<String> = places.into_iter().collect::<anyhow::Result<_>>()?;
+    assert_eq!(places[0], places[2], "{places:?}");
+    assert!(places[0] < places[1] && places[1] < places[3], "{places:?}");
     Ok(())
 }

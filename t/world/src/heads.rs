@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use eddy_sched::Planner;
 use eddy_sched::policy::read::read;
-use eddy_sched::policy::{Policy, Reservations, Walk};
+use eddy_sched::policy::{Limits, Policy, Reservations, Source, Walk};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
@@ -236,6 +236,8 @@ fn turn((job, want): &(&JobId, &Want)) -> (i16, JobId) {
 /// kept from another pass, and values that change, only the planner knows.
 fn is_judged(policy: &Policy) -> bool {
     matches!(policy.queue.walk, Walk::Reserve { .. })
+        && policy.queue.source == Source::Global
+        && policy.queue.limits == Limits::default()
         && policy.queue.reservations == Reservations::Replanned
         && policy.priority.order == ["urgency"]
 }

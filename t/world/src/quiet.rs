@@ -27,6 +27,9 @@ use crate::world::World;
 /// Longer than anything takes that is not a wait.
 const LULL: Span = Span::seconds(3);
 
+/// No run of the world starts more at a time.
+const BURST_MIN: u32 = 500;
+
 /// Whether everything that was begun is done, so that only timers are left.
 pub fn is_lull(world: &World) -> bool {
     let now = world.nature.now;
@@ -56,7 +59,8 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     let ledger = world.nature.judge(id).durable();
     let text = policy(instance, ledger);
     let policy = read(&text).unwrap_or_default();
-    if !is_from_scratch(&policy) && !ledger.held.is_empty() {
+    let all_free = ledger.held.is_empty();
+    if is_slow(&policy) || !(all_free || is_from_scratch(&policy)) {
         return Ok(());
     }
     let mut planner = fresh(instance, ledger);
@@ -79,6 +83,10 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
 /// Whether a plan is a function of what is recorded alone. Where a promise goes to nodes by their
 /// use, what started beside it since would send it elsewhere.
 fn is_from_scratch(policy: &Policy) -> bool {
+    if policy.queue.walk == Walk::Skip {
+        // Nothing is kept for anybody: whoever fits starts, whatever the order.
+        return true;
+    }
     let same_nodes = match (policy.queue.walk, policy.placement.rank) {
         (Walk::Stop | Walk::Skip, _) => true,
         (Walk::Reserve { .. }, NodeRank::LowId | NodeRank::FirstFit | NodeRank::HighId) => true,
@@ -111,6 +119,15 @@ pub fn nothing_waits_for_what_is_met(world: &World, id: InstanceId) -> Result<()
         )),
         None => Ok(()),
     }
+}
+
+/// Whether so few may be started at a time that some wait for no other reason.
+fn is_slow(policy: &Policy) -> bool {
+    let limits = &policy.queue.limits;
+    let rates = [limits.rate, limits.account_rate].into_iter().flatten();
+    rates.into_iter().any(|rate| rate.burst < BURST_MIN)
+        || !limits.pass_fraction.is_empty()
+        || !limits.account_fraction.is_empty()
 }
 
 /// The policy that an instance obeys: one that was set counts over what was configured then.

@@ -145,7 +145,7 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
 }
 
 /// Policies by which instances order their jobs.
-const POLICIES: [&str; 12] = [
+const POLICIES: [&str; 16] = [
     "preset = \"easy\"",
     "preset = \"hybrid-8\"\nqueue.depth = 3",
     "preset = \"conservative\"",
@@ -157,6 +157,10 @@ const POLICIES: [&str; 12] = [
     "preset = \"hybrid-8\"\nplacement.rank = \"best_fit\"",
     "preset = \"conservative\"\nplacement.rank = \"locality\"",
     "preset = \"easy\"\nplacement.rank = \"spread\"",
+    "preset = \"armada\"",
+    "preset = \"armada-legacy\"",
+    "preset = \"armada\"\nqueue.limits.rate = { per_second = 1, burst = 2 }",
+    "preset = \"easy\"\nqueue.limits.account_rate = { per_second = 2, burst = 1 }",
     "preset = \"fcfs\"",
 ];
 

@@ -1,0 +1,176 @@
+//! What each account holds, and how much more may be started: the books of limits
+//! and of accounts that take turns, in a running instance.
+//!
+//! Told by the planner of every start and end. It knows no nodes by name and keeps
+//! no job.
+
+mod gate;
+
+use std::collections::BTreeMap;
+
+use eddy_wire::account::Name;
+use eddy_wire::jobspec::Sharing;
+use eddy_wire::plan::Owner;
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+
+use crate::amounts::{Amounts, Kinds, UNIT};
+use crate::need::{Need, Spread};
+use crate::rooms::Room;
+pub(crate) use gate::{Gate, Stop};
+
+/// What is counted, in the order in which best fit compares.
+pub(crate) const KINDS: [&str; 3] = ["cores", "gpus", "memory"];
+
+const GIB: u128 = 1 << 30;
+
+/// Whose a job is where accounts take turns or have limits.
+pub(crate) fn account_of(owner: &Owner) -> String {
+    match &owner.account {
+        Some(account) => account.to_string(),
+        None => owner.user.to_string(),
+    }
+}
+
+/// What each account holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Accounts {
+    kinds: Kinds,
+    total: Amounts,
+    nodes: i64,
+    by: BTreeMap<String, Has>,
+}
+
+/// What one account holds.
+#[derive(Clone, Debug, Default)]
+struct Has {
+    amounts: Amounts,
+    /// By class, as jobs name it.
+    classes: BTreeMap<Option<Name>, Amounts>,
+    jobs: u64,
+}
+
+impl Default for Accounts {
+    fn default() -> Accounts {
+        Accounts {
+            kinds: Kinds::new(KINDS).expect("three names"),
+            total: Amounts::NONE,
+            nodes: 0,
+            by: BTreeMap::new(),
+        }
+    }
+}
+
+impl Accounts {
+    /// The instance has these resources.
+    pub fn define(&mut self, set: &ResourceSet) {
+        self.total = amounts_of(set);
+        self.nodes = i64::try_from(set.nodes.len()).unwrap_or(i64::MAX);
+    }
+
+    pub fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// What all nodes have.
+    pub fn total(&self) -> &Amounts {
+        &self.total
+    }
+
+    /// A job of this owner holds the set.
+    pub fn began(&mut self, owner: &Owner, set: &ResourceSet) {
+        let has = self.by.entry(account_of(owner)).or_default();
+        let amounts = amounts_of(set);
+        has.amounts += amounts;
+        *has.classes.entry(owner.class.clone()).or_default() += amounts;
+        has.jobs += 1;
+    }
+
+    /// It holds it no longer.
+    pub fn ended(&mut self, owner: &Owner, set: &ResourceSet) {
+        let account = account_of(owner);
+        if let Some(has) = self.by.get_mut(&account) {
+            let amounts = amounts_of(set);
+            has.amounts -= amounts;
+            *has.classes.entry(owner.class.clone()).or_default() -= amounts;
+            has.jobs = has.jobs.saturating_sub(1);
+            if has.jobs == 0 {
+                self.by.remove(&account);
+            }
+        }
+    }
+
+    /// What an account holds.
+    pub fn has(&self, account: &str) -> Amounts {
+        self.by
+            .get(account)
+            .map_or(Amounts::NONE, |has| has.amounts)
+    }
+
+    /// What its jobs of one class hold; those that name none are of the default.
+    pub fn has_of_class(&self, account: &str, class: &str, default: &str) -> Amounts {
+        let is_of = |name: &Option<Name>| name.as_ref().map_or(default, Name::as_str) == class;
+        let classes = self
+            .by
+            .get(account)
+            .into_iter()
+            .flat_map(|has| &has.classes);
+        let of_class = classes.filter(|(name, _)| is_of(name));
+        of_class.fold(Amounts::NONE, |sum, (_, amounts)| sum + *amounts)
+    }
+
+    /// Who holds anything.
+    pub fn holders(&self) -> impl Iterator<Item = &str> {
+        self.by.keys().map(String::as_str)
+    }
+
+    /// What a job will hold. Of nodes that it takes whole that is what they have on average, or
+    /// what it asks for if that is more.
+    pub fn asks(&self, need: &Need) -> Amounts {
+        let slot = need.room(1);
+        let slots = need.slots();
+        let (first, more) = match need.spread {
+            Spread::Nodes { nodes, .. } => (nodes, slots.saturating_sub(nodes)),
+            Spread::Slots(_) => (1, slots.saturating_sub(1)),
+        };
+        // What each node gives whatever is on it counts once for each.
+        let further = need.room(2).without(&slot);
+        let times = |room: &Room, n: u64| Room {
+            cores: room.cores.saturating_mul(n),
+            gpus: room.gpus.saturating_mul(n),
+            memory: room.memory.saturating_mul(n),
+        };
+        let shared = amounts(&times(&slot, first).with(&times(&further, more)));
+        match (need.sharing, need.spread) {
+            (Sharing::Shared, _) | (Sharing::Exclusive, Spread::Slots(_)) => shared,
+            (Sharing::Exclusive, Spread::Nodes { nodes, .. }) => {
+                let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
+                let mut whole = Amounts::NONE;
+                for at in 0..KINDS.len() {
+                    whole[at] = (self.total[at] / self.nodes.max(1)).saturating_mul(nodes);
+                }
+                shared.most(&whole)
+            }
+        }
+    }
+}
+
+/// What a set comes to.
+fn amounts_of(set: &ResourceSet) -> Amounts {
+    let sum = |of: fn(&NodeSet) -> u64| set.nodes.values().map(of).fold(0, u64::saturating_add);
+    amounts(&Room {
+        cores: sum(|node| node.cores.len()),
+        gpus: sum(|node| node.gpus.len()),
+        memory: sum(|node| node.memory),
+    })
+}
+
+/// In thousandths of cores, of GPUs and of GiB.
+pub(crate) fn amounts(room: &Room) -> Amounts {
+    let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX).saturating_mul(UNIT);
+    let memory = u128::from(room.memory) * UNIT as u128;
+    let mut amounts = Amounts::NONE;
+    amounts[0] = count(room.cores);
+    amounts[1] = count(room.gpus);
+    amounts[2] = i64::try_from(memory.div_ceil(GIB)).unwrap_or(i64::MAX);
+    amounts
+}

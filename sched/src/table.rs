@@ -1,0 +1,420 @@
+//! Accounts that take turns in a running instance: who waits of each, and a round
+//! over them in steps.
+//!
+//! The same choices as [`crate::rounds::schedule`] makes where nothing that runs is
+//! taken back, over the nodes of the occupancy instead of a state that is copied:
+//! by cost (`cost`) or by slices and a draw (`deal`). Told by the planner who comes
+//! and goes; what each account holds say the books of the occupancy. Nothing is
+//! reserved. It knows no clock.
+
+mod cost;
+
+mod deal;
+
+mod told;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use eddy_wire::account::Name;
+use eddy_wire::id::JobId;
+use eddy_wire::plan::Owner;
+use eddy_wire::time::{Span, Time};
+
+use crate::accounts::{Stop, account_of};
+use crate::amounts::Amounts;
+use crate::need::Need;
+use crate::occupancy::{Ask, Now, Occupancy, Spot};
+use crate::policy::{Charge, NodeRank, Policy, Preference, Share, SliceBasis, Source, Walk};
+use crate::rounds::{all_alike, drf};
+use crate::turns::{Turn, Turns};
+use crate::walk::{Blocked, Room, Verdict};
+use cost::Cost;
+use deal::Deal;
+
+/// The least usage of an account where the policy does not say (Armada, HTCondor).
+const FLOOR: f64 = 0.5;
+
+/// Up to so many different needs of an account are passed at once: each is looked at for that.
+const ALIKE_MAX: usize = 64;
+
+/// What every account weighs.
+const WEIGHT: f64 = 1.0;
+
+/// What of a policy a round obeys.
+#[derive(Clone, Debug)]
+struct Rules {
+    policy: Policy,
+    turns: Taking,
+    /// Resources that cost, each with its multiplier.
+    resources: BTreeMap<String, f64>,
+    large: Preference,
+    floor: f64,
+}
+
+/// How accounts take turns.
+#[derive(Clone, Copy, Debug)]
+enum Taking {
+    ByCost,
+    BySlices(SliceBasis, crate::policy::Remainder),
+}
+
+/// Who waits, by account.
+#[derive(Debug)]
+pub(crate) struct Table {
+    rules: Rules,
+    lines: BTreeMap<String, Line>,
+    round: Option<Round>,
+    /// What stopped everybody in the last round, and what single accounts.
+    stop: Option<Halt>,
+    stops: BTreeMap<String, Halt>,
+    news: News,
+    /// Where the next draw begins.
+    seed: u64,
+}
+
+/// Those of one account, in the order of their turn.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    jobs: BTreeMap<Turn, Entry>,
+    /// The same by what no placement can tell apart; those that name ranks are under none.
+    alike: BTreeMap<Option<Need>, BTreeSet<Turn>>,
+    /// The sum of what they ask for.
+    asked: Amounts,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    ask: Arc<Ask>,
+    span: Span,
+    asks: Amounts,
+    /// The priority of its class.
+    class: i64,
+}
+
+/// A round that is under way.
+#[derive(Debug)]
+struct Round {
+    now: Time,
+    /// What did not fit in it; room only shrinks.
+    stuck: BTreeSet<Need>,
+    course: Course,
+}
+
+#[derive(Debug)]
+enum Course {
+    Cost(Cost),
+    Deal(Deal),
+}
+
+/// What keeps those who wait from being looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    Limit(Stop),
+    /// Nobody passes this one of the account.
+    Behind(JobId),
+    /// So many of the account were looked at.
+    Lookback(u32),
+}
+
+/// Whether anything happened since the last round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    None,
+    Some,
+}
+
+/// How far a round has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A job starts; what it holds is to be told before the round goes on.
+    Started,
+    More,
+    Done,
+}
+
+/// What became of an offer.
+enum Offered {
+    Started,
+    /// It waits: others of the account may go.
+    No,
+    /// It can never be.
+    Never,
+    Account,
+    All,
+}
+
+type Verdicts = Vec<Verdict<Turn, Spot>>;
+
+impl Table {
+    /// Nobody waits; `None` where accounts do not take turns by the policy.
+    pub fn new(policy: &Policy) -> Option<Table> {
+        let turns = match policy.queue.source {
+            Source::Global | Source::ByQueue => return None,
+            Source::PerAccountCost => Taking::ByCost,
+            Source::PerAccountSlices { basis, remainder } => Taking::BySlices(basis, remainder),
+        };
+        let (resources, _, large) = drf(policy, all_alike(&crate::accounts::KINDS));
+        let floor = match policy.share.algorithm {
+            Share::PriorityFloor { floor } => floor,
+            Share::None
+            | Share::Classic { .. }
+            | Share::Ticket { .. }
+            | Share::FairTree
+            | Share::ProjectRatio { .. }
+            | Share::PbsTree { .. }
+            | Share::Drf { .. } => FLOOR,
+        };
+        Some(Table {
+            rules: Rules {
+                policy: policy.clone(),
+                turns,
+                resources,
+                large,
+                floor,
+            },
+            lines: BTreeMap::new(),
+            round: None,
+            stop: None,
+            stops: BTreeMap::new(),
+            news: News::Some,
+            seed: 1,
+        })
+    }
+
+    /// Where jobs go by a policy whose accounts take turns: any node that will do is the best.
+    pub fn rank(policy: &Policy) -> NodeRank {
+        match (policy.queue.source, policy.placement.rank) {
+            (Source::PerAccountCost | Source::PerAccountSlices { .. }, NodeRank::FirstFit) => {
+                NodeRank::BestFit
+            }
+            (_, rank) => rank,
+        }
+    }
+
+    /// Something happened that a round has not looked at.
+    pub fn stir(&mut self) {
+        self.news = News::Some;
+    }
+
+    /// One more waits.
+    pub fn enter(&mut self, turn: Turn, ask: Arc<Ask>, limit: Option<Span>, asks: Amounts) {
+        let span = limit.or(self.rules.policy.queue.default_limit);
+        let class = self.rules.class_of(&ask.want.owner);
+        let line = self.lines.entry(account_of(&ask.want.owner)).or_default();
+        line.asked += asks;
+        line.alike.entry(ask.shape()).or_default().insert(turn);
+        let entry = Entry {
+            span: span.unwrap_or(Span(i64::MAX)),
+            ask,
+            asks,
+            class,
+        };
+        line.jobs.insert(turn, entry);
+        self.stir();
+    }
+
+    /// One does not wait any more.
+    pub fn leave(&mut self, turn: &Turn, owner: &Owner) {
+        let account = account_of(owner);
+        let Some(line) = self.lines.get_mut(&account) else {
+            return;
+        };
+        if let Some(entry) = line.jobs.remove(turn) {
+            line.asked -= entry.asks;
+            let shape = entry.ask.shape();
+            if let Some(alike) = line.alike.get_mut(&shape) {
+                alike.remove(turn);
+                if alike.is_empty() {
+                    line.alike.remove(&shape);
+                }
+            }
+        }
+        if line.jobs.is_empty() {
+            self.lines.remove(&account);
+        }
+    }
+
+    /// Goes on with the round, or begins one if there was news; looks at so many jobs at most.
+    pub fn round(
+        &mut self,
+        room: &mut Occupancy,
+        turns: &Turns,
+        now: Time,
+        looks: &mut u64,
+        out: &mut Verdicts,
+    ) -> Next {
+        let mut round = match self.round.take() {
+            Some(round) => round,
+            None if self.news == News::None && room.gate().again().is_none_or(|at| at > now) => {
+                return Next::Done;
+            }
+            None => self.begin(room, turns, now),
+        };
+        while *looks > 0 {
+            *looks -= 1;
+            let Round {
+                now, stuck, course, ..
+            } = &mut round;
+            let next = match course {
+                Course::Cost(cost) => self.cost_step(cost, stuck, room, *now, out),
+                Course::Deal(deal) => self.deal_step(deal, stuck, room, *now, out),
+            };
+            match next {
+                Next::More => {}
+                Next::Started => {
+                    self.round = Some(round);
+                    return Next::Started;
+                }
+                Next::Done => {
+                    if let Course::Deal(deal) = &round.course {
+                        self.seed = deal.seed();
+                    }
+                    return Next::Done;
+                }
+            }
+        }
+        self.round = Some(round);
+        Next::More
+    }
+
+    fn begin(&mut self, room: &mut Occupancy, turns: &Turns, now: Time) -> Round {
+        self.news = News::None;
+        (self.stop, self.stops) = (None, BTreeMap::new());
+        room.begin(now);
+        let course = match self.rules.turns {
+            Taking::ByCost => Course::Cost(self.cost(room)),
+            Taking::BySlices(basis, remainder) => {
+                Course::Deal(self.deal(room, turns, basis, remainder, now))
+            }
+        };
+        Round {
+            now,
+            stuck: BTreeSet::new(),
+            course,
+        }
+    }
+
+    /// The first of an account behind a turn that may fit: those known to be stuck are passed
+    /// many at once, where nothing depends on how many they are.
+    fn behind(
+        &self,
+        account: &str,
+        after: Option<&Turn>,
+        stuck: &BTreeSet<Need>,
+    ) -> Option<(&Turn, &Entry)> {
+        let line = self.lines.get(account)?;
+        let from = after.map_or(Bound::Unbounded, |turn| Bound::Excluded(*turn));
+        let from = (from, Bound::Unbounded);
+        let queue = &self.rules.policy.queue;
+        let counts = queue
+            .lookback
+            .is_some_and(|most| line.jobs.len() > most as usize);
+        let few = line.alike.len() <= ALIKE_MAX;
+        if stuck.is_empty() || counts || !few || queue.walk == Walk::Stop {
+            return line.jobs.range(from).next();
+        }
+        let may_fit = |shape: &Option<Need>| shape.is_none_or(|shape| !stuck.contains(&shape));
+        let open = line.alike.iter().filter(|(shape, _)| may_fit(shape));
+        let turn = open
+            .filter_map(|(_, turns)| turns.range(from).next())
+            .min()?;
+        line.jobs.get_key_value(turn)
+    }
+
+    /// Offers a job the room that is free now.
+    fn offer(
+        &mut self,
+        (account, turn): (&str, &Turn),
+        stuck: &mut BTreeSet<Need>,
+        room: &mut Occupancy,
+        now: Time,
+        out: &mut Verdicts,
+    ) -> Offered {
+        let Some(entry) = self.lines.get(account).and_then(|line| line.jobs.get(turn)) else {
+            // It went meanwhile.
+            return Offered::No;
+        };
+        match room.pass(&entry.ask.want.owner, &entry.asks) {
+            Ok(()) => {}
+            Err(stop @ (Stop::Pass | Stop::Rate(_))) => {
+                self.stop = Some(Halt::Limit(stop));
+                return Offered::All;
+            }
+            Err(stop @ Stop::AccountRate(_)) => {
+                self.stops.insert(account.to_owned(), Halt::Limit(stop));
+                return Offered::Account;
+            }
+            Err(Stop::Fraction) => return self.denied(account, turn),
+        }
+        let shape = entry.ask.shape();
+        if shape.as_ref().is_some_and(|shape| stuck.contains(shape)) {
+            return self.denied(account, turn);
+        }
+        match room.fits(&entry.ask, now, entry.span) {
+            Now::Fits(spot) => {
+                room.take(&spot, now, entry.span);
+                out.push(Verdict::Start {
+                    key: *turn,
+                    spot,
+                    span: entry.span,
+                });
+                Offered::Started
+            }
+            Now::Never => {
+                out.push(Verdict::Wait {
+                    key: *turn,
+                    why: Blocked::Never,
+                });
+                Offered::Never
+            }
+            Now::NoRoom => {
+                stuck.extend(shape);
+                self.denied(account, turn)
+            }
+        }
+    }
+
+    /// What becomes of an account one of whose jobs does not start. What is reserved nobody has
+    /// here: a job that does not fit is passed.
+    fn denied(&mut self, account: &str, turn: &Turn) -> Offered {
+        match self.rules.policy.queue.walk {
+            Walk::Stop => {
+                let halt = Halt::Behind(turn.job);
+                self.stops.insert(account.to_owned(), halt);
+                Offered::Account
+            }
+            Walk::Skip | Walk::Reserve { .. } => Offered::No,
+        }
+    }
+
+    /// Whether an account has been looked at as far as may be, after so many.
+    fn is_beyond(&mut self, account: &str, seen: u32) -> bool {
+        let most = self.rules.policy.queue.lookback;
+        let Some(most) = most.filter(|most| seen >= *most) else {
+            return false;
+        };
+        self.stops.insert(account.to_owned(), Halt::Lookback(most));
+        true
+    }
+}
+
+impl Rules {
+    fn class_of(&self, owner: &Owner) -> i64 {
+        let placement = &self.policy.placement;
+        let named = owner.class.as_ref().map(Name::as_str);
+        let class = placement
+            .classes
+            .get(named.unwrap_or(&placement.default_class));
+        class.map_or(0, |class| class.priority)
+    }
+
+    /// Whether slices are cut by how scarce each resource is.
+    fn is_by_scarcity(&self) -> bool {
+        match self.policy.usage.charge {
+            Charge::Scarcity => true,
+            Charge::Sum | Charge::MaxOfNode => false,
+        }
+    }
+}

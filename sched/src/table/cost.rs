@@ -1,0 +1,165 @@
+//! The account that would cost least with its next job is next.
+//!
+//! A heap of one seat for each account; only the account that was served costs
+//! more afterwards, so only its seat changes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use eddy_wire::time::Time;
+
+use super::{Entry, Next, Offered, Table, Verdicts, WEIGHT};
+use crate::amounts::Amounts;
+use crate::need::Need;
+use crate::occupancy::Occupancy;
+use crate::policy::Preference;
+use crate::rounds::{self, TurnKey, costs};
+use crate::share::adjusted::{Wanting, adjusted_fair_shares};
+use crate::share::drf::Costs;
+use crate::turns::Turn;
+
+/// An account and its next job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Seat {
+    key: TurnKey,
+    pub account: String,
+    pub turn: Turn,
+}
+
+/// A round by cost.
+#[derive(Debug)]
+pub(super) struct Cost {
+    pub scale: Scale,
+    seats: BinaryHeap<Reverse<Seat>>,
+    /// Who was served; what it holds now counts.
+    served: Option<(String, Turn)>,
+    seen: BTreeMap<String, u32>,
+}
+
+/// What accounts cost.
+#[derive(Clone, Debug)]
+pub(super) struct Scale {
+    costs: Option<Costs>,
+    large: Preference,
+    /// What each account may cost, where that counts.
+    budgets: BTreeMap<String, f64>,
+}
+
+impl Scale {
+    /// What having so much costs.
+    pub fn cost(&self, has: &Amounts) -> f64 {
+        self.costs.map_or(0.0, |costs| costs.cost(has)) / WEIGHT
+    }
+
+    /// The turn of an account that has this with a job.
+    pub fn key(&self, account: &str, has: &Amounts, entry: &Entry) -> TurnKey {
+        let turn = rounds::Turn {
+            class: entry.class,
+            proposed: self.cost(&(*has + entry.asks)),
+            current: self.cost(has),
+            budget: self.budgets.get(account).copied().unwrap_or(0.0),
+            size: self.cost(&entry.asks) * WEIGHT * WEIGHT,
+        };
+        turn.key(self.large)
+    }
+}
+
+impl Table {
+    /// A round by cost begins: all accounts with their first jobs.
+    pub(super) fn cost(&self, room: &Occupancy) -> Cost {
+        let mut cost = Cost {
+            scale: self.scale(room),
+            seats: BinaryHeap::new(),
+            served: None,
+            seen: BTreeMap::new(),
+        };
+        for account in self.lines.keys() {
+            self.seat(&mut cost, room, account, None);
+        }
+        cost
+    }
+
+    pub(super) fn scale(&self, room: &Occupancy) -> Scale {
+        let books = room.accounts();
+        let resources = self.rules.resources.clone();
+        let mut scale = Scale {
+            costs: costs(*books.total(), books.kinds(), resources),
+            large: self.rules.large,
+            budgets: BTreeMap::new(),
+        };
+        if scale.large == Preference::On {
+            scale.budgets = self.budgets(&scale, room);
+        }
+        scale
+    }
+
+    fn budgets(&self, scale: &Scale, room: &Occupancy) -> BTreeMap<String, f64> {
+        let books = room.accounts();
+        let waiting = self.lines.keys().map(String::as_str);
+        let all: BTreeSet<&str> = waiting.chain(books.holders()).collect();
+        let wanting = all.iter().map(|account| {
+            let asked = self.lines.get(*account).map(|line| line.asked);
+            let demand = books.has(account) + asked.unwrap_or(Amounts::NONE);
+            Wanting {
+                weight: WEIGHT,
+                demand: scale.cost(&demand),
+            }
+        });
+        let dues = adjusted_fair_shares(&wanting.collect::<Vec<_>>());
+        let due = dues.into_iter().map(|due| due.capped / WEIGHT);
+        all.iter()
+            .map(|account| (*account).to_owned())
+            .zip(due)
+            .collect()
+    }
+
+    /// Seats an account with its first job behind a turn.
+    fn seat(&self, cost: &mut Cost, room: &Occupancy, account: &str, after: Option<&Turn>) {
+        // Who does not fit is passed in his turn: before it others may be next.
+        if let Some((turn, entry)) = self.behind(account, after, &BTreeSet::new()) {
+            let has = room.accounts().has(account);
+            cost.seats.push(Reverse(Seat {
+                key: cost.scale.key(account, &has, entry),
+                account: account.to_owned(),
+                turn: *turn,
+            }));
+        }
+    }
+
+    /// Looks at the next account's next job.
+    pub(super) fn cost_step(
+        &mut self,
+        cost: &mut Cost,
+        stuck: &mut BTreeSet<Need>,
+        room: &mut Occupancy,
+        now: Time,
+        out: &mut Verdicts,
+    ) -> Next {
+        if let Some((account, turn)) = cost.served.take() {
+            self.seat(cost, room, &account, Some(&turn));
+        }
+        let Some(Reverse(Seat { account, turn, .. })) = cost.seats.pop() else {
+            return Next::Done;
+        };
+        let seen = cost.seen.get(&account).copied().unwrap_or(0);
+        if self.is_beyond(&account, seen) {
+            return Next::More;
+        }
+        let offered = self.offer((&account, &turn), stuck, room, now, out);
+        if !matches!(offered, Offered::Never) {
+            cost.seen.insert(account.clone(), seen + 1);
+        }
+        match offered {
+            Offered::Started => {
+                cost.served = Some((account, turn));
+                return Next::Started;
+            }
+            Offered::No | Offered::Never => {
+                self.seat(cost, room, &account, Some(&turn));
+            }
+            Offered::Account => {}
+            Offered::All => return Next::Done,
+        }
+        Next::More
+    }
+}
