@@ -229,11 +229,6 @@ impl Planner {
             self.rounds(now, steps, &mut outcome);
         } else {
             self.walk(now, steps, &mut outcome);
-            if self.holdings.is_empty() && self.agenda.bookings().next().is_some() {
-                // All is free: what is still promised for later is planned anew.
-                self.drop_promises(|_, _| true);
-                self.walk(now, steps, &mut outcome);
-            }
         }
         if !outcome.unfinished {
             outcome.head = self.head(now);

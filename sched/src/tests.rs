@@ -1,5 +1,7 @@
 //! Tests of the planner as a whole: scripts with what they print, and properties.
 
+mod late;
+
 pub(crate) mod model;
 
 mod script;

@@ -75,8 +75,8 @@ enum Reach<K> {
 }
 
 enum Stage<K> {
-    /// Drop reservations, the last first.
-    Drop,
+    /// Drop the reservations of those behind this one, or all, the last first.
+    Drop(Option<K>),
     /// Move reservations earlier, from the first after this.
     Compress(Option<K>),
     Due,
@@ -129,10 +129,10 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         let stage = match (self.rules.reservations, news) {
             (Reservations::Kept, News::Freed) => Stage::Compress(None),
             (Reservations::Kept, News::None) => Stage::Due,
-            (Reservations::Replanned, News::Freed) => Stage::Drop,
+            (Reservations::Replanned, News::Freed) => Stage::Drop(None),
             (Reservations::Replanned, News::None) => match self.plans_the_same(now) {
                 true => Stage::Due,
-                false => Stage::Drop,
+                false => Stage::Drop(None),
             },
         };
         let reach = Reach::All;
@@ -172,7 +172,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         out: &mut Verdicts<K, R>,
     ) -> Stage<K> {
         match stage {
-            Stage::Drop => self.drop_last(room),
+            Stage::Drop(ahead) => self.drop_last(ahead, room),
             Stage::Compress(after) => self.compress(after, room, pass.now, out),
             Stage::Due => self.due(room, pass.now, out),
             Stage::Begin => {
@@ -189,14 +189,17 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         }
     }
 
-    fn drop_last(&mut self, room: &mut R) -> Stage<K> {
-        let Some((key, booking)) = self.booked.pop_last() else {
-            return Stage::Begin;
+    fn drop_last(&mut self, ahead: Option<K>, room: &mut R) -> Stage<K> {
+        let last = self.booked.last_entry();
+        let Some(last) = last.filter(|last| ahead.as_ref().is_none_or(|ahead| last.key() > ahead))
+        else {
+            return Stage::Due;
         };
+        let (key, booking) = last.remove_entry();
         self.due.remove(&(booking.at, key.clone()));
         room.give(&booking.spot, booking.at, booking.span);
         self.line_up(key, booking.job, booking.span, room);
-        Stage::Drop
+        Stage::Drop(ahead)
     }
 
     fn compress(
@@ -230,56 +233,56 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         Stage::Compress(Some(key))
     }
 
-    /// Starts the first that is due. One whose pass came late is planned again, since it would
-    /// also end later than was said.
+    /// Starts the first that is due.
     fn due(&mut self, room: &mut R, now: Time, out: &mut Verdicts<K, R>) -> Stage<K> {
         let due = self.due.first().filter(|(at, _)| *at <= now);
         let Some((at, key)) = due.cloned() else {
             return Stage::Begin;
         };
         let booking = self.unbook(&key).expect("who is due has a booking");
-        if at < now {
-            room.give(&booking.spot, at, booking.span);
-            let entry = (key, booking.span, booking.job);
-            match room.earliest(&entry.2.need, now, booking.span) {
-                Ok((at, spot)) if at == now => {
-                    room.take(&spot, now, entry.1);
-                    out.push(Verdict::Start {
-                        key: entry.0,
-                        spot,
-                        span: entry.1,
-                    });
-                }
-                Ok((at, spot)) => {
-                    room.take(&spot, at, entry.1);
-                    out.push(Verdict::Reserve {
-                        key: entry.0.clone(),
-                        at,
-                        spot: spot.clone(),
-                    });
-                    let (span, job) = (entry.1, entry.2);
-                    // What it leaves is for others, whose promises are later still.
-                    self.freed();
-                    self.book(
-                        entry.0,
-                        Booking {
-                            at,
-                            spot,
-                            span,
-                            job,
-                        },
-                    );
-                }
-                Err(_) => self.line_up(entry.0, entry.2, entry.1, room),
-            }
-        } else if room.admits(&booking.job.need) {
-            let Booking { spot, span, .. } = booking;
-            out.push(Verdict::Start { key, spot, span });
-        } else {
+        if !room.admits(&booking.job.need) {
             room.give(&booking.spot, at, booking.span);
             self.line_up(key, booking.job, booking.span, room);
+            return Stage::Due;
         }
+        if at < now {
+            return self.late(key, booking, room, now, out);
+        }
+        let Booking { spot, span, .. } = booking;
+        out.push(Verdict::Start { key, spot, span });
         Stage::Due
+    }
+
+    /// Starts one who should have started before, if there is room for as long as that now takes.
+    /// Else those behind it stand back: all are planned again, in their order.
+    fn late(
+        &mut self,
+        key: K,
+        booking: Booking<R>,
+        room: &mut R,
+        now: Time,
+        out: &mut Verdicts<K, R>,
+    ) -> Stage<K> {
+        let Booking {
+            at,
+            spot,
+            span,
+            job,
+        } = booking;
+        room.give(&spot, at, span);
+        match room.earliest(&job.need, now, span) {
+            Ok((soonest, spot)) if soonest == now => {
+                room.take(&spot, now, span);
+                out.push(Verdict::Start { key, spot, span });
+                Stage::Due
+            }
+            Ok(_) | Err(_) => {
+                self.line_up(key.clone(), job, span, room);
+                // What it leaves is also for those ahead of it, whose promises are later still.
+                self.freed();
+                Stage::Drop(Some(key))
+            }
+        }
     }
 
     fn head(
