@@ -11,6 +11,8 @@ mod reline;
 
 mod rounds;
 
+mod suppose;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use eddy_wire::time::{Span, Time};
 use crate::beside::Beside;
 use crate::occupancy::{Ask, CLEANUP, Occupancy, Spot};
 use crate::placement::{self, place_beside};
-use crate::policy::{self, Policy};
+use crate::policy::Policy;
 use crate::table::Table;
 use crate::turns::{Turn, Turns};
 use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
@@ -542,52 +544,6 @@ impl Planner {
             self.agenda.freed();
             self.enter(job);
         }
-    }
-
-    /// Another policy: all who wait are lined up anew. What it cannot read it does not obey.
-    fn obey(&mut self, text: &str) {
-        let Ok(policy) = policy::read::read(text) else {
-            return;
-        };
-        self.drop_promises(|_, _| true);
-        self.agenda = Agenda::new(Rules::from(&policy.queue));
-        self.table = Table::new(&policy);
-        let now = self.occupancy.now();
-        self.recharge(|planner| planner.turns.obey(&policy, now));
-        self.occupancy.obey(&policy);
-        self.policy = policy;
-        self.pass = Pass::Over;
-        for job in self.in_line() {
-            if let Some(one) = self.waiting.get_mut(&job) {
-                one.place = Place::Aside;
-                self.enter(job);
-            }
-        }
-        self.lined.order = Order::Moved;
-    }
-
-    /// Changes what runs cost; until now they are charged as before.
-    fn recharge(&mut self, change: impl FnOnce(&mut Planner)) {
-        let now = self.occupancy.now();
-        if now == Time(0) {
-            // Nobody was charged yet.
-            return change(self);
-        }
-        for one in self.holdings.values() {
-            self.turns.ended(&one.owner, &one.set);
-        }
-        self.turns.at(now);
-        change(self);
-        for one in self.holdings.values() {
-            self.turns.began(&one.owner, &one.set, now);
-        }
-    }
-
-    /// Who waits for resources.
-    fn in_line(&self) -> Vec<JobId> {
-        let waits = |one: &Waiting| matches!(one.place, Place::Turn(_) | Place::Below);
-        let waiting = self.waiting.iter().filter(|(_, one)| waits(one));
-        waiting.map(|(job, _)| *job).collect()
     }
 }
 

@@ -61,7 +61,7 @@ enum Taking {
 }
 
 /// Who waits, by account.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     rules: Rules,
     lines: BTreeMap<String, Line>,
@@ -94,7 +94,7 @@ struct Entry {
 }
 
 /// A round that is under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Round {
     now: Time,
     /// What did not fit in it; room only shrinks.
@@ -102,7 +102,7 @@ struct Round {
     course: Course,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Course {
     Cost(Cost),
     Deal(Deal),

@@ -6,6 +6,8 @@ pub(crate) mod model;
 
 mod script;
 
+mod suppose;
+
 mod cases;
 
 mod ranks;

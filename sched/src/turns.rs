@@ -61,7 +61,7 @@ fn rising(value: f64) -> i64 {
 }
 
 /// What turns are made of.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Turns {
     policy: Policy,
     names: Names,

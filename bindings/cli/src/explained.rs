@@ -4,7 +4,7 @@
 
 use eddy_client::owners::owners;
 use eddy_client::{Client, ClientError};
-use eddy_wire::plan::Breakdown;
+use eddy_wire::plan::{Breakdown, Suppose};
 use eddy_wire::services::job::JobSet;
 use eddy_wire::services::sched::{Explain, ExplainReply, ExplainRequest};
 
@@ -14,14 +14,32 @@ use eddy_wire::services::sched::{Explain, ExplainReply, ExplainRequest};
 /// # Errors
 /// The instance cannot be asked.
 pub async fn explained(client: &Client, jobs: Option<JobSet>) -> Result<ExplainReply, ClientError> {
-    let request = ExplainRequest { jobs: jobs.clone() };
+    supposed(client, jobs, &Suppose::default()).await
+}
+
+/// The same, as if each of them were changed so; jobs must be given where that is something.
+///
+/// # Errors
+/// The instance cannot be asked, or refuses what is supposed.
+pub async fn supposed(
+    client: &Client,
+    jobs: Option<JobSet>,
+    suppose: &Suppose,
+) -> Result<ExplainReply, ClientError> {
+    let request = ExplainRequest {
+        jobs: jobs.clone(),
+        suppose: suppose.clone(),
+    };
     let (error, jobs) = match (client.call::<Explain>(&request).await, jobs) {
         (Err(error), Some(jobs)) => (error, jobs),
         (answered, _) => return answered,
     };
     let mut all = ExplainReply::default();
     for jobs in owners(client, &jobs, error).await? {
-        let request = ExplainRequest { jobs: Some(jobs) };
+        let request = ExplainRequest {
+            jobs: Some(jobs),
+            suppose: suppose.clone(),
+        };
         let reply = client.call::<Explain>(&request).await?;
         all.jobs.extend(reply.jobs);
         all.more += reply.more;

@@ -23,6 +23,7 @@ mod attach;
 mod explained;
 mod field;
 mod listing;
+mod suppose;
 
 mod instance;
 

@@ -4,6 +4,8 @@
 //! verdict is a proposal until the sched module has recorded it (RFC 27 has
 //! the same seam between job manager and scheduler).
 
+mod suppose;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,8 @@ use crate::idset::Idset;
 use crate::jobspec::Request;
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
+
+pub use suppose::{Suppose, SupposeError};
 
 /// One change of what a planner plans over. Each is safe to repeat.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,6 +182,19 @@ pub struct Question {
     pub jobs: Option<Vec<(JobId, JobId)>>,
     /// The most to tell of.
     pub most: usize,
+    /// What is supposed to be otherwise, for all of them.
+    pub suppose: Suppose,
+}
+
+impl Question {
+    /// Whether it is about this job.
+    pub fn names(&self, job: JobId) -> bool {
+        let Some(ranges) = &self.jobs else {
+            return true;
+        };
+        let mut ranges = ranges.iter();
+        ranges.any(|(first, last)| (*first..=*last).contains(&job))
+    }
 }
 
 /// Why the jobs of a question wait, as far as they do.
@@ -204,6 +221,9 @@ pub struct Explained {
     pub start: Option<Estimate>,
     /// What its turn comes from.
     pub priority: Breakdown,
+    /// By what it would start now, the least change of each kind; told where few are asked about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<Suppose>,
 }
 
 /// When a job would start.

@@ -8,6 +8,8 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::plan::{Answer, Delta, Question, SharesTold};
 use eddy_wire::services::sched::{EXPLAINED_MAX, ExplainReply, ExplainRequest, SharesReply};
 
+use super::policy;
+
 /// The most questions that wait for the planner.
 const ASKED_MAX: usize = 256;
 
@@ -25,10 +27,12 @@ impl Asked {
     /// What is wrong with it, or that there are too many.
     pub(super) fn ask(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: ExplainRequest = request.parse()?;
+        may_be_supposed(&body)?;
         let question = Question {
             tag: self.tag(request.caller)?,
             jobs: body.jobs.map(|jobs| jobs.ranges),
             most: EXPLAINED_MAX,
+            suppose: body.suppose,
         };
         out.volatile(Volatile::Plan(vec![Delta::Explain(question)]));
         Ok(())
@@ -84,5 +88,24 @@ impl Asked {
     /// These callers wait no more.
     pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
         self.callers.retain(|_, caller| !gone(*caller));
+    }
+}
+
+/// Whether what is supposed can be.
+fn may_be_supposed(body: &ExplainRequest) -> Result<(), Refusal> {
+    let suppose = &body.suppose;
+    if suppose.is_nothing() {
+        return Ok(());
+    }
+    if body.jobs.is_none() {
+        let text = "jobs: none given; something is supposed of jobs that are named";
+        return Err(Refusal::invalid(text));
+    }
+    suppose
+        .check()
+        .map_err(|error| Refusal::invalid(error.to_string()))?;
+    match &suppose.policy {
+        Some(text) => policy::readable(text).map(drop),
+        None => Ok(()),
     }
 }

@@ -113,23 +113,32 @@ impl Obeyed {
     /// # Errors
     /// All that is wrong with it, in one line.
     pub(super) fn set(&self, text: &str) -> Result<Kind, Refusal> {
-        if text.len() > TEXT_MAX {
-            let given = text.len();
-            let text = format!("text: {given} bytes are given; allowed are {TEXT_MAX}");
-            return Err(Refusal::invalid(text));
-        }
-        let policy = read(text).map_err(|errors| {
-            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            Refusal::invalid(errors.join("; "))
-        })?;
-        policy
-            .served()
-            .map_err(|error| Refusal::invalid(format!("policy {error}")))?;
+        let policy = readable(text)?;
         let memo = Memo {
             text: print(&policy),
             over: print(&self.configured),
         };
         let memo = serde_json::to_value(memo).expect("two texts are JSON");
         Ok(Kind::Memo(Map::from_iter([(KEY.to_owned(), memo)])))
+    }
+}
+
+/// A policy of which all is served.
+///
+/// # Errors
+/// All that is wrong with it, in one line.
+pub(super) fn readable(text: &str) -> Result<Policy, Refusal> {
+    if text.len() > TEXT_MAX {
+        let given = text.len();
+        let text = format!("text: {given} bytes are given; allowed are {TEXT_MAX}");
+        return Err(Refusal::invalid(text));
+    }
+    let policy = read(text).map_err(|errors| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Refusal::invalid(errors.join("; "))
+    })?;
+    match policy.served() {
+        Ok(()) => Ok(policy),
+        Err(error) => Err(Refusal::invalid(format!("policy {error}"))),
     }
 }

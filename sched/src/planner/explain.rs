@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 
 use eddy_wire::id::JobId;
 use eddy_wire::plan::{Answer, Estimate, Explained, Question, Reason};
+use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{Span, Time};
 
 use super::{Place, Planner, entry};
+use crate::occupancy::Occupancy;
 use crate::placement::{Unplaced, place};
 use crate::policy::{Reservations, Walk};
 use crate::turns::Turn;
@@ -33,12 +35,10 @@ impl Planner {
     }
 
     pub(super) fn answer(&self, question: &Question, now: Time) -> Answer {
-        let is_asked = |job: JobId| match &question.jobs {
-            None => true,
-            Some(ranges) => ranges
-                .iter()
-                .any(|(first, last)| (*first..=*last).contains(&job)),
-        };
+        if !question.suppose.is_nothing() {
+            return self.supposed(question, now);
+        }
+        let is_asked = |job: JobId| question.names(job);
         let turns = self.turns(now);
         let asked = turns.iter().filter(|(_, turn)| is_asked(turn.job));
         let told: Vec<(u64, Turn)> = asked.clone().take(question.most).copied().collect();
@@ -48,6 +48,11 @@ impl Planner {
         };
         let explain = |(ahead, turn): &(u64, Turn)| self.explain(*turn, *ahead, &starts, now);
         let mut jobs: Vec<Explained> = told.iter().map(explain).collect();
+        if question.jobs.is_some() && told.len() <= SUPPOSED_MAX {
+            for (one, (ahead, turn)) in jobs.iter_mut().zip(&told) {
+                one.advice = self.advice(*turn, *ahead, now);
+            }
+        }
         let below = self
             .waiting
             .iter()
@@ -79,6 +84,7 @@ impl Planner {
             ahead: self.turns(now).len() as u64,
             start: None,
             priority,
+            advice: Vec::new(),
         }
     }
 
@@ -102,6 +108,7 @@ impl Planner {
                 latest: (at < Time(i64::MAX)).then_some(at),
             }),
             priority: self.breakdown(turn, now),
+            advice: Vec::new(),
         }
     }
 
@@ -154,19 +161,65 @@ impl Planner {
         }
         let mut room = self.occupancy.clone();
         room.open();
-        for (_, booking) in self.agenda.bookings() {
-            room.give(&booking.spot, booking.at, booking.span);
+        let is_kept = match self.policy.queue.reservations {
+            Reservations::Kept => true,
+            Reservations::Replanned => false,
+        };
+        if !is_kept {
+            for (_, booking) in self.agenda.bookings() {
+                room.give(&booking.spot, booking.at, booking.span);
+            }
         }
+        // Whoever has a promise that stays starts by it, also one behind.
+        let stays = |turn: &Turn| is_kept && self.agenda.booking(turn).is_some();
+        let turns = turns.iter().take_while(|(ahead, _)| *ahead <= last);
+        let turns = turns.filter(|(_, turn)| !stays(turn));
+        match self.policy.queue.walk {
+            Walk::Stop => self.one_by_one(turns, &mut room, now),
+            Walk::Skip | Walk::Reserve { .. } => self.each_its_gap(turns, &mut room, now),
+        }
+    }
+
+    /// Where nobody passes those ahead.
+    fn one_by_one<'t>(
+        &self,
+        turns: impl Iterator<Item = &'t (u64, Turn)>,
+        room: &mut Occupancy,
+        now: Time,
+    ) -> BTreeMap<JobId, Time> {
+        let rules = Rules::from(&self.policy.queue);
+        let mut starts = BTreeMap::new();
+        let mut from = now;
+        for (_, turn) in turns {
+            let (job, limit) = entry(turn.job, &self.waiting[&turn.job].want);
+            let span = rules.span(limit);
+            let Ok((at, spot)) = room.earliest(&job.need, from, span) else {
+                break;
+            };
+            room.take(&spot, at, span);
+            starts.insert(turn.job, at);
+            from = at;
+        }
+        starts
+    }
+
+    /// Where whoever is behind may start before those ahead, if he delays none of them.
+    fn each_its_gap<'t>(
+        &self,
+        turns: impl Iterator<Item = &'t (u64, Turn)>,
+        room: &mut Occupancy,
+        now: Time,
+    ) -> BTreeMap<JobId, Time> {
         let mut rules = Rules::from(&self.policy.queue);
         (rules.walk, rules.lookback) = (Walk::Reserve { depth: Walk::ALL }, None);
         (rules.reservations, rules.window) = (Reservations::Kept, None);
         let mut agenda = Agenda::new(rules);
-        for (ahead, turn) in turns.iter().take_while(|(ahead, _)| *ahead <= last) {
+        for (ahead, turn) in turns {
             let (job, limit) = entry(turn.job, &self.waiting[&turn.job].want);
-            agenda.enter((*ahead, turn.job), job, limit, &room);
+            agenda.enter((*ahead, turn.job), job, limit, room);
         }
         let mut found = Vec::new();
-        if agenda.pass(&mut room, now, LOOKS_MAX, &mut found) == Progress::More {
+        if agenda.pass(room, now, LOOKS_MAX, &mut found) == Progress::More {
             return BTreeMap::new();
         }
         let start = |verdict: Verdict<(u64, JobId), _>| match verdict {

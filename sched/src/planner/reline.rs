@@ -3,12 +3,15 @@
 //! Called by the planner before a pass, and within one where each start weighs on
 //! the next pick. Whoever holds a promise that stays keeps his turn.
 
+use eddy_wire::id::JobId;
 use eddy_wire::plan::SharesTold;
 use eddy_wire::time::Time;
 
-use super::{Lined, Order, Place, Planner, RELINE, RELINED_MAX, Waiting};
-use crate::policy::{Reservations, Source, Walk};
+use super::{Lined, Order, Pass, Place, Planner, RELINE, RELINED_MAX, Waiting};
+use crate::policy::{Reservations, Source, Walk, read};
+use crate::table::Table;
 use crate::turns::{Drift, Turn};
+use crate::walk::{Agenda, Rules};
 
 impl Planner {
     /// Makes the order of those who wait anew if it may not be true any more: by time, by what
@@ -63,6 +66,52 @@ impl Planner {
             tags: std::mem::take(&mut self.shares),
             rows: self.turns.shares(),
         }
+    }
+
+    /// Another policy: all who wait are lined up anew. What it cannot read it does not obey.
+    pub(super) fn obey(&mut self, text: &str) {
+        let Ok(policy) = read::read(text) else {
+            return;
+        };
+        self.drop_promises(|_, _| true);
+        self.agenda = Agenda::new(Rules::from(&policy.queue));
+        self.table = Table::new(&policy);
+        let now = self.occupancy.now();
+        self.recharge(|planner| planner.turns.obey(&policy, now));
+        self.occupancy.obey(&policy);
+        self.policy = policy;
+        self.pass = Pass::Over;
+        for job in self.in_line() {
+            if let Some(one) = self.waiting.get_mut(&job) {
+                one.place = Place::Aside;
+                self.enter(job);
+            }
+        }
+        self.lined.order = Order::Moved;
+    }
+
+    /// Changes what runs cost; until now they are charged as before.
+    pub(super) fn recharge(&mut self, change: impl FnOnce(&mut Planner)) {
+        let now = self.occupancy.now();
+        if now == Time(0) {
+            // Nobody was charged yet.
+            return change(self);
+        }
+        for one in self.holdings.values() {
+            self.turns.ended(&one.owner, &one.set);
+        }
+        self.turns.at(now);
+        change(self);
+        for one in self.holdings.values() {
+            self.turns.began(&one.owner, &one.set, now);
+        }
+    }
+
+    /// Who waits for resources.
+    fn in_line(&self) -> Vec<JobId> {
+        let waits = |one: &Waiting| matches!(one.place, Place::Turn(_) | Place::Below);
+        let waiting = self.waiting.iter().filter(|(_, one)| waits(one));
+        waiting.map(|(job, _)| *job).collect()
     }
 
     fn keeps(&self) -> bool {

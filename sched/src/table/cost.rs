@@ -27,7 +27,7 @@ pub(super) struct Seat {
 }
 
 /// A round by cost.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cost {
     pub scale: Scale,
     seats: BinaryHeap<Reverse<Seat>>,

@@ -18,7 +18,7 @@ use crate::rounds::slices::{Claim, Portion, Units, pick, portions, scalar, scarc
 use crate::turns::{Turn, Turns};
 
 /// A round by slices.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Deal {
     draw: fastrand::Rng,
     remainder: Remainder,
@@ -38,7 +38,7 @@ enum Stage {
 }
 
 /// What is left to be dealt to an account.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Hand {
     account: String,
     portion: Portion,

@@ -5,7 +5,9 @@ use eddy_wire::Time;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Request;
-use eddy_wire::plan::{Delta, Explained, Owner, Question, Reason, Unavailable, Verdict, Want};
+use eddy_wire::plan::{
+    Delta, Explained, Owner, Question, Reason, Suppose, Unavailable, Verdict, Want,
+};
 use eddy_wire::time::MICROS;
 
 use super::model::{inventory, nodes};
@@ -71,6 +73,7 @@ fn explained(planner: &mut Planner, job: u64) -> Explained {
         tag: 7,
         jobs,
         most: 10,
+        suppose: Suppose::default(),
     };
     planner.apply(Delta::Explain(question));
     let mut answers = planner.plan(NOW, 1_000).answers;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::plan::{Delta, Owner as Charged, Question, Verdict, Want};
+use eddy_wire::plan::{Delta, Owner as Charged, Question, Suppose, Verdict, Want};
 use eddy_wire::time::{MICROS, Span, Time};
 use proptest::prelude::*;
 
@@ -288,7 +288,12 @@ proptest! {
                     break;
                 }
             }
-            planner.apply(Delta::Explain(Question { tag: 1, jobs: None, most: 1_000 }));
+            planner.apply(Delta::Explain(Question {
+                tag: 1,
+                jobs: None,
+                most: 1_000,
+                suppose: Suppose::default(),
+            }));
             let outcome = planner.plan(LATER, 1_000);
             // Steady: what was decided is done, and nothing new came.
             prop_assert!(outcome.verdicts.is_empty(), "{}: {:?}", name, outcome.verdicts);

@@ -14,7 +14,7 @@ use eddy_wire::Time;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Sharing};
-use eddy_wire::plan::{Delta, Owner, Question, Verdict, Want};
+use eddy_wire::plan::{Delta, Owner, Question, Suppose, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::MICROS;
 use proptest::prelude::*;
@@ -83,6 +83,7 @@ impl Run {
             tag: 1,
             jobs: None,
             most: 1_000,
+            suppose: Suppose::default(),
         };
         let head = self.head();
         let before = self.running.clone();

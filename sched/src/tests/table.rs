@@ -249,6 +249,7 @@ impl World {
             tag: 7,
             jobs: Some(vec![(JobId(job), JobId(job))]),
             most: 1,
+            suppose: eddy_wire::plan::Suppose::default(),
         }));
         let mut answers = self.planner.plan(self.now, 100).answers;
         answers.remove(0).jobs.remove(0)

@@ -18,7 +18,7 @@ pub(super) type Holder = (Option<Name>, u32);
 const NOWHERE: &str = "-";
 
 /// The accounts, and the tree of them and of whoever used something.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Parties {
     book: Book,
     /// Made last, and for whom.
@@ -26,7 +26,7 @@ pub(super) struct Parties {
 }
 
 /// A tree, and who its users are in the order that it has them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Grown {
     pub tree: Tree,
     pub holders: Vec<Holder>,

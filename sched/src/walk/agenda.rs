@@ -51,6 +51,21 @@ pub struct Booking<R: Room> {
     pub job: Job<R::Need>,
 }
 
+impl<R: Room> Booking<R>
+where
+    R::Need: Clone,
+    R::Spot: Clone,
+{
+    fn copy(&self) -> Booking<R> {
+        Booking {
+            at: self.at,
+            spot: self.spot.clone(),
+            span: self.span,
+            job: self.job.clone(),
+        }
+    }
+}
+
 /// What happened since the last pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
@@ -75,6 +90,29 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             due: BTreeSet::new(),
             since: BTreeSet::new(),
             news: News::None,
+            pass: None,
+        }
+    }
+
+    /// The same once more, between two passes: one that is under way begins anew.
+    pub fn copy(&self) -> Agenda<K, R>
+    where
+        R::Need: Clone,
+        R::Spot: Clone,
+    {
+        let booked = self.booked.iter();
+        let booked = booked.map(|(key, booking)| (key.clone(), booking.copy()));
+        Agenda {
+            rules: self.rules.clone(),
+            line: self.line.clone(),
+            fillers: self.fillers.clone(),
+            booked: booked.collect(),
+            due: self.due.clone(),
+            since: self.since.clone(),
+            news: match self.pass {
+                Some(_) => News::Freed,
+                None => self.news,
+            },
             pass: None,
         }
     }

@@ -129,6 +129,45 @@ fn a_policy_set_while_jobs_wait_is_obeyed_at_once_and_by_the_next_leader() -> Te
 }
 
 #[test]
+fn what_would_be_is_told_and_advice_that_is_followed_starts_the_job() -> Tested {
+    let instance = start("easy")?;
+    let [_, head, filler, long] = four(&instance)?;
+    instance.event(&filler, "start")?;
+    instance.ok(&["cancel", &filler])?;
+    instance.event(&filler, "clean")?;
+    let told = why(&instance, &long)?;
+    let limit = told["advice"][0]["limit"].as_f64().unwrap_or_default();
+    assert!((500.0..600.0).contains(&limit), "{told}");
+    let text = instance.ok(&["why", &long])?;
+    assert!(text.contains("  sooner: with -t "), "{text}");
+    let supposed = instance.ok(&["why", &head, "--if", "slots=1,time=2m"])?;
+    let expected = "  if:     it asked for -n 1 -t 2m\n  start:  at once\n";
+    assert!(supposed.contains(expected), "{supposed}");
+    let never = instance.ok(&["why", &head, "--if", "slots=5"])?;
+    assert!(never.contains("the instance has 4"), "{never}");
+    let policy = instance.ok(&["why", &long, "--if-policy", "fcfs"])?;
+    assert!(policy.contains("waits behind job"), "{policy}");
+    for (given, expected) in [
+        (
+            ["--if", "nodes=0"],
+            "--if: nodes: 0 given, allowed is 1 or more",
+        ),
+        (
+            ["--if-policy", "nosuch"],
+            "--if-policy: nosuch: is no preset",
+        ),
+    ] {
+        let ran = instance.run(&[&["why", &long][..], &given[..]].concat())?;
+        assert_ne!(ran.code, 0);
+        assert!(ran.refusal()?.contains(expected), "{:?}", ran.refusal());
+    }
+    let seconds = format!("{}s", limit - 60.0);
+    let short = instance.submit(&["-n1", "-t", &seconds, "true"])?;
+    instance.event(&short, "start")?;
+    Ok(())
+}
+
+#[test]
 fn what_is_no_key_of_a_policy_that_is_obeyed_is_refused_by_name() -> Tested {
     let instance = start("fcfs")?;
     for (given, expected) in [

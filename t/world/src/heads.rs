@@ -12,7 +12,7 @@ use eddy_sched::policy::{Limits, Policy, Reservations, Source, Walk};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
-use eddy_wire::plan::{Delta, Outcome, Owner, Question, Unavailable, Verdict, Want};
+use eddy_wire::plan::{Delta, Outcome, Owner, Question, Suppose, Unavailable, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
@@ -211,6 +211,7 @@ impl Watched {
             tag: 0,
             jobs: None,
             most: 1,
+            suppose: Suppose::default(),
         }));
         let outcome = planner.plan(now, 1);
         match outcome.verdicts.first() {

@@ -149,6 +149,21 @@ fn refused(verb: &str, file: &str, errors: &[PolicyError]) -> u8 {
 
 /// The policy of a file, or what is wrong with it.
 fn of_file(file: &str) -> anyhow::Result<Result<Policy, Vec<PolicyError>>> {
+    Ok(read(&text_of(file)?))
+}
+
+/// The text of the policy that a word names: a preset, a file, or `-`, standard input.
+///
+/// # Errors
+/// It is none of these, or is too long.
+pub fn named(word: &str) -> anyhow::Result<String> {
+    match preset(word) {
+        Some(policy) => Ok(print(&policy)),
+        None => text_of(word),
+    }
+}
+
+fn text_of(file: &str) -> anyhow::Result<String> {
     let mut text = String::new();
     let read_to =
         |source: &mut dyn Read, text: &mut String| source.take(TEXT_MAX + 1).read_to_string(text);
@@ -163,5 +178,5 @@ fn of_file(file: &str) -> anyhow::Result<Result<Policy, Vec<PolicyError>>> {
     if length as u64 > TEXT_MAX {
         bail!("{file}: has over {TEXT_MAX} bytes; a policy has at most that many");
     }
-    Ok(read(&text))
+    Ok(text)
 }

@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use anyhow::Context;
 use eddy_client::Client;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Estimate, Explained};
+use eddy_wire::plan::{Estimate, Explained, Suppose};
 use eddy_wire::services::job::{JobRow, JobSet};
 use serde_json::{Value, json};
 
-use crate::explained::{explained, turn};
+use crate::explained::{supposed, turn};
 use crate::field::status;
 use crate::ids::{self, Spelling};
 use crate::listing::{Filter, Question};
 use crate::session::Global;
 use crate::table::escaped;
-use crate::{output, when};
+use crate::verbs::policy;
+use crate::{output, suppose, when};
 
 /// Tell why jobs wait, and when they would start
 ///
@@ -26,12 +28,22 @@ use crate::{output, when};
 ///
 /// A start is reckoned from what is known: a job that has no time limit may run for ever, and then
 /// nobody knows when what waits for it would start at the latest.
+///
+/// Of a few jobs it is also told by what least change each would start at once: a shorter time
+/// limit, fewer nodes or slots. With --if and --if-policy it is told what would be; nothing is
+/// changed by asking.
 #[derive(clap::Args)]
 #[command(after_long_help = FIELDS)]
 pub struct Args {
     /// One array of objects
     #[arg(long)]
     json: bool,
+    /// As if each job asked for that instead: nodes, slots, time (as -t), urgency; up to 16 jobs
+    #[arg(long = "if", value_name = "KEY=VALUE,...")]
+    suppose: Option<String>,
+    /// As if the instance obeyed that policy: a preset, or a file; - is standard input
+    #[arg(long, value_name = "NAME|FILE")]
+    if_policy: Option<String>,
     /// Jobs: f2JL, 1000, lists and ranges (f5-f9)
     #[arg(value_name = "JOB", required = true)]
     ids: Vec<String>,
@@ -44,10 +56,13 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   binding      the same as data, of a job that waits for resources
   ahead        how many jobs are before it in turn
   start        null, or earliest and latest: seconds since 1970; null is unknown
-  priority     policy, value, terms with name, factor, weight, contribution";
+  priority     policy, value, terms with name, factor, weight, contribution
+  advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
+With --if and --if-policy all but id, f58, state and result are as they would be.";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let jobs = ids::many(&args.ids)?;
+    let suppose = args.suppose()?;
     global.session(async |client| {
         let question = Question {
             filter: Filter::all(),
@@ -56,7 +71,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         };
         let rows = question.rows(&client).await?;
         let code = known("why", &args.ids, &rows);
-        let waiting = waiting(&client, &rows).await?;
+        let waiting = waiting(&client, &rows, &suppose).await?;
         if args.json {
             let object = |row| object(row, waiting.get(&row.id));
             output::json(&rows.iter().map(object).collect::<Vec<Value>>())?;
@@ -64,13 +79,27 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
         let mut out = output::stdout();
         for row in &rows {
-            for line in lines(row, waiting.get(&row.id), Spelling::of_locale()) {
+            for line in lines(row, waiting.get(&row.id), &suppose, Spelling::of_locale()) {
                 writeln!(out, "{line}")?;
             }
         }
         out.flush()?;
         Ok(code)
     })
+}
+
+impl Args {
+    fn suppose(&self) -> anyhow::Result<Suppose> {
+        let mut suppose = match &self.suppose {
+            Some(text) => suppose::parse(text)?,
+            None => Suppose::default(),
+        };
+        if let Some(word) = &self.if_policy {
+            let text = policy::named(word).context("--if-policy")?;
+            suppose.policy = Some(text.into());
+        }
+        Ok(suppose)
+    }
 }
 
 /// Says which of the jobs named one by one there are not, in one line; gives the exit code.
@@ -90,17 +119,26 @@ pub fn known(verb: &str, texts: &[String], rows: &[JobRow]) -> u8 {
 }
 
 /// Those that wait for resources, explained.
-async fn waiting(client: &Client, rows: &[JobRow]) -> anyhow::Result<BTreeMap<JobId, Explained>> {
+async fn waiting(
+    client: &Client,
+    rows: &[JobRow],
+    suppose: &Suppose,
+) -> anyhow::Result<BTreeMap<JobId, Explained>> {
     let queued = rows.iter().filter(|row| row.state == JobState::Sched);
     let jobs = JobSet::of(queued.map(|row| row.id));
     if jobs.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let reply = explained(client, Some(jobs)).await?;
+    let reply = supposed(client, Some(jobs), suppose).await?;
     Ok(reply.jobs.into_iter().map(|one| (one.job, one)).collect())
 }
 
-fn lines(row: &JobRow, waits: Option<&Explained>, spelling: Spelling) -> Vec<String> {
+fn lines(
+    row: &JobRow,
+    waits: Option<&Explained>,
+    suppose: &Suppose,
+    spelling: Spelling,
+) -> Vec<String> {
     let mut lines = vec![format!("job {}: {}", spelling.show(row.id), status(row))];
     let Some(one) = waits else {
         if !row.reason.is_empty() {
@@ -108,6 +146,14 @@ fn lines(row: &JobRow, waits: Option<&Explained>, spelling: Spelling) -> Vec<Str
         }
         return lines;
     };
+    if !suppose.is_nothing() {
+        lines.push(format!("  if:     {}", condition(suppose)));
+    }
+    if at_once(one.start) {
+        lines.push("  start:  at once".to_owned());
+        lines.push(format!("  turn:   {}", turn(&one.priority)));
+        return lines;
+    }
     lines.push(format!("  reason: {}", escaped(&one.reason.to_string())));
     lines.push(match one.ahead {
         0 => "  ahead:  nobody".to_owned(),
@@ -116,7 +162,25 @@ fn lines(row: &JobRow, waits: Option<&Explained>, spelling: Spelling) -> Vec<Str
     });
     lines.push(format!("  start:  {}", start(one.start)));
     lines.push(format!("  turn:   {}", turn(&one.priority)));
+    for advice in &one.advice {
+        let options = suppose::options(advice);
+        lines.push(format!("  sooner: with {options} it would start at once"));
+    }
     lines
+}
+
+/// What is supposed, in words.
+fn condition(suppose: &Suppose) -> String {
+    let asked = suppose::options(suppose);
+    match (&suppose.policy, asked.is_empty()) {
+        (None, _) => format!("it asked for {asked}"),
+        (Some(_), true) => "the other policy were obeyed".to_owned(),
+        (Some(_), false) => format!("it asked for {asked} and the other policy were obeyed"),
+    }
+}
+
+fn at_once(start: Option<Estimate>) -> bool {
+    start.is_some_and(|start| start.latest == Some(start.earliest))
 }
 
 fn start(start: Option<Estimate>) -> String {
@@ -149,5 +213,6 @@ fn object(row: &JobRow, waits: Option<&Explained>) -> Value {
         "ahead": waits.map(|one| one.ahead),
         "start": waits.and_then(|one| one.start),
         "priority": waits.map(|one| &one.priority),
+        "advice": waits.map(|one| &one.advice),
     })
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::job::JobSet;
 use super::service;
 use crate::message::Roles;
-use crate::plan::{Explained, ShareRow};
+use crate::plan::{Explained, ShareRow, Suppose};
 
 service!(
     /// Why jobs wait and what their turn comes from, those that do wait of those asked for.
@@ -27,6 +27,8 @@ service!(
 
 /// The most jobs of one answer.
 pub const EXPLAINED_MAX: usize = 1000;
+/// The most jobs about which something may be supposed.
+pub const SUPPOSED_MAX: usize = 16;
 
 /// Which jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +36,9 @@ pub struct ExplainRequest {
     /// These; none is all that wait, the first in turn up to [`EXPLAINED_MAX`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<JobSet>,
+    /// As if this were so; only with jobs given, each of them as if it alone were changed.
+    #[serde(default, skip_serializing_if = "Suppose::is_nothing")]
+    pub suppose: Suppose,
 }
 
 /// Why they wait.

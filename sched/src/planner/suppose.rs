@@ -1,0 +1,207 @@
+//! What would be: a job that asks for something else, or another policy; and by
+//! what change a job that waits would start now.
+//!
+//! Called where somebody asks. Suppositions are tried on a copy, by the same walk
+//! that decides; nothing of the plan changes.
+
+use std::sync::Arc;
+
+use eddy_wire::id::JobId;
+use eddy_wire::plan::{
+    Answer, Delta, Estimate, Explained, Question, Reason, Suppose, Verdict, Want,
+};
+use eddy_wire::services::sched::SUPPOSED_MAX;
+use eddy_wire::time::{MICROS, Span, Time};
+
+use super::{Place, Planner, Waiting, entry};
+use crate::occupancy::{CLEANUP, Occupancy};
+use crate::policy::Walk;
+use crate::turns::Turn;
+use crate::walk::{Room, Rules};
+
+/// Verdicts of one slice of a supposed pass, and how many slices it has at most.
+const STEPS: u32 = 256;
+const SLICES_MAX: u32 = 64;
+/// Where more wait nobody is advised: each advice is tried on a copy of all of them.
+const WAITING_MAX: usize = 10_000;
+/// How many promises are tried as the time by which a shorter job could end.
+const GAPS_MAX: usize = 64;
+
+impl Planner {
+    /// The same planner once more, with nobody asking.
+    pub(crate) fn copy(&self) -> Planner {
+        Planner {
+            policy: self.policy.clone(),
+            turns: self.turns.clone(),
+            lined: self.lined,
+            occupancy: self.occupancy.clone(),
+            agenda: self.agenda.copy(),
+            table: self.table.clone(),
+            waiting: self.waiting.clone(),
+            beside: self.beside.clone(),
+            holdings: self.holdings.clone(),
+            pass: self.pass,
+            questions: Vec::new(),
+            shares: Vec::new(),
+        }
+    }
+
+    /// Each of those asked about as if it alone were changed so.
+    pub(super) fn supposed(&self, question: &Question, now: Time) -> Answer {
+        let waits = |one: &Waiting| matches!(one.place, Place::Turn(_) | Place::Below);
+        let mut asked = self
+            .waiting
+            .iter()
+            .filter(|(job, one)| waits(one) && question.names(**job))
+            .map(|(job, _)| *job);
+        let most = question.most.min(SUPPOSED_MAX);
+        let told = asked.by_ref().take(most);
+        let jobs = told.map(|job| self.suppose(job, &question.suppose, now));
+        Answer {
+            tag: question.tag,
+            jobs: jobs.collect(),
+            more: asked.count() as u64,
+        }
+    }
+
+    fn suppose(&self, job: JobId, suppose: &Suppose, now: Time) -> Explained {
+        let mut other = self.copy();
+        if let Some(policy) = &suppose.policy {
+            other.apply(Delta::Policy(Arc::clone(policy)));
+        }
+        let want = changed(&self.waiting[&job].want, suppose);
+        if want != *self.waiting[&job].want {
+            other.apply(Delta::Want(job, want.clone()));
+        }
+        for _ in 0..SLICES_MAX {
+            let outcome = other.plan(now, STEPS);
+            let verdict = outcome.verdicts.into_iter().find(|(of, _)| *of == job);
+            let (reason, start) = match verdict {
+                Some((_, Verdict::Start(_))) => (Reason::New, Some(at_once(now))),
+                Some((_, Verdict::Never(reason))) => (reason, None),
+                None if outcome.unfinished => continue,
+                None => break,
+            };
+            return Explained {
+                job,
+                reason,
+                ahead: 0,
+                start,
+                priority: other.turns.breakdown(&want, now),
+                advice: Vec::new(),
+            };
+        }
+        let question = Question {
+            tag: 0,
+            jobs: Some(vec![(job, job)]),
+            most: 1,
+            suppose: Suppose::default(),
+        };
+        let mut told = other.answer(&question, now).jobs;
+        told.pop().expect("who was not started waits")
+    }
+
+    /// By what least changes of its limit or of its size a job would start now. Where accounts take
+    /// turns it is not the job alone on which that depends, and nobody is advised.
+    pub(super) fn advice(&self, turn: Turn, ahead: u64, now: Time) -> Vec<Suppose> {
+        let is_tried = match self.policy.queue.walk {
+            Walk::Stop => ahead == 0,
+            Walk::Skip | Walk::Reserve { .. } => true,
+        };
+        let rules = Rules::from(&self.policy.queue);
+        if !is_tried
+            || self.waiting.len() > WAITING_MAX
+            || rules.lookback.is_some_and(|most| ahead >= u64::from(most))
+        {
+            return Vec::new();
+        }
+        let mut room = self.occupancy.clone();
+        if let Some(booking) = self.agenda.booking(&turn) {
+            room.give(&booking.spot, booking.at, booking.span);
+        }
+        let want = &self.waiting[&turn.job].want;
+        let mut fits = |suppose: &Suppose| {
+            let want = Arc::new(changed(want, suppose));
+            let (job, limit) = entry(turn.job, &want);
+            let fitting: Result<_, _> =
+                Occupancy::fit(&mut room, &job.need, now, rules.span(limit));
+            fitting.is_ok()
+        };
+        if fits(&Suppose::default()) {
+            return Vec::new();
+        }
+        let shorter = self.gaps(turn, now).find(&mut fits);
+        let smaller = smaller(want, &mut fits);
+        let candidates = shorter.into_iter().chain(smaller);
+        // A job that asks anew stands back first, and what it was promised others may take.
+        let holds = |suppose: &Suppose| {
+            let start = self.suppose(turn.job, suppose, now).start;
+            start == Some(at_once(now))
+        };
+        candidates.filter(holds).collect()
+    }
+
+    /// Limits by which a job would be over when a promise of another begins, the longest first.
+    fn gaps(&self, turn: Turn, now: Time) -> impl Iterator<Item = Suppose> {
+        let limit = self.waiting[&turn.job].want.request.duration;
+        let others = self.agenda.bookings().filter(|(other, _)| **other != turn);
+        let mut ends: Vec<Time> = others.map(|(_, booking)| booking.at).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends.truncate(GAPS_MAX);
+        let whole = move |end: Time| ((end - now).0 - CLEANUP.0).div_euclid(MICROS) * MICROS;
+        let is_shorter = move |left: &i64| *left > 0 && limit.is_none_or(|limit| *left < limit);
+        let left = ends.into_iter().rev().map(whole).filter(is_shorter);
+        left.map(|left| Suppose {
+            limit: Some(Span(left)),
+            ..Suppose::default()
+        })
+    }
+}
+
+fn at_once(now: Time) -> Estimate {
+    Estimate {
+        earliest: now,
+        latest: Some(now),
+    }
+}
+
+fn changed(want: &Want, suppose: &Suppose) -> Want {
+    Want {
+        urgency: suppose.urgency.unwrap_or(want.urgency),
+        request: suppose.request(&want.request),
+        ..want.clone()
+    }
+}
+
+/// The most nodes, or slots where they may be anywhere, that would start now.
+fn smaller(want: &Want, fits: &mut impl FnMut(&Suppose) -> bool) -> Option<Suppose> {
+    let (asked, of): (u32, fn(u32) -> Suppose) = match want.request.nodes {
+        Some(nodes) => (nodes, of_nodes),
+        None => (want.request.slots, of_slots),
+    };
+    // None fits, and so many do not.
+    let (mut most, mut too_many) = (0, asked);
+    while too_many - most > 1 {
+        let middle = most + (too_many - most) / 2;
+        match fits(&of(middle)) {
+            true => most = middle,
+            false => too_many = middle,
+        }
+    }
+    (most > 0).then(|| of(most))
+}
+
+fn of_nodes(nodes: u32) -> Suppose {
+    Suppose {
+        nodes: Some(nodes),
+        ..Suppose::default()
+    }
+}
+
+fn of_slots(slots: u32) -> Suppose {
+    Suppose {
+        slots: Some(slots),
+        ..Suppose::default()
+    }
+}
