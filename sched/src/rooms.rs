@@ -247,7 +247,7 @@ impl Rooms {
                 at = 2 * at + 1;
                 continue;
             }
-            while at % 2 == 0 {
+            while at.is_multiple_of(2) {
                 at /= 2;
             }
             if at == 1 {

@@ -24,7 +24,7 @@ fn nodes(count: u32, cores: u32) -> Arc<ResourceSet> {
     let node = |rank: u32| {
         let node = NodeSet {
             host: format!("n{rank}").into(),
-            cores: Idset::first_ids(cores.into()),
+            cores: Idset::first_ids(cores),
             gpus: Idset::new(),
             memory: 4 << 30,
         };

@@ -92,7 +92,7 @@ fn a_job_is_told_what_would_fit_before_a_promise() {
         limit: Some(Span::seconds(100)),
         ..Suppose::default()
     };
-    assert_eq!(told.advice, [shorter.clone()]);
+    assert_eq!(told.advice, std::slice::from_ref(&shorter));
     let told = ask(&mut planner, JobId(3), &shorter);
     assert_eq!(told.start.map(|start| start.latest), Some(Some(NOW)));
     let told = ask(&mut planner, JobId(2), &Suppose::default());

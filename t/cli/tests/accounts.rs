@@ -151,7 +151,10 @@ fn accounts_stand_after_the_leader_was_killed_and_the_records_tell_who_made_them
     let told = instance.json(&["audit", "--event", "account", "--json"])?;
     let told = told.as_array().cloned().unwrap_or_default();
     assert_eq!(told.len(), 6, "{told:?}");
-    assert!(told.iter().all(|deed| deed["uid"].to_string() == uid));
+    assert!(
+        told.iter()
+            .all(|deed| deed["uid"].as_u64() == uid.parse().ok())
+    );
     assert_eq!(told[5]["context"]["account"]["value"], Value::Null);
     let table = instance.ok(&["audit", "-n"])?;
     assert!(table.contains("\"name\":\"physics\""), "{table}");
