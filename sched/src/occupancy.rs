@@ -346,6 +346,7 @@ impl Occupancy {
         self.charge(&spot.ask);
         let until = self.now.after(span);
         self.note(spot.ask.job, &set, until);
+        self.refresh(&set);
         Some((set, until))
     }
 
@@ -371,7 +372,8 @@ impl Occupancy {
     }
 
     /// Takes it of what is free now, if it is there, as a grant from the time of the pass on: a pass
-    /// of many slices promised by its own time.
+    /// of many slices promised by its own time. When it ends is to be noted before what rests on it
+    /// is refreshed.
     fn grant(&mut self, spot: &Spot, from: Time) -> Option<ResourceSet> {
         let Ask { want, need, .. } = &*spot.ask;
         let rooms = self.rooms(need.sharing);
@@ -384,7 +386,6 @@ impl Occupancy {
         }
         let set = granted(&self.inventory, &want.request, need, &spot.chosen, from);
         self.inventory.take(&set);
-        self.refresh(&set);
         Some(set)
     }
 
@@ -534,6 +535,7 @@ impl Room for Occupancy {
         {
             let (set, until) = (Arc::new(set), from.after(span));
             self.note(spot.ask.job, &set, until);
+            self.refresh(&set);
             self.charge(&spot.ask);
             self.fresh.insert(spot.ask.job, (set, until));
             return;
