@@ -205,10 +205,19 @@ impl Module for Hasty {
 }
 
 /// The sched module, but each verdict is recorded as it comes.
-#[derive(Default)]
 pub struct Credulous {
     inner: Sched,
     shells: BTreeMap<Rank, Epoch>,
+}
+
+impl Credulous {
+    /// Around the real one.
+    pub fn new(inner: Sched) -> Credulous {
+        Credulous {
+            inner,
+            shells: BTreeMap::new(),
+        }
+    }
 }
 
 impl Module for Credulous {

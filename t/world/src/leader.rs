@@ -15,6 +15,7 @@ use eddy_broker::broker::Identity;
 use eddy_broker::effect::QueryTag;
 use eddy_broker::{Arrival, Broker, Disk, Effect, Exit, Output, Query};
 use eddy_modules::manager::Manager;
+use eddy_modules::sched::Sched;
 use eddy_wire::id::Seq;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::shell::Start;
@@ -146,7 +147,7 @@ impl Instance {
         self.settings.over = self.journal.over();
         let mut modules = eddy_modules::leader(&self.settings);
         if nature.breaks(Rule::VerdictUnchecked) {
-            modules[SCHED] = Box::new(Credulous::default());
+            modules[SCHED] = Box::new(Credulous::new(Sched::new(&self.settings)));
         }
         if nature.breaks(Rule::NeedsDropped) {
             modules[MANAGER] = Box::new(Hasty::new(Manager::new(&self.settings)));

@@ -80,10 +80,11 @@ fn what_is_not_toml_is_said_in_one_line() {
 #[test]
 fn instances_and_queues_are_read() {
     let page = include_str!("../../../../doc/protocol/configuration.md");
-    let mut blocks = page
+    let blocks = page
         .split("```")
         .filter_map(|block| block.strip_prefix("toml\n"));
-    let example = blocks.nth(1).expect("the page has an example of lists");
+    let mut lists = blocks.filter(|block| block.contains("[[instance]]"));
+    let example = lists.next().expect("the page has an example of lists");
     let config = check(example).expect("the example is right");
     let [batch, debug] = &config.instance.declared[..] else {
         panic!("two are declared: {:?}", config.instance.declared)
@@ -159,7 +160,7 @@ ranks = "0"
             "instance[3].nodes: is not given; allowed is a whole number from 1 to 65536".to_owned(),
             "queue[1].instance: is \"none\"; there are root, batch".to_owned(),
             "queue[1].name: \"a\" is given twice; each queue has a name of its own".to_owned(),
-            "queue[2]: is 3; allowed is tables, each under [[instance]] or [[queue]]".to_owned(),
+            "queue[2]: is 3; allowed is tables, each under [[instance]], [[queue]], [[qos]] or [[class]]".to_owned(),
             "queue[3].instance: is not given; allowed is the name of an [[instance]], or root".to_owned(),
             format!("queue[3].name: is not given; allowed is {queue}"),
         ]
@@ -183,10 +184,13 @@ fn a_policy_is_checked_with_the_rest_and_its_lines_are_told() {
 
 #[test]
 fn a_policy_that_instances_do_not_obey_yet_is_refused() {
-    let errors = check("policy.preset = \"armada\"\n").expect_err("it is not served");
+    let errors = check(
+        "[policy]\npreset = \"easy\"\nshare.algorithm = \"drf\"\nqueue.evict = \"fair_share\"\n",
+    )
+    .expect_err("it is not served");
     assert_eq!(
         errors[0].to_string(),
-        "policy.preset: is \"armada\", whose queue.source running instances do not serve yet; `eddy sim` serves it"
+        "policy.preset: is \"easy\", whose queue.evict running instances do not serve yet; `eddy sim` serves it"
     );
     let config = check("policy.preset = \"fcfs\"\n").expect("it is served");
     assert_eq!(config.to_json()["policy"]["queue"]["walk"], "stop");
