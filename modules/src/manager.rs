@@ -14,7 +14,7 @@ mod waits;
 use std::collections::BTreeMap;
 
 use eddy_broker::{Effect, Endpoint, Exit, Finished, Input, Module, Outbox};
-use eddy_wire::event::{Exception, Kind, Record};
+use eddy_wire::event::{Event, Exception, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
@@ -70,6 +70,18 @@ impl Module for Manager {
             Endpoint::of::<job::RequeueJob>(),
         ];
         ENDPOINTS
+    }
+
+    /// A job is moved on by the record of another, too: when that one ends, or gives something of
+    /// a limit back. One that is cancelled in the same turn is not.
+    fn stands(&self, event: &Event) -> bool {
+        match (&event.kind, event.job) {
+            (kind @ (Kind::Priority(_) | Kind::DependencyRemove(_)), Some(id)) => {
+                let job = self.jobs.get(&id);
+                job.is_some_and(|job| job.state.next(kind).is_ok())
+            }
+            _ => true,
+        }
     }
 
     fn apply(&mut self, record: &Record) {

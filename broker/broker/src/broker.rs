@@ -402,6 +402,9 @@ impl Broker {
             // It is owed again by the next leader.
             return;
         }
+        if !self.modules.iter().all(|module| module.stands(&event)) {
+            return;
+        }
         self.last = self.last.next();
         let record = Arc::new(Record {
             seq: self.last,

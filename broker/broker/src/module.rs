@@ -40,6 +40,13 @@ pub trait Module {
         false
     }
 
+    /// Whether an event that was proposed can still happen. What was proposed before it in the same
+    /// turn is folded by now; an event that rests on what is no longer so is dropped, since its
+    /// module owes something else now.
+    fn stands(&self, _event: &Event) -> bool {
+        true
+    }
+
     /// Folds a record: state only. The same live and in replay.
     fn apply(&mut self, record: &Record);
 

@@ -10,7 +10,7 @@ use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput};
 use eddy_broker::{Endpoint, Input, Module, Outbox};
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::jobspec::Need;
@@ -185,6 +185,10 @@ impl Module for Hasty {
         self.inner.live(seqs);
     }
 
+    fn stands(&self, event: &Event) -> bool {
+        self.inner.stands(event)
+    }
+
     fn apply(&mut self, record: &Record) {
         if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, record.event.job) {
             self.needs.insert(job, submit.spec.needs.clone());
@@ -231,6 +235,10 @@ impl Module for Credulous {
 
     fn live(&self, seqs: &mut Vec<Seq>) {
         self.inner.live(seqs);
+    }
+
+    fn stands(&self, event: &Event) -> bool {
+        self.inner.stands(event)
     }
 
     fn apply(&mut self, record: &Record) {

@@ -1,0 +1,22 @@
+//! Seeds in which something was wrong once, each with what it was.
+
+use eddy_world::swarm::{self, Shape};
+
+fn is_right(seed: u64, shape: Shape) {
+    assert_eq!(swarm::run(seed, shape, None).finding, None, "seed {seed}");
+}
+
+/// Jobs that a limit keeps back are cancelled in one request; the end of the first let the second
+/// through, whose end was proposed already.
+#[test]
+fn who_is_cancelled_in_the_same_turn_is_not_let_through() {
+    is_right(700_324, Shape::Trees);
+    is_right(703_518, Shape::Trees);
+    is_right(700_884, Shape::Queues);
+}
+
+/// Those behind a promise whose time had passed waited while all was free.
+#[test]
+fn a_promise_that_is_late_keeps_nobody_from_free_nodes() {
+    is_right(248_801, Shape::Trees);
+}
