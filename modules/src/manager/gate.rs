@@ -55,6 +55,8 @@ impl Gate {
         self.limits.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Account(_), _) => self.look = Look::All,
+            // What is no more than a remark changes nothing of what is on its way.
+            (Kind::Exception(exception), _) if exception.severity > 0 => {}
             (Kind::Priority(_) | Kind::Exception(_) | Kind::Clean, Some(job)) => {
                 self.forget(job);
                 self.proposed = self.proposed.filter(|proposed| *proposed != job);

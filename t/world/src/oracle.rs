@@ -181,6 +181,11 @@ impl Oracle {
         self.commit(seq);
         self.records.later.clear();
         self.recorded = self.durable.clone();
+        self.limited = limits::Limited::default();
+        for record in &self.records.durable {
+            // What was found then is told already.
+            drop(self.limited.apply(record));
+        }
         self.replies.forget();
     }
 
