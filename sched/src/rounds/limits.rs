@@ -69,6 +69,9 @@ pub(super) const OF_ACCOUNT: Sayings = Sayings {
     gang: Reason::AccountRateGang,
 };
 
+/// Parts of a token that are told apart.
+const GRAINS: f64 = 1e9;
+
 impl Tokens {
     /// The bucket filled up to now; full where there was none.
     pub(crate) fn new(rate: Rate, bucket: Option<Bucket>, now: Time) -> Tokens {
@@ -78,7 +81,9 @@ impl Tokens {
             Some(bucket) => {
                 // A clock that went back brings nothing.
                 let seconds = (now - bucket.at).0.max(0) as f64 / MICROS as f64;
-                (bucket.tokens + seconds * rate.per_second.max(0.0)).min(burst)
+                let filled = bucket.tokens + seconds * rate.per_second.max(0.0);
+                // So that one filled in parts has what one filled at once has.
+                ((filled * GRAINS).round() / GRAINS).min(burst)
             }
         };
         Tokens { left, burst }
