@@ -85,6 +85,24 @@ impl Need {
         }
     }
 
+    /// Whether it asks for no less: where there is no room for the other, there is none for this.
+    pub fn asks_no_less(&self, than: &Need) -> bool {
+        let (count, each) = match (self.spread, than.spread) {
+            (Spread::Nodes { nodes, .. }, Spread::Nodes { nodes: other, .. }) => {
+                (nodes >= other, self.least().holds(&than.least()))
+            }
+            // What a node gives whatever is on it, and what a slot takes, are not the same.
+            (Spread::Slots(slots), Spread::Slots(other)) => (
+                slots >= other,
+                self.slot.holds(&than.slot) && self.node_memory >= than.node_memory,
+            ),
+            (Spread::Slots(_), Spread::Nodes { .. }) | (Spread::Nodes { .. }, Spread::Slots(_)) => {
+                (false, false)
+            }
+        };
+        self.sharing == than.sharing && count && each
+    }
+
     /// How many times the least is asked for.
     pub fn count(&self) -> u64 {
         match self.spread {

@@ -6,10 +6,11 @@
 //! amounts of nodes: any cores will do by then. Where jobs end later than they
 //! said, nothing here is wrong but the times.
 
+mod allowed;
 mod layers;
-
-mod ready;
-
+mod misses;
+mod promises;
+mod returns;
 mod sweep;
 
 use std::collections::BTreeMap;
@@ -17,12 +18,11 @@ use std::sync::Arc;
 
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Sharing;
-use eddy_wire::plan::{Owner, Want};
+use eddy_wire::plan::Want;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
-use crate::accounts::{Accounts, Gate, Stop};
-use crate::amounts::Amounts as Sums;
+use crate::accounts::{Accounts, Gate};
 use crate::inventory::{Inventory, Kept};
 use crate::need::Need;
 use crate::placement::{Chosen, Order, Short, choose, choose_ranked, granted};
@@ -31,6 +31,9 @@ use crate::rooms::{Room as Amounts, Rooms};
 use crate::table::Table;
 use crate::walk::{Blocked, Ceiling, Room};
 use layers::Layers;
+use misses::Misses;
+use promises::{Promise, Promises};
+use returns::{Return, parts};
 
 /// What passes between the end of a job's limit and its resources being free: its end is asked
 /// for, waited for, forced and recorded.
@@ -94,63 +97,36 @@ impl Spot {
     }
 }
 
-/// A promise: from then until then.
+/// A promise: from then on.
 #[derive(Clone, Debug)]
 struct Booked {
     from: Time,
-    until: Time,
+    /// Its number among promises.
+    number: u64,
     spot: Spot,
 }
 
 impl Booked {
-    fn is_active(&self, at: Time) -> bool {
-        self.from <= at && at < self.until
-    }
-
-    /// What it takes of the node at this place.
-    fn takes(&self, inventory: &Inventory, at: usize) -> Option<Amounts> {
+    /// Whether it has a part of the node at this place.
+    fn has(&self, at: usize) -> bool {
         // Nodes are chosen from the lowest up.
         let chosen = &self.spot.chosen;
-        let place = chosen.binary_search_by_key(&at, |chosen| chosen.at).ok()?;
-        Some(amounts(inventory, &self.spot, &chosen[place]))
+        chosen.binary_search_by_key(&at, |chosen| chosen.at).is_ok()
     }
 }
 
-/// What a set has of each node, by place. A job that takes nothing has no part of its nodes.
-fn parts<'s>(
-    inventory: &'s Inventory,
-    set: &'s ResourceSet,
-) -> impl Iterator<Item = (usize, Amounts)> + 's {
-    let parts = set.nodes.iter().filter(|(_, part)| !part.is_empty());
-    parts.filter_map(|(&rank, part)| {
-        let amounts = Amounts {
-            cores: part.cores.len(),
-            gpus: part.gpus.len(),
-            memory: part.memory,
-        };
-        Some((inventory.place_of(rank)?, amounts))
-    })
-}
-
-/// What a job gives back of a node, and when.
-#[derive(Clone, Copy, Debug)]
-struct Return {
-    until: Time,
-    job: JobId,
-    back: Amounts,
-}
-
-impl Return {
-    fn key(&self) -> (Time, JobId) {
-        (self.until, self.job)
-    }
-}
-
+/// What a spot takes of a node. Of memory that nobody knows nothing is taken.
 fn amounts(inventory: &Inventory, spot: &Spot, chosen: &Chosen) -> Amounts {
-    match spot.sharing() {
+    let all = inventory.capacity(chosen.at);
+    let takes = match spot.sharing() {
         Sharing::Shared => spot.ask.need.room(chosen.slots),
-        Sharing::Exclusive => inventory.capacity(chosen.at),
-    }
+        Sharing::Exclusive => all,
+    };
+    let memory = match all.memory {
+        Amounts::NO_LIMIT => 0,
+        _ => takes.memory,
+    };
+    Amounts { memory, ..takes }
 }
 
 /// The nodes over time.
@@ -166,7 +142,12 @@ pub(crate) struct Occupancy {
     returns: Vec<Vec<Return>>,
     /// By their beginning.
     bookings: Vec<Booked>,
+    /// The same by node.
+    promises: Promises,
+    /// How many promises there ever were.
+    numbered: u64,
     layers: Layers,
+    misses: Misses,
     /// What each account holds, and how much more may be started.
     accounts: Accounts,
     gate: Gate,
@@ -184,7 +165,10 @@ impl Occupancy {
             ends: BTreeMap::new(),
             returns: Vec::new(),
             bookings: Vec::new(),
+            promises: Promises::default(),
+            numbered: 0,
             layers: Layers::default(),
+            misses: Misses::default(),
             accounts: Accounts::default(),
             gate: Gate::new(policy),
             fresh: BTreeMap::new(),
@@ -205,57 +189,6 @@ impl Occupancy {
             NodeRank::Pack | NodeRank::Spread | NodeRank::BestFit => Kept::ByUse,
         });
         self.layers.clear();
-    }
-
-    /// What each account holds.
-    pub fn accounts(&self) -> &Accounts {
-        &self.accounts
-    }
-
-    /// The same, to be told of starts and ends.
-    pub fn accounts_mut(&mut self) -> &mut Accounts {
-        &mut self.accounts
-    }
-
-    /// How much may be started.
-    pub fn gate(&self) -> &Gate {
-        &self.gate
-    }
-
-    /// A pass begins.
-    pub fn begin(&mut self, now: Time) {
-        self.gate.begin(now);
-    }
-
-    /// Nothing is limited any more: of a copy on which something is tried.
-    pub fn open(&mut self) {
-        self.gate = Gate::default();
-    }
-
-    /// Whether a job of somebody may start that asks for so much.
-    pub fn pass(&mut self, owner: &Owner, asks: &Sums) -> Result<(), Stop> {
-        self.gate.pass(&self.accounts, owner, asks)
-    }
-
-    /// The limit that would hold it back now.
-    pub fn limit(&self, ask: &Ask) -> Option<Stop> {
-        let asks = self.accounts.asks(&ask.need);
-        self.gate.look(&self.accounts, &ask.want.owner, &asks).err()
-    }
-
-    fn is_limited(&mut self, ask: &Ask) -> bool {
-        if self.gate.is_open() {
-            return false;
-        }
-        let asks = self.accounts.asks(&ask.need);
-        self.pass(&ask.want.owner, &asks).is_err()
-    }
-
-    fn charge(&mut self, ask: &Ask) {
-        if !self.gate.is_open() {
-            let asks = self.accounts.asks(&ask.need);
-            self.gate.charge(&ask.want.owner, &asks);
-        }
     }
 
     /// Whether it fits now for so long; of what does not, only whether it ever could.
@@ -286,16 +219,19 @@ impl Occupancy {
     pub fn serve(&mut self, change: impl FnOnce(&mut Inventory)) {
         change(&mut self.inventory);
         self.layers.clear();
+        self.misses.forget();
     }
 
     /// Another inventory; nothing may be promised meanwhile.
     pub fn define(&mut self, change: impl FnOnce(&mut Inventory)) {
         change(&mut self.inventory);
         self.returns = vec![Vec::new(); self.inventory.len()];
+        self.promises = Promises::none(self.inventory.len());
         for ((until, job), set) in self.ends.clone() {
             self.note_returns(until, job, &set);
         }
         self.layers.clear();
+        self.misses.forget();
     }
 
     /// The time it is.
@@ -306,6 +242,7 @@ impl Occupancy {
     /// It is now this time.
     pub fn at(&mut self, now: Time) {
         self.now = now;
+        self.misses.clear();
     }
 
     /// A job holds this until then.
@@ -331,6 +268,7 @@ impl Occupancy {
                 returns.remove(place);
             }
         }
+        self.misses.clear();
         self.refresh(set);
     }
 
@@ -353,22 +291,6 @@ impl Occupancy {
     /// Whether these nodes are all in service.
     pub fn serves(&self, spot: &Spot) -> bool {
         spot.places().all(|at| self.inventory.is_serving(at))
-    }
-
-    fn note(&mut self, job: JobId, set: &Arc<ResourceSet>, until: Time) {
-        self.ends.insert((until, job), Arc::clone(set));
-        self.note_returns(until, job, set);
-    }
-
-    fn note_returns(&mut self, until: Time, job: JobId, set: &ResourceSet) {
-        for (at, back) in parts(&self.inventory, set) {
-            let returns = &mut self.returns[at];
-            let back = Return { until, job, back };
-            match returns.binary_search_by_key(&(until, job), Return::key) {
-                Ok(place) => returns[place] = back,
-                Err(place) => returns.insert(place, back),
-            }
-        }
     }
 
     /// Takes it of what is free now, if it is there, as a grant from the time of the pass on: a pass
@@ -401,34 +323,6 @@ impl Occupancy {
         self.bookings.partition_point(|booked| booked.from < until)
     }
 
-    /// What is free of a node at a time from now on, if all end when they are to.
-    fn free_at(&self, at: usize, time: Time) -> Amounts {
-        let (mut free, _) = self.given_back(at, time);
-        for booked in self.bookings.iter().filter(|one| one.is_active(time)) {
-            if let Some(taken) = booked.takes(&self.inventory, at) {
-                free = free.without(&taken);
-            }
-        }
-        free
-    }
-
-    /// What is free of a node by a time, promises aside, and how many still hold a part of it.
-    fn given_back(&self, at: usize, time: Time) -> (Amounts, u64) {
-        let mut free = self.inventory.free().room(at);
-        let mut held = self.inventory.node(at).holdings();
-        let returns = self.returns[at].iter();
-        for one in returns.take_while(|one| self.ends_at(one.until) <= time) {
-            free = free.with(&one.back);
-            held = held.saturating_sub(1);
-        }
-        (free, held)
-    }
-
-    /// When what is to end then is counted as free.
-    fn ends_at(&self, until: Time) -> Time {
-        until.max(self.now + OVERDUE)
-    }
-
     /// Where it fits now, all the way to a time. Its ranks are all there.
     fn fit_now(&mut self, ask: &Ask, until: Time) -> Result<Vec<Chosen>, Short> {
         let within = self.inventory.all().within(&ask.want.request);
@@ -444,10 +338,37 @@ impl Occupancy {
         choose_ranked(self.order(self.rank), rooms, &within, &ask.need)
     }
 
+    fn book(&mut self, spot: Spot, from: Time, until: Time) {
+        self.numbered += 1;
+        let of = self.numbered;
+        for chosen in spot.chosen.iter() {
+            let takes = amounts(&self.inventory, &spot, chosen);
+            let promise = Promise {
+                from,
+                until,
+                of,
+                takes,
+            };
+            self.promises.add(chosen.at, promise);
+        }
+        let at = self.bookings.partition_point(|one| one.from <= from);
+        let booked = Booked {
+            from,
+            number: of,
+            spot,
+        };
+        self.bookings.insert(at, booked);
+        self.layers.cut(at);
+    }
+
     fn unbook(&mut self, spot: &Spot) {
         if let Some(at) = self.bookings.iter().position(|one| one.spot.is(spot)) {
-            self.bookings.remove(at);
+            let Booked { from, number, spot } = self.bookings.remove(at);
+            for node in spot.places() {
+                self.promises.remove(node, from, number);
+            }
             self.layers.cut(at);
+            self.misses.clear();
         }
     }
 }
@@ -465,17 +386,18 @@ impl Room for Occupancy {
         }
     }
 
-    fn ceiling(&self, now: Time, ceiling: &mut Ceiling) {
+    fn ceiling(&mut self, now: Time, ceiling: &mut Ceiling) {
         *ceiling = Ceiling::default();
+        let steps = self.bookings.len().min(CEILING_STEPS);
+        if let Some(last) = steps.checked_sub(1) {
+            self.build(last);
+        }
         let mut most = self.inventory.free().totals().cores;
-        for (at, booked) in self.bookings.iter().enumerate().take(CEILING_STEPS) {
+        for (at, booked) in self.bookings.iter().enumerate().take(steps) {
             if booked.from > now {
                 ceiling.step(booked.from - now, most);
             }
-            match self.layers.built(at) {
-                Some(cores) => most = cores,
-                None => break,
-            }
+            most = self.layers.cores(at);
         }
         if !ceiling.is_full() {
             ceiling.step(Span(i64::MAX), most);
@@ -489,9 +411,19 @@ impl Room for Occupancy {
         if self.is_limited(ask) {
             return Err(Blocked::Limited);
         }
+        if self.misses.has(ask, now, span) {
+            let serving = self.inventory.serving();
+            let within = self.inventory.all().within(&ask.want.request);
+            let tried = || choose(serving, &within, &ask.need).is_ok();
+            return Err(match self.misses.is_possible(ask, tried) {
+                true => Blocked::Reserved,
+                false => self.blocked(ask),
+            });
+        }
         match self.fit_now(ask, now.after(span)) {
             Ok(chosen) => Ok(spot(ask, chosen)),
             Err(_) => {
+                self.misses.note(ask, now, span);
                 let within = self.inventory.all().within(&ask.want.request);
                 match choose(self.rooms(ask.need.sharing), &within, &ask.need) {
                     Ok(_) => Err(Blocked::Reserved),
@@ -513,15 +445,43 @@ impl Room for Occupancy {
         if self.is_limited(ask) {
             return Err(Blocked::Limited);
         }
-        if let Ok(chosen) = self.fit_now(ask, from.after(span)) {
+        // With promises in the way of it the search over time says more for less.
+        if self.begun_by(from.after(span)) == 0
+            && let Ok(chosen) = self.fit_now(ask, from.after(span))
+        {
             return Ok((from, spot(ask, chosen)));
         }
-        match self.blocked(ask) {
-            Blocked::Busy { .. } | Blocked::Reserved => {}
-            why @ (Blocked::NotInService | Blocked::Limited | Blocked::Never) => return Err(why),
+        match self.sweep(ask, (from, None), span) {
+            Some((at, chosen)) => Ok((at, spot(ask, chosen))),
+            None => match self.blocked(ask) {
+                Blocked::Busy { .. } | Blocked::Reserved => Err(Blocked::NotInService),
+                why @ (Blocked::NotInService | Blocked::Limited | Blocked::Never) => Err(why),
+            },
         }
-        let (at, chosen) = self.sweep(ask, from, span).ok_or(Blocked::NotInService)?;
-        Ok((at, spot(ask, chosen)))
+    }
+
+    fn sooner(
+        &mut self,
+        ask: &Arc<Ask>,
+        from: Time,
+        (old, at): (&Spot, Time),
+        span: Span,
+    ) -> Option<(Time, Spot)> {
+        if at <= from || self.is_limited(ask) {
+            return None;
+        }
+        self.give(old, at, span);
+        match self.sweep(ask, (from, Some(at)), span) {
+            Some((sooner, chosen)) => {
+                let found = spot(ask, chosen);
+                self.take(&found, sooner, span);
+                Some((sooner, found))
+            }
+            None => {
+                self.take(old, at, span);
+                None
+            }
+        }
     }
 
     fn admits(&mut self, ask: &Arc<Ask>) -> bool {
@@ -540,11 +500,7 @@ impl Room for Occupancy {
             self.fresh.insert(spot.ask.job, (set, until));
             return;
         }
-        let until = from.after(span.max(Span(1)));
-        let spot = spot.clone();
-        let at = self.bookings.partition_point(|one| one.from <= from);
-        self.bookings.insert(at, Booked { from, until, spot });
-        self.layers.cut(at);
+        self.book(spot.clone(), from, from.after(span.max(Span(1))));
     }
 
     fn give(&mut self, spot: &Spot, _: Time, _: Span) {

@@ -6,6 +6,8 @@
 //! so that most refusals need no search. Used by the inventory, which keeps one
 //! for each question, and by [`crate::Capacity`]. It knows no cores by number.
 
+use std::sync::Arc;
+
 use crate::by_use::ByUse;
 
 /// Amounts on one node.
@@ -40,6 +42,15 @@ impl Room {
             cores: self.cores.saturating_sub(other.cores),
             gpus: self.gpus.saturating_sub(other.gpus),
             memory,
+        }
+    }
+
+    /// What is left of a sum when this is taken out of it again.
+    pub fn less(&self, other: &Room) -> Room {
+        Room {
+            cores: self.cores.saturating_sub(other.cores),
+            gpus: self.gpus.saturating_sub(other.gpus),
+            memory: self.memory.saturating_sub(other.memory),
         }
     }
 
@@ -100,13 +111,20 @@ impl Totals {
     }
 }
 
-/// The room on each of a fixed number of nodes; some nodes may be missing.
+/// Leaves of a block: what is copied where two indexes begin to differ.
+const BLOCK: usize = 32;
+
+/// The room on each of a fixed number of nodes; some nodes may be missing. A copy shares all blocks
+/// in which it has not changed.
 #[derive(Clone, Debug)]
 pub(crate) struct Rooms {
     /// How many leaves: the number of nodes, rounded up to a power of two.
     leaves: usize,
-    /// The root is at 1, the children of `at` at `2 * at` and `2 * at + 1`.
-    tree: Vec<Totals>,
+    /// The vertices above the blocks. The root of all is at 1, the children of `at` at `2 * at` and
+    /// `2 * at + 1`; so they are within a block, where its own root is at 1.
+    top: Vec<Totals>,
+    /// As many as `top` is long.
+    blocks: Vec<Arc<[Totals]>>,
     /// The same nodes by use, where that was asked for.
     by_use: Option<ByUse>,
 }
@@ -121,19 +139,29 @@ impl Rooms {
     /// The rooms of nodes in the order of their ranks; `None` is a node that is not to be had.
     pub fn new(rooms: impl ExactSizeIterator<Item = Option<Room>>) -> Rooms {
         let leaves = rooms.len().next_power_of_two();
-        let mut tree = vec![Totals::default(); 2 * leaves];
-        for (at, room) in rooms.enumerate() {
-            tree[leaves + at] = Totals::of(room);
-        }
-        for at in (1..leaves).rev() {
-            tree[at] = tree[2 * at].with(tree[2 * at + 1]);
-        }
-        let by_use = None;
-        Rooms {
+        let each = leaves.min(BLOCK);
+        let count = leaves / each;
+        let mut rooms = rooms.fuse();
+        let block = |_| {
+            let mut block = vec![Totals::default(); 2 * each];
+            for (leaf, room) in block[each..].iter_mut().zip(rooms.by_ref()) {
+                *leaf = Totals::of(room);
+            }
+            for at in (1..each).rev() {
+                block[at] = block[2 * at].with(block[2 * at + 1]);
+            }
+            Arc::from(block)
+        };
+        let mut rooms = Rooms {
             leaves,
-            tree,
-            by_use,
+            blocks: (0..count).map(block).collect(),
+            top: vec![Totals::default(); count],
+            by_use: None,
+        };
+        for at in (1..count).rev() {
+            rooms.top[at] = rooms.vertex(2 * at).with(*rooms.vertex(2 * at + 1));
         }
+        rooms
     }
 
     /// Keeps the nodes by use from now on; `totals` are those of all nodes.
@@ -156,9 +184,20 @@ impl Rooms {
         self.by_use.as_ref()
     }
 
+    /// A vertex of the whole tree: the root at 1, the children of `at` at `2 * at` and `2 * at + 1`.
+    fn vertex(&self, at: usize) -> &Totals {
+        let count = self.blocks.len();
+        if at < count {
+            return &self.top[at];
+        }
+        let below = at.ilog2() - count.ilog2();
+        let first = 1 << below;
+        &self.blocks[(at >> below) - count][first | (at & (first - 1))]
+    }
+
     /// What all have together.
     pub fn totals(&self) -> &Totals {
-        &self.tree[1]
+        self.vertex(1)
     }
 
     /// What the nodes from `from` to before `to` have together.
@@ -168,12 +207,12 @@ impl Rooms {
         // From the leaves up; a vertex whose parent reaches beyond the run counts by itself.
         while left < right {
             if left % 2 == 1 {
-                sum = sum.with(self.tree[left]);
+                sum = sum.with(*self.vertex(left));
                 left += 1;
             }
             if right % 2 == 1 {
                 right -= 1;
-                sum = sum.with(self.tree[right]);
+                sum = sum.with(*self.vertex(right));
             }
             (left, right) = (left / 2, right / 2);
         }
@@ -182,29 +221,44 @@ impl Rooms {
 
     /// The room on node `at`.
     pub fn room(&self, at: usize) -> Room {
-        self.tree[self.leaves + at].most
+        self.vertex(self.leaves + at).most
     }
 
     /// Whether node `at` is to be had.
     pub fn has(&self, at: usize) -> bool {
-        self.tree[self.leaves + at].nodes > 0
+        self.vertex(self.leaves + at).nodes > 0
     }
 
     /// Node `at` has this room from now on.
     pub fn set(&mut self, at: usize, room: Option<Room>) {
+        let totals = Totals::of(room);
+        let before = *self.vertex(self.leaves + at);
+        if before == totals {
+            return;
+        }
         if let Some(by_use) = &mut self.by_use {
-            let before = self.tree[self.leaves + at];
             by_use.change(at, (before.nodes > 0).then_some(before.most), room);
         }
-        let mut at = self.leaves + at;
-        let mut totals = Totals::of(room);
-        while self.tree[at] != totals {
-            self.tree[at] = totals;
-            if at == 1 {
+        let each = self.leaves / self.blocks.len();
+        let block = Arc::make_mut(&mut self.blocks[at / each]);
+        let mut inner = each + at % each;
+        block[inner] = totals;
+        while inner > 1 {
+            inner /= 2;
+            let totals = block[2 * inner].with(block[2 * inner + 1]);
+            if block[inner] == totals {
                 return;
             }
-            at /= 2;
-            totals = self.tree[2 * at].with(self.tree[2 * at + 1]);
+            block[inner] = totals;
+        }
+        let mut up = (self.blocks.len() + at / each) / 2;
+        while up > 0 {
+            let totals = self.vertex(2 * up).with(*self.vertex(2 * up + 1));
+            if self.top[up] == totals {
+                return;
+            }
+            self.top[up] = totals;
+            up /= 2;
         }
     }
 
@@ -218,7 +272,7 @@ impl Rooms {
         //    further down, and the search goes on to the right of it. No vertex is seen twice.
         let mut at = self.leaves + from;
         loop {
-            if self.tree[at].may_hold(need) {
+            if self.vertex(at).may_hold(need) {
                 if at >= self.leaves {
                     return Some(at - self.leaves);
                 }
@@ -240,7 +294,7 @@ impl Rooms {
         // As above, from the right.
         let mut at = self.leaves + until.min(self.leaves).checked_sub(1)?;
         loop {
-            if self.tree[at].may_hold(need) {
+            if self.vertex(at).may_hold(need) {
                 if at >= self.leaves {
                     return Some(at - self.leaves);
                 }

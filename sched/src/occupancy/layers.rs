@@ -38,9 +38,9 @@ impl Layers {
         }
     }
 
-    /// Cores that are free in all below this booking, if that was made.
-    pub(super) fn built(&self, at: usize) -> Option<u64> {
-        self.0.get(at).map(|layer| layer.free.totals().cores)
+    /// Cores that are free in all below this booking.
+    pub(super) fn cores(&self, at: usize) -> u64 {
+        self.0[at].free.totals().cores
     }
 }
 
@@ -68,6 +68,9 @@ impl Occupancy {
 
     /// What is free of these nodes changed: in all layers.
     pub(super) fn refresh(&mut self, set: &ResourceSet) {
+        if self.layers.0.is_empty() {
+            return;
+        }
         for &rank in set.nodes.keys() {
             if let Some(node) = self.inventory.place_of(rank) {
                 self.refresh_node(node);
@@ -85,7 +88,7 @@ impl Occupancy {
         let mut whole = idle.has(node).then(|| idle.room(node));
         for at in 0..self.layers.0.len() {
             let booked = &self.bookings[at];
-            if booked.spot.places().any(|place| place == node) {
+            if booked.has(node) {
                 let there = self.free_at(node, booked.from.max(self.now));
                 free = free.map(|free: Amounts| free.least(&there));
                 whole = None;

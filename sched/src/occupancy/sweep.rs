@@ -1,207 +1,363 @@
 //! The search for the earliest time: what runs ends, what is promised begins and
 //! ends, and after each such moment there may be room.
 //!
-//! Called by [`super::Occupancy`] for a request that does not fit now. Between two
-//! times at which a promise begins, ends or comes to be in the way, there is
-//! never less room than before, so that each such stretch is looked at once and
-//! the one that has room is halved until its first moment is found.
+//! Called by [`super::Occupancy`] for a request that does not fit now. Of each node
+//! it is found when a job of that length could begin there; the earliest moment at
+//! which enough nodes agree is the answer. No node is looked at for two moments.
 
-use std::collections::BTreeSet;
-
-use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Sharing;
 use eddy_wire::time::{Span, Time};
 
-use super::{Ask, Booked, Occupancy};
+use super::promises::Promise;
+use super::{Ask, Occupancy};
+use crate::need::Spread;
 use crate::placement::{Chosen, choose_ranked};
 use crate::policy::NodeRank;
 use crate::rooms::{Room as Amounts, Rooms};
 use crate::within::Within;
 
-/// The end of all times.
-const NEVER: Time = Time(i64::MAX);
+/// So many gains are put in order at once, and then twice as many.
+const SORTED: usize = 64;
 
-/// What is free at a moment to come.
-struct Moment {
-    free: Rooms,
-    idle: Rooms,
+/// What one node is good for from a time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    at: Time,
+    /// Nodes, or slots on it.
+    good: u64,
+}
+
+/// When how many more can begin, or fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Gain {
+    at: Time,
+    more: i64,
+}
+
+/// What is looked for.
+struct Search<'a> {
+    ask: &'a Ask,
+    least: Amounts,
+    from: Time,
+    /// Never nothing.
+    span: Span,
+    /// A time that is not earlier is no use.
+    before: Time,
 }
 
 impl Occupancy {
-    /// The first moment from `from` on at which the request fits for the span, and where.
-    pub(super) fn sweep(&self, ask: &Ask, from: Time, span: Span) -> Option<(Time, Vec<Chosen>)> {
-        let within = self.inventory.all().within(&ask.want.request);
-        let mut begin = self.ready(ask, &within)?.max(from);
-        for end in self.turns(begin, span) {
-            if let Some((time, chosen)) = self.first_in(begin, end, ask, &within, span) {
-                // When is known; where is the policy's.
-                let ranked = match self.rank {
-                    NodeRank::LowId | NodeRank::FirstFit => None,
-                    NodeRank::HighId
-                    | NodeRank::Pack
-                    | NodeRank::Spread
-                    | NodeRank::BestFit
-                    | NodeRank::Locality => {
-                        let moment = self.moment(time);
-                        self.fits_at(&moment, ask, &within, (time, span), self.rank)
-                    }
-                };
-                return Some((time, ranked.unwrap_or(chosen)));
-            }
-            begin = end;
-        }
-        None
-    }
-
-    /// The times after `from` at which a promise begins, ends or comes to be in the way of a job of
-    /// that span, and the end of all.
-    fn turns(&self, from: Time, span: Span) -> BTreeSet<Time> {
-        let of = |booked: &Booked| {
-            let in_the_way = Time(booked.from.0.saturating_sub(span.0).saturating_add(1));
-            [booked.from, booked.until, in_the_way]
-        };
-        let turns = self.bookings.iter().flat_map(of);
-        turns.filter(|time| *time > from).chain([NEVER]).collect()
-    }
-
-    /// The first moment of a stretch, its end not counted, in which nothing promised turns.
-    fn first_in(
+    /// The first moment from `from` on, and before another, at which the request fits for the span,
+    /// and where.
+    pub(super) fn sweep(
         &self,
-        begin: Time,
-        end: Time,
         ask: &Ask,
-        within: &Within,
+        (from, before): (Time, Option<Time>),
         span: Span,
     ) -> Option<(Time, Vec<Chosen>)> {
-        let fits = |time: Time| {
-            let moment = self.moment(time);
-            self.fits_at(&moment, ask, within, (time, span), NodeRank::LowId)
+        let search = Search {
+            ask,
+            least: ask.need.least(),
+            from,
+            span: span.max(Span(1)),
+            before: before.unwrap_or(Time(i64::MAX)),
         };
-        if let Some(chosen) = fits(begin) {
-            return Some((begin, chosen));
+        let within = self.inventory.all().within(&ask.want.request);
+        let (mut gains, mut steps) = (Vec::new(), Vec::new());
+        for node in self.nodes(&within) {
+            self.steps(&search, node, &mut steps);
+            search.gain(&steps, &mut gains);
         }
-        let mut times = self.ends_between(begin, end);
-        let mut found = (*times.last()?, fits(*times.last()?)?);
-        times.pop();
-        // What is known to fail lies before, what is known to fit behind.
-        while !times.is_empty() {
-            let middle = times.len() / 2;
-            match fits(times[middle]) {
-                Some(chosen) => {
-                    found = (times[middle], chosen);
-                    times.truncate(middle);
-                }
-                None => drop(times.drain(..=middle)),
-            }
+        let at = first(&mut gains, ask.need.count())?;
+        if before.is_some_and(|before| at >= before) {
+            return None;
         }
-        Some(found)
+        let chosen = match self.rank {
+            NodeRank::LowId | NodeRank::FirstFit => self.chosen(&search, &within, at),
+            NodeRank::HighId
+            | NodeRank::Pack
+            | NodeRank::Spread
+            | NodeRank::BestFit
+            | NodeRank::Locality => self.ranked(&search, &within, at)?,
+        };
+        Some((at, chosen))
     }
 
-    /// The times at which something that is held comes back, after one and before another.
-    fn ends_between(&self, begin: Time, end: Time) -> Vec<Time> {
-        let mut times: Vec<Time> = Vec::new();
-        let first = match begin >= self.ends_at(Time(0)) {
-            true => begin,
-            // What is late counts as ending soon.
-            false => Time(i64::MIN),
-        };
-        for ((until, _), _) in self.ends.range((first, JobId(0))..) {
-            let time = self.ends_at(*until);
-            if time >= end {
+    /// The places of nodes in service that are allowed.
+    fn nodes<'a>(&'a self, within: &'a Within) -> impl Iterator<Item = usize> + 'a {
+        let nodes = 0..self.inventory.len();
+        nodes.filter(|at| self.inventory.is_serving(*at) && within.has(*at))
+    }
+
+    /// What a node is good for over time, from the beginning of a search on.
+    fn steps(&self, search: &Search<'_>, node: usize, steps: &mut Vec<Step>) {
+        steps.clear();
+        match search.ask.need.sharing {
+            Sharing::Shared => self.steps_beside(search, node, steps),
+            Sharing::Exclusive => self.steps_alone(search, node, steps),
+        }
+    }
+
+    /// With others on the node: as what is held comes back, and what is promised comes and goes.
+    fn steps_beside(&self, search: &Search<'_>, node: usize, steps: &mut Vec<Step>) {
+        let mut back = self.inventory.free().room(node);
+        let mut returns = self.returns[node].iter().peekable();
+        while let Some(one) = returns.next_if(|one| self.ends_at(one.until) <= search.from) {
+            back = back.with(&one.back);
+        }
+        if self.promises.of(node).is_empty() {
+            push(steps, search.from, search.good(&back));
+            for one in returns {
+                back = back.with(&one.back);
+                push(steps, self.ends_at(one.until), search.good(&back));
+            }
+            return;
+        }
+        let mut turns = turns(self.promises.of(node), search.from);
+        let mut taken = Amounts::default();
+        let mut now = search.from;
+        loop {
+            while let Some(turn) = turns.next_if(|turn| turn.at <= now) {
+                taken = match turn.way {
+                    Way::Begins => taken.with(&turn.promise.takes),
+                    Way::Ends => taken.less(&turn.promise.takes),
+                };
+            }
+            while let Some(one) = returns.next_if(|one| self.ends_at(one.until) <= now) {
+                back = back.with(&one.back);
+            }
+            push(steps, now, search.good(&back.without(&taken)));
+            let next = [
+                turns.peek().map(|turn| turn.at),
+                returns.peek().map(|one| self.ends_at(one.until)),
+            ];
+            match next.into_iter().flatten().min() {
+                Some(next) => now = next,
+                None => return,
+            }
+        }
+    }
+
+    /// With nobody else on the node.
+    fn steps_alone(&self, search: &Search<'_>, node: usize, steps: &mut Vec<Step>) {
+        let good = search.good(&self.inventory.capacity(node));
+        let returns = &self.returns[node];
+        // What is held by records that nobody gives back.
+        if good == 0 || self.inventory.node(node).holdings() > returns.len() as u64 {
+            return;
+        }
+        let idle = returns
+            .last()
+            .map_or(search.from, |one| self.ends_at(one.until).max(search.from));
+        if idle > search.from {
+            push(steps, search.from, 0);
+        }
+        let mut busy = 0_u64;
+        let mut turns = turns(self.promises.of(node), search.from);
+        let mut now = idle;
+        loop {
+            while let Some(turn) = turns.next_if(|turn| turn.at <= now) {
+                match turn.way {
+                    Way::Begins => busy += 1,
+                    Way::Ends => busy -= 1,
+                }
+            }
+            push(steps, now, if busy == 0 { good } else { 0 });
+            match turns.peek() {
+                Some(turn) => now = turn.at,
+                None => return,
+            }
+        }
+    }
+
+    /// The lowest nodes that serve the request together from a time on for the span.
+    fn chosen(&self, search: &Search<'_>, within: &Within, at: Time) -> Vec<Chosen> {
+        let need = &search.ask.need;
+        let mut left = need.count();
+        let mut chosen = Vec::new();
+        for node in self.nodes(within) {
+            if left == 0 {
                 break;
             }
-            if time > begin && times.last() != Some(&time) {
-                times.push(time);
+            let there = match need.sharing {
+                Sharing::Shared => self.free_over(node, at, at.after(search.span)),
+                Sharing::Exclusive if self.is_idle_over(node, at, at.after(search.span)) => {
+                    self.inventory.capacity(node)
+                }
+                Sharing::Exclusive => continue,
+            };
+            if !there.holds(&search.least) {
+                continue;
             }
+            let slots = need.slots_on(&there, left);
+            left -= match need.spread {
+                Spread::Nodes { .. } => 1,
+                Spread::Slots(_) => slots,
+            };
+            chosen.push(Chosen { at: node, slots });
         }
-        if end == NEVER
-            && times.last() != Some(&NEVER)
-            && self.ends.keys().any(|(u, _)| *u == NEVER)
-        {
-            times.push(NEVER);
-        }
-        times
+        chosen
     }
 
-    /// What is free at a time, if all end when they are to.
-    fn moment(&self, time: Time) -> Moment {
-        let nodes = 0..self.inventory.len();
-        let then: Vec<(bool, Amounts, u64)> = nodes
-            .map(|at| {
-                let (free, held) = self.given_back(at, time);
-                (self.inventory.is_serving(at), free, held)
-            })
-            .collect();
-        let free = then.iter().map(|(serves, free, _)| serves.then_some(*free));
-        let idle = then.iter().enumerate().map(|(at, (serves, _, held))| {
-            (*serves && *held == 0).then(|| self.inventory.capacity(at))
-        });
-        let mut moment = Moment {
-            free: Rooms::new(free),
-            idle: Rooms::new(idle),
+    /// The nodes that serve the request together from a time on for the span, by the policy's rank.
+    fn ranked(&self, search: &Search<'_>, within: &Within, at: Time) -> Option<Vec<Chosen>> {
+        let until = at.after(search.span);
+        let room = |node: usize| {
+            let there = match search.ask.need.sharing {
+                _ if !self.inventory.is_serving(node) => return None,
+                Sharing::Shared => self.free_over(node, at, until),
+                Sharing::Exclusive if self.is_idle_over(node, at, until) => {
+                    self.inventory.capacity(node)
+                }
+                Sharing::Exclusive => return None,
+            };
+            Some(there)
         };
-        for booked in self.bookings.iter().filter(|one| one.is_active(time)) {
-            moment.take_all(self, booked);
-        }
-        moment
+        let rooms = Rooms::new((0..self.inventory.len()).map(room));
+        choose_ranked(self.order(self.rank), &rooms, within, &search.ask.need).ok()
     }
 
-    /// Where it fits from this moment for the span, beside what is promised meanwhile.
-    fn fits_at(
-        &self,
-        moment: &Moment,
-        ask: &Ask,
-        within: &Within,
-        (time, span): (Time, Span),
-        rank: NodeRank,
-    ) -> Option<Vec<Chosen>> {
-        let order = self.order(rank);
-        let rooms = match ask.need.sharing {
-            Sharing::Shared => &moment.free,
-            Sharing::Exclusive => &moment.idle,
-        };
-        let chosen = choose_ranked(order, rooms, within, &ask.need).ok()?;
-        let until = time.after(span);
-        let mut later = self
-            .bookings
-            .iter()
-            .skip(self.begun_by(time.after(Span(1))));
-        let first = later.next().filter(|booked| booked.from < until);
-        let Some(first) = first else {
-            return Some(chosen);
-        };
-        let mut rooms = rooms.clone();
-        let later = std::iter::once(first).chain(later.take_while(|one| one.from < until));
-        for booked in later {
-            for node in booked.spot.places().filter(|node| moment.free.has(*node)) {
-                let there = match ask.need.sharing {
-                    Sharing::Shared => {
-                        let then = self.free_at(node, booked.from);
-                        Some(rooms.room(node).least(&then))
-                    }
-                    Sharing::Exclusive => None,
-                };
-                rooms.set(node, there);
-            }
-        }
-        choose_ranked(order, &rooms, within, &ask.need).ok()
+    /// What is free of a node all the time from one moment to before another.
+    fn free_over(&self, node: usize, from: Time, until: Time) -> Amounts {
+        let later = self.promises.of(node).iter();
+        let later = later.filter(|one| one.from > from && one.from < until);
+        let now = self.free_at(node, from);
+        later.fold(now, |least, one| least.least(&self.free_at(node, one.from)))
+    }
+
+    /// Whether nobody has a part of a node from one moment to before another.
+    fn is_idle_over(&self, node: usize, from: Time, until: Time) -> bool {
+        let (_, held) = self.given_back(node, from);
+        let promises = self.promises.of(node).iter();
+        let mut there = promises.filter(|one| one.from < until.max(Time(from.0.saturating_add(1))));
+        held == 0 && there.all(|one| one.until <= from)
     }
 }
 
-impl Moment {
-    fn take(&mut self, of: &Occupancy, node: usize, amounts: &Amounts) {
-        if !of.inventory.is_serving(node) {
-            return;
+impl Search<'_> {
+    /// How much of what is asked for a node with this room is good for.
+    fn good(&self, room: &Amounts) -> u64 {
+        match (room.holds(&self.least), self.ask.need.spread) {
+            (false, _) => 0,
+            (true, Spread::Nodes { .. }) => 1,
+            (true, Spread::Slots(count)) => self.ask.need.slots_on(room, count),
         }
-        let free = self.free.room(node).without(amounts);
-        self.free.set(node, Some(free));
-        self.idle.set(node, None);
     }
 
-    fn take_all(&mut self, of: &Occupancy, booked: &Booked) {
-        for chosen in booked.spot.chosen.iter() {
-            let taken = super::amounts(&of.inventory, &booked.spot, chosen);
-            self.take(of, chosen.at, &taken);
+    /// When how much more can begin on a node, or less.
+    fn gain(&self, steps: &[Step], gains: &mut Vec<Gain>) {
+        let rises = steps.windows(2).all(|pair| pair[0].good < pair[1].good);
+        if rises {
+            let mut before = 0;
+            for step in steps.iter().filter(|step| step.good > 0) {
+                self.gained(step.at, signed(step.good - before), gains);
+                before = step.good;
+            }
+            return;
+        }
+        // Level by level: as long as it is good for so much at least.
+        let mut below = 0;
+        let goods = || steps.iter().map(|step| step.good);
+        while let Some(level) = goods().filter(|good| *good > below).min() {
+            self.gain_level(steps, level, signed(level - below), gains);
+            below = level;
         }
     }
+
+    fn gain_level(&self, steps: &[Step], least: u64, more: i64, gains: &mut Vec<Gain>) {
+        let mut begin = None;
+        for step in steps {
+            match (begin, step.good >= least) {
+                (None, true) => begin = Some(step.at),
+                (Some(at), false) => {
+                    begin = None;
+                    // The last moment to begin is a span before it ends.
+                    let last = step.at.0.saturating_sub(self.span.0);
+                    if at.0 <= last {
+                        self.gained(at, more, gains);
+                        self.gained(Time(last + 1), -more, gains);
+                    }
+                }
+                (None, false) | (Some(_), true) => {}
+            }
+        }
+        if let Some(at) = begin {
+            self.gained(at, more, gains);
+        }
+    }
+
+    fn gained(&self, at: Time, more: i64, gains: &mut Vec<Gain>) {
+        if at < self.before || self.before.0 == i64::MAX {
+            gains.push(Gain { at, more });
+        }
+    }
+}
+
+/// The first moment at which so many can begin. Losses go before gains of the same moment.
+fn first(gains: &mut [Gain], count: u64) -> Option<Time> {
+    let asked = signed(count);
+    let (mut rest, mut sum, mut most) = (gains, 0_i64, SORTED);
+    while !rest.is_empty() {
+        let here = most.min(rest.len());
+        if here < rest.len() {
+            rest.select_nth_unstable(here);
+        }
+        let (sorted, later) = rest.split_at_mut(here);
+        sorted.sort_unstable();
+        for gain in sorted {
+            sum += gain.more;
+            if sum >= asked {
+                return Some(gain.at);
+            }
+        }
+        (rest, most) = (later, most * 2);
+    }
+    None
+}
+
+/// Equal steps are one.
+fn push(steps: &mut Vec<Step>, at: Time, good: u64) {
+    match steps.last_mut() {
+        Some(last) if last.good == good => {}
+        Some(last) if last.at == at => {
+            last.good = good;
+            let (_, before) = steps.split_last().expect("it has a last one");
+            if before.last().is_some_and(|before| before.good == good) {
+                steps.pop();
+            }
+        }
+        Some(_) | None => steps.push(Step { at, good }),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Begins,
+    Ends,
+}
+
+/// A promise begins or ends.
+#[derive(Clone, Copy)]
+struct Turn<'p> {
+    at: Time,
+    way: Way,
+    promise: &'p Promise,
+}
+
+/// The turns of promises from a time on, in order; what has begun by then turns at that time.
+fn turns<'p>(
+    promises: &'p [Promise],
+    from: Time,
+) -> std::iter::Peekable<std::vec::IntoIter<Turn<'p>>> {
+    let mut turns = Vec::with_capacity(2 * promises.len());
+    for promise in promises.iter().filter(|one| one.until > from) {
+        for (at, way) in [(promise.from, Way::Begins), (promise.until, Way::Ends)] {
+            turns.push(Turn { at, way, promise });
+        }
+    }
+    turns.sort_by_key(|turn| turn.at);
+    turns.into_iter().peekable()
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }

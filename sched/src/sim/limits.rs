@@ -274,7 +274,7 @@ impl<R: Room> Room for Limited<R> {
         self.room.least(&need.need)
     }
 
-    fn ceiling(&self, now: Time, ceiling: &mut Ceiling) {
+    fn ceiling(&mut self, now: Time, ceiling: &mut Ceiling) {
         self.room.ceiling(now, ceiling);
     }
 

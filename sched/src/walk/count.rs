@@ -74,7 +74,7 @@ impl Room for Count {
         *need
     }
 
-    fn ceiling(&self, now: Time, ceiling: &mut Ceiling) {
+    fn ceiling(&mut self, now: Time, ceiling: &mut Ceiling) {
         ceiling.fill(&self.free, now);
     }
 

@@ -212,7 +212,7 @@ impl Room for Nodes {
         u64::try_from(all[0]).unwrap_or(0)
     }
 
-    fn ceiling(&self, now: Time, ceiling: &mut Ceiling) {
+    fn ceiling(&mut self, now: Time, ceiling: &mut Ceiling) {
         ceiling.fill(&self.sums[0], now);
     }
 

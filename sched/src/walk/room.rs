@@ -29,7 +29,7 @@ pub trait Room {
 
     /// The most of that amount that is free from `now` for a span, by span. It may say too much,
     /// never too little: what it does not admit is not tried.
-    fn ceiling(&self, now: Time, ceiling: &mut Ceiling);
+    fn ceiling(&mut self, now: Time, ceiling: &mut Ceiling);
 
     /// Where the need fits from `now` for the whole span, beside all that is held and reserved.
     ///
