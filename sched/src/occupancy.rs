@@ -249,7 +249,6 @@ impl Occupancy {
     pub fn hold(&mut self, job: JobId, set: &Arc<ResourceSet>, until: Time) {
         self.inventory.take(set);
         self.note(job, set, until);
-        self.refresh(set);
     }
 
     /// What a job held is free, as far as it is in nothing of what is `left`.
@@ -284,7 +283,6 @@ impl Occupancy {
         self.charge(&spot.ask);
         let until = self.now.after(span);
         self.note(spot.ask.job, &set, until);
-        self.refresh(&set);
         Some((set, until))
     }
 
@@ -294,8 +292,7 @@ impl Occupancy {
     }
 
     /// Takes it of what is free now, if it is there, as a grant from the time of the pass on: a pass
-    /// of many slices promised by its own time. When it ends is to be noted before what rests on it
-    /// is refreshed.
+    /// of many slices promised by its own time.
     fn grant(&mut self, spot: &Spot, from: Time) -> Option<ResourceSet> {
         let Ask { want, need, .. } = &*spot.ask;
         let rooms = self.rooms(need.sharing);
@@ -495,7 +492,6 @@ impl Room for Occupancy {
         {
             let (set, until) = (Arc::new(set), from.after(span));
             self.note(spot.ask.job, &set, until);
-            self.refresh(&set);
             self.charge(&spot.ask);
             self.fresh.insert(spot.ask.job, (set, until));
             return;
@@ -544,3 +540,6 @@ fn spot(ask: &Arc<Ask>, chosen: Vec<Chosen>) -> Spot {
         chosen: chosen.into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,9 +44,11 @@ impl Return {
 }
 
 impl Occupancy {
+    /// It comes back then: before layers are made with it, or they would lack it for ever.
     pub(super) fn note(&mut self, job: JobId, set: &Arc<ResourceSet>, until: Time) {
         self.ends.insert((until, job), Arc::clone(set));
         self.note_returns(until, job, set);
+        self.refresh(set);
     }
 
     pub(super) fn note_returns(&mut self, until: Time, job: JobId, set: &ResourceSet) {
