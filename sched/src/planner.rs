@@ -11,6 +11,8 @@ mod reline;
 
 mod rounds;
 
+mod rows;
+
 mod suppose;
 
 use std::collections::BTreeMap;
@@ -31,6 +33,7 @@ use crate::policy::Policy;
 use crate::table::Table;
 use crate::turns::{Turn, Turns};
 use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
+use rows::Rows;
 
 /// Jobs looked at for each verdict that may be given.
 const LOOKS: u64 = 64;
@@ -51,6 +54,9 @@ pub struct Planner {
     /// In the place of the agenda where accounts take turns.
     table: Option<Table>,
     waiting: BTreeMap<JobId, Waiting>,
+    /// How many of them are of whom.
+    owners: BTreeMap<Owner, u64>,
+    rows: Rows,
     beside: Beside,
     holdings: BTreeMap<JobId, Holding>,
     pass: Pass,
@@ -71,10 +77,8 @@ struct Waiting {
 enum Place {
     /// It holds something, proposed or of an earlier attempt.
     Aside,
-    /// In the agenda or at the table.
-    Turn(Turn),
-    /// Its value is at or below the policy's threshold.
-    Below,
+    /// In the agenda or at the table, or below the policy's threshold: as this row says.
+    Row(u32),
     /// With those that take nothing.
     Beside,
 }
@@ -84,6 +88,8 @@ enum Place {
 struct Holding {
     set: Arc<ResourceSet>,
     owner: Owner,
+    /// What it costs in each second.
+    rate: f64,
     until: Time,
     certainty: Certainty,
 }
@@ -146,10 +152,12 @@ impl Planner {
 
     /// The same by another policy.
     pub fn with(policy: Policy) -> Planner {
+        let turns = Turns::new(&policy);
         Planner {
             agenda: Agenda::new(Rules::from(&policy.queue)),
             table: Table::new(&policy),
-            turns: Turns::new(&policy),
+            rows: Rows::new(&turns),
+            turns,
             lined: Lined {
                 at: Time(0),
                 order: Order::True,
@@ -157,6 +165,7 @@ impl Planner {
             occupancy: Occupancy::new(&policy),
             policy,
             waiting: BTreeMap::new(),
+            owners: BTreeMap::new(),
             beside: Beside::default(),
             holdings: BTreeMap::new(),
             pass: Pass::Over,
@@ -223,7 +232,12 @@ impl Planner {
         let mut outcome = Outcome::default();
         self.occupancy.at(now);
         self.turns.at(now);
+        let lined = self.lined.at;
         self.reline(now);
+        if self.lined.at != lined && self.pass == Pass::Current {
+            // Whom it has not looked at may be ahead of where it is.
+            self.pass = Pass::Stale;
+        }
         self.plan_beside(now, steps, &mut outcome);
         if self.occupancy.inventory().is_empty() {
             // Nobody can be placed.
@@ -382,9 +396,11 @@ impl Planner {
         self.turns.began(&owner, &set, since);
         self.occupancy.accounts_mut().began(&owner, &set);
         self.lined.order = Order::Moved;
+        let rate = self.turns.rate(&owner, &set);
         let holding = Holding {
             set,
             owner,
+            rate,
             until,
             certainty,
         };
@@ -405,6 +421,12 @@ impl Planner {
         self.recharge(|planner| planner.turns.define(&set));
         self.occupancy.accounts_mut().define(&set);
         self.lined.order = Order::Moved;
+        let now = self.occupancy.now();
+        for one in self.waiting.values() {
+            if let Place::Row(row) = one.place {
+                self.rows.describe(row, &self.turns, &one.want, now);
+            }
+        }
         self.drop_promises(|_, _| true);
         let holdings: Vec<Arc<ResourceSet>> =
             self.holdings.values().map(|one| one.set.clone()).collect();
@@ -446,6 +468,7 @@ impl Planner {
             self.take_back(job);
         }
         self.unwant(job);
+        *self.owners.entry(want.owner.clone()).or_default() += 1;
         let (want, place) = (Arc::new(want), Place::Aside);
         self.waiting.insert(job, Waiting { want, place });
         if !self.holdings.contains_key(&job) {
@@ -456,7 +479,16 @@ impl Planner {
     /// It wants nothing any more.
     fn unwant(&mut self, job: JobId) {
         self.aside(job);
-        self.waiting.remove(&job);
+        let Some(waiting) = self.waiting.remove(&job) else {
+            return;
+        };
+        let owner = &waiting.want.owner;
+        if let Some(count) = self.owners.get_mut(owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.owners.remove(owner);
+            }
+        }
     }
 
     /// It wants what it wants, but not now.
@@ -465,13 +497,17 @@ impl Planner {
             return;
         };
         match std::mem::replace(&mut waiting.place, Place::Aside) {
-            Place::Aside | Place::Below => {}
-            Place::Turn(turn) => match &mut self.table {
-                Some(table) => table.leave(&turn, &waiting.want.owner),
-                None => {
-                    self.agenda.leave(&turn, &mut self.occupancy);
+            Place::Aside => {}
+            Place::Row(row) => {
+                match (self.rows.turn(row), &mut self.table) {
+                    (Some(turn), Some(table)) => table.leave(&turn, &waiting.want.owner),
+                    (Some(turn), None) => {
+                        self.agenda.leave(&turn, &mut self.occupancy);
+                    }
+                    (None, _) => {}
                 }
-            },
+                self.rows.leave(row);
+            }
             Place::Beside => self.beside.remove(job),
         }
     }
@@ -488,8 +524,10 @@ impl Planner {
                 self.beside.add(job);
                 Place::Beside
             }
-            Takes::Resources => match self.turns.turn(job, want, self.occupancy.now()) {
-                Some(turn) => {
+            Takes::Resources => {
+                let now = self.occupancy.now();
+                let row = self.rows.seat(&self.turns, job, want, now);
+                if let Some(turn) = self.rows.turn(row) {
                     let (entry, limit) = entry(job, want);
                     match &mut self.table {
                         Some(table) => {
@@ -498,10 +536,9 @@ impl Planner {
                         }
                         None => self.agenda.enter(turn, entry, limit, &self.occupancy),
                     }
-                    Place::Turn(turn)
                 }
-                None => Place::Below,
-            },
+                Place::Row(row)
+            }
         };
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Turn {
     /// Those of the formulas, behind that of the queue where queues come first.
     values: [i64; ORDER_MAX + 1],
     pub job: JobId,
+    /// Where the planner finds who it is.
+    row: u32,
 }
 
 impl Turn {
@@ -44,7 +46,21 @@ impl Turn {
         for (key, value) in keys.iter_mut().zip(values) {
             *key = !rising(value);
         }
-        Turn { values: keys, job }
+        let row = 0;
+        Turn {
+            values: keys,
+            job,
+            row,
+        }
+    }
+
+    /// The same of the job in this row.
+    pub fn of_row(self, row: u32) -> Turn {
+        Turn { row, ..self }
+    }
+
+    pub fn row(&self) -> usize {
+        self.row as usize
     }
 
     /// What decides first.
@@ -240,14 +256,57 @@ impl Turns {
         }
         let variables = self.variables(want, now);
         let value = |formula: &Formula| formula.value(&variables).unwrap_or(0.0);
-        let mut values = self.formulas.iter().map(value).peekable();
-        let first = values.peek().copied().unwrap_or(0.0);
-        let held_back = held_back(first, self.policy.priority.threshold);
-        let queue = match self.policy.queue.source {
+        let values = self.formulas.iter().map(value);
+        self.of_values(self.lead(want), values, job)
+    }
+
+    /// What decides before all values.
+    pub fn lead(&self, want: &Want) -> Option<f64> {
+        match self.policy.queue.source {
             Source::ByQueue => Some(self.queue_of(want)),
             Source::Global | Source::PerAccountCost | Source::PerAccountSlices { .. } => None,
-        };
-        (!held_back).then(|| Turn::new(queue.into_iter().chain(values), job))
+        }
+    }
+
+    /// The turn of a job with these values.
+    pub fn of_values(
+        &self,
+        lead: Option<f64>,
+        values: impl Iterator<Item = f64>,
+        job: JobId,
+    ) -> Option<Turn> {
+        let mut values = values.peekable();
+        let first = values.peek().copied().unwrap_or(0.0);
+        let held_back = held_back(first, self.policy.priority.threshold);
+        (!held_back).then(|| Turn::new(lead.into_iter().chain(values), job))
+    }
+
+    /// Whether the turn of a job is the same whatever its values.
+    pub fn is_fixed(&self, want: &Want) -> bool {
+        want.urgency >= EXPEDITE
+    }
+
+    /// Whether there are values that have no turn.
+    pub fn has_threshold(&self) -> bool {
+        self.policy.priority.threshold.is_some()
+    }
+
+    /// By what turns are made.
+    pub fn formulas(&self) -> &[Formula] {
+        &self.formulas
+    }
+
+    /// From when the wait of a job is counted.
+    pub fn since(&self, want: &Want) -> Time {
+        match self.policy.priority.factors.wait_from {
+            WaitFrom::Submit => want.submitted,
+            WaitFrom::Eligible => want.eligible,
+        }
+    }
+
+    /// The wait that counts as all there is.
+    pub fn max_wait(&self) -> Span {
+        self.policy.priority.factors.max_wait
     }
 
     /// Where the first value of a job comes from.
@@ -276,17 +335,13 @@ impl Turns {
     }
 
     /// In the order of [`FACTORS`]. What jobs cannot name yet is what a job has that names none.
-    fn variables(&self, want: &Want, now: Time) -> [f64; FACTORS.len()] {
+    pub fn variables(&self, want: &Want, now: Time) -> [f64; FACTORS.len()] {
         let rules = &self.policy.priority.factors;
         let request = &want.request;
-        let since = match rules.wait_from {
-            WaitFrom::Submit => want.submitted,
-            WaitFrom::Eligible => want.eligible,
-        };
         let (nodes, cores) = size_of(request);
         let seconds = |span: Span| span.0.max(0) as f64 / MICROS as f64;
         let of = |name: &str| match name {
-            "wait" => factors::wait(now - since, rules.max_wait),
+            "wait" => factors::wait(now - self.since(want), rules.max_wait),
             "fair_share" => self.factor_of(&want.owner),
             "qos" => factors::qos(rules, want.owner.qos.as_ref().map(Name::as_str)),
             "size" => factors::size(&[(nodes, self.all.0), (cores, self.all.1)], rules.size),
@@ -333,7 +388,7 @@ impl Turns {
     }
 
     /// What these resources cost in each second.
-    fn rate(&self, owner: &Owner, set: &ResourceSet) -> f64 {
+    pub fn rate(&self, owner: &Owner, set: &ResourceSet) -> f64 {
         self.weighed(&metered(set), owner)
     }
 

@@ -131,7 +131,7 @@ impl Want {
 }
 
 /// Whom a job is charged to, and what else its order may depend on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// User id.
     pub user: u32,

@@ -53,10 +53,10 @@ impl Planner {
                 one.advice = self.advice(*turn, *ahead, now);
             }
         }
-        let below = self
-            .waiting
-            .iter()
-            .filter(|(_, one)| one.place == Place::Below);
+        let below = self.waiting.iter().filter(|(_, one)| match one.place {
+            Place::Row(row) => self.rows.turn(row).is_none(),
+            Place::Aside | Place::Beside => false,
+        });
         let below: Vec<JobId> = below
             .map(|(job, _)| *job)
             .filter(|job| is_asked(*job))

@@ -7,7 +7,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::plan::SharesTold;
 use eddy_wire::time::Time;
 
-use super::{Lined, Order, Pass, Place, Planner, RELINE, RELINED_MAX, Waiting};
+use super::{Lined, Order, Pass, Place, Planner, RELINE, RELINED_MAX, Rows, Waiting, entry};
 use crate::policy::{Reservations, Source, Walk, read};
 use crate::table::Table;
 use crate::turns::{Drift, Turn};
@@ -29,19 +29,9 @@ impl Planner {
         if self.turns.drift() == Drift::Usage {
             self.settle(now);
         }
-        self.displace(now);
-        for job in self.in_line() {
-            let one = &self.waiting[&job];
-            let turn = self.turns.turn(job, &one.want, now);
-            let before = match one.place {
-                Place::Turn(turn) => Some(turn),
-                Place::Aside | Place::Below | Place::Beside => None,
-            };
-            let promised = before.is_some_and(|turn| self.agenda.booking(&turn).is_some());
-            if turn != before && !(promised && self.keeps()) {
-                self.enter(job);
-            }
-        }
+        self.rows.refresh(&self.turns, now);
+        self.displace();
+        self.rekey();
         self.lined = Lined {
             at: now,
             order: Order::True,
@@ -50,10 +40,9 @@ impl Planner {
 
     /// Makes what everybody is due anew.
     fn settle(&mut self, now: Time) {
-        let owners = self.waiting.values().map(|one| &one.want.owner);
         let held = self.holdings.values();
-        let held = held.map(|one| (&one.owner, one.set.as_ref(), one.until));
-        self.turns.settle(owners, held, now);
+        let held = held.map(|one| (&one.owner, one.rate, one.until));
+        self.turns.settle(self.owners.keys(), held, now);
     }
 
     /// What each account and user is due: the numbers by which those who wait are in line, where
@@ -79,6 +68,7 @@ impl Planner {
         let now = self.occupancy.now();
         self.recharge(|planner| planner.turns.obey(&policy, now));
         self.occupancy.obey(&policy);
+        self.rows = Rows::new(&self.turns);
         self.policy = policy;
         self.pass = Pass::Over;
         for job in self.in_line() {
@@ -93,23 +83,26 @@ impl Planner {
     /// Changes what runs cost; until now they are charged as before.
     pub(super) fn recharge(&mut self, change: impl FnOnce(&mut Planner)) {
         let now = self.occupancy.now();
-        if now == Time(0) {
-            // Nobody was charged yet.
-            return change(self);
+        // Before the first pass nobody was charged yet.
+        let charged = (now > Time(0)).then_some(now);
+        if let Some(now) = charged {
+            for one in self.holdings.values() {
+                self.turns.ended(&one.owner, &one.set);
+            }
+            self.turns.at(now);
         }
-        for one in self.holdings.values() {
-            self.turns.ended(&one.owner, &one.set);
-        }
-        self.turns.at(now);
         change(self);
-        for one in self.holdings.values() {
-            self.turns.began(&one.owner, &one.set, now);
+        for one in self.holdings.values_mut() {
+            one.rate = self.turns.rate(&one.owner, &one.set);
+            if let Some(now) = charged {
+                self.turns.began(&one.owner, &one.set, now);
+            }
         }
     }
 
     /// Who waits for resources.
     fn in_line(&self) -> Vec<JobId> {
-        let waits = |one: &Waiting| matches!(one.place, Place::Turn(_) | Place::Below);
+        let waits = |one: &Waiting| matches!(one.place, Place::Row(_));
         let waiting = self.waiting.iter().filter(|(_, one)| waits(one));
         waiting.map(|(job, _)| *job).collect()
     }
@@ -118,8 +111,48 @@ impl Planner {
         self.policy.queue.reservations == Reservations::Kept
     }
 
+    /// Gives everybody the turn of the values made just now.
+    fn rekey(&mut self) {
+        if self.table.is_some() {
+            return self.reseat();
+        }
+        let (rows, turns) = (&mut self.rows, &self.turns);
+        self.agenda.rekey(|turn: &Turn| rows.anew(turn, turns));
+        if !self.keeps() {
+            let (rows, turns) = (&mut self.rows, &self.turns);
+            let anew = |turn: &Turn| rows.anew(turn, turns);
+            self.agenda.rekey_booked(&mut self.occupancy, anew);
+            let rows = &self.rows;
+            self.agenda.follow_booked(|turn| rows.current(turn));
+        }
+        let rows = &self.rows;
+        self.agenda.follow(|turn| rows.current(turn));
+        for turn in self.rows.risen(&self.turns) {
+            let (entry, limit) = entry(turn.job, &self.waiting[&turn.job].want);
+            self.agenda.enter(turn, entry, limit, &self.occupancy);
+        }
+    }
+
+    /// The same at the table.
+    fn reseat(&mut self) {
+        for job in self.in_line() {
+            let moved = match self.waiting[&job].place {
+                Place::Row(row) => self.rows.has_moved(row, &self.turns),
+                Place::Aside | Place::Beside => false,
+            };
+            if moved {
+                self.enter(job);
+            }
+        }
+    }
+
+    /// Whether queues decide before values.
+    fn is_by_queue(&self) -> bool {
+        self.policy.queue.source == Source::ByQueue
+    }
+
     /// Takes promises back from those whom one behind them has overtaken by the policy's margin.
-    fn displace(&mut self, now: Time) {
+    fn displace(&mut self) {
         if !self.keeps() || self.agenda.bookings().next().is_none() {
             return;
         }
@@ -128,22 +161,30 @@ impl Planner {
             Walk::Reserve { depth: 1 } => 0.0,
             Walk::Stop | Walk::Skip | Walk::Reserve { .. } => self.policy.queue.displace_margin,
         };
-        let turn = |one: &Waiting| match one.place {
-            Place::Turn(turn) => Some(turn),
-            Place::Aside | Place::Below | Place::Beside => None,
-        };
-        let mut turns: Vec<Turn> = self.waiting.values().filter_map(turn).collect();
-        turns.sort_unstable();
+        // The best of those behind each promise and before the next.
+        let mut promised: Vec<(Turn, f64)> = Vec::new();
+        let booked = self.agenda.bookings();
+        promised.extend(booked.map(|(turn, _)| (*turn, f64::NEG_INFINITY)));
+        let mut next = 0;
+        for turn in self.agenda.lined() {
+            while promised.get(next).is_some_and(|(first, _)| first < turn) {
+                next += 1;
+            }
+            // Of a lower queue nobody overtakes, whatever the value.
+            if let Some((first, best)) = next.checked_sub(1).map(|at| &mut promised[at])
+                && (!self.is_by_queue() || first.lead() == turn.lead())
+            {
+                *best = best.max(self.rows.first_value(turn));
+            }
+        }
         let mut best = f64::NEG_INFINITY;
         let mut lead = None;
-        for turn in turns.into_iter().rev() {
-            // Of a lower queue nobody overtakes, whatever the value.
-            if self.policy.queue.source == Source::ByQueue
-                && lead.replace(turn.lead()) != Some(turn.lead())
-            {
+        for (turn, behind) in promised.into_iter().rev() {
+            if self.is_by_queue() && lead.replace(turn.lead()) != Some(turn.lead()) {
                 best = f64::NEG_INFINITY;
             }
-            let own = self.turns.first_value(&self.waiting[&turn.job].want, now);
+            let own = self.rows.first_value(&turn);
+            best = best.max(behind);
             if best > own + own.abs() * margin {
                 self.agenda.unreserve(&turn, &mut self.occupancy);
             }

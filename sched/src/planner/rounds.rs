@@ -6,7 +6,7 @@
 use eddy_wire::plan::{Breakdown, Outcome, Reason};
 use eddy_wire::time::{Span, Time};
 
-use super::{LOOKS, Pass, Place, Planner};
+use super::{LOOKS, Pass, Planner};
 use crate::accounts::{Stop, account_of};
 use crate::occupancy::Ask;
 use crate::table::{Halt, Next};
@@ -47,11 +47,7 @@ impl Planner {
         let turns = match &self.table {
             Some(table) => table.order(&self.occupancy, &self.turns, now),
             None => {
-                let turn = |one: &super::Waiting| match one.place {
-                    Place::Turn(turn) => Some(turn),
-                    Place::Aside | Place::Below | Place::Beside => None,
-                };
-                let mut turns: Vec<Turn> = self.waiting.values().filter_map(turn).collect();
+                let mut turns: Vec<Turn> = self.rows.turns().collect();
                 turns.sort_unstable();
                 turns
             }

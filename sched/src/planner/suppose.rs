@@ -38,6 +38,8 @@ impl Planner {
             agenda: self.agenda.copy(),
             table: self.table.clone(),
             waiting: self.waiting.clone(),
+            owners: self.owners.clone(),
+            rows: self.rows.clone(),
             beside: self.beside.clone(),
             holdings: self.holdings.clone(),
             pass: self.pass,
@@ -48,7 +50,7 @@ impl Planner {
 
     /// Each of those asked about as if it alone were changed so.
     pub(super) fn supposed(&self, question: &Question, now: Time) -> Answer {
-        let waits = |one: &Waiting| matches!(one.place, Place::Turn(_) | Place::Below);
+        let waits = |one: &Waiting| matches!(one.place, Place::Row(_));
         let mut asked = self
             .waiting
             .iter()

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::account::Shares as Given;
 use eddy_wire::plan::{Owner, ShareRow};
-use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Span, Time};
 
 use super::Turns;
@@ -17,15 +16,15 @@ impl Turns {
     pub fn settle<'h>(
         &mut self,
         owners: impl Iterator<Item = &'h Owner>,
-        held: impl Iterator<Item = (&'h Owner, &'h ResourceSet, Time)>,
+        held: impl Iterator<Item = (&'h Owner, f64, Time)>,
         now: Time,
     ) {
         self.settled = now;
         self.committed.clear();
         if self.is_projected() {
-            for (owner, set, until) in held {
+            for (owner, rate, until) in held {
                 let left = Span((until - now).0.clamp(0, self.horizon().0));
-                let cost = self.rate(owner, set) * left.0 as f64 / MICROS as f64;
+                let cost = rate * left.0 as f64 / MICROS as f64;
                 *self.committed.entry(Parties::holder(owner)).or_default() += cost;
             }
         }
@@ -45,7 +44,7 @@ impl Turns {
     }
 
     /// The factor of who pays for a job.
-    pub(super) fn factor_of(&self, owner: &Owner) -> f64 {
+    pub fn factor_of(&self, owner: &Owner) -> f64 {
         let due = self.due.get(&Parties::holder(owner));
         due.copied().unwrap_or(1.0)
     }

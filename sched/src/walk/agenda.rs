@@ -205,6 +205,68 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         }
     }
 
+    /// Everyone in the line has another turn from now on, who is given none does not wait any more.
+    /// A pass under way is to [`Agenda::follow`].
+    pub fn rekey(&mut self, anew: impl FnMut(&K) -> Option<K>) {
+        self.line.rekey(anew);
+        if self.fillers.is_some() {
+            let filler = |entry: &Entry<K, Job<R::Need>>| Entry {
+                key: (entry.span, entry.key.clone()),
+                least: entry.least,
+                span: entry.span,
+                value: (),
+            };
+            self.fillers = Some(Line::new(self.line.iter().map(filler).collect()));
+        }
+        if self.rules.reserve_after.is_some() {
+            let since = |entry: &Entry<K, Job<R::Need>>| (entry.value.since, entry.key.clone());
+            self.since = self.line.iter().map(since).collect();
+        }
+    }
+
+    /// The same of those who have a reservation. What is reserved stays as long as their order is
+    /// the same.
+    pub fn rekey_booked(&mut self, room: &mut R, mut anew: impl FnMut(&K) -> Option<K>) {
+        let mut last: Option<K> = None;
+        for (key, booking) in std::mem::take(&mut self.booked) {
+            self.due.remove(&(booking.at, key.clone()));
+            match anew(&key) {
+                Some(key) => {
+                    if last.as_ref().is_some_and(|last| *last >= key) {
+                        self.freed();
+                    }
+                    last = Some(key.clone());
+                    self.book(key, booking);
+                }
+                None => {
+                    room.give(&booking.spot, booking.at, booking.span);
+                    self.freed();
+                }
+            }
+        }
+    }
+
+    /// The pass under way goes on behind who has this turn now, and to whom it was to go. Who is
+    /// gone, or was promised something meanwhile, has the turn he had: another pass is to look at
+    /// those who came before him.
+    pub fn follow(&mut self, turn: impl Fn(&K) -> K) {
+        if let Some(pass) = &mut self.pass {
+            pass.follow(turn);
+        }
+    }
+
+    /// The same where reservations have other turns as well.
+    pub fn follow_booked(&mut self, turn: impl Fn(&K) -> K) {
+        if let Some(pass) = &mut self.pass {
+            pass.follow_booked(turn);
+        }
+    }
+
+    /// Those who wait without a reservation, in order of turn.
+    pub fn lined(&self) -> impl Iterator<Item = &K> {
+        self.line.iter().map(|entry| &entry.key)
+    }
+
     /// Something was given back before it was said to end: what is reserved may be had earlier.
     pub fn freed(&mut self) {
         self.news = News::Freed;

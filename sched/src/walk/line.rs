@@ -13,6 +13,9 @@ use super::extent::Extent;
 /// Entries in a chunk and chunks in a group: a million wait in a few hundred groups.
 const FANOUT: usize = 64;
 
+/// With more than one in so many out of place all are put in order anew.
+const MOVED_MOST: usize = 4;
+
 /// Entries in the order of their keys, each key once.
 #[derive(Clone, Debug)]
 pub struct Line<K, V> {
@@ -167,6 +170,43 @@ impl<K: Ord + Clone, V> Line<K, V> {
         Some(entry)
     }
 
+    /// Gives everyone another key; who is given none is taken out. Most stay where they are.
+    pub fn rekey(&mut self, mut anew: impl FnMut(&K) -> Option<K>) {
+        let mut middles = Vec::new();
+        for chunk in self.groups.iter_mut().flat_map(|group| &mut group.chunks) {
+            chunk.rekey(&mut anew);
+            middles.extend(chunk.middle());
+        }
+        let mut middles = middles.into_iter();
+        middles.next();
+        let (mut moved, mut last) = (Vec::new(), None);
+        for group in &mut self.groups {
+            for chunk in &mut group.chunks {
+                // One that jumped far ahead or back must not move all the others.
+                let next = match chunk.entries.is_empty() {
+                    true => continue,
+                    false => middles.next(),
+                };
+                chunk.part(last.as_ref(), next.as_ref(), &mut moved);
+                last = chunk.entries.last().map(|entry| entry.key.clone()).or(last);
+            }
+            group.chunks.retain(|chunk| !chunk.entries.is_empty());
+            group.sum();
+        }
+        self.groups.retain(|group| !group.chunks.is_empty());
+        self.len = self.groups.iter().map(|group| group.len).sum();
+        if moved.len() * MOVED_MOST > self.len {
+            let groups = std::mem::take(&mut self.groups).into_iter();
+            let chunks = groups.flat_map(|group| group.chunks);
+            moved.extend(chunks.flat_map(|chunk| chunk.entries));
+            *self = Line::new(moved);
+        } else {
+            for entry in moved {
+                self.insert(entry);
+            }
+        }
+    }
+
     fn chunk_of(&self, key: &K) -> Option<&Chunk<K, V>> {
         if self.groups.is_empty() {
             return None;
@@ -303,6 +343,42 @@ impl<K: Ord + Clone, V> Chunk<K, V> {
 
     fn first(&self) -> &K {
         &self.entries[0].key
+    }
+
+    fn middle(&self) -> Option<K> {
+        let entry = self.entries.get(self.entries.len() / 2);
+        entry.map(|entry| entry.key.clone())
+    }
+
+    /// Other keys, in their order.
+    fn rekey(&mut self, anew: &mut impl FnMut(&K) -> Option<K>) {
+        let before = self.entries.len();
+        self.entries.retain_mut(|entry| match anew(&entry.key) {
+            Some(key) => {
+                entry.key = key;
+                true
+            }
+            None => false,
+        });
+        if self.entries.len() < before {
+            self.sum();
+        }
+        if !self.entries.is_sorted_by(|a, b| a.key < b.key) {
+            self.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        }
+    }
+
+    /// Takes out those that are not behind one key, and those that are behind another.
+    fn part(&mut self, last: Option<&K>, next: Option<&K>, moved: &mut Vec<Entry<K, V>>) {
+        let behind = |key: &K| self.entries.partition_point(|entry| entry.key <= *key);
+        let (from, to) = (last.map_or(0, behind), next.map(behind));
+        let to = to.unwrap_or(self.entries.len()).max(from);
+        if (from, to) == (0, self.entries.len()) {
+            return;
+        }
+        moved.extend(self.entries.drain(to..));
+        moved.extend(self.entries.drain(..from));
+        self.sum();
     }
 
     fn sum(&mut self) {

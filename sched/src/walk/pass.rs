@@ -493,6 +493,48 @@ enum Planned {
 }
 
 impl<K: Ord + Clone> Pass<K> {
+    /// Those in the line whom it names have other turns.
+    pub(super) fn follow(&mut self, turn: impl Fn(&K) -> K) {
+        match &mut self.stage {
+            Stage::Heads(Some(key))
+            | Stage::Fill {
+                after: Some(key), ..
+            }
+            | Stage::FillShortest {
+                after: Some((_, key)),
+                ..
+            } => *key = turn(key),
+            Stage::Overdue(keys) => keys.iter_mut().for_each(|key| *key = turn(key)),
+            Stage::Drop(_)
+            | Stage::Compress(_)
+            | Stage::Due
+            | Stage::Begin
+            | Stage::Over
+            | Stage::Heads(None)
+            | Stage::Fill { after: None, .. }
+            | Stage::FillShortest { after: None, .. } => {}
+        }
+        if let Reach::UpTo(key) = &mut self.reach {
+            *key = turn(key);
+        }
+    }
+
+    /// Those who have a reservation have other turns, and so has the one they are behind.
+    pub(super) fn follow_booked(&mut self, turn: impl Fn(&K) -> K) {
+        match &mut self.stage {
+            Stage::Drop(Some(key)) | Stage::Compress(Some(key)) => *key = turn(key),
+            Stage::Drop(None)
+            | Stage::Compress(None)
+            | Stage::Due
+            | Stage::Begin
+            | Stage::Over
+            | Stage::Heads(_)
+            | Stage::Overdue(_)
+            | Stage::Fill { .. }
+            | Stage::FillShortest { .. } => {}
+        }
+    }
+
     /// One more is tried than was said: one of those cannot run as things are.
     fn look_further<V>(&mut self, line: &Line<K, V>) {
         if let Reach::UpTo(last) = &self.reach {

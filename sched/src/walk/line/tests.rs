@@ -57,3 +57,44 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// Who has another key is found where that belongs, and who has none is not there.
+    #[test]
+    fn other_keys_are_another_order(
+        jobs in prop::collection::vec((0..50_u64, 0..50_i64, -3..4_i64, 0..40_u8), 0..400),
+        most in 0..50_u64,
+        span in 0..50_i64,
+    ) {
+        let entry = |key: (i64, usize), least, span| Entry { key, least, span: Span(span), value: () };
+        let mut line = Line::default();
+        for (at, &(least, span, _, _)) in jobs.iter().enumerate() {
+            line.insert(entry((at as i64, at), least, span));
+        }
+        // Most move a little, some far, some are out.
+        let anew = |&(_, at): &(i64, usize)| match (jobs[at].2, jobs[at].3) {
+            (_, 0) => None,
+            (_, 1) => Some((-(at as i64), at)),
+            (_, 2) => Some((at as i64 + 1000, at)),
+            (shift, _) => Some((at as i64 + shift, at)),
+        };
+        line.rekey(anew);
+        let mut sorted: Vec<(i64, usize)> =
+            (0..jobs.len()).filter_map(|at| anew(&(0, at))).collect();
+        sorted.sort_unstable();
+        let keys: Vec<(i64, usize)> = line.iter().map(|entry| entry.key).collect();
+        prop_assert_eq!(&keys, &sorted);
+        prop_assert_eq!(line.len(), sorted.len());
+        let mut ceiling = Ceiling::default();
+        ceiling.step(Span(span), most);
+        let admitted = |key: &&(i64, usize)| {
+            ceiling.admits(jobs[key.1].0, Span(jobs[key.1].1))
+        };
+        let first = line.next(None, &ceiling).map(|entry| entry.key);
+        prop_assert_eq!(first, sorted.iter().find(admitted).copied());
+        for key in sorted {
+            prop_assert!(line.remove(&key).is_some());
+        }
+        prop_assert!(line.is_empty());
+    }
+}

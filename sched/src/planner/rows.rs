@@ -1,0 +1,260 @@
+//! All who wait for resources, in columns, so that their values are made anew at
+//! once and not job by job.
+//!
+//! Kept by the planner beside the agenda: a row for each job that is in line, or
+//! below the policy's threshold. What of a job moves a value is in a column; what
+//! it asks for, and where it stands, is not known here.
+
+use std::collections::BTreeMap;
+
+use eddy_wire::id::JobId;
+use eddy_wire::plan::{Owner, Want};
+use eddy_wire::time::{MICROS, Time};
+
+use crate::policy::FACTORS;
+use crate::priority::{Column, Program, factors};
+use crate::turns::{Turn, Turns};
+
+/// The rows, by number.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    rows: Vec<Row>,
+    /// Rows of nobody.
+    free: Vec<u32>,
+    /// One for each formula.
+    programs: Vec<Program>,
+    /// The factors that formulas name, by their place among all; and of each row what it is, where
+    /// it does not change while a job waits.
+    columns: Vec<(usize, Vec<f64>)>,
+    owners: BTreeMap<Owner, u32>,
+    /// By row: which of the owners.
+    of: Vec<u32>,
+    /// By formula and row, as of the last time.
+    values: Vec<Vec<f64>>,
+}
+
+/// One who waits, or nobody.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    job: JobId,
+    standing: Standing,
+    /// What decides before its values.
+    lead: Option<f64>,
+    /// From when its wait is counted.
+    since: Time,
+    eligible: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Nobody,
+    /// Its turn is made anew with its values.
+    Turn(Turn),
+    /// Its turn does not depend on values.
+    Fixed(Turn),
+    /// Its value is at or below the threshold.
+    Below,
+}
+
+impl Standing {
+    fn turn(self) -> Option<Turn> {
+        match self {
+            Standing::Turn(turn) | Standing::Fixed(turn) => Some(turn),
+            Standing::Below | Standing::Nobody => None,
+        }
+    }
+}
+
+impl Rows {
+    /// Nobody, by the formulas of these turns.
+    pub fn new(turns: &Turns) -> Rows {
+        let formulas = turns.formulas();
+        let mut uses: Vec<usize> = formulas.iter().flat_map(|one| one.uses()).collect();
+        uses.sort_unstable();
+        uses.dedup();
+        Rows {
+            rows: Vec::new(),
+            free: Vec::new(),
+            programs: formulas.iter().map(Program::new).collect(),
+            columns: uses.into_iter().map(|at| (at, Vec::new())).collect(),
+            owners: BTreeMap::new(),
+            of: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// One more: its row and its turn as of now, none if it is below the threshold.
+    pub fn seat(&mut self, turns: &Turns, job: JobId, want: &Want, now: Time) -> u32 {
+        let row = match self.free.pop() {
+            Some(row) => row,
+            None => {
+                self.rows.push(Row {
+                    job,
+                    standing: Standing::Nobody,
+                    lead: None,
+                    since: now,
+                    eligible: now,
+                });
+                self.of.push(0);
+                self.columns
+                    .iter_mut()
+                    .for_each(|(_, column)| column.push(0.0));
+                u32::try_from(self.rows.len() - 1).expect("fewer wait than can be numbered")
+            }
+        };
+        let next = self.owners.len() as u32;
+        let owner = match self.owners.get(&want.owner) {
+            Some(owner) => *owner,
+            None => *self.owners.entry(want.owner.clone()).or_insert(next),
+        };
+        self.of[row as usize] = owner;
+        self.describe(row, turns, want, now);
+        let turn = turns.turn(job, want, now).map(|turn| turn.of_row(row));
+        self.rows[row as usize] = Row {
+            job,
+            standing: match turn {
+                None => Standing::Below,
+                Some(turn) if turns.is_fixed(want) => Standing::Fixed(turn),
+                Some(turn) => Standing::Turn(turn),
+            },
+            lead: turns.lead(want),
+            since: turns.since(want),
+            eligible: want.eligible,
+        };
+        row
+    }
+
+    /// Sets what of its values does not change while it waits, unless the inventory does.
+    pub fn describe(&mut self, row: u32, turns: &Turns, want: &Want, now: Time) {
+        let variables = turns.variables(want, now);
+        for (at, column) in &mut self.columns {
+            column[row as usize] = variables[*at];
+        }
+    }
+
+    /// It waits no more.
+    pub fn leave(&mut self, row: u32) {
+        self.rows[row as usize].standing = Standing::Nobody;
+        self.free.push(row);
+        if self.free.len() == self.rows.len() {
+            self.clear();
+        }
+    }
+
+    /// Nobody waits: nothing is kept for those who did.
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.free.clear();
+        self.owners.clear();
+        self.of.clear();
+        self.columns.iter_mut().for_each(|(_, all)| all.clear());
+        self.values.clear();
+    }
+
+    /// Its turn; none where it is below the threshold.
+    pub fn turn(&self, row: u32) -> Option<Turn> {
+        self.rows[row as usize].standing.turn()
+    }
+
+    /// All turns, in no order.
+    pub fn turns(&self) -> impl Iterator<Item = Turn> + '_ {
+        (0..self.rows.len() as u32).filter_map(|row| self.turn(row))
+    }
+
+    /// Makes the values of all as of now.
+    pub fn refresh(&mut self, turns: &Turns, now: Time) {
+        let max_wait = turns.max_wait();
+        for (at, column) in &mut self.columns {
+            let rows = column.iter_mut().zip(&self.rows);
+            match FACTORS[*at] {
+                "wait" => {
+                    rows.for_each(|(value, row)| *value = factors::wait(now - row.since, max_wait));
+                }
+                "eligible" => rows.for_each(|(value, row)| {
+                    *value = (now - row.eligible).0.max(0) as f64 / MICROS as f64;
+                }),
+                _ => {}
+            }
+        }
+        let mut table = vec![0.0; self.owners.len()];
+        for (owner, at) in &self.owners {
+            table[*at as usize] = turns.factor_of(owner);
+        }
+        let mut columns = [Column::Same(0.0); FACTORS.len()];
+        for (at, column) in &self.columns {
+            columns[*at] = match FACTORS[*at] {
+                "fair_share" => Column::Of {
+                    table: &table,
+                    of: &self.of,
+                },
+                _ => Column::Each(column),
+            };
+        }
+        self.values.resize_with(self.programs.len(), Vec::new);
+        for (program, values) in self.programs.iter().zip(&mut self.values) {
+            program.run(&columns, self.rows.len(), values);
+        }
+    }
+
+    /// The first value of one, as of the last [`Rows::refresh`].
+    pub fn first_value(&self, turn: &Turn) -> f64 {
+        let first = self.values.first().and_then(|all| all.get(turn.row()));
+        first.copied().unwrap_or(0.0)
+    }
+
+    /// Gives one whose turn this is the turn of its values; none where it is below the threshold.
+    pub fn anew(&mut self, turn: &Turn, turns: &Turns) -> Option<Turn> {
+        let row = turn.row();
+        if self.rows.get(row).map(|one| one.standing) != Some(Standing::Turn(*turn)) {
+            return Some(*turn);
+        }
+        let next = self.of_values(row, turns);
+        self.rows[row].standing = next.map_or(Standing::Below, Standing::Turn);
+        next
+    }
+
+    /// The turn by now of one who had this turn; who is gone keeps it.
+    pub fn current(&self, turn: &Turn) -> Turn {
+        let there = self.rows.get(turn.row());
+        match there.filter(|one| one.job == turn.job) {
+            Some(one) => one.standing.turn().unwrap_or(*turn),
+            None => *turn,
+        }
+    }
+
+    /// Whether the turn of who is in this row would be another by its values.
+    pub fn has_moved(&self, row: u32, turns: &Turns) -> bool {
+        let standing = self.rows[row as usize].standing;
+        match standing {
+            Standing::Turn(_) | Standing::Below => {
+                standing.turn() != self.of_values(row as usize, turns)
+            }
+            Standing::Nobody | Standing::Fixed(_) => false,
+        }
+    }
+
+    /// Those who are below the threshold no more: they are given turns.
+    pub fn risen(&mut self, turns: &Turns) -> Vec<Turn> {
+        if !turns.has_threshold() {
+            return Vec::new();
+        }
+        let mut risen = Vec::new();
+        for row in 0..self.rows.len() {
+            if self.rows[row].standing != Standing::Below {
+                continue;
+            }
+            if let Some(turn) = self.of_values(row, turns) {
+                self.rows[row].standing = Standing::Turn(turn);
+                risen.push(turn);
+            }
+        }
+        risen
+    }
+
+    fn of_values(&self, row: usize, turns: &Turns) -> Option<Turn> {
+        let values = self.values.iter().map(|all| all[row]);
+        let Row { lead, job, .. } = self.rows[row];
+        let turn = turns.of_values(lead, values, job)?;
+        Some(turn.of_row(row as u32))
+    }
+}
