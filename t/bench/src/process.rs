@@ -117,6 +117,15 @@ pub fn memory_of(pid: u32) -> anyhow::Result<f64> {
     Ok(kib * 1024.0 / 1e6)
 }
 
+/// Memory that this process has asked for and not given back, in megabytes of 10^6 bytes; what was
+/// given back may still be in use for the kernel.
+#[must_use]
+pub fn own_memory() -> f64 {
+    // SAFETY: mallinfo2 takes nothing, and gives plain numbers.
+    let info = unsafe { libc::mallinfo2() };
+    (info.uordblks + info.hblkhd) as f64 / 1e6
+}
+
 /// How often the threads of a process have gone to sleep by themselves since each began, which is how
 /// often they were woken.
 ///
