@@ -7,6 +7,7 @@
 //! said, nothing here is wrong but the times.
 
 mod allowed;
+mod firsts;
 mod layers;
 mod misses;
 mod promises;
@@ -30,6 +31,7 @@ use crate::policy::{NodeRank, Policy};
 use crate::rooms::{Room as Amounts, Rooms};
 use crate::table::Table;
 use crate::walk::{Blocked, Ceiling, Room};
+use firsts::Firsts;
 use layers::Layers;
 use misses::Misses;
 use promises::{Promise, Promises};
@@ -148,6 +150,7 @@ pub(crate) struct Occupancy {
     numbered: u64,
     layers: Layers,
     misses: Misses,
+    firsts: Firsts,
     /// What each account holds, and how much more may be started.
     accounts: Accounts,
     gate: Gate,
@@ -169,6 +172,7 @@ impl Occupancy {
             numbered: 0,
             layers: Layers::default(),
             misses: Misses::default(),
+            firsts: Firsts::default(),
             accounts: Accounts::default(),
             gate: Gate::new(policy),
             fresh: BTreeMap::new(),
@@ -220,6 +224,7 @@ impl Occupancy {
         change(&mut self.inventory);
         self.layers.clear();
         self.misses.forget();
+        self.firsts.clear();
     }
 
     /// Another inventory; nothing may be promised meanwhile.
@@ -232,6 +237,7 @@ impl Occupancy {
         }
         self.layers.clear();
         self.misses.forget();
+        self.firsts.clear();
     }
 
     /// The time it is.

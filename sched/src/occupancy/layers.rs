@@ -66,13 +66,14 @@ impl Occupancy {
         }
     }
 
-    /// What is free of these nodes changed: in all layers.
+    /// What is held of these nodes changed: in all layers, and when each may be of use.
     pub(super) fn refresh(&mut self, set: &ResourceSet) {
-        if self.layers.0.is_empty() {
+        if self.layers.0.is_empty() && self.firsts.is_empty() {
             return;
         }
         for &rank in set.nodes.keys() {
             if let Some(node) = self.inventory.place_of(rank) {
+                self.firsts.change(node);
                 self.refresh_node(node);
             }
         }

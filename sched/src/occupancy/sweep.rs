@@ -3,11 +3,13 @@
 //!
 //! Called by [`super::Occupancy`] for a request that does not fit now. Of each node
 //! it is found when a job of that length could begin there; the earliest moment at
-//! which enough nodes agree is the answer. No node is looked at for two moments.
+//! which enough nodes agree is the answer. No node is looked at for two moments, and
+//! none that cannot be of use before the answer.
 
 use eddy_wire::jobspec::Sharing;
 use eddy_wire::time::{Span, Time};
 
+use super::firsts::First;
 use super::promises::Promise;
 use super::{Ask, Occupancy};
 use crate::need::Spread;
@@ -16,8 +18,11 @@ use crate::policy::NodeRank;
 use crate::rooms::{Room as Amounts, Rooms};
 use crate::within::Within;
 
-/// So many gains are put in order at once, and then twice as many.
+/// So many gains are put in order at once, and then twice as many; so are nodes looked at.
 const SORTED: usize = 64;
+
+/// Where one node in so many may do at a time, they are looked at alone.
+const FEW: usize = 8;
 
 /// What one node is good for from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +47,14 @@ struct Search<'a> {
     /// Never nothing.
     span: Span,
     /// A time that is not earlier is no use.
-    before: Time,
+    before: Option<Time>,
 }
 
 impl Occupancy {
     /// The first moment from `from` on, and before another, at which the request fits for the span,
     /// and where.
     pub(super) fn sweep(
-        &self,
+        &mut self,
         ask: &Ask,
         (from, before): (Time, Option<Time>),
         span: Span,
@@ -59,27 +64,49 @@ impl Occupancy {
             least: ask.need.least(),
             from,
             span: span.max(Span(1)),
-            before: before.unwrap_or(Time(i64::MAX)),
+            before,
         };
+        let first = self.first(ask.need.sharing, search.least);
         let within = self.inventory.all().within(&ask.want.request);
+        let at = self.first_moment(&search, &within, &first);
+        let found = at.and_then(|at| {
+            let chosen = match self.rank {
+                NodeRank::LowId | NodeRank::FirstFit => self.lowest(&search, &within, &first, at),
+                NodeRank::HighId
+                | NodeRank::Pack
+                | NodeRank::Spread
+                | NodeRank::BestFit
+                | NodeRank::Locality => self.ranked(&search, &within, &first, at)?,
+            };
+            Some((at, chosen))
+        });
+        self.firsts.give(first);
+        found
+    }
+
+    /// The first moment at which enough nodes agree. Nodes are looked at in the order in which they
+    /// may be of use, until none that is left can change the answer.
+    fn first_moment(&self, search: &Search<'_>, within: &Within, first: &First) -> Option<Time> {
         let (mut gains, mut steps) = (Vec::new(), Vec::new());
-        for node in self.nodes(&within) {
-            self.steps(&search, node, &mut steps);
-            search.gain(&steps, &mut gains);
+        let mut nodes = first
+            .order()
+            .take_while(|(time, _)| search.has_use(*time))
+            .peekable();
+        let mut most = SORTED;
+        loop {
+            for (_, node) in nodes.by_ref().take(most) {
+                if within.has(node) {
+                    self.steps(search, node, &mut steps);
+                    search.gain(&steps, &mut gains);
+                }
+            }
+            let next = nodes.peek().map(|(time, _)| (*time).max(search.from));
+            match (soonest(&mut gains, search.ask.need.count()), next) {
+                (Some(at), Some(next)) if at <= next => return Some(at),
+                (Some(_) | None, Some(_)) => most *= 2,
+                (at, None) => return at,
+            }
         }
-        let at = first(&mut gains, ask.need.count())?;
-        if before.is_some_and(|before| at >= before) {
-            return None;
-        }
-        let chosen = match self.rank {
-            NodeRank::LowId | NodeRank::FirstFit => self.chosen(&search, &within, at),
-            NodeRank::HighId
-            | NodeRank::Pack
-            | NodeRank::Spread
-            | NodeRank::BestFit
-            | NodeRank::Locality => self.ranked(&search, &within, at)?,
-        };
-        Some((at, chosen))
     }
 
     /// The places of nodes in service that are allowed.
@@ -170,11 +197,29 @@ impl Occupancy {
     }
 
     /// The lowest nodes that serve the request together from a time on for the span.
-    fn chosen(&self, search: &Search<'_>, within: &Within, at: Time) -> Vec<Chosen> {
+    fn lowest(&self, search: &Search<'_>, within: &Within, first: &First, at: Time) -> Vec<Chosen> {
+        let most = self.inventory.len() / FEW;
+        let mut few: Vec<usize> = first.by(at).take(most + 1).collect();
+        if few.len() > most {
+            // Those that will do are soon found.
+            return self.chosen(search, self.nodes(within), at);
+        }
+        few.sort_unstable();
+        let few = few.into_iter().filter(|node| within.has(*node));
+        self.chosen(search, few, at)
+    }
+
+    /// The first of these nodes that serve the request together from a time on for the span.
+    fn chosen(
+        &self,
+        search: &Search<'_>,
+        nodes: impl Iterator<Item = usize>,
+        at: Time,
+    ) -> Vec<Chosen> {
         let need = &search.ask.need;
         let mut left = need.count();
         let mut chosen = Vec::new();
-        for node in self.nodes(within) {
+        for node in nodes {
             if left == 0 {
                 break;
             }
@@ -199,11 +244,17 @@ impl Occupancy {
     }
 
     /// The nodes that serve the request together from a time on for the span, by the policy's rank.
-    fn ranked(&self, search: &Search<'_>, within: &Within, at: Time) -> Option<Vec<Chosen>> {
+    fn ranked(
+        &self,
+        search: &Search<'_>,
+        within: &Within,
+        first: &First,
+        at: Time,
+    ) -> Option<Vec<Chosen>> {
         let until = at.after(search.span);
         let room = |node: usize| {
             let there = match search.ask.need.sharing {
-                _ if !self.inventory.is_serving(node) => return None,
+                _ if !first.is_by(node, at) => return None,
                 Sharing::Shared => self.free_over(node, at, until),
                 Sharing::Exclusive if self.is_idle_over(node, at, until) => {
                     self.inventory.capacity(node)
@@ -241,6 +292,10 @@ impl Search<'_> {
             (true, Spread::Nodes { .. }) => 1,
             (true, Spread::Slots(count)) => self.ask.need.slots_on(room, count),
         }
+    }
+
+    fn has_use(&self, at: Time) -> bool {
+        self.before.is_none_or(|before| at < before)
     }
 
     /// When how much more can begin on a node, or less.
@@ -286,14 +341,14 @@ impl Search<'_> {
     }
 
     fn gained(&self, at: Time, more: i64, gains: &mut Vec<Gain>) {
-        if at < self.before || self.before.0 == i64::MAX {
+        if self.has_use(at) {
             gains.push(Gain { at, more });
         }
     }
 }
 
 /// The first moment at which so many can begin. Losses go before gains of the same moment.
-fn first(gains: &mut [Gain], count: u64) -> Option<Time> {
+fn soonest(gains: &mut [Gain], count: u64) -> Option<Time> {
     let asked = signed(count);
     let (mut rest, mut sum, mut most) = (gains, 0_i64, SORTED);
     while !rest.is_empty() {
