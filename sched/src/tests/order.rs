@@ -177,6 +177,37 @@ fn another_policy_is_obeyed_while_jobs_wait() {
     assert_eq!(starts(&mut planner, NOW, |_| 1), [2]);
 }
 
+/// The younger is worth more with each second: after some time it is ahead, also where accounts take
+/// turns.
+#[test]
+fn who_overtakes_while_all_wait_is_next() {
+    for preset in [
+        "fcfs",
+        "easy",
+        "conservative",
+        "hybrid",
+        "armada",
+        "armada-legacy",
+    ] {
+        let policy = format!("preset = \"{preset}\"\npriority.order = [\"eligible * urgency\"]");
+        let mut planner = planner(&policy, 1);
+        planner.apply(Delta::Want(JobId(1), want(1, 16)));
+        assert_eq!(starts(&mut planner, NOW, |_| 1), [1]);
+        for (job, urgency, seconds) in [(2, 10, 100), (3, 20, 10)] {
+            let want = Want {
+                eligible: Time(NOW.0 - seconds * MICROS),
+                ..want(1, urgency)
+            };
+            planner.apply(Delta::Want(JobId(job), want));
+        }
+        assert!(starts(&mut planner, NOW, |_| 1).is_empty(), "{preset}");
+        let later = Time(NOW.0 + 3_000 * MICROS);
+        assert!(starts(&mut planner, later, |_| 1).is_empty(), "{preset}");
+        planner.apply(Delta::Freed(JobId(1)));
+        assert_eq!(starts(&mut planner, later, |_| 1), [3], "{preset}");
+    }
+}
+
 #[test]
 fn a_filler_is_told_whom_it_would_delay() {
     let mut planner = planner("preset = \"easy\"", 2);
