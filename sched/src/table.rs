@@ -87,6 +87,7 @@ struct Line {
 #[derive(Clone, Debug)]
 struct Entry {
     ask: Arc<Ask>,
+    shape: Option<Need>,
     span: Span,
     asks: Amounts,
     /// The priority of its class.
@@ -204,8 +205,10 @@ impl Table {
         let class = self.rules.class_of(&ask.want.owner);
         let line = self.lines.entry(account_of(&ask.want.owner)).or_default();
         line.asked += asks;
-        line.alike.entry(ask.shape()).or_default().insert(turn);
+        let shape = ask.shape();
+        line.alike.entry(shape).or_default().insert(turn);
         let entry = Entry {
+            shape,
             span: span.unwrap_or(Span(i64::MAX)),
             ask,
             asks,
@@ -223,7 +226,7 @@ impl Table {
         };
         if let Some(entry) = line.jobs.remove(turn) {
             line.asked -= entry.asks;
-            let shape = entry.ask.shape();
+            let shape = entry.shape;
             if let Some(alike) = line.alike.get_mut(&shape) {
                 alike.remove(turn);
                 if alike.is_empty() {
@@ -336,7 +339,12 @@ impl Table {
             // It went meanwhile.
             return Offered::No;
         };
-        match room.pass(&entry.ask.want.owner, &entry.asks) {
+        let passed = match room.gate().is_open() {
+            // Whose it is need not be read.
+            true => Ok(()),
+            false => room.pass(&entry.ask.want.owner, &entry.asks),
+        };
+        match passed {
             Ok(()) => {}
             Err(stop @ (Stop::Pass | Stop::Rate(_))) => {
                 self.stop = Some(Halt::Limit(stop));
@@ -348,7 +356,7 @@ impl Table {
             }
             Err(Stop::Fraction) => return self.denied(account, turn),
         }
-        let shape = entry.ask.shape();
+        let shape = entry.shape;
         if shape.as_ref().is_some_and(|shape| stuck.contains(shape)) {
             return self.denied(account, turn);
         }
