@@ -10,7 +10,8 @@
 pub(crate) mod fleet;
 mod keys;
 mod numbers;
-mod parties;
+pub(crate) mod parties;
+pub(crate) mod queues;
 mod served;
 mod specs;
 mod targets;
@@ -25,7 +26,7 @@ use eddy_broker::{
 use eddy_sched::Capacity;
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::event::{Kind, Record, Sent, Submit};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::jobspec::Work;
 use eddy_wire::services::child::ID_BLOCK;
@@ -41,6 +42,7 @@ use fleet::Fleet;
 use keys::{Keys, Known, Seen};
 use numbers::{Numbers, Taken};
 use parties::Parties;
+use queues::Queues;
 use served::Served;
 use specs::Specs;
 
@@ -54,6 +56,7 @@ pub struct Ingest {
     capacity: Option<Capacity>,
     numbers: Numbers,
     served: Served,
+    queues: Queues,
     parties: Parties,
     fleet: Fleet,
     /// Declared instances whose job is proposed and not folded yet.
@@ -91,6 +94,8 @@ struct Submission {
     /// Whom it is charged to, once it was found to be admissible.
     party: Party,
     spec: Arc<Spec>,
+    /// What was sent, once that is not what is asked for: defaults were put in.
+    sent: Option<Arc<Sent>>,
     request: SubmitRequest,
     /// `None` for one plain job, else the values of `{cc}`.
     copies: Option<Vec<u32>>,
@@ -110,12 +115,28 @@ impl Submission {
 
     /// As its key will find it, from this job on.
     fn known_as(&self, first: JobId) -> Known {
+        let sent = self.sent();
         Known {
             first,
             count: self.count(),
+            jobspec: sent.jobspec,
+            environment: sent.environment,
+        }
+    }
+
+    /// What was sent.
+    fn sent(&self) -> Sent {
+        let as_is = Sent {
             jobspec: self.spec.hash,
             environment: self.spec.environment_hash,
-        }
+        };
+        self.sent.as_deref().copied().unwrap_or(as_is)
+    }
+
+    /// Asks for something else from now on than what was sent.
+    fn amend(&mut self, spec: Arc<Spec>) {
+        self.sent = Some(Arc::new(self.sent()));
+        self.spec = spec;
     }
 }
 
@@ -132,6 +153,7 @@ impl Module for Ingest {
     fn apply(&mut self, record: &Record) {
         self.fleet.apply(record);
         self.parties.apply(record);
+        self.queues.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
                 self.numbers.passed(job);
@@ -220,6 +242,7 @@ impl Ingest {
             capacity: None,
             numbers,
             served: Served::new(settings),
+            queues: Queues::new(settings),
             parties: Parties::new(settings),
             fleet: Fleet::new(settings),
             proposed: BTreeSet::new(),
@@ -269,13 +292,20 @@ impl Ingest {
     }
 
     /// Whether new jobs can be taken, and these served; settles whom they are charged to.
-    fn admissible(&self, now: Time, submission: &mut Submission) -> Result<(), Refusal> {
+    fn admissible(&mut self, now: Time, submission: &mut Submission) -> Result<(), Refusal> {
         self.is_open()?;
         if self.active + u64::from(submission.count()) > self.jobs_max {
             return Err(self.full());
         }
+        self.fill_in(now, submission)?;
         self.served.admits(now, &submission.spec)?;
-        submission.party = self.parties.party(submission.user, &submission.spec)?;
+        let charter = self.parties.charter();
+        self.queues.lets(
+            submission.user,
+            &submission.party,
+            &charter.book,
+            &submission.spec,
+        )?;
         let (party, count) = ((submission.user, &submission.party), submission.count());
         self.parties
             .within_limits(now, party, &submission.spec, count)?;
@@ -285,6 +315,25 @@ impl Ingest {
                 .map_err(Refusal::invalid),
             None => Ok(()),
         }
+    }
+
+    /// Puts in what a job has that does not say: queue, whom it is charged to, time limit.
+    fn fill_in(&mut self, now: Time, submission: &mut Submission) -> Result<(), Refusal> {
+        if let Some(queue) = self.queues.for_unnamed(&submission.spec) {
+            let spec = submission.spec.with(Some(queue), None);
+            submission.amend(self.specs.share(spec));
+        }
+        let spec = &submission.spec;
+        self.queues.takes(spec)?;
+        let rules = self.queues.rules(spec);
+        let charter = self.parties.charter();
+        submission.party = charter.party(submission.user, spec, rules)?;
+        let left = self.served.left(now);
+        if let Some(time) = self.queues.time(&submission.party, spec, left) {
+            let spec = spec.with(None, Some(time.0));
+            submission.amend(self.specs.share(spec));
+        }
+        Ok(())
     }
 
     /// Reads a submission: what is wrong with it now will always be.
@@ -308,6 +357,7 @@ impl Ingest {
             user: request.uid,
             party: Party::default(),
             spec,
+            sent: None,
             request: body,
             copies,
             found: 0,
@@ -407,6 +457,7 @@ impl Ingest {
                 cc,
                 party: submission.party.clone(),
                 spec: Arc::clone(&submission.spec),
+                sent: submission.sent.clone(),
             };
             out.append(
                 now,
@@ -430,9 +481,9 @@ impl Ingest {
         known: Known,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let spec = &submission.spec;
-        let same = known.jobspec == spec.hash
-            && known.environment == spec.environment_hash
+        let sent = submission.sent();
+        let same = known.jobspec == sent.jobspec
+            && known.environment == sent.environment
             && known.count == submission.count();
         if !same {
             let text = format!(

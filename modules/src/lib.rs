@@ -8,7 +8,7 @@
 //! 5. [`exec`] starts and ends tasks through the shells and records what they say;
 //! 6. [`events`] streams durable records.
 //!
-//! Beside the path: [`accounts`] (whom use is charged to),
+//! Beside the path: [`accounts`] (whom use is charged to), [`queues`] (which are open),
 //! [`ledger`] (who used how much), [`nest`] (jobs that are instances), [`stdio`] (input and
 //! output of tasks), [`resource`] (what there is), [`list`] (what one can ask
 //! about jobs), [`kvs`] (named values).
@@ -24,6 +24,8 @@ pub mod sched;
 pub mod exec;
 
 pub mod accounts;
+
+pub mod queues;
 
 pub mod ledger;
 
@@ -62,6 +64,7 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(sched::Sched::new(settings)),
         Box::new(exec::Exec::new(settings)),
         Box::new(accounts::Accounts::default()),
+        Box::new(queues::Queues::new(settings)),
         Box::new(ledger::Ledger::default()),
         Box::new(nest::Nest::new(settings)),
         Box::new(events::Events::default()),

@@ -8,6 +8,7 @@ mod days;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use eddy_wire::account::{Book, Excess, Limits as Given, Name, Party};
 use eddy_wire::event::{Kind, Record, Submit};
@@ -15,6 +16,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Sharing, Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::Reason;
+use eddy_wire::queue::Rules;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{MICROS, Time};
 
@@ -34,6 +36,10 @@ pub(crate) enum Whose {
     Qos(Name),
     /// Those of a user in a QoS.
     QosUser(Name, u32),
+    /// Those of a queue.
+    Queue(Arc<str>),
+    /// Those of a user in a queue.
+    QueueUser(Arc<str>, u32),
 }
 
 impl fmt::Display for Whose {
@@ -44,6 +50,8 @@ impl fmt::Display for Whose {
             Whose::User(user) => write!(f, "user {user}"),
             Whose::Qos(name) => write!(f, "QoS `{name}`"),
             Whose::QosUser(name, user) => write!(f, "user {user} in QoS `{name}`"),
+            Whose::Queue(name) => write!(f, "queue `{name}`"),
+            Whose::QueueUser(name, user) => write!(f, "user {user} in queue `{name}`"),
         }
     }
 }
@@ -72,7 +80,7 @@ struct Count {
 struct Seen {
     user: u32,
     party: Party,
-    spec: std::sync::Arc<Spec>,
+    spec: Arc<Spec>,
     state: JobState,
     /// Since when it holds something.
     since: Option<Time>,
@@ -93,6 +101,8 @@ impl Seen {
 pub(crate) struct Limits {
     book: Book,
     qos: BTreeMap<Name, Qos>,
+    /// The queues that limit something.
+    queues: BTreeMap<Arc<str>, Rules>,
     limits: BTreeMap<Whose, Given>,
     counts: BTreeMap<Whose, Count>,
     days: Days,
@@ -137,8 +147,13 @@ impl Limits {
             .qos
             .iter()
             .map(|qos| (qos.name.clone(), qos.clone()));
+        let queues = settings.queues.iter();
+        let limiting = queues
+            .filter(|queue| !queue.rules.limits.is_empty() || !queue.rules.user_limits.is_empty());
+        let queues = limiting.map(|queue| (queue.name.as_str().into(), queue.rules.clone()));
         let mut limits = Limits {
             qos: qos.collect(),
+            queues: queues.collect(),
             ..Limits::default()
         };
         limits.recount();
@@ -174,7 +189,7 @@ impl Limits {
         let seen = Seen {
             user: submit.user,
             party: submit.party.clone(),
-            spec: std::sync::Arc::clone(&submit.spec),
+            spec: Arc::clone(&submit.spec),
             state: JobState::New,
             since: None,
             place: 0,
@@ -234,9 +249,12 @@ impl Limits {
         for (name, qos) in &self.qos {
             add(Whose::Qos(name.clone()), &qos.limits);
         }
+        for (name, rules) in &self.queues {
+            add(Whose::Queue(Arc::clone(name)), &rules.limits);
+        }
         self.limits = limits;
         self.counts.clear();
-        let ids: Vec<JobId> = match self.limits.is_empty() && self.qos.is_empty() {
+        let ids: Vec<JobId> = match self.limits_nobody() {
             true => Vec::new(),
             false => self.jobs.keys().copied().collect(),
         };
@@ -249,12 +267,12 @@ impl Limits {
         let Some(seen) = self.jobs.get(&id) else {
             return;
         };
-        let (user, party, counts) = (seen.user, seen.party.clone(), seen.counts());
-        if is_nobodys(&seen.spec) {
+        if self.limits_nobody() || is_nobodys(&seen.spec) {
             return;
         }
+        let counts = seen.counts();
         let cost = cost(&seen.spec, self.widest);
-        for whose in self.bound_by(&party, user) {
+        for whose in self.bound_by(&seen.party, seen.user, &seen.spec) {
             let count = self.counts.entry(whose).or_default();
             let go = |own: &mut u64, by: u64| match step {
                 Step::More => *own += by,
@@ -275,8 +293,8 @@ impl Limits {
     }
 
     /// Whose limits count for a job: those there are.
-    fn bound_by(&self, party: &Party, user: u32) -> Vec<Whose> {
-        if self.limits.is_empty() && self.qos.is_empty() {
+    fn bound_by(&self, party: &Party, user: u32, spec: &Spec) -> Vec<Whose> {
+        if self.limits_nobody() {
             return Vec::new();
         }
         let qos = party.qos.as_ref();
@@ -294,6 +312,11 @@ impl Limits {
             all.push(Whose::Qos(name.clone()));
             all.push(Whose::QosUser(name.clone(), user));
         }
+        let queue = spec.jobspec.attributes.system.queue.as_deref();
+        if let Some((name, _)) = queue.and_then(|name| self.queues.get_key_value(name)) {
+            all.push(Whose::Queue(Arc::clone(name)));
+            all.push(Whose::QueueUser(Arc::clone(name), user));
+        }
         all.retain(|whose| self.given(whose).is_some());
         all
     }
@@ -304,8 +327,17 @@ impl Limits {
                 let qos = self.qos.get(name)?;
                 Some(&qos.user_limits).filter(|limits| !limits.is_empty())
             }
+            Whose::QueueUser(name, _) => {
+                let rules = self.queues.get(name)?;
+                Some(&rules.user_limits).filter(|limits| !limits.is_empty())
+            }
             whose => self.limits.get(whose),
         }
+    }
+
+    /// Whether there is no limit at all.
+    fn limits_nobody(&self) -> bool {
+        self.limits.is_empty() && self.qos.is_empty() && self.queues.is_empty()
     }
 
     /// What keeps a job from being let through now; `None` lets it through.
@@ -317,7 +349,9 @@ impl Limits {
     /// Whose limits count for a job: those there are.
     pub fn whose(&self, id: JobId) -> Vec<Whose> {
         let seen = self.jobs.get(&id);
-        seen.map_or_else(Vec::new, |seen| self.bound_by(&seen.party, seen.user))
+        seen.map_or_else(Vec::new, |seen| {
+            self.bound_by(&seen.party, seen.user, &seen.spec)
+        })
     }
 
     /// The same as of the last record.
@@ -352,7 +386,7 @@ impl Limits {
         }
         let cost = cost(spec, self.widest);
         let mut first = None;
-        for whose in self.bound_by(party, user) {
+        for whose in self.bound_by(party, user, spec) {
             let Some(given) = self.given(&whose) else {
                 continue;
             };
@@ -478,8 +512,8 @@ fn cost(spec: &Spec, widest: u64) -> Cost {
     Cost { nodes, cores, work }
 }
 
-/// Whether a job takes nothing of anybody.
-fn is_nobodys(spec: &Spec) -> bool {
+/// Whether a job takes nothing of anybody: charged to nobody, in no queue.
+pub(crate) fn is_nobodys(spec: &Spec) -> bool {
     let declared = matches!(spec.request.work, Work::Instance { name: Some(_) });
     declared || spec.request.takes == Takes::Nothing
 }

@@ -19,10 +19,12 @@ use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Need, Takes};
 use eddy_wire::plan::Reason;
+use eddy_wire::queue::Gates;
 use eddy_wire::services::Service;
 use eddy_wire::services::job;
 use eddy_wire::time::Time;
 
+use crate::ingest::queues;
 use crate::limits::Limits;
 use crate::settings::Settings;
 
@@ -57,6 +59,8 @@ struct View {
     next_tag: u64,
     /// Who is at which limit.
     limits: Limits,
+    /// Whether queues start jobs.
+    gates: Gates,
 }
 
 /// Where records come from: the journal (durable), or live (durable later).
@@ -227,6 +231,9 @@ impl View {
 
     fn fold(&mut self, record: &Record) {
         self.limits.apply(record);
+        if let Kind::Queue(turned) = &record.event.kind {
+            self.gates.apply(record.event.t, turned);
+        }
         let Some(id) = record.event.job else { return };
         if let Some(job) = Job::from_record(record) {
             self.jobs.insert(id, job);
@@ -247,6 +254,16 @@ impl View {
         }
     }
 
+    /// That the queue of a job is stopped.
+    fn stopped(&self, job: &Job) -> Option<Reason> {
+        let queue = queues::of(&job.submit.spec)?;
+        let shut = self.gates.stopped(queue)?;
+        Some(Reason::QueueStopped {
+            queue: queue.to_owned(),
+            why: shut.reason.clone(),
+        })
+    }
+
     /// Why a job waits, in words; empty when it does not.
     fn reason(&self, job: &Job) -> String {
         use eddy_wire::lifecycle::JobState;
@@ -254,14 +271,15 @@ impl View {
             JobState::Depend => Reason::Dependency { what: needs(job) },
             JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
             JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
-            JobState::Sched => match (&self.head, self.line) {
-                (Some((head, reason)), _) if *head == job.id => reason.clone(),
-                (Some((head, reason)), Line::Stands) => Reason::Behind {
+            JobState::Sched => match (self.stopped(job), &self.head, self.line) {
+                (Some(stopped), ..) => stopped,
+                (None, Some((head, reason)), _) if *head == job.id => reason.clone(),
+                (None, Some((head, reason)), Line::Stands) => Reason::Behind {
                     head: *head,
                     why: reason.to_string(),
                 },
-                (Some(_), Line::Passes) => Reason::Turn { job: job.id },
-                (None, _) => Reason::New,
+                (None, Some(_), Line::Passes) => Reason::Turn { job: job.id },
+                (None, None, _) => Reason::New,
             },
             JobState::Priority => match self.limits.binding_then(job.id) {
                 Some(bound) => bound.reason(),

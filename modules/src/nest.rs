@@ -10,6 +10,7 @@ mod adopt;
 pub(crate) mod blocks;
 mod child;
 mod host;
+mod keeper;
 mod listing;
 mod relay;
 mod route;
@@ -30,6 +31,7 @@ use crate::settings::{Place, Queue, Settings};
 use blocks::Blocks;
 use child::Child;
 use host::Hosts;
+use keeper::Keeper;
 use listing::Listing;
 use relay::Relays;
 
@@ -39,6 +41,7 @@ pub struct Nest {
     kill_grace: Span,
     mock: Option<Span>,
     queues: Vec<Queue>,
+    keeper: Keeper,
     fleet: Fleet,
     /// The jobs that are instances and not over.
     children: BTreeMap<JobId, Child>,
@@ -75,6 +78,7 @@ impl Module for Nest {
     fn apply(&mut self, record: &Record) {
         self.fleet.apply(record);
         self.blocks.apply(record);
+        self.keeper.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(_), Some(job)) => {
                 self.last_job = self.last_job.max(job);
@@ -143,6 +147,7 @@ impl Nest {
             kill_grace: settings.kill_grace,
             mock: settings.mock,
             queues: settings.queues.clone(),
+            keeper: Keeper::new(settings),
             fleet: Fleet::new(settings),
             children: BTreeMap::new(),
             blocks: Blocks::default(),

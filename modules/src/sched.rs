@@ -22,12 +22,14 @@ use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Outcome, Owner, Reason, Unavailable, Verdict, Want};
+use eddy_wire::queue::{Gates, Turned};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::Service;
 use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest, Shares};
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 
 use crate::Settings;
+use crate::ingest::queues;
 use asked::Asked;
 use policy::Obeyed;
 
@@ -39,6 +41,7 @@ const DEFAULT_POLICY: &str = "preset = \"fcfs\"";
 pub struct Sched {
     obeyed: Obeyed,
     book: Book,
+    gates: Gates,
     asked: Asked,
     jobs: BTreeMap<JobId, Seen>,
     /// What all of them hold.
@@ -81,6 +84,8 @@ struct Seen {
     submitted: Time,
     /// When it last came to wait for resources.
     eligible: Time,
+    /// For how long its queue had been stopped until then.
+    stopped: Span,
     state: JobState,
     urgency: u8,
     priority: i64,
@@ -123,6 +128,7 @@ impl Module for Sched {
                     submit: Arc::clone(submit),
                     submitted: record.event.t,
                     eligible: record.event.t,
+                    stopped: Span::ZERO,
                     state: JobState::New,
                     urgency: submit.urgency,
                     priority: 0,
@@ -135,10 +141,11 @@ impl Module for Sched {
             }
             (kind, Some(id)) => {
                 if let Some(seen) = self.jobs.get_mut(&id) {
-                    seen.apply(record.event.t, kind, &mut self.used);
+                    seen.apply(record.event.t, kind, &self.gates, &mut self.used);
                 }
             }
             (Kind::Account(changed), None) => self.book.apply(&changed.change),
+            (Kind::Queue(turned), None) => self.gates.apply(record.event.t, turned),
             (kind, None) => self.apply_own(kind),
         }
     }
@@ -176,13 +183,14 @@ impl Module for Sched {
 }
 
 impl Seen {
-    fn apply(&mut self, t: Time, kind: &Kind, used: &mut ResourceSet) {
+    fn apply(&mut self, t: Time, kind: &Kind, gates: &Gates, used: &mut ResourceSet) {
         let before = self.state;
         if let Ok(next) = self.state.next(kind) {
             self.state = next;
         }
         if before != JobState::Sched && self.state == JobState::Sched {
             self.eligible = t;
+            self.stopped = self.stopped_until(gates, t);
         }
         match kind {
             Kind::Priority(priority) => self.priority = *priority,
@@ -197,13 +205,21 @@ impl Seen {
         }
     }
 
-    fn want(&self) -> Want {
+    /// For how long its queue was stopped until then.
+    fn stopped_until(&self, gates: &Gates, t: Time) -> Span {
+        let queue = queues::of(&self.submit.spec);
+        queue.map_or(Span::ZERO, |queue| gates.stopped_until(queue, t))
+    }
+
+    fn want(&self, gates: &Gates) -> Want {
+        // It waits for no resources while its queue is stopped.
+        let stopped = self.stopped_until(gates, self.eligible).0 - self.stopped.0;
         Want {
             urgency: self.urgency,
             request: self.submit.spec.request.clone(),
             owner: self.owner(),
             submitted: self.submitted,
-            eligible: self.eligible,
+            eligible: self.eligible.after(Span(stopped.max(0))),
         }
     }
 
@@ -282,6 +298,7 @@ impl Sched {
             (Kind::Free, Some(id)) => Delta::Freed(id),
             (Kind::ResourceDefine(set, _), None) => Delta::Inventory(Arc::clone(set)),
             (Kind::Drain(..) | Kind::Undrain(_), None) => return self.tell_ranks(out),
+            (Kind::Queue(turned), None) => return self.turned(turned, out),
             (Kind::Account(changed), None) => Delta::Account(Box::new(changed.change.clone())),
             (Kind::Memo(memo), None) if policy::is_one(memo) => {
                 let told = self.obeyed.told();
@@ -298,8 +315,26 @@ impl Sched {
 
     fn want(&self, id: JobId) -> Delta {
         match self.jobs.get(&id) {
-            Some(seen) if seen.wants() => Delta::Want(id, seen.want()),
+            Some(seen) if self.wants(seen) => Delta::Want(id, seen.want(&self.gates)),
             Some(_) | None => Delta::Unwant(id),
+        }
+    }
+
+    /// Whether the planner is to find resources for it: it waits, and its queue starts jobs.
+    fn wants(&self, seen: &Seen) -> bool {
+        let queue = queues::of(&seen.submit.spec);
+        let stopped = queue.and_then(|queue| self.gates.stopped(queue));
+        seen.wants() && stopped.is_none()
+    }
+
+    /// A queue was stopped or goes on: those of its jobs that wait.
+    fn turned(&self, turned: &Turned, out: &mut Outbox) {
+        let of_it = |seen: &Seen| queues::of(&seen.submit.spec) == Some(turned.queue.as_str());
+        let waiting = self.jobs.iter();
+        let waiting = waiting.filter(|(_, seen)| seen.wants() && of_it(seen));
+        let deltas: Vec<Delta> = waiting.map(|(id, _)| self.want(*id)).collect();
+        if !deltas.is_empty() {
+            out.volatile(Volatile::Plan(deltas));
         }
     }
 
@@ -324,7 +359,7 @@ impl Sched {
                     .iter()
                     .map(|set| Delta::Held(*id, seen.owner(), Arc::clone(set))),
             );
-            if seen.wants() {
+            if self.wants(seen) {
                 deltas.push(self.want(*id));
             }
         }
@@ -404,7 +439,7 @@ impl Sched {
         taken: &mut ResourceSet,
         out: &mut Outbox,
     ) {
-        let wanted = self.jobs.get(&id).is_some_and(Seen::wants);
+        let wanted = self.jobs.get(&id).is_some_and(|seen| self.wants(seen));
         let takes = self
             .jobs
             .get(&id)

@@ -8,6 +8,7 @@ use eddy_sched::policy::Policy;
 use eddy_wire::account::{Limits, Name};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
+use eddy_wire::queue::Rules;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::time::{Span, Time};
@@ -44,6 +45,8 @@ pub struct Settings {
     pub declared: Vec<Declared>,
     /// Named queues and where each leads.
     pub queues: Vec<Queue>,
+    /// The time limit of jobs for which nobody says one; none is none.
+    pub default_time: Option<Span>,
     /// Qualities of service that jobs may ask for, beside those of the policy.
     pub qos: Vec<Qos>,
     /// Classes that jobs may ask for, beside those of the policy.
@@ -111,12 +114,16 @@ pub struct Declared {
 }
 
 /// A name that people submit to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queue {
     /// The name.
     pub name: String,
     /// The declared instance that serves it; `None` is this one.
     pub instance: Option<String>,
+    /// Whether jobs that name no queue are of this one.
+    pub default: bool,
+    /// What holds for its jobs.
+    pub rules: Rules,
 }
 
 /// A quality of service that jobs may ask for.
@@ -142,6 +149,27 @@ pub struct Qos {
     pub limits: Limits,
     /// What each user may have in it.
     pub user_limits: Limits,
+    /// The time limit of its jobs that have none.
+    pub default_time: Option<Span>,
+}
+
+impl Qos {
+    /// One that limits nothing and is no better than others.
+    pub fn named(name: Name) -> Qos {
+        Qos {
+            name,
+            priority: 0.5,
+            usage_factor: 1.0,
+            preempts: Vec::new(),
+            exempt: Span::ZERO,
+            grace: None,
+            mode: Mode::default(),
+            limits_waived: false,
+            limits: Limits::default(),
+            user_limits: Limits::default(),
+            default_time: None,
+        }
+    }
 }
 
 /// What becomes of a job that another takes from.
@@ -175,6 +203,7 @@ impl Settings {
             mock: None,
             declared: Vec::new(),
             queues: Vec::new(),
+            default_time: None,
             qos: Vec::new(),
             classes: Vec::new(),
             instance_command: Vec::new(),

@@ -36,6 +36,7 @@ fn submit() -> Kind {
         count: 1,
         cc: None,
         party: Default::default(),
+        sent: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
     }))
 }

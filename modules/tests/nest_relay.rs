@@ -350,7 +350,7 @@ fn what_is_too_deep_too_long_or_not_to_be_had_is_refused_by_name() {
     );
     assert_eq!(
         no(USER, json!({"queue": "gpu"})),
-        "attributes.system.queue: `gpu` given, there are long, here"
+        "attributes.system.queue: `gpu` given, there are here, long"
     );
     assert_eq!(
         no(USER, json!({"instance": {"name": "batch"}})),

@@ -7,6 +7,7 @@
 
 mod accounts;
 mod arguments;
+mod imports;
 mod output;
 mod session;
 
@@ -72,6 +73,7 @@ enum Verb {
     Hold(verbs::hold::HoldArgs),
     Release(verbs::hold::ReleaseArgs),
     Resource(verbs::resource::Args),
+    Queue(verbs::queue::Args),
     Kvs(verbs::kvs::Args),
     Ping(verbs::ping::Args),
     Uri(verbs::uri::Args),
@@ -136,6 +138,7 @@ impl Cli {
             Verb::Hold(args) => verbs::hold::hold(global, &args),
             Verb::Release(args) => verbs::hold::release(global, &args),
             Verb::Resource(args) => verbs::resource::run(global, args),
+            Verb::Queue(args) => verbs::queue::run(global, args),
             Verb::Kvs(args) => verbs::kvs::run(global, args),
             Verb::Ping(args) => verbs::ping::run(global, &args),
             Verb::Uri(args) => verbs::uri::run(global, &args),

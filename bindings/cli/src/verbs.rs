@@ -23,6 +23,7 @@ pub mod usage;
 pub mod why;
 
 pub mod kvs;
+pub mod queue;
 pub mod resource;
 
 pub mod overlay;

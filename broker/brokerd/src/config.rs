@@ -8,8 +8,10 @@
 
 pub mod declared;
 mod keys;
+mod lines;
 mod policy;
 mod qos;
+mod queue;
 
 use std::sync::Arc;
 
@@ -21,9 +23,11 @@ use serde_json::Value as Json;
 use thiserror::Error;
 use toml::{Table, Value};
 
-use declared::{DeclaredInstance, NamedQueue};
+use declared::DeclaredInstance;
 pub use keys::{KEYS, Key};
+pub use lines::told;
 pub use policy::{over as policy_over, to_json as policy_json};
+pub use queue::NamedQueue;
 
 /// All of the configuration.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
@@ -55,6 +59,8 @@ pub struct InstanceConfig {
     pub quorum: Option<u32>,
     /// `quorum.timeout`: how long a start waits for them; by the number of ranks where unset.
     pub quorum_timeout: Option<Span>,
+    /// `defaults.time`: the time limit of jobs for which nobody says one.
+    pub default_time: Option<Span>,
     /// `limits.*`.
     pub limits: Limits,
     /// `[policy]`: how jobs are ordered and placed.
@@ -156,6 +162,7 @@ impl Default for InstanceConfig {
             fanout: 16,
             quorum: None,
             quorum_timeout: None,
+            default_time: None,
             limits: Limits::default(),
             policy: Arc::new(preset("fcfs").expect("it is a preset")),
             declared: Vec::new(),
@@ -280,10 +287,11 @@ pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>
     })?;
     let mut config = Config::default();
     let mut errors = Vec::new();
-    declared::take(&mut config, &mut table, &mut errors);
+    let instances = declared::take(&mut config, &mut table, &mut errors);
     let policy = overrides.iter().filter_map(|given| policy::key(given));
     policy::take(&mut config, text, &mut table, policy, &mut errors);
     qos::take(&mut config, &mut table, &mut errors);
+    queue::take(&mut config, &mut table, &instances, &mut errors);
     set_all(&mut config, "", &table, &mut errors);
     for given in overrides {
         match given.split_once('=') {

@@ -10,6 +10,7 @@
 pub mod clock;
 
 pub mod logging;
+mod passwd;
 
 pub mod config;
 

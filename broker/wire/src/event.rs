@@ -16,6 +16,7 @@ use crate::grant::Grant;
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Seq};
 use crate::idset::Idset;
+use crate::queue::Turned;
 use crate::resource_set::ResourceSet;
 use crate::spec::Spec;
 use crate::time::Time;
@@ -68,6 +69,28 @@ pub struct Submit {
     pub party: Party,
     /// What is asked for; shared by all copies.
     pub spec: Arc<Spec>,
+    /// What was sent, where that is not what is asked for: defaults were put in.
+    pub sent: Option<Arc<Sent>>,
+}
+
+/// A jobspec and an environment as they were sent: what a repeated submission is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Hash of the jobspec.
+    pub jobspec: Hash,
+    /// Hash of the environment.
+    pub environment: Hash,
+}
+
+impl Submit {
+    /// What was sent.
+    pub fn sent(&self) -> Sent {
+        let as_is = Sent {
+            jobspec: self.spec.hash,
+            environment: self.spec.environment_hash,
+        };
+        self.sent.as_deref().copied().unwrap_or(as_is)
+    }
 }
 
 /// Whether somebody is to collect the job's result with `job wait`.
@@ -254,6 +277,8 @@ pub enum Kind {
     Delete(String),
     /// An account, or who is in it, was changed.
     Account(Box<Changed>),
+    /// A queue was turned on or off.
+    Queue(Box<Turned>),
     /// All that was used until now: kept with a mark instead of the records of jobs that are over.
     Usage(Box<Tally>),
 }
@@ -345,6 +370,7 @@ impl Kind {
             Kind::Put(..) => "put",
             Kind::Delete(_) => "delete",
             Kind::Account(_) => "account",
+            Kind::Queue(_) => "queue",
             Kind::Usage(_) => "usage",
         }
     }
@@ -410,6 +436,7 @@ impl Kind {
             }),
             Kind::Delete(key) => json(&Key { key: key.clone() }),
             Kind::Account(changed) => json(changed),
+            Kind::Queue(turned) => json(turned),
             Kind::Usage(tally) => json(tally),
         }
     }
@@ -536,6 +563,7 @@ impl Context<'_> {
             }
             "delete" => Kind::Delete(self.parse::<Key>()?.key),
             "account" => Kind::Account(self.parse()?),
+            "queue" => Kind::Queue(self.parse()?),
             "usage" => Kind::Usage(self.parse()?),
             unknown => return Err(EventError::Name(unknown.to_owned())),
         })

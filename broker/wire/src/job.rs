@@ -179,6 +179,7 @@ impl Job {
             | Kind::Put(..)
             | Kind::Delete(_)
             | Kind::Account(_)
+            | Kind::Queue(_)
             | Kind::Usage(_) => {}
         }
         self.state = next;

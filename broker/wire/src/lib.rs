@@ -27,6 +27,8 @@ pub mod grant;
 
 pub mod account;
 
+pub mod queue;
+
 pub mod usage;
 
 pub mod eventlog;

@@ -182,6 +182,7 @@ impl JobState {
                 | Kind::Put(..)
                 | Kind::Delete(_)
                 | Kind::Account(_)
+                | Kind::Queue(_)
                 | Kind::Usage(_),
             ) => illegal,
         }

@@ -381,6 +381,14 @@ pub enum Reason {
         /// The job.
         job: JobId,
     },
+    /// Nothing of its queue starts.
+    #[error("waits for queue `{queue}`, which is stopped{}", said(why))]
+    QueueStopped {
+        /// The queue.
+        queue: String,
+        /// What the administrator said; may be empty.
+        why: String,
+    },
     /// It waits for something else to happen first.
     #[error("waits for {what}")]
     Dependency {
@@ -390,4 +398,12 @@ pub enum Reason {
     /// The scheduler has not looked at it yet.
     #[error("is about to be considered")]
     New,
+}
+
+/// A reason behind what it is the reason of, if there is one.
+fn said(why: &str) -> String {
+    match why.is_empty() {
+        true => String::new(),
+        false => format!(": {why}"),
+    }
 }

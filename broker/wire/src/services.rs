@@ -13,6 +13,7 @@ pub mod instance;
 pub mod job;
 pub mod kvs;
 pub mod overlay;
+pub mod queue;
 pub mod resource;
 pub mod sched;
 pub mod usage;

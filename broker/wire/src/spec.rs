@@ -60,6 +60,22 @@ impl Spec {
         })
     }
 
+    /// The same, in this queue and with this time limit in microseconds where they are given.
+    pub fn with(&self, queue: Option<&str>, duration: Option<i64>) -> Spec {
+        let mut spec = self.clone();
+        let system = &mut spec.jobspec.attributes.system;
+        if let Some(queue) = queue {
+            system.queue = Some(queue.to_owned());
+        }
+        if let Some(micros) = duration {
+            system.duration = micros;
+            spec.request.duration = Some(micros).filter(|&micros| micros > 0);
+        }
+        spec.text = spec.jobspec.to_json().into_bytes().into();
+        spec.hash = Hash::of(&spec.text);
+        spec
+    }
+
     /// The spec whose two blobs these are.
     pub fn from_blobs(text: Arc<[u8]>, environment: Arc<[u8]>) -> Result<Spec, JobspecError> {
         let jobspec = Jobspec::from_json(&text)?;

@@ -46,6 +46,7 @@ fn submit() -> Kind {
             qos: None,
             class: Some("urgent".parse().expect("a name")),
         },
+        sent: None,
         spec: spec(),
     }))
 }

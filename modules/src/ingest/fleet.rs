@@ -283,6 +283,7 @@ mod tests {
             count: 1,
             cc: None,
             party: Default::default(),
+            sent: None,
             spec: Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),
         }))
     }

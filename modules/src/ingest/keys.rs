@@ -104,11 +104,12 @@ impl Keys {
     /// not over come back, so any of them stands for the submission.
     pub fn submitted(&mut self, submit: &Submit, job: JobId) {
         let first = JobId(job.0 - u64::from(submit.index));
+        let sent = submit.sent();
         let known = Known {
             first,
             count: submit.count,
-            jobspec: submit.spec.hash,
-            environment: submit.spec.environment_hash,
+            jobspec: sent.jobspec,
+            environment: sent.environment,
         };
         self.known.insert((submit.user, submit.key), known);
         let open = Open {
@@ -255,6 +256,7 @@ mod tests {
             count,
             cc: None,
             party: Default::default(),
+            sent: None,
             spec: std::sync::Arc::new(spec),
         }
     }

@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use eddy_wire::account::{Book, Name, Party};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
-use eddy_wire::jobspec::{Takes, Work};
+use eddy_wire::queue::Rules;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 
-use crate::limits::Limits;
+use crate::limits::{Limits, is_nobodys};
 use crate::settings::Settings;
 
 const ACCOUNT: &str = "attributes.system.account";
@@ -22,11 +22,17 @@ const BANK: &str = "attributes.system.bank";
 const QOS: &str = "attributes.system.qos";
 const CLASS: &str = "attributes.system.class";
 
-/// Who may name what.
+/// Who may name what, and have how much of it.
 #[derive(Debug)]
 pub struct Parties {
-    book: Book,
+    charter: Charter,
     limits: Limits,
+}
+
+/// Who may name what.
+#[derive(Debug)]
+pub(crate) struct Charter {
+    pub(crate) book: Book,
     qos: BTreeSet<String>,
     classes: BTreeSet<String>,
 }
@@ -34,27 +40,21 @@ pub struct Parties {
 impl Parties {
     /// With the QoS and classes that the configuration has, and no accounts yet.
     pub fn new(settings: &Settings) -> Parties {
-        let policy = &settings.policy;
-        let qos = settings.qos.iter().map(|qos| qos.name.to_string());
-        let classes = settings.classes.iter().map(|class| class.name.to_string());
         Parties {
-            book: Book::default(),
+            charter: Charter::new(settings),
             limits: Limits::new(settings),
-            qos: qos
-                .chain(policy.priority.factors.qos.keys().cloned())
-                .collect(),
-            classes: classes
-                .chain(policy.placement.classes.keys().cloned())
-                .collect(),
         }
     }
 
-    /// Takes a record in, if it is about accounts.
+    /// Takes a record in, if it is about accounts or jobs.
     pub fn apply(&mut self, record: &Record) {
         self.limits.apply(record);
-        if let Kind::Account(changed) = &record.event.kind {
-            self.book.apply(&changed.change);
-        }
+        self.charter.apply(record);
+    }
+
+    /// Who may name what.
+    pub fn charter(&self) -> &Charter {
+        &self.charter
     }
 
     /// Whether so many more jobs of a party can be taken.
@@ -73,15 +73,46 @@ impl Parties {
             Some(bound) => Err(Refusal::new(Code::TooLarge, bound.text)),
         }
     }
+}
 
-    /// Whom a job of this user is charged to.
+impl Charter {
+    /// With the QoS and classes that the configuration has, and no accounts yet.
+    pub fn new(settings: &Settings) -> Charter {
+        let policy = &settings.policy;
+        let qos = settings.qos.iter().map(|qos| qos.name.to_string());
+        let classes = settings.classes.iter().map(|class| class.name.to_string());
+        Charter {
+            book: Book::default(),
+            qos: qos
+                .chain(policy.priority.factors.qos.keys().cloned())
+                .collect(),
+            classes: classes
+                .chain(policy.placement.classes.keys().cloned())
+                .collect(),
+        }
+    }
+
+    /// Takes a record in, if it is about accounts.
+    pub fn apply(&mut self, record: &Record) {
+        if let Kind::Account(changed) = &record.event.kind {
+            self.book.apply(&changed.change);
+        }
+    }
+
+    /// Whom a job of this user is charged to, in a queue with these rules.
     ///
     /// # Errors
     /// What it names is not there, or not for this user; the field says which.
-    pub fn party(&self, user: u32, spec: &Spec) -> Result<Party, Refusal> {
+    pub fn party(&self, user: u32, spec: &Spec, rules: Option<&Rules>) -> Result<Party, Refusal> {
         let system = &spec.jobspec.attributes.system;
-        let class = named(CLASS, system.class.as_deref(), &self.classes, "classes")?;
-        let asked = named(QOS, system.qos.as_deref(), &self.qos, "QoS")?;
+        let of_queue = |name: Option<&Name>| name.map(Name::to_string);
+        let class = system.class.clone();
+        let class = class.or_else(|| of_queue(rules?.default_class.as_ref()));
+        let class = named(CLASS, class.as_deref(), &self.classes, "classes")?;
+        let asked = system.qos.clone();
+        let asked = asked.or_else(|| of_queue(rules?.default_qos.as_ref()));
+        let asked = named(QOS, asked.as_deref(), &self.qos, "QoS")?;
+        let default = of_queue(rules.and_then(|rules| rules.default_account.as_ref()));
         let (field, name) = match (&system.account, &system.bank) {
             (Some(account), Some(bank)) if account != bank => {
                 let text = format!(
@@ -92,7 +123,7 @@ impl Parties {
                 return Err(Refusal::invalid(text));
             }
             (None, Some(bank)) => (BANK, Some(bank.as_str())),
-            (account, _) => (ACCOUNT, account.as_deref()),
+            (account, _) => (ACCOUNT, account.as_deref().or(default.as_deref())),
         };
         if self.book.is_empty() || is_nobodys(spec) {
             // What one names where nobody is charged is kept for listings.
@@ -115,12 +146,6 @@ impl Parties {
             class,
         })
     }
-}
-
-/// Whether a job is charged to nobody.
-fn is_nobodys(spec: &Spec) -> bool {
-    let declared = matches!(spec.request.work, Work::Instance { name: Some(_) });
-    declared || spec.request.takes == Takes::Nothing
 }
 
 /// A name that must be among those there are.

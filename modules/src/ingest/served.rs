@@ -8,14 +8,13 @@ use eddy_wire::services::child::{Granted, NESTING_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
 
-use crate::settings::{Place, Queue, Settings};
+use crate::settings::{Place, Settings};
 
 const PATH: &str = "attributes.system";
 
 /// What this instance serves.
 #[derive(Debug)]
 pub struct Served {
-    queues: Vec<Queue>,
     place: Place,
 }
 
@@ -23,7 +22,6 @@ impl Served {
     /// As the settings say.
     pub fn new(settings: &Settings) -> Served {
         Served {
-            queues: settings.queues.clone(),
             place: settings.place.clone(),
         }
     }
@@ -51,9 +49,6 @@ impl Served {
     /// Whether it can be had here now.
     pub fn admits(&self, now: Time, spec: &Spec) -> Result<(), Refusal> {
         let system = &spec.jobspec.attributes.system;
-        if let Some(queue) = &system.queue {
-            self.queue(queue)?;
-        }
         if let Some(key) = system.constraints.keys().find(|key| *key != "ranks") {
             let text = format!(
                 "{PATH}.constraints: `{}` given, only `ranks` is served here yet",
@@ -65,26 +60,6 @@ impl Served {
         self.time(now, spec)
     }
 
-    /// A declared instance takes any queue: its parent knows which lead to it.
-    fn queue(&self, name: &str) -> Result<(), Refusal> {
-        if self.place.name.is_some() {
-            return Ok(());
-        }
-        let given = format!("{PATH}.queue: `{}` given", name.escape_debug());
-        let found = self.queues.iter().find(|queue| queue.name == name);
-        let text = match found.map(|queue| &queue.instance) {
-            Some(None) => return Ok(()),
-            // What leads to an instance is relayed before it comes here.
-            Some(Some(instance)) => format!("{given}, it leads to the instance `{instance}`"),
-            None if self.queues.is_empty() => format!("{given}, this instance has no named queues"),
-            None => {
-                let names: Vec<&str> = self.queues.iter().map(|q| q.name.as_str()).collect();
-                format!("{given}, there are {}", names.join(", "))
-            }
-        };
-        Err(Refusal::invalid(text))
-    }
-
     fn depth(&self, work: &Work) -> Result<(), Refusal> {
         let depth = self.place.depth + 1;
         if *work == Work::Tasks || depth <= NESTING_MAX {
@@ -94,6 +69,11 @@ impl Served {
             "{PATH}.instance: it would be at depth {depth}; the limit `nesting` is {NESTING_MAX}"
         );
         Err(Refusal::new(Code::TooLarge, text))
+    }
+
+    /// How long jobs may still run here; `None` is for ever.
+    pub fn left(&self, now: Time) -> Option<Span> {
+        self.place.end().map(|end| end - now)
     }
 
     fn time(&self, now: Time, spec: &Spec) -> Result<(), Refusal> {

@@ -25,10 +25,15 @@ impl Specs {
     /// The spec of a submitted jobspec: an equal one that is held, or a new one.
     pub fn intern(&mut self, jobspec: Value) -> Result<Arc<Spec>, Refusal> {
         let jobspec = Jobspec::from_value(jobspec).map_err(Refusal::invalid)?;
-        let mut spec = Spec::from_jobspec(jobspec).map_err(Refusal::invalid)?;
+        let spec = Spec::from_jobspec(jobspec).map_err(Refusal::invalid)?;
+        Ok(self.share(spec))
+    }
+
+    /// An equal one that is held, or this one.
+    pub fn share(&mut self, mut spec: Spec) -> Arc<Spec> {
         let key = (spec.hash, spec.environment_hash);
         if let Some(held) = self.held.get(&key).and_then(Weak::upgrade) {
-            return Ok(held);
+            return held;
         }
         match self
             .environments
@@ -44,7 +49,7 @@ impl Specs {
         let spec = Arc::new(spec);
         self.held.insert(key, Arc::downgrade(&spec));
         self.sweep();
-        Ok(spec)
+        spec
     }
 
     /// Forgets entries nobody holds, each time the table has doubled: constant

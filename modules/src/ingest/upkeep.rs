@@ -71,6 +71,7 @@ impl Ingest {
             count: 1,
             cc: None,
             party: Party::default(),
+            sent: None,
             spec: spec.expect("the configuration was checked"),
         };
         out.append(now, job, Kind::Submit(Arc::new(submit)));

@@ -55,6 +55,7 @@ fn submit(account: &str) -> Kind {
             account: Some(account.parse().expect("a name")),
             ..Default::default()
         },
+        sent: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a spec")),
     }))
 }

@@ -64,6 +64,8 @@ impl Days {
             Whose::User(of) => user == of,
             Whose::Qos(name) => qos.as_ref() == Some(name),
             Whose::QosUser(name, of) => qos.as_ref() == Some(name) && user == of,
+            // What was used is not kept by queue: they limit no core-minutes.
+            Whose::Queue(_) | Whose::QueueUser(..) => false,
         };
         let theirs = self.of.iter().filter(|(payer, _)| is_theirs(payer));
         theirs

@@ -83,6 +83,7 @@ fn submit(limits: &mut Limits, job: u64, account: &str, spec: &Arc<Spec>) {
         count: 1,
         cc: None,
         party: party(account),
+        sent: None,
         spec: Arc::clone(spec),
     };
     tell(limits, 0, job, Kind::Submit(Arc::new(submit)));

@@ -107,6 +107,10 @@ impl Nest {
     /// A request that this module claimed.
     pub(super) fn relay(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         match self.way(request) {
+            Way::To(name) if request.topic == Submit::TOPIC => {
+                let amended = self.keeper.admit(request)?;
+                self.relay_to(&name, amended.as_ref().unwrap_or(request), out)
+            }
             Way::To(name) => self.relay_to(&name, request, out),
             Way::Nobody(refusal) => Err(refusal),
             Way::Here => unreachable!("the router sent `{}` to nest", request.topic),

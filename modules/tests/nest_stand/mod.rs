@@ -107,10 +107,12 @@ pub fn with_batch() -> Settings {
         Queue {
             name: "long".to_owned(),
             instance: Some("batch".to_owned()),
+            ..Queue::default()
         },
         Queue {
             name: "here".to_owned(),
             instance: None,
+            ..Queue::default()
         },
     ];
     settings
@@ -144,6 +146,7 @@ fn running(job: JobId, user: u32, system: Value, ranks: [u32; 2]) -> Vec<(Option
         count: 1,
         cc: None,
         party: Default::default(),
+        sent: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
     };
     let shells = ranks.map(|rank| (Rank(rank), Epoch(u64::from(rank) + 1)));

@@ -3,6 +3,8 @@
 //! Each is a wrapper around what passes between the parts of a world: an effect let through too
 //! early, a message changed, a record left out. The product knows nothing of it.
 
+mod deaf;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use eddy_wire::shell::{FromShell, Start, ToShell};
 use eddy_wire::time::Time;
 
 use crate::nature::InstanceId;
+pub use deaf::Deaf;
 
 /// A rule that can be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,10 @@ pub enum Rule {
     NeedsDropped,
     /// Nobody is promised anything: those who fit pass whoever is first.
     HeadDelayed,
+    /// Jobs of a stopped queue start.
+    StopUnheard,
+    /// A disabled queue takes jobs.
+    DisableUnheard,
 }
 
 impl Rule {
@@ -91,6 +98,8 @@ impl Rule {
         ("knocks-once", Rule::KnocksOnce),
         ("needs-dropped", Rule::NeedsDropped),
         ("head-delayed", Rule::HeadDelayed),
+        ("stop-unheard", Rule::StopUnheard),
+        ("disable-unheard", Rule::DisableUnheard),
     ];
 
     /// The rule of this name.

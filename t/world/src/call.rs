@@ -5,6 +5,7 @@ use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Type};
+use eddy_wire::queue::Turn;
 use eddy_wire::services::Service;
 use eddy_wire::services::account;
 use eddy_wire::services::instance::{
@@ -12,6 +13,7 @@ use eddy_wire::services::instance::{
 };
 use eddy_wire::services::job::{self, JobSet};
 use eddy_wire::services::kvs;
+use eddy_wire::services::queue;
 use eddy_wire::services::resource::{self, Targets};
 use eddy_wire::services::sched;
 use eddy_wire::time::Time;
@@ -19,6 +21,9 @@ use serde_json::{Value, json};
 use uuid::{Builder, Uuid};
 
 use crate::random::Random;
+
+/// Names of queues that an instance serves itself begin so.
+pub const OWN: &str = "own";
 
 /// What a call is about, as far as its answer can be judged.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,9 +133,9 @@ impl Call {
             requeue: ask.requeue,
         };
         // What a queue passes on is recorded by the instance that serves it.
-        let about = match ask.queue {
-            None => About::Submit { user, key, count },
-            Some(_) => About::Other,
+        let about = match &ask.queue {
+            Some(name) if !name.starts_with(OWN) => About::Other,
+            Some(_) | None => About::Submit { user, key, count },
         };
         Call::new::<job::Submit>(about, &request)
     }
@@ -238,6 +243,16 @@ impl Call {
         let request: account::SetRequest =
             serde_json::from_value(request.clone()).expect("changes of accounts");
         Call::new::<account::Set>(About::Other, &request)
+    }
+
+    /// Let a queue take submissions or start jobs, or not; all of them where none is named.
+    pub fn turn(queue: Option<&str>, turn: Turn, reason: &str) -> Call {
+        let request = queue::TurnRequest {
+            queues: queue.into_iter().map(str::to_owned).collect(),
+            turn,
+            reason: reason.to_owned(),
+        };
+        Call::new::<queue::TurnQueue>(About::Other, &request)
     }
 
     /// Set a value.

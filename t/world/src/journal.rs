@@ -134,8 +134,8 @@ impl Journal {
             let found = KeyFound {
                 first,
                 count: submit.count,
-                jobspec: spec.hash,
-                environment: spec.environment_hash,
+                jobspec: submit.sent().jobspec,
+                environment: submit.sent().environment,
             };
             self.keys.insert((submit.user, submit.key), found);
         }

@@ -21,7 +21,7 @@ use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::shell::Start;
 use eddy_wire::time::Time;
 
-use crate::broken::{self, Credulous, Hasty, Rule};
+use crate::broken::{self, Credulous, Deaf, Hasty, Rule};
 use crate::client::OWNER;
 use crate::clock::Clock;
 use crate::desk::Desk;
@@ -36,7 +36,9 @@ pub use links::tell_client;
 pub use parent::{HEAD_CLIENTS, RELAYED};
 use tree::Tree;
 
-/// Place of the sched module among the leader's.
+/// Place of ingest among the leader's modules.
+const INGEST: usize = 0;
+/// That of the sched module.
 const SCHED: usize = 2;
 /// And that of the manager.
 const MANAGER: usize = 1;
@@ -151,6 +153,12 @@ impl Instance {
         }
         if nature.breaks(Rule::NeedsDropped) {
             modules[MANAGER] = Box::new(Hasty::new(Manager::new(&self.settings)));
+        }
+        for (rule, at) in [(Rule::StopUnheard, SCHED), (Rule::DisableUnheard, INGEST)] {
+            if nature.breaks(rule) {
+                let real = modules.remove(at);
+                modules.insert(at, Box::new(Deaf(real)));
+            }
         }
         let mut broker = Broker::new(identity(self), modules);
         for record in self.journal.to_replay() {

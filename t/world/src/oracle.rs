@@ -8,6 +8,7 @@ mod kin;
 mod ledger;
 mod limits;
 mod order;
+mod queues;
 mod replies;
 mod tasks;
 mod waits;
@@ -27,6 +28,7 @@ use crate::call::About;
 use crate::task::{SIGKILL, SIGTERM};
 pub use kin::{Kin, Living};
 pub use ledger::{Ledger, places};
+pub use queues::Queued;
 pub use replies::{Facts, Replies};
 use tasks::Tasks;
 pub use waits::is_left_behind;
@@ -41,6 +43,7 @@ pub struct Oracle {
     durable: Ledger,
     records: Records,
     limited: limits::Limited,
+    queued: Queued,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -79,6 +82,16 @@ impl Oracle {
     /// The grace from TERM to KILL is this.
     pub fn set_grace(&mut self, grace: Span) {
         self.grace = grace;
+    }
+
+    /// So many jobs of these queues may run.
+    pub fn set_queues(&mut self, limits: std::collections::BTreeMap<String, u32>) {
+        self.queued = Queued::new(limits);
+    }
+
+    /// The queues as recorded.
+    pub fn queued(&self) -> &Queued {
+        &self.queued
     }
 
     /// The instance must have ended then, by the limit of the job that it is.
@@ -127,6 +140,8 @@ impl Oracle {
         let checked = self.recorded.apply(record);
         self.check(checked);
         let checked = self.limited.apply(record);
+        self.check(checked);
+        let checked = self.queued.apply(record);
         self.check(checked);
         self.records.later.push_back(Arc::clone(record));
         let Some(job) = record.event.job else { return };
@@ -182,9 +197,11 @@ impl Oracle {
         self.records.later.clear();
         self.recorded = self.durable.clone();
         self.limited = limits::Limited::default();
+        self.queued = self.queued.forgetful();
         for record in &self.records.durable {
             // What was found then is told already.
             drop(self.limited.apply(record));
+            drop(self.queued.apply(record));
         }
         self.replies.forget();
     }

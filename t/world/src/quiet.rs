@@ -12,6 +12,7 @@ use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Owner, Unavailable, Verdict, Want};
+use eddy_wire::queue::UNNAMED;
 use eddy_wire::shell::Part;
 use eddy_wire::time::Span;
 
@@ -63,7 +64,8 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     if is_slow(&policy) || !(all_free || is_from_scratch(&policy)) {
         return Ok(());
     }
-    let mut planner = fresh(instance, ledger);
+    let stopped = world.nature.judge(id).queued().stopped();
+    let mut planner = fresh(instance, ledger, stopped);
     planner.apply(Delta::Policy(text.into()));
     // What starts later because time passes is planned when something happens.
     let planned = instance.leader.as_ref().map(Leader::planned);
@@ -140,7 +142,7 @@ fn policy(instance: &Instance, ledger: &Ledger) -> String {
 }
 
 /// A planner that was told what is recorded.
-fn fresh(instance: &Instance, ledger: &Ledger) -> Planner {
+fn fresh(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>) -> Planner {
     let shells = instance.shells.keys();
     let online = shells
         .filter_map(|epoch| ledger.shells.get(epoch))
@@ -158,7 +160,9 @@ fn fresh(instance: &Instance, ledger: &Ledger) -> Planner {
             .priority
             .filter(|_| job.state == JobState::Sched)
             .unwrap_or(0);
-        if priority > 0 {
+        let queue = job.submit.spec.jobspec.attributes.system.queue.as_deref();
+        let is_stopped = stopped.contains(queue.unwrap_or(UNNAMED));
+        if priority > 0 && !is_stopped {
             let request = job.submit.spec.request.clone();
             planner.apply(Delta::Want(
                 *id,

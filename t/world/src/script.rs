@@ -8,6 +8,8 @@
 //! submit a cores=2 run=10 …    again a …       the same key, perhaps other words
 //!   afterok=a …  begin=SECONDS  singleton  throttle=N  set=NAME  name=NAME      among those words
 //! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  wait a b  collect [a]  list
+//! queue q running=2 nodes=4 time=60 default=30 users=7   before anything else
+//! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
 //! drain 0  undrain 0  put k 1  get k  policy PRESET  shutdown
 //! lose submit a …              the answer is lost on its way
 //! hold disk|planner  release disk|planner      disk full|room
@@ -22,10 +24,12 @@ mod trees;
 
 use std::collections::BTreeMap;
 
+use eddy_modules::settings::Queue;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Sharing;
+use eddy_wire::queue::Turn;
 use eddy_wire::services::job::JobSet;
 use eddy_wire::time::{Span, Time};
 use uuid::Uuid;
@@ -75,6 +79,8 @@ struct Player {
     /// In which instance each name was submitted.
     places: BTreeMap<String, InstanceId>,
     machines: Machines,
+    /// Queues that the instance serves itself.
+    queues: Vec<Queue>,
     reply: Answer,
 }
 
@@ -99,6 +105,7 @@ impl Player {
             submitted: BTreeMap::new(),
             places: BTreeMap::new(),
             machines: Machines::default(),
+            queues: Vec::new(),
             reply: Answer::Arrives,
         }
     }
@@ -112,6 +119,7 @@ impl Player {
         self.world.get_or_insert_with(|| {
             let nature = Nature::new(0, Pace::Exact, grace);
             let mut world = World::new(nature, nodes, grace);
+            world.root().settings.queues.clone_from(&self.queues);
             world
                 .nature
                 .queue
@@ -129,7 +137,7 @@ impl Player {
         match words {
             ["nodes", shape, rest @ ..] => self.shape(shape, rest),
             ["machines", shape, rest @ ..] => self.machines(shape, rest),
-            ["queue", name, nodes] => self.queue(name, nodes),
+            ["queue", name, rest @ ..] => self.queue(name, rest),
             ["in", path, rest @ ..] => self.inside(path, rest),
             ["crash", rest @ ..] if rest.len() > 1 => self.crash_of(rest),
             ["part", a, b, seconds] => self.part(a, b, seconds),
@@ -181,6 +189,30 @@ impl Player {
                 _ => return Err(format!("`{word}` is not gpus=N or memory=BYTES")),
             }
         }
+        Ok(())
+    }
+
+    /// A queue: served by an instance where ranks are apart and it has nodes, else by this one.
+    fn queue(&mut self, name: &str, words: &[&str]) -> Result<(), String> {
+        if let ([nodes], true) = (words, self.machines.are_apart()) {
+            return self.queue_instance(name, nodes);
+        }
+        let mut queue = Queue {
+            name: name.to_owned(),
+            ..Queue::default()
+        };
+        let rules = &mut queue.rules;
+        for word in words {
+            match word.split_once('=') {
+                Some(("running", n)) => rules.limits.running_jobs = Some(number(n)?),
+                Some(("nodes", n)) => rules.max_nodes = Some(number(n)?),
+                Some(("time", n)) => rules.max_time = Some(span(n)),
+                Some(("default", n)) => rules.default_time = Some(span(n)),
+                Some(("users", n)) => rules.users = Some([number(n)?].into()),
+                _ => return Err(format!("`{word}` says nothing of a queue")),
+            }
+        }
+        self.queues.push(queue);
         Ok(())
     }
 
@@ -282,6 +314,19 @@ impl Player {
             ["collect"] => Call::collect(None),
             ["collect", name] => Call::collect(Some(self.job(name)?)),
             ["list"] => Call::list(JobSet::default()),
+            [
+                verb @ ("enable" | "disable" | "start" | "stop"),
+                queue,
+                reason @ ..,
+            ] => {
+                let turn = match *verb {
+                    "enable" => Turn::Enable,
+                    "disable" => Turn::Disable,
+                    "start" => Turn::Start,
+                    _ => Turn::Stop,
+                };
+                Call::turn(Some(queue), turn, &reason.join(" "))
+            }
             ["drain", rank] => Call::drain(Rank(number(rank)?)),
             ["undrain", rank] => Call::undrain(Idset::one(number(rank)?)),
             ["put", name, value] => Call::put(name, number(value)?.into()),

@@ -1,5 +1,6 @@
 //! One run of a seed: a random instance, random clients, random faults, then calm.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::fault::{Fault, TreeFault};
 use crate::instance::Nodes;
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::random::Random;
-use crate::workload::Habits;
+use crate::workload::{Habits, OWN_QUEUES, Own};
 use crate::world::{Visitors, World};
 
 /// Steps after which a run that goes on is a finding.
@@ -138,10 +139,30 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
             .queue
             .push(BEGIN, Happening::ClientActs(client));
     }
+    if random.chance(50) {
+        queues(&mut world);
+    }
     let horizon = Span(world.pause.0 / 2 * i64::from(size) + 2_000_000);
     faults(&mut world, &mut random, horizon);
     policies(&mut world, &mut random, horizon);
     world
+}
+
+/// Queues that the root serves itself: one without limits, one of which two jobs may run.
+fn queues(world: &mut World) {
+    let [free, two] = OWN_QUEUES;
+    let limits = BTreeMap::from([(two.to_owned(), 2)]);
+    for name in [free, two] {
+        let mut queue = Queue {
+            name: name.to_owned(),
+            ..Queue::default()
+        };
+        queue.rules.limits.running_jobs = limits.get(name).copied();
+        queue.rules.default_time = limits.get(name).map(|_| Span::seconds(3600));
+        world.root().settings.queues.push(queue);
+    }
+    world.nature.oracle(ROOT).set_queues(limits);
+    world.habits.own = Own::Two;
 }
 
 /// Policies by which instances order their jobs.
@@ -254,6 +275,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         longest: *random.pick(&[Span::seconds(1), Span::seconds(10), Span::seconds(40)]),
         depth: *random.pick(&[1, 2, 3]),
         queue,
+        own: Own::None,
     };
     if let Some(name) = world.habits.queue {
         let settings = &mut world.root().settings;
@@ -262,6 +284,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         settings.queues.push(Queue {
             name: name.clone(),
             instance,
+            ..Queue::default()
         });
         settings.declared.push(Declared {
             name,

@@ -165,6 +165,7 @@ fn told(kind: &Kind) -> Option<String> {
         Kind::ShellStart(ranks, epoch) => format!("{name} {epoch} on ranks {ranks}"),
         Kind::Drain(ranks, reason, _) => format!("{name} {ranks}: {reason}"),
         Kind::Undrain(ranks) => format!("{name} {ranks}"),
+        Kind::Queue(turned) => format!("{name} {} {:?}", turned.queue, turned.turn),
         Kind::Put(key, value) => format!("{name} {key} {value}"),
         Kind::Delete(key) => format!("{name} {key}"),
         _ => name.to_owned(),

@@ -4,6 +4,7 @@ use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Sharing;
+use eddy_wire::queue::{Turn, UNNAMED};
 use eddy_wire::services::job::{InfoKey, JobSet};
 use eddy_wire::time::Span;
 use serde_json::json;
@@ -17,7 +18,7 @@ use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 
 /// How likely each thing is that a client may do.
-const WEIGHTS: [(u64, Act); 25] = [
+const WEIGHTS: [(u64, Act); 26] = [
     (40, Act::Submit),
     (6, Act::SubmitAgain),
     (2, Act::SubmitOther),
@@ -43,6 +44,7 @@ const WEIGHTS: [(u64, Act); 25] = [
     (1, Act::Status),
     (2, Act::Explain),
     (1, Act::Account),
+    (3, Act::Turn),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +74,7 @@ enum Act {
     Status,
     Explain,
     Account,
+    Turn,
 }
 
 /// How long work lasts at most and how deep instances are made.
@@ -83,7 +86,21 @@ pub struct Habits {
     pub depth: u32,
     /// Whether the root has a queue that an instance serves.
     pub queue: Option<&'static str>,
+    /// Whether the root has queues that it serves itself.
+    pub own: Own,
 }
+
+/// Queues that an instance serves itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// It has none.
+    None,
+    /// [`OWN_QUEUES`].
+    Two,
+}
+
+/// The queues that an instance has of its own, if it has any.
+pub const OWN_QUEUES: [&str; 2] = ["own-free", "own-two"];
 
 impl Habits {
     /// Those of a root whose clients make no instances.
@@ -91,10 +108,14 @@ impl Habits {
         longest: Span(i64::MAX),
         depth: 0,
         queue: None,
+        own: Own::None,
     };
 
     /// Makes an instance of a submission now and then, and shorter what lasts too long.
     fn change(self, nature: &mut Nature, instance: InstanceId, ask: &mut Ask, nodes: Nodes) {
+        if self.own == Own::Two && nature.random.chance(60) {
+            ask.queue = Some((*nature.random.pick(&OWN_QUEUES)).to_owned());
+        }
         if self.depth == 0 {
             return;
         }
@@ -154,6 +175,7 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         Act::Status => Some(Call::status()),
         Act::Explain => Some(Call::explain()),
         Act::Account => Some(accounts(&mut nature.random)),
+        Act::Turn => Some(turn(&mut nature.random, habits)),
         Act::Events
         | Act::Cancel
         | Act::Raise
@@ -185,6 +207,23 @@ fn change(nature: &mut Nature, instance: InstanceId, job: JobId, act: Act) -> Ca
         }
         _ => Call::raise(job, "cancel", 0),
     }
+}
+
+/// A queue is turned on or off. Where there are none it is those that name none.
+fn turn(random: &mut Random, habits: Habits) -> Call {
+    let turns = [
+        Turn::Stop,
+        Turn::Start,
+        Turn::Start,
+        Turn::Disable,
+        Turn::Enable,
+    ];
+    let names: &[&str] = match habits.own {
+        Own::None => &[UNNAMED],
+        Own::Two => &[UNNAMED, OWN_QUEUES[0], OWN_QUEUES[1], OWN_QUEUES[1]],
+    };
+    let queue = Some(*random.pick(names)).filter(|_| random.chance(90));
+    Call::turn(queue, *random.pick(&turns), "because")
 }
 
 /// Accounts that all users are in, with limits that come and go.

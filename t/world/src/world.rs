@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::queue::Turn;
 use eddy_wire::time::{Span, Time};
 
 use crate::agent::Agent;
@@ -250,6 +251,9 @@ impl World {
         let held: Vec<JobId> = ledger.jobs.iter().filter(held).map(|(id, _)| *id).collect();
         let drained = ledger.drained.clone();
         let mut calls: Vec<Call> = held.into_iter().map(|job| Call::urgency(job, 16)).collect();
+        if !self.nature.judge(id).queued().stopped().is_empty() {
+            calls.push(Call::turn(None, Turn::Start, ""));
+        }
         if !drained.is_empty() {
             calls.push(Call::undrain(drained));
         }

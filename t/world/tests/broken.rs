@@ -97,7 +97,12 @@ fn a_verdict_recorded_unchecked() {
 fn a_wake_up_that_is_lost() {
     found(
         "wake-lost",
-        &["over its time limit", "KILL was due", "never ends"],
+        &[
+            "over its time limit",
+            "KILL was due",
+            "never ends",
+            "all it waits for is met",
+        ],
     );
 }
 
@@ -174,4 +179,14 @@ fn a_job_that_is_let_go_before_its_time() {
 #[test]
 fn a_head_that_is_delayed_by_those_who_pass() {
     found("head-delayed", &["passes it, and it starts at"]);
+}
+
+#[test]
+fn a_job_that_starts_from_a_stopped_queue() {
+    found("stop-unheard", &["which is stopped"]);
+}
+
+#[test]
+fn a_job_that_a_disabled_queue_takes() {
+    found("disable-unheard", &["which is disabled"]);
 }

@@ -15,8 +15,8 @@ use crate::{output, when};
 
 /// Tell who changed what and when
 ///
-/// From the records of the instance: accounts, nodes taken out of service and put back, policies
-/// that were set, and what one user did to jobs: urgency, exceptions such as cancel. Jobs whose
+/// From the records of the instance: accounts, queues turned on and off, nodes taken out of service and
+/// put back, policies that were set, and what one user did to jobs: urgency, exceptions such as cancel. Jobs whose
 /// history was forgotten are not told of. Reads all records since the time that is given, so give
 /// one where there is a long history.
 #[derive(clap::Args)]
@@ -28,7 +28,7 @@ pub struct Args {
     /// Only what this user did, by name or number
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// Only these: account, drain, undrain, memo, urgency, exception, ...
+    /// Only these: account, queue, drain, undrain, memo, urgency, exception, ...
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     event: Vec<String>,
     /// No heading
@@ -49,6 +49,7 @@ const FIELDS: &str = "Fields of --json:
 /// Records that say that somebody decided something, of the instance and of jobs.
 const OWN: &[&str] = &[
     "account",
+    "queue",
     "drain",
     "undrain",
     "memo",

@@ -1,6 +1,7 @@
-//! `eddy config`: check, show and set the configuration; the policy also while an instance runs.
+//! `eddy config`: check, import, show and set the configuration; the policy also while an instance runs.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -15,10 +16,11 @@ use eddy_wire::services::instance::Config;
 use eddy_wire::services::sched::{Policy as Obeyed, SetPolicy, SetPolicyRequest};
 use serde_json::Value;
 
+use crate::imports;
 use crate::output;
 use crate::session::Global;
 
-/// Check, show and set the configuration
+/// Check, import, show and set the configuration
 #[derive(clap::Args)]
 #[command(
     subcommand_required = true,
@@ -32,7 +34,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Check a file; print every error in it
+    /// Check a file as a whole; print every error in it, with its line
     Check {
         /// The file
         #[arg(value_name = "FILE")]
@@ -46,6 +48,19 @@ enum Verb {
         /// Dotted name, such as journal.sync
         #[arg(value_name = "KEY")]
         key: Option<String>,
+    },
+    /// Write the configuration that another scheduler's is: slurm.conf, or what qmgr -c 'p s' prints
+    ///
+    /// Partitions and queues become [[queue]], with their limits and defaults; a partition with nodes
+    /// of its own is served by an [[instance]] on those. What has no counterpart is named on standard
+    /// error by its line, and is a comment in what is written. Check the result with eddy config check.
+    Import {
+        /// Write the nodes of slurm.conf there, for eddy start --resources (RFC 20)
+        #[arg(long, value_name = "FILE")]
+        resources: Option<PathBuf>,
+        /// The file; - is standard input
+        #[arg(value_name = "FILE")]
+        file: String,
     },
     /// Set keys of the policy while the instance runs, or a key for its next start
     ///
@@ -69,6 +84,7 @@ enum Verb {
 pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     match args.verb {
         Verb::Check { file } => check(&file),
+        Verb::Import { resources, file } => import(&file, resources.as_deref()),
         Verb::Get { key } => get(global, key.as_deref()),
         Verb::Set { words } => match words.as_slice() {
             [key, value] if !key.contains('=') => set(global, key, value),
@@ -82,15 +98,56 @@ fn check(file: &str) -> anyhow::Result<u8> {
     match config::check(&text) {
         Ok(_) => Ok(0),
         Err(errors) => {
-            for error in &errors {
-                eprintln!(
-                    "eddy config check: {file}: {}",
-                    output::one_line(&error.to_string())
-                );
+            for line in config::told(&text, &errors) {
+                eprintln!("eddy config check: {file}: {}", output::one_line(&line));
             }
             Ok(output::FAILED)
         }
     }
+}
+
+/// The longest text that is read, in bytes.
+const TEXT_MAX: u64 = 16 << 20;
+
+fn import(file: &str, resources: Option<&Path>) -> anyhow::Result<u8> {
+    let mut text = String::new();
+    let read = match file {
+        "-" => std::io::stdin().take(TEXT_MAX).read_to_string(&mut text),
+        file => {
+            fs::File::open(file).and_then(|opened| opened.take(TEXT_MAX).read_to_string(&mut text))
+        }
+    };
+    read.with_context(|| file.to_owned())?;
+    let found = imports::read(&text);
+    for (line, why) in &found.notes {
+        let why = output::one_line(why);
+        eprintln!("eddy config import: {file}: line {line}: {why}");
+    }
+    match (&found.nodes, resources) {
+        (Some(nodes), Some(path)) => {
+            let text = serde_json::to_string(nodes).context("the nodes")?;
+            fs::write(path, text + "\n").with_context(|| path.display().to_string())?;
+        }
+        (Some(nodes), None) => {
+            let count = nodes.nnodes();
+            eprintln!(
+                "eddy config import: {file}: {count} nodes are not written: --resources FILE"
+            );
+        }
+        (None, _) => {}
+    }
+    let toml = found.to_toml();
+    print!("{toml}");
+    if let Err(errors) = config::check(&toml) {
+        for line in config::told(&toml, &errors) {
+            eprintln!(
+                "eddy config import: what is written: {}",
+                output::one_line(&line)
+            );
+        }
+        return Ok(output::FAILED);
+    }
+    Ok(0)
 }
 
 fn get(global: &Global, key: Option<&str>) -> anyhow::Result<u8> {

@@ -1,11 +1,11 @@
-//! `[[instance]]` and `[[queue]]`: the instances that are there with this one, and the names that
-//! people submit to.
+//! `[[instance]]`: the instances that are there with this one; and what all lists of tables have
+//! in common.
 //!
 //! Read by [`super::load`]; every error there is, each with its path (`instance[1].name`).
 
 use std::collections::BTreeSet;
 
-use eddy_modules::settings::{Declared, Queue};
+use eddy_modules::settings::Declared;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
@@ -17,11 +17,11 @@ use super::keys::count;
 use super::{Config, ConfigError, policy, spell};
 
 /// The name that stands for this instance itself.
-const ROOT: &str = "root";
+pub(super) const ROOT: &str = "root";
 /// Longest name.
 const NAME_BYTES_MAX: usize = 64;
 /// Of a queue.
-const NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
+pub(super) const NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
 const INSTANCE_NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and - that begins with a letter, is no job id such as f1, and is not root";
 const NODES: &str = "a whole number from 1 to 65536";
 const RANKS: &str = "ranks such as \"0-3,7\", at most 65536 of them";
@@ -41,15 +41,6 @@ pub struct DeclaredInstance {
     pub ranks: Option<Idset>,
     /// `set`: the configuration it is started with, as `key=value`.
     pub set: Vec<String>,
-}
-
-/// One `[[queue]]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NamedQueue {
-    /// `name`.
-    pub name: String,
-    /// `instance`: the declared one that serves it, or `root`, this one.
-    pub instance: String,
 }
 
 /// Why a declared instance can never be.
@@ -110,38 +101,27 @@ impl DeclaredInstance {
     }
 }
 
-impl NamedQueue {
-    /// As the modules take it.
-    pub fn to_settings(&self) -> Queue {
-        Queue {
-            name: self.name.clone(),
-            instance: (self.instance != ROOT).then(|| self.instance.clone()),
-        }
-    }
-}
-
-/// Takes `instance` and `queue` out of the document's tables.
-pub(super) fn take(config: &mut Config, table: &mut Table, errors: &mut Vec<ConfigError>) {
+/// Takes `instance` out of the document's tables; the names of those there are.
+pub(super) fn take(
+    config: &mut Config,
+    table: &mut Table,
+    errors: &mut Vec<ConfigError>,
+) -> Vec<String> {
     let instances = entries(table, "instance", errors);
     config.instance.declared = instances
         .iter()
         .filter_map(|entry| instance(entry, errors))
         .collect();
     unique("instance", &instances, errors);
-    let queues = entries(table, "queue", errors);
     // An instance whose other keys are wrong is there all the same.
-    let names: Vec<&str> = instances.iter().filter_map(Entry::name).collect();
-    config.instance.queues = queues
-        .iter()
-        .filter_map(|entry| queue(entry, &names, errors))
-        .collect();
-    unique("queue", &queues, errors);
+    let names = instances.iter().filter_map(Entry::name);
+    names.map(str::to_owned).collect()
 }
 
 /// One table of an array of tables.
 pub(super) struct Entry {
     /// `instance[1]`.
-    path: String,
+    pub(super) path: String,
     pub(super) table: Table,
 }
 
@@ -181,7 +161,7 @@ impl Entry {
     }
 
     /// The name, if it is one.
-    fn checked_name(
+    pub(super) fn checked_name(
         &self,
         is_one: fn(&str) -> bool,
         allowed: &'static str,
@@ -196,7 +176,7 @@ impl Entry {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let allowed = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(allowed) && name != ROOT
 }
@@ -340,33 +320,4 @@ fn flatten(prefix: &str, table: &Table, flat: &mut Vec<(String, Value)>) {
             other => flat.push((path, other.clone())),
         }
     }
-}
-
-fn queue(entry: &Entry, instances: &[&str], errors: &mut Vec<ConfigError>) -> Option<NamedQueue> {
-    entry.unknown(&["name", "instance"], errors);
-    let name = entry.checked_name(is_name, NAME, errors);
-    let path = format!("{}.instance", entry.path);
-    let known = || {
-        let mut known = vec![ROOT];
-        known.extend(instances);
-        known.dedup();
-        known.join(", ")
-    };
-    let instance = match entry.table.get("instance") {
-        Some(Value::String(given)) if given == ROOT || instances.contains(&given.as_str()) => {
-            given.clone()
-        }
-        Some(given) => {
-            let (given, known) = (spell(given), known());
-            errors.push(ConfigError::NoInstance { path, given, known });
-            return None;
-        }
-        None => {
-            let allowed = "the name of an [[instance]], or root";
-            errors.push(ConfigError::Missing { path, allowed });
-            return None;
-        }
-    };
-    let name = name?;
-    Some(NamedQueue { name, instance })
 }

@@ -99,6 +99,16 @@ pub const KEYS: &[Key] = &[
         get: |config| json(&config.instance.quorum_timeout),
     },
     Key {
+        path: "defaults.time",
+        allowed: SPAN,
+        meaning: "the time limit of jobs for which neither they nor a QoS or queue say one; unset is none",
+        set: |config, value| {
+            let time = span(value).filter(|time| time.0 > 0)?;
+            set_to(&mut config.instance.default_time, Some(time))
+        },
+        get: |config| json(&config.instance.default_time),
+    },
+    Key {
         path: "limits.clients",
         allowed: "a whole number from 1 to 65536",
         meaning: "connections of clients at a time",

@@ -36,6 +36,7 @@ const QOS_KEYS: &[&str] = &[
     "limits_waived",
     "limits",
     "user_limits",
+    "default_time",
 ];
 const CLASS_KEYS: &[&str] = &[
     "name",
@@ -109,7 +110,7 @@ fn name(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<Name> {
 }
 
 /// The value of a key, or this one where it is not given.
-fn value<T>(
+pub(super) fn value<T>(
     entry: &Entry,
     key: &str,
     allowed: &'static str,
@@ -182,6 +183,14 @@ fn qos(entry: &Entry, known: &[String], errors: &mut Vec<ConfigError>) -> Option
         limits_waived: value(entry, "limits_waived", FLAG, false, Value::as_bool, errors),
         limits: value(entry, "limits", LIMITS, none, limits, errors),
         user_limits: value(entry, "user_limits", LIMITS, none, limits, errors),
+        default_time: value(
+            entry,
+            "default_time",
+            SPAN,
+            None,
+            |value| span(value).filter(|span| span.0 > 0).map(Some),
+            errors,
+        ),
     };
     name.map(|_| qos)
 }

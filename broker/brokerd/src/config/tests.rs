@@ -253,3 +253,51 @@ fn an_instance_that_asks_for_more_than_there_is_never_fits() {
     assert_eq!(said(1), Err(ranks.to_owned()));
     assert_eq!(said(2), Ok(()));
 }
+
+#[test]
+fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
+    let page = include_str!("../../../../doc/protocol/configuration.md");
+    let blocks = page
+        .split("```")
+        .filter_map(|block| block.strip_prefix("toml\n"));
+    let mut lists = blocks.filter(|block| block.contains("max_time"));
+    let config = check(lists.next().expect("the page has an example of rules"));
+    let config = config.expect("the example is right");
+    let rules = &config.instance.queues[0].rules;
+    assert_eq!(rules.max_time, Some(Span::seconds(1800)));
+    assert_eq!(rules.users.as_ref().map(|users| users.len()), Some(2));
+    let factors = &config.instance.policy.priority.factors.queues;
+    assert_eq!(factors.get("debug"), Some(&100.0));
+    let text = "[[queue]]\nname = \"a\"\ndefault = true\nmax_nodes = 0\nlimits = { core_minutes = 3 }\n\
+                default_qos = \"none\"\nusers = [\"nobody-of-that-name\"]\nmaxtime = 3\n\
+                [[queue]]\nname = \"b\"\ndefault = true\n";
+    let errors = check(text).expect_err("much is wrong");
+    let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    lines.sort();
+    let wrong = |key: &str, rest: &str| format!("queue[0].{key}: {rest}");
+    let known = super::queue::KEYS.join(", ");
+    assert_eq!(
+        lines,
+        [
+            "queue.default: \"b\" is given twice; each default queue has a name of its own"
+                .to_owned(),
+            wrong(
+                "default_qos",
+                "is \"none\"; allowed is the name of a [[qos]], or of one of the policy"
+            ),
+            wrong(
+                "limits",
+                "is { core_minutes = 3 }; allowed is a table of running_jobs, submitted_jobs, nodes, cores, excess"
+            ),
+            wrong(
+                "max_nodes",
+                "is 0; allowed is a whole number from 1 to 65536"
+            ),
+            wrong("maxtime", &format!("unknown key; there are {known}")),
+            wrong(
+                "users",
+                "is [\"nobody-of-that-name\"]; allowed is names of users that this host knows, or their numbers"
+            ),
+        ]
+    );
+}

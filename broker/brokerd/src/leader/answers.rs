@@ -11,6 +11,7 @@ use bytes::Bytes;
 use eddy_broker::Answer;
 use eddy_broker::Query;
 use eddy_broker::effect::KeyFound;
+use eddy_wire::event::Sent;
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::lifecycle::{JobResult, JobState};
@@ -106,6 +107,9 @@ struct Submission {
     count: u32,
     jobspec: Hash,
     environment: Hash,
+    /// What was sent, where that is not what is recorded.
+    #[serde(default)]
+    sent: Option<Sent>,
 }
 
 fn one() -> u32 {
@@ -128,11 +132,15 @@ fn by_key(reader: &Reader, user: u32, key: &Uuid) -> Result<Answer, Why> {
         return Ok(Answer::Key(None));
     };
     let submission: Submission = serde_json::from_str(&submit.context)?;
+    let sent = submission.sent.unwrap_or(Sent {
+        jobspec: submission.jobspec,
+        environment: submission.environment,
+    });
     Ok(Answer::Key(Some(KeyFound {
         first: JobId(job.id.saturating_sub(u64::from(submission.index))),
         count: submission.count,
-        jobspec: submission.jobspec,
-        environment: submission.environment,
+        jobspec: sent.jobspec,
+        environment: sent.environment,
     })))
 }
 

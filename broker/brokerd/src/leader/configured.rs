@@ -73,8 +73,10 @@ impl Configured {
         };
         let loaded = config::load(&text, &args.set);
         let mut config = loaded.map_err(|errors| {
-            let line = |error: &config::ConfigError| origin.named(&error.to_string());
-            errors.iter().map(line).collect::<Vec<String>>()
+            let told = config::told(&text, &errors);
+            told.iter()
+                .map(|line| origin.named(line))
+                .collect::<Vec<String>>()
         })?;
         config.origin = origin.to_string();
         Ok(Configured {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use eddy_broker::Broker;
 use eddy_broker::broker::Identity;
 use eddy_modules::Settings;
-use eddy_modules::settings::Over;
+use eddy_modules::settings::{Declared, Over};
 use eddy_wire::error::Refusal;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
@@ -313,8 +313,10 @@ fn settings(config: &Config, told: Arc<ResourceSet>, nested: Option<&Nested>) ->
     }
     let declared = config.instance.declared.iter();
     settings.declared = declared.map(|one| one.to_settings()).collect();
+    inherit(&mut settings.declared, config);
     let queues = config.instance.queues.iter();
     settings.queues = queues.map(|one| one.to_settings()).collect();
+    settings.default_time = config.instance.default_time;
     settings.qos.clone_from(&config.instance.qos);
     settings.classes.clone_from(&config.instance.classes);
     settings.instance_command = instance_command();
@@ -323,6 +325,21 @@ fn settings(config: &Config, told: Arc<ResourceSet>, nested: Option<&Nested>) ->
         settings.place = nested.place();
     }
     settings
+}
+
+/// What declared instances have that says nothing else: the time limit of jobs without one.
+fn inherit(declared: &mut [Declared], config: &Config) {
+    const KEY: &str = "defaults.time";
+    let Some(time) = config.instance.default_time else {
+        return;
+    };
+    let says = |set: &String| set.split('=').next().map(str::trim) == Some(KEY);
+    for one in declared {
+        if !one.set.iter().any(says) {
+            let seconds = eddy_wire::fsd::seconds_of_micros(time.0);
+            one.set.push(format!("{KEY}={seconds}"));
+        }
+    }
 }
 
 /// What leads a declared instance: this program.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Basis, EventError, Requeue, SpecLookup, Submit, Waitable};
+use super::{Basis, EventError, Requeue, Sent, SpecLookup, Submit, Waitable};
 use crate::account::Party;
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId};
@@ -36,6 +36,8 @@ pub(super) struct SubmitContext {
     pub(super) party: Party,
     pub(super) jobspec: Hash,
     pub(super) environment: Hash,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sent: Option<Arc<Sent>>,
     pub(super) version: u32,
 }
 
@@ -65,6 +67,7 @@ impl SubmitContext {
             party: submit.party.clone(),
             jobspec: submit.spec.hash,
             environment: submit.spec.environment_hash,
+            sent: submit.sent.clone(),
             version: 1,
         }
     }
@@ -82,6 +85,7 @@ impl SubmitContext {
             cc: self.cc,
             party: self.party,
             spec,
+            sent: self.sent,
         })
     }
 }

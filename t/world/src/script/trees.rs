@@ -54,7 +54,7 @@ impl Player {
         Ok(())
     }
 
-    pub(super) fn queue(&mut self, name: &str, nodes: &str) -> Result<(), String> {
+    pub(super) fn queue_instance(&mut self, name: &str, nodes: &str) -> Result<(), String> {
         let nodes = nodes.strip_prefix("nodes=");
         let nodes = number(nodes.ok_or("a queue has nodes=N")?)?;
         self.machines.queues.push((name.to_owned(), nodes));
@@ -77,6 +77,7 @@ impl Player {
             settings.queues.push(Queue {
                 name: name.clone(),
                 instance: Some(name.clone()),
+                ..Queue::default()
             });
         }
         world

@@ -1,0 +1,383 @@
+//! `slurm.conf`: `NodeName` and `PartitionName` lines, and of the rest what has a counterpart.
+//!
+//! A partition becomes a queue. One that has nodes of its own, which no other partition has, is
+//! served by an instance on those; all others are queues of the root.
+
+use std::collections::BTreeSet;
+
+use eddy_wire::hostlist::Hostlist;
+use eddy_wire::id::Rank;
+use eddy_wire::idset::Idset;
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+
+use super::{Found, Instance, Queue, list, plain, plain_instance, quoted};
+
+/// More nodes than that are none of a configuration.
+const NODES_MAX: u64 = 65_536;
+
+/// One `Key=Value`.
+struct Pair {
+    key: String,
+    value: String,
+}
+
+/// A partition and its nodes.
+struct Partition {
+    line: usize,
+    queue: Queue,
+    nodes: Option<BTreeSet<String>>,
+}
+
+pub(super) fn read(text: &str) -> Found {
+    let mut found = Found::default();
+    let (mut hosts, mut partitions) = (Vec::new(), Vec::new());
+    for (number, line) in logical(text) {
+        let pairs = pairs(&line);
+        let Some(first) = pairs.first() else {
+            continue;
+        };
+        match first.key.to_ascii_lowercase().as_str() {
+            "nodename" => nodes(number, &pairs, &mut hosts, &mut found),
+            "partitionname" => partitions.extend(partition(number, &pairs, &mut found)),
+            _ => pairs
+                .iter()
+                .for_each(|pair| setting(number, pair, &mut found)),
+        }
+    }
+    place(partitions, &hosts, &mut found);
+    let ranked = (0..).zip(hosts).map(|(rank, node)| (Rank(rank), node));
+    let set = ResourceSet {
+        nodes: ranked.collect(),
+        ..ResourceSet::default()
+    };
+    found.nodes = (!set.is_empty()).then_some(set);
+    found
+}
+
+/// Lines without comments, those that go on put together, each with its first number.
+fn logical(text: &str) -> Vec<(usize, String)> {
+    let mut all: Vec<(usize, String)> = Vec::new();
+    let mut goes_on = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or_default();
+        let (part, more) = match line.trim_end().strip_suffix('\\') {
+            Some(part) => (part, true),
+            None => (line, false),
+        };
+        match all.last_mut().filter(|_| goes_on) {
+            Some((_, whole)) => {
+                whole.push(' ');
+                whole.push_str(part);
+            }
+            None => all.push((number, part.to_owned())),
+        }
+        goes_on = more;
+    }
+    all
+}
+
+fn pairs(line: &str) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    let mut rest = line.trim();
+    while !rest.is_empty() {
+        let (key, after) = rest.split_once('=').unwrap_or((rest, ""));
+        let (value, after) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => after.split_once(char::is_whitespace).unwrap_or((after, "")),
+        };
+        pairs.push(Pair {
+            key: key.trim().to_owned(),
+            value: value.to_owned(),
+        });
+        rest = after.trim();
+    }
+    pairs
+}
+
+fn expanded(text: &str) -> Option<Vec<String>> {
+    let hosts: Hostlist = text.parse().ok()?;
+    (hosts.len() <= NODES_MAX).then(|| hosts.hosts().collect())
+}
+
+fn nodes(number: usize, pairs: &[Pair], all: &mut Vec<NodeSet>, found: &mut Found) {
+    let (mut cpus, mut sockets, mut per_socket, mut boards) = (None, 1, None, 1);
+    let (mut gpus, mut memory, mut names) = (0, 0, None);
+    for pair in pairs {
+        let amount = pair.value.parse::<u32>().ok();
+        match pair.key.to_ascii_lowercase().as_str() {
+            "nodename" if pair.value.eq_ignore_ascii_case("default") => {
+                return found.note(
+                    number,
+                    "NodeName=DEFAULT: is not taken over; write its keys on each line",
+                );
+            }
+            "nodename" => names = expanded(&pair.value),
+            "cpus" | "procs" => cpus = amount,
+            "sockets" => sockets = amount.unwrap_or(1),
+            "boards" => boards = amount.unwrap_or(1),
+            "corespersocket" => per_socket = amount,
+            // A core is the least that is given out.
+            "threadspercore" => {}
+            "realmemory" => memory = pair.value.parse::<u64>().unwrap_or(0) << 20,
+            "gres" => match gpu(&pair.value) {
+                Some(count) => gpus = count,
+                None => unknown(number, pair, found),
+            },
+            _ => unknown(number, pair, found),
+        }
+    }
+    let Some(names) = names else {
+        return found.note(number, "NodeName: is no list of hosts");
+    };
+    let by_socket = per_socket.map(|cores| boards * sockets * cores);
+    let cores = by_socket.or(cpus).unwrap_or(1).clamp(1, 65_536);
+    let range = |count: u32| match count {
+        0 => Idset::new(),
+        count => Idset::range(0, count - 1),
+    };
+    for name in names {
+        if all.len() as u64 >= NODES_MAX {
+            return found.note(
+                number,
+                format!("more than {NODES_MAX} nodes are not taken over"),
+            );
+        }
+        all.push(NodeSet {
+            host: name.as_str().into(),
+            cores: range(cores),
+            gpus: range(gpus),
+            memory,
+        });
+    }
+}
+
+/// `gpu:2`, `gpu:a100:2`, `gpu`; `None` for anything else.
+fn gpu(value: &str) -> Option<u32> {
+    let mut parts = value.split(':');
+    if parts.next()? != "gpu" || value.contains(',') {
+        return None;
+    }
+    match parts.next_back() {
+        None => Some(1),
+        Some(count) => count.split('(').next()?.parse().ok(),
+    }
+}
+
+fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Option<Partition> {
+    let mut queue = Queue::default();
+    let mut nodes = None;
+    for pair in pairs {
+        let value = pair.value.as_str();
+        let key = pair.key.to_ascii_lowercase();
+        let unlimited =
+            value.eq_ignore_ascii_case("unlimited") || value.eq_ignore_ascii_case("infinite");
+        match key.as_str() {
+            "partitionname" if value.eq_ignore_ascii_case("default") => {
+                found.note(
+                    number,
+                    "PartitionName=DEFAULT: is not taken over; write its keys on each line",
+                );
+                return None;
+            }
+            "partitionname" => {
+                queue.name = plain(value);
+                if queue.name != value {
+                    let text = format!("PartitionName={value}: the queue is called {}", queue.name);
+                    found.note(number, text);
+                }
+            }
+            "nodes" if value.eq_ignore_ascii_case("all") => {}
+            "nodes" => match expanded(value) {
+                Some(hosts) => nodes = Some(hosts.into_iter().collect()),
+                None => unknown(number, pair, found),
+            },
+            "default" if value.eq_ignore_ascii_case("yes") => {
+                queue.keys.insert("default", "true".to_owned());
+            }
+            "default" => {}
+            "maxtime" | "defaulttime" | "maxnodes" if unlimited => {}
+            "maxtime" | "defaulttime" => match minutes(value) {
+                Some(seconds) => {
+                    let key = if key == "maxtime" {
+                        "max_time"
+                    } else {
+                        "default_time"
+                    };
+                    queue.keys.insert(key, seconds.to_string());
+                }
+                None => unknown(number, pair, found),
+            },
+            "maxnodes" | "minnodes" => match value.parse::<u32>() {
+                Ok(0) => {}
+                Ok(count) => {
+                    let key = if key == "maxnodes" {
+                        "max_nodes"
+                    } else {
+                        "min_nodes"
+                    };
+                    queue.keys.insert(key, count.to_string());
+                }
+                Err(_) => unknown(number, pair, found),
+            },
+            "priorityjobfactor" | "prioritytier" => match value.parse::<u32>() {
+                Ok(factor) => {
+                    // The tier orders partitions in Slurm before all else.
+                    queue.keys.insert("priority", factor.to_string());
+                }
+                Err(_) => unknown(number, pair, found),
+            },
+            "allowaccounts" | "allowqos" if value.eq_ignore_ascii_case("all") => {}
+            "allowaccounts" => {
+                queue.keys.insert("accounts", list(value.split(',')));
+            }
+            "allowqos" => {
+                found.qos.extend(value.split(',').map(str::to_owned));
+                queue.keys.insert("qos", list(value.split(',')));
+            }
+            "state" if value.eq_ignore_ascii_case("up") => {}
+            "state" => {
+                let verb = match value.to_ascii_lowercase().as_str() {
+                    "drain" => "disable",
+                    "inactive" => "disable` and `eddy queue stop",
+                    _ => "stop",
+                };
+                let text = format!(
+                    "State={value}: is said to the running instance: `eddy queue {verb} {}`",
+                    queue.name
+                );
+                found.note(number, text);
+            }
+            _ => unknown(number, pair, found),
+        }
+    }
+    Some(Partition {
+        line: number,
+        queue,
+        nodes,
+    })
+}
+
+/// Puts partitions with nodes of their own on instances.
+fn place(partitions: Vec<Partition>, hosts: &[NodeSet], found: &mut Found) {
+    let all: BTreeSet<String> = hosts.iter().map(|node| node.host.to_string()).collect();
+    let whole = |partition: &Partition| {
+        let nodes = partition.nodes.as_ref();
+        nodes.is_none_or(|nodes| *nodes == all)
+    };
+    let sets: Vec<Option<BTreeSet<String>>> = partitions
+        .iter()
+        .map(|partition| partition.nodes.clone().filter(|_| !whole(partition)))
+        .collect();
+    let shares_all = sets.iter().any(Option::is_none);
+    let mut made: Vec<(BTreeSet<String>, String)> = Vec::new();
+    for (partition, nodes) in partitions.into_iter().zip(&sets) {
+        let mut queue = partition.queue;
+        if let Some(nodes) = nodes {
+            let mut others = sets.iter().flatten().filter(|other| *other != nodes);
+            let overlaps = others.any(|other| !other.is_disjoint(nodes));
+            let known = made.iter().find(|(of, _)| of == nodes);
+            let ranks = ranks(nodes, hosts);
+            let is_default = queue.keys.contains_key("default");
+            match (known, ranks) {
+                _ if overlaps || shares_all => found.note(
+                    partition.line,
+                    format!("Nodes of {}: other partitions have some of them, and a node is one instance's: the queue may use all nodes", queue.name),
+                ),
+                _ if is_default => found.note(
+                    partition.line,
+                    format!("Nodes of {}: a default queue is one of root: the queue may use all nodes that no instance has", queue.name),
+                ),
+                (Some((_, name)), _) => queue.instance = Some(name.clone()),
+                (None, Some(ranks)) => {
+                    let name = plain_instance(&queue.name);
+                    found.instances.push(Instance {
+                        name: name.clone(),
+                        ranks,
+                    });
+                    made.push((nodes.clone(), name.clone()));
+                    queue.instance = Some(name);
+                }
+                (None, None) => found.note(
+                    partition.line,
+                    format!("Nodes of {}: not all of them are on NodeName lines: the queue may use all nodes", queue.name),
+                ),
+            }
+        }
+        found.queues.push(queue);
+    }
+}
+
+/// Where these hosts are among the nodes, in the order of the text.
+fn ranks(nodes: &BTreeSet<String>, hosts: &[NodeSet]) -> Option<String> {
+    let mut ranks = Idset::new();
+    for (rank, node) in (0..).zip(hosts) {
+        if nodes.contains(&*node.host) {
+            ranks = ranks.union(&Idset::one(rank));
+        }
+    }
+    (ranks.len() == nodes.len() as u64).then(|| ranks.to_string())
+}
+
+/// Minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]; as seconds.
+fn minutes(text: &str) -> Option<u64> {
+    let (days, rest) = match text.split_once('-') {
+        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
+        None => (None, text),
+    };
+    let parts: Option<Vec<u64>> = rest.split(':').map(|part| part.parse().ok()).collect();
+    let seconds = match (days, parts?.as_slice()) {
+        (None, [minutes]) => minutes.checked_mul(60)?,
+        (None, [minutes, seconds]) => minutes.checked_mul(60)?.checked_add(*seconds)?,
+        (_, [hours, minutes, seconds]) => hours.checked_mul(3600)? + minutes * 60 + seconds,
+        (Some(_), [hours, minutes]) => hours.checked_mul(3600)? + minutes * 60,
+        (Some(_), [hours]) => hours.checked_mul(3600)?,
+        _ => return None,
+    };
+    let seconds = days
+        .unwrap_or(0)
+        .checked_mul(86_400)?
+        .checked_add(seconds)?;
+    (seconds > 0).then_some(seconds)
+}
+
+fn setting(number: usize, pair: &Pair, found: &mut Found) {
+    let value = pair.value.as_str();
+    let weight = |key: &str| format!("weights.{key} = {value}");
+    let is_number = value.parse::<u64>().is_ok();
+    match pair.key.to_ascii_lowercase().as_str() {
+        "killwait" if is_number => found.key("exec", format!("kill_grace = {value}")),
+        "maxjobcount"
+            if value
+                .parse()
+                .is_ok_and(|n: u64| (1..=1_000_000).contains(&n)) =>
+        {
+            found.key("limits", format!("waiting_jobs = {value}"));
+        }
+        "prioritytype" if value == "priority/multifactor" => {
+            found.key("policy", format!("preset = {}", quoted("slurm-fair-tree")));
+        }
+        "priorityweightage" if is_number => found.key("policy.priority", weight("wait")),
+        "priorityweightfairshare" if is_number => {
+            found.key("policy.priority", weight("fair_share"));
+        }
+        "priorityweightjobsize" if is_number => found.key("policy.priority", weight("size")),
+        "priorityweightqos" if is_number => found.key("policy.priority", weight("qos")),
+        "priorityweightpartition" if is_number => {
+            found.key("policy.priority", weight("queue"));
+        }
+        "prioritydecayhalflife" => match minutes(value) {
+            Some(seconds) => found.key("policy.usage.decay", format!("half = {seconds}")),
+            None => unknown(number, pair, found),
+        },
+        "prioritymaxage" => match minutes(value) {
+            Some(seconds) => found.key("policy.priority.factors", format!("max_wait = {seconds}")),
+            None => unknown(number, pair, found),
+        },
+        _ => unknown(number, pair, found),
+    }
+}
+
+fn unknown(number: usize, pair: &Pair, found: &mut Found) {
+    let Pair { key, value } = pair;
+    found.note(number, format!("{key}={value}: is not taken over"));
+}

@@ -1,0 +1,161 @@
+//! What becomes of the configurations of others, and that it is one of an instance.
+
+use eddy_brokerd::config;
+
+use super::*;
+
+const SLURM: &str = r#"# ours
+ClusterName=eight
+KillWait=30
+PriorityType=priority/multifactor
+PriorityWeightAge=1000
+PriorityDecayHalfLife=14-0
+NodeName=n[1-4] Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=1024 State=UNKNOWN
+NodeName=g[1-2] CPUs=4 Gres=gpu:a100:2
+PartitionName=Batch Nodes=n[1-4] Default=NO MaxTime=2-00:00:00 \
+    DefaultTime=60 MaxNodes=4 AllowQos=normal,long State=UP
+PartitionName=gpu Nodes=g[1-2] AllowAccounts=physics PriorityJobFactor=7 State=DRAIN OverSubscribe=YES
+"#;
+
+const QMGR: &str = r#"#
+# Create queues and set their attributes.
+#
+create queue workq
+set queue workq queue_type = Execution
+set queue workq Priority = 50
+set queue workq resources_max.walltime = 48:00:00
+set queue workq resources_default.walltime = 01:00:00
+set queue workq resources_max.nodect = 8
+set queue workq max_run = [u:PBS_GENERIC=5]
+set queue workq max_queued = [o:PBS_ALL=100]
+set queue workq acl_user_enable = True
+set queue workq acl_users = root@*
+set queue workq enabled = True
+set queue workq started = False
+create queue route
+set queue route queue_type = Route
+set queue route route_destinations = workq
+set server default_queue = workq
+set server resources_default.walltime = 02:00:00
+set server scheduling = True
+"#;
+
+fn told(found: &Found) -> Vec<String> {
+    let told = |(line, why): &(usize, String)| format!("line {line}: {why}");
+    found.notes.iter().map(told).collect()
+}
+
+#[test]
+fn partitions_become_queues_on_nodes_of_their_own() {
+    let found = read(SLURM);
+    let text = found.to_toml();
+    let config = config::check(&text).unwrap_or_else(|errors| panic!("{errors:?} in {text}"));
+    let queues = &config.instance.queues;
+    assert_eq!(
+        (queues[0].name.as_str(), queues[0].instance.as_str()),
+        ("batch", "batch")
+    );
+    let rules = &queues[0].rules;
+    let seconds = |span: Option<eddy_wire::time::Span>| span.map(|span| span.0 / 1_000_000);
+    assert_eq!(seconds(rules.max_time), Some(2 * 86_400));
+    assert_eq!(seconds(rules.default_time), Some(3600));
+    assert_eq!((rules.max_nodes, queues[1].rules.priority), (Some(4), 7.0));
+    let ranks = config.instance.declared[1].ranks.as_ref();
+    assert_eq!(ranks.map(ToString::to_string).as_deref(), Some("4-5"));
+    assert_eq!(config.instance.policy.preset, "slurm-fair-tree");
+    assert_eq!(config.instance.kill_grace.0, 30_000_000);
+    let nodes = found.nodes.as_ref().expect("there are nodes");
+    assert_eq!((nodes.nnodes(), nodes.ncores(), nodes.ngpus()), (6, 40, 4));
+    assert_eq!(
+        told(&found),
+        [
+            "line 2: ClusterName=eight: is not taken over",
+            "line 7: State=UNKNOWN: is not taken over",
+            "line 9: PartitionName=Batch: the queue is called batch",
+            "line 11: State=DRAIN: is said to the running instance: `eddy queue disable gpu`",
+            "line 11: OverSubscribe=YES: is not taken over",
+        ]
+    );
+}
+
+#[test]
+fn partitions_that_share_nodes_are_queues_of_the_root() {
+    let found = read(
+        "NodeName=n[1-2] CPUs=1\nPartitionName=a Nodes=ALL Default=YES\nPartitionName=b Nodes=n1\n",
+    );
+    let config = config::check(&found.to_toml()).expect("a configuration");
+    assert!(config.instance.declared.is_empty());
+    assert!(config.instance.queues[0].default);
+    assert_eq!(found.notes.len(), 1);
+    assert!(told(&found)[0].starts_with("line 3: Nodes of b: other partitions have some of them"));
+}
+
+#[test]
+fn queues_of_qmgr_are_read_with_their_limits() {
+    let found = read(QMGR);
+    let text = found.to_toml();
+    let config = config::check(&text).unwrap_or_else(|errors| panic!("{errors:?} in {text}"));
+    let [queue] = &config.instance.queues[..] else {
+        panic!("one is there: {text}")
+    };
+    let rules = &queue.rules;
+    assert_eq!(
+        (queue.default, rules.priority, rules.max_nodes),
+        (true, 50.0, Some(8))
+    );
+    assert_eq!(rules.user_limits.running_jobs, Some(5));
+    assert_eq!(rules.limits.submitted_jobs, Some(100));
+    assert_eq!(rules.users.as_ref().map(|users| users.len()), Some(1));
+    assert_eq!(
+        config.instance.default_time.map(|time| time.0),
+        Some(7_200_000_000)
+    );
+    assert_eq!(
+        told(&found),
+        [
+            "line 15: set queue workq started = False: is said to the running instance: `eddy queue stop workq`",
+            "line 17: queue route: a queue that routes to others is not taken over",
+            "line 18: set queue route route_destinations = workq: is not taken over",
+            "line 21: set server scheduling = True: is not taken over",
+        ]
+    );
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_configurations() {
+    for (name, text) in [
+        (
+            "laptop",
+            include_str!("../../../../doc/examples/laptop.toml"),
+        ),
+        (
+            "four-nodes",
+            include_str!("../../../../doc/examples/four-nodes.toml"),
+        ),
+        (
+            "batch-and-debug",
+            include_str!("../../../../doc/examples/batch-and-debug.toml"),
+        ),
+        ("condo", include_str!("../../../../doc/examples/condo.toml")),
+    ] {
+        if let Err(errors) = config::check(text) {
+            panic!("{name}: {}", config::told(text, &errors).join("\n"));
+        }
+    }
+}
+
+#[test]
+fn errors_are_told_by_their_lines() {
+    let text = "[limits]\nclients = 0\n\n[[queue]]\nname = \"a\"\nmax_nodes = 0\n[[queue]]\ninstance = \"root\"\n[policy]\npreset = \"none\"\n";
+    let errors = config::check(text).expect_err("four are wrong");
+    let lines = config::told(text, &errors);
+    let places: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.split(": ").next())
+        .collect();
+    assert_eq!(
+        places,
+        ["line 2", "line 6", "line 7", "line 10"],
+        "{lines:?}"
+    );
+}

@@ -1,0 +1,274 @@
+//! `eddy queue`: which queues there are, and whether they take submissions and start jobs.
+
+use anyhow::bail;
+use clap::Subcommand;
+use eddy_client::Client;
+use eddy_wire::queue::{Rules, Shut, Turn, UNNAMED};
+use eddy_wire::services::job::{JobSet, Wait};
+use eddy_wire::services::queue::{List, QueueRow, TurnQueue, TurnRequest};
+use eddy_wire::time::Span;
+
+use crate::listing::{Filter, Question};
+use crate::names::Users;
+use crate::session::Global;
+use crate::table::{Align, Table, escaped};
+use crate::{output, when};
+
+/// Show queues, and let them take submissions and start jobs or not
+///
+/// What is done to a queue is recorded and stands after a restart. The jobs that name no queue are
+/// those of the queue `root`.
+#[derive(clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = false,
+    disable_help_subcommand = true
+)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// List queues: where they lead, what is in them, what they allow
+    ///
+    /// Fields of --json: name, instance (null is this one), default, gate (disabled and stopped: t,
+    /// reason, userid; absent is open), pending and running (jobs of this instance), rules (what the
+    /// configuration says; times in seconds).
+    List {
+        /// One array of objects
+        #[arg(long)]
+        json: bool,
+        /// No heading
+        #[arg(short = 'n', long = "no-header")]
+        no_header: bool,
+        /// These and no others
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Tell whether queues take submissions and start jobs, since when not, and why
+    Status {
+        /// These and no others
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Let queues take submissions again
+    Enable(Which),
+    /// Take no more submissions; what waits still starts
+    Disable(Which),
+    /// Let jobs of queues start again
+    Start(Which),
+    /// Start no more jobs of queues; what runs goes on, and submissions are taken
+    ///
+    /// The time that a job waits in a stopped queue does not count as waiting for resources.
+    Stop(Which),
+    /// Take no more submissions, and with --wait wait until all that is there is over
+    ///
+    /// What waits still starts. Another drain of the same queue only waits.
+    Drain {
+        #[command(flatten)]
+        which: Which,
+        /// Come back when the last job of the queues is over
+        #[arg(long)]
+        wait: bool,
+    },
+}
+
+/// The queues that are meant.
+#[derive(clap::Args)]
+struct Which {
+    /// All queues
+    #[arg(short = 'a', long, conflicts_with = "names")]
+    all: bool,
+    /// Why, one line; shown to who is refused or waits
+    #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
+    message: String,
+    /// The queues; may be left out where there is only one
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    global.session(async |client| {
+        match args.verb {
+            Verb::List {
+                json,
+                no_header,
+                names,
+            } => {
+                let rows = rows(&client, &names).await?;
+                match json {
+                    true => output::json(&rows)?,
+                    false => table(&rows, no_header)?,
+                }
+            }
+            Verb::Status { names } => {
+                let users = Users::read();
+                let rows = rows(&client, &names).await?;
+                output::lines(rows.iter().flat_map(|row| status(row, &users)))?;
+            }
+            Verb::Enable(which) => turn(global, &client, &which, Turn::Enable).await?,
+            Verb::Disable(which) => turn(global, &client, &which, Turn::Disable).await?,
+            Verb::Start(which) => turn(global, &client, &which, Turn::Start).await?,
+            Verb::Stop(which) => turn(global, &client, &which, Turn::Stop).await?,
+            Verb::Drain { which, wait } => {
+                turn(global, &client, &which, Turn::Disable).await?;
+                if wait {
+                    drained(&client, &which).await?;
+                }
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// The queues of these names; all where none is given.
+async fn rows(client: &Client, names: &[String]) -> anyhow::Result<Vec<QueueRow>> {
+    let mut rows = client.call::<List>(&()).await?;
+    let is_there = |name: &&String| rows.iter().any(|row| row.name == **name);
+    if let Some(name) = names.iter().find(|name| !is_there(name)) {
+        let there: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        bail!(
+            "no queue `{}`; there are {}",
+            escaped(name),
+            there.join(", ")
+        );
+    }
+    rows.retain(|row| names.is_empty() || names.contains(&row.name));
+    Ok(rows)
+}
+
+/// Those that are meant by a change.
+async fn meant(client: &Client, which: &Which) -> anyhow::Result<Vec<QueueRow>> {
+    let rows = rows(client, &which.names).await?;
+    if which.names.is_empty() && !which.all && rows.len() > 1 {
+        let there: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        bail!("no queue given; allowed are --all and {}", there.join(", "));
+    }
+    Ok(rows)
+}
+
+/// Turns queues here, and where an instance serves one, there too: it is asked for jobs directly,
+/// and orders those it has.
+async fn turn(global: &Global, client: &Client, which: &Which, turn: Turn) -> anyhow::Result<()> {
+    let rows = meant(client, which).await?;
+    let request = |queues| TurnRequest {
+        queues,
+        turn,
+        reason: which.message.clone(),
+    };
+    let names = rows.iter().map(|row| row.name.clone()).collect();
+    client.call::<TurnQueue>(&request(names)).await?;
+    for row in rows {
+        if let Some(instance) = &row.instance {
+            let child = global.connect_to(Some(instance)).await?;
+            let queues = vec![row.name.clone()];
+            child.call::<TurnQueue>(&request(queues)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits for the ends of all jobs that are in queues.
+async fn drained(client: &Client, which: &Which) -> anyhow::Result<()> {
+    for row in meant(client, which).await? {
+        let queue = (row.name != UNNAMED).then(|| row.name.clone());
+        let question = Question {
+            filter: Filter::active(),
+            queue,
+            ..Question::default()
+        };
+        let mut jobs = question.rows(client).await?;
+        jobs.retain(|job| row.name != UNNAMED || job.queue.is_empty());
+        let jobs = JobSet::of(jobs.iter().map(|job| job.id));
+        if jobs.is_empty() {
+            continue;
+        }
+        let mut ends = client.stream::<Wait>(&jobs.into())?;
+        while let Some(part) = ends.next().await {
+            part?;
+        }
+    }
+    Ok(())
+}
+
+fn status(row: &QueueRow, users: &Users) -> Vec<String> {
+    let name = escaped(&row.name);
+    let told = |what: &str, not: &str, shut: &Option<Shut>| match shut {
+        None => format!("{name}: {what}"),
+        Some(shut) => {
+            let why = match shut.reason.is_empty() {
+                true => String::new(),
+                false => format!(": {}", escaped(&shut.reason)),
+            };
+            let (t, user) = (when::local(shut.t), users.name(shut.userid));
+            format!("{name}: {not} since {t} by {user}{why}")
+        }
+    };
+    vec![
+        told(
+            "takes submissions",
+            "takes no submissions",
+            &row.gate.disabled,
+        ),
+        told("starts jobs", "starts no jobs", &row.gate.stopped),
+    ]
+}
+
+fn table(rows: &[QueueRow], no_header: bool) -> anyhow::Result<()> {
+    let columns = [
+        ("QUEUE", Align::Left),
+        ("INSTANCE", Align::Left),
+        ("SUBMIT", Align::Left),
+        ("START", Align::Left),
+        ("PENDING", Align::Right),
+        ("RUNNING", Align::Right),
+        ("PRIORITY", Align::Right),
+        ("NODES", Align::Right),
+        ("TIME", Align::Right),
+        ("DEFAULT", Align::Right),
+    ];
+    let mut table = Table::new(columns);
+    for row in rows {
+        let word = |shut: &Option<Shut>| match shut {
+            None => "yes".to_owned(),
+            Some(_) => "no".to_owned(),
+        };
+        let name = match row.default && row.name != UNNAMED {
+            true => format!("{}*", row.name),
+            false => row.name.clone(),
+        };
+        table.push(vec![
+            name,
+            row.instance.clone().unwrap_or_else(|| "-".to_owned()),
+            word(&row.gate.disabled),
+            word(&row.gate.stopped),
+            row.pending.to_string(),
+            row.running.to_string(),
+            row.rules.priority.to_string(),
+            nodes(&row.rules),
+            time(row.rules.max_time),
+            time(row.rules.default_time),
+        ]);
+    }
+    let mut out = output::stdout();
+    match no_header {
+        true => table.write_rows(&mut out)?,
+        false => table.write(&mut out)?,
+    }
+    Ok(())
+}
+
+fn nodes(rules: &Rules) -> String {
+    match (rules.min_nodes, rules.max_nodes) {
+        (None, None) => "-".to_owned(),
+        (Some(least), None) => format!("{least}-"),
+        (None, Some(most)) => format!("-{most}"),
+        (Some(least), Some(most)) => format!("{least}-{most}"),
+    }
+}
+
+fn time(span: Option<Span>) -> String {
+    span.map_or_else(|| "-".to_owned(), when::clock)
+}

@@ -1,0 +1,56 @@
+//! Requests about queues.
+
+use serde::{Deserialize, Serialize};
+
+use super::service;
+use crate::message::Roles;
+use crate::queue::{Gate, Rules, Turn};
+
+service!(
+    /// Let queues take submissions and start jobs, or not.
+    TurnQueue, "queue.turn", Roles::OWNER.or(Roles::ADMIN), TurnRequest => TurnReply
+);
+service!(
+    /// The queues there are.
+    List, "queue.list", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), () => Vec<QueueRow>
+);
+
+/// What [`TurnQueue`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TurnRequest {
+    /// Which; none is all of them.
+    #[serde(default)]
+    pub queues: Vec<String>,
+    /// What becomes of them.
+    pub turn: Turn,
+    /// Why, one line.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnReply {
+    /// How many queues are otherwise now than they were.
+    pub changed: u64,
+}
+
+/// One queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueRow {
+    /// Its name; `root` is those jobs that name none.
+    pub name: String,
+    /// The instance that serves it; none is this one.
+    pub instance: Option<String>,
+    /// Whether jobs that name no queue are of this one.
+    pub default: bool,
+    /// Whether it takes submissions and starts jobs.
+    pub gate: Gate,
+    /// Jobs in it that wait. Those in the instance that serves it are counted there.
+    pub pending: u64,
+    /// And that hold something.
+    pub running: u64,
+    /// What holds for its jobs.
+    pub rules: Rules,
+}

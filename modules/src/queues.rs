@@ -1,0 +1,316 @@
+//! Queues: which there are, and whether each takes submissions and starts jobs.
+//!
+//! Takes an administrator's word and proposes one record for each queue that it changes. Ingest
+//! (what is taken), sched (what starts) and the listings fold the same records. Holds nobody back
+//! itself, and starts nothing.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::queue::{Gate, Gates, REASON_BYTES_MAX, Rules, Turn, Turned, UNNAMED};
+use eddy_wire::services::Service;
+use eddy_wire::services::queue::{self, QueueRow, TurnReply, TurnRequest};
+use eddy_wire::time::Time;
+
+use crate::ingest::queues::of;
+use crate::settings::{Queue, Settings};
+
+/// Stops and starts that a mark keeps of a queue: older ones count no more for how long jobs have
+/// waited that were there then.
+const STOPS_KEPT: usize = 64;
+/// Longest name that is taken where any name is.
+const NAME_BYTES_MAX: usize = 64;
+
+/// The queues.
+#[derive(Default)]
+pub struct Queues {
+    configured: Vec<Queue>,
+    /// The instance itself is declared: its parent knows which queues lead to it.
+    any: bool,
+    gates: Gates,
+    seqs: BTreeMap<String, Seqs>,
+    jobs: BTreeMap<JobId, (String, JobState)>,
+    counts: BTreeMap<String, Count>,
+}
+
+/// The records that the gate of a queue rests on.
+#[derive(Default)]
+struct Seqs {
+    submissions: Option<Seq>,
+    starts: VecDeque<Seq>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    pending: u64,
+    running: u64,
+}
+
+impl Module for Queues {
+    fn name(&self) -> &'static str {
+        "queues"
+    }
+
+    fn endpoints(&self) -> &'static [Endpoint] {
+        const ENDPOINTS: &[Endpoint] = &[
+            Endpoint::of::<queue::TurnQueue>(),
+            Endpoint::of::<queue::List>(),
+        ];
+        ENDPOINTS
+    }
+
+    fn apply(&mut self, record: &Record) {
+        match (&record.event.kind, record.event.job) {
+            (Kind::Queue(turned), _) => {
+                self.gates.apply(record.event.t, turned);
+                let seqs = self.seqs.entry(turned.queue.clone()).or_default();
+                seqs.note(turned.turn, record.seq);
+            }
+            (Kind::Submit(submit), Some(id)) => {
+                if let Some(name) = of(&submit.spec) {
+                    self.counts.entry(name.to_owned()).or_default().pending += 1;
+                    self.jobs.insert(id, (name.to_owned(), JobState::New));
+                }
+            }
+            (kind, Some(id)) => self.moved(id, kind),
+            _ => {}
+        }
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        if let Input::Request(request) = input
+            && let Err(refusal) = self.request(now, request, out)
+        {
+            out.refuse(request.caller, &refusal);
+        }
+    }
+
+    fn live(&self, seqs: &mut Vec<Seq>) {
+        for of in self.seqs.values() {
+            seqs.extend(of.submissions);
+            seqs.extend(of.starts.iter().copied());
+        }
+    }
+}
+
+impl Seqs {
+    fn note(&mut self, turn: Turn, seq: Seq) {
+        match turn {
+            Turn::Enable => self.submissions = None,
+            Turn::Disable => self.submissions = Some(seq),
+            Turn::Start | Turn::Stop => {
+                self.starts.push_back(seq);
+                // A stop goes with its start.
+                while self.starts.len() > STOPS_KEPT * 2 {
+                    self.starts.drain(..2);
+                }
+            }
+        }
+    }
+}
+
+impl Queues {
+    /// Those of the configuration, all open.
+    pub fn new(settings: &Settings) -> Queues {
+        Queues {
+            configured: settings.queues.clone(),
+            any: settings.place.name.is_some(),
+            ..Queues::default()
+        }
+    }
+
+    fn moved(&mut self, id: JobId, kind: &Kind) {
+        let Some((name, before)) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let Ok(after) = before.next(kind) else {
+            return;
+        };
+        if after == *before {
+            return;
+        }
+        let count = self.counts.entry(name.clone()).or_default();
+        *count.of(*before) -= 1;
+        *before = after;
+        match after {
+            JobState::Inactive => drop(self.jobs.remove(&id)),
+            _ => *count.of(after) += 1,
+        }
+    }
+
+    fn request(&self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        if request.topic == queue::List::TOPIC {
+            out.answer(request.caller, &self.rows());
+            return Ok(());
+        }
+        let turned = self.turned(request.uid, request.parse()?)?;
+        let changed = turned.len() as u64;
+        for turned in turned {
+            out.append_own(now, Kind::Queue(Box::new(turned)));
+        }
+        out.reply(request.caller, &TurnReply { changed });
+        Ok(())
+    }
+
+    /// What is to be recorded: what changes something.
+    fn turned(&self, userid: u32, request: TurnRequest) -> Result<Vec<Turned>, Refusal> {
+        let TurnRequest { turn, reason, .. } = request;
+        if reason.len() > REASON_BYTES_MAX || reason.contains('\n') {
+            let text = format!("reason: one line of at most {REASON_BYTES_MAX} bytes is allowed");
+            return Err(Refusal::new(Code::TooLarge, text));
+        }
+        let names = self.names();
+        let unknown = request.queues.iter().find(|name| !names.contains(*name));
+        if let Some(name) = unknown
+            && (!self.any || name.is_empty() || name.len() > NAME_BYTES_MAX)
+        {
+            let there: Vec<&str> = names.iter().map(String::as_str).collect();
+            let (name, there) = (name.escape_debug(), there.join(", "));
+            let text = format!("queues: `{name}` given, there are {there}");
+            return Err(Refusal::not_found(text));
+        }
+        let asked = match request.queues.is_empty() {
+            true => names,
+            false => request.queues.into_iter().collect(),
+        };
+        let turned = asked.into_iter().map(|queue| Turned {
+            queue,
+            turn,
+            reason: reason.clone(),
+            userid,
+        });
+        let untouched = Gate::default();
+        let changes = |turned: &Turned| {
+            let gate = self.gates.gate(&turned.queue).unwrap_or(&untouched);
+            !gate.is_so(turned)
+        };
+        Ok(turned.filter(changes).collect())
+    }
+
+    /// All queues there are, by name.
+    fn names(&self) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> = self
+            .configured
+            .iter()
+            .map(|queue| queue.name.clone())
+            .collect();
+        // Who names none is in the default one, where there is one.
+        if !self.configured.iter().any(|queue| queue.default) {
+            names.insert(UNNAMED.to_owned());
+        }
+        if self.any {
+            names.extend(self.gates.names().map(str::to_owned));
+            let used = self.jobs.values().map(|(name, _)| name.clone());
+            names.extend(used);
+        }
+        names
+    }
+
+    fn rows(&self) -> Vec<QueueRow> {
+        let row = |name: String| {
+            let configured = self.configured.iter().find(|queue| queue.name == name);
+            let count = self.counts.get(&name).copied().unwrap_or_default();
+            let rules = configured.map(|queue| queue.rules.clone());
+            QueueRow {
+                instance: configured.and_then(|queue| queue.instance.clone()),
+                default: configured.is_none_or(|queue| queue.default) && !self.any,
+                gate: self.gates.gate(&name).cloned().unwrap_or_default(),
+                pending: count.pending,
+                running: count.running,
+                rules: rules.unwrap_or_else(Rules::default),
+                name,
+            }
+        };
+        self.names().into_iter().map(row).collect()
+    }
+}
+
+impl Count {
+    fn of(&mut self, state: JobState) -> &mut u64 {
+        match state {
+            JobState::Run | JobState::Cleanup => &mut self.running,
+            JobState::New
+            | JobState::Depend
+            | JobState::Priority
+            | JobState::Sched
+            | JobState::Inactive => &mut self.pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::event::Event;
+
+    use super::*;
+
+    fn queues() -> Queues {
+        let mut settings = Settings::for_inventory(Default::default());
+        settings.queues = vec![Queue {
+            name: "debug".to_owned(),
+            ..Queue::default()
+        }];
+        Queues::new(&settings)
+    }
+
+    fn asked(queues: &[&str], turn: Turn, reason: &str) -> TurnRequest {
+        TurnRequest {
+            queues: queues.iter().map(|name| (*name).to_owned()).collect(),
+            turn,
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn fold(queues: &mut Queues, seq: u64, turned: Vec<Turned>) {
+        for turned in turned {
+            let event = Event {
+                t: Time(seq as i64),
+                job: None,
+                kind: Kind::Queue(Box::new(turned)),
+            };
+            queues.apply(&Record {
+                seq: Seq(seq),
+                event,
+            });
+        }
+    }
+
+    #[test]
+    fn what_is_so_already_is_no_record_and_what_is_not_there_is_refused_by_name() {
+        let mut queues = queues();
+        let all = queues
+            .turned(7, asked(&[], Turn::Stop, "fan"))
+            .expect("all");
+        let names: Vec<&str> = all.iter().map(|turned| turned.queue.as_str()).collect();
+        assert_eq!(names, ["debug", "root"]);
+        fold(&mut queues, 1, all);
+        let again = queues.turned(7, asked(&["debug"], Turn::Stop, "fan"));
+        assert_eq!(again, Ok(Vec::new()));
+        let other = queues.turned(7, asked(&["debug"], Turn::Stop, "pump"));
+        assert_eq!(other.map(|turned| turned.len()), Ok(1));
+        let unknown = queues.turned(7, asked(&["fast"], Turn::Stop, ""));
+        assert_eq!(
+            unknown.map_err(|refusal| refusal.text),
+            Err("queues: `fast` given, there are debug, root".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_mark_keeps_what_a_gate_rests_on() {
+        let mut queues = queues();
+        for (seq, turn) in [Turn::Disable, Turn::Stop, Turn::Start, Turn::Enable]
+            .into_iter()
+            .enumerate()
+        {
+            let turned = queues.turned(7, asked(&["debug"], turn, "")).expect("one");
+            fold(&mut queues, seq as u64 + 1, turned);
+        }
+        let mut seqs = Vec::new();
+        queues.live(&mut seqs);
+        assert_eq!(seqs, [Seq(2), Seq(3)]);
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether what is said of queues holds: a disabled one accepts nothing, a stopped one starts
+//! nothing, and no more of one run than its limit says.
+//!
+//! Knows the records and the limits that an instance was begun with, nothing of how they are kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Takes;
+use eddy_wire::queue::{Turn, UNNAMED};
+
+/// The queues as recorded, and whose jobs hold something.
+#[derive(Clone, Debug, Default)]
+pub struct Queued {
+    /// How many of a queue may run.
+    limits: BTreeMap<String, u32>,
+    disabled: BTreeSet<String>,
+    stopped: BTreeSet<String>,
+    jobs: BTreeMap<JobId, String>,
+    holds: BTreeMap<String, BTreeSet<JobId>>,
+}
+
+impl Queued {
+    /// Of queues of which so many jobs may run.
+    pub fn new(limits: BTreeMap<String, u32>) -> Queued {
+        Queued {
+            limits,
+            ..Queued::default()
+        }
+    }
+
+    /// With the same limits, and no records.
+    pub fn forgetful(&self) -> Queued {
+        Queued::new(self.limits.clone())
+    }
+
+    /// Queues that are stopped.
+    pub fn stopped(&self) -> &BTreeSet<String> {
+        &self.stopped
+    }
+
+    /// One more record.
+    ///
+    /// # Errors
+    /// It is against what was said of its queue.
+    pub fn apply(&mut self, record: &Record) -> Result<(), String> {
+        match (&record.event.kind, record.event.job) {
+            (Kind::Queue(turned), _) => {
+                let name = turned.queue.clone();
+                match turned.turn {
+                    Turn::Disable => drop(self.disabled.insert(name)),
+                    Turn::Enable => drop(self.disabled.remove(&name)),
+                    Turn::Stop => drop(self.stopped.insert(name)),
+                    Turn::Start => drop(self.stopped.remove(&name)),
+                }
+                Ok(())
+            }
+            (Kind::Submit(submit), Some(id)) => self.submitted(id, submit),
+            (Kind::Alloc(_), Some(id)) => self.began(id),
+            (Kind::Free, Some(id)) => {
+                if let Some(name) = self.jobs.get(&id) {
+                    self.holds.entry(name.clone()).or_default().remove(&id);
+                }
+                Ok(())
+            }
+            (Kind::Clean, Some(id)) => {
+                self.jobs.remove(&id);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn submitted(&mut self, id: JobId, submit: &Submit) -> Result<(), String> {
+        if submit.spec.request.takes == Takes::Nothing {
+            return Ok(());
+        }
+        let queue = submit.spec.jobspec.attributes.system.queue.as_deref();
+        let name = queue.unwrap_or(UNNAMED).to_owned();
+        if self.disabled.contains(&name) {
+            return Err(format!(
+                "job {id} was taken by queue `{name}`, which is disabled"
+            ));
+        }
+        self.jobs.insert(id, name);
+        Ok(())
+    }
+
+    fn began(&mut self, id: JobId) -> Result<(), String> {
+        let Some(name) = self.jobs.get(&id) else {
+            return Ok(());
+        };
+        if self.stopped.contains(name) {
+            return Err(format!(
+                "job {id} started from queue `{name}`, which is stopped"
+            ));
+        }
+        let holds = self.holds.entry(name.clone()).or_default();
+        holds.insert(id);
+        match self.limits.get(name) {
+            Some(most) if holds.len() > *most as usize => Err(format!(
+                "job {id} runs as number {} of queue `{name}`, whose limit is {most}",
+                holds.len()
+            )),
+            _ => Ok(()),
+        }
+    }
+}
