@@ -82,6 +82,9 @@ const FIELDS: &[(&str, &str, Get)] = &[
         Value::Text(scene.users.name(row.userid))
     }),
     ("name", "NAME", |row, _| Value::Text(row.name.clone())),
+    ("path", "PATH", |_, scene| {
+        text(scene.path.as_deref().unwrap_or_default())
+    }),
     ("queue", "QUEUE", |row, _| text(&row.queue)),
     ("account", "ACCOUNT", |row, _| text(&row.account)),
     ("bank", "BANK", |row, _| text(&row.account)),

@@ -83,6 +83,18 @@ pub struct Sent {
 }
 
 impl Submit {
+    /// The first job of the array that this is the submission of `job` in, if it is of one.
+    pub fn array(&self, job: JobId) -> Option<JobId> {
+        let is_array = self
+            .spec
+            .jobspec
+            .attributes
+            .system
+            .other
+            .contains_key("array");
+        is_array.then(|| JobId(job.0.saturating_sub(u64::from(self.index))))
+    }
+
     /// What was sent.
     pub fn sent(&self) -> Sent {
         let as_is = Sent {

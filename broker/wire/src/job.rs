@@ -138,10 +138,7 @@ impl Job {
             }
             Kind::GrantChanged(grant) => self.holding = Holding::Held(Arc::clone(grant)),
             Kind::Start => self.started = Some(t),
-            Kind::Finish(status) => {
-                self.status = Some(*status);
-                self.t_finish = Some(t);
-            }
+            Kind::Finish(status) => (self.status, self.t_finish) = (Some(*status), Some(t)),
             Kind::Exception(exception) if exception.severity == 0 => self.end_by(t, exception),
             Kind::Release(ranks, last) => {
                 self.released = self.released.union(ranks);

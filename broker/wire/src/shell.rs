@@ -82,6 +82,9 @@ pub struct Start {
     /// The value of `{cc}` in command and environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc: Option<u32>,
+    /// The first job of its array, if it is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<JobId>,
     /// First task rank on this part and how many tasks it has.
     pub first_task: u32,
     /// Number of tasks on this part.

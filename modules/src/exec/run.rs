@@ -299,6 +299,7 @@ impl Run {
             jobspec: spec.hash,
             environment: spec.environment_hash,
             cc: self.submit.cc,
+            array: self.submit.array(part.job),
             first_task: place.first_task,
             ntasks: place.ntasks,
             job_ntasks: tasks(&spec.request),

@@ -78,8 +78,7 @@ fn a_begin_time_is_kept_over_a_killed_leader() -> Tested {
 #[test]
 fn an_array_keeps_to_its_throttle_and_knows_its_numbers() -> Tested {
     let instance = Instance::start(&["--cores=8"])?;
-    let script =
-        "mkdir lock || exit 9; echo $EDDY_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT >>out; rmdir lock";
+    let script = "mkdir lock || exit 9; echo $EDDY_ARRAY_JOB_ID/$EDDY_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT >>out; rmdir lock";
     instance.ok(&[
         "submit",
         "--quiet",
@@ -90,7 +89,7 @@ fn an_array_keeps_to_its_throttle_and_knows_its_numbers() -> Tested {
         script,
     ])?;
     let out = std::fs::read_to_string(instance.place.path().join("out"))?;
-    assert_eq!(out, "0/5\n5/5\n10/5\n15/5\n20/5\n");
+    assert_eq!(out, "1/0/5\n1/5/5\n1/10/5\n1/15/5\n1/20/5\n");
     Ok(())
 }
 

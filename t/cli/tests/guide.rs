@@ -151,6 +151,19 @@ fn each_example_of_fair_share_does_what_it_says() -> Tested {
 }
 
 #[test]
+fn the_examples_of_a_site_do_what_they_say() -> Tested {
+    let text = page("site.md")?;
+    let examples = blocks(&text, "console");
+    let of_queues = examples
+        .iter()
+        .filter(|(_, block)| block.contains("[[queue]]"));
+    for (line, block) in of_queues {
+        holds(block, "").with_context(|| format!("doc/guide/site.md:{line}"))?;
+    }
+    Ok(())
+}
+
+#[test]
 fn each_example_of_dependencies_does_what_it_says() -> Tested {
     let text = page("dependencies.md")?;
     let examples = blocks(&text, "console");

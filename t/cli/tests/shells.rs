@@ -131,6 +131,7 @@ impl Leader {
             jobspec: Hash::of(jobspec.as_bytes()),
             environment: Hash::of(environment.as_bytes()),
             cc: None,
+            array: None,
             first_task: 0,
             ntasks: 1,
             job_ntasks: 1,

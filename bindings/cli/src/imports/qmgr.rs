@@ -13,96 +13,107 @@ struct Users {
 }
 
 pub(super) fn read(text: &str) -> Found {
-    let mut found = Found::default();
-    let mut users: Vec<Users> = Vec::new();
-    let (mut default, mut routes) = (None, BTreeSet::new());
+    let mut reading = Reading::default();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
+        if !line.is_empty() && !line.starts_with('#') {
+            reading.line(number, line);
         }
+    }
+    reading.done()
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Reading {
+    found: Found,
+    /// Of each queue.
+    users: Vec<Users>,
+    /// Queues that only route.
+    routes: BTreeSet<String>,
+    default: Option<(usize, String)>,
+}
+
+impl Reading {
+    fn line(&mut self, number: usize, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
+        let found = &mut self.found;
         match words.as_slice() {
-            ["create", "queue", name] => {
-                let mut queue = Queue {
-                    name: plain(name),
-                    ..Queue::default()
-                };
-                if queue.name != *name {
-                    found.note(number, format!("queue {name}: is called {}", queue.name));
-                }
-                queue.instance = None;
-                found.queues.push(queue);
-                users.push(Users::default());
-            }
+            ["create", "queue", name] => self.create(number, name),
             ["set", "queue", name, key, "=" | "+=", value @ ..] => {
-                let place = found
-                    .queues
-                    .iter()
-                    .position(|queue| queue.name == plain(name));
+                let mut queues = found.queues.iter();
+                let place = queues.position(|queue| queue.name == plain(name));
+                let value = value.join(" ");
                 match place {
-                    Some(_)
-                        if *key == "queue_type"
-                            && value
-                                .first()
-                                .is_some_and(|word| word.starts_with(['r', 'R'])) =>
-                    {
-                        routes.insert(plain(name));
-                        found.note(
-                            number,
-                            format!(
-                                "queue {name}: a queue that routes to others is not taken over"
-                            ),
-                        );
+                    Some(_) if *key == "queue_type" && value.starts_with(['r', 'R']) => {
+                        self.routes.insert(plain(name));
+                        let why = "a queue that routes to others is not taken over";
+                        found.note(number, format!("queue {name}: {why}"));
                     }
-                    Some(at) => queue(
-                        number,
-                        line,
-                        at,
-                        key,
-                        &value.join(" "),
-                        &mut users,
-                        &mut found,
-                    ),
-                    None => unknown(number, line, &mut found),
+                    Some(at) => queue(number, line, at, (key, &value), &mut self.users, found),
+                    None => unknown(number, line, found),
                 }
             }
-            ["set", "server", "default_queue", "=", name] => default = Some((number, plain(name))),
+            ["set", "server", "default_queue", "=", name] => {
+                self.default = Some((number, plain(name)));
+            }
             ["set", "server", "resources_default.walltime", "=", time] => match walltime(time) {
                 Some(seconds) => found.key("defaults", format!("time = {seconds}")),
-                None => unknown(number, line, &mut found),
+                None => unknown(number, line, found),
             },
             ["set", "server", "kill_delay", "=", seconds] if seconds.parse::<u32>().is_ok() => {
                 found.key("exec", format!("kill_grace = {seconds}"));
             }
-            _ => unknown(number, line, &mut found),
+            _ => unknown(number, line, found),
         }
     }
-    for (queue, users) in found.queues.iter_mut().zip(users) {
-        if users.counted && !users.listed.is_empty() {
-            let names = users.listed.iter().map(String::as_str);
-            queue.keys.insert("users", list(names));
+
+    fn create(&mut self, number: usize, name: &str) {
+        let queue = Queue {
+            name: plain(name),
+            ..Queue::default()
+        };
+        if queue.name != name {
+            let text = format!("queue {name}: is called {}", queue.name);
+            self.found.note(number, text);
         }
+        self.found.queues.push(queue);
+        self.users.push(Users::default());
     }
-    found.queues.retain(|queue| !routes.contains(&queue.name));
-    if let Some((number, name)) = default {
+
+    fn done(self) -> Found {
+        let Reading {
+            mut found,
+            users,
+            routes,
+            default,
+        } = self;
+        for (queue, users) in found.queues.iter_mut().zip(users) {
+            if users.counted && !users.listed.is_empty() {
+                let names = users.listed.iter().map(String::as_str);
+                queue.keys.insert("users", list(names));
+            }
+        }
+        found.queues.retain(|queue| !routes.contains(&queue.name));
+        let Some((number, name)) = default else {
+            return found;
+        };
         match found.queues.iter_mut().find(|queue| queue.name == name) {
             Some(queue) => drop(queue.keys.insert("default", "true".to_owned())),
-            None => found.note(
-                number,
-                format!("default_queue = {name}: is not taken over, there is no such queue"),
-            ),
+            None => {
+                let why = "is not taken over, there is no such queue";
+                found.note(number, format!("default_queue = {name}: {why}"));
+            }
         }
+        found
     }
-    found
 }
 
 fn queue(
     number: usize,
     line: &str,
     at: usize,
-    key: &str,
-    value: &str,
+    (key, value): (&str, &str),
     users: &mut [Users],
     found: &mut Found,
 ) {

@@ -168,15 +168,10 @@ fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Option<Partiti
     let mut nodes = None;
     for pair in pairs {
         let value = pair.value.as_str();
-        let key = pair.key.to_ascii_lowercase();
-        let unlimited =
-            value.eq_ignore_ascii_case("unlimited") || value.eq_ignore_ascii_case("infinite");
-        match key.as_str() {
+        match pair.key.to_ascii_lowercase().as_str() {
             "partitionname" if value.eq_ignore_ascii_case("default") => {
-                found.note(
-                    number,
-                    "PartitionName=DEFAULT: is not taken over; write its keys on each line",
-                );
+                let why = "PartitionName=DEFAULT: is not taken over; write its keys on each line";
+                found.note(number, why);
                 return None;
             }
             "partitionname" => {
@@ -191,49 +186,6 @@ fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Option<Partiti
                 Some(hosts) => nodes = Some(hosts.into_iter().collect()),
                 None => unknown(number, pair, found),
             },
-            "default" if value.eq_ignore_ascii_case("yes") => {
-                queue.keys.insert("default", "true".to_owned());
-            }
-            "default" => {}
-            "maxtime" | "defaulttime" | "maxnodes" if unlimited => {}
-            "maxtime" | "defaulttime" => match minutes(value) {
-                Some(seconds) => {
-                    let key = if key == "maxtime" {
-                        "max_time"
-                    } else {
-                        "default_time"
-                    };
-                    queue.keys.insert(key, seconds.to_string());
-                }
-                None => unknown(number, pair, found),
-            },
-            "maxnodes" | "minnodes" => match value.parse::<u32>() {
-                Ok(0) => {}
-                Ok(count) => {
-                    let key = if key == "maxnodes" {
-                        "max_nodes"
-                    } else {
-                        "min_nodes"
-                    };
-                    queue.keys.insert(key, count.to_string());
-                }
-                Err(_) => unknown(number, pair, found),
-            },
-            "priorityjobfactor" | "prioritytier" => match value.parse::<u32>() {
-                Ok(factor) => {
-                    // The tier orders partitions in Slurm before all else.
-                    queue.keys.insert("priority", factor.to_string());
-                }
-                Err(_) => unknown(number, pair, found),
-            },
-            "allowaccounts" | "allowqos" if value.eq_ignore_ascii_case("all") => {}
-            "allowaccounts" => {
-                queue.keys.insert("accounts", list(value.split(',')));
-            }
-            "allowqos" => {
-                found.qos.extend(value.split(',').map(str::to_owned));
-                queue.keys.insert("qos", list(value.split(',')));
-            }
             "state" if value.eq_ignore_ascii_case("up") => {}
             "state" => {
                 let verb = match value.to_ascii_lowercase().as_str() {
@@ -241,13 +193,17 @@ fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Option<Partiti
                     "inactive" => "disable` and `eddy queue stop",
                     _ => "stop",
                 };
+                let name = &queue.name;
                 let text = format!(
-                    "State={value}: is said to the running instance: `eddy queue {verb} {}`",
-                    queue.name
+                    "State={value}: is said to the running instance: `eddy queue {verb} {name}`"
                 );
                 found.note(number, text);
             }
-            _ => unknown(number, pair, found),
+            key => {
+                if let Known::No = rule(key, value, &mut queue, found) {
+                    unknown(number, pair, found);
+                }
+            }
         }
     }
     Some(Partition {
@@ -255,6 +211,55 @@ fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Option<Partiti
         queue,
         nodes,
     })
+}
+
+/// Whether a key has a counterpart.
+enum Known {
+    Yes,
+    No,
+}
+
+/// What a partition asks of jobs, and gives them.
+fn rule(key: &str, value: &str, queue: &mut Queue, found: &mut Found) -> Known {
+    let is = |word: &str| value.eq_ignore_ascii_case(word);
+    let (name, text) = match key {
+        "default" if !is("yes") => return Known::Yes,
+        "default" => ("default", Some("true".to_owned())),
+        "maxtime" | "defaulttime" | "maxnodes" if is("unlimited") || is("infinite") => {
+            return Known::Yes;
+        }
+        "maxtime" => (
+            "max_time",
+            minutes(value).map(|seconds| seconds.to_string()),
+        ),
+        "defaulttime" => (
+            "default_time",
+            minutes(value).map(|seconds| seconds.to_string()),
+        ),
+        "minnodes" | "maxnodes" if is("0") => return Known::Yes,
+        "minnodes" => ("min_nodes", number_of(value)),
+        "maxnodes" => ("max_nodes", number_of(value)),
+        // The tier orders partitions in Slurm before all else.
+        "priorityjobfactor" | "prioritytier" => ("priority", number_of(value)),
+        "allowaccounts" | "allowqos" if is("all") => return Known::Yes,
+        "allowaccounts" => ("accounts", Some(list(value.split(',')))),
+        "allowqos" => {
+            found.qos.extend(value.split(',').map(str::to_owned));
+            ("qos", Some(list(value.split(','))))
+        }
+        _ => return Known::No,
+    };
+    match text {
+        Some(text) => {
+            queue.keys.insert(name, text);
+            Known::Yes
+        }
+        None => Known::No,
+    }
+}
+
+fn number_of(value: &str) -> Option<String> {
+    value.parse::<u32>().ok().map(|number| number.to_string())
 }
 
 /// Puts partitions with nodes of their own on instances.

@@ -1,5 +1,7 @@
 //! `eddy jobs`: list jobs.
 
+mod recursive;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
@@ -74,6 +76,12 @@ pub struct Args {
     /// Print how many jobs there are of each kind, and nothing else
     #[arg(long, visible_alias = "stats-only")]
     stats: bool,
+    /// Also the jobs of all instances in this one, with their paths
+    ///
+    /// Every instance that can be asked is; one that cannot is named on standard error and makes the
+    /// exit code 1. Without -c the first 1000 jobs are shown. No ids can be given.
+    #[arg(short = 'R', long, conflicts_with = "ids")]
+    recursive: bool,
     /// Show ids with the path of their instance, as 905/3
     #[arg(long)]
     path: bool,
@@ -112,19 +120,23 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   t_submit t_alloc t_run t_finish t_inactive
                when it was submitted, got resources, had started, had ended, was over:
                seconds since 1970 with fraction
+  path         with -R: of its instance; empty is the root
   instance     null, or for a job that is an instance: id, uri, statedir, stage (waiting starting
                serving away ending over), queues, summary (pending running completed failed
                cores_used instances)
 
 Fields of -o: these and id.f58 id.f58plain id.dec id.hex id.dothex username state_single
   status (a state, or the result) status_abbrev result_abbrev waitstatus runtime
-  contextual_time contextual_info t_cleanup bank uri instance.X with X of id uri statedir stage
+  contextual_time contextual_info t_cleanup bank uri path instance.X with X of id uri statedir stage
   summary pending running completed failed cores_used instances. In a template, {name:>12.12} is right in 12
   columns and cut to 12 characters; !F shows a length of time with a unit, !H as H:MM:SS,
   !d an instant as date and time.";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let users = Users::read();
+    if args.recursive {
+        return global.session(async |client| recursive::run(client, args, users).await);
+    }
     let question = question(args, &users)?;
     let format = Format::parse(&args.format)?;
     global.session(async |client| {

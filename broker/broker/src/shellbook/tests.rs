@@ -21,6 +21,7 @@ fn start(role: Role, ntasks: u32) -> Start {
         jobspec: Hash::of(b"{}"),
         environment: Hash::of(b"{}"),
         cc: None,
+        array: None,
         first_task: 0,
         ntasks,
         job_ntasks: 1,

@@ -275,7 +275,7 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     lines.sort();
     let wrong = |key: &str, rest: &str| format!("queue[0].{key}: {rest}");
-    let known = super::queue::KEYS.join(", ");
+    let known = queue::KEYS.join(", ");
     assert_eq!(
         lines,
         [

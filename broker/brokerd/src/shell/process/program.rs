@@ -369,6 +369,10 @@ impl Environment {
             add("EDDY_JOB_CC", &cc)?;
             add("FLUX_JOB_CC", &cc)?;
         }
+        if let Some(first) = start.array {
+            add("EDDY_ARRAY_JOB_ID", &first)?;
+            add("SLURM_ARRAY_JOB_ID", &first)?;
+        }
         if let Some(statedir) = place.statedir {
             add("EDDY_JOB_STATEDIR", &statedir.display())?;
         }
@@ -403,7 +407,7 @@ pub struct Place<'a> {
 }
 
 /// The names that the shell sets.
-const OWN: [&str; 17] = [
+const OWN: [&str; 19] = [
     "EDDY_URI",
     "EDDY_JOB_ID",
     "EDDY_JOB_ATTEMPT",
@@ -412,6 +416,8 @@ const OWN: [&str; 17] = [
     "EDDY_TASK_RANK",
     "EDDY_TASK_LOCAL_ID",
     "EDDY_JOB_CC",
+    "EDDY_ARRAY_JOB_ID",
+    "SLURM_ARRAY_JOB_ID",
     "EDDY_JOB_STATEDIR",
     MARKER_VARIABLE,
     "FLUX_JOB_ID",

@@ -35,6 +35,7 @@ fn start(cc: Option<u32>) -> Start {
         jobspec: Hash::of(b""),
         environment: Hash::of(b""),
         cc,
+        array: cc.map(|_| JobId(900)),
         first_task: 4,
         ntasks: 4,
         job_ntasks: 8,

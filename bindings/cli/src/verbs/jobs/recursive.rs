@@ -1,0 +1,202 @@
+//! `eddy jobs --recursive`: one table over the instance and all that are in it.
+//!
+//! Every instance is asked by itself, many at a time; what cannot be asked is named. Rows are told
+//! level by level in the order of the tree, each with the path of its instance.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eddy_client::{Client, Options, Uri};
+use eddy_wire::id::JobId;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::child::ChildRow;
+use eddy_wire::services::job::JobRow;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::{Args, SHOWN, children, instance, question, stats};
+use crate::field::{Format, Scene};
+use crate::ids::Spelling;
+use crate::listing::{Question, to_json};
+use crate::names::Users;
+use crate::table::{Table, escaped};
+use crate::verbs::tree::gather::{Branch, Gatherer};
+use crate::{output, when};
+
+/// How long one instance may take to give its rows.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Instances whose rows are on their way at the same time.
+const ASKED_MAX: usize = 16;
+/// The columns where no others are asked for.
+const FORMAT: &str = "{id:>12} {user:<8} {account:<8} {qos:<7} {class:<7} {queue:<8} {name:<12.32} \
+                      {status_abbrev:>2} {ntasks:>6} {nnodes:>6} {contextual_time!F:>8} {contextual_info}";
+
+/// One instance and its rows.
+struct Part {
+    path: String,
+    rows: Vec<JobRow>,
+    children: BTreeMap<JobId, ChildRow>,
+    /// Why it has none.
+    why: Option<String>,
+}
+
+/// Lists them.
+pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8> {
+    let question = question(args, &users)?;
+    let limit = match args.count {
+        Some(0) => usize::MAX,
+        Some(count) => count as usize,
+        None => SHOWN as usize,
+    };
+    let gatherer = Gatherer::new(client, None);
+    let tree = gatherer.look().await;
+    let root = tree.place.clone();
+    let mut asked = Vec::new();
+    flatten(&tree, &root, &mut asked);
+    let mut parts = gathered(asked, question).await;
+    for part in &parts {
+        if let Some(why) = &part.why {
+            let (path, why) = (escaped(&part.path).into_owned(), escaped(why));
+            eprintln!("eddy jobs: the jobs of {path} are not shown: {why}");
+        }
+    }
+    let all: usize = parts.iter().map(|part| part.rows.len()).sum();
+    if args.stats {
+        let rows: Vec<JobRow> = parts.into_iter().flat_map(|part| part.rows).collect();
+        output::lines([stats(&rows)])?;
+        let active = rows.iter().any(|row| row.state != JobState::Inactive);
+        return Ok(if active { 0 } else { output::FAILED });
+    }
+    let mut left = limit;
+    for part in &mut parts {
+        part.rows.truncate(left);
+        left -= part.rows.len();
+    }
+    if all > limit {
+        let more = all - limit;
+        eprintln!(
+            "eddy jobs: {limit} jobs are shown and at least {more} more are not: -c 0 shows all"
+        );
+    }
+    let failed = parts.iter().any(|part| part.why.is_some());
+    let code = if failed { output::FAILED } else { 0 };
+    match args.json {
+        true => as_json(&parts, &users)?,
+        false => as_table(parts, args, users)?,
+    }
+    Ok(code)
+}
+
+/// The instances of a tree, those above before those inside.
+fn flatten(branch: &Branch, root: &str, all: &mut Vec<(String, Branch)>) {
+    let path = match (root, branch.path.as_str()) {
+        ("", path) => path.to_owned(),
+        (root, "") => root.to_owned(),
+        (root, path) => format!("{root}/{path}"),
+    };
+    let mut own = branch.clone();
+    own.children = Vec::new();
+    all.push((path, own));
+    for child in &branch.children {
+        flatten(child, root, all);
+    }
+}
+
+async fn gathered(asked: Vec<(String, Branch)>, question: Question) -> Vec<Part> {
+    let question = Arc::new(question);
+    let permits = Arc::new(Semaphore::new(ASKED_MAX));
+    let mut work = JoinSet::new();
+    for (at, (path, branch)) in asked.into_iter().enumerate() {
+        let (question, permits) = (Arc::clone(&question), Arc::clone(&permits));
+        work.spawn(async move {
+            let _permit = permits.acquire().await.expect("never closed");
+            (at, part(path, &branch, &question).await)
+        });
+    }
+    let mut parts = work.join_all().await;
+    parts.sort_by_key(|(at, _)| *at);
+    parts.into_iter().map(|(_, part)| part).collect()
+}
+
+async fn part(path: String, branch: &Branch, question: &Question) -> Part {
+    let mut part = Part {
+        path,
+        rows: Vec::new(),
+        children: BTreeMap::new(),
+        why: branch.why.clone(),
+    };
+    // One that waits or begins has no jobs yet.
+    let Some(uri) = branch.uri.as_ref().filter(|_| branch.reached) else {
+        return part;
+    };
+    let asked = tokio::time::timeout(ANSWER, async {
+        let place: Uri = uri.parse()?;
+        let client = Client::connect(&place, Options { wait: ANSWER }).await?;
+        let rows = question.rows(&client).await?;
+        anyhow::Ok((rows, children(&client).await?))
+    });
+    match asked.await {
+        Ok(Ok((rows, children))) => (part.rows, part.children) = (rows, children),
+        Ok(Err(error)) => part.why = Some(output::one_line(&format!("{error:#}"))),
+        Err(_) => part.why = Some(format!("no answer within {} s", ANSWER.as_secs())),
+    }
+    part
+}
+
+fn as_json(parts: &[Part], users: &Users) -> anyhow::Result<()> {
+    let objects = parts.iter().flat_map(|part| {
+        part.rows.iter().map(|row| {
+            let mut object = to_json(row, users);
+            object["path"] = json!(part.path);
+            object["instance"] = part.children.get(&row.id).map_or(Value::Null, instance);
+            object
+        })
+    });
+    output::json(&objects.collect::<Vec<Value>>())
+}
+
+fn as_table(parts: Vec<Part>, args: &Args, users: Users) -> anyhow::Result<()> {
+    let format = match args.format.as_str() {
+        "default" => FORMAT,
+        given => given,
+    };
+    let format = Format::parse(format)?;
+    let mut scene = Scene {
+        users,
+        now: when::now(),
+        spelling: Spelling::of_locale(),
+        children: BTreeMap::new(),
+        path: None,
+    };
+    let mut lines: Vec<String> = Vec::new();
+    let mut table = match &format {
+        Format::Columns(columns) => Some(Table::new(
+            columns.iter().map(|(title, align, _)| (*title, *align)),
+        )),
+        Format::Template(template) => {
+            lines.extend((!args.no_header).then(|| template.heading()));
+            None
+        }
+    };
+    for part in parts {
+        (scene.children, scene.path) = (part.children, Some(part.path));
+        for row in &part.rows {
+            match (&format, &mut table) {
+                (Format::Columns(columns), Some(table)) => {
+                    let cells = columns.iter().map(|(_, _, shown)| shown.cell(row, &scene));
+                    table.push(cells.collect());
+                }
+                (Format::Template(template), _) => lines.push(template.row(row, &scene)),
+                (Format::Columns(_), None) => {}
+            }
+        }
+    }
+    match table {
+        None => output::lines(lines)?,
+        Some(table) if args.no_header => table.write_rows(&mut output::stdout())?,
+        Some(table) => table.write(&mut output::stdout())?,
+    }
+    Ok(())
+}
