@@ -11,7 +11,8 @@ mod wait;
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Answer, Endpoint, Input, Line, Module, Notice, Outbox, Request};
+use eddy_broker::{Answer, Endpoint, Input, Line, Module, Notice, Outbox, Request, Sender};
+use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
@@ -61,6 +62,8 @@ struct View {
     limits: Limits,
     /// Whether queues start jobs.
     gates: Gates,
+    /// What users see of each other's jobs.
+    access: Access,
 }
 
 /// Where records come from: the journal (durable), or live (durable later).
@@ -148,6 +151,7 @@ impl List {
         List {
             view: View {
                 limits: Limits::new(settings),
+                access: settings.access.clone(),
                 ..View::default()
             },
             ..List::default()
@@ -227,6 +231,11 @@ impl View {
     fn take_tag(&mut self) -> u64 {
         self.next_tag += 1;
         self.next_tag
+    }
+
+    /// Whose rows a sender sees: everybody's, or only those of this user.
+    fn shown_to(&self, sender: Sender) -> Option<u32> {
+        (!self.access.shows_all(sender.roles)).then_some(sender.uid)
     }
 
     fn fold(&mut self, record: &Record) {

@@ -18,6 +18,7 @@ mod route;
 use std::collections::BTreeMap;
 
 use eddy_broker::{Endpoint, Input, Module, Outbox, ParentWord, Request};
+use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
@@ -40,6 +41,7 @@ pub struct Nest {
     place: Place,
     kill_grace: Span,
     mock: Option<Span>,
+    access: Access,
     queues: Vec<Queue>,
     keeper: Keeper,
     fleet: Fleet,
@@ -146,6 +148,7 @@ impl Nest {
             place: settings.place.clone(),
             kill_grace: settings.kill_grace,
             mock: settings.mock,
+            access: settings.access.clone(),
             queues: settings.queues.clone(),
             keeper: Keeper::new(settings),
             fleet: Fleet::new(settings),

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, Request, Volatile};
+use eddy_wire::access::Access;
 use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Exception, Kind, Record, Submit};
@@ -40,6 +41,8 @@ const DEFAULT_POLICY: &str = "preset = \"fcfs\"";
 #[derive(Default)]
 pub struct Sched {
     obeyed: Obeyed,
+    /// What users see of each other's jobs.
+    access: Access,
     book: Book,
     gates: Gates,
     asked: Asked,
@@ -247,13 +250,18 @@ impl Sched {
     pub fn new(settings: &Settings) -> Sched {
         Sched {
             obeyed: Obeyed::new(&settings.policy),
+            access: settings.access.clone(),
             ..Sched::default()
         }
     }
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         match request.topic.as_str() {
-            Explain::TOPIC => self.asked.ask(request, out)?,
+            Explain::TOPIC => {
+                let all = self.access.shows_all(request.roles);
+                let only = (!all).then_some(request.uid);
+                self.asked.ask(request, only, out)?;
+            }
             Shares::TOPIC => self.asked.ask_shares(request, out)?,
             Policy::TOPIC => out.answer(request.caller, &self.obeyed.shown()),
             _ => {
@@ -415,7 +423,8 @@ impl Sched {
             out.notice(Notice::Head(outcome.head.clone(), line));
         }
         for answer in &outcome.answers {
-            self.asked.answered(answer, out);
+            let user = |job| self.jobs.get(&job).map(|seen| seen.submit.user);
+            self.asked.answered(answer, user, out);
         }
         if let Some(told) = &outcome.shares {
             self.asked.told(told, &self.obeyed.policy().preset, out);

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use eddy_sched::policy::Policy;
+use eddy_wire::access::Access;
 use eddy_wire::account::{Limits, Name};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
@@ -55,6 +56,8 @@ pub struct Settings {
     pub instance_command: Vec<String>,
     /// User id of the owner, whose jobs the declared instances are.
     pub owner: u32,
+    /// Who else may connect, and what they see of each other.
+    pub access: Access,
 }
 
 /// Jobs that are over, as the journal's rows have them; those that were purged
@@ -208,6 +211,7 @@ impl Settings {
             classes: Vec::new(),
             instance_command: Vec::new(),
             owner: 0,
+            access: Access::default(),
             inventory,
             last_job: JobId(0),
             over: Over::default(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_broker::{
-    Answer, Caller, Effect, Endpoint, Input, Module, Outbox, Query, Request, Volatile,
+    Answer, Caller, Effect, Endpoint, Input, Module, Outbox, Query, Request, Sender, Volatile,
 };
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
@@ -79,6 +79,7 @@ enum Found {
 /// One `job.output` call.
 struct Call {
     caller: Caller,
+    sender: Sender,
     request: OutputRequest,
     stage: Stage,
 }
@@ -205,6 +206,9 @@ impl Stdio {
             let text = format!("id: job {} is not running", body.id);
             return Err(Refusal::new(Code::NotFound, text));
         };
+        if !request.sender().may_act_for(known.submit.user) {
+            return Err(request.sender().refused(body.id, known.submit.user));
+        }
         for Place {
             rank,
             first_task,
@@ -244,6 +248,10 @@ impl Stdio {
             let text = format!("the limit `reads` of {READS_MAX} is reached");
             return Err(Refusal::new(Code::Busy, text));
         }
+        let user = self.jobs.get(&body.id).map(|known| known.submit.user);
+        if let Some(user) = user.filter(|user| !request.sender().may_act_for(*user)) {
+            return Err(request.sender().refused(body.id, user));
+        }
         let place = self.place(&body)?;
         let tag = self.take_tag();
         let (id, follow) = (body.id, body.follow);
@@ -256,6 +264,7 @@ impl Stdio {
             tag,
             Call {
                 caller: request.caller,
+                sender: request.sender(),
                 request: body,
                 stage,
             },
@@ -444,6 +453,12 @@ impl Stdio {
         };
         let id = call.request.id;
         match (answer, &call.stage) {
+            (Answer::Finished(Some(found)), Stage::AskedJob)
+                if !call.sender.may_act_for(found.0.userid) =>
+            {
+                let refusal = call.sender.refused(id, found.0.userid);
+                self.refuse(tag, &refusal, out);
+            }
             (Answer::Finished(Some(found)), Stage::AskedJob) => {
                 call.stage = Stage::AskedRecords;
                 let query = Query::Records(found.1.clone());

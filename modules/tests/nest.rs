@@ -385,6 +385,33 @@ fn rows(told: &Told) -> Vec<ChildRow> {
 }
 
 #[test]
+fn where_anothers_instance_is_reached_is_told_to_nobody() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, 1, OWN);
+    let all = ChildrenRequest::default();
+    let shown = |stand: &mut Stand, uid| {
+        let rows = rows(&stand.ask::<Children>(5, uid, &all));
+        (
+            rows[0].uri.is_some(),
+            rows[0].statedir.is_some(),
+            rows[0].ncores > 0,
+        )
+    };
+    assert_eq!(shown(&mut stand, 1001), (false, false, true));
+    assert_eq!(shown(&mut stand, USER), (true, true, true));
+    let one = ChildrenRequest {
+        job: Some(OWN),
+        ..ChildrenRequest::default()
+    };
+    let told = stand.ask::<Children>(6, 1001, &one);
+    let text = told.refusal();
+    assert!(
+        text.contains("an instance of user 1000; user 1001"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_listing_follows_what_children_come_to() {
     let mut stand = Stand::with_children(&with_batch());
     let follow = ChildrenRequest {
@@ -392,7 +419,7 @@ fn a_listing_follows_what_children_come_to() {
         follow: true,
         ..ChildrenRequest::default()
     };
-    let effects = stand.call::<Children>(5, 1001, &follow);
+    let effects = stand.call::<Children>(5, USER, &follow);
     let first = rows(&told(&effects, 5)[0]);
     let shown: Vec<_> = first
         .iter()
@@ -435,7 +462,7 @@ fn the_history_of_a_child_that_is_over_is_found() {
     let follow = false;
     let effects = stand.call::<Children>(
         5,
-        1001,
+        USER,
         &ChildrenRequest {
             job,
             follow,

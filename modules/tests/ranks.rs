@@ -263,6 +263,7 @@ fn a_parent_that_says_how_much_time_is_left_is_believed() {
         local: eddy_wire::idset::Idset::one(0),
         name: None,
         mock: None,
+        access: Default::default(),
     };
     i.act(Arrival::Parent(ParentWord::Granted(Box::new(granted))));
     i.tick_after(13);

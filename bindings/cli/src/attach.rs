@@ -12,6 +12,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use eddy_client::frames::{Frames, Stream};
 use eddy_client::{Client, ClientError, EndFeed, EventFeed, Options, OutputFeed, Uri};
+use eddy_wire::error::Code;
 use eddy_wire::event::Exception;
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
@@ -256,7 +257,7 @@ impl Attached<'_> {
         let part = match output.next().await {
             Ok(part) => part,
             // No output to be had (yet): the start of the tasks asks again.
-            Err(ClientError::Refused(_)) => None,
+            Err(ClientError::Refused(refusal)) if refusal.code != Code::Denied => None,
             Err(error) => return Err(error),
         };
         if let Some((reply, _)) = &part {
@@ -445,7 +446,7 @@ async fn send(client: &Client, job: JobId, piece: Bytes) -> Result<(), ClientErr
     };
     loop {
         match client.call_once::<Input>(&request, piece.clone()).await {
-            Err(error) if error.code() == Some(eddy_wire::error::Code::Busy) => {
+            Err(error) if error.code() == Some(Code::Busy) => {
                 tokio::time::sleep(INPUT_AGAIN).await;
             }
             other => return other.map(|_| ()),

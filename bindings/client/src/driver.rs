@@ -104,6 +104,19 @@ enum Break {
     Foreign(String),
     /// The other end says nothing.
     Silent,
+    /// The other end admits nobody like us.
+    Turned(Refusal),
+}
+
+/// Why we are not admitted, and never will be as we are: said at the door, before anything is asked,
+/// to no call. What passes, such as too many clients, is
+/// borne as a restart is.
+fn turned_away(message: &Message) -> Option<Refusal> {
+    let refusal: Refusal = match message.kind {
+        Type::Refused => serde_json::from_slice(&message.body).ok()?,
+        Type::Request | Type::Reply | Type::Part | Type::Cancel => return None,
+    };
+    (refusal.code == Code::Denied).then_some(refusal)
 }
 
 pub(crate) struct Driver {
@@ -158,6 +171,7 @@ impl Driver {
                     path: self.path.clone(),
                     why,
                 }),
+                Break::Turned(refusal) => Some(ClientError::Refused(refusal)),
                 Break::Silent => Some(ClientError::Silent {
                     path: self.path.clone(),
                     waited: self.silence().as_secs_f64(),
@@ -273,7 +287,10 @@ impl Driver {
                             connection.probe.hush();
                             continue;
                         }
-                        Ok(message) if message.matchtag == PROBE_TAG => self.there(&message),
+                        Ok(message) if message.matchtag == PROBE_TAG => match turned_away(&message) {
+                            Some(refusal) => return Break::Turned(refusal),
+                            None => self.there(&message),
+                        },
                         Ok(message) => self.deliver(message).await,
                     }
                     self.heard = Instant::now();

@@ -33,6 +33,6 @@ pub use effect::{
     Volatile,
 };
 pub use gate::Gate;
-pub use module::{Input, Line, Module, Notice, Outbox, Request};
+pub use module::{Input, Line, Module, Notice, Outbox, Request, Sender};
 pub use phase::Phase;
 pub use router::{Endpoint, Router};

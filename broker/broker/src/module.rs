@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use eddy_wire::error::Refusal;
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -141,7 +141,40 @@ pub struct Request {
     pub tail: Bytes,
 }
 
+/// Whose a request is, by the kernel's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// The user id.
+    pub uid: u32,
+    /// The roles, as stamped.
+    pub roles: Roles,
+}
+
+impl Sender {
+    /// Whether it may act on, and read, what is of this user.
+    pub fn may_act_for(self, user: u32) -> bool {
+        self.uid == user || self.roles.may_administer()
+    }
+
+    /// That it may not, said of a job.
+    pub fn refused(self, job: JobId, user: u32) -> Refusal {
+        let text = format!(
+            "job {job} is of user {user}; user {} may not ask for this",
+            self.uid
+        );
+        Refusal::new(Code::Denied, text)
+    }
+}
+
 impl Request {
+    /// Whose it is.
+    pub fn sender(&self) -> Sender {
+        Sender {
+            uid: self.uid,
+            roles: self.roles,
+        }
+    }
+
     /// The body as `T`, or a refusal naming topic and field.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         serde_json::from_slice(&self.body)

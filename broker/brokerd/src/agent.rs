@@ -7,6 +7,7 @@
 //! and never spawns with anything between fork and exec.
 
 pub mod following;
+pub mod guest;
 pub mod hosts;
 
 use std::fs::{DirBuilder, File};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use eddy_wire::id::Rank;
+use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::tree::ATTENDANT;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -61,6 +62,9 @@ pub struct AgentArgs {
     /// Host ranks of inner instances only: the leader has this rank itself
     #[arg(long)]
     pub hosts_only: bool,
+    /// Job and attempt that its instance is, as 3.1: for a rank that another user's agent has here
+    #[arg(long, value_name = "JOB.ATTEMPT", value_parser = job, conflicts_with = "hosts_only")]
+    pub job: Option<(JobId, Attempt)>,
     /// What carries frames to ranks that knock here: zeromq or stream
     #[arg(long, value_name = "NAME", default_value = "zeromq", value_parser = transport)]
     pub transport: Transport,
@@ -70,6 +74,13 @@ pub struct AgentArgs {
     /// Limit of open files for tasks; what the agent itself began with, if not given
     #[arg(long, value_name = "N")]
     pub nofile: Option<u64>,
+}
+
+fn job(text: &str) -> Result<(JobId, Attempt), String> {
+    let parts = text.split_once('.');
+    let numbers = parts.and_then(|(job, attempt)| Some((job.parse().ok()?, attempt.parse().ok()?)));
+    let (job, attempt) = numbers.ok_or_else(|| "allowed are two numbers, as 3.1".to_owned())?;
+    Ok((JobId(job), Attempt(attempt)))
 }
 
 fn transport(name: &str) -> Result<Transport, String> {
@@ -89,6 +100,8 @@ pub struct Common {
     pub nofile: Option<Rlimit>,
     /// `$XDG_RUNTIME_DIR`, for run directories.
     pub runtime: Option<String>,
+    /// What starts the ranks of other users' instances: of the administrator's agent only.
+    pub starter: Option<guest::Starter>,
 }
 
 /// Why an agent does not begin.
@@ -160,6 +173,10 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
         fanout: args.fanout,
         nofile: raise_open_files(args.nofile),
         runtime: std::env::var("XDG_RUNTIME_DIR").ok(),
+        starter: match rustix::process::geteuid().is_root() {
+            true => Some(guest::Starter::begin().map_err(io("start a thread"))?),
+            false => None,
+        },
     });
     let rundir = rundir::place_rank(common.runtime.as_deref(), &args.instance, args.rank)?;
     rundir::make(&statedir, &rundir)?;
@@ -171,7 +188,7 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
     })?;
     let post = Post {
         instance: args.instance.clone(),
-        job: None,
+        job: args.job,
         rank: match args.hosts_only {
             true => ATTENDANT,
             false => Rank(args.rank),

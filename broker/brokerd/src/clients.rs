@@ -6,16 +6,22 @@
 //! and cost nobody else anything: memory grows with what came, large messages
 //! share a budget, and a loop that is behind stops the reading.
 
+use std::cell::RefCell;
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use eddy_broker::ClientId;
+use eddy_wire::access::{Access, Users};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::shell::FromShell;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_local};
@@ -31,6 +37,12 @@ pub const ARRIVALS_MAX: usize = 1024;
 const SMALL_BYTES: usize = 64 << 10;
 /// The budget: large messages that may be under way at once, in KiB.
 const LARGE_KIB: usize = 256 << 10;
+/// How many who are not admitted may be on their way out.
+const LEAVING_MAX: usize = 64;
+/// How long each of them has.
+const LEAVING: Duration = Duration::from_secs(1);
+/// How often is read what one of them still sends.
+const LEAVING_READS: usize = 16;
 /// After a failure to accept (no descriptors left) the next try waits so long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -50,7 +62,7 @@ pub enum Door {
 /// What connections bring.
 #[derive(Debug)]
 pub enum Arrived {
-    /// A new connection of the owner.
+    /// A new connection of somebody who is admitted.
     Connection(Door, UnixStream, u32),
     /// A message of a client, with its share of the budget.
     Message(ClientId, Message, Option<OwnedSemaphorePermit>),
@@ -65,21 +77,51 @@ pub enum Arrived {
 /// Where arrivals go.
 pub type Arrivals = mpsc::Sender<Arrived>;
 
-/// Whoever may connect: the owner, and the administrator of the host, who can
-/// become the owner anyway.
-#[derive(Clone, Copy, Debug)]
+/// Whoever may connect: the owner, the administrator of the host, who can
+/// become the owner anyway, and whom the configuration admits.
+#[derive(Clone, Debug)]
 pub struct Admission {
     /// User id of the owner.
     pub owner: u32,
+    /// Who else. A rank other than the leader's learns it from the leader.
+    access: Rc<RefCell<Access>>,
 }
 
 impl Admission {
+    /// These besides the owner.
+    pub fn new(owner: u32, access: Access) -> Admission {
+        let access = Rc::new(RefCell::new(access));
+        Admission { owner, access }
+    }
+
+    /// Nobody but the owner.
+    pub fn own(owner: u32) -> Admission {
+        Admission::new(owner, Access::default())
+    }
+
+    /// From now on these are admitted.
+    pub fn learn(&self, access: &Access) {
+        self.access.borrow_mut().clone_from(access);
+    }
+
     /// The roles of a user; none is refused.
-    pub fn roles(self, uid: u32) -> Roles {
-        if uid == self.owner || uid == 0 {
-            Roles::OWNER.or(Roles::USER)
-        } else {
-            Roles::NONE
+    pub fn roles(&self, uid: u32) -> Roles {
+        self.access.borrow().roles(self.owner, uid)
+    }
+
+    /// The roles of whoever comes through this door: a shell is the owner's.
+    fn roles_at(&self, door: Door, uid: u32) -> Roles {
+        match door {
+            Door::Local => self.roles(uid),
+            Door::Shell => Access::default().roles(self.owner, uid),
+        }
+    }
+
+    fn serves(&self) -> &'static str {
+        match self.access.borrow().users {
+            Users::Owner => "it serves its owner only",
+            Users::All => "this door is not for users",
+            Users::Only(_) => "the configuration does not name that user (access.users)",
         }
     }
 }
@@ -87,7 +129,7 @@ impl Admission {
 /// Listens on both sockets in this directory. Old sockets there are removed:
 /// the caller holds the lock of the state directory, so nobody listens. It lasts
 /// until nobody takes arrivals any more.
-pub fn listen(rundir: &Path, admission: Admission, arrivals: &Arrivals) -> io::Result<()> {
+pub fn listen(rundir: &Path, admission: &Admission, arrivals: &Arrivals) -> io::Result<()> {
     for (name, door) in [(LOCAL_SOCKET, Door::Local), (SHELL_SOCKET, Door::Shell)] {
         let path = rundir.join(name);
         match std::fs::remove_file(&path) {
@@ -95,12 +137,15 @@ pub fn listen(rundir: &Path, admission: Admission, arrivals: &Arrivals) -> io::R
             _ => {}
         }
         let listener = UnixListener::bind(&path)?;
-        spawn_local(accept(listener, door, admission, arrivals.clone()));
+        // Who else may connect is let in by `rundir::open_to_others`.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        spawn_local(accept(listener, door, admission.clone(), arrivals.clone()));
     }
     Ok(())
 }
 
 async fn accept(listener: UnixListener, door: Door, admission: Admission, arrivals: Arrivals) {
+    let leaving = Arc::new(Semaphore::new(LEAVING_MAX));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -115,13 +160,19 @@ async fn accept(listener: UnixListener, door: Door, admission: Admission, arriva
             }
         };
         let uid = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
-        if admission.roles(uid) == Roles::NONE {
-            tracing::warn!(uid, "a connection is refused: only the owner is admitted");
-            let text = format!(
-                "user {uid} is not admitted; this instance serves user {} only",
-                admission.owner
-            );
-            refuse(&stream, &Refusal::new(Code::Denied, text)).await;
+        if admission.roles_at(door, uid) == Roles::NONE {
+            let (owner, serves) = (admission.owner, admission.serves());
+            tracing::warn!(uid, ?door, "a connection is refused: {serves}");
+            let text =
+                format!("user {uid} is not admitted to this instance of user {owner}: {serves}");
+            let refusal = Refusal::new(Code::Denied, text);
+            // Over the bound they get no word, which they would hardly read.
+            if let Ok(chair) = Arc::clone(&leaving).try_acquire_owned() {
+                spawn_local(async move {
+                    turn_away(stream, &refusal).await;
+                    drop(chair);
+                });
+            }
             continue;
         }
         if arrivals
@@ -132,6 +183,24 @@ async fn accept(listener: UnixListener, door: Door, admission: Admission, arriva
             return;
         }
     }
+}
+
+/// Says why somebody is not admitted, and waits until it can have been read: what was sent and is
+/// not read when we close would take our words back.
+async fn turn_away(mut stream: UnixStream, refusal: &Refusal) {
+    refuse(&stream, refusal).await;
+    let goodbye = async {
+        stream.shutdown().await?;
+        let mut rest = [0; 4 << 10];
+        for _ in 0..LEAVING_READS {
+            if stream.read(&mut rest).await? == 0 {
+                break;
+            }
+        }
+        io::Result::Ok(())
+    };
+    // Whoever stays longer has heard it or never will.
+    let _ = tokio::time::timeout(LEAVING, goodbye).await;
 }
 
 /// Says one refusal on a connection that is about to be closed.
@@ -277,7 +346,7 @@ mod tests {
         let local = tokio::task::LocalSet::new();
         let outcome = local
             .run_until(async {
-                listen(dir.path(), Admission { owner }, &arrivals).expect("a free directory");
+                listen(dir.path(), &Admission::own(owner), &arrivals).expect("a free directory");
                 let path = dir.path().join(LOCAL_SOCKET);
                 let _client = UnixStream::connect(&path).await.expect("somebody listens");
                 arrived.recv().await.expect("a connection");

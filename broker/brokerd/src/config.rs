@@ -63,6 +63,8 @@ pub struct InstanceConfig {
     pub default_time: Option<Span>,
     /// `limits.*`.
     pub limits: Limits,
+    /// `access.*`: who is admitted.
+    pub access: Access,
     /// `[policy]`: how jobs are ordered and placed.
     #[serde(skip)]
     pub policy: Arc<Policy>,
@@ -91,6 +93,31 @@ pub struct Limits {
     pub waiting_jobs: u64,
     /// `limits.spool_bytes`: output kept of one job on one rank.
     pub spool_bytes: u64,
+}
+
+/// Who is admitted, by name: looked up where it is obeyed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Access {
+    /// `access.users`: who may submit.
+    pub users: Users,
+    /// `access.admins`: who may act on everybody's jobs.
+    pub admins: Vec<String>,
+    /// `access.private`: users see their own jobs only.
+    pub private: bool,
+}
+
+/// Who may submit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Users {
+    /// Nothing is said: everybody where user 0 starts a root, else the owner.
+    #[default]
+    Unsaid,
+    /// Everybody.
+    All,
+    /// These.
+    #[serde(untagged)]
+    Named(Vec<String>),
 }
 
 /// What only this rank needs to know.
@@ -164,6 +191,7 @@ impl Default for InstanceConfig {
             quorum_timeout: None,
             default_time: None,
             limits: Limits::default(),
+            access: Access::default(),
             policy: Arc::new(preset("fcfs").expect("it is a preset")),
             declared: Vec::new(),
             queues: Vec::new(),

@@ -14,6 +14,8 @@ mod passwd;
 
 pub mod config;
 
+pub mod users;
+
 pub mod inventory;
 
 pub mod rundir;

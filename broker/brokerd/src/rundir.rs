@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -46,7 +46,7 @@ pub enum RundirError {
         source: io::Error,
     },
     /// Somebody else's, or open to others.
-    #[error("run directory {}: belongs to user {uid} with mode {mode:03o}; allowed is user {own} with mode 700", .path.display())]
+    #[error("run directory {}: belongs to user {uid} with mode {mode:03o}; allowed is user {own} with mode 700 or 711", .path.display())]
     Foreign {
         /// Which.
         path: PathBuf,
@@ -134,6 +134,60 @@ pub fn make(statedir: &Path, path: &Path) -> Result<Made, RundirError> {
     make_private(path, own())
 }
 
+/// Lets other users reach the clients' socket of a rank, and those who have an
+/// instance in it its state directory; nothing else of either directory. What
+/// cannot be opened is logged: the owner is served all the same.
+pub fn open_to_others(statedir: &Path, rundir: &Path) {
+    if let Err(error) = open_statedir(statedir).and_then(|()| open_rundir(rundir)) {
+        tracing::error!(%error, rundir = %rundir.display(), "other users cannot be admitted");
+    }
+    let closed = |path: &&Path| fs::metadata(path).is_ok_and(|meta| meta.mode() & 0o001 == 0);
+    for path in [rundir, statedir] {
+        if let Some(above) = path.ancestors().find(closed) {
+            let (path, above) = (path.display(), above.display());
+            tracing::warn!("other users do not reach {path}: {above} is closed to them");
+        }
+    }
+}
+
+/// Names may be passed through below the state directory, nothing read.
+fn open_statedir(statedir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(statedir)?.flatten() {
+        let (kind, name) = (entry.file_type()?, entry.file_name());
+        let mode = match name.to_str() {
+            Some("children" | "ranks") | Some(URI_FILE) => continue,
+            _ if kind.is_dir() => 0o700,
+            _ if kind.is_file() => 0o600,
+            _ => continue,
+        };
+        match fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode)) {
+            // Written anew under another name meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => done?,
+        }
+    }
+    for name in ["children", "ranks"] {
+        let path = statedir.join(name);
+        fs::DirBuilder::new().recursive(true).create(&path)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o711))?;
+    }
+    fs::set_permissions(statedir, fs::Permissions::from_mode(0o711))
+}
+
+fn open_rundir(rundir: &Path) -> io::Result<()> {
+    let passable = || fs::Permissions::from_mode(0o711);
+    fs::set_permissions(rundir, passable())?;
+    let is_shared = |shared: &&Path| {
+        let name = shared.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("eddy")) && is_private(shared, own())
+    };
+    if let Some(shared) = rundir.parent().filter(is_shared) {
+        fs::set_permissions(shared, passable())?;
+    }
+    // Who connects is asked of the kernel.
+    fs::set_permissions(rundir.join(LOCAL_SOCKET), fs::Permissions::from_mode(0o666))
+}
+
 /// Takes back what [`make`] wrote: the directory is another's.
 pub fn disown(statedir: &Path) -> io::Result<()> {
     fs::remove_file(statedir.join(URI_FILE))
@@ -200,13 +254,18 @@ fn make_private(path: &Path, own: u32) -> Result<Made, RundirError> {
     Ok(Made::Kept)
 }
 
+fn is_own(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == own())
+}
+
 fn is_private(path: &Path, own: u32) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| is_private_by(&meta, own))
 }
 
-/// Not through a link: in /tmp anybody may have put one there.
+/// Others may pass through it where they know a name, and neither list nor make
+/// anything. Not through a link: in /tmp anybody may have put one there.
 fn is_private_by(meta: &fs::Metadata, own: u32) -> bool {
-    meta.is_dir() && meta.uid() == own && meta.mode() & 0o077 == 0
+    meta.is_dir() && meta.uid() == own && meta.mode() & 0o066 == 0
 }
 
 /// The URI of an instance by its run directory.
@@ -250,6 +309,10 @@ pub fn remove(rundir: &Path) {
 pub fn remove_of(statedir: &Path) {
     let mut states = vec![statedir.to_owned()];
     while let Some(state) = states.pop() {
+        // What another user may write is not followed: it could name anything.
+        if !is_own(&state) {
+            continue;
+        }
         if let Some(rundir) = recorded(&state) {
             remove(&rundir);
         }
@@ -282,7 +345,7 @@ fn inside(statedir: &Path, name: &str) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use std::fs::Permissions;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn it_is_private_and_named_by_the_instance() {
@@ -296,6 +359,17 @@ mod tests {
         assert_eq!(make(state.path(), &path).expect("there"), Made::Kept);
         let beside = place_beside(&uri(&path), "fedcba9876543210");
         assert_eq!(beside, Some(runtime.path().join("eddy/fedcba98")));
+        // Others pass through it to the socket they know of.
+        drop(std::os::unix::net::UnixListener::bind(
+            path.join(LOCAL_SOCKET),
+        ));
+        open_to_others(state.path(), &path);
+        let mode = |path: &Path| fs::metadata(path).expect("there").mode() & 0o777;
+        let shared = path.parent().expect("one");
+        assert_eq!((mode(&path), mode(shared)), (0o711, 0o711));
+        assert_eq!(mode(&path.join(LOCAL_SOCKET)), 0o666);
+        assert_eq!(mode(&state.path().join("children")), 0o711);
+        assert!(place_beside(&uri(&path), "fedcba9876543210").is_some());
         // What holds it is not private: others could have made what is there.
         fs::set_permissions(path.parent().expect("one"), Permissions::from_mode(0o755))
             .expect("ours");

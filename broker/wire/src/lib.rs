@@ -45,6 +45,8 @@ pub mod error;
 
 pub mod message;
 
+pub mod access;
+
 pub mod services;
 
 pub mod shell;

@@ -76,6 +76,11 @@ impl Roles {
         Roles(self.0 | other.0)
     }
 
+    /// Whether it is the sender's to act on everybody's jobs.
+    pub const fn may_administer(self) -> bool {
+        self.any_of(Roles::OWNER.or(Roles::ADMIN))
+    }
+
     /// Whether any role of `mask` is held.
     pub const fn any_of(self, mask: Roles) -> bool {
         self.0 & mask.0 != 0

@@ -14,6 +14,7 @@ use serde_json::Value;
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::access::Access;
 use crate::error::{Code, Refusal};
 use crate::id::{Attempt, Epoch, JobId, Rank};
 use crate::message::{MESSAGE_BYTES_MAX, Message, MessageError, Type};
@@ -192,6 +193,9 @@ pub struct InstanceFacts {
     pub owner: u32,
     /// The path of the instance, as `905/3`; empty for a root.
     pub path: String,
+    /// Who else may connect there, and as what.
+    #[serde(default)]
+    pub access: Access,
 }
 
 /// What a rank needs to host a rank of a child instance on its node.
@@ -203,6 +207,9 @@ pub struct HostOrder {
     pub job: JobId,
     /// Which attempt.
     pub attempt: Attempt,
+    /// The user it belongs to: what hosts it has that user's rights and no other's.
+    #[serde(default)]
+    pub user: u32,
     /// Its rank in the child.
     pub rank: Rank,
     /// The door of the child's leader, where the hosted rank knocks first.

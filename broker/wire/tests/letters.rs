@@ -1,6 +1,7 @@
 //! Letters survive the wire, and what is none is refused without a panic.
 
 use bytes::Bytes;
+use eddy_wire::access::{Access, Users};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, MessageError, Type};
@@ -72,6 +73,10 @@ fn word() -> impl Strategy<Value = Word> {
             mock: mock.map(Span),
             owner,
             path,
+            access: Access {
+                users: Users::Only([owner].into()),
+                ..Access::default()
+            },
         });
     prop_oneof![
         reach.prop_map(Word::Reach),
@@ -121,6 +126,7 @@ fn word() -> impl Strategy<Value = Word> {
             instance: "x".to_owned(),
             job: JobId(5),
             attempt: Attempt(1),
+            user: 1000,
             rank: Rank(rank),
             door,
         }))),

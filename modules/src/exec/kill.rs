@@ -3,7 +3,6 @@
 use eddy_broker::{Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
-use eddy_wire::message::Roles;
 use eddy_wire::services::job::{Changed, KillRequest};
 
 use super::Exec;
@@ -31,9 +30,7 @@ impl Exec {
                 refuse(&mut changed, *first, "it is not running");
             }
             for (id, run) in self.runs.range(*first..=*last) {
-                let own = request.roles.any_of(Roles::OWNER.or(Roles::ADMIN))
-                    || request.uid == run.submit.user;
-                if own {
+                if request.sender().may_act_for(run.submit.user) {
                     run.signal(body.signal, &self.shells, out);
                     changed.count += 1;
                 } else {

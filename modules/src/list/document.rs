@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Answer, Caller, Outbox, Query, Request, Volatile};
+use eddy_broker::{Answer, Caller, Outbox, Query, Request, Sender, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::hash::Hash;
 use eddy_wire::services::job::{EventsLine, InfoKey, InfoReply, InfoRequest};
@@ -18,8 +18,25 @@ pub(super) struct Documents {
 
 struct Pending {
     caller: Caller,
+    sender: Sender,
+    reach: Reach,
     body: InfoRequest,
     stage: Stage,
+}
+
+/// Whose jobs a document is told of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Everybody's.
+    All,
+    /// Those that the sender may act on.
+    Own,
+}
+
+impl Reach {
+    fn covers(self, sender: Sender, user: u32) -> bool {
+        self == Reach::All || sender.may_act_for(user)
+    }
 }
 
 /// What the journal was asked for.
@@ -41,6 +58,20 @@ impl Documents {
         out: &mut Outbox,
     ) -> Result<Option<Asked>, Refusal> {
         let body: InfoRequest = request.parse()?;
+        let reach = match body.key {
+            // It holds what the submitter's environment holds.
+            InfoKey::Jobspec => Reach::Own,
+            InfoKey::Eventlog | InfoKey::Resources => match view.shown_to(request.sender()) {
+                Some(_) => Reach::Own,
+                None => Reach::All,
+            },
+        };
+        let sender = request.sender();
+        if let Some(job) = view.jobs.get(&body.id)
+            && !reach.covers(sender, job.submit.user)
+        {
+            return Err(sender.refused(body.id, job.submit.user));
+        }
         let (stage, query) = match view.jobs.get(&body.id) {
             Some(job) => (Stage::Records, Query::Records(job.seqs.clone())),
             None => (Stage::Finished, Query::Finished(body.id)),
@@ -49,6 +80,8 @@ impl Documents {
             tag,
             Pending {
                 caller: request.caller,
+                sender,
+                reach,
                 body,
                 stage,
             },
@@ -94,6 +127,11 @@ impl Pending {
             return Err(Refusal::new(Code::Busy, why.clone()));
         }
         match (std::mem::replace(&mut self.stage, Stage::Finished), answer) {
+            (Stage::Finished, Answer::Finished(Some(found)))
+                if !self.reach.covers(self.sender, found.0.userid) =>
+            {
+                Err(self.sender.refused(id, found.0.userid))
+            }
             (Stage::Finished, Answer::Finished(Some(found))) => {
                 self.stage = Stage::Records;
                 Ok(Step::Ask(Query::Records(found.1.clone())))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use eddy_broker::{Answer, Caller, Outbox, Query, Request, Volatile};
+use eddy_broker::{Answer, Caller, Outbox, Query, Request, Sender, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{JobId, Seq};
@@ -21,6 +21,9 @@ pub(super) struct Followers {
 
 struct Follower {
     caller: Caller,
+    sender: Sender,
+    /// The user whose jobs alone are shown to it.
+    only: Option<u32>,
     job: JobId,
     stage: Stage,
     /// Records that came while the journal was read.
@@ -54,6 +57,12 @@ impl Followers {
         out: &mut Outbox,
     ) -> Result<Option<Asked>, Refusal> {
         let body: EventsRequest = request.parse()?;
+        let only = view.shown_to(request.sender());
+        if let Some(job) = view.jobs.get(&body.id)
+            && only.is_some_and(|user| user != job.submit.user)
+        {
+            return Err(request.sender().refused(body.id, job.submit.user));
+        }
         let (stage, query, over) = match view.jobs.get(&body.id) {
             Some(job) => {
                 let over = job.state == JobState::Inactive;
@@ -68,6 +77,8 @@ impl Followers {
         };
         let follower = Follower {
             caller: request.caller,
+            sender: request.sender(),
+            only,
             job: body.id,
             stage,
             later: Vec::new(),
@@ -87,6 +98,13 @@ impl Followers {
     ) -> Option<Asked> {
         let follower = self.calls.get_mut(&tag)?;
         match (answer, follower.stage) {
+            (Answer::Finished(Some(found)), Stage::Finished)
+                if follower.only.is_some_and(|user| user != found.0.userid) =>
+            {
+                let refusal = follower.sender.refused(follower.job, found.0.userid);
+                out.refuse(follower.caller, &refusal);
+                self.remove(tag);
+            }
             (Answer::Finished(Some(found)), Stage::Finished) => {
                 follower.stage = Stage::Records;
                 out.volatile(Volatile::Query(tag, Query::Records(found.1.clone())));

@@ -38,6 +38,14 @@ impl Listings {
             );
             return Err(Refusal::new(Code::TooLarge, text));
         }
+        if let Some(own) = view.shown_to(request.sender()) {
+            // Asked for another's: a listing of nothing, as if there were none.
+            if body.user.is_some_and(|user| user != own) {
+                out.answer(request.caller, &Vec::<JobRow>::new());
+                return Ok(None);
+            }
+            body.user = Some(own);
+        }
         let rows: Vec<JobRow> = limited(&body, view);
         let found = rows.len() as u32;
         for chunk in rows.chunks(CHUNK) {

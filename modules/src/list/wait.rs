@@ -34,8 +34,8 @@ struct Waiter {
     caller: Caller,
     /// Jobs in memory that have not ended.
     left: BTreeSet<JobId>,
-    /// Jobs the journal is asked for.
-    asked: Option<JobSet>,
+    /// Jobs the journal is asked for, of that user only.
+    asked: Option<(JobSet, Option<u32>)>,
     /// How long an end may be kept.
     gather: Span,
     /// Ends that are kept, and until when.
@@ -61,10 +61,14 @@ impl Waiters {
             gathered: Vec::new(),
             due: None,
         };
+        let only = view.shown_to(request.sender());
         let mut here = BTreeSet::new();
         let mut ended = Vec::new();
         for (first, last) in &set.ranges {
             for (id, job) in view.jobs.range(*first..=*last) {
+                if only.is_some_and(|user| user != job.submit.user) {
+                    continue;
+                }
                 here.insert(*id);
                 match job.state {
                     JobState::Inactive => ended.push(end(&row(job, String::new()))),
@@ -78,7 +82,7 @@ impl Waiters {
             out.part(request.caller, &ended, Bytes::new());
         }
         if here.len() as u64 != set.len() {
-            waiter.asked = Some(without(&set, &here));
+            waiter.asked = Some((without(&set, &here), only));
         }
         self.enter(tag, waiter, out)
     }
@@ -95,9 +99,10 @@ impl Waiters {
         let asked = waiter.asked.clone();
         self.calls.insert(tag, waiter);
         match asked {
-            Some(jobs) => {
+            Some((jobs, user)) => {
                 let rows = ListRequest {
                     jobs,
+                    user,
                     ..ListRequest::default()
                 };
                 out.volatile(Volatile::Query(tag, Query::Rows(Box::new(rows))));
@@ -118,7 +123,7 @@ impl Waiters {
         out: &mut Outbox,
     ) -> Option<Asked> {
         let waiter = self.calls.get_mut(&tag)?;
-        let asked = waiter.asked.take().unwrap_or_default();
+        let (asked, _) = waiter.asked.take().unwrap_or_default();
         let refusal = match answer {
             Answer::Rows(rows) => {
                 let ends: Vec<JobEnd> = rows.iter().map(end).collect();

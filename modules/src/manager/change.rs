@@ -8,7 +8,6 @@ use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::message::Roles;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
     self, Changed, JOB_RANGES_MAX, JobSet, RaiseRequest, ReleaseRequest, RequeueRequest,
@@ -303,7 +302,7 @@ fn declared(job: &Job) -> Option<&str> {
 }
 
 fn may_change(request: &Request, job: &Job) -> bool {
-    request.roles.any_of(Roles::OWNER.or(Roles::ADMIN)) || request.uid == job.submit.user
+    request.sender().may_act_for(job.submit.user)
 }
 
 fn bounded(field: &str, text: &str) -> Result<(), Refusal> {

@@ -2,6 +2,7 @@
 //! reports.
 
 use eddy_broker::{Caller, Effect, Outbox, Reply, Request};
+use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Adoption, IdBlock, Kind};
 use eddy_wire::id::JobId;
@@ -152,6 +153,10 @@ impl Nest {
             kill_grace,
             name: child.declared.clone(),
             mock: self.mock,
+            access: match child.declared {
+                Some(_) => self.access.clone(),
+                None => Access::default(),
+            },
         })
     }
 

@@ -139,6 +139,7 @@ impl Nest {
                     instance: adoption.instance.clone(),
                     job,
                     attempt: child.job.attempt,
+                    user: child.job.submit.user,
                     rank: place,
                     door: door.clone(),
                 };

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Answer, Caller, Effect, Outbox, Query, Reply, Request, Volatile};
+use eddy_broker::{Answer, Caller, Effect, Outbox, Query, Reply, Request, Sender, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Adoption;
 use eddy_wire::id::JobId;
@@ -31,6 +31,7 @@ pub(super) struct Listing {
 #[derive(Debug)]
 struct Follower {
     caller: Caller,
+    sender: Sender,
     job: Option<JobId>,
     /// What it was told last.
     told: Vec<ChildRow>,
@@ -52,6 +53,7 @@ enum Telling {
 #[derive(Debug)]
 struct Asked {
     caller: Caller,
+    sender: Sender,
     job: JobId,
     row: Option<JobRow>,
 }
@@ -59,22 +61,27 @@ struct Asked {
 impl Nest {
     pub(super) fn list(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: ChildrenRequest = request.parse()?;
-        if let Some(job) = body.job
-            && !self.children.contains_key(&job)
-        {
-            self.listing.look_up(request.caller, job, out);
-            return Ok(());
+        let sender = request.sender();
+        if let Some(job) = body.job {
+            let Some(child) = self.children.get(&job) else {
+                self.listing.look_up(request, job, out);
+                return Ok(());
+            };
+            let user = child.job.submit.user;
+            if child.declared.is_none() && !sender.may_act_for(user) {
+                return Err(no_entry(sender, job, user));
+            }
         }
         if let Some(name) = &body.name {
             if let Some(why) = self.fleet.down(name) {
                 return Err(Refusal::new(Code::NotReady, why));
             }
-            let mut rows = self.rows(body.job);
+            let mut rows = self.rows(body.job, sender);
             rows.retain(|row| row.name == *name);
             out.reply(request.caller, &rows);
             return Ok(());
         }
-        let rows = self.rows(body.job);
+        let rows = self.rows(body.job, sender);
         if !body.follow {
             out.reply(request.caller, &rows);
             return Ok(());
@@ -82,18 +89,31 @@ impl Nest {
         part(request.caller, &rows, out);
         self.listing.followers.push(Follower {
             caller: request.caller,
+            sender,
             job: body.job,
             told: rows,
         });
         Ok(())
     }
 
-    fn rows(&self, only: Option<JobId>) -> Vec<ChildRow> {
+    /// What a sender is shown: of an instance of another user that it is there and how large, not
+    /// where it is reached.
+    fn rows(&self, only: Option<JobId>, sender: Sender) -> Vec<ChildRow> {
         let children = self.children.values();
         let wanted = children.filter(|child| only.is_none_or(|job| job == child.id()));
-        wanted
-            .map(|child| child.row(&self.queues, self.place.end()))
-            .collect()
+        let shown = wanted.map(|child| {
+            let row = child.row(&self.queues, self.place.end());
+            let own = child.declared.is_some() || sender.may_act_for(child.job.submit.user);
+            match own {
+                true => row,
+                false => ChildRow {
+                    uri: None,
+                    statedir: None,
+                    ..row
+                },
+            }
+        });
+        shown.collect()
     }
 
     /// Something that rows show has changed.
@@ -131,7 +151,7 @@ impl Nest {
 
     /// Tells one follower; whether it goes on.
     fn tell(&self, follower: &mut Follower, out: &mut Outbox) -> bool {
-        let rows = self.rows(follower.job);
+        let rows = self.rows(follower.job, follower.sender);
         if follower.job.is_some() && rows.is_empty() {
             for row in &mut follower.told {
                 row.stage = Stage::Over;
@@ -149,10 +169,15 @@ impl Nest {
 }
 
 impl Listing {
-    fn look_up(&mut self, caller: Caller, job: JobId, out: &mut Outbox) {
+    fn look_up(&mut self, request: &Request, job: JobId, out: &mut Outbox) {
         self.last_tag += 1;
-        let row = None;
-        self.asked.insert(self.last_tag, Asked { caller, job, row });
+        let asked = Asked {
+            caller: request.caller,
+            sender: request.sender(),
+            job,
+            row: None,
+        };
+        self.asked.insert(self.last_tag, asked);
         let query = Query::Finished(job);
         out.volatile(Volatile::Query(self.last_tag, query));
     }
@@ -162,6 +187,10 @@ impl Listing {
             return;
         };
         match (answer, asked.row.take()) {
+            (Answer::Finished(Some(found)), None) if !asked.sender.may_act_for(found.0.userid) => {
+                let refusal = no_entry(asked.sender, asked.job, found.0.userid);
+                out.refuse(asked.caller, &refusal);
+            }
             (Answer::Finished(Some(found)), None) => {
                 asked.row = Some(found.0.clone());
                 let query = Query::Records(found.1.clone());
@@ -188,6 +217,15 @@ impl Listing {
 
 fn part(to: Caller, rows: &[ChildRow], out: &mut Outbox) {
     out.effect(Effect::Reply(Reply::new(to, Type::Part, &rows)));
+}
+
+/// An instance takes its own user's clients only.
+fn no_entry(sender: Sender, job: JobId, user: u32) -> Refusal {
+    let text = format!(
+        "job: {job} given, an instance of user {user}; user {} may not use it",
+        sender.uid
+    );
+    Refusal::new(Code::Denied, text)
 }
 
 fn no_child(asked: &Asked, out: &mut Outbox) {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use eddy_broker::{Caller, Outbox, Request, Volatile};
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::plan::{Answer, Delta, Question, SharesTold};
+use eddy_wire::id::JobId;
+use eddy_wire::plan::{Answer, Delta, Explained, Question, SharesTold};
 use eddy_wire::services::sched::{EXPLAINED_MAX, ExplainReply, ExplainRequest, SharesReply};
 
 use super::policy;
@@ -17,7 +18,8 @@ const ASKED_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     last: u64,
-    callers: BTreeMap<u64, Caller>,
+    /// Who asked, and the user whose jobs alone are told, if not all are.
+    callers: BTreeMap<u64, (Caller, Option<u32>)>,
 }
 
 impl Asked {
@@ -25,11 +27,16 @@ impl Asked {
     ///
     /// # Errors
     /// What is wrong with it, or that there are too many.
-    pub(super) fn ask(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+    pub(super) fn ask(
+        &mut self,
+        request: &Request,
+        only: Option<u32>,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
         let body: ExplainRequest = request.parse()?;
         may_be_supposed(&body)?;
         let question = Question {
-            tag: self.tag(request.caller)?,
+            tag: self.tag(request.caller, only)?,
             jobs: body.jobs.map(|jobs| jobs.ranges),
             most: EXPLAINED_MAX,
             suppose: body.suppose,
@@ -47,24 +54,24 @@ impl Asked {
         request: &Request,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let tag = self.tag(request.caller)?;
+        let tag = self.tag(request.caller, None)?;
         out.volatile(Volatile::Plan(vec![Delta::Shares(tag)]));
         Ok(())
     }
 
-    fn tag(&mut self, caller: Caller) -> Result<u64, Refusal> {
+    fn tag(&mut self, caller: Caller, only: Option<u32>) -> Result<u64, Refusal> {
         if self.callers.len() >= ASKED_MAX {
             let text = format!("the limit `questions` is {ASKED_MAX}, all are under way");
             return Err(Refusal::new(Code::Busy, text));
         }
         self.last += 1;
-        self.callers.insert(self.last, caller);
+        self.callers.insert(self.last, (caller, only));
         Ok(self.last)
     }
 
     /// The planner tells what each account is due.
     pub(super) fn told(&mut self, told: &SharesTold, preset: &str, out: &mut Outbox) {
-        for caller in told.tags.iter().filter_map(|tag| self.callers.remove(tag)) {
+        for (caller, _) in told.tags.iter().filter_map(|tag| self.callers.remove(tag)) {
             let reply = SharesReply {
                 preset: preset.to_owned(),
                 rows: told.rows.clone(),
@@ -73,13 +80,19 @@ impl Asked {
         }
     }
 
-    /// The planner answers.
-    pub(super) fn answered(&mut self, answer: &Answer, out: &mut Outbox) {
-        let Some(caller) = self.callers.remove(&answer.tag) else {
+    /// The planner answers; `user` says whose a job is.
+    pub(super) fn answered(
+        &mut self,
+        answer: &Answer,
+        user: impl Fn(JobId) -> Option<u32>,
+        out: &mut Outbox,
+    ) {
+        let Some((caller, only)) = self.callers.remove(&answer.tag) else {
             return;
         };
+        let is_told = |told: &&Explained| only.is_none() || user(told.job) == only;
         let reply = ExplainReply {
-            jobs: answer.jobs.clone(),
+            jobs: answer.jobs.iter().filter(is_told).cloned().collect(),
             more: answer.more,
         };
         out.answer(caller, &reply);
@@ -87,7 +100,7 @@ impl Asked {
 
     /// These callers wait no more.
     pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
-        self.callers.retain(|_, caller| !gone(*caller));
+        self.callers.retain(|_, (caller, _)| !gone(*caller));
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Instance {
     /// Bodies of answers since they were last looked at.
     pub answers: Vec<String>,
     keys: u128,
+    /// Who asks.
+    pub sender: (u32, Roles),
 }
 
 fn broker(settings: &Settings) -> Broker {
@@ -91,6 +93,7 @@ impl Instance {
             checked: Vec::new(),
             answers: Vec::new(),
             keys: 0,
+            sender: (u32::MAX, Roles::OWNER),
         }
     }
 
@@ -200,9 +203,10 @@ impl Instance {
     }
 
     pub fn call(&mut self, topic: &str, body: &Value) -> String {
+        let (uid, roles) = self.sender;
         self.answers.clear();
         let mut message = Message::request(topic, 1, body);
-        message.roles = Roles::OWNER;
+        (message.uid, message.roles) = (uid, roles);
         self.act(Arrival::Message(ClientId(1), message));
         self.answers.first().cloned().unwrap_or_default()
     }

@@ -18,3 +18,5 @@ pub mod place;
 pub mod instance;
 
 pub mod socket;
+
+pub mod users;

@@ -66,6 +66,8 @@ pub enum Rule {
     KnocksOnce,
     /// Jobs are let go before what they wait for is met.
     NeedsDropped,
+    /// Everybody has the roles of the owner.
+    AllOwners,
     /// Nobody is promised anything: those who fit pass whoever is first.
     HeadDelayed,
     /// Jobs of a stopped queue start.
@@ -97,6 +99,7 @@ impl Rule {
         ("child-deaf", Rule::ChildDeaf),
         ("knocks-once", Rule::KnocksOnce),
         ("needs-dropped", Rule::NeedsDropped),
+        ("all-owners", Rule::AllOwners),
         ("head-delayed", Rule::HeadDelayed),
         ("stop-unheard", Rule::StopUnheard),
         ("disable-unheard", Rule::DisableUnheard),

@@ -11,6 +11,7 @@ mod order;
 mod queues;
 mod replies;
 mod tasks;
+mod users;
 mod waits;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -145,6 +146,8 @@ impl Oracle {
         self.check(checked);
         self.records.later.push_back(Arc::clone(record));
         let Some(job) = record.event.job else { return };
+        let checked = users::may_record(&self.recorded, job, &record.event.kind);
+        self.check(checked);
         let ledger = &self.recorded;
         let checked = match &record.event.kind {
             Kind::Finish(status) => self.tasks.ended_with(ledger, job, *status),
@@ -282,7 +285,7 @@ impl Oracle {
             job.attempt > part.attempt || job.attempt == part.attempt && job.t_alloc.is_some()
         });
         match granted {
-            true => Ok(()),
+            true => users::may_run(job.map(|job| job.submit.user), start),
             false => Err(format!(
                 "part {part} was ordered to start before its grant was durable"
             )),

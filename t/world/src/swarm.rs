@@ -131,7 +131,7 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
     let size = *random.pick(&[6, 12, 12, 25]) * if random.chance(2) { 12 } else { 1 };
     world.pause = Span(*random.pick(&[3_000, 100_000, 1_000_000, 8_000_000]));
     for _ in 0..random.between(1, 4) {
-        let user = *random.pick(&[OWNER, OWNER, OWNER, OWNER + 1]);
+        let user = *random.pick(&[OWNER, OWNER, OWNER + 1, OWNER + 2]);
         let client = world.add_client(user);
         world.acts[client] = size;
         world

@@ -177,6 +177,11 @@ fn a_job_that_is_let_go_before_its_time() {
 }
 
 #[test]
+fn users_who_may_act_on_anothers_jobs() {
+    found("all-owners", &["changed job", "is not the client's"]);
+}
+
+#[test]
 fn a_head_that_is_delayed_by_those_who_pass() {
     found("head-delayed", &["passes it, and it starts at"]);
 }

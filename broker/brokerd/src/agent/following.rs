@@ -105,6 +105,8 @@ pub struct Following {
     /// Lives of shells that are dead while their connection is still read: what
     /// they said last counts first.
     dead: HashSet<Epoch>,
+    /// Who may connect here.
+    admission: Admission,
     /// Since when there is no way up.
     alone: Option<Instant>,
 }
@@ -143,16 +145,16 @@ impl Following {
         let transport = common.transport.into();
         let mut pipes = Pipes::new(transport, &rundir, common.owner, events);
         pipes.listen().map_err(io("open the door"))?;
-        let admission = Admission {
-            owner: common.owner,
-        };
-        listen(&rundir, admission, &arrivals).map_err(io("listen"))?;
+        // Who else may come is learned from the leader.
+        let admission = Admission::own(common.owner);
+        listen(&rundir, &admission, &arrivals).map_err(io("listen"))?;
         Ok(Following {
             hosts: Hosts::new(&post, Rc::clone(&common), ended),
             overlay: Overlay::new(seat.clone()),
             follower: Follower::new(seat),
             pipes,
-            peers: Peers::new(admission, Limits::default(), arrivals),
+            peers: Peers::new(admission.clone(), Limits::default(), arrivals),
+            admission,
             shells: None,
             tell: Rc::new(move |epoch| {
                 // The rank is gone only when its loop is.
@@ -410,6 +412,10 @@ impl Following {
     }
 
     fn learn(&mut self, facts: &InstanceFacts) {
+        self.admission.learn(&facts.access);
+        if facts.access.admits_others() {
+            rundir::open_to_others(&self.post.statedir, &self.rundir);
+        }
         let ground = Ground {
             statedir: self.post.statedir.clone(),
             rundir: self.rundir.clone(),

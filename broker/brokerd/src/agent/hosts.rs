@@ -17,6 +17,7 @@ use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
 use tokio::time::sleep;
 
 use super::following::{Following, Post};
+use super::guest::host_as;
 use super::{AgentError, Common};
 use crate::shell::leftover::end_within;
 use crate::shell::procfs::{MARKER_VARIABLE, Marker};
@@ -95,12 +96,20 @@ impl Hosts {
         tracing::info!(instance = order.instance, rank = order.rank.0, job = %order.job, "hosts a rank");
         let (stop, stopped) = oneshot::channel();
         let (post, common) = (self.post(&order), Rc::clone(&self.common));
+        let user = order.user;
         let task = spawn_local(async move {
             // The one before has the same sockets: its end comes first.
             if let Some(before) = before {
                 let _ = before.await;
             }
-            host_one(post, common, stopped).await;
+            match &common.starter {
+                _ if user == common.owner => host_one(post, common, stopped).await,
+                Some(starter) => host_as(user, post, &common, starter, stopped).await,
+                None => {
+                    let owner = common.owner;
+                    tracing::error!(user, owner, "a rank of another user cannot be hosted here");
+                }
+            }
         });
         let hosted = Hosted { order, stop, task };
         self.hosted.insert(hosted.order.instance.clone(), hosted);

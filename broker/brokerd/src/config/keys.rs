@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use toml::Value;
 
-use super::{Config, Sync, Transport};
+use super::{Config, Sync, Transport, Users};
 
 /// One key of the configuration.
 pub struct Key {
@@ -169,6 +169,37 @@ pub const KEYS: &[Key] = &[
         get: |config| json(&config.instance.limits.spool_bytes),
     },
     Key {
+        path: "access.users",
+        allowed: "\"all\" or a list of names of users",
+        meaning: "who may submit to a root that user 0 starts; unset is all, elsewhere the owner",
+        set: |config, value| {
+            let users = match value.as_str() {
+                Some("all") => Users::All,
+                Some(_) => return None,
+                None => Users::Named(names(value)?),
+            };
+            set_to(&mut config.instance.access.users, users)
+        },
+        get: |config| match &config.instance.access.users {
+            Users::Unsaid => Json::Null,
+            said => json(said),
+        },
+    },
+    Key {
+        path: "access.admins",
+        allowed: "a list of names of users",
+        meaning: "who besides the owner may act on everybody's jobs",
+        set: |config, value| set_to(&mut config.instance.access.admins, names(value)?),
+        get: |config| json(&config.instance.access.admins),
+    },
+    Key {
+        path: "access.private",
+        allowed: "true or false",
+        meaning: "listings show users their own jobs only; owner and admins see all",
+        set: |config, value| set_to(&mut config.instance.access.private, value.as_bool()?),
+        get: |config| json(&config.instance.access.private),
+    },
+    Key {
         path: "rank.rundir",
         allowed: "an absolute path",
         meaning: "directory for the sockets of this rank instead of the usual one",
@@ -197,6 +228,8 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
+/// How many names one list may have.
+const NAMES_MAX: usize = 65_536;
 const SPAN: &str = "a duration such as \"5s\" (RFC 23) or a number of seconds";
 
 pub(super) fn json(value: &impl Serialize) -> Json {
@@ -224,6 +257,16 @@ pub(super) fn span(value: &Value) -> Option<Span> {
 pub(super) fn count(value: &Value, least: u64, most: u64) -> Option<u64> {
     let count = u64::try_from(value.as_integer()?).ok()?;
     (least..=most).contains(&count).then_some(count)
+}
+
+/// A list of names, none of them empty.
+fn names(value: &Value) -> Option<Vec<String>> {
+    let names = value.as_array().filter(|names| names.len() <= NAMES_MAX)?;
+    let name = |name: &Value| {
+        let name = name.as_str()?;
+        (!name.is_empty() && !name.contains('\0')).then(|| name.to_owned())
+    };
+    names.iter().map(name).collect()
 }
 
 fn bytes(value: &Value, least: u64, most: u64) -> Option<u64> {

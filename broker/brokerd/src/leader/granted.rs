@@ -265,6 +265,7 @@ mod tests {
                 kill_grace: Span::seconds(4),
                 name: None,
                 mock: None,
+                access: Default::default(),
             },
             begun: Time(1),
             until: None,

@@ -3,6 +3,7 @@
 //! Called once. Each step is undone by the end of the process; nothing is
 //! written before the lock of the state directory is held.
 
+mod access;
 mod kept;
 
 use std::io;
@@ -15,6 +16,7 @@ use eddy_broker::Broker;
 use eddy_broker::broker::Identity;
 use eddy_modules::Settings;
 use eddy_modules::settings::{Declared, Over};
+use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
@@ -52,6 +54,7 @@ use crate::shell::process::SPOOL_DIRECTORY;
 use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
+use access::{AccessError, admitted};
 use kept::{identity, possession};
 
 /// How long a lock that is held is tried for.
@@ -88,6 +91,9 @@ pub enum StartError {
     /// A declared instance cannot be.
     #[error(transparent)]
     Fit(#[from] FitError),
+    /// Users whom it is to admit.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The system refused something.
     #[error("cannot {attempt}")]
     Io {
@@ -140,6 +146,7 @@ struct Prepared {
     made: Made,
     instance: String,
     owner: u32,
+    access: Access,
     config: Config,
     broker: Broker,
     known: Known,
@@ -186,18 +193,12 @@ fn prepare(
     let mut settings = settings(&config, Arc::clone(&told), nested.as_ref());
     (settings.local, settings.mock) = (possession.local, mock);
     settings.last_job = JobId(recovered.last_job);
+    settings.access = admitted(&config.instance.access, settings.owner, nested.as_ref())?;
     if nested.is_some() {
         settings.over = over(&mut journal)?;
     }
     let owner = settings.owner;
-    let identity = Identity {
-        instance: instance.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        owner,
-        path: settings.place.path.clone(),
-        depth: settings.place.depth,
-        parent: nested.as_ref().map(|nested| nested.address.uri.clone()),
-    };
+    let identity = named(&instance, &settings, nested.as_ref());
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let known = replayed(&journal, &mut broker, &recovered)?;
     let inventory = known.inventory.clone().unwrap_or(told);
@@ -213,6 +214,7 @@ fn prepare(
         made,
         instance,
         owner,
+        access: settings.access,
         config,
         broker,
         inventory,
@@ -225,6 +227,18 @@ fn prepare(
         path: settings.place.path,
         nested,
     })
+}
+
+/// What the broker says of itself.
+fn named(instance: &str, settings: &Settings, nested: Option<&Nested>) -> Identity {
+    Identity {
+        instance: instance.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        owner: settings.owner,
+        path: settings.place.path.clone(),
+        depth: settings.place.depth,
+        parent: nested.map(|nested| nested.address.uri.clone()),
+    }
 }
 
 fn keep(configured: &Configured, statedir: &Path) -> Result<(), StartError> {
@@ -456,8 +470,11 @@ impl Prepared {
             let _ = told.send(Inner::ShellDead(epoch));
         };
         let shells = Shells::new(ground, Rc::new(tell));
-        let admission = Admission { owner: self.owner };
-        listen(&self.rundir, admission, &arrivals).map_err(io("listen"))?;
+        let admission = Admission::new(self.owner, self.access.clone());
+        listen(&self.rundir, &admission, &arrivals).map_err(io("listen"))?;
+        if self.access.admits_others() {
+            rundir::open_to_others(&self.statedir, &self.rundir);
+        }
         watch_signals(inside).map_err(io("watch for signals"))?;
         let leader = Leader::new(Parts {
             broker: self.broker,
@@ -491,6 +508,7 @@ impl Prepared {
                 mock: self.mock,
                 owner: self.owner,
                 path: self.path.clone(),
+                access: self.access.clone(),
             },
             inventory: Arc::clone(&self.inventory),
             config: &self.config,

@@ -22,6 +22,8 @@ const SIGSET_BYTES: c_long = 8;
 pub(super) struct Plan<'a> {
     /// Process id of the shell, to notice that it died in between.
     pub shell: i32,
+    /// Whose rights it takes; `None` keeps those of the shell.
+    pub rights: Option<Rights<'a>>,
     pub cpus: Option<&'a [u64]>,
     pub rlimits: &'a [Rlimit],
     pub cwd: *const c_char,
@@ -38,6 +40,24 @@ pub(super) struct Plan<'a> {
     pub report: &'a Report,
 }
 
+/// Rights that a child takes for good.
+#[derive(Clone, Copy)]
+pub(super) struct Rights<'a> {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: &'a [u32],
+}
+
+/// What a child needs that opens a file with the rights of its user and ends.
+pub(super) struct OpenPlan<'a> {
+    pub rights: Rights<'a>,
+    pub path: *const c_char,
+    pub flags: c_int,
+    pub report: &'a Report,
+    /// The descriptor, once it is open.
+    pub opened: &'a AtomicI32,
+}
+
 /// Where the child leaves word for its parent; `step` 0 means that none failed.
 /// Atomics because two processes use the same memory, never at the same time.
 #[derive(Default)]
@@ -48,6 +68,14 @@ pub(super) struct Report {
     pub which: AtomicI32,
     /// Clock ticks from boot to the child's first moment.
     pub began: AtomicU64,
+}
+
+impl Report {
+    /// What failed, if anything did.
+    pub fn failed(&self) -> Option<(Step, c_int, c_int)> {
+        let step = Step::of_number(self.step.load(Relaxed))?;
+        Some((step, self.errno.load(Relaxed), self.which.load(Relaxed)))
+    }
 }
 
 /// A step that failed, its number, and which of several.
@@ -92,6 +120,11 @@ unsafe fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
         die_with_the_shell(plan.shell)?;
         reset_dispositions();
         call(libc::SYS_setsid, [0; 4]).map_err(|errno| (Step::Setsid, errno, 0))?;
+        if let Some(rights) = &plan.rights {
+            take_rights(rights)?;
+            // The kernel forgets this when rights change.
+            die_with_the_shell(plan.shell)?;
+        }
         if let Some(cpus) = plan.cpus {
             let args = [0, size_of_val(cpus) as c_long, cpus.as_ptr() as c_long, 0];
             call(libc::SYS_sched_setaffinity, args).map_err(|e| (Step::Affinity, e, 0))?;
@@ -115,6 +148,86 @@ unsafe fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
         call(libc::SYS_rt_sigprocmask, args).map_err(|errno| (Step::Signals, errno, 0))?;
         Ok(())
     }
+}
+
+/// Opens a file with the rights of a user, for the shell: descriptors are shared with it. Returns
+/// in any case; what failed is written to the report.
+///
+/// # Safety
+/// Only in a fresh child of clone(CLONE_VM | CLONE_VFORK | CLONE_FILES) without CLONE_SIGHAND, with
+/// all signals blocked and every pointer of the plan valid.
+pub(super) unsafe fn open(plan: &OpenPlan<'_>) {
+    // SAFETY: the caller's promise; the path is a C string that the plan keeps alive.
+    let done = unsafe {
+        take_rights(&plan.rights).and_then(|()| {
+            let (at, mode) = (c_long::from(libc::AT_FDCWD), 0o666);
+            let args = [at, plan.path as c_long, c_long::from(plan.flags), mode];
+            call(libc::SYS_openat, args).map_err(|errno| (Step::Stdio, errno, 0))
+        })
+    };
+    match done {
+        Ok(fd) => plan.opened.store(fd as c_int, Relaxed),
+        Err((step, errno, which)) => {
+            plan.report.errno.store(errno, Relaxed);
+            plan.report.which.store(which, Relaxed);
+            plan.report.step.store(step as c_int, Relaxed);
+        }
+    }
+}
+
+/// New files of a user's tasks are others' to read, unless the task says otherwise.
+const UMASK: c_long = 0o022;
+/// `KEYCTL_JOIN_SESSION_KEYRING`: a new one without a name.
+const JOIN_SESSION_KEYRING: c_long = 1;
+/// Version 3 of the kernel's capability sets, for this process: 64 bits each.
+const CAPABILITIES: [u32; 2] = [0x2008_0522, 0];
+
+/// Becomes a user for good: groups while it may, then the group, then the user, all three ids of
+/// each; then it tries to come back, which must fail. By number and not through libc, which would
+/// have every thread of the shell do the same.
+///
+/// The memory is still the shell's: the kernel keeps others of that user from looking into it
+/// until the exec (a change of ids makes it undumpable).
+///
+/// # Safety
+/// As [`run`].
+unsafe fn take_rights(rights: &Rights<'_>) -> Result<(), Failure> {
+    let failed = |which| move |errno| (Step::Rights, errno, which);
+    let (uid, gid) = (c_long::from(rights.uid), c_long::from(rights.gid));
+    let keep = c_long::from(u32::MAX);
+    let groups = [
+        rights.groups.len() as c_long,
+        rights.groups.as_ptr() as c_long,
+        0,
+        0,
+    ];
+    let none = [0u32; 6];
+    // SAFETY: reads the groups, and the capability sets, on memory that lives; changes only this
+    // process, which is fresh.
+    unsafe {
+        call(libc::SYS_setgroups, groups).map_err(failed(0))?;
+        call(libc::SYS_setresgid, [gid, gid, gid, 0]).map_err(failed(1))?;
+        call(libc::SYS_setresuid, [uid, uid, uid, 0]).map_err(failed(2))?;
+        // The inheritable set is the one that a change of ids leaves.
+        let sets = [
+            CAPABILITIES.as_ptr() as c_long,
+            none.as_ptr() as c_long,
+            0,
+            0,
+        ];
+        call(libc::SYS_capset, sets).map_err(failed(3))?;
+        // The administrator's keys are not the user's. Some kernels have none to give.
+        let keyring = [JOIN_SESSION_KEYRING, 0, 0, 0];
+        let _ = call(libc::SYS_keyctl, keyring);
+        let _ = call(libc::SYS_umask, [UMASK, 0, 0, 0]);
+        if call(libc::SYS_setresuid, [keep, 0, keep, 0]).is_ok() {
+            return Err((Step::Rights, libc::EPERM, 4));
+        }
+        if rights.gid != 0 && call(libc::SYS_setresgid, [keep, 0, keep, 0]).is_ok() {
+            return Err((Step::Rights, libc::EPERM, 4));
+        }
+    }
+    Ok(())
 }
 
 /// A task must not outlive its shell unseen: the kernel kills it when the

@@ -11,6 +11,10 @@ pub mod affinity;
 pub mod stdio;
 pub mod template;
 
+pub mod rights;
+
+pub mod overdue;
+
 pub mod pool;
 pub mod spawn;
 

@@ -12,10 +12,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::overdue::Overdue;
 use super::spawn::{Child, Command, SpawnError, Spawner};
+use crate::users::Accounts;
 
 /// The answer to one command.
 #[derive(Debug)]
@@ -45,6 +48,7 @@ pub struct QueueFull<T> {
 pub struct SpawnPool<T> {
     shared: Arc<Shared<T>>,
     threads: Vec<JoinHandle<()>>,
+    watched: Vec<Arc<Overdue>>,
 }
 
 #[derive(Debug)]
@@ -77,9 +81,12 @@ impl<T: Send + 'static> SpawnPool<T> {
         let mut pool = SpawnPool {
             shared,
             threads: Vec::new(),
+            watched: Vec::new(),
         };
+        let accounts = Arc::new(Accounts::default());
         for number in 0..threads {
-            let mut spawner = Spawner::new()?;
+            let mut spawner = Spawner::new(Arc::clone(&accounts))?;
+            pool.watched.push(spawner.watched());
             let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new()
                 .name(format!("spawn-{number}"))
@@ -109,6 +116,16 @@ impl<T: Send + 'static> SpawnPool<T> {
         drop(queue);
         self.shared.arrived.notify_one();
         Ok(())
+    }
+
+    /// When a start that is under way is to be ended, if it has not come to its exec by then.
+    pub fn due(&self) -> Option<Instant> {
+        self.watched.iter().filter_map(|start| start.due()).min()
+    }
+
+    /// Ends the starts that users hold up.
+    pub fn end_late(&self, now: Instant) {
+        self.watched.iter().for_each(|start| start.end_late(now));
     }
 
     /// Readable while results wait to be taken.

@@ -238,6 +238,7 @@ impl Shell {
             self.inputs.push_back(ShellInput::Connected);
         }
         self.mocks.expire(now, &mut self.inputs);
+        self.tasks.end_late(now);
         let t = self.clock.now();
         self.tasks.hunt(now, &mut self.watch, t, &mut self.inputs);
         self.settle();
@@ -392,6 +393,7 @@ impl Shell {
             flush,
             self.mocks.next(),
             self.tasks.next_hunt(),
+            self.tasks.start_due(),
         ]
         .into_iter()
         .flatten()

@@ -11,15 +11,19 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::affinity::CpuSet;
-use super::child::{self, Plan, Report};
-use super::{procfs, reap};
+use super::child::{self, OpenPlan, Plan, Report};
+use super::overdue::{Lateness, Overdue, START_MAX};
+use super::rights::{Rights, Stream, with_identity};
+use super::{procfs, reap, stdio};
+use crate::users::{Account, Accounts, UserError};
 
 /// Stack of a child before its exec. The kernel's part of exec does not use
 /// it; the child's own frames take about 1 KiB.
@@ -48,12 +52,14 @@ pub struct Command {
     pub env: Vec<CString>,
     /// Working directory; relative programs and PATH entries count from it.
     pub cwd: CString,
+    /// Whose rights it has.
+    pub rights: Rights,
     /// Becomes descriptor 0.
-    pub stdin: Arc<OwnedFd>,
+    pub stdin: Stream,
     /// Becomes descriptor 1.
-    pub stdout: Arc<OwnedFd>,
+    pub stdout: Stream,
     /// Becomes descriptor 2.
-    pub stderr: Arc<OwnedFd>,
+    pub stderr: Stream,
     /// Processors it may run on; `None` leaves those of the shell.
     pub cpus: Option<CpuSet>,
     /// Limits to set; others are those of the shell.
@@ -104,10 +110,12 @@ pub enum Step {
     Rlimit,
     /// Executing the program.
     Exec,
+    /// Taking the rights of its user.
+    Rights,
 }
 
 impl Step {
-    const ALL: [Step; 9] = [
+    const ALL: [Step; 10] = [
         Step::Clone,
         Step::ParentDeath,
         Step::Signals,
@@ -117,7 +125,13 @@ impl Step {
         Step::Stdio,
         Step::Rlimit,
         Step::Exec,
+        Step::Rights,
     ];
+
+    /// The step of that number; none failed where it is 0.
+    pub(super) fn of_number(number: i32) -> Option<Step> {
+        Step::ALL.into_iter().find(|known| *known as i32 == number)
+    }
 
     fn attempt(self) -> &'static str {
         match self {
@@ -130,35 +144,63 @@ impl Step {
             Step::Stdio => "open",
             Step::Rlimit => "set the limit",
             Step::Exec => "execute",
+            Step::Rights => "take the rights of",
         }
     }
 }
 
 /// A task that did not start. Nothing of it is left.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot {} {what}: {}", .step.attempt(), describe(*.errno))]
-pub struct SpawnError {
-    /// What failed.
-    pub step: Step,
-    /// Error number of the system.
-    pub errno: i32,
-    /// The program, directory, limit or stream concerned.
-    pub what: String,
+pub enum SpawnError {
+    /// The system refused a step.
+    #[error("cannot {} {what}: {}", .step.attempt(), describe(*.errno))]
+    Step {
+        /// What failed.
+        step: Step,
+        /// Error number of the system.
+        errno: i32,
+        /// The program, directory, limit or stream concerned.
+        what: String,
+    },
+    /// Whose rights it is to have is not known.
+    #[error(transparent)]
+    User(#[from] UserError),
+    /// A start under a user's rights, on which the user had it wait.
+    #[error("cannot execute {what}: the start took longer than {} s", START_MAX.as_secs())]
+    Late {
+        /// The program or file.
+        what: String,
+    },
 }
 
 impl SpawnError {
     /// The exit code scripts expect: 127 for a program that is not there, 126
     /// for everything else that kept it from running.
     pub fn exit_code(&self) -> i32 {
-        match (self.step, self.errno) {
-            (Step::Exec, libc::ENOENT) => 127,
-            _ => 126,
+        match self {
+            SpawnError::Step {
+                step: Step::Exec,
+                errno: libc::ENOENT,
+                ..
+            } => 127,
+            SpawnError::Step { .. } | SpawnError::User(_) | SpawnError::Late { .. } => 126,
         }
     }
 }
 
 fn describe(errno: i32) -> String {
     io::Error::from_raw_os_error(errno).to_string()
+}
+
+/// What all children have in common.
+const CLONE_FLAGS: c_int = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+
+/// A command with all that is looked up and opened for it.
+struct Prepared<'a> {
+    command: &'a Command,
+    env: &'a [CString],
+    stdio: [RawFd; 3],
+    account: Option<&'a Account>,
 }
 
 /// What one thread needs to spawn: a stack for its children.
@@ -168,28 +210,55 @@ pub struct Spawner {
     shell: i32,
     /// Clock ticks per second.
     ticks: u64,
+    accounts: Arc<Accounts>,
+    watched: Arc<Overdue>,
 }
 
 impl Spawner {
     /// Maps the stack. Fails only for want of memory.
-    pub fn new() -> io::Result<Spawner> {
+    pub fn new(accounts: Arc<Accounts>) -> io::Result<Spawner> {
         Ok(Spawner {
             stack: Stack::map()?,
             shell: std::process::id() as i32,
             ticks: rustix::param::clock_ticks_per_second(),
+            accounts,
+            watched: Arc::default(),
         })
+    }
+
+    /// By what another thread ends a start that a user holds up.
+    pub fn watched(&self) -> Arc<Overdue> {
+        Arc::clone(&self.watched)
     }
 
     /// Starts a process and returns once it executes its program, or says which
     /// step failed. Takes as long as clone and exec do, usually below 1 ms; a
     /// program on a hanging network disk holds this thread.
     pub fn spawn(&mut self, command: &Command) -> Result<Child, SpawnError> {
+        let account = match command.rights {
+            Rights::Kept => None,
+            Rights::Of(user) => Some(self.accounts.get(user)?),
+        };
+        let stdio = [
+            self.stream(&command.stdin, account.as_deref())?,
+            self.stream(&command.stdout, account.as_deref())?,
+            self.stream(&command.stderr, account.as_deref())?,
+        ];
+        let env = account
+            .as_deref()
+            .map(|account| with_identity(&command.env, account));
+        let ready = Prepared {
+            command,
+            env: env.as_deref().unwrap_or(&command.env),
+            stdio: stdio.each_ref().map(|fd| fd.as_raw_fd()),
+            account: account.as_deref(),
+        };
         // A file that the shell itself has just written (a batch script) can be
         // held open for writing by a child of the other spawner between clone
         // and exec, and the kernel refuses to execute it for that instant.
         for _ in 0..BUSY_LOOKS {
-            match self.try_spawn(command) {
-                Err(SpawnError {
+            match self.try_spawn(&ready) {
+                Err(SpawnError::Step {
                     step: Step::Exec,
                     errno: libc::ETXTBSY,
                     ..
@@ -199,29 +268,80 @@ impl Spawner {
                 answer => return answer,
             }
         }
-        self.try_spawn(command)
+        self.try_spawn(&ready)
     }
 
-    fn try_spawn(&mut self, command: &Command) -> Result<Child, SpawnError> {
-        let candidates = candidates(command);
+    /// An open stream. One that a user named is opened by the first task that has it, in a process
+    /// with its rights and by no other.
+    fn stream(
+        &mut self,
+        stream: &Stream,
+        account: Option<&Account>,
+    ) -> Result<Arc<OwnedFd>, SpawnError> {
+        let named = match stream {
+            Stream::Open(fd) => return Ok(Arc::clone(fd)),
+            Stream::Named(named) => named,
+        };
+        let mut opened = named.lock();
+        if let Some(fd) = &*opened {
+            return Ok(Arc::clone(fd));
+        }
+        let name = || named.path.to_string_lossy().into_owned();
+        let failed = |step, errno| {
+            let what = match step {
+                Step::Stdio => format!("{} for {}", name(), named.purpose),
+                _ => name(),
+            };
+            SpawnError::Step { step, errno, what }
+        };
+        let account = account.ok_or_else(|| failed(Step::Rights, libc::EINVAL))?;
+        let (report, number) = (Report::default(), AtomicI32::new(-1));
+        let plan = OpenPlan {
+            rights: rights(account),
+            path: named.path.as_ptr(),
+            flags: stdio::guarded(named.how).bits() as c_int,
+            report: &report,
+            opened: &number,
+        };
+        let argument = ptr::from_ref(&plan).cast_mut().cast::<c_void>();
+        let flags = CLONE_FLAGS | libc::CLONE_FILES;
+        let (late, cloned) =
+            self.clone_blocked(enter_open, argument, flags, Rights::Of(account.uid));
+        let (_, pidfd) = cloned.map_err(|errno| failed(Step::Clone, errno))?;
+        let _ = reap::wait(pidfd.as_fd());
+        let fd = number.load(Relaxed);
+        if fd < 0 {
+            return Err(match (late, report.failed()) {
+                (_, Some((step, errno, _))) => failed(step, errno),
+                (Lateness::Ended, None) => SpawnError::Late { what: name() },
+                (Lateness::InTime, None) => failed(Step::Stdio, libc::EINTR),
+            });
+        }
+        // SAFETY: the process that shared our table of descriptors opened it for us just now.
+        let fd = Arc::new(unsafe { OwnedFd::from_raw_fd(fd) });
+        stdio::expect_to_wait(&fd).map_err(|_| failed(Step::Stdio, libc::EIO))?;
+        *opened = Some(Arc::clone(&fd));
+        Ok(fd)
+    }
+
+    fn try_spawn(&mut self, ready: &Prepared<'_>) -> Result<Child, SpawnError> {
+        let command = ready.command;
+        let candidates = candidates(command, ready.env);
         let candidates: Vec<*const c_char> = candidates.iter().map(|path| path.as_ptr()).collect();
         let argv = pointers(&command.argv);
         let mut script = vec![c"/bin/sh".as_ptr(), ptr::null()];
         script.extend(argv.iter().skip(1));
         // An empty argv has no null of its own left after the skip.
         script.push(ptr::null());
-        let envp = pointers(&command.env);
+        let envp = pointers(ready.env);
         let report = Report::default();
         let plan = Plan {
             shell: self.shell,
+            rights: ready.account.map(rights),
             cpus: command.cpus.as_ref().map(CpuSet::words),
             rlimits: &command.rlimits,
             cwd: command.cwd.as_ptr(),
-            stdio: [
-                command.stdin.as_raw_fd(),
-                command.stdout.as_raw_fd(),
-                command.stderr.as_raw_fd(),
-            ],
+            stdio: ready.stdio,
             candidates: &candidates,
             argv: argv.as_ptr(),
             script: script.as_mut_ptr(),
@@ -229,15 +349,18 @@ impl Spawner {
             ticks: self.ticks,
             report: &report,
         };
-        // Signals wait outside: a handler must not run on the child's borrowed
-        // memory. Raw, because libc keeps two signals from being blocked.
-        let mask = set_signal_mask(u64::MAX);
         let before = child::boot_ticks(self.ticks);
-        let cloned = self.clone_child(&plan);
-        set_signal_mask(mask);
+        let argument = ptr::from_ref(&plan).cast_mut().cast::<c_void>();
+        let (late, cloned) = self.clone_blocked(enter, argument, CLONE_FLAGS, command.rights);
         let (pid, pidfd) = cloned.map_err(|errno| refused(command, Step::Clone, errno, 0))?;
-        match report.step.load(Relaxed) {
-            0 => {
+        if late == Lateness::Ended {
+            let _ = reap::wait(pidfd.as_fd());
+            let program = command.argv.first().map_or(c"", CString::as_c_str);
+            let what = program.to_string_lossy().into_owned();
+            return Err(SpawnError::Late { what });
+        }
+        match report.failed() {
+            None => {
                 // It started between these two readings. If a tick went by just
                 // then we have to look: it is not reaped before we return, so
                 // there is a stat. Not always, since that costs 25 µs.
@@ -251,34 +374,55 @@ impl Spawner {
                     start_time,
                 })
             }
-            step => {
+            Some((step, errno, which)) => {
                 // It has exited; take it away. Its status says nothing more.
                 let _ = reap::wait(pidfd.as_fd());
-                let step = Step::ALL.into_iter().find(|known| *known as i32 == step);
-                let (errno, which) = (report.errno.load(Relaxed), report.which.load(Relaxed));
-                Err(refused(command, step.unwrap_or(Step::Exec), errno, which))
+                Err(refused(command, step, errno, which))
             }
         }
     }
 
-    fn clone_child(&mut self, plan: &Plan<'_>) -> Result<(i32, OwnedFd), i32> {
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
-        let mut pidfd: c_int = -1;
-        let argument = ptr::from_ref(plan).cast_mut().cast::<c_void>();
-        // SAFETY: `enter` runs on our own stack, which no other child uses: with
+    /// One child, with all signals of this thread blocked meanwhile: a handler must not run on the
+    /// memory that the child borrows. Raw, because libc keeps two signals from being blocked.
+    fn clone_blocked(
+        &mut self,
+        run: extern "C" fn(*mut c_void) -> c_int,
+        argument: *mut c_void,
+        flags: c_int,
+        rights: Rights,
+    ) -> (Lateness, Result<(i32, OwnedFd), i32>) {
+        let mask = set_signal_mask(u64::MAX);
+        let watched = Arc::clone(&self.watched);
+        if rights != Rights::Kept {
+            watched.begin();
+        }
+        let cloned = self.clone_child(run, argument, flags, &watched.pidfd);
+        let late = watched.end();
+        set_signal_mask(mask);
+        (late, cloned)
+    }
+
+    fn clone_child(
+        &mut self,
+        run: extern "C" fn(*mut c_void) -> c_int,
+        argument: *mut c_void,
+        flags: c_int,
+        pidfd: &AtomicI32,
+    ) -> Result<(i32, OwnedFd), i32> {
+        // SAFETY: `run` runs on our own stack, which no other child uses: with
         // CLONE_VFORK this thread is stopped until the child has executed or
-        // ended, and `&mut self` keeps other threads away. `plan` outlives that.
-        // Neither CLONE_FILES nor CLONE_SIGHAND is set and all signals are
-        // blocked, as `child::run` demands. `pidfd` is written before return.
+        // ended, and `&mut self` keeps other threads away. What `argument` points to
+        // outlives that. CLONE_SIGHAND is not set, CLONE_FILES only for `child::open`, and
+        // all signals are blocked, as both demand. `pidfd` is written before return.
         let (pid, errno) = unsafe {
-            let pid = libc::clone(enter, self.stack.top(), flags, argument, &raw mut pidfd);
+            let pid = libc::clone(run, self.stack.top(), flags, argument, pidfd.as_ptr());
             (pid, *libc::__errno_location())
         };
         if pid < 0 {
             return Err(errno);
         }
         // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
+        Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd.load(Relaxed)) }))
     }
 }
 
@@ -292,6 +436,24 @@ extern "C" fn enter(argument: *mut c_void) -> c_int {
         libc::syscall(libc::SYS_exit_group, 127);
     }
     127
+}
+
+/// The same of a child that opens a file.
+extern "C" fn enter_open(argument: *mut c_void) -> c_int {
+    // SAFETY: as in `enter`, for the plan of `open`.
+    unsafe {
+        child::open(&*argument.cast::<OpenPlan<'_>>());
+        libc::syscall(libc::SYS_exit_group, 0);
+    }
+    0
+}
+
+fn rights(account: &Account) -> child::Rights<'_> {
+    child::Rights {
+        uid: account.uid,
+        gid: account.gid,
+        groups: &account.groups,
+    }
 }
 
 /// Sets the signal mask of this thread and returns the one before.
@@ -323,7 +485,7 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 
 /// The paths to try, as execvp(3): the program itself if it has a slash, else
 /// each directory of the job's PATH, an empty one meaning the working directory.
-fn candidates(command: &Command) -> Vec<CString> {
+fn candidates(command: &Command, env: &[CString]) -> Vec<CString> {
     let Some(program) = command.argv.first() else {
         return Vec::new();
     };
@@ -334,8 +496,7 @@ fn candidates(command: &Command) -> Vec<CString> {
     if name.contains(&b'/') {
         return vec![program.clone()];
     }
-    let path = command
-        .env
+    let path = env
         .iter()
         .find_map(|variable| variable.to_bytes().strip_prefix(b"PATH="));
     let path = path.unwrap_or(PATH_DEFAULT);
@@ -366,11 +527,15 @@ fn refused(command: &Command, step: Step, errno: i32, which: i32) -> SpawnError 
             .cpus
             .as_ref()
             .map_or_else(String::new, |cpus| cpus.to_string()),
+        Step::Rights => match command.rights {
+            Rights::Of(user) => format!("user {user}"),
+            Rights::Kept => spelled(program()),
+        },
         Step::Clone | Step::ParentDeath | Step::Signals | Step::Setsid | Step::Exec => {
             spelled(program())
         }
     };
-    SpawnError { step, errno, what }
+    SpawnError::Step { step, errno, what }
 }
 
 /// Mapped memory with a guard page below, given back when dropped.

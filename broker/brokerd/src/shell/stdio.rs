@@ -77,14 +77,32 @@ pub enum OpenMode {
     Append,
 }
 
+/// What a file that a user named is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileUse {
+    /// Standard input.
+    Input,
+    /// Standard output or error.
+    Output,
+}
+
+impl std::fmt::Display for FileUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            FileUse::Input => "input",
+            FileUse::Output => "output",
+        })
+    }
+}
+
 /// A file the user named that could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open {} for {purpose}", .path.display())]
 pub struct FileError {
     /// As named, after tags.
     pub path: PathBuf,
-    /// `input` or `output`.
-    pub purpose: &'static str,
+    /// What for.
+    pub purpose: FileUse,
     /// What the system said.
     #[source]
     pub source: io::Error,
@@ -95,39 +113,52 @@ pub struct FileError {
 /// several nodes do not write over each other's lines. `none` is `/dev/null`.
 /// A named pipe without a reader is refused: the shell waits for nobody.
 pub fn open_output(cwd: &Path, name: &str, mode: OpenMode) -> Result<Arc<OwnedFd>, FileError> {
+    open_named(cwd, name, output_flags(mode), FileUse::Output)
+}
+
+/// How an output file is opened.
+pub fn output_flags(mode: OpenMode) -> OFlags {
     let how = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
-    let how = match mode {
+    match mode {
         OpenMode::Truncate => how | OFlags::TRUNC,
         OpenMode::Append => how,
-    };
-    open_named(cwd, name, how, "output")
+    }
+}
+
+/// What is added for every file that a user names. NONBLOCK so that neither a named pipe nor a
+/// terminal holds up the shell; [`expect_to_wait`] takes it off again.
+pub fn guarded(how: OFlags) -> OFlags {
+    how | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK
+}
+
+/// A file as its task expects it: one that waits.
+pub fn expect_to_wait(fd: impl AsFd) -> io::Result<()> {
+    let flags = fcntl_getfl(&fd)?;
+    Ok(fcntl_setfl(&fd, flags - OFlags::NONBLOCK)?)
 }
 
 /// Opens a named input file, relative to the job's working directory. `none` is
 /// `/dev/null`.
 pub fn open_input(cwd: &Path, name: &str) -> Result<Arc<OwnedFd>, FileError> {
-    open_named(cwd, name, OFlags::RDONLY, "input")
+    open_named(cwd, name, OFlags::RDONLY, FileUse::Input)
 }
 
 fn open_named(
     cwd: &Path,
     name: &str,
     how: OFlags,
-    purpose: &'static str,
+    purpose: FileUse,
 ) -> Result<Arc<OwnedFd>, FileError> {
     let name = if name == NONE { "/dev/null" } else { name };
-    let failed = |error: Errno| FileError {
+    let failed = |source: io::Error| FileError {
         path: name.into(),
         purpose,
-        source: error.into(),
+        source,
     };
-    // NONBLOCK so that neither a named pipe nor a terminal holds up the shell;
-    // taken off again for the task, who expects to wait.
-    let how = how | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     let path = cwd.join(name);
-    let fd = openat(CWD, &path, how, Mode::from_raw_mode(0o666)).map_err(failed)?;
-    let flags = fcntl_getfl(&fd).map_err(failed)?;
-    fcntl_setfl(&fd, flags - OFlags::NONBLOCK).map_err(failed)?;
+    let fd = openat(CWD, &path, guarded(how), Mode::from_raw_mode(0o666));
+    let fd = fd.map_err(|errno| failed(errno.into()))?;
+    expect_to_wait(&fd).map_err(failed)?;
     Ok(Arc::new(fd))
 }
 

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use eddy_brokerd::shell::reap::{self, Exit};
+use eddy_brokerd::shell::rights::Rights;
 use eddy_brokerd::shell::spawn::{Child, Command, SpawnError, Spawner};
 use eddy_brokerd::shell::stdio;
 
@@ -20,9 +21,10 @@ pub fn command(argv: &[&str]) -> Command {
         argv: argv.iter().map(text).collect(),
         env: vec![c"PATH=/usr/bin:/bin".to_owned()],
         cwd: c"/".to_owned(),
-        stdin: Arc::clone(&null),
-        stdout: Arc::clone(&null),
-        stderr: null,
+        rights: Rights::Kept,
+        stdin: Arc::clone(&null).into(),
+        stdout: Arc::clone(&null).into(),
+        stderr: null.into(),
         cpus: None,
         rlimits: Vec::new(),
     }
@@ -38,14 +40,14 @@ pub fn script(text: &str, marker: &str) -> Command {
 }
 
 pub fn spawn(command: &Command) -> Result<Child, SpawnError> {
-    Spawner::new().unwrap().spawn(command)
+    Spawner::new(Arc::default()).unwrap().spawn(command)
 }
 
 /// Starts it with a pipe for output, whose shell end is given, waiting to read.
 pub fn spawn_piped(mut command: Command) -> (Child, File) {
     let (ours, task) = stdio::output_pipe().unwrap();
     rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::empty()).unwrap();
-    command.stdout = task;
+    command.stdout = task.into();
     let child = spawn(&command).unwrap();
     (child, File::from(ours))
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::JobSet;
 use super::service;
+use crate::access::Access;
 use crate::event::IdBlock;
 use crate::grant::Grant;
 use crate::id::{Attempt, Epoch, JobId};
@@ -118,6 +119,9 @@ pub struct Granted {
     pub name: Option<String>,
     /// How long tasks last that are none: what is made up in the parent is in the child.
     pub mock: Option<Span>,
+    /// Who besides its owner may connect to a declared instance, and as what.
+    #[serde(default)]
+    pub access: Access,
 }
 
 /// What [`Answer`] asks.

@@ -17,7 +17,7 @@ service!(
 );
 service!(
     /// End the instance: running jobs are cancelled, waiting ones stay for the next start.
-    Shutdown, "instance.shutdown", Roles::OWNER, ShutdownRequest => ()
+    Shutdown, "instance.shutdown", Roles::OWNER.or(Roles::ADMIN), ShutdownRequest => ()
 );
 service!(
     /// The configuration in force.
@@ -25,11 +25,11 @@ service!(
 );
 service!(
     /// All durable records from a place on: a stream of batches.
-    Stream, "events.stream", Roles::OWNER, StreamRequest => StreamReply
+    Stream, "events.stream", Roles::OWNER.or(Roles::ADMIN), StreamRequest => StreamReply
 );
 service!(
     /// When each batch of records became durable, for `eddy trace`.
-    Commits, "instance.commits", Roles::OWNER, CommitsRequest => Vec<Commit>
+    Commits, "instance.commits", Roles::OWNER.or(Roles::ADMIN), CommitsRequest => Vec<Commit>
 );
 
 /// What [`Ping`] asks.

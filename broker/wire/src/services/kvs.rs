@@ -16,23 +16,23 @@ pub const KEYS_MAX: usize = 1_000_000;
 
 service!(
     /// Set a value; answered once it is durable.
-    Put, "kvs.put", Roles::OWNER, PutRequest => ()
+    Put, "kvs.put", Roles::OWNER.or(Roles::ADMIN), PutRequest => ()
 );
 service!(
     /// Remove a value.
-    Delete, "kvs.delete", Roles::OWNER, KeyRequest => ()
+    Delete, "kvs.delete", Roles::OWNER.or(Roles::ADMIN), KeyRequest => ()
 );
 service!(
     /// One value.
-    Get, "kvs.get", Roles::OWNER, KeyRequest => Entry
+    Get, "kvs.get", Roles::OWNER.or(Roles::ADMIN), KeyRequest => Entry
 );
 service!(
     /// Keys that begin with a prefix.
-    List, "kvs.list", Roles::OWNER, KeyRequest => Vec<String>
+    List, "kvs.list", Roles::OWNER.or(Roles::ADMIN), KeyRequest => Vec<String>
 );
 service!(
     /// A value now and whenever it changes: a stream.
-    Watch, "kvs.watch", Roles::OWNER, KeyRequest => Entry
+    Watch, "kvs.watch", Roles::OWNER.or(Roles::ADMIN), KeyRequest => Entry
 );
 
 /// What [`Put`] asks.

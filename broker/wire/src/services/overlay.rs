@@ -20,11 +20,11 @@ service!(
 );
 service!(
     /// Adds nodes, each with a new rank, as if each were a host; safe to repeat.
-    Add, "overlay.add", Roles::OWNER, AddRequest => Vec<Rank>
+    Add, "overlay.add", Roles::OWNER.or(Roles::ADMIN), AddRequest => Vec<Rank>
 );
 service!(
     /// Takes ranks out for good: their numbers are never given again. Refused while jobs hold them.
-    Remove, "overlay.remove", Roles::OWNER, RemoveRequest => ()
+    Remove, "overlay.remove", Roles::OWNER.or(Roles::ADMIN), RemoveRequest => ()
 );
 
 /// One rank in the tree.

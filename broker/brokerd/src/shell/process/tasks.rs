@@ -32,6 +32,7 @@ use crate::shell::leftover::Process;
 use crate::shell::pool::{SpawnPool, Spawned};
 use crate::shell::procfs::Marker;
 use crate::shell::reap;
+use crate::shell::rights::Stream as Source;
 use crate::shell::spawn::{Child, Rlimit};
 use crate::shell::spool;
 use crate::shell::stdio::{self, Read, SLICE_BYTES};
@@ -104,7 +105,7 @@ struct Live {
     spool: spool::Writer,
     spool_failed: Warned,
     /// Files that users named, shared by tasks.
-    files: HashMap<String, Arc<OwnedFd>>,
+    files: HashMap<String, Source>,
     /// Of the instance that this part leads.
     statedir: Option<PathBuf>,
     tasks: Vec<Task>,
@@ -121,7 +122,7 @@ struct Task {
     input: Backlog,
     /// The task's own ends of its streams: kept for a leader, which has them
     /// again when it is started again.
-    kept: Option<[Arc<OwnedFd>; 3]>,
+    kept: Option<[Source; 3]>,
 }
 
 #[derive(Debug)]
@@ -208,6 +209,16 @@ impl Tasks {
                 }
             }
         }
+    }
+
+    /// When a start is to be ended that is held up.
+    pub fn start_due(&self) -> Option<Instant> {
+        self.pool.due()
+    }
+
+    /// Ends starts that users hold up; they are answered as any that failed.
+    pub fn end_late(&self, now: Instant) {
+        self.pool.end_late(now);
     }
 
     /// Whether answers of spawners are soon to come.

@@ -8,32 +8,35 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eddy_broker::shellbook::Spawn;
 use eddy_wire::idset::Idset;
 use eddy_wire::shell::{Role, Start};
+use rustix::fs::OFlags;
 
-use super::{Live, Pipe, Surroundings, Tasks, Warned};
+use super::{Live, Pipe, Source, Surroundings, Tasks, Warned};
 use crate::rundir;
 use crate::shell::affinity::{Binding, CpuSet, Topology};
 use crate::shell::process::program::{Affinity, Environment, Place, Program, Sink, Stdin, Why};
+use crate::shell::rights::{Named, Rights};
 use crate::shell::spawn::Command;
-use crate::shell::stdio::{self, OpenMode};
+use crate::shell::stdio::{self, FileUse, OpenMode};
 
 impl Tasks {
     pub(super) fn prepare(&mut self, spawn: &Spawn) -> Result<Command, Why> {
         let (start, task) = (&spawn.start, spawn.task);
         let program = self.program(start.jobspec, &spawn.jobspec)?;
+        let rights = Rights::of_task(rustix::process::geteuid().as_raw(), start.user)?;
         let text = &spawn.environment;
         let environment = self
             .environments
             .get(start.environment, || Environment::parse(text))?;
         let cpus = self.binding(&program, start, task);
         let gpus = shares(&start.gpus, start, task, program.gpu_affinity);
-        let statedir = self.surroundings.statedir(&program, start)?;
+        let statedir = self.surroundings.statedir(&program, start, rights)?;
         let live = self
             .live
             .get_mut(&start.part)
@@ -53,7 +56,8 @@ impl Tasks {
         live.statedir.clone_from(&statedir);
         let argv = program.argv(start, task)?;
         let inherited = self.surroundings.inherited.as_ref();
-        let [stdin, stdout, stderr] = live.streams(&program, task, &self.null, inherited)?;
+        let [stdin, stdout, stderr] =
+            live.streams(&program, task, rights, &self.null, inherited)?;
         let mut rlimits = program.rlimits.clone();
         if let Some(nofile) = self.surroundings.nofile
             && !rlimits
@@ -68,6 +72,7 @@ impl Tasks {
             argv,
             env,
             cwd,
+            rights,
             stdin,
             stdout,
             stderr,
@@ -133,7 +138,12 @@ fn shares(all: &Idset, start: &Start, task: u32, affinity: Affinity) -> Vec<u32>
 impl Surroundings {
     /// Makes the state directory of an instance that is about to be started. A
     /// declared one finds what it left there; others begin anew with each attempt.
-    fn statedir(&self, program: &Program, start: &Start) -> Result<Option<PathBuf>, Why> {
+    fn statedir(
+        &self,
+        program: &Program,
+        start: &Start,
+        rights: Rights,
+    ) -> Result<Option<PathBuf>, Why> {
         if start.role != Role::Leader {
             return Ok(None);
         }
@@ -143,6 +153,11 @@ impl Surroundings {
         };
         let path = self.children.join(name);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        let made = made.and_then(|()| match rights {
+            Rights::Kept => Ok(()),
+            // Nobody else makes anything in the directory that it is in.
+            Rights::Of(user) => lchown(&path, Some(user), None),
+        });
         made.map_err(|error| format!("cannot make {}: {error}", path.display()))?;
         Ok(Some(path))
     }
@@ -165,15 +180,18 @@ impl Live {
         &mut self,
         program: &Program,
         task: u32,
+        rights: Rights,
         null: &Arc<OwnedFd>,
         inherited: Inherited<'_>,
-    ) -> Result<[Arc<OwnedFd>; 3], Why> {
+    ) -> Result<[Source; 3], Why> {
         let at = self.at(task);
         if let Some(kept) = &self.tasks[at].kept {
             return Ok(kept.clone());
         }
-        let stdin = self.stdin(program, task, null, inherited)?;
-        let [stdout, stderr] = self.outputs(program, task, inherited)?;
+        // What was handed to this shell is the owner's.
+        let inherited = inherited.filter(|_| rights == Rights::Kept);
+        let stdin = self.stdin(program, task, rights, null, inherited)?;
+        let [stdout, stderr] = self.outputs(program, task, rights, inherited)?;
         let streams = [stdin, stdout, stderr];
         if self.start.role == Role::Leader {
             self.tasks[at].kept = Some(streams.clone());
@@ -185,20 +203,29 @@ impl Live {
         &mut self,
         program: &Program,
         task: u32,
+        rights: Rights,
         null: &Arc<OwnedFd>,
         inherited: Inherited<'_>,
-    ) -> Result<Arc<OwnedFd>, Why> {
+    ) -> Result<Source, Why> {
         match &program.stdin {
-            Stdin::Null => Ok(Arc::clone(null)),
-            Stdin::Inherit => handed_on(inherited, 0, "input.stdin.type"),
+            Stdin::Null => Ok(Arc::clone(null).into()),
+            Stdin::Inherit => Ok(handed_on(inherited, 0, "input.stdin.type")?.into()),
             Stdin::Service => {
                 let at = self.at(task);
                 let pipe = self.tasks[at].input.open();
-                pipe.map_err(|error| format!("cannot make a pipe for stdin: {error}"))
+                let pipe = pipe.and_then(|pipe| owned(pipe, rights));
+                let pipe = pipe.map_err(|error| format!("cannot make a pipe for stdin: {error}"));
+                Ok(pipe?.into())
             }
             Stdin::File(template) => {
                 let name = program.file_name(template, &self.start, task)?;
-                stdio::open_input(&program.cwd, &name).map_err(chain)
+                match rights {
+                    Rights::Kept => {
+                        let file = stdio::open_input(&program.cwd, &name).map_err(chain)?;
+                        Ok(file.into())
+                    }
+                    Rights::Of(_) => named(&program.cwd, &name, OFlags::RDONLY, FileUse::Input),
+                }
             }
         }
     }
@@ -207,15 +234,17 @@ impl Live {
         &mut self,
         program: &Program,
         task: u32,
+        rights: Rights,
         inherited: Inherited<'_>,
-    ) -> Result<[Arc<OwnedFd>; 2], Why> {
+    ) -> Result<[Source; 2], Why> {
+        let handed = |number, option| Ok::<_, Why>(handed_on(inherited, number, option)?.into());
         let (out, stdout) = match &program.stdout {
-            Sink::Inherit => (None, handed_on(inherited, 1, "output.stdout.type")?),
-            sink => self.output(program, sink, task)?,
+            Sink::Inherit => (None, handed(1, "output.stdout.type")?),
+            sink => self.output(program, sink, task, rights)?,
         };
         let (err, stderr) = match &program.stderr {
-            Sink::Inherit => (None, handed_on(inherited, 2, "output.stderr.type")?),
-            sink => self.output(program, sink, task)?,
+            Sink::Inherit => (None, handed(2, "output.stderr.type")?),
+            sink => self.output(program, sink, task, rights)?,
         };
         let at = self.at(task);
         let own = &mut self.tasks[at];
@@ -229,15 +258,18 @@ impl Live {
         program: &Program,
         sink: &Sink,
         task: u32,
-    ) -> Result<(Option<Pipe>, Arc<OwnedFd>), Why> {
+        rights: Rights,
+    ) -> Result<(Option<Pipe>, Source), Why> {
         let Sink::File(template) = sink else {
-            let (fd, task) = stdio::output_pipe()
-                .map_err(|error| format!("cannot make a pipe for output: {error}"))?;
-            return Ok((Some(Pipe { fd, token: None }), task));
+            let pipe = stdio::output_pipe();
+            let pipe = pipe.and_then(|(fd, task)| Ok((fd, owned(task, rights)?)));
+            let (fd, task) =
+                pipe.map_err(|error| format!("cannot make a pipe for output: {error}"))?;
+            return Ok((Some(Pipe { fd, token: None }), task.into()));
         };
         let name = program.file_name(template, &self.start, task)?;
         if let Some(open) = self.files.get(&name) {
-            return Ok((None, Arc::clone(open)));
+            return Ok((None, open.clone()));
         }
         // Only one rank begins the file anew, or ranks would take away what
         // others wrote.
@@ -245,10 +277,33 @@ impl Live {
             0 => OpenMode::Truncate,
             _ => OpenMode::Append,
         };
-        let file = stdio::open_output(&program.cwd, &name, mode).map_err(chain)?;
-        self.files.insert(name, Arc::clone(&file));
+        let file: Source = match rights {
+            Rights::Kept => {
+                let file = stdio::open_output(&program.cwd, &name, mode);
+                file.map_err(chain)?.into()
+            }
+            Rights::Of(_) => {
+                let how = stdio::output_flags(mode);
+                named(&program.cwd, &name, how, FileUse::Output)?
+            }
+        };
+        self.files.insert(name, file.clone());
         Ok((None, file))
     }
+}
+
+/// A pipe that its task may open by name (`/dev/stderr`), too.
+fn owned(pipe: Arc<OwnedFd>, rights: Rights) -> io::Result<Arc<OwnedFd>> {
+    if let Rights::Of(user) = rights {
+        rustix::fs::fchown(&pipe, Some(rustix::fs::Uid::from_raw(user)), None)?;
+    }
+    Ok(pipe)
+}
+
+/// A file that the task's own rights decide about, when it starts.
+fn named(cwd: &Path, name: &str, how: OFlags, purpose: FileUse) -> Result<Source, Why> {
+    let named = Named::new(cwd, name, how, purpose)?;
+    Ok(Source::Named(Arc::new(named)))
 }
 
 /// An error and its causes in one line.

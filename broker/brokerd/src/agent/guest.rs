@@ -1,0 +1,210 @@
+//! Ranks of another user's instances: each in a process of that user.
+//!
+//! Used by [`super::hosts`]. The leader of such an instance is that user's and orders what is
+//! started there, so nothing of it may happen in a process with more rights than the user has. The
+//! agent of the host's administrator starts `eddy agent` under those rights, by the one audited
+//! path, watches it, and starts it again when it ends before its time.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::lchown;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::Common;
+use super::following::Post;
+use crate::life::Life;
+use crate::shell::leftover::Process;
+use crate::shell::overdue::Overdue;
+use crate::shell::procfs::MARKER_VARIABLE;
+use crate::shell::reap;
+use crate::shell::rights::{Named, Rights, Stream};
+use crate::shell::spawn::{Child, Command, SpawnError, Spawner};
+use crate::shell::stdio::{self, FileUse, OpenMode};
+
+/// Name of the log in the state directory of a rank.
+const LOG_FILE: &str = "log";
+/// Before a rank is begun again that ended by itself.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks whether a start is held up.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// From TERM to KILL of a rank that is to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A start that is asked for, and where its answer goes.
+type Asked = (Command, oneshot::Sender<Result<Child, SpawnError>>);
+
+/// The thread that starts them. It lives as long as this process does, since the kernel ends what
+/// it started when the thread ends.
+#[derive(Debug)]
+pub struct Starter {
+    asked: Sender<Asked>,
+    watched: Arc<Overdue>,
+}
+
+impl Starter {
+    /// The thread, waiting.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn begin() -> io::Result<Starter> {
+        let mut spawner = Spawner::new(Arc::default())?;
+        let watched = spawner.watched();
+        let (asked, starts) = channel::<Asked>();
+        std::thread::Builder::new()
+            .name("spawn-guest".to_owned())
+            .spawn(move || {
+                while let Ok((command, answer)) = starts.recv() {
+                    // Who asked may have gone: the process is then seen by nobody and ended.
+                    if let Err(Ok(child)) = answer.send(spawner.spawn(&command)) {
+                        let _ = reap::signal_group(child.pidfd.as_fd(), child.pid, libc::SIGKILL);
+                        let _ = reap::wait(child.pidfd.as_fd());
+                    }
+                }
+            })?;
+        Ok(Starter { asked, watched })
+    }
+
+    async fn start(&self, command: Command) -> Result<Child, String> {
+        let (answer, mut answered) = oneshot::channel();
+        let gone = || "the thread that starts processes has ended".to_owned();
+        self.asked.send((command, answer)).map_err(|_| gone())?;
+        loop {
+            tokio::select! {
+                child = &mut answered => {
+                    let child = child.map_err(|_| gone())?;
+                    return child.map_err(|error| error.to_string());
+                }
+                () = sleep(LOOK_PAUSE) => self.watched.end_late(Instant::now()),
+            }
+        }
+    }
+}
+
+/// Has the rank hosted by a process of that user until told to stop.
+pub async fn host_as(
+    user: u32,
+    post: Post,
+    common: &Common,
+    starter: &Starter,
+    mut stop: oneshot::Receiver<()>,
+) {
+    let (instance, rank) = (post.instance.clone(), post.rank.0);
+    loop {
+        let begun = match command(user, &post, common) {
+            Ok(command) => starter.start(command).await,
+            Err(why) => Err(why),
+        };
+        match begun {
+            Ok(child) => {
+                if let Ended::Asked = attend(&child, &mut stop).await {
+                    return;
+                }
+                tracing::warn!(instance, rank, user, "a rank of another user ended");
+            }
+            // The order stands, and is not repeated while the leader is reached.
+            Err(why) => tracing::error!(instance, rank, user, "a rank cannot be hosted: {why}"),
+        }
+        tokio::select! {
+            _ = &mut stop => return,
+            () = sleep(FAILURE_PAUSE) => {}
+        }
+    }
+}
+
+/// Why a process that hosts has ended.
+enum Ended {
+    Asked,
+    ByItself,
+}
+
+/// Waits for the end of the process, or ends it.
+async fn attend(child: &Child, stop: &mut oneshot::Receiver<()>) -> Ended {
+    let process = Process {
+        pid: child.pid,
+        start_time: child.start_time,
+    };
+    let ended = match Life::of(process) {
+        Ok(Some(mut life)) => tokio::select! {
+            _ = stop => {
+                let _ = life.signal(libc::SIGTERM);
+                if tokio::time::timeout(GRACE, life.ended()).await.is_err() {
+                    let _ = life.signal(libc::SIGKILL);
+                    let _ = life.ended().await;
+                }
+                Ended::Asked
+            }
+            _ = life.ended() => Ended::ByItself,
+        },
+        Ok(None) => Ended::ByItself,
+        Err(error) => {
+            tracing::error!(%error, "a rank of another user cannot be watched and is ended");
+            let _ = reap::signal_group(child.pidfd.as_fd(), child.pid, libc::SIGKILL);
+            Ended::ByItself
+        }
+    };
+    let _ = reap::wait(child.pidfd.as_fd());
+    ended
+}
+
+/// `eddy agent` for that rank, with nothing of this process's environment.
+fn command(user: u32, post: &Post, common: &Common) -> Result<Command, String> {
+    let said = |what: &'static str| move |error: io::Error| format!("cannot {what}: {error}");
+    super::make(&post.statedir).map_err(said("make the state directory"))?;
+    // Nobody else makes anything in the directory that it is in.
+    lchown(&post.statedir, Some(user), None).map_err(said("give away the state directory"))?;
+    let program = std::env::current_exe().map_err(said("find this program"))?;
+    let null = stdio::null().map_err(said("open /dev/null"))?;
+    let how = stdio::output_flags(OpenMode::Append);
+    let log = Named::new(&post.statedir, LOG_FILE, how, FileUse::Output)?;
+    let log = Arc::new(log);
+    let (job, attempt) = post.job.ok_or("a rank of another user is of a job")?;
+    let mut words: Vec<CString> = Vec::new();
+    let path = |path: &Path| CString::new(path.as_os_str().as_bytes());
+    let text = |text: &str| CString::new(text);
+    let all = [
+        path(&program),
+        text("agent"),
+        text("--statedir"),
+        path(&post.statedir),
+        text("--rank"),
+        text(&post.node.to_string()),
+        text("--instance"),
+        text(&post.instance),
+        text("--leader"),
+        text(&post.leader),
+        text("--job"),
+        text(&format!("{job}.{attempt}")),
+        text("--transport"),
+        text(common.transport.name()),
+        text("--fanout"),
+        text(&common.fanout.to_string()),
+    ];
+    for word in all {
+        words.push(word.map_err(|_| "a word of the order holds a NUL character".to_owned())?);
+    }
+    let marker = post.marker.as_deref().unwrap_or_default();
+    let env = ["PATH=/usr/local/bin:/usr/bin:/bin".to_owned()]
+        .into_iter()
+        .chain([format!("{MARKER_VARIABLE}={marker}")]);
+    let env: Result<Vec<CString>, _> = env.map(CString::new).collect();
+    let open = |fd: &Arc<OwnedFd>| Stream::Open(Arc::clone(fd));
+    Ok(Command {
+        argv: words,
+        env: env.map_err(|_| "the marker holds a NUL character".to_owned())?,
+        cwd: c"/".to_owned(),
+        rights: Rights::Of(user),
+        stdin: open(&null),
+        stdout: Stream::Named(Arc::clone(&log)),
+        stderr: Stream::Named(log),
+        cpus: None,
+        rlimits: common.nofile.into_iter().collect(),
+    })
+}

@@ -1,0 +1,67 @@
+//! Who is admitted, from what the configuration says, with names looked up.
+//!
+//! Called once by the start. It admits nobody itself.
+
+use eddy_wire::access::{Access, HOST_ADMIN, Listing, Users};
+use thiserror::Error;
+
+use crate::config;
+use crate::leader::granted::Nested;
+use crate::users::{self, UserError};
+
+/// Why users are not admitted.
+#[derive(Debug, Error)]
+pub enum AccessError {
+    /// An instance that cannot serve several.
+    #[error("access: is given; {why}")]
+    Owner {
+        /// Why not.
+        why: &'static str,
+    },
+    /// Somebody who is not there.
+    #[error("{field}: {source}")]
+    Name {
+        /// The key.
+        field: &'static str,
+        /// Who.
+        source: UserError,
+    },
+}
+
+/// Who is admitted, with names looked up. A root of uid 0 admits everybody unless it is told
+/// otherwise, a declared instance whom its parent admits, every other one its owner.
+pub(super) fn admitted(
+    said: &config::Access,
+    owner: u32,
+    nested: Option<&Nested>,
+) -> Result<Access, AccessError> {
+    let is_said = said.users != config::Users::Unsaid || !said.admins.is_empty() || said.private;
+    let refused = |why| match is_said {
+        true => Err(AccessError::Owner { why }),
+        false => Ok(Access::default()),
+    };
+    match nested {
+        Some(nested) if nested.place().name.is_some() => {
+            return Ok(nested.kept.granted.access.clone());
+        }
+        Some(_) => return refused("an instance inside another serves its owner"),
+        None if owner != HOST_ADMIN => {
+            return refused("only what user 0 starts can run tasks of several users");
+        }
+        None => {}
+    }
+    let named = |field, names: &[String]| {
+        users::numbers(names).map_err(|source| AccessError::Name { field, source })
+    };
+    Ok(Access {
+        users: match &said.users {
+            config::Users::Unsaid | config::Users::All => Users::All,
+            config::Users::Named(names) => Users::Only(named("access.users", names)?),
+        },
+        admins: named("access.admins", &said.admins)?,
+        listing: match said.private {
+            true => Listing::Private,
+            false => Listing::Open,
+        },
+    })
+}

@@ -1,0 +1,103 @@
+//! Several users: what each may ask of whose jobs, and what each is shown.
+
+#[expect(
+    dead_code,
+    reason = "what is for jobs over several ranks is not used here"
+)]
+mod instance;
+
+use eddy_wire::access::Listing;
+use eddy_wire::message::Roles;
+use instance::Instance;
+use serde_json::{Value, json};
+
+const ANN: (u32, Roles) = (1001, Roles::USER);
+const BOB: (u32, Roles) = (1002, Roles::USER);
+const ADMIN: (u32, Roles) = (1003, Roles::USER.or(Roles::ADMIN));
+
+/// Ann's job runs as 1 and waits as 2.
+fn anns(listing: Listing) -> Instance {
+    let mut i = Instance::asleep(1);
+    i.settings.access.listing = listing;
+    // A leader that is told so.
+    i.restart();
+    i.reach("0");
+    i.hello(1, &[]);
+    i.clear();
+    i.sender = ANN;
+    i.submit(0, 4, &json!({}));
+    i.started(1, 0);
+    i.submit(0, 4, &json!({}));
+    i
+}
+
+fn as_sender(i: &mut Instance, sender: (u32, Roles), topic: &str, body: &Value) -> String {
+    i.sender = sender;
+    i.call(topic, body)
+}
+
+#[test]
+fn a_start_names_the_user_whose_job_it_is() {
+    let mut i = anns(Listing::Open);
+    let users: Vec<u32> = i.starts().iter().map(|start| start.user).collect();
+    assert_eq!(users, [ANN.0]);
+}
+
+#[test]
+fn what_changes_a_job_or_reads_what_it_says_is_its_users_and_the_admins() {
+    let jobs = json!({"ranges": [[1, 2]]});
+    let cases = [
+        (
+            "job.raise",
+            json!({"jobs": jobs, "type": "cancel", "severity": 7}),
+        ),
+        (
+            "job.urgency",
+            json!({"jobs": {"ranges": [[2, 2]]}, "urgency": 3}),
+        ),
+        (
+            "job.kill",
+            json!({"jobs": {"ranges": [[1, 1]]}, "signal": 10}),
+        ),
+        ("job.requeue", json!({"jobs": {"ranges": [[1, 1]]}})),
+        ("job.input", json!({"id": 1})),
+        ("job.output", json!({"id": 1, "follow": false})),
+        ("job.info", json!({"id": 1, "key": "jobspec"})),
+    ];
+    for (topic, body) in cases {
+        let mut i = anns(Listing::Open);
+        let before = i.records.len();
+        let answer = as_sender(&mut i, BOB, topic, &body);
+        let is_refused = answer.contains("another user's") || answer.contains("may not ask");
+        assert!(is_refused, "{topic}: {answer}");
+        assert_eq!(i.records.len(), before, "{topic} records nothing");
+        for sender in [ANN, ADMIN] {
+            let answer = as_sender(&mut i, sender, topic, &body);
+            let is_refused = answer.contains("another user's") || answer.contains("may not ask");
+            assert!(!is_refused, "{topic}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn listings_show_everybodys_jobs_unless_they_are_private() {
+    let list = |listing, sender| {
+        let mut i = anns(listing);
+        let answers = as_sender(&mut i, sender, "job.list", &json!({}));
+        answers.matches("\"userid\":1001").count()
+    };
+    for (listing, sender, rows) in [
+        (Listing::Open, BOB, 2),
+        (Listing::Private, BOB, 0),
+        (Listing::Private, ANN, 2),
+        (Listing::Private, ADMIN, 2),
+    ] {
+        assert_eq!(list(listing, sender), rows, "{listing:?} {sender:?}");
+    }
+    let mut i = anns(Listing::Private);
+    let answer = as_sender(&mut i, BOB, "job.events", &json!({"id": 1}));
+    assert!(answer.contains("may not ask"), "{answer}");
+    let mut i = anns(Listing::Open);
+    let answer = as_sender(&mut i, BOB, "job.events", &json!({"id": 1}));
+    assert!(!answer.contains("may not ask"), "{answer}");
+}

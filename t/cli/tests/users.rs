@@ -1,0 +1,480 @@
+//! Several users in one instance, with real users and real processes: whose tasks run as whom, who
+//! may act on what, and who is let in.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+use eddy_cli_tests::process::Process;
+use eddy_cli_tests::running::Running;
+use eddy_cli_tests::users::{Site, can_make_users, owner_of};
+use eddy_wire::id::JobId;
+
+type Tested = anyhow::Result<()>;
+
+const ANN: usize = 0;
+const BOB: usize = 1;
+const CYD: usize = 2;
+const DAN: usize = 3;
+
+/// An instance of user 0 with four users, with these options of `eddy start`.
+fn site(options: &[&str]) -> anyhow::Result<(Site, Instance)> {
+    configured("", options)
+}
+
+/// The same with a configuration, in which `{0}` to `{3}` are the users' names.
+fn configured(config: &str, options: &[&str]) -> anyhow::Result<(Site, Instance)> {
+    let place = Place::new()?;
+    let site = Site::make(&place, 4)?;
+    let mut text = config.to_owned();
+    for (number, user) in site.users.iter().enumerate() {
+        text = text.replace(&format!("{{{number}}}"), &user.name);
+    }
+    let file = place.join("config.toml");
+    fs::write(&file, text)?;
+    let state = place.path().join("state");
+    let options = [&["--config", file.as_str()], options].concat();
+    let instance = Instance::start_in(place, state, &options)?;
+    Ok((site, instance))
+}
+
+fn mode(path: &Path) -> anyhow::Result<u32> {
+    let meta = fs::metadata(path).with_context(|| path.display().to_string())?;
+    Ok(meta.permissions().mode() & 0o777)
+}
+
+/// Processes of the place that are tasks: neither eddy nor what the test itself runs.
+fn tasks(instance: &Instance, program: &str) -> Vec<Process> {
+    let mut found = instance.place.processes();
+    found.retain(|one| one.arguments.first().is_some_and(|first| first == program));
+    found
+}
+
+#[test]
+fn a_plain_user_serves_himself_and_user_0() -> Tested {
+    if !can_make_users() {
+        let instance = Instance::start(&["--cores=1"])?;
+        let own = rustix::process::geteuid().as_raw().to_string();
+        assert_eq!(instance.ok(&["run", "id", "-u"])?, own);
+        let socket = instance.socket();
+        assert_eq!(mode(&socket)?, 0o600);
+        assert_eq!(mode(socket.parent().context("it has one")?)?, 0o700);
+        drop(instance);
+        let place = Place::new()?;
+        let state = place.join("state");
+        let refused = place.run(&[
+            "start",
+            "--background",
+            "--statedir",
+            &state,
+            "-S",
+            "access.users=all",
+        ])?;
+        let line = refused.refusal()?;
+        assert!(
+            line.contains("access: is given; only what user 0"),
+            "{line}"
+        );
+        return Ok(());
+    }
+    let (site, root) = site(&["--cores=1"])?;
+    // An instance of ann's own, in her home.
+    let state = site.users[ANN].home.join("state");
+    let state = state.to_str().context("UTF-8")?;
+    let start = ["start", "--background", "--cores=1", "--statedir", state];
+    let mut starting = site.eddy(&root, ANN, &start);
+    starting.env_remove("EDDY_URI");
+    let printed = Running::start(starting)?.wait()?.ok()?;
+    let uri = printed.trim().strip_prefix("EDDY_URI=").context("a URI")?;
+    let ask = |user: usize, arguments: &[&str]| {
+        let mut command = site.eddy(&root, user, arguments);
+        command.env("EDDY_URI", uri);
+        Running::start(command)?.wait()
+    };
+    let ann = site.users[ANN].uid.to_string();
+    assert_eq!(ask(ANN, &["run", "id", "-u"])?.ok()?.trim(), ann);
+    assert!(ask(BOB, &["jobs"])?.code != 0, "bob is not let in");
+    let mut own = root.eddy(&["run", "id", "-u"]);
+    own.env("EDDY_URI", uri);
+    let refused = Running::start(own)?.wait()?;
+    let line = refused.err.trim();
+    assert!(line.contains("starts tasks of user"), "{line}");
+    ask(ANN, &["shutdown"])?.ok()?;
+    Ok(())
+}
+
+#[test]
+fn tasks_have_the_rights_of_their_user_and_nothing_of_user_0() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = site(&["--cores=4"])?;
+    for (user, of) in site.users.iter().enumerate() {
+        assert_eq!(
+            site.ok(&instance, user, &["run", "id", "-u"])?,
+            of.uid.to_string()
+        );
+    }
+    let ann = &site.users[ANN];
+    let status = "grep -E '^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapAmb):' /proc/self/status";
+    let status = site.ok(&instance, ANN, &["run", "sh", "-c", status])?;
+    for line in status.lines() {
+        let (name, values) = line.split_once(':').context("a field")?;
+        let expected = match name {
+            "Uid" => ann.uid.to_string(),
+            "Gid" | "Groups" => ann.gid.to_string(),
+            _ => "0000000000000000".to_owned(),
+        };
+        assert!(
+            values.split_whitespace().all(|value| value == expected),
+            "{line}"
+        );
+    }
+    // What is open: the three streams, and what ls itself opens.
+    let open = site.ok(&instance, ANN, &["run", "ls", "/proc/self/fd"])?;
+    assert_eq!(
+        open.split_whitespace().collect::<Vec<_>>(),
+        ["0", "1", "2", "3"]
+    );
+    // The submitter's environment and no other; who it is by the host's word.
+    let shown = site.ok(&instance, ANN, &["run", "env"])?;
+    let has = |entry: &str| shown.lines().any(|line| line == entry);
+    assert!(
+        has(&format!("LOGNAME={}", ann.name)) && has(&format!("USER={}", ann.name)),
+        "{shown}"
+    );
+    assert!(
+        has(&format!("HOME={}", ann.home.display())) && has("SHELL=/bin/sh"),
+        "{shown}"
+    );
+    assert!(
+        !shown.contains("XDG_RUNTIME_DIR"),
+        "the instance's own: {shown}"
+    );
+    assert_eq!(
+        site.ok(&instance, ANN, &["run", "sh", "-c", "umask"])?,
+        "0022"
+    );
+    let named = site.run(
+        &instance,
+        ANN,
+        &["run", "sh", "-c", "echo said >/dev/stderr"],
+    )?;
+    assert_eq!((named.code, named.err.trim()), (0, "said"));
+    Ok(())
+}
+
+#[test]
+fn files_and_directories_are_opened_with_the_rights_of_the_task() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = site(&["--cores=2"])?;
+    site.ok(&instance, ANN, &["run", "--output=out", "id", "-u"])?;
+    let out = site.users[ANN].home.join("out");
+    assert_eq!(fs::metadata(&out)?.uid(), site.users[ANN].uid);
+    assert_eq!(
+        fs::read_to_string(&out)?.trim(),
+        site.users[ANN].uid.to_string()
+    );
+    // Two tasks that share a file both write to it.
+    site.ok(
+        &instance,
+        ANN,
+        &["run", "-n2", "--output=both", "echo", "line"],
+    )?;
+    let both = fs::read_to_string(site.users[ANN].home.join("both"))?;
+    assert_eq!(both, "line\nline\n");
+    let closed = instance.place.path().join("closed");
+    fs::create_dir(&closed)?;
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700))?;
+    fs::write(closed.join("secret"), "secret")?;
+    let program = instance.place.script("closed/program", "#!/bin/sh\n")?;
+    let closed = closed.to_str().context("UTF-8")?;
+    let (new, secret) = (format!("{closed}/new"), format!("{closed}/secret"));
+    let cases = [
+        (
+            vec!["run", "--output", &new, "true"],
+            format!("cannot open {new} for output"),
+        ),
+        (
+            vec!["run", "--input", &secret, "cat"],
+            format!("cannot open {secret} for input"),
+        ),
+        (
+            vec!["run", "--cwd", closed, "true"],
+            format!("cannot enter the working directory {closed}"),
+        ),
+        (vec!["run", &program], format!("cannot execute {program}")),
+    ];
+    for (arguments, why) in cases {
+        let refused = site.run(&instance, ANN, &arguments)?;
+        assert_eq!(refused.code, 126, "{arguments:?}");
+        let line = refused.refusal()?;
+        assert!(
+            line.contains(&why) && line.contains("Permission denied"),
+            "{line}"
+        );
+    }
+    // A link that another has put where the output goes is followed with ann's rights only.
+    let shared = instance.place.path().join("tmp/link");
+    std::os::unix::fs::symlink(&secret, &shared)?;
+    let shared = shared.to_str().context("UTF-8")?;
+    assert_eq!(
+        site.run(&instance, ANN, &["run", "--output", shared, "true"])?
+            .code,
+        126
+    );
+    assert_eq!(fs::read_to_string(&secret)?, "secret");
+    Ok(())
+}
+
+#[test]
+fn nobody_acts_on_anothers_job_and_admins_do() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = configured("[access]\nadmins = [\"{3}\"]\n", &["--cores=2"])?;
+    let runs = site.ok(
+        &instance,
+        ANN,
+        &["submit", "--wait-event=start", "sleep", "600"],
+    )?;
+    let waits = site.ok(&instance, ANN, &["submit", "-n2", "true"])?;
+    let running = tasks(&instance, "sleep");
+    assert_eq!(running.len(), 1, "{running:?}");
+    assert_eq!(owner_of(running[0].pid)?, site.users[ANN].uid);
+    let forbidden: [(&str, &[&str]); 11] = [
+        ("another user's", &["cancel", &runs]),
+        ("another user's", &["cancel", &waits]),
+        ("another user's", &["hold", &waits]),
+        ("another user's", &["release", &waits]),
+        ("another user's", &["job", "urgency", &waits, "31"]),
+        ("another user's", &["job", "kill", "-s", "KILL", &runs]),
+        ("another user's", &["job", "raise", &runs]),
+        ("may not ask", &["job", "attach", &runs]),
+        ("may not ask", &["job", "info", &runs, "jobspec"]),
+        ("may not ask", &["kvs", "put", "a=1"]),
+        ("may not ask", &["shutdown"]),
+    ];
+    for (why, arguments) in forbidden {
+        let refused = site.run(&instance, BOB, arguments)?;
+        let line = refused.refusal()?;
+        assert!(line.contains(why), "{arguments:?}: {line}");
+    }
+    // Of everybody's jobs only bob's own: there are none.
+    let all = site.run(&instance, BOB, &["cancel", "--all"])?;
+    ensure!(
+        owner_of(running[0].pid)? == site.users[ANN].uid,
+        "it lives: {all:?}"
+    );
+    assert_eq!(
+        instance.events(&waits)?.last().map(String::as_str),
+        Some("priority")
+    );
+    // Listings are open, and name the user.
+    let rows = site.ok(
+        &instance,
+        BOB,
+        &["jobs", "-A", "--no-header", "-o", "{user}"],
+    )?;
+    assert!(
+        rows.lines().all(|row| row.trim() == site.users[ANN].name),
+        "{rows}"
+    );
+    assert_eq!(rows.lines().count(), 2);
+    assert_eq!(site.ok(&instance, BOB, &["jobs", "--no-header"])?, "");
+    site.ok(&instance, DAN, &["job", "urgency", &waits, "0"])?;
+    site.ok(&instance, DAN, &["cancel", &runs, &waits])?;
+    assert_eq!(
+        site.run(&instance, ANN, &["job", "status", &runs])?.code,
+        143
+    );
+    // The output of a job that is over is its user's, too.
+    let told = site.ok(&instance, ANN, &["submit", "--wait", "echo", "mine"])?;
+    let refused = site.run(&instance, BOB, &["job", "attach", &told])?;
+    assert!(refused.refusal()?.contains("may not ask"), "{refused:?}");
+    assert_eq!(site.ok(&instance, DAN, &["job", "attach", &told])?, "mine");
+    Ok(())
+}
+
+#[test]
+fn only_whom_the_configuration_names_is_let_in_and_private_hides_jobs() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let config = "[access]\nusers = [\"{0}\", \"{1}\"]\nadmins = [\"{3}\"]\nprivate = true\n";
+    let (site, instance) = configured(config, &["--cores=1"])?;
+    let job = site.ok(
+        &instance,
+        ANN,
+        &["submit", "--wait-event=start", "sleep", "600"],
+    )?;
+    let refused = site.run(&instance, CYD, &["jobs"])?;
+    let line = refused.refusal()?;
+    let cyd = site.users[CYD].uid;
+    assert!(
+        line.contains(&format!("user {cyd} is not admitted")),
+        "{line}"
+    );
+    let rows = |user: usize| {
+        site.ok(
+            &instance,
+            user,
+            &["jobs", "-A", "--no-header", "-o", "{id}"],
+        )
+    };
+    assert_eq!(rows(ANN)?.trim(), job);
+    assert_eq!(rows(BOB)?, "");
+    assert_eq!(rows(DAN)?.trim(), job);
+    let refused = site.run(&instance, BOB, &["job", "eventlog", &job])?;
+    assert!(refused.refusal()?.contains("may not ask"), "{refused:?}");
+    assert!(site.run(&instance, BOB, &["job", "status", &job])?.code != 0);
+    // What is in use is everybody's to see.
+    let used = site.ok(&instance, BOB, &["resource", "list"])?;
+    assert!(used.contains("allocated"), "{used}");
+    site.ok(&instance, ANN, &["cancel", &job])?;
+    // Other doors are closed to all of them.
+    let rundir = instance.socket();
+    let rundir = rundir.parent().context("it has one")?;
+    assert_eq!((mode(&instance.socket())?, mode(rundir)?), (0o666, 0o711));
+    for entry in fs::read_dir(rundir)?.chain(fs::read_dir(instance.state())?) {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        if !["local", "uri", "children", "ranks"].contains(&name) {
+            assert_eq!(mode(&path)? & 0o077, 0, "{}", path.display());
+        }
+    }
+    let state = instance.state().to_str().context("UTF-8")?.to_owned();
+    let listed = site.command(&instance.place, ANN, Path::new("ls"));
+    let mut listed = listed;
+    listed.arg(&state);
+    assert!(Running::start(listed)?.wait()?.code != 0);
+    Ok(())
+}
+
+#[test]
+fn names_that_nobody_has_are_refused_by_field() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let place = Place::new()?;
+    let state = place.join("state");
+    for (key, why) in [
+        (
+            "access.users=[\"eddy-nobody\"]",
+            "access.users: no user `eddy-nobody`",
+        ),
+        (
+            "access.admins=[\"eddy-nobody\"]",
+            "access.admins: no user `eddy-nobody`",
+        ),
+        (
+            "access.users=some",
+            "access.users: is \"some\"; allowed is \"all\" or a list",
+        ),
+        (
+            "access.private=1",
+            "access.private: is 1; allowed is true or false",
+        ),
+    ] {
+        let start = ["start", "--background", "--statedir", &state, "-S", key];
+        let refused = place.run(&start)?;
+        let line = refused.refusal()?;
+        assert!(line.contains(why), "{line}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = site(&["--size=2", "--cores=2"])?;
+    let mut told = instance.place.fifo("told")?;
+    fs::set_permissions(told.path(), fs::Permissions::from_mode(0o666))?;
+    let (eddy, pipe) = (site.program().display(), told.path().display());
+    let text = format!("#!/bin/sh\nexec {eddy} run -N2 -n2 sh -c 'echo >{pipe}; exec sleep 600'\n");
+    let script = site.script(ANN, "inner", &text)?;
+    let job = site.ok(
+        &instance,
+        ANN,
+        &["batch", "-N2", "-n2", "--exclusive", &script],
+    )?;
+    for _ in 0..2 {
+        told.line()?;
+    }
+    let ann = site.users[ANN].uid;
+    let found = tasks(&instance, "sleep");
+    assert_eq!(found.len(), 2, "{found:?}");
+    for task in &found {
+        assert_eq!(owner_of(task.pid)?, ann, "{task}");
+    }
+    // Nothing that its leader can order to start anything has more rights than ann.
+    let inside = |process: &Process| {
+        let line = process.arguments.join(" ");
+        line.contains("--child") || line.contains("/children/")
+    };
+    for process in instance.place.processes().iter().filter(|one| inside(one)) {
+        assert_eq!(owner_of(process.pid)?, ann, "{process}");
+    }
+    let number: JobId = job.parse()?;
+    let state = instance.state().join(format!("children/{number}.1"));
+    let meta = fs::metadata(&state)?;
+    assert_eq!((meta.uid(), meta.mode() & 0o777), (ann, 0o700));
+    let refused = site.run(&instance, BOB, &["--at", &job, "jobs"])?;
+    let line = refused.refusal()?;
+    assert!(
+        line.contains(&format!("an instance of user {ann}")),
+        "{line}"
+    );
+    site.ok(&instance, ANN, &["--at", &job, "jobs"])?;
+    site.ok(&instance, ANN, &["cancel", &job])?;
+    site.run(&instance, ANN, &["job", "status", &job])?;
+    assert!(tasks(&instance, "sleep").is_empty());
+    Ok(())
+}
+
+#[test]
+fn a_job_in_a_queue_instance_belongs_to_who_submitted_it() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let config = "[[instance]]\nname = \"batch\"\nnodes = 1\n\n[[queue]]\nname = \"batch\"\ninstance = \"batch\"\n";
+    let (site, instance) = configured(config, &["--size=2", "--cores=2"])?;
+    let run = ["run", "-q", "batch", "id", "-u"];
+    for (user, of) in site.users.iter().enumerate() {
+        assert_eq!(site.ok(&instance, user, &run)?, of.uid.to_string());
+    }
+    let submit = [
+        "submit",
+        "-q",
+        "batch",
+        "--wait-event=start",
+        "sleep",
+        "600",
+    ];
+    let job = site.ok(&instance, ANN, &submit)?;
+    let found = tasks(&instance, "sleep");
+    assert_eq!(found.len(), 1);
+    assert_eq!(owner_of(found[0].pid)?, site.users[ANN].uid);
+    let refused = site.run(&instance, BOB, &["cancel", &job])?;
+    assert!(refused.refusal()?.contains("another user's"), "{refused:?}");
+    // Directly, past the root: the queue instance knows users by the kernel's word, too.
+    let refused = site.run(&instance, BOB, &["--at", "batch", "cancel", &job])?;
+    assert!(refused.refusal()?.contains("another user's"), "{refused:?}");
+    let run = ["--at", "batch", "run", "id", "-u"];
+    assert_eq!(
+        site.ok(&instance, CYD, &run)?,
+        site.users[CYD].uid.to_string()
+    );
+    site.ok(&instance, ANN, &["cancel", &job])?;
+    instance.shut_down()
+}
