@@ -91,6 +91,8 @@ enum Intake {
 struct Submission {
     caller: Caller,
     user: u32,
+    /// Who asked, if it is for another.
+    asked_by: Option<u32>,
     /// Whom it is charged to, once it was found to be admissible.
     party: Party,
     spec: Arc<Spec>,
@@ -345,6 +347,14 @@ impl Ingest {
                 "urgency: {given} given, allowed are 0 to 31"
             )));
         }
+        let user = body.on_behalf.unwrap_or(request.uid);
+        if !request.sender().may_act_for(user) {
+            let text = format!(
+                "as: user {user} given, user {} may submit for nobody else; owner and admins may",
+                request.uid
+            );
+            return Err(Refusal::new(Code::Denied, text));
+        }
         let copies = body
             .cc
             .as_ref()
@@ -354,7 +364,8 @@ impl Ingest {
         self.served.permits(request.roles, &spec)?;
         let submission = Submission {
             caller: request.caller,
-            user: request.uid,
+            user,
+            asked_by: (user != request.uid).then_some(request.uid),
             party: Party::default(),
             spec,
             sent: None,
@@ -455,6 +466,7 @@ impl Ingest {
                 index,
                 count,
                 cc,
+                asked_by: submission.asked_by,
                 party: submission.party.clone(),
                 spec: Arc::clone(&submission.spec),
                 sent: submission.sent.clone(),

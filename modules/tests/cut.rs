@@ -35,6 +35,7 @@ fn submit() -> Kind {
         index: 0,
         count: 1,
         cc: None,
+        asked_by: None,
         party: Default::default(),
         sent: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),

@@ -14,6 +14,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::environment;
+use crate::names::Users;
 use crate::when;
 use eligible::{Array, Eligible};
 
@@ -80,6 +81,9 @@ pub struct Terms {
     pub urgency: Option<u8>,
     #[command(flatten)]
     pub eligible: Eligible,
+    /// Submit for this user, whose the job is then: for the owner and admins
+    #[arg(long = "as", value_name = "USER", help_heading = "Queue")]
+    pub as_user: Option<String>,
     /// Run again, as the next attempt, if its node is lost
     #[arg(long, help_heading = "Queue")]
     pub requeue: bool,
@@ -217,7 +221,14 @@ impl Terms {
                 true => Requeue::OnNodeFailure,
                 false => Requeue::No,
             },
+            on_behalf: self.on_behalf()?,
         })
+    }
+
+    fn on_behalf(&self) -> anyhow::Result<Option<u32>> {
+        let user = self.as_user.as_deref();
+        user.map(|user| Users::read().number(user).context("--as"))
+            .transpose()
     }
 
     /// What these options and the slots ask for.
@@ -230,6 +241,10 @@ impl Terms {
             );
         }
         let removed = self.env_remove.iter().map(|glob| format!("-{glob}"));
+        // Who somebody is, is the host's to say where it is another.
+        let mine = ["HOME", "SHELL", "USER", "LOGNAME", "MAIL", "XDG_*"];
+        let mine = mine.iter().filter(|_| self.as_user.is_some());
+        let removed = mine.map(|glob| format!("-{glob}")).chain(removed);
         let rules: Vec<String> = removed.chain(self.env.iter().cloned()).collect();
         Ok(Ask {
             command: command.to_owned(),

@@ -85,6 +85,12 @@ pub struct InstanceConfig {
 pub struct Limits {
     /// `limits.clients`: connections at a time.
     pub clients: u64,
+    /// `limits.user_clients`: connections of one user.
+    pub user_clients: u64,
+    /// `limits.user_outstanding`: unanswered requests of one user.
+    pub user_outstanding: u64,
+    /// `limits.user_rate`: requests of one user a second.
+    pub user_rate: u64,
     /// `limits.outstanding`: unanswered requests of one client.
     pub outstanding: u64,
     /// `limits.reply_bytes`: answers that wait for one client to read them.
@@ -205,6 +211,9 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             clients: 4096,
+            user_clients: 1024,
+            user_outstanding: 4096,
+            user_rate: 1000,
             outstanding: 1024,
             reply_bytes: 64 << 20,
             waiting_jobs: 1_000_000,

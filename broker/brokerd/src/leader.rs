@@ -16,6 +16,7 @@ pub mod own;
 pub mod peers;
 pub mod planner;
 pub mod program;
+pub mod rates;
 pub mod ready;
 pub mod replay;
 pub mod shells;

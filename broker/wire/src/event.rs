@@ -65,6 +65,8 @@ pub struct Submit {
     pub count: u32,
     /// The value of `{cc}` in this copy, for `--cc`.
     pub cc: Option<u32>,
+    /// Who asked, where that was another: the owner or an admin, for the user.
+    pub asked_by: Option<u32>,
     /// Whom it is charged to, and as what.
     pub party: Party,
     /// What is asked for; shared by all copies.

@@ -41,6 +41,7 @@ fn submit() -> Kind {
         index: 2,
         count: 3,
         cc: Some(5),
+        asked_by: None,
         party: eddy_wire::account::Party {
             account: Some("physics".parse().expect("a name")),
             qos: None,

@@ -282,6 +282,7 @@ mod tests {
             index: 0,
             count: 1,
             cc: None,
+            asked_by: None,
             party: Default::default(),
             sent: None,
             spec: Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),

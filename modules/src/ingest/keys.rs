@@ -255,6 +255,7 @@ mod tests {
             index,
             count,
             cc: None,
+            asked_by: None,
             party: Default::default(),
             sent: None,
             spec: std::sync::Arc::new(spec),

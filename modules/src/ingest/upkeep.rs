@@ -70,6 +70,7 @@ impl Ingest {
             index: 0,
             count: 1,
             cc: None,
+            asked_by: None,
             party: Party::default(),
             sent: None,
             spec: spec.expect("the configuration was checked"),

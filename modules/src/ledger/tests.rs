@@ -51,6 +51,7 @@ fn submit(account: &str) -> Kind {
         index: 0,
         count: 1,
         cc: None,
+        asked_by: None,
         party: eddy_wire::account::Party {
             account: Some(account.parse().expect("a name")),
             ..Default::default()

@@ -82,6 +82,7 @@ fn submit(limits: &mut Limits, job: u64, account: &str, spec: &Arc<Spec>) {
         index: 0,
         count: 1,
         cc: None,
+        asked_by: None,
         party: party(account),
         sent: None,
         spec: Arc::clone(spec),

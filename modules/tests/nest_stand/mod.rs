@@ -145,6 +145,7 @@ fn running(job: JobId, user: u32, system: Value, ranks: [u32; 2]) -> Vec<(Option
         index: 0,
         count: 1,
         cc: None,
+        asked_by: None,
         party: Default::default(),
         sent: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),

@@ -34,6 +34,7 @@ fn request(key: Uuid, jobspec: Value) -> SubmitRequest {
         urgency: 16,
         waitable: Waitable::No,
         requeue: Requeue::No,
+        on_behalf: None,
     }
 }
 

@@ -103,7 +103,7 @@ fn a_plain_user_serves_himself_and_user_0() -> Tested {
     let line = refused.err.trim();
     assert!(line.contains("starts tasks of user"), "{line}");
     ask(ANN, &["shutdown"])?.ok()?;
-    Ok(())
+    root.shut_down()
 }
 
 #[test]
@@ -357,6 +357,57 @@ fn only_whom_the_configuration_names_is_let_in_and_private_hides_jobs() -> Teste
     listed.arg(&state);
     assert!(Running::start(listed)?.wait()?.code != 0);
     Ok(())
+}
+
+#[test]
+fn owner_and_admins_submit_for_others_and_it_is_recorded() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let (site, instance) = configured("[access]\nadmins = [\"{3}\"]\n", &["--cores=1"])?;
+    let ann = &site.users[ANN];
+    let submit = ["submit", "--as", &ann.name, "--cwd=/", "--wait", "id", "-u"];
+    let refused = site.run(&instance, BOB, &submit)?;
+    let line = refused.refusal()?;
+    assert!(line.contains("may submit for nobody else"), "{line}");
+    let job = site.ok(&instance, DAN, &submit)?;
+    assert_eq!(
+        site.ok(&instance, ANN, &["job", "attach", &job])?,
+        ann.uid.to_string()
+    );
+    let log = instance.ok(&["job", "eventlog", "--format=json", &job])?;
+    let asked = format!("\"asked_by\":{}", site.users[DAN].uid);
+    let first = log.lines().next().context("a submit record")?;
+    assert!(first.replace(": ", ":").contains(&asked), "{first}");
+    let environment = ["run", "--as", &ann.name, "--cwd=/", "env"];
+    let shown = site.ok(&instance, DAN, &environment)?;
+    assert!(
+        shown.contains(&format!("HOME={}", ann.home.display())),
+        "{shown}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_user_who_asks_without_end_is_told_so_and_others_are_served() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let config = "[limits]\nuser_rate = 1\n";
+    let (site, instance) = configured(config, &["--cores=1"])?;
+    let over = (0..40).find_map(|_| {
+        let ran = site.run(&instance, ANN, &["resource", "list"]).ok()?;
+        (ran.code != 0).then_some(ran)
+    });
+    let over = over.context("ann is to be over the limit at last")?;
+    let line = over.refusal()?;
+    assert!(
+        line.contains("limit `user_rate` of 1 requests a second"),
+        "{line}"
+    );
+    assert!(line.contains("ask again in"), "{line}");
+    site.ok(&instance, BOB, &["resource", "list"])?;
+    instance.ok(&["resource", "list"]).map(drop)
 }
 
 #[test]

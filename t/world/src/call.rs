@@ -131,6 +131,7 @@ impl Call {
             urgency: ask.urgency,
             waitable: ask.waitable,
             requeue: ask.requeue,
+            on_behalf: None,
         };
         // What a queue passes on is recorded by the instance that serves it.
         let about = match &ask.queue {

@@ -211,6 +211,7 @@ impl Terms {
             class: self.class.or(under.class),
             urgency: self.urgency.or(under.urgency),
             eligible: self.eligible.over(under.eligible),
+            as_user: self.as_user.or(under.as_user),
             requeue: self.requeue || under.requeue,
             flags: joined(under.flags, self.flags),
             job_name: self.job_name.or(under.job_name),

@@ -121,6 +121,42 @@ pub const KEYS: &[Key] = &[
         get: |config| json(&config.instance.limits.clients),
     },
     Key {
+        path: "limits.user_clients",
+        allowed: "a whole number from 1 to 65536",
+        meaning: "connections of one user at a time; owner and admins have no such limit",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.user_clients,
+                count(value, 1, 65_536)?,
+            )
+        },
+        get: |config| json(&config.instance.limits.user_clients),
+    },
+    Key {
+        path: "limits.user_outstanding",
+        allowed: "a whole number from 1 to 1000000",
+        meaning: "requests of one user, by all connections, that are not answered yet",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.user_outstanding,
+                count(value, 1, 1_000_000)?,
+            )
+        },
+        get: |config| json(&config.instance.limits.user_outstanding),
+    },
+    Key {
+        path: "limits.user_rate",
+        allowed: "a whole number from 1 to 1000000",
+        meaning: "requests of one user a second, five seconds' worth at once",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.limits.user_rate,
+                count(value, 1, 1_000_000)?,
+            )
+        },
+        get: |config| json(&config.instance.limits.user_rate),
+    },
+    Key {
         path: "limits.outstanding",
         allowed: "a whole number from 1 to 65536",
         meaning: "requests of one client that are not answered yet",

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::time::Instant;
 
 use eddy_broker::{ClientId, Reply};
 use eddy_wire::error::{Code, Refusal};
@@ -16,6 +17,7 @@ use eddy_wire::shell::ToShell;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
+use super::rates::Rates;
 use crate::clients::{Admission, Arrivals, Budget, LinkId, read_client, read_shell};
 use crate::config::Limits;
 use crate::socket::{self, Outlet};
@@ -29,6 +31,7 @@ const SHELL_BYTES_MAX: usize = 256 << 20;
 pub struct Peers {
     admission: Admission,
     limits: Limits,
+    rates: Rates,
     budget: Budget,
     arrivals: Arrivals,
     next: u64,
@@ -67,6 +70,7 @@ impl Peers {
         Peers {
             admission,
             limits,
+            rates: Rates::new(limits),
             budget: Budget::default(),
             arrivals,
             next: 0,
@@ -89,14 +93,25 @@ impl Peers {
             });
             return;
         }
+        let roles = self.admission.roles(uid);
+        if let Err(text) = self.rates.connects(uid, roles) {
+            tracing::warn!(uid, "{text}");
+            let refusal = Refusal::new(Code::Denied, text);
+            tokio::task::spawn_local(async move {
+                crate::clients::refuse(&stream, &refusal).await;
+            });
+            return;
+        }
         let (inlet, outlet) = match socket::both(stream) {
             Ok(both) => both,
-            Err(error) => return tracing::error!(%error, "a client cannot be watched"),
+            Err(error) => {
+                self.rates.leaves(uid, 0);
+                return tracing::error!(%error, "a client cannot be watched");
+            }
         };
         self.next += 1;
         let id = ClientId(self.next);
         let reading = read_client(id, inlet, self.budget.clone(), self.arrivals.clone());
-        let roles = self.admission.roles(uid);
         let outstanding = HashSet::new();
         self.clients.insert(
             id,
@@ -149,11 +164,22 @@ impl Peers {
                 self.refuse(id, message.matchtag, &Refusal::invalid(text));
                 Admitted::Done
             }
+            Type::Request => match self.rates.asks(Instant::now(), client.uid, client.roles) {
+                Ok(()) => Admitted::Message(message),
+                Err(text) => {
+                    client.outstanding.remove(&message.matchtag);
+                    let refusal = Refusal::new(Code::Busy, text);
+                    self.refuse(id, message.matchtag, &refusal);
+                    Admitted::Done
+                }
+            },
             Type::Cancel => {
-                client.outstanding.remove(&message.matchtag);
+                if client.outstanding.remove(&message.matchtag) {
+                    self.rates.answered(client.uid);
+                }
                 Admitted::Message(message)
             }
-            Type::Request | Type::Reply | Type::Part | Type::Refused => Admitted::Message(message),
+            Type::Reply | Type::Part | Type::Refused => Admitted::Message(message),
         }
     }
 
@@ -177,8 +203,8 @@ impl Peers {
         let Some(client) = self.clients.get_mut(&to.client) else {
             return true;
         };
-        if matches!(kind, Type::Reply | Type::Refused) {
-            client.outstanding.remove(&to.matchtag);
+        if matches!(kind, Type::Reply | Type::Refused) && client.outstanding.remove(&to.matchtag) {
+            self.rates.answered(client.uid);
         }
         let message = Message {
             kind,
@@ -193,7 +219,9 @@ impl Peers {
         let waiting = match client.outlet.put(&message) {
             Ok(waiting) => waiting,
             Err(error) => {
-                client.outstanding.remove(&to.matchtag);
+                if client.outstanding.remove(&to.matchtag) {
+                    self.rates.answered(client.uid);
+                }
                 let refusal = Refusal::new(Code::TooLarge, format!("the answer: {error}"));
                 self.refuse(to.client, to.matchtag, &refusal);
                 return true;
@@ -217,6 +245,7 @@ impl Peers {
         let client = self.clients.remove(&id);
         if let Some(client) = &client {
             client.reading.abort();
+            self.rates.leaves(client.uid, client.outstanding.len());
         }
         client.is_some()
     }

@@ -32,6 +32,8 @@ pub(super) struct SubmitContext {
     pub(super) count: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cc: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked_by: Option<u32>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) party: Party,
     pub(super) jobspec: Hash,
@@ -64,6 +66,7 @@ impl SubmitContext {
             index: submit.index,
             count: submit.count,
             cc: submit.cc,
+            asked_by: submit.asked_by,
             party: submit.party.clone(),
             jobspec: submit.spec.hash,
             environment: submit.spec.environment_hash,
@@ -83,6 +86,7 @@ impl SubmitContext {
             index: self.index,
             count: self.count,
             cc: self.cc,
+            asked_by: self.asked_by,
             party: self.party,
             spec,
             sent: self.sent,

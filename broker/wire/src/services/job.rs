@@ -167,6 +167,9 @@ pub struct SubmitRequest {
     /// Run again after a lost node.
     #[serde(default)]
     pub requeue: Requeue,
+    /// The user whose jobs they are to be, if not the sender's: for the owner and admins.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub on_behalf: Option<u32>,
 }
 
 /// The urgency of a job whose submitter says nothing (RFC 30).

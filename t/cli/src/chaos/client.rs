@@ -185,6 +185,7 @@ impl Person<'_> {
             urgency: 16,
             waitable: Waitable::No,
             requeue: Requeue::OnNodeFailure,
+            on_behalf: None,
         };
         let first = self.ask(&request)?;
         submission.ids = vec![first.0];
