@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::JobId;
-use eddy_wire::jobspec::Takes;
+use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::queue::{Turn, UNNAMED};
 
 /// The queues as recorded, and whose jobs hold something.
@@ -73,7 +73,9 @@ impl Queued {
     }
 
     fn submitted(&mut self, id: JobId, submit: &Submit) -> Result<(), String> {
-        if submit.spec.request.takes == Takes::Nothing {
+        // Declared instances and what takes nothing are in no queue.
+        let declared = matches!(submit.spec.request.work, Work::Instance { name: Some(_) });
+        if declared || submit.spec.request.takes == Takes::Nothing {
             return Ok(());
         }
         let queue = submit.spec.jobspec.attributes.system.queue.as_deref();
