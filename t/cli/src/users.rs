@@ -183,6 +183,8 @@ fn add(place: &Place, number: usize) -> anyhow::Result<User> {
     let home = place.path().join(format!("home-{number}"));
     let held = hold()?;
     let made = Command::new("useradd")
+        // Far from the numbers that other tests name.
+        .args(["-K", "UID_MIN=50000", "-K", "UID_MAX=59999"])
         .args(["--no-create-home", "--shell", "/bin/sh", "--home-dir"])
         .arg(&home)
         .arg(&name)
