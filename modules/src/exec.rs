@@ -14,10 +14,11 @@ mod shells;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::{Effect, Endpoint, Input, Module, Outbox, ParentWord, Volatile};
+use eddy_broker::{Effect, Endpoint, Input, Module, Notice, Outbox, ParentWord, Volatile};
 use eddy_wire::event::{Exception, Final, Kind, Record, Submit};
 use eddy_wire::id::{Attempt, Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::job::first_attempt;
 use eddy_wire::services::job;
 use eddy_wire::shell::{Ended, FromShell, Part, PartState, Role, ToShell};
 use eddy_wire::time::{Span, Time};
@@ -38,10 +39,18 @@ pub struct Exec {
     submits: BTreeMap<JobId, Arc<Submit>>,
     attempts: BTreeMap<JobId, Attempt>,
     runs: BTreeMap<JobId, Run>,
+    /// Jobs that are about to be granted something in an instance they are passed to.
+    passed: BTreeMap<JobId, String>,
+    /// Those that run in one.
+    away: BTreeMap<JobId, String>,
+    /// The instances that can be told something.
+    serving: BTreeSet<String>,
     /// The runs that each life of a shell has parts of.
     on: BTreeMap<Epoch, BTreeSet<JobId>>,
     shells: Shells,
     kill_grace: Span,
+    /// Where the parent takes clients.
+    parent: Option<Arc<str>>,
     /// When every job must begin to end, so that this instance ends in time.
     last: Option<Time>,
     timers: Timers,
@@ -93,6 +102,13 @@ impl Module for Exec {
                     out.append_own(now, Kind::ShellLost(epoch));
                 }
             }
+            Input::Parent(ParentWord::Signal(job, attempt, signal)) => {
+                let run = self.runs.get(job).filter(|run| run.attempt == *attempt);
+                if let Some(run) = run {
+                    run.signal(*signal, &self.shells, out);
+                }
+            }
+            Input::Notice(Notice::Serving(names)) => self.serving.clone_from(names),
             Input::Resume => self.resume(now, out),
             Input::Tick => self.tick(now, out),
             Input::Stop => self.shells.stop(),
@@ -112,9 +128,13 @@ impl Exec {
             submits: BTreeMap::new(),
             attempts: BTreeMap::new(),
             runs: BTreeMap::new(),
+            passed: BTreeMap::new(),
+            away: BTreeMap::new(),
+            serving: BTreeSet::new(),
             on: BTreeMap::new(),
             shells: Shells::new(settings.local.clone()),
             kill_grace: settings.kill_grace,
+            parent: settings.place.parent.clone(),
             last: settings.place.end(),
             timers: Timers::default(),
         }
@@ -125,10 +145,17 @@ impl Exec {
         match &record.event.kind {
             Kind::Submit(submit) => {
                 self.submits.insert(job, Arc::clone(submit));
-                self.attempts.insert(job, Attempt(1));
+                self.attempts.insert(job, first_attempt(submit));
             }
             Kind::Requeue(attempt) => {
                 self.attempts.insert(job, *attempt);
+            }
+            Kind::Passed(name) => {
+                self.passed.insert(job, name.clone());
+            }
+            // Its instance runs it, and nest says what comes of that.
+            Kind::Alloc(_) if let Some(name) = self.passed.remove(&job) => {
+                self.away.insert(job, name);
             }
             Kind::Alloc(grant) => {
                 let (Some(submit), Some(attempt)) =
@@ -136,7 +163,12 @@ impl Exec {
                 else {
                     panic!("job {job} was granted resources but never submitted")
                 };
-                let run = Run::new(job, *attempt, Arc::clone(grant), Arc::clone(submit));
+                let run = Run::new(
+                    (job, *attempt),
+                    Arc::clone(grant),
+                    Arc::clone(submit),
+                    self.parent.as_ref(),
+                );
                 for epoch in run.grant.shells.values() {
                     self.on.entry(*epoch).or_default().insert(job);
                 }
@@ -158,6 +190,7 @@ impl Exec {
 
     fn remove(&mut self, job: JobId) {
         self.timers.forget(job);
+        self.away.remove(&job);
         let Some(run) = self.runs.remove(&job) else {
             return;
         };

@@ -7,13 +7,14 @@
 //! submissions while job numbers are on their way from the parent. Never starts,
 //! orders or places anything.
 
+mod above;
 pub(crate) mod fleet;
 mod keys;
 mod numbers;
 pub(crate) mod parties;
 pub(crate) mod queues;
 mod served;
-mod specs;
+pub(crate) mod specs;
 mod targets;
 mod upkeep;
 
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use eddy_broker::{
-    Answer, Caller, Disk, Endpoint, Input, Module, Outbox, Query, Request, Volatile,
+    Answer, Caller, Disk, Endpoint, Input, Module, Notice, Outbox, Query, Request, Volatile,
 };
 use eddy_sched::Capacity;
 use eddy_wire::account::Party;
@@ -38,6 +39,7 @@ use uuid::Uuid;
 use crate::ended::Ended;
 use crate::nest::blocks;
 use crate::settings::Settings;
+use above::Above;
 use fleet::Fleet;
 use keys::{Keys, Known, Seen};
 use numbers::{Numbers, Taken};
@@ -74,6 +76,7 @@ pub struct Ingest {
     asked: BTreeMap<u64, Submission>,
     /// Submissions that wait for job numbers, the longest so first.
     held: VecDeque<Submission>,
+    above: Above,
     next_tag: u64,
     intake: Intake,
 }
@@ -156,9 +159,13 @@ impl Module for Ingest {
         self.fleet.apply(record);
         self.parties.apply(record);
         self.queues.apply(record);
+        self.served.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
-                self.numbers.passed(job);
+                // The number of a job that was passed down is none of this instance's own.
+                if submit.pass.is_none() {
+                    self.numbers.passed(job);
+                }
                 if let Work::Instance { name: Some(name) } = &submit.spec.request.work {
                     self.proposed.remove(name);
                 }
@@ -217,8 +224,18 @@ impl Module for Ingest {
             }
             Input::Parent(word) => self.parent(now, word, out),
             Input::Stop => self.stop(out),
-            Input::Cancel(caller) => self.held.retain(|s| s.caller != caller),
+            // Made in a queue instance, and handed up.
+            Input::Notice(Notice::HandedUp(request)) => {
+                if let Err(refusal) = self.request(now, request, out) {
+                    out.refuse(request.caller, &refusal);
+                }
+            }
+            Input::Cancel(caller) => {
+                self.held.retain(|s| s.caller != caller);
+                self.above.drop_where(|of| of == caller);
+            }
             Input::Gone(client) => {
+                self.above.drop_where(|of| of.client == client);
                 self.asked.retain(|_, s| s.caller.client != client);
                 self.held.retain(|s| s.caller.client != client);
             }
@@ -256,6 +273,7 @@ impl Ingest {
             ended: Ended::default(),
             asked: BTreeMap::new(),
             held: VecDeque::new(),
+            above: Above::default(),
             next_tag: 0,
             intake: Intake::Open,
         }
@@ -263,6 +281,14 @@ impl Ingest {
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let submission = self.read(request)?;
+        if self.is_for_above(&submission) {
+            // A key of one of this instance's own is no other's.
+            let (user, key) = submission.name();
+            return match self.keys.recent(user, &key) {
+                Some(known) => self.repeated(&submission, known, out),
+                None => self.hand_up(request, out),
+            };
+        }
         // The key comes first: a submission that was taken is answered as
         // such, whatever would be said of a new one now.
         match self
@@ -311,10 +337,19 @@ impl Ingest {
         let (party, count) = ((submission.user, &submission.party), submission.count());
         self.parties
             .within_limits(now, party, &submission.spec, count)?;
-        match &self.capacity {
-            Some(capacity) => capacity
-                .feasible(&submission.spec.request)
-                .map_err(Refusal::invalid),
+        self.fits(&submission.spec)
+    }
+
+    /// Whether it could be placed if all were free: here, or in the instance its queue leads to.
+    fn fits(&self, spec: &Spec) -> Result<(), Refusal> {
+        let queue = spec.jobspec.attributes.system.queue.as_deref();
+        let instance = self.queues.leads_to(queue);
+        if let Some(why) = instance.and_then(|name| self.fleet.down(name)) {
+            return Err(Refusal::new(Code::NotReady, why));
+        }
+        let ground = instance.and_then(|name| self.served.ground(name));
+        match ground.or(self.capacity.as_ref()) {
+            Some(capacity) => capacity.feasible(&spec.request).map_err(Refusal::invalid),
             None => Ok(()),
         }
     }
@@ -470,6 +505,7 @@ impl Ingest {
                 party: submission.party.clone(),
                 spec: Arc::clone(&submission.spec),
                 sent: submission.sent.clone(),
+                pass: None,
             };
             out.append(
                 now,

@@ -45,6 +45,8 @@ struct Open {
     /// What it held in this attempt and gave back.
     closed: Vec<Closed>,
     fate: Fate,
+    /// The declared instance that this attempt was passed to.
+    to: Option<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -144,6 +146,7 @@ impl Open {
             parts: BTreeMap::new(),
             closed: Vec::new(),
             fate: Fate::Charged,
+            to: None,
         }
     }
 
@@ -151,6 +154,9 @@ impl Open {
     fn close(&mut self, t: Time, rank: Rank, nodes: &mut Nodes) {
         if let Some(Part { from, held }) = self.parts.remove(&rank) {
             nodes.give_back(t, rank, &self.purpose, held);
+            if let Some(to) = &self.to {
+                nodes.give_back_to(t, rank, to, held);
+            }
             let to = t.max(from);
             self.closed.push(Closed { from, to, held });
         }
@@ -161,6 +167,9 @@ impl Open {
             let held = Amounts::of(node);
             if held != Amounts::default() {
                 nodes.take(t, *rank, &self.purpose, held);
+                if let Some(to) = &self.to {
+                    nodes.take_of(t, *rank, to, held);
+                }
                 self.parts.insert(*rank, Part { from: t, held });
             }
         }
@@ -186,6 +195,7 @@ impl Ledger {
             return;
         };
         match kind {
+            Kind::Passed(instance) => job.to = Some(instance.clone()),
             Kind::Alloc(grant) => job.open(t, grant, &mut self.nodes),
             Kind::GrantChanged(grant) => {
                 let ranks: Vec<Rank> = job.parts.keys().copied().collect();
@@ -208,7 +218,7 @@ impl Ledger {
             }
             // The final release is the same moment; only what is free is nobody's.
             Kind::Free => self.freed(t, id),
-            Kind::Requeue(_) => job.fate = Fate::Charged,
+            Kind::Requeue(_) => (job.fate, job.to) = (Fate::Charged, None),
             _ => {}
         }
     }
@@ -262,6 +272,7 @@ impl Ledger {
                     qos: payer.qos.clone(),
                     class: None,
                     queue: payer.queue.as_deref().map(Into::into),
+                    line: None,
                 },
                 from: Time(stretch.from),
                 to: Time(stretch.from.saturating_add(stretch.width)),

@@ -33,6 +33,8 @@ mod limits;
 
 pub mod nest;
 
+pub mod passed;
+
 pub mod events;
 
 pub mod stdio;
@@ -67,6 +69,7 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(queues::Queues::new(settings)),
         Box::new(ledger::Ledger::default()),
         Box::new(nest::Nest::new(settings)),
+        Box::new(passed::Passed::default()),
         Box::new(events::Events::default()),
         Box::new(stdio::Stdio::default()),
         Box::new(resource::Resource::new(settings)),

@@ -6,32 +6,31 @@
 mod collect;
 mod document;
 mod follow;
+mod lines;
 mod rows;
 mod wait;
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Answer, Endpoint, Input, Line, Module, Notice, Outbox, Request, Sender};
+use eddy_broker::{Answer, Endpoint, Heads, Input, Line, Module, Notice, Outbox, Request, Sender};
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::{Need, Takes};
-use eddy_wire::plan::Reason;
 use eddy_wire::queue::Gates;
 use eddy_wire::services::Service;
 use eddy_wire::services::job;
 use eddy_wire::time::Time;
 
-use crate::ingest::queues;
 use crate::limits::Limits;
 use crate::settings::Settings;
 
 use collect::Collectors;
 use document::Documents;
 use follow::Followers;
+use lines::Lines;
 use rows::Listings;
 use wait::Waiters;
 
@@ -48,13 +47,14 @@ pub struct List {
     source: Source,
 }
 
-/// The jobs as far as they are durable, and why the first one waits.
+/// The jobs as far as they are durable, and why the first ones wait.
 #[derive(Default)]
 struct View {
     jobs: BTreeMap<JobId, Job>,
-    head: Option<(JobId, Reason)>,
-    /// Whether those behind it wait for it.
+    heads: Heads,
+    /// Whether those behind them wait for them.
     line: Line,
+    lines: Lines,
     /// The ranks whose shells are connected.
     online: Idset,
     next_tag: u64,
@@ -124,7 +124,7 @@ impl Module for List {
             }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
             Input::Notice(Notice::Head(head, line)) => {
-                self.view.head.clone_from(head);
+                self.view.heads.clone_from(head);
                 self.view.line = *line;
             }
             Input::Notice(Notice::Online(online)) => self.view.online.clone_from(online),
@@ -152,6 +152,7 @@ impl List {
             view: View {
                 limits: Limits::new(settings),
                 access: settings.access.clone(),
+                lines: Lines::new(&settings.queues),
                 ..View::default()
             },
             ..List::default()
@@ -209,24 +210,6 @@ impl List {
     }
 }
 
-/// How many of the things a job waits for are named.
-const NEEDS_SHOWN: usize = 3;
-
-/// What a job in DEPEND waits for, in words.
-fn needs(job: &Job) -> String {
-    let shown = job.dependencies.iter().take(NEEDS_SHOWN);
-    let words = shown.map(|text| match Need::of_description(text) {
-        Some(need) => need.to_string(),
-        None => text.clone(),
-    });
-    let mut words = words.collect::<Vec<String>>().join(", ");
-    if job.dependencies.len() > NEEDS_SHOWN {
-        let more = job.dependencies.len() - NEEDS_SHOWN;
-        words.push_str(&format!(" and {more} more"));
-    }
-    words
-}
-
 impl View {
     fn take_tag(&mut self) -> u64 {
         self.next_tag += 1;
@@ -243,6 +226,7 @@ impl View {
         if let Kind::Queue(turned) = &record.event.kind {
             self.gates.apply(record.event.t, turned);
         }
+        self.lines.apply(record);
         let Some(id) = record.event.job else { return };
         if let Some(job) = Job::from_record(record) {
             self.jobs.insert(id, job);
@@ -251,53 +235,5 @@ impl View {
         {
             panic!("record {} of job {id}: {illegal}", record.seq);
         }
-    }
-
-    /// Why a job waits that takes nothing: for its ranks, never for its turn.
-    fn beside(&self, job: &Job) -> Reason {
-        let ranks = job.submit.spec.request.beside().unwrap_or_default();
-        let ranks = ranks.difference(&self.online);
-        match ranks.is_empty() {
-            true => Reason::New,
-            false => Reason::RanksDown { ranks },
-        }
-    }
-
-    /// That the queue of a job is stopped.
-    fn stopped(&self, job: &Job) -> Option<Reason> {
-        let queue = queues::of(&job.submit.spec)?;
-        let shut = self.gates.stopped(queue)?;
-        Some(Reason::QueueStopped {
-            queue: queue.to_owned(),
-            why: shut.reason.clone(),
-        })
-    }
-
-    /// Why a job waits, in words; empty when it does not.
-    fn reason(&self, job: &Job) -> String {
-        use eddy_wire::lifecycle::JobState;
-        let reason = match job.state {
-            JobState::Depend => Reason::Dependency { what: needs(job) },
-            JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
-            JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
-            JobState::Sched => match (self.stopped(job), &self.head, self.line) {
-                (Some(stopped), ..) => stopped,
-                (None, Some((head, reason)), _) if *head == job.id => reason.clone(),
-                (None, Some((head, reason)), Line::Stands) => Reason::Behind {
-                    head: *head,
-                    why: reason.to_string(),
-                },
-                (None, Some(_), Line::Passes) => Reason::Turn { job: job.id },
-                (None, None, _) => Reason::New,
-            },
-            JobState::Priority => match self.limits.binding_then(job.id) {
-                Some(bound) => bound.reason(),
-                None => return String::new(),
-            },
-            JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => {
-                return String::new();
-            }
-        };
-        reason.to_string()
     }
 }

@@ -9,22 +9,23 @@
 mod adopt;
 pub(crate) mod blocks;
 mod child;
+mod handed;
 mod host;
-mod keeper;
 mod listing;
+mod pass;
 mod relay;
 mod route;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use eddy_broker::{Endpoint, Input, Module, Outbox, ParentWord, Request};
+use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Request};
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::Service;
-use eddy_wire::services::child::{Adopt, Answer, Children, Ids, Owners, Report};
+use eddy_wire::services::child::{Adopt, Answer, Children, HandUp, Ids, Owners, Report, Told};
 use eddy_wire::time::{Span, Time};
 
 use crate::ingest::fleet::Fleet;
@@ -32,8 +33,8 @@ use crate::settings::{Place, Queue, Settings};
 use blocks::Blocks;
 use child::Child;
 use host::Hosts;
-use keeper::Keeper;
 use listing::Listing;
+use pass::Passes;
 use relay::Relays;
 
 /// The instances in this one.
@@ -43,10 +44,14 @@ pub struct Nest {
     mock: Option<Span>,
     access: Access,
     queues: Vec<Queue>,
-    keeper: Keeper,
     fleet: Fleet,
     /// The jobs that are instances and not over.
     children: BTreeMap<JobId, Child>,
+    /// Those of them that were declared.
+    by_name: BTreeMap<String, JobId>,
+    passes: Passes,
+    /// The declared instances that the other modules know to be reached.
+    serving: BTreeSet<String>,
     blocks: Blocks,
     /// The highest job number given or set aside.
     last_job: JobId,
@@ -67,6 +72,8 @@ impl Module for Nest {
             Endpoint::of::<Answer>(),
             Endpoint::of::<Ids>(),
             Endpoint::of::<Report>(),
+            Endpoint::of::<Told>(),
+            Endpoint::of::<HandUp>(),
             Endpoint::of::<Children>(),
             Endpoint::of::<Owners>(),
         ];
@@ -80,16 +87,23 @@ impl Module for Nest {
     fn apply(&mut self, record: &Record) {
         self.fleet.apply(record);
         self.blocks.apply(record);
-        self.keeper.apply(record);
+        self.passes.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(_), Some(job)) => {
                 self.last_job = self.last_job.max(job);
                 if let Some(child) = Child::from_record(record) {
+                    let name = child.declared.clone();
+                    self.by_name.extend(name.map(|name| (name, job)));
                     self.children.insert(job, child);
                 }
             }
+            // It is the child of the instance that it was passed to.
+            (Kind::Passed(_), Some(job)) => {
+                self.children.remove(&job);
+            }
             (Kind::Clean, Some(job)) => {
                 self.children.remove(&job);
+                self.by_name.retain(|_, of| *of != job);
             }
             (Kind::Memo(memo), None) => {
                 if let Some(last) = blocks::last_of(memo) {
@@ -119,7 +133,14 @@ impl Module for Nest {
                 self.place.told(now, granted);
                 self.tell_limits(now, out);
             }
-            Input::Answer(tag, answer) => self.listing.answered(tag, answer, out),
+            Input::Answer(tag, answer) => {
+                let elsewhere = self.listing.answered(tag, answer, out);
+                if let Some((request, name)) = elsewhere
+                    && let Err(refusal) = self.relay_to(&name, &request, out)
+                {
+                    out.refuse(request.caller, &refusal);
+                }
+            }
             Input::Cancel(caller) => {
                 self.listing.drop_where(|of| of == caller);
                 self.channels_gone(now, |of| of == caller, out);
@@ -130,8 +151,13 @@ impl Module for Nest {
                 self.channels_gone(now, |of| of.client == client, out);
                 self.taken_back(|of| of.client == client, out);
             }
+            Input::Notice(Notice::Signal(job, signal)) => self.signal(*job, *signal, out),
+            Input::Notice(Notice::Elsewhere(request, name)) => {
+                if let Err(refusal) = self.relay_to(name, request, out) {
+                    out.refuse(request.caller, &refusal);
+                }
+            }
             Input::Tick => self.tell_rows(now, out),
-            Input::Stop => self.stop(out),
             _ => {}
         }
     }
@@ -150,9 +176,11 @@ impl Nest {
             mock: settings.mock,
             access: settings.access.clone(),
             queues: settings.queues.clone(),
-            keeper: Keeper::new(settings),
             fleet: Fleet::new(settings),
             children: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            passes: Passes::default(),
+            serving: BTreeSet::new(),
             blocks: Blocks::default(),
             last_job: settings.last_job,
             reached: settings.local.clone(),
@@ -168,6 +196,8 @@ impl Nest {
             Answer::TOPIC => self.answer(request, out),
             Ids::TOPIC => self.ids(now, request, out),
             Report::TOPIC => self.report(now, request, out),
+            Told::TOPIC => self.told(now, request, out),
+            HandUp::TOPIC => self.handed_up(request, out),
             Children::TOPIC if !self.is_relayed(request) => self.list(request, out),
             Owners::TOPIC => self.owners(request, out),
             _ => self.relay(request, out),
@@ -178,10 +208,9 @@ impl Nest {
         let Some(job) = record.event.job else {
             return;
         };
+        self.pass_on(record, out);
         match &record.event.kind {
-            Kind::Clean => {
-                self.refuse_waiting_for_the_down(out);
-            }
+            Kind::Clean => {}
             _ if !self.children.contains_key(&job) => return,
             Kind::GrantChanged(_) => {
                 self.tell_grant(now, job, out);
@@ -193,6 +222,7 @@ impl Nest {
             Kind::Release(ranks, Final::No) => self.unhost(job, ranks, out),
             Kind::Release(ranks, Final::Yes) => {
                 self.unhost(job, ranks, out);
+                self.lose_passes(now, job, out);
                 self.ended(job, out);
             }
             _ => {}

@@ -6,23 +6,25 @@
 //! comes, and taken back if the job or a rank has gone meanwhile.
 
 mod asked;
-
+mod passed;
 mod policy;
+mod seen;
+mod sets;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, Request, Volatile};
+use eddy_broker::{Endpoint, Heads, Input, Line, Module, Notice, Outbox, Request, Volatile};
 use eddy_wire::access::Access;
 use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Exception, Kind, Record, Submit};
+use eddy_wire::event::{Exception, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Delta, Outcome, Owner, Reason, Unavailable, Verdict, Want};
+use eddy_wire::plan::{Delta, Head, Outcome, Owner, Reason, Unavailable, Verdict};
 use eddy_wire::queue::{Gates, Turned};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::Service;
@@ -32,7 +34,10 @@ use eddy_wire::time::{Span, Time};
 use crate::Settings;
 use crate::ingest::queues;
 use asked::Asked;
+pub use passed::BOUNCE;
 use policy::Obeyed;
+use seen::Seen;
+use sets::Sets;
 
 /// What planners obey that are told of nothing else.
 const DEFAULT_POLICY: &str = "preset = \"fcfs\"";
@@ -47,6 +52,12 @@ pub struct Sched {
     gates: Gates,
     asked: Asked,
     jobs: BTreeMap<JobId, Seen>,
+    /// The instances that queues lead to.
+    sets: Sets,
+    /// Jobs that came back from where they were passed to wait so long for their next try.
+    resting: BTreeMap<JobId, Time>,
+    /// Jobs that a parent passed down and that are still to begin.
+    passed: BTreeSet<JobId>,
     /// What all of them hold.
     used: ResourceSet,
     inventory: Option<Arc<ResourceSet>>,
@@ -58,6 +69,8 @@ pub struct Sched {
     /// What the planner was told last of ranks.
     told: Told,
     head: Option<(JobId, Reason)>,
+    /// And in each line apart.
+    apart: Vec<Head>,
     /// What was said last of those behind it.
     line: Line,
     /// When to ask the planner again though nothing happens.
@@ -79,27 +92,6 @@ enum Intake {
     #[default]
     Open,
     Stopping,
-}
-
-/// A job as far as scheduling goes.
-struct Seen {
-    submit: Arc<Submit>,
-    submitted: Time,
-    /// When it last came to wait for resources.
-    eligible: Time,
-    /// For how long its queue had been stopped until then.
-    stopped: Span,
-    state: JobState,
-    urgency: u8,
-    priority: i64,
-    held: Option<Arc<ResourceSet>>,
-}
-
-impl Seen {
-    /// Whether the planner is to find it resources: queued and not held back.
-    fn wants(&self) -> bool {
-        self.state == JobState::Sched && self.priority > 0
-    }
 }
 
 impl Module for Sched {
@@ -136,6 +128,8 @@ impl Module for Sched {
                     urgency: submit.urgency,
                     priority: 0,
                     held: None,
+                    to: self.sets.of(submit),
+                    recalls: 0,
                 };
                 self.jobs.insert(id, seen);
             }
@@ -144,7 +138,16 @@ impl Module for Sched {
             }
             (kind, Some(id)) => {
                 if let Some(seen) = self.jobs.get_mut(&id) {
-                    seen.apply(record.event.t, kind, &self.gates, &mut self.used);
+                    // What a queue instance holds its jobs are given.
+                    match Sets::name(&seen.submit) {
+                        Some(name) => self.sets.apply(name, id, kind),
+                        None => seen.hold(kind, &mut self.used),
+                    }
+                    seen.apply(record.event.t, kind, &self.gates);
+                    match seen.is_queued() && seen.submit.pass.is_some() {
+                        true => self.passed.insert(id),
+                        false => self.passed.remove(&id),
+                    };
                 }
             }
             (Kind::Account(changed), None) => self.book.apply(&changed.change),
@@ -162,11 +165,16 @@ impl Module for Sched {
             }
             Input::Cancel(caller) => self.asked.drop_where(|of| of == caller),
             Input::Gone(client) => self.asked.drop_where(|of| of.client == client),
-            Input::Applied(record) => self.applied(&record.event.kind, record.event.job, out),
+            Input::Applied(record) => {
+                let (kind, job) = (&record.event.kind, record.event.job);
+                self.applied(now, kind, job, out);
+                self.start_passed(now, kind, job, out);
+            }
             Input::Planned(outcome) => self.planned(now, outcome, out),
             Input::Notice(Notice::Online(online)) => {
                 self.online = online.clone();
                 self.tell_ranks(out);
+                self.start_all_passed(now, out);
             }
             Input::Notice(Notice::Used(used)) => {
                 out.volatile(Volatile::Plan(vec![Delta::Used(Arc::clone(used))]));
@@ -174,73 +182,18 @@ impl Module for Sched {
             Input::Resume => {
                 self.told = Told::default();
                 self.tell_all(out);
+                self.start_all_passed(now, out);
             }
-            Input::Tick if self.again.is_some_and(|at| at <= now) => {
-                self.again = None;
-                out.volatile(Volatile::Plan(Vec::new()));
+            Input::Tick => {
+                if self.again.is_some_and(|at| at <= now) {
+                    self.again = None;
+                    out.volatile(Volatile::Plan(Vec::new()));
+                }
+                self.bounce(now, out);
+                self.try_again(now, out);
             }
             Input::Stop => self.intake = Intake::Stopping,
             _ => {}
-        }
-    }
-}
-
-impl Seen {
-    fn apply(&mut self, t: Time, kind: &Kind, gates: &Gates, used: &mut ResourceSet) {
-        let before = self.state;
-        if let Ok(next) = self.state.next(kind) {
-            self.state = next;
-        }
-        if before != JobState::Sched && self.state == JobState::Sched {
-            self.eligible = t;
-            self.stopped = self.stopped_until(gates, t);
-        }
-        match kind {
-            Kind::Priority(priority) => self.priority = *priority,
-            Kind::Urgency(urgency, _) => self.urgency = *urgency,
-            Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
-                self.give_back(used);
-                used.add(&grant.set);
-                self.held = Some(Arc::clone(&grant.set));
-            }
-            Kind::Free => self.give_back(used),
-            _ => {}
-        }
-    }
-
-    /// For how long its queue was stopped until then.
-    fn stopped_until(&self, gates: &Gates, t: Time) -> Span {
-        let queue = queues::of(&self.submit.spec);
-        queue.map_or(Span::ZERO, |queue| gates.stopped_until(queue, t))
-    }
-
-    fn want(&self, gates: &Gates) -> Want {
-        // It waits for no resources while its queue is stopped.
-        let stopped = self.stopped_until(gates, self.eligible).0 - self.stopped.0;
-        Want {
-            urgency: self.urgency,
-            request: self.submit.spec.request.clone(),
-            owner: self.owner(),
-            submitted: self.submitted,
-            eligible: self.eligible.after(Span(stopped.max(0))),
-        }
-    }
-
-    fn owner(&self) -> Owner {
-        let queue = self.submit.spec.jobspec.attributes.system.queue.as_deref();
-        let party = &self.submit.party;
-        Owner {
-            user: self.submit.user,
-            account: party.account.clone(),
-            qos: party.qos.clone(),
-            class: party.class.clone(),
-            queue: queue.map(Arc::from),
-        }
-    }
-
-    fn give_back(&mut self, used: &mut ResourceSet) {
-        if let Some(held) = self.held.take() {
-            used.subtract(&held);
         }
     }
 }
@@ -251,6 +204,7 @@ impl Sched {
         Sched {
             obeyed: Obeyed::new(&settings.policy),
             access: settings.access.clone(),
+            sets: Sets::new(&settings.queues),
             ..Sched::default()
         }
     }
@@ -290,8 +244,18 @@ impl Sched {
     }
 
     /// Tells the planner of one change.
-    fn applied(&mut self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
+    fn applied(&mut self, now: Time, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
+        if let Some(id) = job
+            && self
+                .jobs
+                .get(&id)
+                .is_some_and(|seen| Sets::name(&seen.submit).is_some())
+            && let Some(deltas) = self.set_changed(id, kind)
+        {
+            return out.volatile(Volatile::Plan(deltas));
+        }
         let delta = match (kind, job) {
+            (Kind::Priority(_), Some(id)) if self.rests(now, id, out) => return,
             (Kind::Priority(_), Some(id)) => self.want(id),
             (Kind::Urgency(..) | Kind::JobspecUpdate(_), Some(id)) => Delta::Unwant(id),
             // What a job holds it keeps until its release is recorded.
@@ -323,7 +287,9 @@ impl Sched {
 
     fn want(&self, id: JobId) -> Delta {
         match self.jobs.get(&id) {
-            Some(seen) if self.wants(seen) => Delta::Want(id, seen.want(&self.gates)),
+            Some(seen) if self.wants(seen) && self.sets.is_there(&seen.to) => {
+                Delta::Want(id, seen.want(&self.gates))
+            }
             Some(_) | None => Delta::Unwant(id),
         }
     }
@@ -361,13 +327,14 @@ impl Sched {
                 .iter()
                 .map(|set| Delta::Inventory(Arc::clone(set))),
         );
+        deltas.extend(self.sets.all());
         for (id, seen) in &self.jobs {
             deltas.extend(
                 seen.held
                     .iter()
                     .map(|set| Delta::Held(*id, seen.owner(), Arc::clone(set))),
             );
-            if self.wants(seen) {
+            if self.wants(seen) && !self.resting.contains_key(id) {
                 deltas.push(self.want(*id));
             }
         }
@@ -417,10 +384,15 @@ impl Sched {
             }
         }
         let line = self.obeyed.line();
-        if self.head != outcome.head || self.line != line {
+        if self.head != outcome.head || self.apart != outcome.apart || self.line != line {
             self.head.clone_from(&outcome.head);
+            self.apart.clone_from(&outcome.apart);
             self.line = line;
-            out.notice(Notice::Head(outcome.head.clone(), line));
+            let heads = Heads {
+                main: outcome.head.clone(),
+                apart: outcome.apart.clone(),
+            };
+            out.notice(Notice::Head(heads, line));
         }
         for answer in &outcome.answers {
             let user = |job| self.jobs.get(&job).map(|seen| seen.submit.user);
@@ -448,21 +420,27 @@ impl Sched {
         taken: &mut ResourceSet,
         out: &mut Outbox,
     ) {
-        let wanted = self.jobs.get(&id).is_some_and(|seen| self.wants(seen));
-        let takes = self
-            .jobs
-            .get(&id)
-            .map(|seen| seen.submit.spec.request.takes);
+        let seen = self.jobs.get(&id);
+        let wanted = seen.is_some_and(|seen| self.wants(seen));
+        let takes = seen.map(|seen| seen.submit.spec.request.takes);
+        let to = seen.and_then(|seen| seen.to.clone());
         let shells = self.shells_of(set, takes.unwrap_or_default());
-        let shells = shells.filter(|_| self.is_free(set, taken));
-        match (wanted, self.intake, shells) {
+        let is_there = self.is_free(set, taken) && self.sets.has(&to, set);
+        match (wanted, self.intake, shells.filter(|_| is_there)) {
             (true, Intake::Open, Some(shells)) => {
                 let grant = Grant {
                     epoch: Epoch(1),
                     set: Arc::clone(set),
-                    shells,
+                    // Of what is passed on the shells are its instance's.
+                    shells: match to {
+                        Some(_) => BTreeMap::new(),
+                        None => shells,
+                    },
                 };
                 taken.add(set);
+                if let Some(name) = to {
+                    out.append(now, id, Kind::Passed(name.to_string()));
+                }
                 out.append(now, id, Kind::Alloc(Arc::new(grant)));
             }
             // Taken back; if it still waits it is asked for again.

@@ -79,6 +79,8 @@ pub struct Place {
     pub depth: u32,
     /// Which job of its parent it is; none for a root.
     pub child: Option<ChildOf>,
+    /// Where its parent takes clients, on the leader's node.
+    pub parent: Option<Arc<str>>,
     /// The name it was declared under: then its job numbers are drawn from its parent's.
     pub name: Option<String>,
     /// When its parent ends the job that it is.

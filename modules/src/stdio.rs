@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_broker::{
-    Answer, Caller, Effect, Endpoint, Input, Module, Outbox, Query, Request, Sender, Volatile,
+    Answer, Caller, Effect, Endpoint, Input, Module, Notice, Outbox, Query, Request, Sender,
+    Volatile,
 };
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::event::{Kind, Pass, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::job::first_attempt;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{self, EventsLine, InputRequest, OutputReply, OutputRequest};
 use eddy_wire::shell::{FromShell, Part, ToShell};
@@ -55,6 +57,8 @@ struct Known {
 struct Whereabouts {
     attempt: Attempt,
     ranks: Vec<Rank>,
+    /// The instance that it was passed to.
+    to: Option<String>,
 }
 
 impl Whereabouts {
@@ -62,6 +66,7 @@ impl Whereabouts {
         Whereabouts {
             attempt,
             ranks: Vec::new(),
+            to: None,
         }
     }
 }
@@ -81,6 +86,8 @@ struct Call {
     caller: Caller,
     sender: Sender,
     request: OutputRequest,
+    /// As it came.
+    message: Request,
     stage: Stage,
 }
 
@@ -120,7 +127,7 @@ impl Module for Stdio {
             (Kind::Submit(submit), Some(id)) => {
                 let known = Known {
                     submit: Arc::clone(submit),
-                    attempts: vec![Whereabouts::nowhere(Attempt(1))],
+                    attempts: vec![Whereabouts::nowhere(first_attempt(submit))],
                     places: Vec::new(),
                 };
                 self.jobs.insert(id, known);
@@ -129,6 +136,12 @@ impl Module for Stdio {
                 if let Some(known) = self.jobs.get_mut(&id) {
                     known.attempts.push(Whereabouts::nowhere(*attempt));
                     known.places.clear();
+                }
+            }
+            (Kind::Passed(name), Some(id)) => {
+                let known = self.jobs.get_mut(&id);
+                if let Some(latest) = known.and_then(|known| known.attempts.last_mut()) {
+                    latest.to = Some(name.clone());
                 }
             }
             (Kind::Alloc(grant), Some(id)) => {
@@ -266,6 +279,7 @@ impl Stdio {
                 caller: request.caller,
                 sender: request.sender(),
                 request: body,
+                message: request.clone(),
                 stage,
             },
         );
@@ -306,6 +320,12 @@ impl Stdio {
 
     /// Asks the shell of each rank.
     fn read(&mut self, tag: u64, whereabouts: &Whereabouts, out: &mut Outbox) {
+        if let Some(name) = &whereabouts.to {
+            let call = self.calls.remove(&tag);
+            let request = call.map(|call| Box::new(call.message));
+            let elsewhere = request.map(|request| Notice::Elsewhere(request, name.clone()));
+            return elsewhere.into_iter().for_each(|notice| out.notice(notice));
+        }
         let Some(call) = self.calls.get_mut(&tag) else {
             return;
         };
@@ -533,17 +553,37 @@ fn whereabouts<'a>(
 ) -> Option<Whereabouts> {
     let mut attempt = Attempt(1);
     let mut found = None;
+    let mut to = None;
     for line in lines {
         let context = line.context.as_ref().map_or("", |raw| raw.get());
         match line.name.as_str() {
             "alloc" if wanted.is_none_or(|wanted| wanted == attempt) => {
                 let grant: Grant = serde_json::from_str(context).ok()?;
                 let ranks = grant.set.nodes.keys().copied().collect();
-                found = Some(Whereabouts { attempt, ranks });
+                let to = to.take();
+                found = Some(Whereabouts { attempt, ranks, to });
             }
+            "passed" => to = passed_to(context),
+            "submit" => attempt = passed_as(context).unwrap_or(attempt),
             "requeue" => attempt = attempt.next(),
             _ => {}
         }
     }
     found
+}
+
+/// Which attempt a job that was passed down is here, by its submission.
+fn passed_as(submit: &str) -> Option<Attempt> {
+    #[derive(serde::Deserialize)]
+    struct Passed {
+        pass: Pass,
+    }
+    let passed: Passed = serde_json::from_str(submit).ok()?;
+    Some(passed.pass.attempt)
+}
+
+/// The instance that a job was passed to.
+fn passed_to(passed: &str) -> Option<String> {
+    let passed: serde_json::Value = serde_json::from_str(passed).ok()?;
+    Some(passed.get("instance")?.as_str()?.to_owned())
 }

@@ -39,6 +39,7 @@ fn submit() -> Kind {
         party: Default::default(),
         sent: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
+        pass: None,
     }))
 }
 

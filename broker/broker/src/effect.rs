@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 use eddy_wire::error::Refusal;
-use eddy_wire::event::IdBlock;
+use eddy_wire::event::{Exception, IdBlock};
 use eddy_wire::hash::Hash;
-use eddy_wire::id::{Epoch, JobId, Rank, Seq};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
-use eddy_wire::message::Type;
+use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::Delta;
-use eddy_wire::services::child::{Granted, Summary};
-use eddy_wire::services::job::{EventsLine, JobRow, ListRequest};
+use eddy_wire::services::child::{Granted, Passed, Summary, ToldOf};
+use eddy_wire::services::job::{EventsLine, JobRow, ListRequest, SubmitRequest, Submitted};
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::Time;
 use eddy_wire::tree::HostOrder;
@@ -122,12 +122,27 @@ impl Volatile {
 }
 
 /// What a child tells its parent over the channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ToParent {
     /// Give the block of job numbers of this number.
     Ids(u64),
     /// What this instance has come to.
     Report(Summary),
+    /// What a job that was passed to it has come to.
+    Told(Box<ToldOf>),
+    /// Take this submission; the tag comes back with the answer.
+    Submit(u64, Box<HandedUp>),
+}
+
+/// A submission that was made in a queue instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HandedUp {
+    /// Who submitted.
+    pub user: u32,
+    /// What that user is there.
+    pub roles: Roles,
+    /// What was submitted.
+    pub submission: SubmitRequest,
 }
 
 /// What a parent tells a child over the channel.
@@ -139,6 +154,16 @@ pub enum ParentWord {
     Ids(IdBlock),
     /// Why there is none: the parent refused it.
     NoIds(Refusal),
+    /// A job for this instance, its jobspec and its environment.
+    Pass(Box<Passed>, Bytes),
+    /// A job that was passed is to end.
+    End(JobId, Attempt, Box<Exception>),
+    /// A signal for the tasks of a job that was passed.
+    Signal(JobId, Attempt, i32),
+    /// The parent has recorded the end of a job that was passed.
+    Forget(JobId, Attempt),
+    /// What became of a submission that was handed up, by its tag.
+    Submitted(u64, Result<Submitted, Refusal>),
     /// The channel is down.
     Away,
 }

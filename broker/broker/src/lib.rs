@@ -29,10 +29,10 @@ pub mod tree;
 
 pub use broker::{Arrival, Broker, Output};
 pub use effect::{
-    Answer, Caller, ClientId, Disk, Effect, Exit, Finished, ParentWord, Query, Reply, ToParent,
-    Volatile,
+    Answer, Caller, ClientId, Disk, Effect, Exit, Finished, HandedUp, ParentWord, Query, Reply,
+    ToParent, Volatile,
 };
 pub use gate::Gate;
-pub use module::{Input, Line, Module, Notice, Outbox, Request, Sender};
+pub use module::{Heads, Input, Line, Module, Notice, Outbox, Request, Sender};
 pub use phase::Phase;
 pub use router::{Endpoint, Router};

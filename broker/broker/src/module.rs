@@ -4,6 +4,7 @@
 //! `apply` is the same live and in replay and does nothing but change state;
 //! `handle` may propose events and effects and is never called during replay.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Roles, Type};
-use eddy_wire::plan::{Outcome, Reason, Used};
+use eddy_wire::plan::{Head, Outcome, Reason, Used};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use serde::Serialize;
@@ -108,10 +109,27 @@ pub enum Input<'a> {
 pub enum Notice {
     /// The ranks whose shells are connected.
     Online(Idset),
-    /// Why the first waiting job waits, and what that is to those behind it.
-    Head(Option<(JobId, Reason)>, Line),
+    /// Why the first who wait do so, and what that is to those behind them.
+    Head(Heads, Line),
     /// What was used before this leader began.
     Used(Arc<[Used]>),
+    /// The declared instances that can be told something now.
+    Serving(BTreeSet<String>),
+    /// A signal for the tasks of a job that was passed to one of them.
+    Signal(JobId, i32),
+    /// A request that is another module's, made for who asked.
+    HandedUp(Box<Request>),
+    /// A request for the tasks of a job, and the instance that it was passed to.
+    Elsewhere(Box<Request>, String),
+}
+
+/// Who is first of those who wait, and why it does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Heads {
+    /// Of those who wait for no instance in particular.
+    pub main: Option<(JobId, Reason)>,
+    /// Of those who wait for what an instance holds.
+    pub apart: Vec<Head>,
 }
 
 /// What becomes of those behind a job that does not fit.
@@ -125,7 +143,7 @@ pub enum Line {
 }
 
 /// A request that passed the router: topic known, role allowed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Who asked and under which match number.
     pub caller: Caller,

@@ -73,6 +73,20 @@ pub struct Submit {
     pub spec: Arc<Spec>,
     /// What was sent, where that is not what is asked for: defaults were put in.
     pub sent: Option<Arc<Sent>>,
+    /// What its parent said when it passed the job down; none for a job of the instance's own.
+    pub pass: Option<Arc<Pass>>,
+}
+
+/// What a parent decided of a job before it passed it to a queue instance: there the job has the
+/// number that it has in the parent, is kept until the parent has recorded its end (`waited`), and
+/// starts on these resources as soon as they are there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pass {
+    /// Which attempt of the job it is, counted by the parent.
+    pub attempt: Attempt,
+    /// Where it runs, in the ranks of the instance it was passed to.
+    #[serde(rename = "R")]
+    pub set: Arc<ResourceSet>,
 }
 
 /// A jobspec and an environment as they were sent: what a repeated submission is held against.
@@ -259,8 +273,6 @@ pub enum Kind {
     },
     /// Handed to a child instance for start.
     Passed(String),
-    /// The child has it.
-    Accepted,
     /// The child gave it back.
     Recalled(String),
     /// The grant of a running job changed.
@@ -369,7 +381,6 @@ impl Kind {
             Kind::Resume => "resume",
             Kind::Preempted { .. } => "preempted",
             Kind::Passed(_) => "passed",
-            Kind::Accepted => "accepted",
             Kind::Recalled(_) => "recalled",
             Kind::GrantChanged(_) => "grant-changed",
             Kind::Adopt(_) => "adopt",
@@ -400,7 +411,6 @@ impl Kind {
             | Kind::Waited
             | Kind::Suspend
             | Kind::Resume
-            | Kind::Accepted
             | Kind::LeaderStop => String::new(),
             Kind::Submit(submit) => json(&SubmitContext::of(submit)),
             Kind::JobspecUpdate(map) | Kind::Memo(map) => json(map),
@@ -546,7 +556,6 @@ impl Context<'_> {
                 }
             }
             "passed" => Kind::Passed(self.parse::<Instance>()?.instance),
-            "accepted" => Kind::Accepted,
             "recalled" => Kind::Recalled(self.parse::<Instance>()?.instance),
             "grant-changed" => Kind::GrantChanged(Arc::new(self.parse()?)),
             "adopt" => Kind::Adopt(self.parse()?),

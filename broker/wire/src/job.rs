@@ -67,6 +67,8 @@ pub struct Job {
     pub released: Idset,
     /// Set once the release was final.
     pub release: crate::event::Final,
+    /// How many of its attempts came back from the instance they were passed to.
+    pub recalls: u32,
     /// Whether its result was collected.
     pub collected: bool,
     /// When it was submitted, first got resources (this attempt), became inactive.
@@ -91,7 +93,7 @@ impl Job {
             id,
             submit: Arc::clone(submit),
             state: JobState::New,
-            attempt: Attempt(1),
+            attempt: first_attempt(submit),
             urgency: submit.urgency,
             urgency_before: match submit.urgency {
                 0 => URGENCY_DEFAULT,
@@ -105,6 +107,7 @@ impl Job {
             end: None,
             released: Idset::new(),
             release: crate::event::Final::No,
+            recalls: 0,
             collected: false,
             t_submit: record.event.t,
             t_alloc: None,
@@ -148,6 +151,7 @@ impl Job {
             Kind::Clean => self.t_inactive = Some(t),
             Kind::Requeue(attempt) => self.begin(*attempt),
             Kind::Waited => self.collected = true,
+            Kind::Recalled(_) => self.recalls += 1,
             Kind::Submit(_)
             | Kind::Validate
             | Kind::JobspecUpdate(_)
@@ -162,8 +166,6 @@ impl Job {
             | Kind::Resume
             | Kind::Preempted { .. }
             | Kind::Passed(_)
-            | Kind::Accepted
-            | Kind::Recalled(_)
             | Kind::Adopt(_)
             | Kind::IdBlock(_)
             | Kind::LeaderStart(_)
@@ -201,8 +203,12 @@ impl Job {
     }
 
     /// Whether the attempt that is ending is to be followed by another.
+    /// Of a job that was passed down its parent decides that.
     pub fn is_to_be_requeued(&self) -> bool {
         use crate::event::Requeue;
+        if self.submit.pass.is_some() {
+            return false;
+        }
         self.end
             .as_ref()
             .is_some_and(|end| match end.exception.kind.as_str() {
@@ -214,7 +220,8 @@ impl Job {
 
     /// Whether it may leave memory: over, and collected if it was to be.
     pub fn is_done(&self) -> bool {
-        self.state == JobState::Inactive && (self.submit.waitable == Waitable::No || self.collected)
+        let is_kept = self.submit.waitable == Waitable::Yes || self.submit.pass.is_some();
+        self.state == JobState::Inactive && (!is_kept || self.collected)
     }
 
     /// How it ended; `None` while it has not.
@@ -272,6 +279,11 @@ impl Job {
         self.t_alloc = None;
         self.t_finish = None;
     }
+}
+
+/// The attempt a job begins with: the first, or the one in which its parent passed it down.
+pub fn first_attempt(submit: &Submit) -> Attempt {
+    submit.pass.as_ref().map_or(Attempt(1), |pass| pass.attempt)
 }
 
 /// A wait status as a shell would report it: the code, or 128 + the signal.

@@ -133,7 +133,8 @@ impl JobState {
             (Run, Kind::Suspend | Kind::Resume | Kind::Preempted { .. }) => Ok(self),
             (Run | Cleanup, Kind::GrantChanged(_)) => Ok(self),
             (Run | Cleanup, Kind::Adopt(_) | Kind::IdBlock(_)) => Ok(self),
-            (Sched, Kind::Passed(_) | Kind::Accepted | Kind::Recalled(_)) => Ok(self),
+            (Sched, Kind::Passed(_)) => Ok(self),
+            (Run | Cleanup, Kind::Recalled(_)) => Ok(self),
             (New | Depend | Priority | Run | Cleanup, Kind::Urgency(..)) => Ok(self),
             (New | Depend | Priority, Kind::JobspecUpdate(_)) => Ok(self),
             (Depend | Priority | Sched | Run | Cleanup, Kind::Exception(_)) => Ok(self),
@@ -167,7 +168,6 @@ impl JobState {
                 | Kind::Resume
                 | Kind::Preempted { .. }
                 | Kind::Passed(_)
-                | Kind::Accepted
                 | Kind::Recalled(_)
                 | Kind::GrantChanged(_)
                 | Kind::Adopt(_)

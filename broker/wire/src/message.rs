@@ -6,8 +6,8 @@
 //! back, and refuses what is not one.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::error::{Code, Refusal};
@@ -58,7 +58,8 @@ impl Type {
 
 /// What the sender may do: a set of bits (RFC 12 in spirit). The receiving
 /// broker stamps it from the kernel's word; what a client wrote is ignored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Roles(pub u32);
 
 impl Roles {

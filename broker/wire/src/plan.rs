@@ -35,8 +35,16 @@ pub enum Delta {
     Unwant(JobId),
     /// A job holds these resources, and who pays for it.
     Held(JobId, Owner, Arc<ResourceSet>),
+    /// Somebody who pays for nothing holds these resources: an instance whose jobs are charged
+    /// one by one.
+    Ground(JobId, Arc<ResourceSet>),
+    /// A job holds these resources, which are none of this line's.
+    Charged(JobId, Owner, Arc<ResourceSet>),
     /// What it held is free.
     Freed(JobId),
+    /// These nodes are for those who wait in this line, and for nobody else; none, and there is no
+    /// such line any more.
+    Line(Arc<str>, Option<Arc<ResourceSet>>),
     /// How jobs are ordered and placed from now on: the text of a policy that was checked before.
     Policy(Arc<str>),
     /// An account, or who is in it, is another from now on.
@@ -143,6 +151,22 @@ pub struct Owner {
     pub class: Option<Name>,
     /// The queue it was submitted to; none is the instance's only one.
     pub queue: Option<Arc<str>>,
+    /// The line it waits in.
+    pub line: LineName,
+}
+
+/// A line of those who wait for nodes that are set aside; none is that of all others.
+pub type LineName = Option<Arc<str>>;
+
+/// The first who waits in a line apart, and why it does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// Which line.
+    pub line: Arc<str>,
+    /// The job.
+    pub job: JobId,
+    /// Why it waits.
+    pub reason: Reason,
 }
 
 /// Why a rank gets no new work.
@@ -163,6 +187,8 @@ pub struct Outcome {
     pub verdicts: Vec<(JobId, Verdict)>,
     /// Why the first job that waits does so; those behind it wait for it.
     pub head: Option<(JobId, Reason)>,
+    /// The same of each line apart in which somebody waits.
+    pub apart: Vec<Head>,
     /// Whether the pass stopped at its bound of steps and wants to go on.
     pub unfinished: bool,
     /// When to ask again though nothing happens: a limit may let more start then.

@@ -85,6 +85,10 @@ pub struct Start {
     /// The first job of its array, if it is of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<JobId>,
+    /// The instance that the tasks know (`EDDY_URI`), where it is not the shell's own: the parent,
+    /// of a job that was passed down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<Arc<str>>,
     /// First task rank on this part and how many tasks it has.
     pub first_task: u32,
     /// Number of tasks on this part.

@@ -49,6 +49,7 @@ fn submit() -> Kind {
         },
         sent: None,
         spec: spec(),
+        pass: None,
     }))
 }
 
@@ -116,7 +117,6 @@ fn kinds() -> Vec<Kind> {
             until: Time(17),
         },
         Kind::Passed("q".to_owned()),
-        Kind::Accepted,
         Kind::Recalled("q".to_owned()),
         Kind::GrantChanged(alloc()),
         Kind::LeaderStart(Epoch(2)),
@@ -185,12 +185,11 @@ NEW: submit=, validate DEPEND, dependency-add=, dependency-remove=, urgency=, jo
 DEPEND: dependency-add=, dependency-remove=, depend PRIORITY, urgency=, jobspec-update=, \
 exception CLEANUP, memo=
 PRIORITY: priority SCHED, urgency=, jobspec-update=, exception CLEANUP, memo=
-SCHED: priority=, urgency PRIORITY, jobspec-update PRIORITY, alloc RUN, passed=, accepted=, \
-recalled=, exception CLEANUP, memo=
+SCHED: priority=, urgency PRIORITY, jobspec-update PRIORITY, alloc RUN, passed=, exception CLEANUP, memo=
 RUN: start=, finish CLEANUP, release=, prolog-start=, prolog-finish=, suspend=, resume=, \
-preempted=, grant-changed=, urgency=, exception CLEANUP, memo=
+preempted=, recalled=, grant-changed=, urgency=, exception CLEANUP, memo=
 CLEANUP: start=, finish=, release=, free=, prolog-start=, prolog-finish=, epilog-start=, \
-epilog-finish=, grant-changed=, urgency=, exception=, requeue PRIORITY, clean INACTIVE, memo=
+epilog-finish=, recalled=, grant-changed=, urgency=, exception=, requeue PRIORITY, clean INACTIVE, memo=
 INACTIVE: waited=, memo=
 ";
 

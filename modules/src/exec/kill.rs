@@ -1,6 +1,6 @@
 //! `job.kill`: a signal to the tasks of jobs, which changes no record.
 
-use eddy_broker::{Outbox, Request};
+use eddy_broker::{Notice, Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::services::job::{Changed, KillRequest};
@@ -26,7 +26,8 @@ impl Exec {
                 let text = format!("jobs: {first}-{last} given, a range ends after it begins");
                 return Err(Refusal::new(Code::Invalid, text));
             }
-            if first == last && !self.runs.contains_key(first) {
+            let is_known = self.runs.contains_key(first) || self.away.contains_key(first);
+            if first == last && !is_known {
                 refuse(&mut changed, *first, "it is not running");
             }
             for (id, run) in self.runs.range(*first..=*last) {
@@ -37,9 +38,36 @@ impl Exec {
                     refuse(&mut changed, *id, "it is another user's");
                 }
             }
+            let told = (request, body.signal);
+            self.kill_away((*first, *last), told, &mut changed, out);
         }
         out.reply(request.caller, &changed);
         Ok(())
+    }
+
+    /// Signals to jobs that run in instances of this one: those tell them to their tasks.
+    fn kill_away(
+        &self,
+        (first, last): (JobId, JobId),
+        (request, signal): (&Request, i32),
+        changed: &mut Changed,
+        out: &mut Outbox,
+    ) {
+        for (id, name) in self.away.range(first..=last) {
+            let user = self.submits.get(id).map(|submit| submit.user);
+            if user.is_none_or(|user| !request.sender().may_act_for(user)) {
+                refuse(changed, *id, "it is another user's");
+            } else if !self.serving.contains(name) {
+                refuse(
+                    changed,
+                    *id,
+                    &format!("queue instance {name} is not reached"),
+                );
+            } else {
+                out.notice(Notice::Signal(*id, signal));
+                changed.count += 1;
+            }
+        }
     }
 }
 

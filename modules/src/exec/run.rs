@@ -37,6 +37,8 @@ pub(super) struct Run {
     pub(super) attempt: Attempt,
     pub(super) grant: Arc<Grant>,
     pub(super) submit: Arc<Submit>,
+    /// The instance its tasks know, if it is not this one.
+    home: Option<Arc<str>>,
     /// The id of the instance that this attempt is, once it has said it.
     instance: Option<String>,
     parts: BTreeMap<Rank, PartView>,
@@ -98,12 +100,21 @@ pub(super) enum Limit {
 }
 
 impl Run {
-    pub(super) fn new(job: JobId, attempt: Attempt, grant: Arc<Grant>, submit: Arc<Submit>) -> Run {
+    /// `parent` is where the instance's parent takes clients.
+    pub(super) fn new(
+        (job, attempt): (JobId, Attempt),
+        grant: Arc<Grant>,
+        submit: Arc<Submit>,
+        parent: Option<&Arc<str>>,
+    ) -> Run {
+        // What was passed down is the parent's job: what its tasks submit is so, too.
+        let is_of_parent = submit.pass.is_some() && submit.spec.request.work == Work::Tasks;
         let ranks = grant.set.nodes.keys();
         let parts: BTreeMap<Rank, PartView> = ranks.map(|rank| (*rank, PartView::Asked)).collect();
         Run {
             job,
             attempt,
+            home: parent.filter(|_| is_of_parent).cloned(),
             grant,
             submit,
             instance: None,
@@ -300,6 +311,7 @@ impl Run {
             environment: spec.environment_hash,
             cc: self.submit.cc,
             array: self.submit.array(part.job),
+            uri: self.home.clone(),
             first_task: place.first_task,
             ntasks: place.ntasks,
             job_ntasks: tasks(&spec.request),

@@ -286,6 +286,7 @@ mod tests {
             party: Default::default(),
             sent: None,
             spec: Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),
+            pass: None,
         }))
     }
 

@@ -259,6 +259,7 @@ mod tests {
             party: Default::default(),
             sent: None,
             spec: std::sync::Arc::new(spec),
+            pass: None,
         }
     }
 

@@ -106,6 +106,10 @@ impl Numbers {
         };
         let waits = waiting.is_some_and(|count| drawn.room(given, u64::from(count)).is_none());
         let next = drawn.number() + 1;
+        // Most queue instances have no jobs but those that are passed to them.
+        if next == 1 && waiting.is_none() {
+            return None;
+        }
         if (drawn.left(given) >= LEFT_MIN && !waits) || drawn.asked == next {
             return None;
         }

@@ -1,7 +1,6 @@
 //! What a queue asks of its jobs, and what it gives those that say nothing.
 //!
-//! Asked when a job is submitted, by ingest and by nest, which hands submissions on to the
-//! instances that serve queues. What is wrong is told by field, with what was given and what is
+//! Asked by ingest when a job is submitted. What is wrong is told by field, with what was given and what is
 //! allowed. Counts nothing: that is `limits`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,6 +89,11 @@ impl Queues {
 
     fn named(&self, name: &str) -> Option<&Queue> {
         self.queues.iter().find(|queue| queue.name == name)
+    }
+
+    /// The declared instance that a queue leads to.
+    pub fn leads_to(&self, queue: Option<&str>) -> Option<&str> {
+        self.named(queue?)?.instance.as_deref()
     }
 
     /// Whether there is such a queue and it takes jobs.

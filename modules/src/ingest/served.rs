@@ -1,7 +1,12 @@
 //! What a jobspec may ask for here and by whom: what is not served is refused
 //! by name, never left out in silence.
 
+use std::collections::BTreeMap;
+
+use eddy_sched::Capacity;
 use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::message::Roles;
 use eddy_wire::services::child::{Granted, NESTING_MAX};
@@ -16,6 +21,8 @@ const PATH: &str = "attributes.system";
 #[derive(Debug)]
 pub struct Served {
     place: Place,
+    /// Jobs that are declared instances, by what they hold.
+    grounds: BTreeMap<JobId, (String, Option<Capacity>)>,
 }
 
 impl Served {
@@ -23,7 +30,40 @@ impl Served {
     pub fn new(settings: &Settings) -> Served {
         Served {
             place: settings.place.clone(),
+            grounds: BTreeMap::new(),
         }
+    }
+
+    /// Folds what the declared instances hold.
+    pub fn apply(&mut self, record: &Record) {
+        let Some(job) = record.event.job else { return };
+        match &record.event.kind {
+            Kind::Submit(submit) => {
+                if let Work::Instance { name: Some(name) } = &submit.spec.request.work {
+                    self.grounds.insert(job, (name.clone(), None));
+                }
+            }
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
+                if let Some((_, capacity)) = self.grounds.get_mut(&job) {
+                    *capacity = Some(Capacity::of(&grant.set));
+                }
+            }
+            Kind::Clean => {
+                self.grounds.remove(&job);
+            }
+            _ => {}
+        }
+    }
+
+    /// What that declared instance holds; none while it holds nothing.
+    pub fn ground(&self, instance: &str) -> Option<&Capacity> {
+        let mut grounds = self.grounds.values();
+        grounds.find(|(name, _)| name == instance)?.1.as_ref()
+    }
+
+    /// Whether this instance's jobs are its parent's.
+    pub fn is_queue_instance(&self) -> bool {
+        self.place.name.is_some()
     }
 
     /// The parent said anew where this instance is and how long.

@@ -74,6 +74,7 @@ impl Ingest {
             party: Party::default(),
             sent: None,
             spec: spec.expect("the configuration was checked"),
+            pass: None,
         };
         out.append(now, job, Kind::Submit(Arc::new(submit)));
     }
@@ -91,6 +92,7 @@ impl Ingest {
         match word {
             ParentWord::Granted(granted) => {
                 self.served.told(now, granted);
+                self.hand_up_again(out);
                 self.numbers.ask_again();
                 self.ask_numbers(out);
             }
@@ -98,7 +100,13 @@ impl Ingest {
                 out.append_own(now, Kind::IdBlock(*block));
             }
             ParentWord::NoIds(refusal) => self.refuse_held(refusal, out),
-            ParentWord::Ids(_) | ParentWord::Away => {}
+            ParentWord::Submitted(tag, outcome) => self.taken_above(*tag, outcome, out),
+            ParentWord::Ids(_)
+            | ParentWord::Away
+            | ParentWord::Pass(..)
+            | ParentWord::End(..)
+            | ParentWord::Signal(..)
+            | ParentWord::Forget(..) => {}
         }
     }
 

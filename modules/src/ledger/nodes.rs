@@ -40,6 +40,8 @@ struct Node {
     jobs: Amounts,
     instances: Amounts,
     declared: BTreeMap<String, Amounts>,
+    /// What jobs have that were passed to a declared instance, of what it holds.
+    passed: BTreeMap<String, Amounts>,
     service: Service,
     shell: Option<Epoch>,
 }
@@ -70,9 +72,11 @@ impl Node {
         spent.instances = spent.instances.plus(self.instances.over(time));
         let mut held = self.jobs.plus(self.instances);
         for (name, amounts) in &self.declared {
-            held = held.plus(*amounts);
+            let passed = self.passed.get(name).copied().unwrap_or_default();
+            let left = amounts.less(passed);
+            held = held.plus(left);
             let of = spent.declared.entry(name.clone()).or_default();
-            *of = of.plus(amounts.over(time));
+            *of = of.plus(left.over(time));
         }
         let left = self.has.less(held).over(time);
         let of = match (self.shell, self.service) {
@@ -137,6 +141,19 @@ impl Nodes {
     pub fn give_back(&mut self, t: Time, rank: Rank, purpose: &For, held: Amounts) {
         let of = self.node(t, rank).holds(purpose);
         *of = of.less(countable(held));
+    }
+
+    /// What a job takes that was passed to that instance it takes of what that has.
+    pub fn take_of(&mut self, t: Time, rank: Rank, name: &str, held: Amounts) {
+        let of = self.node(t, rank).passed.entry(name.to_owned());
+        let of = of.or_default();
+        *of = of.plus(countable(held));
+    }
+
+    pub fn give_back_to(&mut self, t: Time, rank: Rank, name: &str, held: Amounts) {
+        if let Some(of) = self.node(t, rank).passed.get_mut(name) {
+            *of = of.less(countable(held));
+        }
     }
 
     /// Where all went until then, and how much that is.

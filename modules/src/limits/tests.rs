@@ -86,6 +86,7 @@ fn submit(limits: &mut Limits, job: u64, account: &str, spec: &Arc<Spec>) {
         party: party(account),
         sent: None,
         spec: Arc::clone(spec),
+        pass: None,
     };
     tell(limits, 0, job, Kind::Submit(Arc::new(submit)));
     tell(limits, 0, job, Kind::Validate);

@@ -32,6 +32,8 @@ pub enum Action {
 pub fn owed(job: &Job, attempts_max: u32) -> Action {
     match (job.state, &job.holding, job.release) {
         // They are added in their order, and none is removed before all are.
+        // What one waited for that was passed down is met: its parent has seen to that.
+        (JobState::New, _, _) if job.submit.pass.is_some() => Action::Validate,
         (JobState::New, _, _) => match job.submit.spec.needs.get(job.dependencies.len()) {
             Some(need) => Action::Need(*need),
             None => Action::Validate,
@@ -46,7 +48,7 @@ pub fn owed(job: &Job, attempts_max: u32) -> Action {
         (JobState::Cleanup, Holding::Held(_), Final::No) => Action::Nothing,
         (JobState::Cleanup, Holding::Held(_), Final::Yes) => Action::Free,
         (JobState::Cleanup, Holding::Nothing | Holding::Freed(_), _) => {
-            if job.is_to_be_requeued() && job.attempt.0 < attempts_max {
+            if job.is_to_be_requeued() && tried(job) < attempts_max {
                 Action::Requeue(job.attempt.next())
             } else {
                 Action::Clean
@@ -54,4 +56,9 @@ pub fn owed(job: &Job, attempts_max: u32) -> Action {
         }
         (JobState::Inactive, _, _) => Action::Nothing,
     }
+}
+
+/// How many attempts had their chance: one that came back from where it was passed to had none.
+fn tried(job: &Job) -> u32 {
+    job.attempt.0.saturating_sub(job.recalls)
 }

@@ -67,7 +67,8 @@ impl Nest {
             self.hosts.forget(job);
         }
         self.tell_grant(now, job, out);
-        self.resend(job, out);
+        self.tell_serving(out);
+        self.pass_again(job, out);
         // A first adoption is recorded first: its hosts are ordered with the record's fold.
         self.host(job, out);
         self.changed(now, out);
@@ -169,6 +170,7 @@ impl Nest {
         if let Some(channel) = child.told.channel.take() {
             end_stream(channel, &format!("job {job} is over"), out);
         }
+        self.tell_serving(out);
         self.lose_calls(job, out);
     }
 
@@ -189,6 +191,7 @@ impl Nest {
             self.lose_calls(*job, out);
         }
         if !lost.is_empty() {
+            self.tell_serving(out);
             self.changed(now, out);
         }
     }

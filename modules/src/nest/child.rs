@@ -1,6 +1,8 @@
 //! One job that is an instance: the fold of its records, and what its leader
 //! has told this leader.
 
+use std::collections::BTreeMap;
+
 use eddy_broker::Caller;
 use eddy_wire::event::{Adoption, IdBlock, Kind, Record};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
@@ -93,6 +95,19 @@ impl Child {
     /// The node its leader is on: the first of its grant.
     pub(super) fn leader_rank(&self) -> Option<Rank> {
         self.job.grant()?.set.nodes.keys().next().copied()
+    }
+
+    /// What each of its ranks, by this instance's number, is called in it.
+    pub(super) fn ranks(&self) -> BTreeMap<Rank, Rank> {
+        let nodes = self
+            .job
+            .grant()
+            .into_iter()
+            .flat_map(|g| g.set.nodes.keys());
+        nodes
+            .enumerate()
+            .map(|(place, rank)| (*rank, Rank(place as u32)))
+            .collect()
     }
 
     /// `queue instance batch (job 3)`, or `instance f5`.

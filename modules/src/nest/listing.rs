@@ -13,6 +13,7 @@ use eddy_wire::message::Type;
 use eddy_wire::services::child::{ChildRow, ChildrenRequest, Stage, Summary};
 use eddy_wire::services::job::{EventsLine, JobRow};
 use eddy_wire::time::{Span, Time};
+use serde_json::Value;
 
 use super::Nest;
 
@@ -54,6 +55,7 @@ enum Telling {
 struct Asked {
     caller: Caller,
     sender: Sender,
+    request: Request,
     job: JobId,
     row: Option<JobRow>,
 }
@@ -174,6 +176,7 @@ impl Listing {
         let asked = Asked {
             caller: request.caller,
             sender: request.sender(),
+            request: request.clone(),
             job,
             row: None,
         };
@@ -182,10 +185,15 @@ impl Listing {
         out.volatile(Volatile::Query(self.last_tag, query));
     }
 
-    pub(super) fn answered(&mut self, tag: u64, answer: &Answer, out: &mut Outbox) {
-        let Some(mut asked) = self.asked.remove(&tag) else {
-            return;
-        };
+    /// The journal answers. A question about a job that was passed on is for its instance, which is
+    /// named then.
+    pub(super) fn answered(
+        &mut self,
+        tag: u64,
+        answer: &Answer,
+        out: &mut Outbox,
+    ) -> Option<(Request, String)> {
+        let mut asked = self.asked.remove(&tag)?;
         match (answer, asked.row.take()) {
             (Answer::Finished(Some(found)), None) if !asked.sender.may_act_for(found.0.userid) => {
                 let refusal = no_entry(asked.sender, asked.job, found.0.userid);
@@ -197,16 +205,23 @@ impl Listing {
                 self.asked.insert(tag, asked);
                 out.volatile(Volatile::Query(tag, query));
             }
-            (Answer::Records(lines), Some(row)) => match adopted(lines.iter().map(|(_, l)| l)) {
-                Some(adoption) => out.answer(asked.caller, &vec![over(row, adoption)]),
-                None => no_child(&asked, out),
-            },
+            (Answer::Records(lines), Some(row)) => {
+                let lines = || lines.iter().map(|(_, line)| line);
+                match (passed_to(lines()), adopted(lines())) {
+                    (Some(name), _) => return Some((asked.request, name)),
+                    (None, Some(adoption)) => {
+                        out.answer(asked.caller, &vec![over(row, adoption)]);
+                    }
+                    (None, None) => no_child(&asked, out),
+                }
+            }
             (Answer::Failed(why), _) => {
                 out.refuse(asked.caller, &Refusal::new(Code::Busy, why.clone()));
             }
             (Answer::Finished(None), None) => no_child(&asked, out),
             (other, row) => panic!("a child was asked for ({row:?}), the answer is {other:?}"),
         }
+        None
     }
 
     pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
@@ -232,6 +247,13 @@ fn no_child(asked: &Asked, out: &mut Outbox) {
     let job = asked.job;
     let text = format!("job: {job} given, no instance that has said hello is or was that job");
     out.refuse(asked.caller, &Refusal::not_found(text));
+}
+
+/// The instance that a job was passed to last.
+fn passed_to<'a>(lines: impl DoubleEndedIterator<Item = &'a EventsLine>) -> Option<String> {
+    let line = lines.rev().find(|line| line.name == "passed")?;
+    let passed: Value = serde_json::from_str(line.context.as_ref()?.get()).ok()?;
+    Some(passed.get("instance")?.as_str()?.to_owned())
 }
 
 /// Who an instance said it was last.

@@ -11,8 +11,8 @@ use eddy_wire::services::Service;
 use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::job::{
     self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
-    ListRequest, OutputRequest, RaiseRequest, ReleaseRequest, RequeueRequest, SubmitRequest,
-    UrgencyRequest, WaitRequest,
+    ListRequest, OutputRequest, RaiseRequest, ReleaseRequest, RequeueRequest, UrgencyRequest,
+    WaitRequest,
 };
 use eddy_wire::services::sched;
 
@@ -42,15 +42,21 @@ impl Nest {
         if !relays_queues && self.blocks.is_empty() {
             return Way::Here;
         }
-        if request.topic == job::Submit::TOPIC {
-            return self.by_queue(submitted_to(request));
-        }
-        let Some(named) = named(request) else {
+        let Some(jobs) = named(request) else {
             return Way::Here;
         };
-        match self.by_numbers(&named.jobs) {
-            Way::Here if named.jobs.is_empty() => self.by_queue(named.queue),
+        match self.by_numbers(&jobs) {
+            Way::Here if is_of_tasks(request) => self.by_pass(&jobs),
             way => way,
+        }
+    }
+
+    /// The instance that runs this job: what is said to its tasks and what those say is there.
+    fn by_pass(&self, jobs: &JobSet) -> Way {
+        let job = jobs.ranges.first().map(|(first, _)| *first);
+        match job.and_then(|job| self.passes.instance_of(job)) {
+            Some(name) => Way::To(name.to_owned()),
+            None => Way::Here,
         }
     }
 
@@ -71,18 +77,6 @@ impl Nest {
         let sets = sets.into_values().map(|ranges| JobSet { ranges });
         out.answer(request.caller, &sets.collect::<Vec<JobSet>>());
         Ok(())
-    }
-
-    /// The declared instance that a queue leads to.
-    fn by_queue(&self, queue: Option<String>) -> Way {
-        let Some(name) = queue else {
-            return Way::Here;
-        };
-        let queue = self.queues.iter().find(|queue| queue.name == name);
-        match queue.and_then(|queue| queue.instance.clone()) {
-            Some(instance) => Way::To(instance),
-            None => Way::Here,
-        }
     }
 
     fn by_numbers(&self, jobs: &JobSet) -> Way {
@@ -122,32 +116,15 @@ fn of_several(jobs: &JobSet) -> Refusal {
     ))
 }
 
-/// The queue of a submission. A body without the word has none, which spares
-/// reading the jobspecs of most.
-fn submitted_to(request: &Request) -> Option<String> {
-    const WORD: &[u8] = b"\"queue\"";
-    if !request
-        .body
-        .windows(WORD.len())
-        .any(|window| window == WORD)
-    {
-        return None;
-    }
-    let body: SubmitRequest = request.parse().ok()?;
-    let queue = body.jobspec.pointer("/attributes/system/queue")?;
-    Some(queue.as_str()?.to_owned())
-}
-
-/// What a request names.
-struct Named {
-    jobs: JobSet,
-    queue: Option<String>,
+/// Whether a request is for the tasks of one job, or for what is inside it.
+fn is_of_tasks(request: &Request) -> bool {
+    [job::Output::TOPIC, job::Input::TOPIC, Children::TOPIC].contains(&request.topic.as_str())
 }
 
 /// What a request about jobs names; `None` for others, and for those that
 /// cannot be read, which their own module refuses.
-fn named(request: &Request) -> Option<Named> {
-    let jobs = match request.topic.as_str() {
+fn named(request: &Request) -> Option<JobSet> {
+    Some(match request.topic.as_str() {
         job::Wait::TOPIC => request.parse::<WaitRequest>().ok()?.jobs,
         job::Raise::TOPIC => request.parse::<RaiseRequest>().ok()?.jobs,
         job::Kill::TOPIC => request.parse::<KillRequest>().ok()?.jobs,
@@ -155,10 +132,7 @@ fn named(request: &Request) -> Option<Named> {
         job::Release::TOPIC => request.parse::<ReleaseRequest>().ok()?.jobs,
         job::RequeueJob::TOPIC => request.parse::<RequeueRequest>().ok()?.jobs,
         sched::Explain::TOPIC => request.parse::<sched::ExplainRequest>().ok()?.jobs?,
-        job::List::TOPIC => {
-            let ListRequest { jobs, queue, .. } = request.parse().ok()?;
-            return Some(Named { jobs, queue });
-        }
+        job::List::TOPIC => request.parse::<ListRequest>().ok()?.jobs,
         job::Events::TOPIC => JobSet::one(request.parse::<EventsRequest>().ok()?.id),
         job::Output::TOPIC => JobSet::one(request.parse::<OutputRequest>().ok()?.id),
         job::Input::TOPIC => JobSet::one(request.parse::<InputRequest>().ok()?.id),
@@ -167,6 +141,5 @@ fn named(request: &Request) -> Option<Named> {
         Children::TOPIC => JobSet::one(request.parse::<ChildrenRequest>().ok()?.job?),
         job::Collect::TOPIC => JobSet::one(request.parse::<CollectRequest>().ok()?.id?),
         _ => return None,
-    };
-    Some(Named { jobs, queue: None })
+    })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use eddy_broker::broker::Identity;
 use eddy_broker::{Arrival, Broker, ClientId, Effect, Output};
 use eddy_modules::{Settings, leader};
-use eddy_sched::Planner;
+use eddy_sched::Lines;
 use eddy_wire::Time;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
@@ -22,7 +22,7 @@ const BEGIN: i64 = 1_700_000_000_000_000;
 pub struct Instance {
     pub settings: Settings,
     pub broker: Broker,
-    planner: Planner,
+    planner: Lines,
     pub now: Time,
     pub records: Vec<Arc<Record>>,
     /// What shells were told since it was last looked at.
@@ -85,7 +85,7 @@ impl Instance {
         Instance {
             broker: broker(&settings),
             settings,
-            planner: Planner::new(),
+            planner: Lines::new(),
             now: Time(BEGIN),
             records: Vec::new(),
             told: Vec::new(),
@@ -123,7 +123,7 @@ impl Instance {
     /// The leader dies and another one reads all records.
     pub fn restart(&mut self) {
         self.broker = broker(&self.settings);
-        self.planner = Planner::new();
+        self.planner = Lines::new();
         for record in &self.records {
             self.broker.replay(record);
         }

@@ -7,6 +7,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::plan::SharesTold;
 use eddy_wire::time::Time;
 
+use super::charges::paid;
 use super::{Lined, Order, Pass, Place, Planner, RELINE, RELINED_MAX, Rows, Waiting, entry};
 use crate::policy::{Reservations, Source, Walk, read};
 use crate::table::Table;
@@ -40,8 +41,8 @@ impl Planner {
 
     /// Makes what everybody is due anew.
     fn settle(&mut self, now: Time) {
-        let held = self.holdings.values();
-        let held = held.map(|one| (&one.owner, one.rate, one.until));
+        let held = self.holdings.values().chain(self.charged.values());
+        let held = held.filter_map(|one| Some((one.owner.as_ref()?, one.rate, one.until)));
         self.turns.settle(self.owners.keys(), held, now);
     }
 
@@ -86,16 +87,16 @@ impl Planner {
         // Before the first pass nobody was charged yet.
         let charged = (now > Time(0)).then_some(now);
         if let Some(now) = charged {
-            for one in self.holdings.values() {
-                self.turns.ended(&one.owner, &one.set);
+            for (owner, set, _) in paid(&mut self.holdings, &mut self.charged) {
+                self.turns.ended(owner, set);
             }
             self.turns.at(now);
         }
         change(self);
-        for one in self.holdings.values_mut() {
-            one.rate = self.turns.rate(&one.owner, &one.set);
+        for (owner, set, rate) in paid(&mut self.holdings, &mut self.charged) {
+            *rate = self.turns.rate(owner, set);
             if let Some(now) = charged {
-                self.turns.began(&one.owner, &one.set, now);
+                self.turns.began(owner, set, now);
             }
         }
     }

@@ -42,6 +42,7 @@ impl Planner {
             rows: self.rows.clone(),
             beside: self.beside.clone(),
             holdings: self.holdings.clone(),
+            charged: self.charged.clone(),
             pass: self.pass,
             questions: Vec::new(),
             shares: Vec::new(),

@@ -56,9 +56,12 @@ fn table_of_all(instance: &Instance) -> Tested {
         row.map(|row| row["path"].clone())
     };
     anyhow::ensure!(path_of(&own) == Some(json!("")), "{rows:?}");
-    let batch = rows.iter().find(|row| row["name"] == "batch");
-    let batch = batch.map(|row| row["id"].to_string());
-    assert_eq!(path_of(&inner), batch.map(|id| json!(id)), "{rows:?}");
+    let told = rows.iter().filter(|row| row["f58"] == inner.as_str());
+    assert_eq!(told.count(), 1, "{rows:?}");
+    anyhow::ensure!(
+        path_of(&inner) == Some(json!("")),
+        "it is the root's: {rows:?}"
+    );
     let inner_row = rows.iter().find(|row| row["f58"] == inner.as_str());
     let duration = inner_row.map(|row| row["duration"].clone());
     assert_eq!(duration, Some(json!(600.0)), "the default of its queue");

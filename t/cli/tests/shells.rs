@@ -132,6 +132,7 @@ impl Leader {
             environment: Hash::of(environment.as_bytes()),
             cc: None,
             array: None,
+            uri: None,
             first_task: 0,
             ntasks: 1,
             job_ntasks: 1,

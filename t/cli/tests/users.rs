@@ -521,9 +521,11 @@ fn a_job_in_a_queue_instance_belongs_to_who_submitted_it() -> Tested {
     // Directly, past the root: the queue instance knows users by the kernel's word, too.
     let refused = site.run(&instance, BOB, &["--at", "batch", "cancel", &job])?;
     assert!(refused.refusal()?.contains("another user's"), "{refused:?}");
-    let run = ["--at", "batch", "run", "id", "-u"];
+    // What is submitted there is handed up, and is the root's job of that user.
+    let submit = ["--at", "batch", "submit", "id", "-u"];
+    let handed = site.ok(&instance, CYD, &submit)?;
     assert_eq!(
-        site.ok(&instance, CYD, &run)?,
+        site.ok(&instance, CYD, &["job", "attach", &handed])?,
         site.users[CYD].uid.to_string()
     );
     site.ok(&instance, ANN, &["cancel", &job])?;

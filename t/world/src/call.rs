@@ -133,11 +133,7 @@ impl Call {
             requeue: ask.requeue,
             on_behalf: None,
         };
-        // What a queue passes on is recorded by the instance that serves it.
-        let about = match &ask.queue {
-            Some(name) if !name.starts_with(OWN) => About::Other,
-            Some(_) | None => About::Submit { user, key, count },
-        };
+        let about = About::Submit { user, key, count };
         Call::new::<job::Submit>(about, &request)
     }
 

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_sched::Planner;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::{Limits, Policy, Reservations, Source, Walk};
+use eddy_sched::{Lines, Planner};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
@@ -18,7 +18,7 @@ use eddy_wire::time::Time;
 
 /// The planner of a leader, and what it was told.
 pub struct Watched {
-    planner: Planner,
+    planner: Lines,
     policy: Option<Arc<str>>,
     inventory: Option<Arc<ResourceSet>>,
     up: Idset,
@@ -45,7 +45,7 @@ impl Watched {
     /// A planner that knows nothing.
     pub fn new() -> Watched {
         Watched {
-            planner: Planner::new(),
+            planner: Lines::new(),
             policy: None,
             inventory: None,
             up: Idset::new(),
@@ -83,6 +83,9 @@ impl Watched {
             Delta::Inventory(set) => self.inventory = Some(Arc::clone(set)),
             Delta::Up(ranks) => self.up = self.up.union(ranks),
             Delta::Down(ranks, _) => self.up = self.up.difference(ranks),
+            // Who waits in a line apart waits for other nodes.
+            Delta::Want(_, want) if want.owner.line.is_some() => {}
+            Delta::Held(_, owner, _) if owner.line.is_some() => {}
             Delta::Want(job, want) => {
                 self.wants.insert(*job, want.clone());
             }
@@ -100,6 +103,12 @@ impl Watched {
                 self.held.remove(job);
             }
             Delta::Policy(text) => self.policy = Some(Arc::clone(text)),
+            Delta::Ground(job, set) => {
+                self.wants.remove(job);
+                let held = (Owner::default(), Arc::clone(set));
+                self.held.insert(*job, held);
+            }
+            Delta::Charged(..) | Delta::Line(..) => {}
             Delta::Account(_) | Delta::Used(_) | Delta::Explain(_) | Delta::Shares(_) => {}
         }
     }
@@ -148,7 +157,7 @@ impl Watched {
             .verdicts
             .iter()
             .filter_map(|(job, verdict)| match verdict {
-                Verdict::Start(set) => Some((*job, set)),
+                Verdict::Start(set) => Some((*job, set)).filter(|_| self.wants.contains_key(job)),
                 Verdict::Never(_) => None,
             });
         let starts: BTreeMap<JobId, &Arc<ResourceSet>> = starts.collect();

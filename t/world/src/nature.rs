@@ -8,7 +8,7 @@ use eddy_broker::effect::QueryTag;
 use eddy_broker::shellbook::Spawn;
 use eddy_broker::tree::PipeId as LinkId;
 use eddy_broker::{Answer, Query};
-use eddy_wire::event::{Final, Kind, Record};
+use eddy_wire::event::{Final, Kind, Pass, Record};
 use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
@@ -311,12 +311,48 @@ impl Nature {
         self.oracle(instance).record(record);
         let Some(job) = record.event.job else { return };
         let checked = match &record.event.kind {
+            Kind::Submit(submit) => match &submit.pass {
+                Some(pass) => self.is_passed(instance, job, pass),
+                None => Ok(()),
+            },
             Kind::Alloc(grant) => self.fits(instance, &grant.set),
             Kind::Release(_, Final::Yes) | Kind::Free => self.is_empty(instance, job),
             _ => Ok(()),
         };
         if let Err(sentence) = checked {
             self.fail(instance, sentence);
+        }
+    }
+
+    /// What comes to an instance from its parent is held there for it, in that attempt, for good.
+    fn is_passed(&self, instance: InstanceId, job: JobId, pass: &Pass) -> Result<(), String> {
+        let Some((parent, _)) = self.tree.parent(instance) else {
+            return Err(format!("job {job} was passed down by nobody"));
+        };
+        let above = self.judge(parent).durable().jobs.get(&job);
+        let held = above.filter(|above| above.attempt == pass.attempt);
+        match held.and_then(|above| above.grant()) {
+            Some(_) => Ok(()),
+            None => Err(format!(
+                "job {job} was passed down in attempt {}, and holds nothing there",
+                pass.attempt.0
+            )),
+        }
+    }
+
+    /// Jobs that somebody was told of in a queue instance are its parent's, and durable there.
+    pub fn handed_up(&mut self, instance: InstanceId) {
+        let claims = self.oracle(instance).handed_up();
+        let parent = self.tree.parent(instance).map(|(parent, _)| parent);
+        for (copy, job) in claims {
+            let above = parent.map(|parent| self.judge(parent).durable());
+            if above.is_none_or(|above| above.keys.get(&copy) != Some(&job)) {
+                let why = format!("acknowledged job {job} is not in the parent's durable journal");
+                self.fail(instance, why);
+            }
+            if let Some(parent) = parent {
+                self.oracle(parent).acknowledge(job);
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use eddy_broker::ParentWord;
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::message::Message;
 use eddy_wire::services::child::ChildOf;
@@ -65,6 +66,8 @@ pub struct Channel {
     pub relayed: BTreeSet<u64>,
     /// Those of them that came before the leader began.
     pub early: BTreeMap<u64, Message>,
+    /// What else the parent said before the leader began.
+    pub words: Vec<ParentWord>,
 }
 
 /// What a child asks its parent.
@@ -74,6 +77,8 @@ pub enum Asked {
     Adopt,
     /// A block of job numbers.
     Ids,
+    /// To take a submission, by its tag here.
+    Submit(u64),
     /// To know what it has come to, or to pass an answer on.
     Told,
 }

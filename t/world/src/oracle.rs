@@ -30,7 +30,7 @@ use crate::task::{SIGKILL, SIGTERM};
 pub use kin::{Kin, Living};
 pub use ledger::{Ledger, places};
 pub use queues::Queued;
-pub use replies::{Facts, Replies};
+pub use replies::{Copy, Facts, Nested, Replies};
 use tasks::Tasks;
 pub use waits::is_left_behind;
 
@@ -53,6 +53,7 @@ pub struct Oracle {
     asked_to_end: BTreeSet<Part>,
     grace: Span,
     until: Option<Time>,
+    nested: Nested,
     finding: Option<String>,
 }
 
@@ -134,6 +135,21 @@ impl Oracle {
     /// Jobs that a submitter was told of.
     pub fn acknowledged(&self) -> &BTreeSet<JobId> {
         &self.replies.acknowledged
+    }
+
+    /// Its parent orders its jobs.
+    pub fn set_nested(&mut self, nested: Nested) {
+        self.nested = nested;
+    }
+
+    /// Jobs of the parent that somebody was told of here since the last time.
+    pub fn handed_up(&mut self) -> Vec<(Copy, JobId)> {
+        std::mem::take(&mut self.replies.handed_up)
+    }
+
+    /// A submitter was told of this job.
+    pub fn acknowledge(&mut self, job: JobId) {
+        self.replies.acknowledged.insert(job);
     }
 
     /// The leader recorded this.
@@ -259,6 +275,7 @@ impl Oracle {
     pub fn told(&mut self, reply: &Reply) {
         let facts = Facts {
             durable: &self.durable,
+            nested: self.nested,
             recorded: &self.recorded,
             records: &self.records,
         };
@@ -328,6 +345,10 @@ impl Oracle {
 
 /// A time limit is over no earlier than it says.
 fn in_time(ledger: &Ledger, job: JobId, t: Time) -> Result<(), String> {
+    // When one that was passed down began its instance knows, which has a judge of its own.
+    if ledger.away.contains_key(&job) {
+        return Ok(());
+    }
     let found = ledger.jobs.get(&job);
     let limit = found.and_then(|job| Some((job.started?, job.submit.spec.request.duration?)));
     match limit {

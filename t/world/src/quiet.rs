@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use eddy_sched::Planner;
+use eddy_sched::Lines;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::{NodeRank, Policy, Reservations, Walk};
@@ -23,6 +23,7 @@ use crate::leader::Leader;
 use crate::nature::{InstanceId, ROOT};
 use crate::oracle::{Ledger, is_left_behind};
 use crate::replay;
+use crate::task::SIGKILL;
 use crate::world::World;
 
 /// Longer than anything takes that is not a wait.
@@ -142,20 +143,38 @@ fn policy(instance: &Instance, ledger: &Ledger) -> String {
 }
 
 /// A planner that was told what is recorded.
-fn fresh(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>) -> Planner {
+fn fresh(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>) -> Lines {
     let shells = instance.shells.keys();
     let online = shells
         .filter_map(|epoch| ledger.shells.get(epoch))
         .fold(Idset::new(), |all, ranks| all.union(ranks));
     let up = online.difference(&ledger.drained);
-    let mut planner = Planner::new();
+    let mut planner = Lines::new();
     planner.apply(Delta::Inventory(ledger.inventory.clone()));
     planner.apply(Delta::Down(ledger.inventory.ranks(), Unavailable::Offline));
     planner.apply(Delta::Up(up));
     for (job, grant) in &ledger.held {
-        planner.apply(Delta::Held(*job, Owner::default(), grant.set.clone()));
+        if let Work::Instance { name: Some(name) } = &ledger.jobs[job].submit.spec.request.work {
+            planner.apply(Delta::Ground(*job, grant.set.clone()));
+            let set = Some(grant.set.clone());
+            planner.apply(Delta::Line(name.as_str().into(), set));
+        }
+    }
+    for (id, grant) in &ledger.held {
+        let job = &ledger.jobs[id];
+        if !matches!(
+            &job.submit.spec.request.work,
+            Work::Instance { name: Some(_) }
+        ) {
+            let owner = owner(instance, job);
+            planner.apply(Delta::Held(*id, owner, grant.set.clone()));
+        }
     }
     for (id, job) in &ledger.jobs {
+        // What was passed down starts where its parent said; what came back rests for a while.
+        if job.submit.pass.is_some() || job.recalls > 0 {
+            continue;
+        }
         let priority = job
             .priority
             .filter(|_| job.state == JobState::Sched)
@@ -164,13 +183,25 @@ fn fresh(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>) -> Pl
         let is_stopped = stopped.contains(queue.unwrap_or(UNNAMED));
         if priority > 0 && !is_stopped {
             let request = job.submit.spec.request.clone();
-            planner.apply(Delta::Want(
-                *id,
-                Want::of(u8::try_from(priority).unwrap_or(31), request),
-            ));
+            let want = Want {
+                owner: owner(instance, job),
+                ..Want::of(u8::try_from(priority).unwrap_or(31), request)
+            };
+            planner.apply(Delta::Want(*id, want));
         }
     }
     planner
+}
+
+/// Whose a job is, as far as the line goes that it waits in.
+fn owner(instance: &Instance, job: &Job) -> Owner {
+    let queue = job.submit.spec.jobspec.attributes.system.queue.as_ref();
+    let mut queues = instance.settings.queues.iter();
+    let led = queue.and_then(|name| queues.find(|queue| queue.name == *name));
+    Owner {
+        line: led.and_then(|queue| Some(queue.instance.as_deref()?.into())),
+        ..Owner::default()
+    }
 }
 
 /// In a lull every shell is connected: what is to be killed is, and nothing runs over its limit.
@@ -241,6 +272,7 @@ pub fn is_tree_at_rest(world: &World) -> Result<(), (InstanceId, String)> {
         checked.map_err(|why| (id, why))?;
     }
     numbered_once(world).map_err(|why| (ROOT, why))?;
+    passed_truly(world).map_err(|why| (ROOT, why))?;
     all_answered(world).map_err(|why| (ROOT, why))
 }
 
@@ -252,9 +284,51 @@ fn numbered_once(world: &World) -> Result<(), String> {
         .iter()
         .filter(|instance| instance.id == ROOT || instance.settings.place.name.is_some());
     for instance in sharing {
-        for job in world.nature.judge(instance.id).durable().jobs.keys() {
-            if !given.insert(*job) {
+        for (job, known) in &world.nature.judge(instance.id).durable().jobs {
+            if known.submit.pass.is_none() && !given.insert(*job) {
                 return Err(format!("number {job} was given twice in queue instances"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What was passed down is what the parent has under that number, and both tell the same of it.
+fn passed_truly(world: &World) -> Result<(), String> {
+    for instance in &world.instances {
+        let Some(parent) = instance.nested.as_ref().map(|nested| nested.parent) else {
+            continue;
+        };
+        let above = world.nature.judge(parent).durable();
+        for (id, job) in &world.nature.judge(instance.id).durable().jobs {
+            let Some(pass) = &job.submit.pass else {
+                continue;
+            };
+            let Some(outside) = above.jobs.get(id) else {
+                return Err(format!("job {id} was passed down by nobody"));
+            };
+            if outside.submit.spec.hash != job.submit.spec.hash || outside.attempt < pass.attempt {
+                return Err(format!("job {id} is another one where it was passed to"));
+            }
+            let is_same = outside.attempt == pass.attempt;
+            let is_over = |job: &Job| job.state == JobState::Inactive;
+            if is_same && is_over(outside) && !is_over(job) && !world.is_over(instance.id) {
+                return Err(format!("job {id} is over, and not where it was passed to"));
+            }
+            // What an instance said as it ended may be lost, and then counts as killed.
+            let is_lost = outside.end.is_some() && outside.status == Some(SIGKILL);
+            if is_same && job.state == JobState::Inactive {
+                if outside.state != JobState::Inactive && !world.is_over(instance.id) {
+                    return Err(format!(
+                        "job {id} is over where it was passed to, and not here"
+                    ));
+                }
+                if job.status.is_some() && outside.status != job.status && !is_lost {
+                    let (there, here) = (job.status, outside.status);
+                    return Err(format!(
+                        "job {id} ended with {there:?} there and {here:?} here"
+                    ));
+                }
             }
         }
     }

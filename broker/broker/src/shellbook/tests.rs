@@ -22,6 +22,7 @@ fn start(role: Role, ntasks: u32) -> Start {
         environment: Hash::of(b"{}"),
         cc: None,
         array: None,
+        uri: None,
         first_task: 0,
         ntasks,
         job_ntasks: 1,

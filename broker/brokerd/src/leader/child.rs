@@ -19,9 +19,10 @@ use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, MessageError, Roles, Target, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
-    AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf, FromParent, Ids, IdsRequest, Report,
-    ReportRequest,
+    self, AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf, FromParent, HandUp,
+    HandUpRequest, Ids, IdsRequest, Report, ReportRequest, ToldOf, ToldRequest,
 };
+use eddy_wire::services::job::Submitted;
 use eddy_wire::time::{Span, Time};
 use tokio::sync::mpsc;
 
@@ -42,6 +43,8 @@ const ANSWER_BYTES: usize = 2048;
 /// How much earlier than this says the limit may have ended the program: the
 /// parent says how much time is left again and again.
 const END_SLACK: Span = Span::seconds(1);
+/// Of how many jobs one word says what they have come to.
+const TOLD_MAX: usize = 256;
 /// Bytes that may wait for a parent that does not read; over it the calls it
 /// made are given up.
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -64,6 +67,8 @@ pub struct Child {
     /// What is to be asked when there is room.
     waiting: VecDeque<Message>,
     waiting_bytes: usize,
+    /// What jobs that were passed have come to, to be told.
+    told: Vec<ToldOf>,
     /// The parent's calls here.
     calls: BTreeMap<ClientId, u64>,
     clients: BTreeMap<u64, ClientId>,
@@ -75,6 +80,8 @@ pub struct Child {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Ids,
+    /// To take a submission, by its tag here.
+    Submit(u64),
     /// What needs no more than to be there.
     Told,
 }
@@ -104,6 +111,7 @@ impl Child {
             last_tag: ADOPT_TAG,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            told: Vec::new(),
             calls: BTreeMap::new(),
             clients: BTreeMap::new(),
             next_client: SELF.0 - 1,
@@ -158,6 +166,7 @@ impl Child {
         self.asked.clear();
         self.waiting.clear();
         self.waiting_bytes = 0;
+        self.told.clear();
         self.clients.clear();
         let calls = std::mem::take(&mut self.calls).into_keys();
         let word = Come::Arrival(Arrival::Parent(ParentWord::Away));
@@ -193,6 +202,14 @@ impl Child {
                     Vec::new()
                 }
             },
+            (Some(Asked::Submit(tag)), Type::Reply | Type::Refused) => {
+                let outcome = match message.kind {
+                    Type::Reply => message.parse::<Submitted>(),
+                    _ => Err(message.parse().unwrap_or_else(|refusal| refusal)),
+                };
+                let word = ParentWord::Submitted(tag, outcome);
+                vec![Come::Arrival(Arrival::Parent(word))]
+            }
             (Some(Asked::Told), Type::Refused) => {
                 let refusal: Result<Refusal, _> = message.parse();
                 tracing::warn!(?refusal, "the parent refuses what this instance says");
@@ -219,6 +236,20 @@ impl Child {
                     Vec::new()
                 }
             },
+            FromParent::Pass(passed) => {
+                vec![parent(ParentWord::Pass(passed, message.tail.clone()))]
+            }
+            FromParent::End {
+                job,
+                attempt,
+                exception,
+            } => vec![parent(ParentWord::End(job, attempt, Box::new(exception)))],
+            FromParent::Signal {
+                job,
+                attempt,
+                signal,
+            } => vec![parent(ParentWord::Signal(job, attempt, signal))],
+            FromParent::Forget { job, attempt } => vec![parent(ParentWord::Forget(job, attempt))],
             FromParent::Cancel { call } => match self.clients.remove(&call) {
                 Some(client) => {
                     self.calls.remove(&client);
@@ -323,6 +354,16 @@ impl Child {
                 let body = IdsRequest { child, number };
                 self.ask(Ids::TOPIC, &body, None, Asked::Ids);
             }
+            ToParent::Told(told) => self.told.push(*told),
+            ToParent::Submit(tag, handed) => {
+                let body = HandUpRequest {
+                    child,
+                    user: handed.user,
+                    roles: handed.roles,
+                    submission: handed.submission,
+                };
+                self.ask(HandUp::TOPIC, &body, None, Asked::Submit(tag));
+            }
             ToParent::Report(summary) => {
                 let body = ReportRequest { child, summary };
                 self.ask(Report::TOPIC, &body, None, Asked::Told);
@@ -348,8 +389,26 @@ impl Child {
         self.waiting.push_back(message);
     }
 
+    /// What was said of jobs since the last time goes as one word.
+    fn gather(&mut self) {
+        if !self.told.is_empty() {
+            let jobs = std::mem::take(&mut self.told);
+            let of = self.of;
+            for jobs in jobs.chunks(TOLD_MAX) {
+                let jobs = jobs.to_vec();
+                self.ask(
+                    child::Told::TOPIC,
+                    &ToldRequest { child: of, jobs },
+                    None,
+                    Asked::Told,
+                );
+            }
+        }
+    }
+
     /// Writes what there is room for.
     pub fn flush(&mut self) {
+        self.gather();
         let Some(outlet) = &self.outlet else { return };
         while self.asked.len().saturating_sub(self.waiting.len()) < OUTSTANDING_MAX
             && let Some(message) = self.waiting.pop_front()
@@ -365,6 +424,10 @@ impl Child {
             let _ = outlet.flush();
         }
     }
+}
+
+fn parent(word: ParentWord) -> Come {
+    Come::Arrival(Arrival::Parent(word))
 }
 
 /// A request of the leader itself.

@@ -93,6 +93,7 @@ impl Nested {
             path: granted.path.clone(),
             depth: granted.depth,
             child: Some(self.kept.of),
+            parent: Some(self.address.uri.as_str().into()),
             name: granted.name.clone(),
             until: self.kept.until,
             reserve: granted.reserve,

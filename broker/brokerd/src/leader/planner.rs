@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use eddy_sched::Planner;
+use eddy_sched::Lines;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::time::Time;
 
@@ -26,7 +26,7 @@ const HERE_MAX: Duration = Duration::from_micros(150);
 /// The planner and what it is to be told.
 #[derive(Debug)]
 pub struct Planning {
-    planner: Arc<Mutex<Planner>>,
+    planner: Arc<Mutex<Lines>>,
     thread: Thread,
     /// Slices asked of the thread and not answered.
     outstanding: u64,
@@ -81,7 +81,7 @@ impl Planning {
     /// At rest; answers of the thread will go to `inside`.
     pub fn new(inside: Inside) -> Planning {
         Planning {
-            planner: Arc::new(Mutex::new(Planner::new())),
+            planner: Arc::new(Mutex::new(Lines::new())),
             thread: Thread::NotYet(inside),
             outstanding: 0,
             deltas: Vec::new(),
@@ -163,7 +163,7 @@ impl Planning {
 }
 
 /// The thread: works off what it is told; ends with the process.
-fn serve(planner: &Mutex<Planner>, letters: &Receiver<Letter>, inside: &Inside) {
+fn serve(planner: &Mutex<Lines>, letters: &Receiver<Letter>, inside: &Inside) {
     while let Ok((mut now, mut deltas)) = letters.recv() {
         let mut covers = 1;
         while let Ok((later, more)) = letters.try_recv() {
@@ -185,12 +185,12 @@ fn serve(planner: &Mutex<Planner>, letters: &Receiver<Letter>, inside: &Inside) 
     }
 }
 
-fn slice(planner: &mut Planner, now: Time, deltas: Vec<Delta>) -> Outcome {
+fn slice(planner: &mut Lines, now: Time, deltas: Vec<Delta>) -> Outcome {
     deltas.into_iter().for_each(|delta| planner.apply(delta));
     planner.plan(now, STEPS)
 }
 
-fn lock(planner: &Mutex<Planner>) -> MutexGuard<'_, Planner> {
+fn lock(planner: &Mutex<Lines>) -> MutexGuard<'_, Lines> {
     planner
         .lock()
         .expect("a panic on any thread ends the process")

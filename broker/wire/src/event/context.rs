@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Basis, EventError, Requeue, Sent, SpecLookup, Submit, Waitable};
+use super::{Basis, EventError, Pass, Requeue, Sent, SpecLookup, Submit, Waitable};
 use crate::account::Party;
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId};
@@ -36,6 +36,8 @@ pub(super) struct SubmitContext {
     pub(super) asked_by: Option<u32>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) party: Party,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pass: Option<Arc<Pass>>,
     pub(super) jobspec: Hash,
     pub(super) environment: Hash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +70,7 @@ impl SubmitContext {
             cc: submit.cc,
             asked_by: submit.asked_by,
             party: submit.party.clone(),
+            pass: submit.pass.clone(),
             jobspec: submit.spec.hash,
             environment: submit.spec.environment_hash,
             sent: submit.sent.clone(),
@@ -90,6 +93,7 @@ impl SubmitContext {
             party: self.party,
             spec,
             sent: self.sent,
+            pass: self.pass,
         })
     }
 }

@@ -6,10 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::job::JobSet;
+use super::job::{JobSet, SubmitRequest, Submitted};
 use super::service;
 use crate::access::Access;
-use crate::event::IdBlock;
+use crate::account::Party;
+use crate::event::{Exception, IdBlock, Pass};
 use crate::grant::Grant;
 use crate::id::{Attempt, Epoch, JobId};
 use crate::idset::Idset;
@@ -40,6 +41,14 @@ service!(
 service!(
     /// What the child has come to, for listings of the parent.
     Report, "child.report", USERS, ReportRequest => ()
+);
+service!(
+    /// A submission that was made in a queue instance: its jobs are the parent's.
+    HandUp, "child.submit", USERS, HandUpRequest => Submitted
+);
+service!(
+    /// What jobs that were passed to a queue instance have come to there.
+    Told, "child.told", USERS, ToldRequest => ()
 );
 service!(
     /// The instances that are jobs of this one.
@@ -93,6 +102,109 @@ pub enum FromParent {
     Cancel {
         /// Which.
         call: u64,
+    },
+    /// A job for the child; the tail is its jobspec and its environment. Said again whenever the
+    /// channel stands anew, until the parent has recorded the job's end.
+    Pass(Box<Passed>),
+    /// A job that was passed is to end, or never to begin.
+    End {
+        /// Which job.
+        job: JobId,
+        /// And which attempt.
+        attempt: Attempt,
+        /// Why, as the parent recorded it.
+        exception: Exception,
+    },
+    /// A signal for the tasks of a job that was passed.
+    Signal {
+        /// Which job.
+        job: JobId,
+        /// And which attempt.
+        attempt: Attempt,
+        /// Its number.
+        signal: i32,
+    },
+    /// The end of a job that was passed is recorded by the parent: it need not be told again.
+    Forget {
+        /// Which job.
+        job: JobId,
+        /// And which attempt.
+        attempt: Attempt,
+    },
+}
+
+/// A job that a parent passes to a queue instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Passed {
+    /// Its number, in both.
+    pub job: JobId,
+    /// Where it runs and which attempt it is.
+    pub pass: Pass,
+    /// Whose it is.
+    pub user: u32,
+    /// Its urgency.
+    pub urgency: u8,
+    /// The value of `{cc}` in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc: Option<u32>,
+    /// Whom the parent charges for it.
+    #[serde(default)]
+    pub party: Party,
+    /// How many bytes of the tail are its jobspec; the rest is its environment.
+    pub jobspec_bytes: u32,
+}
+
+/// What [`HandUp`] asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandUpRequest {
+    /// Which job the instance is.
+    pub child: ChildOf,
+    /// Who submitted, as the instance was told by the kernel.
+    pub user: u32,
+    /// What that user is there.
+    pub roles: Roles,
+    /// What was submitted. Without a queue it is for the first that leads to the instance.
+    pub submission: SubmitRequest,
+}
+
+/// What [`Told`] asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToldRequest {
+    /// Which job the instance is.
+    pub child: ChildOf,
+    /// Jobs that were passed to it.
+    pub jobs: Vec<ToldOf>,
+}
+
+/// What a job that was passed has come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToldOf {
+    /// Which job.
+    pub job: JobId,
+    /// And which attempt.
+    pub attempt: Attempt,
+    /// How it is.
+    pub state: PassState,
+}
+
+/// How a job that was passed is, as the child has recorded it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PassState {
+    /// The child has it, and it has not begun.
+    Accepted,
+    /// Its tasks run.
+    Running,
+    /// It is over there, and nothing of it runs.
+    Over {
+        /// Whether its tasks ever ran.
+        began: bool,
+        /// The worst wait status of its tasks, if there were any.
+        status: Option<i32>,
+        /// Why it ended, if not by itself.
+        exception: Option<Exception>,
     },
 }
 

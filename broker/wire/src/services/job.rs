@@ -148,7 +148,7 @@ impl JobSet {
 }
 
 /// What [`Submit`] asks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitRequest {
     /// Made by the sender, UUIDv7: the same key is the same submission.

@@ -160,6 +160,7 @@ impl Instance {
 /// An answer leaves for its client.
 pub fn tell_client(nature: &mut Nature, instance: InstanceId, reply: Reply) {
     nature.oracle(instance).told(&reply);
+    nature.handed_up(instance);
     let pipe = PipeId(reply.to.client.0);
     let message = Message {
         body: reply.body,

@@ -67,6 +67,25 @@ impl Instance {
                 let request = child::IdsRequest { child, number };
                 self.ask_parent::<child::Ids>(nature, Asked::Ids, &request, Bytes::new());
             }
+            ToParent::Told(told) => {
+                let jobs = vec![*told];
+                let request = child::ToldRequest { child, jobs };
+                self.ask_parent::<child::Told>(nature, Asked::Told, &request, Bytes::new());
+            }
+            ToParent::Submit(tag, handed) => {
+                let request = child::HandUpRequest {
+                    child,
+                    user: handed.user,
+                    roles: handed.roles,
+                    submission: handed.submission,
+                };
+                self.ask_parent::<child::HandUp>(
+                    nature,
+                    Asked::Submit(tag),
+                    &request,
+                    Bytes::new(),
+                );
+            }
             ToParent::Report(summary) => {
                 let request = child::ReportRequest { child, summary };
                 self.ask_parent::<child::Report>(nature, Asked::Told, &request, Bytes::new());
@@ -137,6 +156,7 @@ impl Instance {
         nested.channel.pipe = None;
         nested.channel.asked.clear();
         nested.channel.early.clear();
+        nested.channel.words.clear();
         for call in std::mem::take(&mut nested.channel.relayed) {
             self.arrive(nature, Arrival::Gone(ClientId(RELAYED + call)));
         }
@@ -171,13 +191,22 @@ impl Instance {
                     self.arrive(nature, Arrival::Parent(ParentWord::NoIds(refusal)));
                 }
             }
-            (Asked::Ids | Asked::Told, _) => {}
+            (Asked::Submit(tag), Type::Reply | Type::Refused) => {
+                let outcome = match message.kind {
+                    Type::Reply => message.parse(),
+                    _ => Err(message.parse().unwrap_or_else(|refusal| refusal)),
+                };
+                self.arrive(nature, Arrival::Parent(ParentWord::Submitted(tag, outcome)));
+            }
+            (Asked::Ids | Asked::Submit(_) | Asked::Told, _) => {}
         }
     }
 
     fn parent_said(&mut self, nature: &mut Nature, life: Life, word: FromParent, tail: &Bytes) {
         match word {
             FromParent::Granted(granted) if self.leader.is_none() => {
+                // It is told again once it leads.
+                self.parent_word(nature, ParentWord::Granted(granted.clone()));
                 let granted = Happening::Child(self.id, life, ChildTurn::Granted(granted));
                 nature.queue.push(nature.now, granted);
             }
@@ -210,6 +239,28 @@ impl Instance {
                 }
                 self.arrive(nature, Arrival::Message(ClientId(RELAYED + call), message));
             }
+            FromParent::Pass(passed) => {
+                self.parent_word(nature, ParentWord::Pass(passed, tail.clone()));
+            }
+            FromParent::End {
+                job,
+                attempt,
+                exception,
+            } => {
+                let word = ParentWord::End(job, attempt, Box::new(exception));
+                self.parent_word(nature, word);
+            }
+            FromParent::Signal {
+                job,
+                attempt,
+                signal,
+            } => {
+                nature.oracle(self.id).signalled(job);
+                self.parent_word(nature, ParentWord::Signal(job, attempt, signal));
+            }
+            FromParent::Forget { job, attempt } => {
+                self.parent_word(nature, ParentWord::Forget(job, attempt));
+            }
             FromParent::Cancel { call } => {
                 let Some(nested) = &mut self.nested else {
                     return;
@@ -222,13 +273,24 @@ impl Instance {
         }
     }
 
+    fn parent_word(&mut self, nature: &mut Nature, word: ParentWord) {
+        match (&self.leader, &mut self.nested) {
+            (None, Some(nested)) => nested.channel.words.push(word),
+            (_, _) => self.arrive(nature, Arrival::Parent(word)),
+        }
+    }
+
     /// The leader began: what was asked of it before is asked now.
     pub fn take_early(&mut self, nature: &mut Nature) {
         let Some(nested) = &mut self.nested else {
             return;
         };
+        let words = std::mem::take(&mut nested.channel.words);
         for (call, message) in std::mem::take(&mut nested.channel.early) {
             self.arrive(nature, Arrival::Message(ClientId(RELAYED + call), message));
+        }
+        for word in words {
+            self.arrive(nature, Arrival::Parent(word));
         }
     }
 

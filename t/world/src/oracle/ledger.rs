@@ -11,7 +11,7 @@ use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::Takes;
+use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 use serde_json::Value;
@@ -52,6 +52,10 @@ pub struct Ledger {
     pub urgencies: BTreeSet<(JobId, u8)>,
     /// The leader's epoch.
     pub leader: Epoch,
+    /// Jobs that are about to be granted something in an instance.
+    passed: BTreeMap<JobId, String>,
+    /// Jobs that were granted something in an instance, and which.
+    pub away: BTreeMap<JobId, String>,
     last_t: Time,
     last: Seq,
     course: Course,
@@ -111,6 +115,9 @@ impl Ledger {
         job.apply(record)
             .map_err(|illegal| format!("job {id}: {illegal}"))?;
         match kind {
+            Kind::Passed(name) => {
+                self.passed.insert(id, name.clone());
+            }
             Kind::Alloc(grant) => self.alloc(id, grant)?,
             Kind::Start => {
                 self.started.insert(id);
@@ -150,11 +157,13 @@ impl Ledger {
                 "a submission became two jobs: {other} and {id} (key {key})"
             ));
         }
-        if self
+        // What was passed down has the parent's number; whether it may come again is a matter of order.
+        let own = self
             .jobs
-            .last_key_value()
-            .is_some_and(|(last, _)| *last >= id)
-        {
+            .iter()
+            .rev()
+            .find(|(_, job)| job.submit.pass.is_none());
+        if submit.pass.is_none() && own.is_some_and(|(last, _)| *last >= id) {
             return Err(format!("job number {id} was given before"));
         }
         self.jobs
@@ -179,8 +188,18 @@ impl Ledger {
                 "job {id} was granted what the instance does not have"
             ));
         }
+        let to = self.passed.remove(&id);
+        let ground = to.as_ref().map(|name| self.ground(name));
+        if let (Some(to), Some(ground)) = (&to, &ground) {
+            let has = ground.and_then(|ground| self.held.get(&ground));
+            if has.is_none_or(|has| !has.set.contains(&grant.set)) {
+                return Err(format!(
+                    "job {id} was granted what instance {to} does not have"
+                ));
+            }
+        }
         for (other, held) in &self.held {
-            if held.set.intersects(&grant.set) {
+            if ground != Some(Some(*other)) && held.set.intersects(&grant.set) {
                 let (theirs, ours) = (places(&held.set), places(&grant.set));
                 return Err(format!(
                     "granted twice: {theirs} to job {other}, {ours} to job {id}"
@@ -188,12 +207,13 @@ impl Ledger {
             }
         }
         for (rank, node) in &grant.set.nodes {
-            self.memory_fits(id, *rank, node.memory)?;
+            self.memory_fits((id, ground.flatten()), *rank, node.memory)?;
             let serving = grant
                 .shells
                 .get(rank)
                 .and_then(|shell| self.shells.get(shell));
-            if serving.is_none_or(|ranks| !ranks.contains(rank.0)) {
+            // What is passed down runs under the shells of its instance.
+            if to.is_none() && serving.is_none_or(|ranks| !ranks.contains(rank.0)) {
                 return Err(format!(
                     "job {id} was granted rank {rank} of a shell not in service"
                 ));
@@ -206,12 +226,34 @@ impl Ledger {
             }
         }
         self.held.insert(id, Arc::clone(grant));
+        match to {
+            Some(to) => self.away.insert(id, to),
+            None => self.away.remove(&id),
+        };
         Ok(())
     }
 
-    fn memory_fits(&self, id: JobId, rank: Rank, asked: u64) -> Result<(), String> {
+    /// The job that is the declared instance of that name and holds something.
+    fn ground(&self, name: &str) -> Option<JobId> {
+        let is_it = |job: &JobId| {
+            let work = &self.jobs[job].submit.spec.request.work;
+            matches!(work, Work::Instance { name: Some(own) } if own == name)
+        };
+        self.held.keys().copied().find(is_it)
+    }
+
+    fn memory_fits(
+        &self,
+        (id, ground): (JobId, Option<JobId>),
+        rank: Rank,
+        asked: u64,
+    ) -> Result<(), String> {
         let on_rank = |set: &ResourceSet| set.nodes.get(&rank).map_or(0, |node| node.memory);
-        let taken: u64 = self.held.values().map(|grant| on_rank(&grant.set)).sum();
+        let others = self
+            .held
+            .iter()
+            .filter(|(other, _)| Some(**other) != ground);
+        let taken: u64 = others.map(|(_, grant)| on_rank(&grant.set)).sum();
         let total = on_rank(&self.inventory);
         match total > 0 && taken + asked > total {
             true => Err(format!(

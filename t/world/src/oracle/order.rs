@@ -1,6 +1,6 @@
 //! The order of a job's events as RFC 21 has it, told independently of the product's own table.
 
-use eddy_wire::event::{Final, Kind};
+use eddy_wire::event::{Final, Kind, Submit};
 use eddy_wire::id::Attempt;
 
 /// What has been seen of one job, so far as order goes.
@@ -40,7 +40,17 @@ impl Order {
     /// Takes the next event; the sentence of the rule it breaks, if it does.
     pub fn take(&mut self, kind: &Kind) -> Result<(), &'static str> {
         match (self.life, kind) {
-            (Life::Unborn, Kind::Submit(_)) => self.life = Life::Submitted,
+            (Life::Unborn, Kind::Submit(submit)) => self.begin(submit),
+            // Its parent passes it down once more, in another attempt, and knows how this one ended.
+            (Life::Over, Kind::Submit(submit)) if submit.pass.is_some() => {
+                need(self.waited, "`submit` before the parent knew of the end")?;
+                let before = self.attempt;
+                *self = Order::default();
+                self.begin(submit);
+                if self.attempt <= before {
+                    return Err("passed down twice in one attempt");
+                }
+            }
             (Life::Unborn, _) => return Err("the first event is not `submit`"),
             (_, Kind::Submit(_)) => return Err("`submit` a second time"),
             (Life::Submitted, Kind::Validate) => self.life = Life::Validated,
@@ -53,6 +63,11 @@ impl Order {
             (_, kind) => self.take_run(kind)?,
         }
         Ok(())
+    }
+
+    fn begin(&mut self, submit: &Submit) {
+        self.life = Life::Submitted;
+        self.attempt = submit.pass.as_ref().map_or(0, |pass| pass.attempt.0);
     }
 
     fn take_run(&mut self, kind: &Kind) -> Result<(), &'static str> {

@@ -73,9 +73,10 @@ impl Queued {
     }
 
     fn submitted(&mut self, id: JobId, submit: &Submit) -> Result<(), String> {
-        // Declared instances and what takes nothing are in no queue.
+        // Declared instances and what takes nothing are in no queue; of what was passed down the
+        // parent's queue counts.
         let declared = matches!(submit.spec.request.work, Work::Instance { name: Some(_) });
-        if declared || submit.spec.request.takes == Takes::Nothing {
+        if declared || submit.pass.is_some() || submit.spec.request.takes == Takes::Nothing {
             return Ok(());
         }
         let queue = submit.spec.jobspec.attributes.system.queue.as_deref();

@@ -27,6 +27,21 @@ pub struct Replies {
     collected: BTreeSet<JobId>,
     /// Jobs that a submitter was told of.
     pub acknowledged: BTreeSet<JobId>,
+    /// Jobs of the parent that a submitter was told of in a queue instance, by key.
+    pub handed_up: Vec<(Copy, JobId)>,
+}
+
+/// Whose submission a job is, under which key, and which of its copies.
+pub type Copy = (u32, Uuid, u32);
+
+/// What an instance is in another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nested {
+    /// Its jobs are its own.
+    #[default]
+    Own,
+    /// Its parent orders its jobs.
+    Queue,
 }
 
 /// What one call has been told.
@@ -132,6 +147,15 @@ impl Replies {
         }
         for index in 0..count {
             let job = JobId(told.first.0 + u64::from(index));
+            if facts.nested == Nested::Queue && !facts.durable.jobs.contains_key(&job) {
+                // It was handed up, and is the parent's.
+                self.handed_up.push(((user, key, index), job));
+                continue;
+            }
+            let known = facts.durable.jobs.get(&job);
+            if known.is_some_and(|known| known.submit.pass.is_some()) {
+                continue;
+            }
             self.acknowledged.insert(job);
             if facts.durable.keys.get(&(user, key, index)) != Some(&job) {
                 return Err(format!(
@@ -207,6 +231,8 @@ impl Replies {
 pub struct Facts<'a> {
     /// The fold of what is durable.
     pub durable: &'a Ledger,
+    /// What the instance is in another.
+    pub nested: Nested,
     /// The fold of all that is recorded.
     pub recorded: &'a Ledger,
     /// The durable records.
@@ -235,6 +261,11 @@ impl Facts<'_> {
             .jobs
             .get(&id)
             .filter(|job| job.state == JobState::Inactive);
+        let known = self.durable.jobs.get(&id);
+        if known.is_some_and(|job| job.submit.pass.is_some()) {
+            // It may have been passed down again since.
+            return Ok(());
+        }
         match job {
             None => Err(format!("the end of job {id} was told, it is not durable")),
             Some(job) if job.result() != Some(end.result) => Err(format!(
@@ -261,7 +292,9 @@ impl Facts<'_> {
             None => told.reason.clone(),
         };
         let right = row(job, reason);
-        match right == *told {
+        // It may have been passed down again since.
+        let is_before = job.submit.pass.is_some() && told.attempt < job.attempt;
+        match is_before || right == *told {
             true => Ok(()),
             false => Err(format!(
                 "job {} was listed as {told:?}, durable is {right:?}",

@@ -231,11 +231,17 @@ impl World {
             path: granted.path.clone(),
             depth: granted.depth,
             child: instance.nested.as_ref().map(|nested| nested.child),
+            parent: Some("local:///parent".into()),
             name: granted.name.clone(),
             until,
             reserve: granted.reserve,
         };
         self.nature.oracle(id).set_grace(granted.kill_grace);
+        if granted.name.is_some() {
+            self.nature
+                .oracle(id)
+                .set_nested(crate::oracle::Nested::Queue);
+        }
         self.nature.oracle(id).set_until(until);
         instance.begin_leader(&mut self.nature, life);
         instance.submit_program(&mut self.nature);

@@ -3,7 +3,7 @@
 //! Every instance is asked by itself, many at a time; what cannot be asked is named. Rows are told
 //! level by level in the order of the tree, each with the path of its instance.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +44,12 @@ struct Part {
 
 /// Lists them.
 pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8> {
-    let question = question(args, &users)?;
+    let mut question = question(args, &users)?;
+    // One more than is shown, so that it is known whether there are more.
+    question.limit = match (args.count, question.limit) {
+        (Some(1..), limit) => limit.saturating_add(1),
+        (_, limit) => limit,
+    };
     let limit = match args.count {
         Some(0) => usize::MAX,
         Some(count) => count as usize,
@@ -56,6 +61,7 @@ pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8
     let mut asked = Vec::new();
     flatten(&tree, &root, &mut asked);
     let mut parts = gathered(asked, question).await;
+    tell_once(&mut parts);
     for part in &parts {
         if let Some(why) = &part.why {
             let (path, why) = (escaped(&part.path).into_owned(), escaped(why));
@@ -101,6 +107,25 @@ fn flatten(branch: &Branch, root: &str, all: &mut Vec<(String, Branch)>) {
     all.push((path, own));
     for child in &branch.children {
         flatten(child, root, all);
+    }
+}
+
+/// A job that was passed to a queue instance is its parent's, and told of there.
+fn tell_once(parts: &mut [Part]) {
+    let mut theirs: Vec<(String, BTreeSet<JobId>)> = Vec::new();
+    for part in parts.iter() {
+        let ids: BTreeSet<JobId> = part.rows.iter().map(|row| row.id).collect();
+        let declared = part.children.values().filter(|row| !row.queues.is_empty());
+        let paths = declared.map(|row| match part.path.as_str() {
+            "" => row.job.to_string(),
+            path => format!("{path}/{}", row.job),
+        });
+        theirs.extend(paths.map(|path| (path, ids.clone())));
+    }
+    for part in parts {
+        if let Some((_, ids)) = theirs.iter().find(|(path, _)| *path == part.path) {
+            part.rows.retain(|row| !ids.contains(&row.id));
+        }
     }
 }
 

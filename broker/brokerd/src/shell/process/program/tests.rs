@@ -36,6 +36,7 @@ fn start(cc: Option<u32>) -> Start {
         environment: Hash::of(b""),
         cc,
         array: cc.map(|_| JobId(900)),
+        uri: None,
         first_task: 4,
         ntasks: 4,
         job_ntasks: 8,

@@ -41,7 +41,7 @@ impl Tasks {
             .live
             .get_mut(&start.part)
             .expect("a part that waits is there");
-        let uri = &self.uri;
+        let uri = start.uri.as_deref().unwrap_or(&self.uri);
         let outer = self.surroundings.outer.as_deref();
         let place = Place {
             start,

@@ -1,0 +1,153 @@
+//! Why a job waits, in words: of those who wait for resources, by who is first in its line.
+//!
+//! Decides nothing: the planner says who is first and why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_broker::Line;
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::id::JobId;
+use eddy_wire::job::Job;
+use eddy_wire::jobspec::{Need, Takes, Work};
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::plan::Reason;
+
+use super::View;
+use crate::ingest::queues;
+use crate::settings::Queue;
+
+/// The lines in which jobs wait for what a queue instance holds.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// By queue, the instance that it leads to.
+    leads: BTreeMap<String, String>,
+    /// Jobs that are declared instances.
+    jobs: BTreeMap<JobId, String>,
+    /// Those that hold something.
+    there: BTreeSet<String>,
+}
+
+impl Lines {
+    pub(super) fn new(queues: &[Queue]) -> Lines {
+        let leads = queues
+            .iter()
+            .filter_map(|queue| Some((queue.name.clone(), queue.instance.clone()?)));
+        Lines {
+            leads: leads.collect(),
+            ..Lines::default()
+        }
+    }
+
+    pub(super) fn apply(&mut self, record: &Record) {
+        let Some(id) = record.event.job else { return };
+        match &record.event.kind {
+            Kind::Submit(submit) => {
+                if let Work::Instance { name: Some(name) } = &submit.spec.request.work {
+                    self.jobs.insert(id, name.clone());
+                }
+            }
+            Kind::Alloc(_) => self.there.extend(self.jobs.get(&id).cloned()),
+            Kind::Free => {
+                if let Some(name) = self.jobs.get(&id) {
+                    self.there.remove(name);
+                }
+            }
+            Kind::Clean => {
+                self.jobs.remove(&id);
+            }
+            _ => {}
+        }
+    }
+
+    /// The instance that a job waits for the nodes of.
+    fn of(&self, job: &Job) -> Option<&String> {
+        let queue = job.submit.spec.jobspec.attributes.system.queue.as_ref()?;
+        self.leads.get(queue)
+    }
+
+    fn is_there(&self, name: &str) -> bool {
+        self.there.contains(name)
+    }
+}
+
+/// How many of the things a job waits for are named.
+const NEEDS_SHOWN: usize = 3;
+
+/// What a job in DEPEND waits for, in words.
+fn needs(job: &Job) -> String {
+    let shown = job.dependencies.iter().take(NEEDS_SHOWN);
+    let words = shown.map(|text| match Need::of_description(text) {
+        Some(need) => need.to_string(),
+        None => text.clone(),
+    });
+    let mut words = words.collect::<Vec<String>>().join(", ");
+    if job.dependencies.len() > NEEDS_SHOWN {
+        let more = job.dependencies.len() - NEEDS_SHOWN;
+        words.push_str(&format!(" and {more} more"));
+    }
+    words
+}
+
+/// Why it waits, by why the first in its line does.
+fn behind(job: &Job, head: Option<&(JobId, Reason)>, line: Line) -> Reason {
+    match (head, line) {
+        (Some((head, reason)), _) if *head == job.id => reason.clone(),
+        (Some((head, reason)), Line::Stands) => Reason::Behind {
+            head: *head,
+            why: reason.to_string(),
+        },
+        (Some(_), Line::Passes) => Reason::Turn { job: job.id },
+        (None, _) => Reason::New,
+    }
+}
+
+impl View {
+    /// Why a job waits that takes nothing: for its ranks, never for its turn.
+    fn beside(&self, job: &Job) -> Reason {
+        let ranks = job.submit.spec.request.beside().unwrap_or_default();
+        let ranks = ranks.difference(&self.online);
+        match ranks.is_empty() {
+            true => Reason::New,
+            false => Reason::RanksDown { ranks },
+        }
+    }
+
+    /// That the queue of a job is stopped.
+    fn stopped(&self, job: &Job) -> Option<Reason> {
+        let queue = queues::of(&job.submit.spec)?;
+        let shut = self.gates.stopped(queue)?;
+        Some(Reason::QueueStopped {
+            queue: queue.to_owned(),
+            why: shut.reason.clone(),
+        })
+    }
+
+    /// Why a job waits, in words; empty when it does not.
+    pub(super) fn reason(&self, job: &Job) -> String {
+        let reason = match job.state {
+            JobState::Depend => Reason::Dependency { what: needs(job) },
+            JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
+            JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
+            JobState::Sched if let Some(stopped) = self.stopped(job) => stopped,
+            JobState::Sched => match self.lines.of(job) {
+                None => behind(job, self.heads.main.as_ref(), self.line),
+                Some(name) if !self.lines.is_there(name) => Reason::Dependency {
+                    what: format!("queue instance {name}, which has no nodes yet"),
+                },
+                Some(name) => {
+                    let head = self.heads.apart.iter().find(|head| *head.line == **name);
+                    let head = head.map(|head| (head.job, head.reason.clone()));
+                    behind(job, head.as_ref(), self.line)
+                }
+            },
+            JobState::Priority => match self.limits.binding_then(job.id) {
+                Some(bound) => bound.reason(),
+                None => return String::new(),
+            },
+            JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => {
+                return String::new();
+            }
+        };
+        reason.to_string()
+    }
+}

@@ -1,0 +1,73 @@
+//! Submissions made in a queue instance: its jobs are this instance's, so they are taken here.
+
+use eddy_broker::{Notice, Outbox, Request};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::services::Service;
+use eddy_wire::services::child::HandUpRequest;
+use eddy_wire::services::job;
+use serde_json::{Value, json};
+
+use super::Nest;
+
+impl Nest {
+    /// Has a submission taken as if it had been made here, by the user who made it there; the
+    /// answer goes to the child, which passes it on.
+    pub(super) fn handed_up(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        let body: HandUpRequest = request.parse()?;
+        let Some(name) = self.speaker(request, body.child)?.declared.clone() else {
+            let text = "child.job: only queue instances hand submissions up";
+            return Err(Refusal::new(Code::Denied, text));
+        };
+        let mut submission = body.submission;
+        self.name_queue(&name, &mut submission.jobspec)?;
+        let text = serde_json::to_vec(&submission).expect("a submission is JSON");
+        out.notice(Notice::HandedUp(Box::new(Request {
+            caller: request.caller,
+            topic: job::Submit::TOPIC.to_owned(),
+            uid: body.user,
+            roles: body.roles,
+            body: text.into(),
+            tail: request.tail.clone(),
+        })));
+        Ok(())
+    }
+
+    /// Gives a submission the queue that leads to that instance, if it names none.
+    fn name_queue(&self, instance: &str, jobspec: &mut Value) -> Result<(), Refusal> {
+        let leads = |name: &str| {
+            let mut queues = self.queues.iter();
+            queues.any(|queue| queue.name == name && queue.instance.as_deref() == Some(instance))
+        };
+        let given = jobspec.pointer("/attributes/system/queue");
+        let given = given.and_then(Value::as_str);
+        if let Some(given) = given {
+            if leads(given) {
+                return Ok(());
+            }
+            let text = format!(
+                "attributes.system.queue: `{}` given, it does not lead to the instance `{instance}`",
+                given.escape_debug()
+            );
+            return Err(Refusal::invalid(text));
+        }
+        let mut queues = self.queues.iter();
+        let own = queues.find(|queue| queue.instance.as_deref() == Some(instance));
+        let Some(own) = own else {
+            let text = format!("attributes.system.queue: no queue leads to `{instance}`");
+            return Err(Refusal::invalid(text));
+        };
+        let name = own.name.clone();
+        // What is no map is refused by who reads it.
+        if let Some(attributes) = jobspec.as_object_mut() {
+            let system = attributes
+                .entry("attributes")
+                .or_insert_with(|| json!({}))
+                .as_object_mut()
+                .map(|attributes| attributes.entry("system").or_insert_with(|| json!({})));
+            if let Some(system) = system.and_then(Value::as_object_mut) {
+                system.insert("queue".to_owned(), Value::String(name));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,398 @@
+//! Jobs passed down to queue instances: what was passed to whom, and what came of it.
+//!
+//! A job of a queue that leads to an instance is this instance's own: ordered, charged and
+//! recorded here. When it is granted resources (`passed`, then `alloc`), its instance is told over
+//! the channel, again whenever that stands anew, until its end is recorded here; the instance runs
+//! it and says what it comes to (`modules/src/passed.rs` there). Nothing is remembered of what was
+//! said: what is owed follows from the records.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use eddy_broker::{Caller, Effect, Notice, Outbox, Reply, Request};
+use eddy_wire::error::Refusal;
+use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Submit};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{Attempt, JobId, Rank};
+use eddy_wire::message::Type;
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::child::{FromParent, PassState, Passed, ToldOf, ToldRequest};
+use eddy_wire::time::Time;
+
+use super::Nest;
+use super::child::Child;
+use crate::sched::BOUNCE;
+
+/// The wait status of a task of which nothing is known.
+const SIGKILL: i32 = 9;
+
+/// The jobs of queues.
+#[derive(Debug, Default)]
+pub(super) struct Passes {
+    jobs: BTreeMap<JobId, Run>,
+}
+
+/// A job of a queue, and where it was passed to.
+#[derive(Debug)]
+struct Run {
+    submit: Arc<Submit>,
+    attempt: Attempt,
+    urgency: u8,
+    /// The instance that this attempt was passed to.
+    to: Option<String>,
+    grant: Option<Arc<Grant>>,
+    began: Told,
+    end: Option<Exception>,
+    release: Told,
+}
+
+/// Whether something is recorded. Each is proposed once in a leader's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    No,
+    Proposed,
+    Recorded,
+}
+
+impl Passes {
+    pub(super) fn apply(&mut self, record: &Record) {
+        let Some(id) = record.event.job else { return };
+        if let Kind::Submit(submit) = &record.event.kind {
+            if submit.spec.jobspec.attributes.system.queue.is_some() {
+                self.jobs.insert(id, Run::new(submit));
+            }
+            return;
+        }
+        if let Kind::Clean = record.event.kind {
+            self.jobs.remove(&id);
+        } else if let Some(run) = self.jobs.get_mut(&id) {
+            run.apply(&record.event.kind);
+        }
+    }
+
+    /// The instance that has this job.
+    pub(super) fn instance_of(&self, job: JobId) -> Option<&str> {
+        let run = self.jobs.get(&job)?;
+        run.grant.as_ref()?;
+        run.to.as_deref()
+    }
+
+    /// What was passed to that instance and is not over.
+    fn under_way(&self, name: &str) -> Vec<JobId> {
+        let is_of = |run: &Run| run.to.as_deref() == Some(name) && run.is_under_way();
+        let jobs = self.jobs.iter().filter(|(_, run)| is_of(run));
+        jobs.map(|(job, _)| *job).collect()
+    }
+}
+
+impl Run {
+    fn new(submit: &Arc<Submit>) -> Run {
+        Run {
+            submit: Arc::clone(submit),
+            attempt: eddy_wire::job::first_attempt(submit),
+            urgency: submit.urgency,
+            to: None,
+            grant: None,
+            began: Told::No,
+            end: None,
+            release: Told::No,
+        }
+    }
+
+    fn apply(&mut self, kind: &Kind) {
+        match kind {
+            Kind::Urgency(urgency, _) => self.urgency = *urgency,
+            Kind::Passed(instance) => self.to = Some(instance.clone()),
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.grant = Some(Arc::clone(grant)),
+            Kind::Start => self.began = Told::Recorded,
+            Kind::Exception(exception) if exception.severity == 0 => {
+                self.end.get_or_insert_with(|| (**exception).clone());
+            }
+            Kind::Release(_, Final::Yes) => self.release = Told::Recorded,
+            Kind::Requeue(attempt) => {
+                let urgency = self.urgency;
+                *self = Run::new(&self.submit);
+                (self.attempt, self.urgency) = (*attempt, urgency);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.grant.is_some() && self.release != Told::Recorded
+    }
+}
+
+impl Nest {
+    /// A record of a job that was passed: its instance is told what follows from it.
+    pub(super) fn pass_on(&self, record: &Record, out: &mut Outbox) {
+        let Some(job) = record.event.job else { return };
+        let Some(run) = self.passes.jobs.get(&job) else {
+            return;
+        };
+        let Some(to) = run.to.as_deref().and_then(|name| self.instance(name)) else {
+            return;
+        };
+        match &record.event.kind {
+            Kind::Alloc(_) => self.pass_down(to, job, out),
+            Kind::Exception(e) if e.severity == 0 && run.is_under_way() => {
+                self.pass_down(to, job, out);
+            }
+            Kind::Release(_, Final::Yes) => forget(to, (job, run.attempt), out),
+            _ => {}
+        }
+    }
+
+    /// The channel of this child stands: all that was passed to it and is not over is passed again.
+    pub(super) fn pass_again(&self, job: JobId, out: &mut Outbox) {
+        let Some(child) = self.children.get(&job) else {
+            return;
+        };
+        let name = child.declared.as_deref();
+        for job in name.map_or_else(Vec::new, |name| self.passes.under_way(name)) {
+            self.pass_down(child, job, out);
+        }
+    }
+
+    /// Says what the instance is to do with a job: to run it, or to end it.
+    fn pass_down(&self, to: &Child, job: JobId, out: &mut Outbox) {
+        let run = &self.passes.jobs[&job];
+        let (Some(channel), Some(grant)) = (to.told.channel, &run.grant) else {
+            return;
+        };
+        let attempt = run.attempt;
+        if let Some(exception) = run.end.clone() {
+            let end = FromParent::End {
+                job,
+                attempt,
+                exception,
+            };
+            return say(channel, &end, Bytes::new(), out);
+        }
+        let spec = &run.submit.spec;
+        let pass = Pass {
+            attempt,
+            set: Arc::new(within(to, &grant.set)),
+        };
+        let passed = Passed {
+            job,
+            pass,
+            user: run.submit.user,
+            urgency: run.urgency,
+            cc: run.submit.cc,
+            party: run.submit.party.clone(),
+            jobspec_bytes: spec.text.len() as u32,
+        };
+        let mut tail = BytesMut::with_capacity(spec.text.len() + spec.environment_text.len());
+        tail.extend_from_slice(&spec.text);
+        tail.extend_from_slice(&spec.environment_text);
+        say(
+            channel,
+            &FromParent::Pass(Box::new(passed)),
+            tail.freeze(),
+            out,
+        );
+    }
+
+    /// A child says what jobs that were passed to it have come to.
+    pub(super) fn told(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let body: ToldRequest = request.parse()?;
+        let child = self.speaker(request, body.child)?;
+        let (of, name) = (child.id(), child.declared.clone());
+        for told in body.jobs {
+            self.told_of(now, (of, name.as_deref()), told, out);
+        }
+        out.answer(request.caller, &());
+        Ok(())
+    }
+
+    fn told_of(
+        &mut self,
+        now: Time,
+        (child, name): (JobId, Option<&str>),
+        told: ToldOf,
+        out: &mut Outbox,
+    ) {
+        let ToldOf {
+            job,
+            attempt,
+            state,
+        } = told;
+        let run = self.passes.jobs.get_mut(&job);
+        let run = run.filter(|run| {
+            run.attempt == attempt && run.to.as_deref() == name && run.is_under_way()
+        });
+        let Some(run) = run else {
+            // It is over here, or was given up: nothing that is said of it counts.
+            return forget(&self.children[&child], (job, attempt), out);
+        };
+        match state {
+            PassState::Accepted => {}
+            PassState::Running => run.begin(now, job, out),
+            PassState::Over {
+                began,
+                status,
+                exception,
+            } => {
+                if began {
+                    run.begin(now, job, out);
+                }
+                run.over(now, job, (status, exception), out);
+            }
+        }
+    }
+
+    /// The job that this child is is over, and with it all that was passed to it.
+    pub(super) fn lose_passes(&mut self, now: Time, child: JobId, out: &mut Outbox) {
+        let Some(child) = self.children.get(&child) else {
+            return;
+        };
+        let Some(name) = child.declared.clone() else {
+            return;
+        };
+        let lost = Exception {
+            kind: "node-failure".to_owned(),
+            severity: 0,
+            note: format!("{} ended", child.title()),
+            userid: None,
+        };
+        for job in self.passes.under_way(&name) {
+            let run = self.passes.jobs.get_mut(&job);
+            let run = run.expect("it was just found");
+            run.over(now, job, (None, Some(lost.clone())), out);
+        }
+    }
+
+    /// Sends a signal to the tasks of a job that was passed.
+    pub(super) fn signal(&self, job: JobId, signal: i32, out: &mut Outbox) {
+        let Some(run) = self.passes.jobs.get(&job) else {
+            return;
+        };
+        let to = run.to.as_deref().and_then(|name| self.instance(name));
+        if let Some(channel) = to.and_then(|to| to.told.channel) {
+            let attempt = run.attempt;
+            let word = FromParent::Signal {
+                job,
+                attempt,
+                signal,
+            };
+            say(channel, &word, Bytes::new(), out);
+        }
+    }
+
+    /// Tells the other modules which declared instances are reached, if it is news.
+    pub(super) fn tell_serving(&mut self, out: &mut Outbox) {
+        let serves = |(name, job): (&String, &JobId)| {
+            let child = self.children.get(job)?;
+            child.told.channel.map(|_| name.clone())
+        };
+        let serving: BTreeSet<String> = self.by_name.iter().filter_map(serves).collect();
+        if serving != self.serving {
+            self.serving.clone_from(&serving);
+            out.notice(Notice::Serving(serving));
+        }
+    }
+
+    /// The declared instance of that name, if its job is not over.
+    fn instance(&self, name: &str) -> Option<&Child> {
+        self.children.get(self.by_name.get(name)?)
+    }
+}
+
+impl Run {
+    fn begin(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        if self.began == Told::No {
+            self.began = Told::Proposed;
+            out.append(now, job, Kind::Start);
+        }
+    }
+
+    /// It is over, and nothing of it runs.
+    fn over(
+        &mut self,
+        now: Time,
+        job: JobId,
+        (status, exception): (Option<i32>, Option<Exception>),
+        out: &mut Outbox,
+    ) {
+        let Some(grant) = self.grant.as_ref().filter(|_| self.release == Told::No) else {
+            return;
+        };
+        self.release = Told::Proposed;
+        let exception = match (exception, status) {
+            (None, None) => Some(unexplained()),
+            (exception, _) => exception,
+        };
+        // As of any job whose tasks nobody can ask.
+        let status = status.unwrap_or(SIGKILL);
+        if let (Some(exception), None) = (exception, &self.end) {
+            if exception.kind == BOUNCE {
+                let instance = self.to.clone().unwrap_or_default();
+                out.append(now, job, Kind::Recalled(instance));
+            }
+            out.append(now, job, Kind::Exception(Box::new(as_here(exception))));
+        }
+        out.append(now, job, Kind::Finish(status));
+        out.append(now, job, Kind::Release(grant.set.ranks(), Final::Yes));
+    }
+}
+
+/// What ended a job there is what ends it here, but that one that came back waits again.
+fn as_here(exception: Exception) -> Exception {
+    match exception.kind.as_str() {
+        BOUNCE => Exception {
+            kind: "requeue".to_owned(),
+            note: format!("it came back: {}", exception.note),
+            ..exception
+        },
+        _ => exception,
+    }
+}
+
+fn unexplained() -> Exception {
+    Exception {
+        kind: "exec".to_owned(),
+        severity: 0,
+        note: "it ended, and neither a status nor a reason is known".to_owned(),
+        userid: None,
+    }
+}
+
+/// A set of this instance's nodes as the child counts them.
+fn within(child: &Child, set: &ResourceSet) -> ResourceSet {
+    let ranks = child.ranks();
+    let place = |rank: &Rank| ranks.get(rank).copied();
+    let nodes = set.nodes.iter();
+    let nodes = nodes.filter_map(|(rank, node)| Some((place(rank)?, node.clone())));
+    ResourceSet {
+        nodes: nodes.collect(),
+        starttime: set.starttime,
+        expiration: set.expiration,
+        ..ResourceSet::default()
+    }
+}
+
+/// The parent's record of the end is on disk when this is heard: it is behind it.
+fn forget(to: &Child, (job, attempt): (JobId, Attempt), out: &mut Outbox) {
+    if let Some(channel) = to.told.channel {
+        say(
+            channel,
+            &FromParent::Forget { job, attempt },
+            Bytes::new(),
+            out,
+        );
+    }
+}
+
+fn say(channel: Caller, word: &FromParent, tail: Bytes, out: &mut Outbox) {
+    out.effect(Effect::Reply(Reply {
+        tail,
+        ..Reply::new(channel, Type::Part, word)
+    }));
+}

@@ -1,0 +1,275 @@
+//! The child's side of jobs that a parent passes down: takes them, says what they come to.
+//!
+//! A job that comes over the channel is recorded under the number that it has in the parent and
+//! goes the path of every job but for its place: where it runs the parent has said. What is
+//! recorded of it is told once that is durable, and all of it again whenever the channel stands
+//! anew; its end is kept until the parent has recorded that (`waited`). The parent's side is
+//! `nest/pass.rs`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, ToParent};
+use eddy_wire::error::Refusal;
+use eddy_wire::event::{Exception, Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
+use eddy_wire::spec::Spec;
+use eddy_wire::time::Time;
+use uuid::{Builder, Uuid, Variant, Version};
+
+use crate::ingest::specs::Specs;
+
+/// Jobs that were passed to this instance and of whose end the parent may not know.
+#[derive(Default)]
+pub struct Passed {
+    jobs: BTreeMap<JobId, Held>,
+    specs: Specs,
+}
+
+/// One of them.
+struct Held {
+    attempt: Attempt,
+    began: bool,
+    status: Option<i32>,
+    exception: Option<Exception>,
+    life: Life,
+    /// Its next attempt, which came before this one was forgotten.
+    next: Option<(Box<Given>, Bytes)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Goes,
+    Over,
+}
+
+impl Module for Passed {
+    fn name(&self) -> &'static str {
+        "passed"
+    }
+
+    fn apply(&mut self, record: &Record) {
+        let Some(id) = record.event.job else { return };
+        if let Kind::Submit(submit) = &record.event.kind {
+            if let Some(pass) = &submit.pass {
+                self.jobs.insert(id, Held::new(pass.attempt));
+            }
+            return;
+        }
+        let Some(held) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        match &record.event.kind {
+            Kind::Start => held.began = true,
+            Kind::Finish(status) => held.status = Some(*status),
+            Kind::Exception(exception) if exception.severity == 0 => {
+                held.exception.get_or_insert_with(|| (**exception).clone());
+            }
+            Kind::Clean => held.life = Life::Over,
+            Kind::Waited => {
+                // What is to follow is kept for those who are told of this record.
+                if held.next.is_none() {
+                    self.jobs.remove(&id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        match input {
+            Input::Parent(ParentWord::Pass(given, tail)) => self.given(now, given, tail, out),
+            Input::Parent(ParentWord::End(job, attempt, exception)) => {
+                self.end(now, (*job, *attempt), exception, out);
+            }
+            Input::Parent(ParentWord::Forget(job, attempt)) => {
+                self.forget(now, *job, *attempt, out);
+            }
+            // What was told over another channel may be lost.
+            Input::Parent(ParentWord::Granted(_)) => {
+                for (job, held) in &self.jobs {
+                    tell(*job, held, out);
+                }
+            }
+            Input::Applied(record) => self.applied(now, record, out),
+            _ => {}
+        }
+    }
+}
+
+impl Held {
+    fn new(attempt: Attempt) -> Held {
+        Held {
+            attempt,
+            began: false,
+            status: None,
+            exception: None,
+            life: Life::Goes,
+            next: None,
+        }
+    }
+
+    fn state(&self) -> PassState {
+        match self.life {
+            Life::Over => PassState::Over {
+                began: self.began,
+                status: self.status,
+                exception: self.exception.clone(),
+            },
+            Life::Goes if self.began => PassState::Running,
+            Life::Goes => PassState::Accepted,
+        }
+    }
+}
+
+impl Passed {
+    fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
+        let Some(id) = record.event.job else { return };
+        let Some(held) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        match &record.event.kind {
+            Kind::Clean if held.next.is_some() => out.append(now, id, Kind::Waited),
+            Kind::Start | Kind::Clean => tell(id, held, out),
+            Kind::Waited => {
+                if let Some((given, tail)) = held.next.take() {
+                    self.jobs.remove(&id);
+                    self.given(now, &given, &tail, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A job came, perhaps not for the first time.
+    fn given(&mut self, now: Time, given: &Given, tail: &Bytes, out: &mut Outbox) {
+        let (job, attempt) = (given.job, given.pass.attempt);
+        match self.jobs.get_mut(&job) {
+            Some(held) if attempt < held.attempt => {}
+            Some(held) if attempt == held.attempt => tell(job, held, out),
+            Some(held) => {
+                // The parent has given the earlier attempt up, or it would not pass another.
+                held.next = Some((Box::new(given.clone()), tail.clone()));
+                match held.life {
+                    Life::Over => out.append(now, job, Kind::Waited),
+                    Life::Goes => out.append(now, job, superseded(attempt)),
+                }
+            }
+            None => match self.submit(given, tail) {
+                Ok(submit) => out.append(now, job, Kind::Submit(Arc::new(submit))),
+                Err(refusal) => {
+                    let exception = Exception {
+                        kind: "exec".to_owned(),
+                        severity: 0,
+                        note: refusal.text,
+                        userid: None,
+                    };
+                    refuse(job, attempt, exception, out);
+                }
+            },
+        }
+    }
+
+    fn submit(&mut self, given: &Given, tail: &Bytes) -> Result<Submit, Refusal> {
+        let split = given.jobspec_bytes as usize;
+        let (Some(text), Some(environment)) = (tail.get(..split), tail.get(split..)) else {
+            let text = format!(
+                "pass.jobspec_bytes: {split} given, the message has {} bytes",
+                tail.len()
+            );
+            return Err(Refusal::invalid(text));
+        };
+        let spec = Spec::from_blobs(text.into(), environment.into()).map_err(Refusal::invalid)?;
+        Ok(Submit {
+            user: given.user,
+            asked_by: None,
+            urgency: given.urgency,
+            waitable: Waitable::No,
+            requeue: Requeue::No,
+            key: key(given),
+            index: 0,
+            count: 1,
+            cc: given.cc,
+            party: given.party.clone(),
+            spec: self.specs.share(spec),
+            sent: None,
+            pass: Some(Arc::new(given.pass.clone())),
+        })
+    }
+
+    /// A job is to end; one that never came never will.
+    fn end(
+        &mut self,
+        now: Time,
+        (job, attempt): (JobId, Attempt),
+        exception: &Exception,
+        out: &mut Outbox,
+    ) {
+        match self.jobs.get(&job).filter(|held| held.attempt == attempt) {
+            Some(held) if held.life == Life::Over => tell(job, held, out),
+            Some(held) if held.exception.is_some() => {}
+            Some(_) => {
+                let exception = Box::new(exception.clone());
+                out.append(now, job, Kind::Exception(exception));
+            }
+            None => refuse(job, attempt, exception.clone(), out),
+        }
+    }
+
+    fn forget(&mut self, now: Time, job: JobId, attempt: Attempt, out: &mut Outbox) {
+        let held = self.jobs.get(&job).filter(|held| held.attempt == attempt);
+        match held.map(|held| held.life) {
+            Some(Life::Over) => out.append(now, job, Kind::Waited),
+            // The parent counts it as lost, and yet it is here: it must not go on.
+            Some(Life::Goes) if held.is_some_and(|held| held.exception.is_none()) => {
+                out.append(now, job, superseded(attempt));
+            }
+            Some(Life::Goes) | None => {}
+        }
+    }
+}
+
+/// A key that no sender's is: what repeats a pass is its number and attempt.
+fn key(given: &Given) -> Uuid {
+    let number = (u128::from(given.job.0) << 64) | u128::from(given.pass.attempt.0);
+    Builder::from_bytes(number.to_be_bytes())
+        .with_version(Version::Custom)
+        .with_variant(Variant::RFC4122)
+        .into_uuid()
+}
+
+fn superseded(attempt: Attempt) -> Kind {
+    Kind::Exception(Box::new(Exception {
+        kind: "cancel".to_owned(),
+        severity: 0,
+        note: format!("its parent has given attempt {} up", attempt.0),
+        userid: None,
+    }))
+}
+
+/// What it holds is recorded, so it waits until that is durable.
+fn tell(job: JobId, held: &Held, out: &mut Outbox) {
+    let told = ToldOf {
+        job,
+        attempt: held.attempt,
+        state: held.state(),
+    };
+    out.effect(Effect::Parent(ToParent::Told(Box::new(told))));
+}
+
+/// A job that never was here.
+fn refuse(job: JobId, attempt: Attempt, exception: Exception, out: &mut Outbox) {
+    let state = PassState::Over {
+        began: false,
+        status: None,
+        exception: Some(exception),
+    };
+    let told = ToldOf {
+        job,
+        attempt,
+        state,
+    };
+    out.effect(Effect::Parent(ToParent::Told(Box::new(told))));
+}

@@ -1,0 +1,111 @@
+//! Jobs that a parent passed down: they start where it said, as soon as that is there.
+//!
+//! The planner is not asked of them. One that cannot begin for [`BOUNCE_AFTER`] goes back.
+
+use std::sync::Arc;
+
+use eddy_broker::{Outbox, Volatile};
+use eddy_wire::event::{Exception, Kind};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{Epoch, JobId};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::{Span, Time};
+
+use super::{Intake, Sched};
+
+/// How long a job waits for what its parent said is free and its shells to come. A parent gives a
+/// node that it has just moved along with the job, and the node's shell is on its way then.
+const BOUNCE_AFTER: Span = Span::seconds(10);
+
+impl Sched {
+    /// After a record: starts what it lets start.
+    pub(super) fn start_passed(
+        &mut self,
+        now: Time,
+        kind: &Kind,
+        job: Option<JobId>,
+        out: &mut Outbox,
+    ) {
+        match (kind, job) {
+            (Kind::Priority(_), Some(job)) if self.passed.contains(&job) => {
+                if !self.start_one(now, job, out) {
+                    out.volatile(Volatile::Wake(now.after(BOUNCE_AFTER)));
+                }
+            }
+            (Kind::Free, Some(_)) | (Kind::Undrain(_) | Kind::ShellStart(..), None) => {
+                self.start_all_passed(now, out);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn start_all_passed(&mut self, now: Time, out: &mut Outbox) {
+        let mut taken = ResourceSet::default();
+        let jobs: Vec<JobId> = self.passed.iter().copied().collect();
+        for job in jobs {
+            if let Some(grant) = self.passed_grant(job, &taken) {
+                taken.add(&grant.set);
+                out.append(now, job, Kind::Alloc(Arc::new(grant)));
+            }
+        }
+    }
+
+    fn start_one(&self, now: Time, job: JobId, out: &mut Outbox) -> bool {
+        let grant = self.passed_grant(job, &ResourceSet::default());
+        let starts = grant.is_some();
+        if let Some(grant) = grant {
+            out.append(now, job, Kind::Alloc(Arc::new(grant)));
+        }
+        starts
+    }
+
+    /// What the parent said, if that is there now.
+    fn passed_grant(&self, job: JobId, taken: &ResourceSet) -> Option<Grant> {
+        let submit = &self.jobs.get(&job)?.submit;
+        let set = &submit.pass.as_ref()?.set;
+        let shells = self.shells_of(set, submit.spec.request.takes)?;
+        let starts = self.intake == Intake::Open && self.is_free(set, taken);
+        starts.then(|| Grant {
+            epoch: Epoch(1),
+            set: Arc::clone(set),
+            shells,
+        })
+    }
+
+    /// Gives back what has waited too long: the parent, who thought otherwise, plans it again.
+    pub(super) fn bounce(&self, now: Time, out: &mut Outbox) {
+        for job in &self.passed {
+            let Some(seen) = self.jobs.get(job) else {
+                continue;
+            };
+            let due = seen.eligible.after(BOUNCE_AFTER);
+            if due > now {
+                out.volatile(Volatile::Wake(due));
+                continue;
+            }
+            let exception = Exception {
+                kind: BOUNCE.to_owned(),
+                severity: 0,
+                note: self.in_the_way(job),
+                userid: None,
+            };
+            out.append(now, *job, Kind::Exception(Box::new(exception)));
+        }
+    }
+
+    fn in_the_way(&self, job: &JobId) -> String {
+        let pass = self.jobs.get(job).and_then(|seen| seen.submit.pass.clone());
+        let ranks = pass.map(|pass| pass.set.ranks()).unwrap_or_default();
+        let away = ranks.difference(&self.online);
+        let drained = ranks.intersect(&self.drained);
+        let span = BOUNCE_AFTER;
+        match (away.is_empty(), drained.is_empty()) {
+            (false, _) => format!("ranks {away} were not there for {span} s"),
+            (true, false) => format!("ranks {drained} are drained"),
+            (true, true) => format!("ranks {ranks} were not free for {span} s"),
+        }
+    }
+}
+
+/// The type of the exception by which a job goes back to the parent that passed it.
+pub const BOUNCE: &str = "bounce";

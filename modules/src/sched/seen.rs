@@ -1,0 +1,111 @@
+//! A job as far as scheduling goes: the fold of its records.
+//!
+//! What it wants, what it holds, who pays. The mailbox asks it; it asks nobody.
+
+use std::sync::Arc;
+
+use eddy_wire::event::{Kind, Submit};
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::plan::{LineName, Owner, Want};
+use eddy_wire::queue::Gates;
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::{Span, Time};
+
+use crate::ingest::queues;
+
+/// A job as far as scheduling goes.
+pub(super) struct Seen {
+    pub(super) submit: Arc<Submit>,
+    pub(super) submitted: Time,
+    /// When it last came to wait for resources.
+    pub(super) eligible: Time,
+    /// For how long its queue had been stopped until then.
+    pub(super) stopped: Span,
+    pub(super) state: JobState,
+    pub(super) urgency: u8,
+    pub(super) priority: i64,
+    pub(super) held: Option<Arc<ResourceSet>>,
+    /// The instance that it is passed to.
+    pub(super) to: LineName,
+    /// How often it came back from there.
+    pub(super) recalls: u32,
+}
+
+impl Seen {
+    /// Whether the planner is to find it resources: queued and not held back.
+    pub(super) fn wants(&self) -> bool {
+        self.is_queued() && self.submit.pass.is_none()
+    }
+
+    pub(super) fn is_queued(&self) -> bool {
+        self.state == JobState::Sched && self.priority > 0
+    }
+}
+
+impl Seen {
+    pub(super) fn apply(&mut self, t: Time, kind: &Kind, gates: &Gates) {
+        let before = self.state;
+        if let Ok(next) = self.state.next(kind) {
+            self.state = next;
+        }
+        if before != JobState::Sched && self.state == JobState::Sched {
+            self.eligible = t;
+            self.stopped = self.stopped_until(gates, t);
+        }
+        match kind {
+            Kind::Priority(priority) => self.priority = *priority,
+            Kind::Urgency(urgency, _) => self.urgency = *urgency,
+            Kind::Recalled(_) => self.recalls += 1,
+            _ => {}
+        }
+    }
+
+    pub(super) fn hold(&mut self, kind: &Kind, used: &mut ResourceSet) {
+        match kind {
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
+                self.give_back(used);
+                used.add(&grant.set);
+                self.held = Some(Arc::clone(&grant.set));
+            }
+            Kind::Free => self.give_back(used),
+            _ => {}
+        }
+    }
+
+    /// For how long its queue was stopped until then.
+    pub(super) fn stopped_until(&self, gates: &Gates, t: Time) -> Span {
+        let queue = queues::of(&self.submit.spec);
+        queue.map_or(Span::ZERO, |queue| gates.stopped_until(queue, t))
+    }
+
+    pub(super) fn want(&self, gates: &Gates) -> Want {
+        // It waits for no resources while its queue is stopped.
+        let stopped = self.stopped_until(gates, self.eligible).0 - self.stopped.0;
+        Want {
+            urgency: self.urgency,
+            request: self.submit.spec.request.clone(),
+            owner: self.owner(),
+            submitted: self.submitted,
+            eligible: self.eligible.after(Span(stopped.max(0))),
+        }
+    }
+
+    pub(super) fn owner(&self) -> Owner {
+        let queue = self.submit.spec.jobspec.attributes.system.queue.as_deref();
+        let party = &self.submit.party;
+        Owner {
+            user: self.submit.user,
+            account: party.account.clone(),
+            qos: party.qos.clone(),
+            class: party.class.clone(),
+            queue: queue.map(Arc::from),
+            line: self.to.clone(),
+        }
+    }
+
+    pub(super) fn give_back(&mut self, used: &mut ResourceSet) {
+        if let Some(held) = self.held.take() {
+            used.subtract(&held);
+        }
+    }
+}

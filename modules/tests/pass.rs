@@ -1,0 +1,395 @@
+//! Jobs that a parent passes down: what it says and records, and what its child does.
+
+mod nest_stand;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use eddy_broker::effect::{ParentWord, ToParent};
+use eddy_broker::{Arrival, Effect};
+use eddy_wire::event::{Exception, Kind, Pass};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Jobspec;
+use eddy_wire::plan::{Outcome, Verdict};
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::services::child::{
+    ChildOf, FromParent, PassState, Passed, Told as TellsOf, ToldOf, ToldRequest,
+};
+use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
+use eddy_wire::shell::{FromShell, Part, PartState};
+use eddy_wire::spec::Spec;
+use eddy_wire::time::Span;
+use nest_stand::*;
+use serde_json::json;
+
+const CHANNEL: u64 = 2;
+const CLIENT: u64 = 40;
+const JOB: JobId = JobId(3);
+
+fn core(ranks: impl IntoIterator<Item = u32>, core: u32) -> Arc<ResourceSet> {
+    let node = |rank: u32| NodeSet {
+        host: format!("n{rank}").into(),
+        cores: Idset::one(core),
+        gpus: Idset::new(),
+        memory: 0,
+    };
+    let nodes: BTreeMap<Rank, NodeSet> = ranks
+        .into_iter()
+        .map(|rank| (Rank(rank), node(rank)))
+        .collect();
+    Arc::new(ResourceSet {
+        nodes,
+        ..ResourceSet::default()
+    })
+}
+
+/// The shells of all ranks are there.
+fn with_shells(stand: &mut Stand) {
+    for epoch in 1..=4_u32 {
+        let rank = Rank(epoch - 1);
+        let job = if rank.0 < 2 { OWN } else { BATCH };
+        let attempt = Attempt(1);
+        let part = Part { job, attempt, rank };
+        let runs = PartState::Running { t: START };
+        let epoch = Epoch(u64::from(epoch));
+        let hello = FromShell::Hello {
+            instance: "parent".to_owned(),
+            pid: 1,
+            epoch,
+            parts: vec![(part, runs)],
+        };
+        stand.tell(Arrival::Shell(epoch, hello));
+    }
+}
+
+fn starts(stand: &mut Stand, job: JobId, set: Arc<ResourceSet>) -> Vec<Effect> {
+    let outcome = Outcome {
+        verdicts: vec![(job, Verdict::Start(set))],
+        ..Outcome::default()
+    };
+    stand.tell(Arrival::Planned(outcome))
+}
+
+/// A parent with a job of the queue that leads to `batch`, which was passed.
+fn passed() -> (Stand, Vec<Effect>) {
+    let mut stand = Stand::with_children(&with_batch());
+    with_shells(&mut stand);
+    adopt(&mut stand, CHANNEL, BATCH);
+    stand.submit(CLIENT, USER, json!({"queue": "long"}));
+    let effects = starts(&mut stand, JOB, core([3], 1));
+    (stand, effects)
+}
+
+fn words(effects: &[Effect]) -> Vec<FromParent> {
+    told(effects, CHANNEL).iter().map(Told::word).collect()
+}
+
+fn tells(stand: &mut Stand, attempt: u32, state: PassState) -> Vec<FromParent> {
+    let child = ChildOf {
+        job: BATCH,
+        attempt: Attempt(1),
+    };
+    let of = ToldOf {
+        job: JOB,
+        attempt: Attempt(attempt),
+        state,
+    };
+    let jobs = vec![of];
+    let effects = stand.call::<TellsOf>(CHANNEL, 0, &ToldRequest { child, jobs });
+    let parts = told(&effects, CHANNEL).into_iter();
+    let parts = parts.filter(|told| told.kind == eddy_wire::message::Type::Part);
+    parts.map(|told| told.word()).collect()
+}
+
+fn over(status: Option<i32>, exception: Option<Exception>) -> PassState {
+    PassState::Over {
+        began: status.is_some(),
+        status,
+        exception,
+    }
+}
+
+fn exception(kind: &str) -> Exception {
+    Exception {
+        kind: kind.to_owned(),
+        severity: 0,
+        note: "so it is".to_owned(),
+        userid: None,
+    }
+}
+
+#[test]
+fn a_job_of_its_queue_is_passed_in_the_ranks_of_the_instance() {
+    let (mut stand, effects) = passed();
+    let [FromParent::Pass(pass)] = &words(&effects)[..] else {
+        panic!("{:?}", words(&effects))
+    };
+    assert_eq!(
+        (pass.job, pass.pass.attempt, pass.user),
+        (JOB, Attempt(1), USER)
+    );
+    assert_eq!(
+        *pass.pass.set,
+        *core_of_child(),
+        "its second node is rank 3 here"
+    );
+    assert_eq!(stand.names(JOB)[4..], ["passed", "alloc"]);
+    let grants = stand
+        .records
+        .iter()
+        .filter_map(|record| match &record.event.kind {
+            Kind::Alloc(grant) if record.event.job == Some(JOB) => Some(Arc::clone(grant)),
+            _ => None,
+        });
+    let shells: Vec<usize> = grants.map(|grant| grant.shells.len()).collect();
+    assert_eq!(shells, [0], "its shells are the instance's");
+    let again = adopt(&mut stand, CHANNEL + 1, BATCH);
+    let again: Vec<FromParent> = told(&again, CHANNEL + 1).iter().map(Told::word).collect();
+    assert!(
+        matches!(&again[..], [FromParent::Granted(_), FromParent::Pass(_)]),
+        "it is said again over another channel: {again:?}"
+    );
+}
+
+fn core_of_child() -> Arc<ResourceSet> {
+    let mut set = (*core([3], 1)).clone();
+    let node = set.nodes.remove(&Rank(3)).expect("it is there");
+    set.nodes.insert(Rank(1), node);
+    Arc::new(set)
+}
+
+#[test]
+fn what_is_told_of_it_is_recorded_once_and_forgotten_when_it_is() {
+    let (mut stand, _) = passed();
+    tells(&mut stand, 1, PassState::Running);
+    tells(&mut stand, 1, PassState::Running);
+    assert_eq!(stand.names(JOB)[6..], ["start"]);
+    let words = tells(&mut stand, 1, over(Some(256), None));
+    assert_eq!(
+        stand.names(JOB)[6..],
+        ["start", "finish", "release", "free", "clean"]
+    );
+    assert!(
+        matches!(words[..], [FromParent::Forget { job: JOB, .. }]),
+        "{words:?}"
+    );
+    let words = tells(&mut stand, 1, over(Some(0), None));
+    assert!(
+        matches!(words[..], [FromParent::Forget { .. }]),
+        "{words:?}"
+    );
+    assert_eq!(stand.names(JOB).len(), 11, "nothing more is recorded");
+}
+
+#[test]
+fn who_is_cancelled_is_ended_there_and_not_passed_again() {
+    let (mut stand, _) = passed();
+    let request = RaiseRequest {
+        jobs: JobSet::one(JOB),
+        states: Vec::new(),
+        job_set: None,
+        kind: "cancel".to_owned(),
+        severity: 0,
+        note: String::new(),
+    };
+    let effects = stand.call::<Raise>(CLIENT, USER, &request);
+    assert!(
+        matches!(&words(&effects)[..], [FromParent::End { job: JOB, .. }]),
+        "{effects:?}"
+    );
+    let again = adopt(&mut stand, CHANNEL + 1, BATCH);
+    let again: Vec<FromParent> = told(&again, CHANNEL + 1).iter().map(Told::word).collect();
+    assert!(matches!(&again[1..], [FromParent::End { .. }]), "{again:?}");
+    tells(&mut stand, 1, over(None, Some(exception("cancel"))));
+    let names = stand.names(JOB);
+    assert_eq!(
+        names[6..],
+        ["exception", "finish", "release", "free", "clean"]
+    );
+}
+
+#[test]
+fn what_comes_back_waits_again_and_rests() {
+    let (mut stand, _) = passed();
+    let bounced = over(None, Some(exception("bounce")));
+    let plan = |effects: &[Effect]| effects.iter().any(|e| matches!(e, Effect::Plan(_)));
+    tells(&mut stand, 1, bounced);
+    let names = stand.names(JOB);
+    let wanted = [
+        "recalled",
+        "exception",
+        "finish",
+        "release",
+        "free",
+        "requeue",
+        "priority",
+    ];
+    assert_eq!(names[6..], wanted);
+    stand.now = stand.now.after(Span::seconds(4));
+    assert!(!plan(&stand.tell(Arrival::Tick)), "it rests");
+    stand.now = stand.now.after(Span::seconds(2));
+    assert!(plan(&stand.tell(Arrival::Tick)));
+    let effects = starts(&mut stand, JOB, core([2], 0));
+    let [FromParent::Pass(pass)] = &words(&effects)[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(pass.pass.attempt, Attempt(2));
+    let words = tells(&mut stand, 1, PassState::Running);
+    assert!(
+        matches!(
+            words[..],
+            [FromParent::Forget {
+                attempt: Attempt(1),
+                ..
+            }]
+        ),
+        "what is said of an attempt that was given up counts no more: {words:?}"
+    );
+    assert_eq!(stand.names(JOB).len(), names.len() + 2);
+}
+
+/// A queue instance to which a job comes.
+fn child() -> Stand {
+    let mut settings = settings();
+    settings.place.name = Some("batch".to_owned());
+    settings.place.child = Some(ChildOf {
+        job: BATCH,
+        attempt: Attempt(1),
+    });
+    Stand::with_children(&settings)
+}
+
+fn comes(attempt: u32, rank: u32) -> Arrival {
+    let jobspec = Jobspec::from_value(jobspec(json!({"queue": "long"}))).expect("a jobspec");
+    let spec = Spec::from_jobspec(jobspec).expect("a request");
+    let passed = Passed {
+        job: JobId(77),
+        pass: Pass {
+            attempt: Attempt(attempt),
+            set: core([rank], 2),
+        },
+        user: USER,
+        urgency: 16,
+        cc: None,
+        party: Default::default(),
+        jobspec_bytes: spec.text.len() as u32,
+    };
+    let tail = [&spec.text[..], &spec.environment_text[..]].concat();
+    Arrival::Parent(ParentWord::Pass(Box::new(passed), Bytes::from(tail)))
+}
+
+fn said(effects: &[Effect]) -> Vec<PassState> {
+    let told = |effect: &Effect| match effect {
+        Effect::Parent(ToParent::Told(told)) => Some(told.state.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(told).collect()
+}
+
+#[test]
+fn a_child_starts_what_comes_where_its_parent_said_and_once() {
+    // Ranks 2 and 3 belong to nobody's job there.
+    let mut settings = settings();
+    settings.place.name = Some("batch".to_owned());
+    let mut stand = Stand::with_children(&settings);
+    stand.tell(comes(1, 2));
+    assert_eq!(
+        stand.names(JobId(77)),
+        ["submit", "validate", "depend", "priority"],
+        "no shell is there, and somebody holds it"
+    );
+    stand.now = stand.now.after(Span::seconds(11));
+    let effects = stand.tell(Arrival::Tick);
+    let [
+        PassState::Over {
+            began: false,
+            exception: Some(why),
+            ..
+        },
+    ] = &said(&effects)[..]
+    else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(why.kind, "bounce");
+    assert_eq!(said(&stand.tell(comes(1, 2))).len(), 1, "it is told again");
+    assert_eq!(stand.names(JobId(77))[4..], ["exception", "clean"]);
+}
+
+#[test]
+fn a_child_keeps_an_end_until_its_parent_has_recorded_it() {
+    let mut stand = child();
+    let job = JobId(77);
+    stand.tell(comes(1, 2));
+    let end = || ParentWord::End(job, Attempt(1), Box::new(exception("cancel")));
+    let effects = stand.tell(Arrival::Parent(end()));
+    assert!(
+        matches!(said(&effects)[..], [PassState::Over { .. }]),
+        "{effects:?}"
+    );
+    let mut settings = settings();
+    settings.place.name = Some("batch".to_owned());
+    let mut stand = stand.again_from_mark(&settings);
+    let effects = stand.tell(comes(1, 2));
+    assert!(
+        matches!(said(&effects)[..], [PassState::Over { .. }]),
+        "also after a restart: {effects:?}"
+    );
+    let forget = || Arrival::Parent(ParentWord::Forget(job, Attempt(1)));
+    stand.tell(forget());
+    stand.tell(forget());
+    assert_eq!(stand.names(job).last(), Some(&"waited"));
+    stand.tell(comes(2, 3));
+    assert_eq!(
+        stand
+            .names(job)
+            .iter()
+            .filter(|name| **name == "submit")
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn what_is_to_end_and_never_came_never_begins() {
+    let mut stand = child();
+    let end = ParentWord::End(JobId(78), Attempt(1), Box::new(exception("cancel")));
+    let effects = stand.tell(Arrival::Parent(end));
+    let [
+        PassState::Over {
+            began: false,
+            status: None,
+            ..
+        },
+    ] = said(&effects)[..]
+    else {
+        panic!("{effects:?}")
+    };
+    assert!(stand.names(JobId(78)).is_empty());
+}
+
+#[test]
+fn a_submission_made_in_it_is_handed_up() {
+    let mut stand = child();
+    let effects = stand.submit(CLIENT, USER, json!({}));
+    let up: Vec<u64> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Parent(ToParent::Submit(tag, handed)) if handed.user == USER => Some(*tag),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(up.len(), 1, "{effects:?}");
+    assert_eq!(told(&effects, CLIENT), []);
+    let submitted = eddy_wire::services::job::Submitted {
+        first: JobId(90),
+        count: 1,
+    };
+    let answer = ParentWord::Submitted(up[0], Ok(submitted));
+    let effects = stand.tell(Arrival::Parent(answer));
+    assert_eq!(
+        told(&effects, CLIENT)[0].body,
+        json!({"first": 90, "count": 1})
+    );
+}

@@ -1,0 +1,129 @@
+//! The planners of an instance: one for its own nodes, and one for each part of them that is set
+//! aside, where others wait in a line of their own.
+//!
+//! What a queue instance of a fixed size holds only the jobs of its queues may have, and who waits
+//! for it holds up nobody who waits for something else. Who has had how much counts in all lines:
+//! each planner is told what was started in the others. Owned by the sched module's driver, in the
+//! place of a planner.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::id::JobId;
+use eddy_wire::plan::{Answer, Delta, Head, LineName, Outcome, Owner};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Time;
+
+use crate::planner::Planner;
+
+/// The planners, fed as one.
+#[derive(Debug, Default)]
+pub struct Lines {
+    main: Planner,
+    apart: BTreeMap<Arc<str>, Planner>,
+}
+
+impl Lines {
+    /// One planner of first come, first served that knows nothing.
+    pub fn new() -> Lines {
+        Lines::default()
+    }
+
+    /// Takes one change in, as [`Planner::apply`] does.
+    ///
+    /// - `Line` sets nodes aside, or gives them up: who waits for them then waits no more.
+    /// - `Want` and `Held` are of the line that the owner names. One that is not there has nobody
+    ///   waiting; who holds something of it is charged all the same.
+    pub fn apply(&mut self, delta: Delta) {
+        match delta {
+            Delta::Line(name, set) => self.set_aside(name, set),
+            Delta::Want(job, want) => {
+                let line = want.owner.line.clone();
+                if let Some(planner) = self.of(&line) {
+                    planner.apply(Delta::Want(job, want));
+                }
+            }
+            Delta::Held(job, owner, set) => self.held(job, owner, set),
+            Delta::Inventory(_) | Delta::Ground(..) | Delta::Shares(_) => self.main.apply(delta),
+            Delta::Up(_)
+            | Delta::Down(..)
+            | Delta::Unwant(_)
+            | Delta::Freed(_)
+            | Delta::Charged(..)
+            | Delta::Policy(_)
+            | Delta::Account(_)
+            | Delta::Used(_)
+            | Delta::Explain(_) => {
+                for planner in self.apart.values_mut() {
+                    planner.apply(delta.clone());
+                }
+                self.main.apply(delta);
+            }
+        }
+    }
+
+    /// Looks at each line in turn, by its planner's [`Planner::plan`].
+    pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
+        let mut all = self.main.plan(now, steps);
+        for (name, planner) in &mut self.apart {
+            let outcome = planner.plan(now, steps);
+            add(&mut all, outcome, name);
+        }
+        all
+    }
+
+    fn of(&mut self, line: &LineName) -> Option<&mut Planner> {
+        match line {
+            None => Some(&mut self.main),
+            Some(name) => self.apart.get_mut(name),
+        }
+    }
+
+    fn set_aside(&mut self, name: Arc<str>, set: Option<Arc<ResourceSet>>) {
+        let Some(set) = set else {
+            self.apart.remove(&name);
+            return;
+        };
+        let main = &self.main;
+        let planner = self.apart.entry(name).or_insert_with(|| main.set_aside());
+        planner.apply(Delta::Inventory(set));
+    }
+
+    fn held(&mut self, job: JobId, owner: Owner, set: Arc<ResourceSet>) {
+        let line = owner.line.clone();
+        let charged = Delta::Charged(job, owner.clone(), Arc::clone(&set));
+        let held = Delta::Held(job, owner, set);
+        let told = |is_its: bool| match is_its {
+            true => held.clone(),
+            false => charged.clone(),
+        };
+        self.main.apply(told(line.is_none()));
+        for (name, planner) in &mut self.apart {
+            planner.apply(told(line.as_ref() == Some(name)));
+        }
+    }
+}
+
+/// Adds what another line came to.
+fn add(all: &mut Outcome, outcome: Outcome, name: &Arc<str>) {
+    all.verdicts.extend(outcome.verdicts);
+    let head = outcome.head.into_iter();
+    all.apart.extend(head.map(|(job, reason)| Head {
+        line: Arc::clone(name),
+        job,
+        reason,
+    }));
+    all.unfinished |= outcome.unfinished;
+    all.again = all.again.into_iter().chain(outcome.again).min();
+    for answer in outcome.answers {
+        match all.answers.iter_mut().find(|one| one.tag == answer.tag) {
+            Some(one) => merge(one, answer),
+            None => all.answers.push(answer),
+        }
+    }
+}
+
+fn merge(one: &mut Answer, answer: Answer) {
+    one.jobs.extend(answer.jobs);
+    one.more += answer.more;
+}

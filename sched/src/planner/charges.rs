@@ -1,0 +1,101 @@
+//! Who pays for what is held, here and in other lines.
+//!
+//! What is held of this planner's nodes is charged as it begins and ends; what is held of others'
+//! is only charged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::id::JobId;
+use eddy_wire::plan::Owner;
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::{Span, Time};
+
+use super::{Certainty, Holding, Order, Planner};
+use crate::occupancy::CLEANUP;
+
+impl Planner {
+    /// A planner by the same policy for nodes that are set aside: it knows which ranks are in
+    /// service, and all that was used and is being used.
+    pub(crate) fn set_aside(&self) -> Planner {
+        let mut other = Planner::with(self.policy.clone());
+        other.turns = self.turns.clone();
+        other.occupancy.serve(|inventory| {
+            inventory.serve_as(self.occupancy.inventory());
+        });
+        *other.occupancy.accounts_mut() = self.occupancy.accounts().clone();
+        other.charged = self.charged.clone();
+        let paid = self.holdings.iter().filter(|(_, one)| one.owner.is_some());
+        let paid = paid.map(|(job, one)| (*job, one.clone()));
+        other.charged.extend(paid);
+        other
+    }
+
+    /// A job elsewhere is charged. Said again it changes nothing.
+    pub(super) fn charge(&mut self, job: JobId, owner: Owner, set: Arc<ResourceSet>) {
+        let known = self.charged.get(&job);
+        if known.is_some_and(|known| known.set.nodes == set.nodes) {
+            return;
+        }
+        self.free(job);
+        let rate = self.began(&owner, &set);
+        let until = end_of(&set, self.policy.queue.default_limit);
+        let holding = Holding {
+            set,
+            owner: Some(owner),
+            rate,
+            until,
+            certainty: Certainty::Held,
+        };
+        self.charged.insert(job, holding);
+    }
+
+    /// Charges somebody; what that costs in each second.
+    pub(super) fn began(&mut self, owner: &Owner, set: &ResourceSet) -> f64 {
+        let since = match set.starttime {
+            0 => self.occupancy.now(),
+            start => Time(start),
+        };
+        self.turns.began(owner, set, since);
+        self.occupancy.accounts_mut().began(owner, set);
+        self.lined.order = Order::Moved;
+        self.turns.rate(owner, set)
+    }
+
+    pub(super) fn ended(&mut self, owner: &Owner, set: &ResourceSet) {
+        self.turns.ended(owner, set);
+        self.occupancy.accounts_mut().ended(owner, set);
+        self.lined.order = Order::Moved;
+    }
+}
+
+/// Who pays for what, here and elsewhere, and what it costs in each second.
+pub(super) fn paid<'a>(
+    holdings: &'a mut BTreeMap<JobId, Holding>,
+    charged: &'a mut BTreeMap<JobId, Holding>,
+) -> impl Iterator<Item = (&'a Owner, &'a ResourceSet, &'a mut f64)> {
+    let all = holdings.values_mut().chain(charged.values_mut());
+    all.filter_map(|one| {
+        let Holding {
+            set, owner, rate, ..
+        } = one;
+        let set: &Arc<ResourceSet> = set;
+        Some((owner.as_ref()?, set.as_ref(), rate))
+    })
+}
+
+/// When what is held is planned to be given back.
+pub(super) fn end_of(set: &ResourceSet, default: Option<Span>) -> Time {
+    let limit = (set.expiration > 0).then(|| set.expiration - set.starttime);
+    until(Time(set.starttime), limit, default)
+}
+
+/// When a job that starts then is planned to have given everything back, by its own limit or by
+/// that of all who name none.
+pub(super) fn until(start: Time, limit: Option<i64>, default: Option<Span>) -> Time {
+    let limit = limit.filter(|limit| *limit > 0).map(Span);
+    match limit.or(default) {
+        Some(limit) => start.after(limit).after(CLEANUP),
+        None => Time(i64::MAX),
+    }
+}

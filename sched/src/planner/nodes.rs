@@ -1,0 +1,61 @@
+//! What there is to plan over, as it changes: the inventory, and which of it is in service.
+//!
+//! Whoever was promised what is there no more waits on.
+
+use std::sync::Arc;
+
+use eddy_wire::idset::Idset;
+use eddy_wire::plan::Unavailable;
+use eddy_wire::resource_set::ResourceSet;
+
+use super::{Order, Place, Planner};
+use crate::occupancy::{Occupancy, Spot};
+use crate::turns::Turn;
+
+impl Planner {
+    pub(super) fn define(&mut self, set: Arc<ResourceSet>) {
+        // What runs costs by what there is from now on.
+        self.recharge(|planner| planner.turns.define(&set));
+        self.occupancy.accounts_mut().define(&set);
+        self.lined.order = Order::Moved;
+        let now = self.occupancy.now();
+        for one in self.waiting.values() {
+            if let Place::Row(row) = one.place {
+                self.rows.describe(row, &self.turns, &one.want, now);
+            }
+        }
+        self.drop_promises(|_, _| true);
+        let holdings: Vec<Arc<ResourceSet>> =
+            self.holdings.values().map(|one| one.set.clone()).collect();
+        self.occupancy
+            .define(|inventory| inventory.replace(set, holdings.iter().map(Arc::as_ref)));
+        self.beside.wake_all();
+        self.agenda.freed();
+    }
+
+    pub(super) fn bring(&mut self, ranks: &Idset) {
+        self.occupancy.serve(|inventory| inventory.bring(ranks));
+        self.beside.wake(ranks);
+        self.agenda.freed();
+    }
+
+    pub(super) fn withdraw(&mut self, ranks: &Idset, why: Unavailable) {
+        self.occupancy
+            .serve(|inventory| inventory.withdraw(ranks, why));
+        self.drop_promises(|occupancy, spot| !occupancy.serves(spot));
+        self.beside.wake(ranks);
+    }
+
+    /// What was promised there is promised no more; who it was promised to waits on.
+    pub(super) fn drop_promises(&mut self, whose: impl Fn(&Occupancy, &Spot) -> bool) {
+        let lost: Vec<Turn> = self
+            .agenda
+            .bookings()
+            .filter(|(_, booking)| whose(&self.occupancy, &booking.spot))
+            .map(|(turn, _)| *turn)
+            .collect();
+        for turn in lost {
+            self.agenda.unreserve(&turn, &mut self.occupancy);
+        }
+    }
+}
