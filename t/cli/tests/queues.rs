@@ -356,6 +356,52 @@ fn queue_instances_keep_their_jobs_over_restarts_of_the_root() -> Tested {
 }
 
 #[test]
+fn jobs_of_queues_are_the_roots_wherever_they_run() -> Tested {
+    let instance = declared()?;
+    for words in [
+        &["account", "add", "physics"][..],
+        &[
+            "account",
+            "add-user",
+            "0",
+            "--account",
+            "physics",
+            "--default",
+        ],
+        &["account", "edit", "physics", "--max-running-jobs", "1"],
+    ] {
+        instance.ok(words)?;
+    }
+    let (mut tells, mut gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
+    let script = "echo $EDDY_URI >told; read line <gate";
+    let first = instance.submit(&["-q", "batch", "sh", "-c", script])?;
+    assert_eq!(
+        tells.line()?.trim(),
+        instance.uri(),
+        "its tasks know the root"
+    );
+    // Another queue has room, and the limit of the account holds it all the same.
+    let second = instance.submit(&["-q", "short", "echo", "second"])?;
+    let why = instance.ok(&["why", &second])?;
+    assert!(why.contains("running_jobs"), "{why}");
+    let after = format!("--dependency=afterok:{first}");
+    let third = instance.submit(&["-q", "services", &after, "echo", "third"])?;
+    gate.let_go(1)?;
+    assert_eq!(instance.ok(&["job", "attach", &second])?, "second");
+    assert_eq!(instance.ok(&["job", "attach", &third])?, "third");
+    for (job, passed) in [(&first, true), (&second, true), (&third, false)] {
+        let events = instance.events(job)?;
+        assert_eq!(
+            events.iter().any(|name| name == "passed"),
+            passed,
+            "{events:?}"
+        );
+        assert_eq!(instance.row(job)?["account"], "physics");
+    }
+    instance.shut_down()
+}
+
+#[test]
 fn a_stopped_leader_of_a_queue_holds_up_nobody_else() -> Tested {
     let instance = declared()?;
     instance.ok(&["run", "-q", "batch", "true"])?;

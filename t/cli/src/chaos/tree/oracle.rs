@@ -142,19 +142,22 @@ impl Known<'_> {
         } = promise;
         let root = &self.books[0];
         let Some(inside) = inside else {
-            let mut homes = self.books.iter().filter(|book| {
-                (book.id == root.id || self.is_declared(book)) && book.lives.contains_key(id)
-            });
-            let home = homes.next();
-            let home =
-                home.with_context(|| format!("job {id} of {name} was accepted and is lost"))?;
-            let other = homes.next();
-            ensure!(other.is_none(), "job {id} of {name} is in two instances");
-            return holds(home, *id, name);
+            // All are the root's, also those that it passed down.
+            let lost = || format!("job {id} of {name} was accepted and is lost");
+            let life = root.lives.get(id).with_context(lost)?;
+            let declared = self.books.iter().filter(|book| self.is_declared(book));
+            let elsewhere = declared.filter(|book| book.lives.contains_key(id)).count();
+            ensure!(
+                elsewhere == 0 || life.iter().any(|event| event == "passed"),
+                "job {id} of {name} is in two instances"
+            );
+            return holds(root, *id, name);
         };
-        let children: BTreeSet<&str> = root
-            .adopted
-            .iter()
+        let declared = self.books.iter().filter(|book| self.is_declared(book));
+        let children: BTreeSet<&str> = [root]
+            .into_iter()
+            .chain(declared)
+            .flat_map(|book| &book.adopted)
             .filter(|adopted| adopted.job == *inside)
             .map(|adopted| adopted.instance.as_str())
             .collect();
@@ -186,9 +189,41 @@ impl Known<'_> {
         Ok(())
     }
 
+    /// The instances in which tasks of a job may have run: those it was passed to, or its own.
+    fn places(&self, book: &Book, job: u64) -> Vec<String> {
+        let life = book.lives.get(&job);
+        if life.is_none_or(|life| life.iter().all(|event| event != "passed")) {
+            return vec![book.id.clone()];
+        }
+        let declared = self.books.iter().filter(|book| self.is_declared(book));
+        let there = declared.filter(|book| book.lives.contains_key(&job));
+        there.map(|book| book.id.clone()).collect()
+    }
+
+    /// Whether a job of a declared instance is one that the root passed to it.
+    fn was_passed(&self, book: &Book, job: u64) -> bool {
+        self.is_declared(book) && self.books[0].lives.contains_key(&job)
+    }
+
+    /// What was passed is over, each time; how it must have ended is asked of the root's row.
+    fn passed_ended(life: &[String]) -> anyhow::Result<()> {
+        let count = |name: &str| life.iter().filter(|event| *event == name).count();
+        let last = life.last().map(String::as_str);
+        ensure!(
+            count("submit") == count("clean") && matches!(last, Some("clean" | "waited")),
+            "{life:?}"
+        );
+        ensure!(count("alloc") == count("free"), "{life:?}");
+        Ok(())
+    }
+
     /// Every job of an instance that was not cut.
     fn all_ended(&self, book: &Book) -> anyhow::Result<()> {
         for (job, life) in &book.lives {
+            if self.was_passed(book, *job) {
+                Self::passed_ended(life).with_context(|| format!("job {job}"))?;
+                continue;
+            }
             let row = book.rows.get(job);
             let row = row.with_context(|| format!("job {job} is not over: {life:?}"))?;
             let count = |name: &str| life.iter().filter(|event| *event == name).count();
@@ -237,14 +272,18 @@ impl Known<'_> {
             Some("t") => {
                 let ntasks = number(name, "-n").context("a name with -n")?;
                 let attempt = row["attempt"].as_u64().unwrap_or_default();
-                let run = |task| Run {
-                    instance: book.id.clone(),
+                let places = self.places(book, job);
+                let run = |(instance, task): (&String, u64)| Run {
+                    instance: instance.clone(),
                     job,
                     attempt,
                     task,
                 };
-                let tasks = (0..ntasks as u64).map(run);
+                let tasks = places
+                    .iter()
+                    .flat_map(|place| (0..ntasks as u64).map(move |task| (place, task)));
                 let ended: BTreeMap<Run, i32> = tasks
+                    .map(run)
                     .filter_map(|run| Some((run.clone(), *self.ledger.ended.get(&run)?)))
                     .collect();
                 ensure!(
