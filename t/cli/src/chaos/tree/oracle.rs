@@ -175,7 +175,12 @@ impl Known<'_> {
     fn ran_at_most_once(&self) -> anyhow::Result<()> {
         for (run, times) in &self.ledger.begun {
             ensure!(*times == 1, "{run:?} began {times} times");
-            let book = self.book(&run.instance)?;
+            let own = self.book(&run.instance)?;
+            // Attempts of what was passed down are counted by the root.
+            let book = match self.was_passed(own, run.job) {
+                true => &self.books[0],
+                false => own,
+            };
             let life = book.lives.get(&run.job);
             let life = life.with_context(|| format!("{run:?} ran and its job is not there"))?;
             let requeues = life.iter().filter(|name| *name == "requeue").count() as u64;
