@@ -285,12 +285,15 @@ fn give(now: Time, job: &Job, attempts_max: u32, out: &mut Outbox) {
     out.append(now, job.id, kind);
 }
 
+/// What is noted of a job that ends because its instance does.
+pub(crate) const SHUTDOWN: &str = "the instance is shutting down";
+
 /// Ends a job because its instance ends.
 fn cancel(now: Time, job: &Job, out: &mut Outbox) {
     let exception = Exception {
         kind: "cancel".to_owned(),
         severity: 0,
-        note: "the instance is shutting down".to_owned(),
+        note: SHUTDOWN.to_owned(),
         userid: None,
     };
     out.append(now, job.id, Kind::Exception(Box::new(exception)));

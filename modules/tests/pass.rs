@@ -393,3 +393,19 @@ fn a_submission_made_in_it_is_handed_up() {
         json!({"first": 90, "count": 1})
     );
 }
+
+#[test]
+fn who_ends_only_because_the_instance_does_has_lost_his_node() {
+    let (mut stand, _) = passed();
+    let mut ended = exception("cancel");
+    ended.note = "the instance is shutting down".to_owned();
+    tells(&mut stand, 1, over(Some(15), Some(ended)));
+    let kind = stand
+        .records
+        .iter()
+        .find_map(|record| match &record.event.kind {
+            Kind::Exception(why) if record.event.job == Some(JOB) => Some(why.kind.clone()),
+            _ => None,
+        });
+    assert_eq!(kind.as_deref(), Some("node-failure"));
+}

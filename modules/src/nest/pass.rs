@@ -22,6 +22,7 @@ use eddy_wire::time::Time;
 
 use super::Nest;
 use super::child::Child;
+use crate::manager::SHUTDOWN;
 use crate::sched::BOUNCE;
 
 /// The wait status of a task of which nothing is known.
@@ -343,9 +344,15 @@ impl Run {
     }
 }
 
-/// What ended a job there is what ends it here, but that one that came back waits again.
+/// What ended a job there is what ends it here, but that one that came back waits again, and that
+/// the end of the instance alone is no will of anybody's: its ground was lost.
 fn as_here(exception: Exception) -> Exception {
     match exception.kind.as_str() {
+        "cancel" if exception.userid.is_none() && exception.note == SHUTDOWN => Exception {
+            kind: "node-failure".to_owned(),
+            note: "its queue instance ended".to_owned(),
+            ..exception
+        },
         BOUNCE => Exception {
             kind: "requeue".to_owned(),
             note: format!("it came back: {}", exception.note),
