@@ -13,6 +13,7 @@ mod keys;
 mod numbers;
 pub(crate) mod parties;
 pub(crate) mod queues;
+mod reserved;
 mod served;
 pub(crate) mod specs;
 mod targets;
@@ -45,6 +46,7 @@ use keys::{Keys, Known, Seen};
 use numbers::{Numbers, Taken};
 use parties::Parties;
 use queues::Queues;
+use reserved::Reserved;
 use served::Served;
 use specs::Specs;
 
@@ -59,6 +61,7 @@ pub struct Ingest {
     numbers: Numbers,
     served: Served,
     queues: Queues,
+    reserved: Reserved,
     parties: Parties,
     fleet: Fleet,
     /// Declared instances whose job is proposed and not folded yet.
@@ -159,6 +162,7 @@ impl Module for Ingest {
         self.fleet.apply(record);
         self.parties.apply(record);
         self.queues.apply(record);
+        self.reserved.apply(record);
         self.served.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
@@ -262,6 +266,7 @@ impl Ingest {
             numbers,
             served: Served::new(settings),
             queues: Queues::new(settings),
+            reserved: Reserved::default(),
             parties: Parties::new(settings),
             fleet: Fleet::new(settings),
             proposed: BTreeSet::new(),
@@ -337,7 +342,20 @@ impl Ingest {
         let (party, count) = ((submission.user, &submission.party), submission.count());
         self.parties
             .within_limits(now, party, &submission.spec, count)?;
-        self.fits(&submission.spec)
+        self.fits(&submission.spec)?;
+        self.fits_reservation(now, submission)
+    }
+
+    fn fits_reservation(&self, now: Time, submission: &Submission) -> Result<(), Refusal> {
+        let Submission {
+            user, party, spec, ..
+        } = submission;
+        let queue = spec.jobspec.attributes.system.queue.as_deref();
+        let instance = self.queues.leads_to(queue);
+        let ground = instance.and_then(|name| self.served.ground(name));
+        let whose = (*user, party, &self.parties.charter().book);
+        self.reserved
+            .lets(now, whose, spec, ground.map(Capacity::ranks))
     }
 
     /// Whether it could be placed if all were free: here, or in the instance its queue leads to.

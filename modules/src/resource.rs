@@ -5,6 +5,7 @@
 //! sched does.
 
 mod nodes;
+pub(crate) mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
-use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
@@ -21,7 +21,7 @@ use eddy_wire::services::Service;
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::services::overlay;
 use eddy_wire::services::resource::{
-    self, DrainRequest, DrainState, ListReply, RankState, RankStatus, Targets, UndrainRequest,
+    self, DrainRequest, DrainState, ListReply, RankState, RankStatus, UndrainRequest,
 };
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
@@ -299,7 +299,7 @@ impl Resource {
             let text = format!("reason: one line of at most {REASON_BYTES_MAX} bytes is allowed");
             return Err(Refusal::invalid(text));
         }
-        let ranks = self.targets(&body.targets)?;
+        let ranks = targets::ranks("targets", &body.targets, self.all())?;
         let again = ranks
             .iter()
             .find(|rank| self.drained.contains_key(&Rank(*rank)));
@@ -320,7 +320,7 @@ impl Resource {
 
     fn undrain(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: UndrainRequest = request.parse()?;
-        let ranks = self.targets(&body.targets)?;
+        let ranks = targets::ranks("targets", &body.targets, self.all())?;
         if let Some(rank) = ranks
             .iter()
             .find(|rank| !self.drained.contains_key(&Rank(*rank)))
@@ -332,47 +332,5 @@ impl Resource {
         out.append_own(now, Kind::Undrain(ranks));
         out.reply(request.caller, &());
         Ok(())
-    }
-
-    /// The ranks that targets name; all of them must be in the inventory.
-    fn targets(&self, targets: &Targets) -> Result<Idset, Refusal> {
-        let ranks = match targets {
-            Targets::Ranks(ranks) => ranks.clone(),
-            Targets::Hosts(text) => self.ranks_of(text)?,
-        };
-        let foreign = ranks.difference(&self.nodes.ranks());
-        if !foreign.is_empty() {
-            let text = format!(
-                "targets: ranks {foreign} given, the inventory has {}",
-                self.nodes.ranks()
-            );
-            return Err(Refusal::not_found(text));
-        }
-        if ranks.is_empty() {
-            return Err(Refusal::invalid(
-                "targets: none given, at least one rank is needed",
-            ));
-        }
-        Ok(ranks)
-    }
-
-    /// The ranks of hosts (RFC 29); all of them must be in the inventory.
-    fn ranks_of(&self, text: &str) -> Result<Idset, Refusal> {
-        let hosts: Hostlist = text
-            .parse()
-            .map_err(|e| Refusal::invalid(format!("targets: {e}")))?;
-        let mut by_host: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
-        for (rank, node) in &self.all().nodes {
-            by_host.entry(&node.host).or_default().push(*rank);
-        }
-        let mut ranks = Idset::new();
-        for host in hosts.hosts() {
-            let Some(named) = by_host.get(&*host) else {
-                let text = format!("targets: host `{host}` is not in the inventory");
-                return Err(Refusal::not_found(text));
-            };
-            ranks.extend(named.iter().map(|rank| rank.0));
-        }
-        Ok(ranks)
     }
 }

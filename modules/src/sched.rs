@@ -8,6 +8,7 @@
 mod asked;
 mod passed;
 mod policy;
+mod reserved;
 mod seen;
 mod sets;
 
@@ -28,6 +29,7 @@ use eddy_wire::plan::{Delta, Head, Outcome, Owner, Reason, Unavailable, Verdict}
 use eddy_wire::queue::{Gates, Turned};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::Service;
+use eddy_wire::services::reservation;
 use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest, Shares};
 use eddy_wire::time::{Span, Time};
 
@@ -36,6 +38,7 @@ use crate::ingest::queues;
 use asked::Asked;
 pub use passed::BOUNCE;
 use policy::Obeyed;
+use reserved::Reserved;
 use seen::Seen;
 use sets::Sets;
 
@@ -54,6 +57,7 @@ pub struct Sched {
     jobs: BTreeMap<JobId, Seen>,
     /// The instances that queues lead to.
     sets: Sets,
+    reserved: Reserved,
     /// Jobs that came back from where they were passed to wait so long for their next try.
     resting: BTreeMap<JobId, Time>,
     /// Jobs that a parent passed down and that are still to begin.
@@ -105,12 +109,16 @@ impl Module for Sched {
             Endpoint::of::<Shares>(),
             Endpoint::of::<Policy>(),
             Endpoint::of::<SetPolicy>(),
+            Endpoint::of::<reservation::Create>(),
+            Endpoint::of::<reservation::Delete>(),
+            Endpoint::of::<reservation::List>(),
         ];
         ENDPOINTS
     }
 
     fn live(&self, seqs: &mut Vec<Seq>) {
         self.obeyed.live(seqs);
+        self.reserved.live(seqs);
     }
 
     fn apply(&mut self, record: &Record) {
@@ -152,6 +160,7 @@ impl Module for Sched {
             }
             (Kind::Account(changed), None) => self.book.apply(&changed.change),
             (Kind::Queue(turned), None) => self.gates.apply(record.event.t, turned),
+            (Kind::Reservation(kept), None) => self.reserved.apply(record.seq, kept),
             (kind, None) => self.apply_own(kind),
         }
     }
@@ -182,6 +191,7 @@ impl Module for Sched {
             Input::Resume => {
                 self.told = Told::default();
                 self.tell_all(out);
+                self.wait_for_ends(out);
                 self.start_all_passed(now, out);
             }
             Input::Tick => {
@@ -189,6 +199,7 @@ impl Module for Sched {
                     self.again = None;
                     out.volatile(Volatile::Plan(Vec::new()));
                 }
+                self.end_reservations(now, out);
                 self.bounce(now, out);
                 self.try_again(now, out);
             }
@@ -218,6 +229,9 @@ impl Sched {
             }
             Shares::TOPIC => self.asked.ask_shares(request, out)?,
             Policy::TOPIC => out.answer(request.caller, &self.obeyed.shown()),
+            reservation::Create::TOPIC | reservation::Delete::TOPIC | reservation::List::TOPIC => {
+                self.reservation_request(now, request, out)?
+            }
             _ => {
                 let body: SetPolicyRequest = request.parse()?;
                 out.append_own(now, self.obeyed.set(&body.text)?);
@@ -271,6 +285,7 @@ impl Sched {
             (Kind::ResourceDefine(set, _), None) => Delta::Inventory(Arc::clone(set)),
             (Kind::Drain(..) | Kind::Undrain(_), None) => return self.tell_ranks(out),
             (Kind::Queue(turned), None) => return self.turned(turned, out),
+            (Kind::Reservation(kept), None) => return self.reservation_applied(kept, out),
             (Kind::Account(changed), None) => Delta::Account(Box::new(changed.change.clone())),
             (Kind::Memo(memo), None) if policy::is_one(memo) => {
                 let told = self.obeyed.told();
@@ -328,6 +343,7 @@ impl Sched {
                 .map(|set| Delta::Inventory(Arc::clone(set))),
         );
         deltas.extend(self.sets.all());
+        deltas.extend(self.reserved.deltas());
         for (id, seen) in &self.jobs {
             deltas.extend(
                 seen.held
@@ -425,7 +441,8 @@ impl Sched {
         let takes = seen.map(|seen| seen.submit.spec.request.takes);
         let to = seen.and_then(|seen| seen.to.clone());
         let shells = self.shells_of(set, takes.unwrap_or_default());
-        let is_there = self.is_free(set, taken) && self.sets.has(&to, set);
+        let is_let = seen.is_some_and(|seen| self.reserved.lets(now, seen, set));
+        let is_there = is_let && self.is_free(set, taken) && self.sets.has(&to, set);
         match (wanted, self.intake, shells.filter(|_| is_there)) {
             (true, Intake::Open, Some(shells)) => {
                 let grant = Grant {

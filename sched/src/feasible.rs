@@ -66,7 +66,8 @@ impl Capacity {
         Within::of(request.ranks.as_ref(), &self.by_place)
     }
 
-    pub(crate) fn ranks(&self) -> &Idset {
+    /// Its ranks.
+    pub fn ranks(&self) -> &Idset {
         &self.ranks
     }
 

@@ -10,6 +10,7 @@
 //! policy. The files in the order in which one verdict is made:
 //!
 //! - `planner`: deltas in, verdicts out; who holds what, proposed or recorded.
+//! - `lines`, `calendar`: one planner for each part of the nodes that is set aside or reserved.
 //! - `turns`: whose turn it is, by the policy's order.
 //! - `table`: accounts that take turns, where the policy is such; `accounts`: what each holds and
 //!   how much more may be started.
@@ -80,6 +81,8 @@ mod inventory;
 
 mod lines;
 
+mod calendar;
+
 mod rooms;
 
 mod by_use;
@@ -88,6 +91,7 @@ mod feasible;
 
 pub use feasible::{Capacity, feasible};
 pub use lines::Lines;
+pub use occupancy::CLEANUP;
 pub use planner::Planner;
 
 #[cfg(test)]

@@ -14,13 +14,13 @@ use eddy_wire::plan::{Answer, Delta, Head, LineName, Outcome, Owner};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
-use crate::planner::Planner;
+use crate::calendar::Calendar;
 
 /// The planners, fed as one.
 #[derive(Debug, Default)]
 pub struct Lines {
-    main: Planner,
-    apart: BTreeMap<Arc<str>, Planner>,
+    main: Calendar,
+    apart: BTreeMap<Arc<str>, Calendar>,
 }
 
 impl Lines {
@@ -29,11 +29,12 @@ impl Lines {
         Lines::default()
     }
 
-    /// Takes one change in, as [`Planner::apply`] does.
+    /// Takes one change in, as [`crate::Planner::apply`] does.
     ///
     /// - `Line` sets nodes aside, or gives them up: who waits for them then waits no more.
     /// - `Want` and `Held` are of the line that the owner names. One that is not there has nobody
     ///   waiting; who holds something of it is charged all the same.
+    /// - `Reserved` and `Unreserved` are for all lines, as far as they have the nodes.
     pub fn apply(&mut self, delta: Delta) {
         match delta {
             Delta::Line(name, set) => self.set_aside(name, set),
@@ -51,6 +52,8 @@ impl Lines {
             | Delta::Freed(_)
             | Delta::Charged(..)
             | Delta::Policy(_)
+            | Delta::Reserved(_)
+            | Delta::Unreserved(_)
             | Delta::Account(_)
             | Delta::Used(_)
             | Delta::Explain(_) => {
@@ -62,7 +65,7 @@ impl Lines {
         }
     }
 
-    /// Looks at each line in turn, by its planner's [`Planner::plan`].
+    /// Looks at each line in turn, by its planner's [`crate::Planner::plan`].
     pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
         let mut all = self.main.plan(now, steps);
         for (name, planner) in &mut self.apart {
@@ -72,7 +75,7 @@ impl Lines {
         all
     }
 
-    fn of(&mut self, line: &LineName) -> Option<&mut Planner> {
+    fn of(&mut self, line: &LineName) -> Option<&mut Calendar> {
         match line {
             None => Some(&mut self.main),
             Some(name) => self.apart.get_mut(name),

@@ -7,6 +7,7 @@
 //! said, nothing here is wrong but the times.
 
 mod allowed;
+mod closed;
 mod firsts;
 mod layers;
 mod misses;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::jobspec::Sharing;
+use eddy_wire::jobspec::{Sharing, Work};
 use eddy_wire::plan::Want;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
@@ -31,6 +32,8 @@ use crate::policy::{NodeRank, Policy};
 use crate::rooms::{Room as Amounts, Rooms};
 use crate::table::Table;
 use crate::walk::{Blocked, Ceiling, Room};
+use closed::Closures;
+pub(crate) use closed::{Closure, Side};
 use firsts::Firsts;
 use layers::Layers;
 use misses::Misses;
@@ -39,7 +42,7 @@ use returns::{Return, parts};
 
 /// What passes between the end of a job's limit and its resources being free: its end is asked
 /// for, waited for, forced and recorded.
-pub(crate) const CLEANUP: Span = Span::seconds(10);
+pub const CLEANUP: Span = Span::seconds(10);
 
 /// How late an end is counted that should have been before now.
 const OVERDUE: Span = Span::seconds(1);
@@ -148,6 +151,7 @@ pub(crate) struct Occupancy {
     promises: Promises,
     /// How many promises there ever were.
     numbered: u64,
+    closures: Closures,
     layers: Layers,
     misses: Misses,
     firsts: Firsts,
@@ -170,6 +174,7 @@ impl Occupancy {
             bookings: Vec::new(),
             promises: Promises::default(),
             numbered: 0,
+            closures: Closures::default(),
             layers: Layers::default(),
             misses: Misses::default(),
             firsts: Firsts::default(),
@@ -197,6 +202,9 @@ impl Occupancy {
 
     /// Whether it fits now for so long; of what does not, only whether it ever could.
     pub fn fits(&mut self, ask: &Arc<Ask>, now: Time, span: Span) -> Now {
+        if self.is_let_in(ask) {
+            return self.without_closures(|room| room.fits(ask, now, span));
+        }
         if self.lacks_ranks(ask) {
             return Now::Never;
         }
@@ -229,6 +237,10 @@ impl Occupancy {
 
     /// Another inventory; nothing may be promised meanwhile.
     pub fn define(&mut self, change: impl FnOnce(&mut Inventory)) {
+        self.without_closures(|room| room.redefine(change));
+    }
+
+    fn redefine(&mut self, change: impl FnOnce(&mut Inventory)) {
         change(&mut self.inventory);
         self.returns = vec![Vec::new(); self.inventory.len()];
         self.promises = Promises::none(self.inventory.len());
@@ -380,8 +392,11 @@ impl Room for Occupancy {
     type Need = Arc<Ask>;
     type Spot = Spot;
 
-    /// Cores.
+    /// Cores. What closures do not concern may fit where none are free to others.
     fn least(&self, ask: &Arc<Ask>) -> u64 {
+        if matches!(&ask.want.request.work, Work::Instance { name: Some(_) }) {
+            return 0;
+        }
         let each = ask.need.least().cores;
         match ask.need.sharing {
             Sharing::Shared => each.saturating_mul(ask.need.count()),
@@ -408,6 +423,9 @@ impl Room for Occupancy {
     }
 
     fn fit(&mut self, ask: &Arc<Ask>, now: Time, span: Span) -> Result<Spot, Blocked> {
+        if self.is_let_in(ask) {
+            return self.without_closures(|room| Room::fit(room, ask, now, span));
+        }
         if self.lacks_ranks(ask) {
             return Err(Blocked::Never);
         }
@@ -442,6 +460,9 @@ impl Room for Occupancy {
         from: Time,
         span: Span,
     ) -> Result<(Time, Spot), Blocked> {
+        if self.is_let_in(ask) {
+            return self.without_closures(|room| room.earliest(ask, from, span));
+        }
         if self.lacks_ranks(ask) {
             return Err(Blocked::Never);
         }
@@ -472,6 +493,9 @@ impl Room for Occupancy {
     ) -> Option<(Time, Spot)> {
         if at <= from || self.is_limited(ask) {
             return None;
+        }
+        if self.is_let_in(ask) {
+            return self.without_closures(|room| room.sooner(ask, from, (old, at), span));
         }
         self.give(old, at, span);
         match self.sweep(ask, (from, Some(at)), span) {

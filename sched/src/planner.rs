@@ -7,6 +7,8 @@
 
 mod charges;
 
+mod closed;
+
 mod explain;
 
 mod nodes;
@@ -219,8 +221,8 @@ impl Planner {
             Delta::Ground(job, set) => self.held(job, None, set),
             Delta::Charged(job, owner, set) => self.charge(job, owner, set),
             Delta::Freed(job) => self.free(job),
-            // What is set aside is another planner's.
-            Delta::Line(..) => {}
+            // What is set aside is another planner's, and so is what is reserved.
+            Delta::Line(..) | Delta::Reserved(_) | Delta::Unreserved(_) => {}
             Delta::Policy(text) => self.obey(&text),
             Delta::Account(change) => {
                 self.turns.regroup(&change);
@@ -244,6 +246,7 @@ impl Planner {
         let mut outcome = Outcome::default();
         self.occupancy.at(now);
         self.turns.at(now);
+        self.lapse();
         let lined = self.lined.at;
         self.reline(now);
         if self.lined.at != lined && self.pass == Pass::Current {
@@ -260,7 +263,8 @@ impl Planner {
         }
         if !outcome.unfinished {
             outcome.head = self.head(now);
-            outcome.again = self.occupancy.gate().again();
+            let gate = self.occupancy.gate().again();
+            outcome.again = gate.into_iter().chain(self.occupancy.opens()).min();
         }
         let questions = std::mem::take(&mut self.questions);
         let answers = questions.iter().map(|one| self.answer(one, now));

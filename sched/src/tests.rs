@@ -11,6 +11,7 @@ mod suppose;
 mod cases;
 
 mod ranks;
+mod reserved;
 
 mod properties;
 

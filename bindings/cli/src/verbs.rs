@@ -24,6 +24,7 @@ pub mod why;
 
 pub mod kvs;
 pub mod queue;
+pub mod reservation;
 pub mod resource;
 
 pub mod overlay;

@@ -17,13 +17,17 @@ use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Seq};
 use crate::idset::Idset;
 use crate::queue::Turned;
+use crate::reservation::Kept;
 use crate::resource_set::ResourceSet;
 use crate::spec::Spec;
 use crate::time::Time;
 use crate::usage::Tally;
 
+mod basis;
+
 mod context;
 
+pub use basis::{Added, Basis};
 use context::*;
 
 /// Something that happened, at a time, to a job or (no job) to the instance.
@@ -181,36 +185,6 @@ pub struct IdBlock {
     pub count: u64,
 }
 
-/// What an inventory rests on, kept with it so that ranks that were added or
-/// taken out stay so over restarts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Basis {
-    /// Hash of the inventory that the leader was told (its nodes without times).
-    /// Told the same again, a leader keeps what is recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<Hash>,
-    /// One more than the highest rank there ever was: the next new one.
-    #[serde(default)]
-    pub ranks: u32,
-    /// Ranks that were taken out for good.
-    #[serde(default, skip_serializing_if = "Idset::is_empty")]
-    pub removed: Idset,
-    /// The last additions, so that one that is asked for again is not made twice.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub added: Vec<Added>,
-}
-
-/// Ranks that were added, and the key of the request for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Added {
-    /// The sender's.
-    pub key: Uuid,
-    /// The first of them.
-    pub first: u32,
-    /// How many.
-    pub count: u32,
-}
-
 /// What happened. Names on disk are those of [`Kind::name`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
@@ -305,6 +279,8 @@ pub enum Kind {
     Account(Box<Changed>),
     /// A queue was turned on or off.
     Queue(Box<Turned>),
+    /// Nodes were kept for a time, or are no more.
+    Reservation(Box<Kept>),
     /// All that was used until now: kept with a mark instead of the records of jobs that are over.
     Usage(Box<Tally>),
 }
@@ -396,6 +372,7 @@ impl Kind {
             Kind::Delete(_) => "delete",
             Kind::Account(_) => "account",
             Kind::Queue(_) => "queue",
+            Kind::Reservation(_) => "reservation",
             Kind::Usage(_) => "usage",
         }
     }
@@ -461,6 +438,7 @@ impl Kind {
             Kind::Delete(key) => json(&Key { key: key.clone() }),
             Kind::Account(changed) => json(changed),
             Kind::Queue(turned) => json(turned),
+            Kind::Reservation(kept) => json(kept),
             Kind::Usage(tally) => json(tally),
         }
     }
@@ -587,6 +565,7 @@ impl Context<'_> {
             "delete" => Kind::Delete(self.parse::<Key>()?.key),
             "account" => Kind::Account(self.parse()?),
             "queue" => Kind::Queue(self.parse()?),
+            "reservation" => Kind::Reservation(self.parse()?),
             "usage" => Kind::Usage(self.parse()?),
             unknown => return Err(EventError::Name(unknown.to_owned())),
         })

@@ -179,6 +179,7 @@ impl Job {
             | Kind::Delete(_)
             | Kind::Account(_)
             | Kind::Queue(_)
+            | Kind::Reservation(_)
             | Kind::Usage(_) => {}
         }
         self.state = next;

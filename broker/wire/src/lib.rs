@@ -29,6 +29,8 @@ pub mod account;
 
 pub mod queue;
 
+pub mod reservation;
+
 pub mod usage;
 
 pub mod eventlog;

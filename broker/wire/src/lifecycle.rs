@@ -183,6 +183,7 @@ impl JobState {
                 | Kind::Delete(_)
                 | Kind::Account(_)
                 | Kind::Queue(_)
+                | Kind::Reservation(_)
                 | Kind::Usage(_),
             ) => illegal,
         }

@@ -15,6 +15,7 @@ use crate::account::{Change, Name, Shares};
 use crate::id::JobId;
 use crate::idset::Idset;
 use crate::jobspec::Request;
+use crate::reservation::Reservation;
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
 
@@ -45,6 +46,10 @@ pub enum Delta {
     /// These nodes are for those who wait in this line, and for nobody else; none, and there is no
     /// such line any more.
     Line(Arc<str>, Option<Arc<ResourceSet>>),
+    /// Nodes are kept from a time to a time.
+    Reserved(Arc<Reservation>),
+    /// The reservation of this name is no more: who waits for it waits in vain.
+    Unreserved(Name),
     /// How jobs are ordered and placed from now on: the text of a policy that was checked before.
     Policy(Arc<str>),
     /// An account, or who is in it, is another from now on.
@@ -123,6 +128,8 @@ pub struct Want {
     pub submitted: Time,
     /// Since when it could have started, had there been room.
     pub eligible: Time,
+    /// The reservation in which alone it is to run.
+    pub reservation: Option<Name>,
 }
 
 impl Want {
@@ -134,6 +141,7 @@ impl Want {
             owner: Owner::default(),
             submitted: Time(0),
             eligible: Time(0),
+            reservation: None,
         }
     }
 }
@@ -375,6 +383,30 @@ pub enum Reason {
         /// How long until that is to start.
         within: Span,
     },
+    /// A reservation is in its way, or is what it waits for.
+    #[error("{}", bar.words(name, within.0 / crate::time::MICROS))]
+    Reservation {
+        /// Its name.
+        name: Name,
+        /// How.
+        bar: Bar,
+        /// How long until that changes.
+        within: Span,
+    },
+    /// The reservation it was to run in is over, or was never there.
+    #[error("waits for reservation `{name}`, which is no more")]
+    NoReservation {
+        /// Its name.
+        name: Name,
+    },
+    /// It cannot run in the reservation that it names.
+    #[error("does not fit reservation `{name}`: {why}")]
+    NotInReservation {
+        /// Its name.
+        name: Name,
+        /// Why not.
+        why: String,
+    },
     /// Its value is too low to be run at all.
     #[error("has the value {value}; jobs at or below {threshold} are not run")]
     BelowThreshold {
@@ -424,6 +456,37 @@ pub enum Reason {
     /// The scheduler has not looked at it yet.
     #[error("is about to be considered")]
     New,
+}
+
+/// How a reservation keeps a job from starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bar {
+    /// The job would not have ended when another's reservation begins.
+    Ahead,
+    /// Another's is on.
+    On,
+    /// Its own has not begun.
+    Early,
+    /// It would not have ended when its own does.
+    Late,
+}
+
+impl Bar {
+    fn words(self, name: &Name, seconds: i64) -> String {
+        match self {
+            Bar::Ahead => {
+                format!("would not have ended when reservation `{name}` begins, in {seconds} s")
+            }
+            Bar::On => {
+                format!("waits for nodes that reservation `{name}` has for {seconds} s more")
+            }
+            Bar::Early => format!("waits for reservation `{name}`, which begins in {seconds} s"),
+            Bar::Late => {
+                format!("would not have ended when its reservation `{name}` does, in {seconds} s")
+            }
+        }
+    }
 }
 
 /// A reason behind what it is the reason of, if there is one.

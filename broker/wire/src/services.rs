@@ -14,6 +14,7 @@ pub mod job;
 pub mod kvs;
 pub mod overlay;
 pub mod queue;
+pub mod reservation;
 pub mod resource;
 pub mod sched;
 pub mod usage;

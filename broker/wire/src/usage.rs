@@ -119,6 +119,12 @@ pub struct Spent {
     /// Held by declared instances, by name.
     #[serde(default)]
     pub declared: BTreeMap<String, Amounts>,
+    /// Kept by an advance reservation, and unused.
+    #[serde(default)]
+    pub reserved: Amounts,
+    /// Under maintenance, and held by nobody.
+    #[serde(default)]
+    pub maintenance: Amounts,
     /// In service and held by nobody.
     pub idle: Amounts,
     /// Taken out of service.
@@ -134,6 +140,8 @@ impl Spent {
         [
             self.jobs,
             self.instances,
+            self.reserved,
+            self.maintenance,
             self.idle,
             self.drained,
             self.down,

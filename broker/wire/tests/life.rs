@@ -15,6 +15,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::job::{Holding, Job, exit_code};
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::reservation::{Kept, Purpose, Reservation};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::spec::Spec;
 use serde_json::json;
@@ -83,6 +84,20 @@ fn alloc() -> Arc<Grant> {
     })
 }
 
+fn reservation() -> Kind {
+    Kind::Reservation(Box::new(Kept::Made(Arc::new(Reservation {
+        name: "course".parse().expect("a name"),
+        from: Time(5),
+        until: Time(9),
+        ranks: Idset::range(0, 3),
+        purpose: Purpose::Jobs {
+            accounts: vec!["physics".parse().expect("a name")],
+            users: vec![7],
+        },
+        userid: 0,
+    }))))
+}
+
 /// One of every kind; exceptions of both sorts.
 fn kinds() -> Vec<Kind> {
     let map = json!({"a.b": 1.5}).as_object().expect("an object").clone();
@@ -128,6 +143,7 @@ fn kinds() -> Vec<Kind> {
         Kind::Undrain(Idset::one(2)),
         Kind::Put("k".to_owned(), json!({"x": [1, null, 2.5]})),
         Kind::Delete("k".to_owned()),
+        reservation(),
         Kind::Account(Box::new(eddy_wire::account::Changed {
             userid: 3,
             change: eddy_wire::account::Change::User {

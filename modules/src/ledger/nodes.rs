@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use eddy_wire::account::Name;
 use eddy_wire::event::Kind;
 use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::reservation::Kept;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 use eddy_wire::usage::{Amounts, Spent, Tally};
@@ -44,6 +46,23 @@ struct Node {
     passed: BTreeMap<String, Amounts>,
     service: Service,
     shell: Option<Epoch>,
+    /// When it is kept, and what for.
+    kept: Vec<Window>,
+}
+
+/// A reservation, as far as a node of it goes.
+#[derive(Clone, Debug)]
+struct Window {
+    name: Name,
+    from: Time,
+    until: Time,
+    keeps: Keeps,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeps {
+    ForJobs,
+    ForNobody,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,10 +82,33 @@ fn countable(amounts: Amounts) -> Amounts {
 
 impl Node {
     fn count(&mut self, t: Time, spent: &mut Spent) {
+        // What a reservation has of the time is counted apart.
+        while let Some(turn) = self.next_turn(t) {
+            self.count_even(turn, spent);
+        }
+        self.count_even(t, spent);
+    }
+
+    /// When a reservation begins or ends before then.
+    fn next_turn(&self, t: Time) -> Option<Time> {
+        let turns = self.kept.iter().flat_map(|one| [one.from, one.until]);
+        turns.filter(|turn| self.counted < *turn && *turn < t).min()
+    }
+
+    /// What it is kept for since it was counted.
+    fn keeps(&self) -> Option<Keeps> {
+        let mut kept = self.kept.iter();
+        let on = kept.find(|one| one.from <= self.counted && self.counted < one.until);
+        on.map(|one| one.keeps)
+    }
+
+    /// In which nothing begins or ends.
+    fn count_even(&mut self, t: Time, spent: &mut Spent) {
         let time = t - self.counted;
         if time.0 <= 0 {
             return;
         }
+        let keeps = self.keeps();
         self.counted = t;
         spent.jobs = spent.jobs.plus(self.jobs.over(time));
         spent.instances = spent.instances.plus(self.instances.over(time));
@@ -75,14 +117,20 @@ impl Node {
             let passed = self.passed.get(name).copied().unwrap_or_default();
             let left = amounts.less(passed);
             held = held.plus(left);
-            let of = spent.declared.entry(name.clone()).or_default();
+            let of = match keeps {
+                Some(Keeps::ForJobs) => &mut spent.reserved,
+                Some(Keeps::ForNobody) => &mut spent.maintenance,
+                None => spent.declared.entry(name.clone()).or_default(),
+            };
             *of = of.plus(left.over(time));
         }
         let left = self.has.less(held).over(time);
-        let of = match (self.shell, self.service) {
-            (_, Service::Drained) => &mut spent.drained,
-            (None, Service::In) => &mut spent.down,
-            (Some(_), Service::In) => &mut spent.idle,
+        let of = match (keeps, self.shell, self.service) {
+            (Some(Keeps::ForNobody), ..) => &mut spent.maintenance,
+            (_, _, Service::Drained) => &mut spent.drained,
+            (_, None, Service::In) => &mut spent.down,
+            (Some(Keeps::ForJobs), Some(_), Service::In) => &mut spent.reserved,
+            (None, Some(_), Service::In) => &mut spent.idle,
         };
         *of = of.plus(left);
     }
@@ -129,6 +177,7 @@ impl Nodes {
                     self.node(t, Rank(rank)).service = Service::In;
                 }
             }
+            Kind::Reservation(kept) => self.kept(t, kept),
             _ => {}
         }
     }
@@ -185,6 +234,33 @@ impl Nodes {
         });
         node.count(t, &mut self.spent);
         node
+    }
+
+    fn kept(&mut self, t: Time, kept: &Kept) {
+        match kept {
+            Kept::Made(one) => {
+                for rank in one.ranks.iter() {
+                    let window = Window {
+                        name: one.name.clone(),
+                        from: one.from,
+                        until: one.until,
+                        keeps: match one.is_maintenance() {
+                            true => Keeps::ForNobody,
+                            false => Keeps::ForJobs,
+                        },
+                    };
+                    self.node(t, Rank(rank)).kept.push(window);
+                }
+            }
+            Kept::Deleted { name, .. } | Kept::Over { name } => {
+                let is_its = |window: &Window| window.name == *name;
+                let nodes = self.nodes.values_mut();
+                for node in nodes.filter(|node| node.kept.iter().any(is_its)) {
+                    node.count(t, &mut self.spent);
+                    node.kept.retain(|window| !is_its(window));
+                }
+            }
+        }
     }
 
     fn define(&mut self, t: Time, set: &ResourceSet) {

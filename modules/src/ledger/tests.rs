@@ -6,6 +6,7 @@ use eddy_wire::event::{Basis, Event, Exception, Requeue, Waitable};
 use eddy_wire::id::{Attempt, Epoch};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Ask, Jobspec};
+use eddy_wire::reservation::{Kept, Purpose, Reservation};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::spec::Spec;
 
@@ -234,4 +235,44 @@ fn a_long_run_is_few_stretches_and_their_sum_is_exact() {
     let wider = Books::of(&books.accounts(later));
     assert_eq!(wider.total(), books.total());
     assert!(wider.stretches().count() < 50);
+}
+
+#[test]
+fn what_is_kept_and_unused_is_counted_apart_from_the_beginning_to_the_end() {
+    let made = |name: &str, (from, until): (i64, i64), ranks: Idset, purpose: Purpose| {
+        Kind::Reservation(Box::new(Kept::Made(Arc::new(Reservation {
+            name: name.parse().expect("a name"),
+            from: Time(from * SECOND),
+            until: Time(until * SECOND),
+            ranks,
+            purpose,
+            userid: 0,
+        }))))
+    };
+    let jobs = Purpose::Jobs {
+        accounts: Vec::new(),
+        users: vec![7],
+    };
+    let mut told = Told::begun();
+    told.tell(0, 0, made("r", (10, 40), Idset::first_ids(2), jobs.clone()));
+    told.tell(
+        0,
+        0,
+        made("m", (60, 90), Idset::one(0), Purpose::Maintenance),
+    );
+    told.tell(0, 0, made("d", (45, 99), Idset::one(1), jobs));
+    told.tell(15, 1, submit("a"));
+    told.tell(15, 1, alloc(&nodes(1, 4)));
+    told.tell(20, 0, Kind::Drain(Idset::one(1), "x".to_owned(), 0));
+    told.tell(25, 1, Kind::Free);
+    told.tell(30, 0, Kind::Undrain(Idset::one(1)));
+    let (name, userid) = ("d".parse().expect("a name"), 0);
+    let deleted = Kept::Deleted { name, userid };
+    told.tell(50, 0, Kind::Reservation(Box::new(deleted)));
+    told.tell(70, 0, Kind::Drain(Idset::one(0), "x".to_owned(), 0));
+    let spent = told.report(100).identity.spent;
+    let seconds = [spent.reserved, spent.maintenance, spent.drained].map(core_seconds);
+    // Rank 0 but for the job, rank 1 but while it was drained, and rank 1 until that was deleted.
+    let reserved = (5 + 15) * 4 + (10 + 10) * 4 + 5 * 4;
+    assert_eq!(seconds, [reserved, 30 * 4, 10 * 4 + 10 * 4]);
 }

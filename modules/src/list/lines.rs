@@ -11,6 +11,7 @@ use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Need, Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::Reason;
+use eddy_wire::reservation;
 
 use super::View;
 use crate::ingest::queues;
@@ -129,6 +130,11 @@ impl View {
             JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
             JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
             JobState::Sched if let Some(stopped) = self.stopped(job) => stopped,
+            JobState::Sched if let Some(name) = reservation::of(&job.submit.spec) => {
+                Reason::Dependency {
+                    what: format!("reservation `{}`", name.escape_debug()),
+                }
+            }
             JobState::Sched => match self.lines.of(job) {
                 None => behind(job, self.heads.main.as_ref(), self.line),
                 Some(name) if !self.lines.is_there(name) => Reason::Dependency {

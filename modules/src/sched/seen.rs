@@ -8,6 +8,7 @@ use eddy_wire::event::{Kind, Submit};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{LineName, Owner, Want};
 use eddy_wire::queue::Gates;
+use eddy_wire::reservation;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
@@ -87,6 +88,7 @@ impl Seen {
             owner: self.owner(),
             submitted: self.submitted,
             eligible: self.eligible.after(Span(stopped.max(0))),
+            reservation: reservation::of(&self.submit.spec).and_then(|name| name.parse().ok()),
         }
     }
 

@@ -28,8 +28,12 @@ impl Planner {
         let turn = self.first(now)?;
         let request = &self.waiting[&turn.job].want.request;
         let why = match place(self.occupancy.inventory(), request, now) {
-            Err(Unplaced::Never(reason) | Unplaced::Wait(reason)) => reason,
-            Ok(_) => self.promised_to_others(turn, now),
+            Err(Unplaced::Never(reason)) => reason,
+            Err(Unplaced::Wait(reason)) => self.barred(turn, now, None).unwrap_or(reason),
+            Ok(placed) => match self.barred(turn, now, Some(&placed)) {
+                Some(reason) => reason,
+                None => self.promised_to_others(turn, now),
+            },
         };
         Some((turn.job, why))
     }
@@ -116,8 +120,11 @@ impl Planner {
         let request = &self.waiting[&turn.job].want.request;
         let why = match place(self.occupancy.inventory(), request, now) {
             Err(Unplaced::Never(reason)) => return reason,
-            Err(Unplaced::Wait(reason)) => reason,
-            Ok(_) => return self.promised_to_others(turn, now),
+            Err(Unplaced::Wait(reason)) => self.barred(turn, now, None).unwrap_or(reason),
+            Ok(placed) => match self.barred(turn, now, Some(&placed)) {
+                Some(reason) => reason,
+                None => return self.promised_to_others(turn, now),
+            },
         };
         match (self.policy.queue.walk, ahead) {
             (Walk::Stop, 1..) if self.table.is_none() => self.behind(now),

@@ -148,7 +148,8 @@ impl Planner {
     fn gaps(&self, turn: Turn, now: Time) -> impl Iterator<Item = Suppose> {
         let limit = self.waiting[&turn.job].want.request.duration;
         let others = self.agenda.bookings().filter(|(other, _)| **other != turn);
-        let mut ends: Vec<Time> = others.map(|(_, booking)| booking.at).collect();
+        let others = others.map(|(_, booking)| booking.at);
+        let mut ends: Vec<Time> = others.chain(self.occupancy.closings()).collect();
         ends.sort_unstable();
         ends.dedup();
         ends.truncate(GAPS_MAX);

@@ -74,6 +74,8 @@ pub enum Rule {
     StopUnheard,
     /// A disabled queue takes jobs.
     DisableUnheard,
+    /// Nobody keeps nodes for a reservation.
+    ReservationUnheard,
 }
 
 impl Rule {
@@ -103,6 +105,7 @@ impl Rule {
         ("head-delayed", Rule::HeadDelayed),
         ("stop-unheard", Rule::StopUnheard),
         ("disable-unheard", Rule::DisableUnheard),
+        ("reservation-unheard", Rule::ReservationUnheard),
     ];
 
     /// The rule of this name.

@@ -14,8 +14,10 @@ use eddy_wire::services::instance::{
 use eddy_wire::services::job::{self, JobSet};
 use eddy_wire::services::kvs;
 use eddy_wire::services::queue;
+use eddy_wire::services::reservation;
 use eddy_wire::services::resource::{self, Targets};
 use eddy_wire::services::sched;
+use eddy_wire::services::usage;
 use eddy_wire::time::Time;
 use serde_json::{Value, json};
 use uuid::{Builder, Uuid};
@@ -72,6 +74,8 @@ pub enum About {
     List,
     /// All records from the first on.
     Stream,
+    /// Where the capacity went.
+    Usage,
     /// Something whose answer tells of no record.
     Other,
 }
@@ -310,6 +314,22 @@ impl Call {
         Call::new::<sched::SetPolicy>(About::Other, &sched::SetPolicyRequest { text })
     }
 
+    /// Keep nodes for a time.
+    pub fn reserve(request: &reservation::CreateRequest) -> Call {
+        Call::new::<reservation::Create>(About::Other, request)
+    }
+
+    /// Keep them no more.
+    pub fn unreserve(name: &str) -> Call {
+        let name = name.parse().expect("a name");
+        Call::new::<reservation::Delete>(About::Other, &reservation::DeleteRequest { name })
+    }
+
+    /// Where the capacity went.
+    pub fn usage() -> Call {
+        Call::new::<usage::Report>(About::Usage, &usage::ReportRequest::default())
+    }
+
     /// Why jobs wait.
     pub fn explain() -> Call {
         Call::new::<sched::Explain>(About::Other, &sched::ExplainRequest::default())
@@ -362,6 +382,8 @@ pub struct Ask {
     pub throttle: Option<u32>,
     /// The set of jobs it belongs to.
     pub set: Option<String>,
+    /// The reservation that it is to run in.
+    pub reservation: Option<String>,
 }
 
 /// What a job is to the instance it runs in.
@@ -398,6 +420,7 @@ impl Default for Ask {
             dependencies: Vec::new(),
             throttle: None,
             set: None,
+            reservation: None,
         }
     }
 }
@@ -447,6 +470,9 @@ impl Ask {
         }
         if let Some(set) = &self.set {
             system["job_set"] = json!(set);
+        }
+        if let Some(name) = &self.reservation {
+            system["reservation"] = json!(name);
         }
         json!({
             "resources": [resource],

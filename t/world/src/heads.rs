@@ -6,13 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use eddy_sched::Lines;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::{Limits, Policy, Reservations, Source, Walk};
-use eddy_sched::{Lines, Planner};
+use eddy_wire::account::Name;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::{Delta, Outcome, Owner, Question, Suppose, Unavailable, Verdict, Want};
+use eddy_wire::reservation::Reservation;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
@@ -25,6 +27,7 @@ pub struct Watched {
     wants: BTreeMap<JobId, Want>,
     /// Proposed or recorded.
     held: BTreeMap<JobId, (Owner, Arc<ResourceSet>)>,
+    reserved: BTreeMap<Name, Arc<Reservation>>,
     pass: Pass,
     /// When it planned last, by its leader's clock.
     pub planned: Time,
@@ -51,6 +54,7 @@ impl Watched {
             up: Idset::new(),
             wants: BTreeMap::new(),
             held: BTreeMap::new(),
+            reserved: BTreeMap::new(),
             pass: Pass::Over,
             planned: Time(0),
         }
@@ -83,8 +87,8 @@ impl Watched {
             Delta::Inventory(set) => self.inventory = Some(Arc::clone(set)),
             Delta::Up(ranks) => self.up = self.up.union(ranks),
             Delta::Down(ranks, _) => self.up = self.up.difference(ranks),
-            // Who waits in a line apart waits for other nodes.
-            Delta::Want(_, want) if want.owner.line.is_some() => {}
+            // Who waits in a line apart, or for a reservation, waits for other nodes.
+            Delta::Want(_, want) if want.owner.line.is_some() || want.reservation.is_some() => {}
             Delta::Held(_, owner, _) if owner.line.is_some() => {}
             Delta::Want(job, want) => {
                 self.wants.insert(*job, want.clone());
@@ -108,6 +112,10 @@ impl Watched {
                 let held = (Owner::default(), Arc::clone(set));
                 self.held.insert(*job, held);
             }
+            Delta::Reserved(one) => {
+                self.reserved.insert(one.name.clone(), Arc::clone(one));
+            }
+            Delta::Unreserved(name) => drop(self.reserved.remove(name)),
             Delta::Charged(..) | Delta::Line(..) => {}
             Delta::Account(_) | Delta::Used(_) | Delta::Explain(_) | Delta::Shares(_) => {}
         }
@@ -203,12 +211,15 @@ impl Watched {
         starts: impl Iterator<Item = (JobId, &'s Arc<ResourceSet>)>,
         now: Time,
     ) -> Option<Time> {
-        let mut planner = Planner::new();
+        let mut planner = Lines::new();
         let inventory = self.inventory.as_ref()?;
         planner.apply(Delta::Policy(self.policy.clone()?));
         planner.apply(Delta::Inventory(Arc::clone(inventory)));
         planner.apply(Delta::Down(inventory.ranks(), Unavailable::Offline));
         planner.apply(Delta::Up(self.up.clone()));
+        for one in self.reserved.values() {
+            planner.apply(Delta::Reserved(Arc::clone(one)));
+        }
         for (holder, (owner, set)) in &self.held {
             planner.apply(Delta::Held(*holder, owner.clone(), Arc::clone(set)));
         }

@@ -157,8 +157,12 @@ impl Instance {
         for (rule, at) in [(Rule::StopUnheard, SCHED), (Rule::DisableUnheard, INGEST)] {
             if nature.breaks(rule) {
                 let real = modules.remove(at);
-                modules.insert(at, Box::new(Deaf(real)));
+                modules.insert(at, Box::new(Deaf::to_queues(real)));
             }
+        }
+        if nature.breaks(Rule::ReservationUnheard) {
+            let real = modules.remove(SCHED);
+            modules.insert(SCHED, Box::new(Deaf::to_reservations(real)));
         }
         let mut broker = Broker::new(identity(self), modules);
         for record in self.journal.to_replay() {

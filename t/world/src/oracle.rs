@@ -10,6 +10,7 @@ mod limits;
 mod order;
 mod queues;
 mod replies;
+mod reserved;
 mod tasks;
 mod users;
 mod waits;
@@ -45,6 +46,7 @@ pub struct Oracle {
     records: Records,
     limited: limits::Limited,
     queued: Queued,
+    reserved: reserved::Reserved,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -94,6 +96,11 @@ impl Oracle {
     /// The queues as recorded.
     pub fn queued(&self) -> &Queued {
         &self.queued
+    }
+
+    /// The reservations as recorded.
+    pub fn reservations(&self) -> impl Iterator<Item = &Arc<eddy_wire::reservation::Reservation>> {
+        self.reserved.all()
     }
 
     /// The instance must have ended then, by the limit of the job that it is.
@@ -160,6 +167,8 @@ impl Oracle {
         self.check(checked);
         let checked = self.queued.apply(record);
         self.check(checked);
+        let checked = self.reserved.apply(record);
+        self.check(checked);
         self.records.later.push_back(Arc::clone(record));
         let Some(job) = record.event.job else { return };
         let checked = users::may_record(&self.recorded, job, &record.event.kind);
@@ -217,10 +226,12 @@ impl Oracle {
         self.recorded = self.durable.clone();
         self.limited = limits::Limited::default();
         self.queued = self.queued.forgetful();
+        self.reserved = reserved::Reserved::default();
         for record in &self.records.durable {
             // What was found then is told already.
             drop(self.limited.apply(record));
             drop(self.queued.apply(record));
+            drop(self.reserved.apply(record));
         }
         self.replies.forget();
     }

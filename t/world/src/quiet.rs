@@ -6,6 +6,7 @@ use eddy_sched::Lines;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::{NodeRank, Policy, Reservations, Walk};
+use eddy_wire::account::Name;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
@@ -55,18 +56,23 @@ pub fn is_lull(world: &World) -> bool {
 }
 
 /// A plan made from scratch over what is recorded starts nothing. Where the order rests on what was
-/// used, or what was promised is kept, that holds only while everything is free.
+/// used, or what was promised is kept, that holds only while everything is free, also of reservations.
 pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(), String> {
     let instance = &world.instances[id.place()];
     let ledger = world.nature.judge(id).durable();
     let text = policy(instance, ledger);
     let policy = read(&text).unwrap_or_default();
-    let all_free = ledger.held.is_empty();
+    let is_reserved = world.nature.judge(id).reservations().next().is_some();
+    let all_free = ledger.held.is_empty() && !is_reserved;
     if is_slow(&policy) || !(all_free || is_from_scratch(&policy)) {
         return Ok(());
     }
     let stopped = world.nature.judge(id).queued().stopped();
-    let mut planner = fresh(instance, ledger, stopped);
+    let mut planner = fresh(instance, ledger);
+    for one in world.nature.judge(id).reservations() {
+        planner.apply(Delta::Reserved(one.clone()));
+    }
+    waiting(instance, ledger, stopped, &mut planner);
     planner.apply(Delta::Policy(text.into()));
     // What starts later because time passes is planned when something happens.
     let planned = instance.leader.as_ref().map(Leader::planned);
@@ -142,8 +148,8 @@ fn policy(instance: &Instance, ledger: &Ledger) -> String {
     }
 }
 
-/// A planner that was told what is recorded.
-fn fresh(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>) -> Lines {
+/// A planner that was told what is recorded of nodes and who holds them.
+fn fresh(instance: &Instance, ledger: &Ledger) -> Lines {
     let shells = instance.shells.keys();
     let online = shells
         .filter_map(|epoch| ledger.shells.get(epoch))
@@ -170,6 +176,11 @@ fn fresh(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>) -> Li
             planner.apply(Delta::Held(*id, owner, grant.set.clone()));
         }
     }
+    planner
+}
+
+/// And of who waits.
+fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, planner: &mut Lines) {
     for (id, job) in &ledger.jobs {
         // What was passed down starts where its parent said; what came back rests for a while.
         if job.submit.pass.is_some() || job.recalls > 0 {
@@ -185,12 +196,17 @@ fn fresh(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>) -> Li
             let request = job.submit.spec.request.clone();
             let want = Want {
                 owner: owner(instance, job),
+                reservation: named(job),
                 ..Want::of(u8::try_from(priority).unwrap_or(31), request)
             };
             planner.apply(Delta::Want(*id, want));
         }
     }
-    planner
+}
+
+/// The reservation that a job names.
+fn named(job: &Job) -> Option<Name> {
+    eddy_wire::reservation::of(&job.submit.spec)?.parse().ok()
 }
 
 /// Whose a job is, as far as the line goes that it waits in.

@@ -18,8 +18,10 @@
 //! pass S                       time passes     run     until nothing happens any more
 //! ```
 //!
-//! Those of machines and instances in instances are in `script/trees.rs`.
+//! Those of machines and instances in instances are in `script/trees.rs`, those of reservations in
+//! `script/reservations.rs`.
 
+mod reservations;
 mod trees;
 
 use std::collections::BTreeMap;
@@ -327,6 +329,10 @@ impl Player {
                 };
                 Call::turn(Some(queue), turn, &reason.join(" "))
             }
+            ["reserve", name, rest @ ..] => reservations::reserve(name, rest)?,
+            ["unreserve", name] => Call::unreserve(name),
+            ["usage"] => Call::usage(),
+            ["explain"] => Call::explain(),
             ["drain", rank] => Call::drain(Rank(number(rank)?)),
             ["undrain", rank] => Call::undrain(Idset::one(number(rank)?)),
             ["put", name, value] => Call::put(name, number(value)?.into()),
@@ -401,6 +407,7 @@ fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
             }
             ("throttle", n) => ask.throttle = Some(number(n)?),
             ("set", name) => ask.set = Some(name.to_owned()),
+            ("reservation", name) => ask.reservation = Some(name.to_owned()),
             ("name", name) => ask.name = name.to_owned(),
             ("requeue", _) => ask.requeue = Requeue::OnNodeFailure,
             ("cc", ids) => {

@@ -5,7 +5,10 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::job::exit_code;
 use eddy_wire::message::{Message, Type};
+use eddy_wire::reservation::Kept;
 use eddy_wire::services::job::{Changed, JobEnd, JobRow, Submitted};
+use eddy_wire::services::sched::ExplainReply;
+use eddy_wire::services::usage::UsageReport;
 use eddy_wire::shell::Part;
 
 use crate::call::{About, Call};
@@ -52,6 +55,8 @@ pub fn note_answer(
             Err(refusal) => refusal.text,
         },
         (_, About::Exception { .. } | About::Urgency { .. }) => changed(nature, instance, message),
+        (_, About::Usage) => usage(message),
+        (_, _) if verb == "explain" => explained(nature, instance, message),
         (_, _) => String::from_utf8_lossy(&message.body).into_owned(),
     };
     nature.note(|| format!("client {client} {verb}: {text}"));
@@ -132,6 +137,43 @@ fn rows(message: &Message) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
+/// Where the core-seconds went, what is not nothing.
+fn usage(message: &Message) -> String {
+    let Ok(report) = message.parse::<UsageReport>() else {
+        return "no report".to_owned();
+    };
+    let spent = &report.identity.spent;
+    let parts = [
+        ("jobs", spent.jobs),
+        ("instances", spent.instances),
+        ("reserved", spent.reserved),
+        ("maintenance", spent.maintenance),
+        ("idle", spent.idle),
+        ("drained", spent.drained),
+        ("down", spent.down),
+    ];
+    let declared = spent.declared.iter();
+    let parts = parts
+        .into_iter()
+        .chain(declared.map(|(name, of)| (name.as_str(), *of)));
+    let texts = parts
+        .filter(|(_, of)| of.cores > 0)
+        .map(|(name, of)| format!("{name} {}", of.cores / 1_000_000));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Why jobs wait.
+fn explained(nature: &Nature, instance: InstanceId, message: &Message) -> String {
+    let Ok(reply) = message.parse::<ExplainReply>() else {
+        return "no answer".to_owned();
+    };
+    let texts = reply.jobs.iter().map(|one| {
+        let label = label(nature, instance, one.job);
+        format!("{label} {}", one.reason)
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
 fn changed(nature: &Nature, instance: InstanceId, message: &Message) -> String {
     let changed: Changed = message.parse().unwrap_or_default();
     let refused = changed.refused.iter();
@@ -166,6 +208,11 @@ fn told(kind: &Kind) -> Option<String> {
         Kind::Drain(ranks, reason, _) => format!("{name} {ranks}: {reason}"),
         Kind::Undrain(ranks) => format!("{name} {ranks}"),
         Kind::Queue(turned) => format!("{name} {} {:?}", turned.queue, turned.turn),
+        Kind::Reservation(kept) => match &**kept {
+            Kept::Made(made) => format!("{name} {} made: ranks {}", made.name, made.ranks),
+            Kept::Deleted { name: of, .. } => format!("{name} {of} deleted"),
+            Kept::Over { name: of } => format!("{name} {of} over"),
+        },
         Kind::Put(key, value) => format!("{name} {key} {value}"),
         Kind::Delete(key) => format!("{name} {key}"),
         _ => name.to_owned(),

@@ -1,5 +1,7 @@
 //! What clients have in mind, drawn from the seed: submissions of all kinds, changes, questions.
 
+mod reservations;
+
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
@@ -18,7 +20,7 @@ use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 
 /// How likely each thing is that a client may do.
-const WEIGHTS: [(u64, Act); 26] = [
+const WEIGHTS: [(u64, Act); 28] = [
     (40, Act::Submit),
     (6, Act::SubmitAgain),
     (2, Act::SubmitOther),
@@ -45,6 +47,8 @@ const WEIGHTS: [(u64, Act); 26] = [
     (2, Act::Explain),
     (1, Act::Account),
     (3, Act::Turn),
+    (2, Act::Reserve),
+    (1, Act::Usage),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +79,8 @@ enum Act {
     Explain,
     Account,
     Turn,
+    Reserve,
+    Usage,
 }
 
 /// How long work lasts at most and how deep instances are made.
@@ -175,6 +181,8 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         Act::Status => Some(Call::status()),
         Act::Explain => Some(Call::explain()),
         Act::Account => Some(accounts(&mut nature.random)),
+        Act::Reserve => Some(reservations::reserve(nature, client, nodes)),
+        Act::Usage => Some(Call::usage()),
         Act::Turn => Some(turn(&mut nature.random, habits)),
         Act::Events
         | Act::Cancel
@@ -276,6 +284,7 @@ fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits
     let mut ask = ask(&mut nature.random, nodes);
     habits.change(nature, client.instance, &mut ask, nodes);
     wait_for(nature, client, &mut ask);
+    reservations::name(nature, &mut ask);
     let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);
     let call = Call::submit(client.user, &ask, key);

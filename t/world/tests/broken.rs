@@ -195,3 +195,8 @@ fn a_job_that_starts_from_a_stopped_queue() {
 fn a_job_that_a_disabled_queue_takes() {
     found("disable-unheard", &["which is disabled"]);
 }
+
+#[test]
+fn a_job_that_starts_where_nodes_are_kept_for_others() {
+    found("reservation-unheard", &["reservation `"]);
+}

@@ -26,6 +26,9 @@ pub struct Eligible {
     /// Set of jobs to belong to, a word: eddy cancel, hold, release and jobs take --job-set
     #[arg(long, value_name = "NAME", help_heading = "Queue")]
     pub job_set: Option<String>,
+    /// Only in this reservation: on its nodes, from its beginning to its end (eddy reservation list)
+    #[arg(long, value_name = "NAME", help_heading = "Queue")]
+    pub reservation: Option<String>,
     /// In an instance that ends before the time limit would: end with it instead of being refused
     #[arg(long, help_heading = "Queue")]
     pub fit_remaining: bool,
@@ -62,6 +65,7 @@ impl Eligible {
             },
             begin_time: self.begin_time.or(under.begin_time),
             job_set: self.job_set.or(under.job_set),
+            reservation: self.reservation.or(under.reservation),
             fit_remaining: self.fit_remaining || under.fit_remaining,
         }
     }
@@ -86,6 +90,9 @@ impl Eligible {
         }
         if let Some(set) = &self.job_set {
             attributes.push(("job_set".to_owned(), json!(set)));
+        }
+        if let Some(name) = &self.reservation {
+            attributes.push(("reservation".to_owned(), json!(name)));
         }
         if self.fit_remaining {
             attributes.push(("fit_remaining".to_owned(), true.into()));

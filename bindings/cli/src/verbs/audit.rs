@@ -28,7 +28,7 @@ pub struct Args {
     /// Only what this user did, by name or number
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// Only these: account, queue, drain, undrain, memo, urgency, exception, ...
+    /// Only these: account, queue, reservation, drain, undrain, memo, urgency, exception, ...
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     event: Vec<String>,
     /// No heading
@@ -50,6 +50,7 @@ const FIELDS: &str = "Fields of --json:
 const OWN: &[&str] = &[
     "account",
     "queue",
+    "reservation",
     "drain",
     "undrain",
     "memo",

@@ -123,7 +123,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 }
 
 /// Numbers are ranks, all else is hosts.
-fn targets(text: &str) -> Targets {
+pub(crate) fn targets(text: &str) -> Targets {
     match text.parse() {
         Ok(ranks) => Targets::Ranks(ranks),
         Err(_) => Targets::Hosts(text.to_owned()),

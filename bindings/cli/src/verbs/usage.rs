@@ -46,8 +46,8 @@ const FIELDS: &str = "Fields of --json:
   usage        by who pays: account, user, uid, qos, queue, charged (of jobs that are over),
                running (of jobs that hold something, so far), each with node_us, core_us, gpu_us,
                mib_us: amounts times microseconds, exact
-  identity     capacity, jobs, instances, declared (by name), idle, drained, down, charged,
-               uncharged (held by an attempt whose node failed): core_us, gpu_us, mib_us. All of
+  identity     capacity, jobs, instances, declared (by name), reserved (kept and unused),
+               maintenance, idle, drained, down, charged, uncharged (held by an attempt whose node failed): core_us, gpu_us, mib_us. All of
                jobs to down add up to capacity; jobs and instances are charged and uncharged";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
@@ -134,6 +134,8 @@ fn identity(identity: &Identity) -> Table {
     for (name, amounts) in &spent.declared {
         line(format!("instance {name}"), *amounts);
     }
+    line("reserved, unused".to_owned(), spent.reserved);
+    line("maintenance".to_owned(), spent.maintenance);
     line("idle".to_owned(), spent.idle);
     line("drained".to_owned(), spent.drained);
     line("down".to_owned(), spent.down);
@@ -182,6 +184,8 @@ fn document(report: &UsageReport, users: &Users) -> Value {
             "jobs": amounts(&spent.jobs),
             "instances": amounts(&spent.instances),
             "declared": declared,
+            "reserved": amounts(&spent.reserved),
+            "maintenance": amounts(&spent.maintenance),
             "idle": amounts(&spent.idle),
             "drained": amounts(&spent.drained),
             "down": amounts(&spent.down),

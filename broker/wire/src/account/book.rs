@@ -330,7 +330,7 @@ impl Book {
             };
         }
         if let Some(asked) = asked {
-            let found = asked.parse().ok();
+            let found = asked.parse::<Name>().ok();
             let found = found.and_then(|name| self.accounts.get_key_value(&name));
             let Some((name, _)) = found else {
                 return Err(AccountError::NoAccount {

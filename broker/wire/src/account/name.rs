@@ -1,5 +1,6 @@
 //! Names of accounts, QoS and classes.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -33,6 +34,13 @@ impl Name {
     /// As text that is shared.
     pub fn text(&self) -> Arc<str> {
         Arc::clone(&self.0)
+    }
+}
+
+// Names are ordered as their texts are.
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

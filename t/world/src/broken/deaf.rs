@@ -1,41 +1,84 @@
-//! A module that does not hear what is done to queues.
+//! A module that does not hear some records.
+
+use std::collections::BTreeMap;
 
 use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
+use eddy_wire::account::Name;
 use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::id::Seq;
+use eddy_wire::reservation::Kept;
 use eddy_wire::time::Time;
 
 /// Around the real one.
-pub struct Deaf(pub Box<dyn Module + Send>);
+pub struct Deaf {
+    real: Box<dyn Module + Send>,
+    hears: fn(&Kind) -> bool,
+    /// The records of what stands that it did not hear: they count all the same.
+    unheard: BTreeMap<Name, Seq>,
+}
+
+impl Deaf {
+    /// What is done to queues it does not hear.
+    pub fn to_queues(real: Box<dyn Module + Send>) -> Deaf {
+        let hears = |kind: &Kind| !matches!(kind, Kind::Queue(_));
+        Deaf {
+            real,
+            hears,
+            unheard: BTreeMap::new(),
+        }
+    }
+
+    /// Of reservations it hears nothing.
+    pub fn to_reservations(real: Box<dyn Module + Send>) -> Deaf {
+        let hears = |kind: &Kind| !matches!(kind, Kind::Reservation(_));
+        Deaf {
+            real,
+            hears,
+            unheard: BTreeMap::new(),
+        }
+    }
+}
 
 impl Module for Deaf {
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.real.name()
     }
 
     fn endpoints(&self) -> &'static [Endpoint] {
-        self.0.endpoints()
+        self.real.endpoints()
     }
 
     fn claims(&self, request: &Request) -> bool {
-        self.0.claims(request)
+        self.real.claims(request)
     }
 
     fn live(&self, seqs: &mut Vec<Seq>) {
-        self.0.live(seqs);
+        self.real.live(seqs);
+        seqs.extend(self.unheard.values());
     }
 
     fn stands(&self, event: &Event) -> bool {
-        self.0.stands(event)
+        self.real.stands(event)
     }
 
     fn apply(&mut self, record: &Record) {
-        if !matches!(record.event.kind, Kind::Queue(_)) {
-            self.0.apply(record);
+        if let Kind::Reservation(kept) = &record.event.kind
+            && !(self.hears)(&record.event.kind)
+        {
+            self.unheard.remove(kept.name());
+            if matches!(**kept, Kept::Made(_)) {
+                self.unheard.insert(kept.name().clone(), record.seq);
+            }
+        }
+        if (self.hears)(&record.event.kind) {
+            self.real.apply(record);
         }
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
-        self.0.handle(now, input, out);
+        match input {
+            Input::Applied(record) if !(self.hears)(&record.event.kind) => {}
+            _ => self.real.handle(now, input, out),
+        }
     }
 }

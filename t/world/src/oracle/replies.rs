@@ -12,6 +12,7 @@ use eddy_wire::message::Type;
 use eddy_wire::services::instance::StreamReply;
 use eddy_wire::services::job::{Changed, EventsLine, EventsReply, JobEnd, JobRow, Submitted};
 use eddy_wire::services::kvs::Entry;
+use eddy_wire::services::usage::UsageReport;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
@@ -220,10 +221,22 @@ impl Replies {
                 }
             }
             About::Get(_) => facts.durable_value(&parse(&reply.body)?),
+            About::Usage => adds_up(&parse(&reply.body)?),
             About::Events(_) | About::List | About::Stream | About::Watch(_) | About::Other => {
                 Ok(())
             }
         }
+    }
+}
+
+/// Each core-second is in one place, and all of them are the capacity; GPUs and memory likewise.
+fn adds_up(report: &UsageReport) -> Result<(), String> {
+    let (sum, capacity) = (report.identity.spent.sum(), report.identity.capacity);
+    match sum == capacity {
+        true => Ok(()),
+        false => Err(format!(
+            "where the capacity went is {sum:?} in all, the capacity is {capacity:?}"
+        )),
     }
 }
 

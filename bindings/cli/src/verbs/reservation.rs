@@ -1,0 +1,239 @@
+//! `eddy reservation`: nodes kept from a time to a time, for some jobs or for maintenance.
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use eddy_wire::account::Name;
+use eddy_wire::fsd::{Fsd, parse_fsd};
+use eddy_wire::reservation::Purpose;
+use eddy_wire::services::reservation::{
+    Create, CreateRequest, Delete, DeleteRequest, List, ReservationRow, Running, Which,
+};
+use eddy_wire::time::{Span, Time};
+use serde_json::{Value, json};
+
+use crate::names::Users;
+use crate::session::Global;
+use crate::table::{Align, Table, escaped};
+use crate::verbs::resource::targets;
+use crate::{output, when};
+
+/// Keep nodes from a time to a time, for jobs that name it or for maintenance
+///
+/// From its beginning to its end only jobs start on the nodes of a reservation that name it (eddy
+/// submit --reservation) and are of its accounts or users; they end before it does. Before it begins
+/// only those start there whose time limit is over by then; jobs without a limit do not. When it ends
+/// its nodes are everybody's again.
+#[derive(clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = false,
+    disable_help_subcommand = true
+)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make a reservation; owner and admins may
+    ///
+    /// It is refused where jobs would still run on its nodes when it begins, and where another
+    /// reservation has one of them at that time.
+    Create(Box<New>),
+    /// List reservations that are on or to come
+    ///
+    /// Fields of --json: name, start, end (seconds since 1970), state (on, to come), ranks, hosts,
+    /// purpose (jobs, maintenance), accounts, users (ids), pending and running (jobs that name it),
+    /// userid (who made it).
+    List {
+        /// One array of objects
+        #[arg(long)]
+        json: bool,
+        /// No heading
+        #[arg(short = 'n', long = "no-header")]
+        no_header: bool,
+    },
+    /// End reservations before their time: what runs goes on, jobs that wait for them are ended
+    Delete {
+        /// Which
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<Name>,
+    },
+}
+
+/// A reservation to make.
+#[derive(clap::Args)]
+struct New {
+    /// What jobs are to name: letters, digits, -, _ and .
+    #[arg(value_name = "NAME")]
+    name: Name,
+    /// From when: now, +1h, 16:00, tomorrow, 2026-01-31T12:00, seconds since 1970
+    #[arg(long, value_name = "TIME", default_value = "now")]
+    start: String,
+    /// For how long: 2h, 30m, 1d
+    #[arg(long, value_name = "FSD")]
+    duration: String,
+    /// Ranks (0-3,7) or hosts (n[1-4])
+    #[arg(long, value_name = "TARGETS", required_unless_present = "count")]
+    nodes: Option<String>,
+    /// So many nodes, chosen now among those that are free at the start
+    #[arg(long, value_name = "N", conflicts_with = "nodes")]
+    count: Option<u32>,
+    /// For jobs of these accounts and of those under them
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    accounts: Vec<Name>,
+    /// For jobs of these users, by name or number
+    #[arg(long, value_name = "USER,...", value_delimiter = ',')]
+    users: Vec<String>,
+    /// For nobody's jobs
+    #[arg(long, conflicts_with_all = ["accounts", "users"])]
+    maintenance: bool,
+    /// Whatever still runs there when it begins; that goes on
+    #[arg(long)]
+    ignore_running: bool,
+}
+
+pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    global.session(async |client| {
+        match args.verb {
+            Verb::Create(new) => {
+                let made = client.call::<Create>(&new.request(when::now())?).await?;
+                let (from, until) = (when::local(made.from), when::local(made.until));
+                let name = &made.name;
+                output::lines([format!(
+                    "{name}: ranks {} from {from} to {until}",
+                    made.ranks
+                )])?;
+            }
+            Verb::List { json, no_header } => {
+                let rows = client.call::<List>(&()).await?;
+                match json {
+                    true => output::json(&rows.iter().map(object).collect::<Vec<Value>>())?,
+                    false => table(&rows, no_header)?,
+                }
+            }
+            Verb::Delete { names } => {
+                for name in names {
+                    client.call::<Delete>(&DeleteRequest { name }).await?;
+                }
+            }
+        }
+        Ok(0)
+    })
+}
+
+impl New {
+    fn request(self, now: Time) -> anyhow::Result<CreateRequest> {
+        let Fsd::Finite(micros) = parse_fsd(&self.duration).context("--duration")? else {
+            bail!("--duration: `{}` never ends", self.duration);
+        };
+        let users = Users::read();
+        let purpose = match self.maintenance {
+            true => Purpose::Maintenance,
+            false => Purpose::Jobs {
+                accounts: self.accounts,
+                users: self
+                    .users
+                    .iter()
+                    .map(|user| users.number(user))
+                    .collect::<anyhow::Result<Vec<u32>>>()
+                    .context("--users")?,
+            },
+        };
+        let nodes = match (&self.nodes, self.count) {
+            (Some(text), _) => Which::Named(targets(text)),
+            (None, count) => Which::Count(count.context("--nodes or --count is needed")?),
+        };
+        Ok(CreateRequest {
+            name: self.name,
+            from: when::begin(&self.start, now).context("--start")?,
+            span: Span(micros),
+            nodes,
+            purpose,
+            running: match self.ignore_running {
+                true => Running::Ignore,
+                false => Running::Refuse,
+            },
+        })
+    }
+}
+
+fn state(row: &ReservationRow) -> &'static str {
+    match row.on {
+        true => "on",
+        false => "to come",
+    }
+}
+
+fn object(row: &ReservationRow) -> Value {
+    let one = &row.reservation;
+    let (purpose, accounts, users) = match &one.purpose {
+        Purpose::Jobs { accounts, users } => ("jobs", json!(accounts), json!(users)),
+        Purpose::Maintenance => ("maintenance", json!([]), json!([])),
+    };
+    json!({
+        "name": one.name,
+        "start": one.from,
+        "end": one.until,
+        "state": state(row),
+        "ranks": one.ranks,
+        "hosts": row.hosts,
+        "purpose": purpose,
+        "accounts": accounts,
+        "users": users,
+        "pending": row.pending,
+        "running": row.running,
+        "userid": one.userid,
+    })
+}
+
+/// Whom it is for.
+fn whom(purpose: &Purpose, users: &Users) -> String {
+    match purpose {
+        Purpose::Maintenance => "maintenance".to_owned(),
+        Purpose::Jobs {
+            accounts,
+            users: ids,
+        } => {
+            let accounts = accounts.iter().map(ToString::to_string);
+            let ids = ids.iter().map(|user| users.name(*user));
+            accounts.chain(ids).collect::<Vec<_>>().join(",")
+        }
+    }
+}
+
+fn table(rows: &[ReservationRow], no_header: bool) -> anyhow::Result<()> {
+    let users = Users::read();
+    let mut table = Table::new([
+        ("NAME", Align::Left),
+        ("STATE", Align::Left),
+        ("START", Align::Left),
+        ("END", Align::Left),
+        ("NNODES", Align::Right),
+        ("NODELIST", Align::Left),
+        ("FOR", Align::Left),
+        ("PENDING", Align::Right),
+        ("RUNNING", Align::Right),
+    ]);
+    for row in rows {
+        let one = &row.reservation;
+        table.push(vec![
+            one.name.to_string(),
+            state(row).to_owned(),
+            when::local(one.from),
+            when::local(one.until),
+            one.ranks.len().to_string(),
+            escaped(&row.hosts).into_owned(),
+            whom(&one.purpose, &users),
+            row.pending.to_string(),
+            row.running.to_string(),
+        ]);
+    }
+    let mut out = output::stdout();
+    match no_header {
+        true => table.write_rows(&mut out)?,
+        false => table.write(&mut out)?,
+    }
+    Ok(())
+}

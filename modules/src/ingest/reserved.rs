@@ -1,0 +1,117 @@
+//! Whether a job may run in the reservation that it names.
+//!
+//! Asked by ingest when a job is submitted; what is wrong is told by field.
+
+use std::sync::Arc;
+
+use eddy_sched::{CLEANUP, Capacity};
+use eddy_wire::account::{Book, Party};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::fsd::seconds_of_micros;
+use eddy_wire::idset::Idset;
+use eddy_wire::reservation::{ATTRIBUTE, Purpose, Reservation, Reservations};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::spec::Spec;
+use eddy_wire::time::Time;
+
+const DURATION: &str = "attributes.system.duration";
+
+/// The reservations that stand.
+#[derive(Debug, Default)]
+pub(super) struct Reserved {
+    all: Reservations,
+    inventory: Arc<ResourceSet>,
+}
+
+impl Reserved {
+    /// Folds a record.
+    pub fn apply(&mut self, record: &Record) {
+        match &record.event.kind {
+            Kind::Reservation(kept) => self.all.apply(kept),
+            Kind::ResourceDefine(set, _) => self.inventory = Arc::clone(set),
+            _ => {}
+        }
+    }
+
+    /// Whether a job of this party may run in the one that it names, if it does; `ground` are the
+    /// nodes that its queue leads to.
+    ///
+    /// # Errors
+    /// By the field.
+    pub fn lets(
+        &self,
+        now: Time,
+        (user, party, book): (u32, &Party, &Book),
+        spec: &Spec,
+        ground: Option<&Idset>,
+    ) -> Result<(), Refusal> {
+        let Some(value) = spec.jobspec.attributes.system.other.get(ATTRIBUTE) else {
+            return Ok(());
+        };
+        let name = value.as_str().unwrap_or_default();
+        let given = || format!("attributes.system.{ATTRIBUTE}: {value} given");
+        let Some(found) = self.all.get(name) else {
+            let there: Vec<&str> = self.all.all().map(|one| one.name.as_str()).collect();
+            let there = match there.is_empty() {
+                true => "there are no reservations".to_owned(),
+                false => format!("there are {}", there.join(", ")),
+            };
+            return Err(Refusal::invalid(format!("{}, {there}", given())));
+        };
+        if !is_for(found, user, party, book) {
+            let text = format!("{}, it is {}", given(), whose(found));
+            return Err(Refusal::new(Code::Denied, text));
+        }
+        in_time(now, found, spec)?;
+        let ranks = match ground {
+            Some(ground) => found.ranks.intersect(ground),
+            None => found.ranks.clone(),
+        };
+        let has = Capacity::of(&self.inventory.restrict(&ranks));
+        has.feasible(&spec.request).map_err(|why| {
+            let text = format!("{}, its ranks {ranks} will not do: {why}", given());
+            Refusal::invalid(text)
+        })
+    }
+}
+
+fn is_for(found: &Reservation, user: u32, party: &Party, book: &Book) -> bool {
+    let Purpose::Jobs { accounts, users } = &found.purpose else {
+        return false;
+    };
+    let by_account = party.account.as_ref().is_some_and(|own| {
+        accounts.contains(own) || book.line(own).any(|(above, _)| accounts.contains(above))
+    });
+    by_account || users.contains(&user)
+}
+
+fn whose(found: &Reservation) -> String {
+    let Purpose::Jobs { accounts, users } = &found.purpose else {
+        return "for maintenance, nothing runs in it".to_owned();
+    };
+    let users = users.iter().map(|user| format!("user {user}"));
+    let accounts = accounts.iter().map(|account| format!("account {account}"));
+    let all: Vec<String> = accounts.chain(users).collect();
+    format!("for {}", all.join(", "))
+}
+
+/// A job of a reservation ends in it.
+fn in_time(now: Time, found: &Reservation, spec: &Spec) -> Result<(), Refusal> {
+    let left = (found.until - now.max(found.from)).0 - CLEANUP.0;
+    let left = left.max(0);
+    let given = match spec.request.duration {
+        Some(limit) if limit > 0 && limit <= left => return Ok(()),
+        Some(limit) if limit > 0 => format!("{} s", seconds_of_micros(limit)),
+        Some(_) | None => "none".to_owned(),
+    };
+    let text = format!(
+        "{DURATION}: {given} given, reservation `{}` has {} s left for jobs",
+        found.name,
+        seconds_of_micros(left)
+    );
+    Err(Refusal::invalid(text))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,320 @@
+//! Advance reservations and maintenance: made and ended on an administrator's word, and by time.
+//!
+//! Chooses the nodes of one that names a count, sees that no job would still run on them, and tells
+//! the planner. It looks at what is recorded as held; who waits is the planner's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_broker::{Outbox, Request, Volatile};
+use eddy_sched::CLEANUP;
+use eddy_wire::account::Name;
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::Kind;
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::idset::Idset;
+use eddy_wire::plan::Delta;
+use eddy_wire::reservation::{self, Kept, Purpose, RESERVATIONS_MAX, Reservation, Reservations};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::Service;
+use eddy_wire::services::reservation::{
+    Create, CreateRequest, DeleteRequest, List, ReservationRow, Running, Which,
+};
+use eddy_wire::time::{Span, Time};
+
+use super::{Sched, Seen};
+use crate::resource::targets;
+
+/// How many jobs that are in the way are named.
+const JOBS_SHOWN: usize = 8;
+
+/// The reservations that stand, and the records that say so.
+#[derive(Debug, Default)]
+pub(super) struct Reserved {
+    all: Reservations,
+    seqs: BTreeMap<Name, Seq>,
+}
+
+impl Reserved {
+    /// Takes a record in.
+    pub(super) fn apply(&mut self, seq: Seq, kept: &Kept) {
+        self.all.apply(kept);
+        match kept {
+            Kept::Made(_) => drop(self.seqs.insert(kept.name().clone(), seq)),
+            Kept::Deleted { name, .. } | Kept::Over { name } => drop(self.seqs.remove(name)),
+        }
+    }
+
+    pub(super) fn live(&self, seqs: &mut Vec<Seq>) {
+        seqs.extend(self.seqs.values());
+    }
+
+    /// As a planner is told of them.
+    pub(super) fn deltas(&self) -> impl Iterator<Item = Delta> + '_ {
+        self.all.all().map(|one| Delta::Reserved(Arc::clone(one)))
+    }
+
+    /// Whether a job may start on these nodes now, as far as reservations go.
+    pub(super) fn lets(&self, now: Time, seen: &Seen, set: &ResourceSet) -> bool {
+        let own = reservation::of(&seen.submit.spec);
+        let end = end_of(set);
+        let ranks = set.ranks();
+        if let Some(own) = own
+            && !self.all.get(own).is_some_and(|one| {
+                one.is_on(now) && end <= one.until && one.ranks.contains_all(&ranks)
+            })
+        {
+            return false;
+        }
+        let others = self.all.all().filter(|one| own != Some(one.name.as_str()));
+        let mut met = others.filter(|one| !one.ranks.is_disjoint(&ranks));
+        met.all(|one| end <= one.from || one.until <= now)
+    }
+
+    /// Those whose time is over.
+    fn over(&self, now: Time) -> Vec<Name> {
+        let all = self.all.all().filter(|one| one.until <= now);
+        all.map(|one| one.name.clone()).collect()
+    }
+}
+
+/// When what is held is planned to be free.
+fn end_of(set: &ResourceSet) -> Time {
+    match set.expiration {
+        0 => Time(i64::MAX),
+        end => Time(end).after(CLEANUP),
+    }
+}
+
+/// Jobs by number, a few of them.
+fn some(jobs: &[JobId]) -> String {
+    let shown = jobs.iter().take(JOBS_SHOWN);
+    let mut words: Vec<String> = shown.map(|job| job.f58_ascii()).collect();
+    if jobs.len() > JOBS_SHOWN {
+        words.push(format!("{} more", jobs.len() - JOBS_SHOWN));
+    }
+    words.join(", ")
+}
+
+impl Sched {
+    /// Whether a request is about reservations; if it is, it is answered.
+    pub(super) fn reservation_request(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        match request.topic.as_str() {
+            List::TOPIC => out.answer(request.caller, &self.reservation_rows(now)),
+            Create::TOPIC => {
+                let made = Arc::new(self.made(now, request.uid, request.parse()?)?);
+                let kept = Kept::Made(Arc::clone(&made));
+                out.append_own(now, Kind::Reservation(Box::new(kept)));
+                out.reply(request.caller, &made);
+            }
+            _ => {
+                let DeleteRequest { name } = request.parse()?;
+                if self.reserved.all.get(name.as_str()).is_none() {
+                    return Err(Refusal::not_found(self.unknown(&name)));
+                }
+                let userid = request.uid;
+                let kept = Kept::Deleted { name, userid };
+                out.append_own(now, Kind::Reservation(Box::new(kept)));
+                out.reply(request.caller, &());
+            }
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, name: &Name) -> String {
+        let there: Vec<&str> = self
+            .reserved
+            .all
+            .all()
+            .map(|one| one.name.as_str())
+            .collect();
+        match there.is_empty() {
+            true => format!("name: `{name}` given, there are no reservations"),
+            false => format!("name: `{name}` given, there are {}", there.join(", ")),
+        }
+    }
+
+    /// A record of one: the planner is told, and the end is waited for.
+    pub(super) fn reservation_applied(&self, kept: &Kept, out: &mut Outbox) {
+        let delta = match kept {
+            Kept::Made(one) => {
+                out.volatile(Volatile::Wake(one.until));
+                Delta::Reserved(Arc::clone(one))
+            }
+            Kept::Deleted { name, .. } | Kept::Over { name } => Delta::Unreserved(name.clone()),
+        };
+        out.volatile(Volatile::Plan(vec![delta]));
+    }
+
+    /// After a restart: ends are waited for again.
+    pub(super) fn wait_for_ends(&self, out: &mut Outbox) {
+        for one in self.reserved.all.all() {
+            out.volatile(Volatile::Wake(one.until));
+        }
+    }
+
+    /// Those whose time is over are recorded as such.
+    pub(super) fn end_reservations(&self, now: Time, out: &mut Outbox) {
+        for name in self.reserved.over(now) {
+            out.append_own(now, Kind::Reservation(Box::new(Kept::Over { name })));
+        }
+    }
+
+    fn reservation_rows(&self, now: Time) -> Vec<ReservationRow> {
+        let row = |one: &Arc<Reservation>| {
+            let of_it = self.jobs.values();
+            let of_it =
+                of_it.filter(|seen| reservation::of(&seen.submit.spec) == Some(one.name.as_str()));
+            let (mut pending, mut running) = (0, 0);
+            for seen in of_it {
+                match seen.held {
+                    Some(_) => running += 1,
+                    None => pending += 1,
+                }
+            }
+            let inventory = self.inventory.as_deref();
+            ReservationRow {
+                reservation: Arc::clone(one),
+                hosts: inventory
+                    .map(|all| all.restrict(&one.ranks).nodelist())
+                    .unwrap_or_default(),
+                on: one.is_on(now),
+                pending,
+                running,
+            }
+        };
+        self.reserved.all.all().map(row).collect()
+    }
+
+    /// The reservation that is asked for.
+    ///
+    /// # Errors
+    /// What of it cannot be, by field.
+    fn made(&self, now: Time, userid: u32, body: CreateRequest) -> Result<Reservation, Refusal> {
+        let CreateRequest { name, span, .. } = body;
+        let all = &self.reserved.all;
+        if all.get(name.as_str()).is_some() {
+            let text = format!("name: `{name}` given, there is a reservation of this name");
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        if all.all().count() >= RESERVATIONS_MAX {
+            let text = format!("the limit `reservations` is {RESERVATIONS_MAX}, all of them stand");
+            return Err(Refusal::new(Code::TooLarge, text));
+        }
+        self.may_be_for(&body.purpose)?;
+        let from = body.from.max(now);
+        let until = from.after(span);
+        if span <= Span::ZERO || until.0 == i64::MAX {
+            let text = format!("duration: {span} s given, allowed is a time that ends");
+            return Err(Refusal::invalid(text));
+        }
+        let mut made = Reservation {
+            name,
+            from,
+            until,
+            ranks: Idset::new(),
+            purpose: body.purpose,
+            userid,
+        };
+        made.ranks = match &body.nodes {
+            Which::Named(nodes) => {
+                let inventory = self.inventory.as_deref();
+                let none = ResourceSet::default();
+                targets::ranks("nodes", nodes, inventory.unwrap_or(&none))?
+            }
+            Which::Count(count) => self.chosen(&made, *count, body.running)?,
+        };
+        if let Some(other) = all.all().find(|other| other.meets(&made)) {
+            let both = other.ranks.intersect(&made.ranks);
+            let text = format!(
+                "nodes: reservation `{}` has ranks {both} at that time",
+                other.name
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        let (late, where_) = self.late(&made);
+        if body.running == Running::Refuse && !late.is_empty() {
+            let text = format!(
+                "start: jobs {} would still run on ranks {where_} then; allowed is a later time, \
+                 other nodes, or to ignore what runs",
+                some(&late)
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        Ok(made)
+    }
+
+    fn may_be_for(&self, purpose: &Purpose) -> Result<(), Refusal> {
+        let Purpose::Jobs { accounts, users } = purpose else {
+            return Ok(());
+        };
+        if accounts.is_empty() && users.is_empty() {
+            let text = "accounts, users: none given; at least one is needed, or maintenance";
+            return Err(Refusal::invalid(text));
+        }
+        let is_unknown = |name: &&Name| self.book.account(name).is_none();
+        match accounts.iter().find(is_unknown) {
+            Some(name) if !self.book.is_empty() => Err(Refusal::not_found(format!(
+                "accounts: `{name}` given, there is no such account"
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// So many nodes that are free at the beginning, the lowest; where what runs is ignored, those
+    /// that are free and then the lowest.
+    fn chosen(&self, made: &Reservation, count: u32, running: Running) -> Result<Idset, Refusal> {
+        let all = Reservation {
+            ranks: self.ranks.difference(&self.drained),
+            ..made.clone()
+        };
+        let taken = self.reserved.all.all().filter(|other| other.meets(&all));
+        let taken = taken.fold(Idset::new(), |all, other| all.union(&other.ranks));
+        let open = Reservation {
+            ranks: all.ranks.difference(&taken),
+            ..all
+        };
+        let (_, busy) = self.late(&open);
+        let free = open.ranks.difference(&busy);
+        let second = match running {
+            Running::Refuse => Idset::new(),
+            Running::Ignore => open.ranks.intersect(&busy),
+        };
+        let most = free.len() + second.len();
+        if count == 0 || u64::from(count) > most {
+            let text = format!(
+                "count: {count} given, {most} nodes can be had from then on{}",
+                match running {
+                    Running::Refuse => ", more where what runs is ignored",
+                    Running::Ignore => "",
+                }
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        let ranks = free.iter().chain(second.iter());
+        Ok(ranks.take(count as usize).collect())
+    }
+
+    /// Jobs that would still run on nodes of a reservation when it begins, and on which.
+    fn late(&self, made: &Reservation) -> (Vec<JobId>, Idset) {
+        let (mut jobs, mut ranks) = (Vec::new(), Idset::new());
+        for (job, seen) in &self.jobs {
+            let Some(held) = seen.held.as_ref().filter(|held| end_of(held) > made.from) else {
+                continue;
+            };
+            let there = held.nodes.iter().filter(|(_, part)| !part.is_empty());
+            let there: Idset = there.map(|(rank, _)| rank.0).collect();
+            let there = there.intersect(&made.ranks);
+            if !there.is_empty() {
+                jobs.push(*job);
+                ranks = ranks.union(&there);
+            }
+        }
+        (jobs, ranks)
+    }
+}

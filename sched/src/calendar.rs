@@ -1,0 +1,318 @@
+//! A planner and its reservations: one more planner for each, over the nodes that are kept.
+//!
+//! The planner of all others goes around what is reserved: it is closed to them for that time, and
+//! who would not have ended before does not begin. The planner of a reservation has its nodes, closed
+//! before and after; only jobs that name it wait there, so that they hold up nobody else. Both know
+//! what runs, since it may run on into a reservation that ignores it. Owned by [`crate::Lines`], in
+//! the place of a planner.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::account::Name;
+use eddy_wire::id::JobId;
+use eddy_wire::plan::{Answer, Delta, Explained, Outcome, Question, Reason, Verdict, Want};
+use eddy_wire::reservation::Reservation;
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Time;
+
+use crate::occupancy::{Closure, Side};
+use crate::planner::Planner;
+
+/// The planners, fed as one.
+#[derive(Debug, Default)]
+pub(crate) struct Calendar {
+    planner: Planner,
+    kept: BTreeMap<Name, Kept>,
+    /// Who waits for a reservation that is not there.
+    lost: BTreeMap<JobId, Want>,
+    /// Asked since the last plan.
+    questions: Vec<Question>,
+}
+
+/// A reservation.
+#[derive(Debug)]
+struct Kept {
+    reservation: Arc<Reservation>,
+    /// None where it is for no jobs.
+    planner: Option<Planner>,
+    /// Who waits for it.
+    wants: BTreeMap<JobId, Want>,
+    /// Those of them that do not fit it as it is.
+    misfits: BTreeMap<JobId, Reason>,
+}
+
+impl Calendar {
+    /// Takes one change in, as [`Planner::apply`] does.
+    ///
+    /// - `Reserved` keeps nodes; the same again changes nothing, another of its name replaces it.
+    /// - `Unreserved` gives them back, and ends the wait of who names it.
+    /// - `Want` of a job that names a reservation is for its nodes and its time alone.
+    pub fn apply(&mut self, delta: Delta) {
+        match delta {
+            Delta::Reserved(reservation) => self.reserve(reservation),
+            Delta::Unreserved(name) => self.unreserve(&name),
+            Delta::Want(job, want) => self.want(job, want),
+            Delta::Inventory(set) => self.define(set),
+            Delta::Shares(_) | Delta::Line(..) => self.planner.apply(delta),
+            Delta::Unwant(job) | Delta::Held(job, ..) => {
+                self.forget(job);
+                self.tell_all(delta);
+            }
+            Delta::Up(_)
+            | Delta::Down(..)
+            | Delta::Ground(..)
+            | Delta::Charged(..)
+            | Delta::Freed(_)
+            | Delta::Policy(_)
+            | Delta::Account(_)
+            | Delta::Used(_) => self.tell_all(delta),
+            Delta::Explain(question) => {
+                self.questions.push(question.clone());
+                self.tell_all(Delta::Explain(question));
+            }
+        }
+    }
+
+    /// Looks at those who name no reservation, then at those of each in turn, by
+    /// [`Planner::plan`]. Who waits for one that is over is told so.
+    pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
+        let mut all = self.planner.plan(now, steps);
+        let over = self.kept.values().map(|one| &one.reservation);
+        let over = over.filter(|one| one.until <= now);
+        let over: Vec<Name> = over.map(|one| one.name.clone()).collect();
+        over.iter().for_each(|name| self.unreserve(name));
+        for (name, kept) in &mut self.kept {
+            let mut outcome = kept.plan(name, now, steps);
+            let asked = self.questions.iter();
+            outcome
+                .answers
+                .extend(asked.map(|one| kept.answer(one, now)));
+            add(&mut all, outcome);
+            all.again = all.again.into_iter().chain([kept.reservation.until]).min();
+        }
+        self.questions.clear();
+        for (job, want) in std::mem::take(&mut self.lost) {
+            if let Some(name) = want.reservation {
+                let never = Verdict::Never(Reason::NoReservation { name });
+                all.verdicts.push((job, never));
+            }
+        }
+        all
+    }
+
+    /// A calendar by the same policy for nodes that are set aside, with the same reservations.
+    pub fn set_aside(&self) -> Calendar {
+        let mut other = Calendar {
+            planner: self.planner.set_aside(),
+            ..Calendar::default()
+        };
+        for kept in self.kept.values() {
+            other.reserve(Arc::clone(&kept.reservation));
+        }
+        other
+    }
+
+    fn tell_all(&mut self, delta: Delta) {
+        for planner in self
+            .kept
+            .values_mut()
+            .filter_map(|one| one.planner.as_mut())
+        {
+            planner.apply(delta.clone());
+        }
+        self.planner.apply(delta);
+    }
+
+    fn reserve(&mut self, reservation: Arc<Reservation>) {
+        let name = reservation.name.clone();
+        if self
+            .kept
+            .get(&name)
+            .is_some_and(|one| one.reservation == reservation)
+        {
+            return;
+        }
+        self.unreserve(&name);
+        self.planner.close(closure(&reservation, Side::Others));
+        let planner = match reservation.is_maintenance() {
+            true => None,
+            false => Some(self.planner_of(&reservation)),
+        };
+        let kept = Kept {
+            reservation,
+            planner,
+            wants: BTreeMap::new(),
+            misfits: BTreeMap::new(),
+        };
+        self.kept.insert(name, kept);
+        // Whose wait is not said to be over yet.
+        for (job, want) in std::mem::take(&mut self.lost) {
+            self.want(job, want);
+        }
+    }
+
+    fn planner_of(&self, reservation: &Reservation) -> Planner {
+        let mut planner = self.planner.set_aside();
+        let set = self.planner.inventory().restrict(&reservation.ranks);
+        planner.apply(Delta::Inventory(Arc::new(set)));
+        self.planner
+            .recorded()
+            .for_each(|delta| planner.apply(delta));
+        planner.close(closure(reservation, Side::Before));
+        planner.close(closure(reservation, Side::After));
+        planner
+    }
+
+    fn unreserve(&mut self, name: &Name) {
+        let Some(kept) = self.kept.remove(name) else {
+            return;
+        };
+        self.planner.reopen(name);
+        self.lost.extend(kept.wants);
+    }
+
+    fn want(&mut self, job: JobId, want: Want) {
+        self.lost.remove(&job);
+        let named = want.reservation.as_ref();
+        for (name, kept) in &mut self.kept {
+            if named != Some(name) && kept.wants.contains_key(&job) {
+                kept.unwant(job);
+            }
+        }
+        let Some(name) = want.reservation.clone() else {
+            return self.planner.apply(Delta::Want(job, want));
+        };
+        // It may have named none before.
+        self.planner.apply(Delta::Unwant(job));
+        match self.kept.get_mut(&name) {
+            Some(kept) if kept.planner.is_some() => kept.want(job, want),
+            Some(_) | None => drop(self.lost.insert(job, want)),
+        }
+    }
+
+    fn define(&mut self, set: Arc<ResourceSet>) {
+        for kept in self.kept.values_mut() {
+            kept.define(&set);
+        }
+        self.planner.apply(Delta::Inventory(set));
+    }
+
+    fn forget(&mut self, job: JobId) {
+        self.lost.remove(&job);
+        for kept in self.kept.values_mut() {
+            kept.forget(job);
+        }
+    }
+}
+
+impl Kept {
+    fn want(&mut self, job: JobId, mut want: Want) {
+        // It could not have started before.
+        want.eligible = want.eligible.max(self.reservation.from);
+        self.misfits.remove(&job);
+        self.wants.insert(job, want.clone());
+        if let Some(planner) = &mut self.planner {
+            planner.apply(Delta::Want(job, want));
+        }
+    }
+
+    fn forget(&mut self, job: JobId) {
+        self.wants.remove(&job);
+        self.misfits.remove(&job);
+    }
+
+    fn unwant(&mut self, job: JobId) {
+        self.forget(job);
+        if let Some(planner) = &mut self.planner {
+            planner.apply(Delta::Unwant(job));
+        }
+    }
+
+    fn define(&mut self, all: &ResourceSet) {
+        let Some(planner) = &mut self.planner else {
+            return;
+        };
+        let set = all.restrict(&self.reservation.ranks);
+        planner.apply(Delta::Inventory(Arc::new(set)));
+        // Who did not fit may now.
+        for job in std::mem::take(&mut self.misfits).into_keys() {
+            if let Some(want) = self.wants.get(&job) {
+                planner.apply(Delta::Want(job, want.clone()));
+            }
+        }
+    }
+
+    fn plan(&mut self, name: &Name, now: Time, steps: u32) -> Outcome {
+        let Some(planner) = &mut self.planner else {
+            return Outcome::default();
+        };
+        let mut outcome = planner.plan(now, steps);
+        // Nodes may move: what does not fit today is not refused.
+        outcome.verdicts.retain(|(job, verdict)| match verdict {
+            Verdict::Start(_) => true,
+            Verdict::Never(reason) => {
+                let reason = Reason::NotInReservation {
+                    name: name.clone(),
+                    why: reason.to_string(),
+                };
+                self.misfits.insert(*job, reason);
+                false
+            }
+        });
+        outcome
+    }
+
+    /// Why those wait that do not fit.
+    fn answer(&self, question: &Question, now: Time) -> Answer {
+        let explained = |(job, reason): (&JobId, &Reason)| {
+            let want = self.wants.get(job)?;
+            Some(Explained {
+                job: *job,
+                reason: reason.clone(),
+                ahead: 0,
+                start: None,
+                priority: self.planner.as_ref()?.priority_of(want, now),
+                advice: Vec::new(),
+            })
+        };
+        let asked = self.misfits.iter().filter(|(job, _)| question.names(**job));
+        Answer {
+            tag: question.tag,
+            jobs: asked.filter_map(explained).take(question.most).collect(),
+            more: 0,
+        }
+    }
+}
+
+fn closure(reservation: &Reservation, side: Side) -> Closure {
+    let Reservation { from, until, .. } = *reservation;
+    let (from, until) = match side {
+        Side::Others => (from, until),
+        Side::Before => (Time(i64::MIN), from),
+        Side::After => (until, Time(i64::MAX)),
+    };
+    Closure {
+        name: reservation.name.clone(),
+        side,
+        from,
+        until,
+        ranks: reservation.ranks.clone(),
+    }
+}
+
+/// Adds what another planner came to.
+fn add(all: &mut Outcome, outcome: Outcome) {
+    all.verdicts.extend(outcome.verdicts);
+    all.unfinished |= outcome.unfinished;
+    all.again = all.again.into_iter().chain(outcome.again).min();
+    for answer in outcome.answers {
+        match all.answers.iter_mut().find(|one| one.tag == answer.tag) {
+            Some(one) => {
+                one.jobs.extend(answer.jobs);
+                one.more += answer.more;
+            }
+            None => all.answers.push(answer),
+        }
+    }
+}

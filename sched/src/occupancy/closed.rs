@@ -1,0 +1,193 @@
+//! Nodes that are closed from a time to a time: reserved for others, or out of the time of a
+//! reservation.
+//!
+//! A closure is kept among what is promised, on all of its nodes, so that every search goes around it.
+//! It is nobody's, never starts, and ends by itself when its time is over. The instances that the
+//! configuration declares are not kept out: what runs in them is.
+
+use std::sync::Arc;
+
+use eddy_wire::account::Name;
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Takes, Work};
+use eddy_wire::plan::{Bar, Reason, Want};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::{Span, Time};
+
+use super::{Ask, Occupancy, Spot};
+use crate::placement::{Chosen, choose};
+
+/// Nodes that nobody may have from a time to a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Closure {
+    /// The reservation that it comes from.
+    pub name: Name,
+    pub side: Side,
+    pub from: Time,
+    pub until: Time,
+    pub ranks: Idset,
+}
+
+/// Who is kept out, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Others, while it is on.
+    Others,
+    /// Those it is for, before it.
+    Before,
+    /// Those it is for, after it.
+    After,
+}
+
+impl Closure {
+    fn overlaps(&self, now: Time, span: Span) -> bool {
+        self.from < now.after(span.max(Span(1))) && now < self.until
+    }
+
+    fn reason(&self, now: Time) -> Reason {
+        let (bar, changes) = match self.side {
+            Side::Others if self.from > now => (Bar::Ahead, self.from),
+            Side::Others => (Bar::On, self.until),
+            Side::Before => (Bar::Early, self.until),
+            Side::After => (Bar::Late, self.from),
+        };
+        Reason::Reservation {
+            name: self.name.clone(),
+            bar,
+            within: Span((changes - now).0.max(0)),
+        }
+    }
+}
+
+/// A closure, and where it is among what is promised.
+#[derive(Clone, Debug)]
+struct Closed {
+    closure: Closure,
+    spot: Spot,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Closures(Vec<Closed>);
+
+impl Occupancy {
+    /// Closes nodes. What was promised on them meanwhile is to be taken back before.
+    pub fn close(&mut self, closure: Closure) {
+        let places = closure.ranks.iter();
+        let places = places.filter_map(|rank| self.inventory.place_of(eddy_wire::id::Rank(rank)));
+        let chosen: Vec<Chosen> = places.map(|at| Chosen { at, slots: 1 }).collect();
+        let spot = Spot {
+            ask: nobodys(chosen.len()),
+            chosen: chosen.into(),
+        };
+        if !spot.chosen.is_empty() {
+            self.book(spot.clone(), closure.from, closure.until);
+            self.misses.clear();
+        }
+        self.closures.0.push(Closed { closure, spot });
+    }
+
+    /// A reservation is no more: nothing is closed for it.
+    pub fn reopen(&mut self, name: &Name) {
+        self.reopen_where(|closure| closure.name == *name);
+    }
+
+    /// What was closed until now or before is not any more; whether anything was.
+    pub fn lapse(&mut self) -> bool {
+        let now = self.now;
+        self.reopen_where(|closure| closure.until <= now)
+    }
+
+    fn reopen_where(&mut self, is_over: impl Fn(&Closure) -> bool) -> bool {
+        let (over, kept) = std::mem::take(&mut self.closures.0)
+            .into_iter()
+            .partition(|one| is_over(&one.closure));
+        let over: Vec<Closed> = over;
+        self.closures.0 = kept;
+        over.iter().for_each(|one| self.unbook(&one.spot));
+        !over.is_empty()
+    }
+
+    /// When something closed opens next.
+    pub fn opens(&self) -> Option<Time> {
+        let ends = self.closures.0.iter().map(|one| one.closure.until);
+        ends.filter(|until| *until < Time(i64::MAX)).min()
+    }
+
+    /// When something closes that is open now.
+    pub fn closings(&self) -> impl Iterator<Item = Time> + '_ {
+        let begins = self.closures.0.iter().map(|one| one.closure.from);
+        begins.filter(|from| *from > self.now)
+    }
+
+    /// All closures are out of the way while something is done.
+    pub(super) fn without_closures<T>(&mut self, act: impl FnOnce(&mut Occupancy) -> T) -> T {
+        let closed = std::mem::take(&mut self.closures.0);
+        closed.iter().for_each(|one| self.unbook(&one.spot));
+        let done = act(self);
+        for one in closed {
+            self.close(one.closure);
+        }
+        done
+    }
+
+    /// Whether a request is one that closures do not concern, and there are any.
+    pub(super) fn is_let_in(&self, ask: &Ask) -> bool {
+        let is_declared = matches!(&ask.want.request.work, Work::Instance { name: Some(_) });
+        is_declared && !self.closures.0.is_empty()
+    }
+
+    /// The reservation for which a request could not start now for the span though nothing were
+    /// held, or on whose nodes it would have been `placed`.
+    pub fn barred(
+        &self,
+        ask: &Ask,
+        now: Time,
+        span: Span,
+        placed: Option<&ResourceSet>,
+    ) -> Option<Reason> {
+        if self.closures.0.is_empty() || self.is_let_in(ask) {
+            return None;
+        }
+        let in_the_way = self.closures.0.iter().map(|one| &one.closure);
+        let in_the_way: Vec<&Closure> = in_the_way.filter(|one| one.overlaps(now, span)).collect();
+        let mut open = self.inventory.serving().clone();
+        for closure in &in_the_way {
+            let ranks = closure.ranks.iter().map(eddy_wire::id::Rank);
+            ranks
+                .filter_map(|rank| self.inventory.place_of(rank))
+                .for_each(|at| open.set(at, None));
+        }
+        let within = self.inventory.all().within(&ask.want.request);
+        let touches = |closure: &Closure| {
+            placed.is_none_or(|set| set.nodes.keys().any(|rank| closure.ranks.contains(rank.0)))
+        };
+        let is_barred = choose(&open, &within, &ask.need).is_err();
+        let first = in_the_way
+            .into_iter()
+            .filter(|one| is_barred || placed.is_some() && touches(one))
+            .min_by(|one, two| (one.from, &one.name).cmp(&(two.from, &two.name)));
+        first.map(|closure| closure.reason(now))
+    }
+}
+
+/// So many whole nodes, for nobody.
+fn nobodys(nodes: usize) -> Arc<Ask> {
+    let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+    let request = Request {
+        nodes: Some(nodes),
+        slots: nodes,
+        slots_per_node: 1,
+        cores_per_slot: 0,
+        gpus_per_slot: 0,
+        memory: MemoryNeed::None,
+        sharing: Sharing::Exclusive,
+        takes: Takes::Resources,
+        ranks: None,
+        work: Work::Tasks,
+        ntasks: nodes,
+        duration: None,
+    };
+    Ask::new(JobId(0), Arc::new(Want::of(0, request)))
+}

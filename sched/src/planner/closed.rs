@@ -1,0 +1,85 @@
+//! Nodes that are closed for a while, and what a planner beside this one is to know.
+//!
+//! Told by the calendar that this planner is a part of.
+
+use std::sync::Arc;
+
+use eddy_wire::account::Name;
+use eddy_wire::plan::{Breakdown, Delta, Reason, Want};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Time;
+
+use super::{Certainty, Pass, Planner, entry};
+use crate::occupancy::Closure;
+use crate::turns::Turn;
+use crate::walk::Rules;
+
+impl Planner {
+    /// Nobody starts on these nodes from a time to a time, nor before it what ends later.
+    pub(crate) fn close(&mut self, closure: Closure) {
+        self.stir();
+        let ranks = closure.ranks.clone();
+        self.drop_promises(|occupancy, spot| {
+            let mut nodes = spot.places().map(|at| occupancy.inventory().node(at));
+            nodes.any(|node| ranks.contains(node.rank.0))
+        });
+        self.occupancy.close(closure);
+    }
+
+    /// The reservation of this name closes nothing any more.
+    pub(crate) fn reopen(&mut self, name: &Name) {
+        self.stir();
+        self.occupancy.reopen(name);
+        self.agenda.freed();
+    }
+
+    /// It is later now: what is over is open.
+    pub(super) fn lapse(&mut self) {
+        if self.occupancy.lapse() {
+            self.stir();
+            self.agenda.freed();
+        }
+    }
+
+    /// Something is otherwise than the pass under way knows.
+    fn stir(&mut self) {
+        if self.pass == Pass::Current {
+            self.pass = Pass::Stale;
+        }
+        if let Some(table) = &mut self.table {
+            table.stir();
+        }
+    }
+
+    /// What there is to plan over.
+    pub(crate) fn inventory(&self) -> &ResourceSet {
+        self.occupancy.inventory().set()
+    }
+
+    /// What is recorded as held, as another planner over some of the same nodes is told of it.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = Delta> + '_ {
+        let recorded = self.holdings.iter();
+        let recorded = recorded.filter(|(_, one)| one.certainty == Certainty::Held);
+        recorded.map(|(job, one)| match &one.owner {
+            Some(owner) => Delta::Held(*job, owner.clone(), Arc::clone(&one.set)),
+            None => Delta::Ground(*job, Arc::clone(&one.set)),
+        })
+    }
+
+    /// What the turn of a job would come from.
+    pub(crate) fn priority_of(&self, want: &Want, now: Time) -> Breakdown {
+        self.turns.breakdown(want, now)
+    }
+
+    /// The reservation that keeps a job from starting, which could have been `placed` else.
+    pub(super) fn barred(
+        &self,
+        turn: Turn,
+        now: Time,
+        placed: Option<&ResourceSet>,
+    ) -> Option<Reason> {
+        let (job, limit) = entry(turn.job, &self.waiting[&turn.job].want);
+        let span = Rules::from(&self.policy.queue).span(limit);
+        self.occupancy.barred(&job.need, now, span, placed)
+    }
+}

@@ -1,0 +1,362 @@
+//! Reservations: what they keep, whom they let in, and that a planner that lived through all of it
+//! plans as one made anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::Time;
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Request;
+use eddy_wire::plan::{Bar, Delta, Outcome, Owner, Question, Reason, Suppose, Verdict, Want};
+use eddy_wire::reservation::{Purpose, Reservation};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::{MICROS, Span};
+use proptest::prelude::*;
+
+use super::model::{inventory, nodes, slots};
+use crate::Lines;
+use crate::occupancy::CLEANUP;
+
+const RANKS: u32 = 4;
+const ALL: u32 = 10_000;
+
+fn at(seconds: i64) -> Time {
+    Time(seconds * MICROS)
+}
+
+fn reservation(name: &str, (from, until): (i64, i64), ranks: Idset) -> Reservation {
+    Reservation {
+        name: name.parse().expect("a name"),
+        from: at(from),
+        until: at(until),
+        ranks,
+        purpose: Purpose::Jobs {
+            accounts: Vec::new(),
+            users: vec![7],
+        },
+        userid: 0,
+    }
+}
+
+fn lasting(request: Request, seconds: i64) -> Request {
+    Request {
+        duration: Some(seconds * MICROS - CLEANUP.0),
+        ..request
+    }
+}
+
+/// An instance, and what its planner was told.
+struct Site {
+    policy: &'static str,
+    lines: Lines,
+    now: Time,
+    reserved: BTreeMap<String, Arc<Reservation>>,
+    wants: BTreeMap<JobId, Want>,
+    held: BTreeMap<JobId, (Arc<ResourceSet>, Want)>,
+}
+
+impl Site {
+    fn new(policy: &'static str) -> Site {
+        Site {
+            policy,
+            lines: empty(policy),
+            now: at(1),
+            reserved: BTreeMap::new(),
+            wants: BTreeMap::new(),
+            held: BTreeMap::new(),
+        }
+    }
+
+    fn want(&mut self, job: u64, request: Request, reservation: Option<&str>) {
+        let want = Want {
+            reservation: reservation.map(|name| name.parse().expect("a name")),
+            ..Want::of(16, request)
+        };
+        self.wants.insert(JobId(job), want.clone());
+        self.lines.apply(Delta::Want(JobId(job), want));
+    }
+
+    fn reserve(&mut self, one: Reservation) {
+        let one = Arc::new(one);
+        self.reserved.insert(one.name.to_string(), Arc::clone(&one));
+        self.lines.apply(Delta::Reserved(one));
+    }
+
+    fn unreserve(&mut self, name: &str) {
+        if let Some(one) = self.reserved.remove(name) {
+            self.lines.apply(Delta::Unreserved(one.name.clone()));
+        }
+    }
+
+    fn free(&mut self, job: u64) {
+        if self.held.remove(&JobId(job)).is_some() {
+            self.lines.apply(Delta::Freed(JobId(job)));
+        }
+    }
+
+    /// Plans and records; who started and who was told that it never will.
+    fn plan(&mut self) -> Vec<(u64, Option<Idset>)> {
+        let outcome = self.lines.plan(self.now, ALL);
+        assert!(!outcome.unfinished);
+        self.record(&outcome)
+    }
+
+    fn record(&mut self, outcome: &Outcome) -> Vec<(u64, Option<Idset>)> {
+        let mut done = Vec::new();
+        for (job, verdict) in &outcome.verdicts {
+            let want = self.wants.remove(job).expect("it waits");
+            match verdict {
+                Verdict::Start(set) => {
+                    self.is_let(*job, &want, set);
+                    let held = Delta::Held(*job, Owner::default(), Arc::clone(set));
+                    self.lines.apply(held);
+                    done.push((job.0, Some(set.ranks())));
+                    self.held.insert(*job, (Arc::clone(set), want));
+                }
+                Verdict::Never(_) => done.push((job.0, None)),
+            }
+        }
+        done
+    }
+
+    /// What a reservation promises, without any planner.
+    fn is_let(&self, job: JobId, want: &Want, set: &ResourceSet) {
+        let end = match want.request.duration {
+            Some(limit) => self.now.after(Span(limit)).after(CLEANUP),
+            None => Time(i64::MAX),
+        };
+        let own = want.reservation.as_ref().map(ToString::to_string);
+        if let Some(own) = &own {
+            let one = &self.reserved[own];
+            assert!(
+                one.is_on(self.now) && end <= one.until,
+                "job {job} in {own}"
+            );
+            assert!(one.ranks.contains_all(&set.ranks()), "job {job} in {own}");
+        }
+        for (name, one) in &self.reserved {
+            let meets = !one.ranks.is_disjoint(&set.ranks());
+            if meets && own.as_ref() != Some(name) {
+                let is_apart = end <= one.from || one.until <= self.now;
+                assert!(is_apart, "job {job} until {end}: {one:?}");
+            }
+        }
+    }
+
+    /// A planner that was told how things are.
+    fn fresh(&self) -> Lines {
+        let mut lines = empty(self.policy);
+        for one in self.reserved.values() {
+            lines.apply(Delta::Reserved(Arc::clone(one)));
+        }
+        for (job, (set, _)) in &self.held {
+            lines.apply(Delta::Held(*job, Owner::default(), Arc::clone(set)));
+        }
+        for (job, want) in &self.wants {
+            lines.apply(Delta::Want(*job, want.clone()));
+        }
+        lines
+    }
+
+    fn why(&mut self, job: u64) -> (Reason, Option<Time>) {
+        self.lines.apply(Delta::Explain(Question {
+            tag: 1,
+            jobs: Some(vec![(JobId(job), JobId(job))]),
+            most: 1,
+            suppose: Suppose::default(),
+        }));
+        let outcome = self.lines.plan(self.now, ALL);
+        let told = &outcome.answers[0].jobs[0];
+        let start = told.start.and_then(|start| start.latest);
+        (told.reason.clone(), start)
+    }
+}
+
+fn empty(policy: &str) -> Lines {
+    let mut lines = Lines::new();
+    lines.apply(Delta::Policy(policy.into()));
+    lines.apply(Delta::Inventory(inventory(&[(2, 0, 0); RANKS as usize])));
+    lines.apply(Delta::Up(Idset::first_ids(RANKS)));
+    lines
+}
+
+fn bar(name: &str, bar: Bar, seconds: i64) -> Reason {
+    Reason::Reservation {
+        name: name.parse().expect("a name"),
+        bar,
+        within: Span::seconds(seconds),
+    }
+}
+
+#[test]
+fn who_is_over_before_a_reservation_begins_starts_on_its_nodes() {
+    let mut site = Site::new("preset = \"easy\"");
+    site.reserve(reservation("r", (21, 61), Idset::range(1, 3)));
+    site.want(1, lasting(nodes(4, 1, 2), 21), None);
+    site.want(2, lasting(nodes(2, 1, 2), 20), None);
+    site.want(3, slots(1, 1), None);
+    assert_eq!(site.plan(), [(2, Some(Idset::range(0, 1)))]);
+    assert_eq!(site.why(1), (bar("r", Bar::Ahead, 20), Some(at(61))));
+    site.now = at(30);
+    site.free(2);
+    // The first would wait for it now, and the third would not end before.
+    assert_eq!(site.plan(), []);
+    assert_eq!(site.why(1), (bar("r", Bar::On, 31), Some(at(61))));
+    site.now = at(61);
+    assert_eq!(site.plan(), [(1, Some(Idset::range(0, 3)))]);
+}
+
+#[test]
+fn a_reservation_is_for_those_who_name_it_while_it_lasts() {
+    let mut site = Site::new("preset = \"fcfs\"");
+    site.reserve(reservation("r", (21, 61), Idset::range(1, 2)));
+    site.want(1, lasting(nodes(2, 1, 2), 20), Some("r"));
+    site.want(2, lasting(nodes(1, 1, 2), 21), Some("r"));
+    site.want(3, lasting(nodes(1, 1, 2), 25), Some("r"));
+    site.want(4, lasting(nodes(2, 1, 2), 15), None);
+    assert_eq!(site.plan(), [(4, Some(Idset::range(0, 1)))]);
+    assert_eq!(site.why(1), (bar("r", Bar::Early, 20), Some(at(21))));
+    // It overruns its time: nobody is killed for a reservation.
+    site.now = at(21);
+    assert_eq!(site.plan(), []);
+    site.free(4);
+    assert_eq!(site.plan(), [(1, Some(Idset::range(1, 2)))]);
+    site.now = at(40);
+    site.free(1);
+    assert_eq!(site.plan(), [(2, Some(Idset::one(1)))]);
+    assert_eq!(site.why(3).0, bar("r", Bar::Late, 21));
+    site.now = at(61);
+    site.reserved.clear();
+    assert_eq!(site.plan(), [(3, None)]);
+}
+
+#[test]
+fn what_waits_for_a_reservation_holds_up_nobody_and_ends_with_it() {
+    let mut site = Site::new("preset = \"fcfs\"");
+    site.want(1, lasting(slots(1, 1), 15), Some("r"));
+    assert_eq!(site.plan(), [(1, None)]);
+    site.reserve(reservation("r", (21, 61), Idset::range(0, 3)));
+    site.want(2, lasting(slots(1, 1), 15), Some("r"));
+    site.want(3, lasting(slots(1, 1), 15), None);
+    assert_eq!(site.plan(), [(3, Some(Idset::one(0)))]);
+    site.unreserve("r");
+    assert_eq!(site.plan(), [(2, None)]);
+    let repair = Reservation {
+        purpose: Purpose::Maintenance,
+        ..reservation("r", (21, 61), Idset::range(0, 3))
+    };
+    site.reserve(repair);
+    site.want(4, lasting(slots(1, 1), 15), Some("r"));
+    site.want(5, slots(1, 1), None);
+    assert_eq!(site.plan(), [(4, None)]);
+    site.now = at(61);
+    assert_eq!(site.plan(), [(5, Some(Idset::one(0)))]);
+}
+
+#[test]
+fn a_time_comes_at_which_a_planner_is_to_be_asked() {
+    let mut site = Site::new("preset = \"fcfs\"");
+    site.reserve(reservation("r", (21, 61), Idset::range(0, 3)));
+    assert_eq!(site.lines.plan(at(1), ALL).again, Some(at(21)));
+    assert_eq!(site.lines.plan(at(21), ALL).again, Some(at(61)));
+    assert_eq!(site.lines.plan(at(61), ALL).again, None);
+}
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+enum Step {
+    Want(u64, u32, Option<i64>, Option<usize>),
+    Free(u64),
+    Reserve(usize, (i64, i64), Vec<u32>, Purpose),
+    Unreserve(usize),
+    Pass(i64),
+    Plan,
+}
+
+const NAMES: [&str; 2] = ["r", "s"];
+
+fn step() -> impl Strategy<Value = Step> {
+    let purpose = prop_oneof![
+        3 => Just(Purpose::Jobs { accounts: Vec::new(), users: vec![7] }),
+        1 => Just(Purpose::Maintenance),
+    ];
+    let limit = prop_oneof![1 => Just(None), 4 => (11i64..40).prop_map(Some)];
+    let named = prop_oneof![2 => Just(None), 1 => (0usize..2).prop_map(Some)];
+    prop_oneof![
+        6 => (1u64..12, 1u32..5, limit, named)
+            .prop_map(|(job, size, limit, named)| Step::Want(job, size, limit, named)),
+        3 => (1u64..12).prop_map(Step::Free),
+        2 => (0usize..2, (0i64..30, 1i64..40), prop::collection::vec(0..RANKS, 1..4), purpose)
+            .prop_map(|(name, times, ranks, purpose)| Step::Reserve(name, times, ranks, purpose)),
+        1 => (0usize..2).prop_map(Step::Unreserve),
+        3 => (1i64..15).prop_map(Step::Pass),
+        4 => Just(Step::Plan),
+    ]
+}
+
+impl Site {
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Want(job, size, limit, named) => {
+                if self.held.contains_key(&JobId(job)) {
+                    return;
+                }
+                let request = match size {
+                    4 => slots(3, 1),
+                    size => nodes(size, 1, 2),
+                };
+                let request = match limit {
+                    Some(limit) => lasting(request, limit),
+                    None => request,
+                };
+                self.want(job, request, named.map(|at| NAMES[at]));
+            }
+            Step::Free(job) => self.free(job),
+            Step::Reserve(name, (from, span), ranks, purpose) => {
+                let from = self.now.0 / MICROS + from;
+                let ranks: Idset = ranks.into_iter().collect();
+                let made = Reservation {
+                    purpose,
+                    ..reservation(NAMES[name], (from, from + span), ranks)
+                };
+                let mut others = self.reserved.values();
+                if others.all(|other| other.name == made.name || !other.meets(&made)) {
+                    self.reserve(made);
+                }
+            }
+            Step::Unreserve(name) => self.unreserve(NAMES[name]),
+            Step::Pass(seconds) => {
+                self.now = self.now.after(Span::seconds(seconds));
+                let now = self.now;
+                self.reserved.retain(|_, one| one.until > now);
+            }
+            Step::Plan => {
+                let anew = self.fresh().plan(self.now, ALL);
+                let outcome = self.lines.plan(self.now, ALL);
+                assert_eq!(outcome.verdicts, anew.verdicts);
+                assert_eq!(outcome.head, anew.head);
+                self.record(&outcome);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_planner_that_lived_through_reservations_plans_as_one_made_anew(
+        easy in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut site = Site::new(match easy {
+            true => "preset = \"easy\"",
+            false => "preset = \"fcfs\"",
+        });
+        for step in steps {
+            site.step(step);
+        }
+        site.step(Step::Plan);
+    }
+}
