@@ -8,6 +8,7 @@
 mod change;
 mod gate;
 mod hook;
+mod order;
 mod owed;
 mod waits;
 
@@ -68,6 +69,7 @@ impl Module for Manager {
             Endpoint::of::<job::Urgency>(),
             Endpoint::of::<job::Release>(),
             Endpoint::of::<job::RequeueJob>(),
+            Endpoint::of::<job::Order>(),
         ];
         ENDPOINTS
     }

@@ -23,6 +23,7 @@ use eddy_wire::event::{Exception, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::job::Place;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Head, Outcome, Owner, Reason, Unavailable, Verdict};
@@ -135,6 +136,7 @@ impl Module for Sched {
                     state: JobState::New,
                     urgency: submit.urgency,
                     priority: 0,
+                    place: Place::FIRST,
                     held: None,
                     to: self.sets.of(submit),
                     recalls: 0,
@@ -270,7 +272,9 @@ impl Sched {
         }
         let delta = match (kind, job) {
             (Kind::Priority(_), Some(id)) if self.rests(now, id, out) => return,
-            (Kind::Priority(_), Some(id)) => self.want(id),
+            (Kind::Order(..), Some(id)) if self.resting.contains_key(&id) => return,
+            (Kind::Order(..), Some(id)) if !self.waits(id) => return,
+            (Kind::Priority(_) | Kind::Order(..), Some(id)) => self.want(id),
             (Kind::Urgency(..) | Kind::JobspecUpdate(_), Some(id)) => Delta::Unwant(id),
             // What a job holds it keeps until its release is recorded.
             (Kind::Exception(exception), Some(id))
@@ -298,6 +302,10 @@ impl Sched {
 
     fn holds(&self, id: JobId) -> bool {
         self.jobs.get(&id).is_some_and(|seen| seen.held.is_some())
+    }
+
+    fn waits(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|seen| self.wants(seen))
     }
 
     fn want(&self, id: JobId) -> Delta {

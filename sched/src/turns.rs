@@ -345,7 +345,7 @@ impl Turns {
             "fair_share" => self.factor_of(&want.owner),
             "qos" => factors::qos(rules, want.owner.qos.as_ref().map(Name::as_str)),
             "size" => factors::size(&[(nodes, self.all.0), (cores, self.all.1)], rules.size),
-            "user" => factors::user(None),
+            "user" => factors::user(Some(want.place.factor())),
             "queue" => self.queue_of(want),
             "urgency" => f64::from(want.urgency),
             "class" => {

@@ -27,6 +27,7 @@ pub mod queue;
 pub mod reservation;
 pub mod resource;
 
+pub mod order;
 pub mod overlay;
 pub mod tree;
 pub mod uri;

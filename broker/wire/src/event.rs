@@ -16,6 +16,7 @@ use crate::grant::Grant;
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Seq};
 use crate::idset::Idset;
+use crate::job::Place;
 use crate::queue::Turned;
 use crate::reservation::Kept;
 use crate::resource_set::ResourceSet;
@@ -205,6 +206,8 @@ pub enum Kind {
     Priority(i64),
     /// A person changed the urgency: 0 holds, 31 expedites.
     Urgency(u8, u32),
+    /// A person gave it a place among jobs of its user.
+    Order(Place, u32),
     /// Resources were granted.
     Alloc(Arc<Grant>),
     /// Work before the start began; the start waits for it.
@@ -339,6 +342,7 @@ impl Kind {
             Kind::Depend => "depend",
             Kind::Priority(_) => "priority",
             Kind::Urgency(..) => "urgency",
+            Kind::Order(..) => "order",
             Kind::Alloc(_) => "alloc",
             Kind::PrologStart(_) => "prolog-start",
             Kind::PrologFinish(..) => "prolog-finish",
@@ -407,6 +411,9 @@ impl Kind {
             Kind::Urgency(urgency, userid) => {
                 format!("{{\"urgency\":{urgency},\"userid\":{userid}}}")
             }
+            Kind::Order(Place { at, of }, userid) => {
+                format!("{{\"at\":{at},\"of\":{of},\"userid\":{userid}}}")
+            }
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => json(grant),
             Kind::Finish(status) => format!("{{\"status\":{status}}}"),
             Kind::Release(ranks, last) => json(&ReleaseContext {
@@ -472,6 +479,10 @@ impl Kind {
             "urgency" => {
                 let UrgencyContext { urgency, userid } = from.parse()?;
                 Kind::Urgency(urgency, userid)
+            }
+            "order" => {
+                let OrderContext { at, of, userid } = from.parse()?;
+                Kind::Order(Place { at, of }, userid)
             }
             "alloc" => Kind::Alloc(Arc::new(from.parse()?)),
             "prolog-start" => Kind::PrologStart(from.parse::<Described>()?.description),

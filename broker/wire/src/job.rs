@@ -36,6 +36,26 @@ pub struct End {
     pub exception: Exception,
 }
 
+/// A place among jobs that their user put in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// How many are before it.
+    pub at: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+impl Place {
+    /// Alone: as a job that was never put in order.
+    pub const FIRST: Place = Place { at: 0, of: 1 };
+
+    /// The factor `user`: 1 for the first, less for each behind it, never nothing.
+    pub fn factor(self) -> f64 {
+        let of = f64::from(self.of.max(1));
+        1.0 - f64::from(self.at.min(self.of.saturating_sub(1))) / of
+    }
+}
+
 /// A job: the fold of its records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -179,6 +199,7 @@ impl Job {
             | Kind::Delete(_)
             | Kind::Account(_)
             | Kind::Queue(_)
+            | Kind::Order(..)
             | Kind::Reservation(_)
             | Kind::Usage(_) => {}
         }

@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::account::{Change, Name, Shares};
 use crate::id::JobId;
 use crate::idset::Idset;
+use crate::job::Place;
 use crate::jobspec::Request;
 use crate::reservation::Reservation;
 use crate::resource_set::ResourceSet;
@@ -128,6 +129,8 @@ pub struct Want {
     pub submitted: Time,
     /// Since when it could have started, had there been room.
     pub eligible: Time,
+    /// Where its user put it among his own jobs.
+    pub place: Place,
     /// The reservation in which alone it is to run.
     pub reservation: Option<Name>,
 }
@@ -141,6 +144,7 @@ impl Want {
             owner: Owner::default(),
             submitted: Time(0),
             eligible: Time(0),
+            place: Place::FIRST,
             reservation: None,
         }
     }

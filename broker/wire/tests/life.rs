@@ -12,7 +12,7 @@ use eddy_wire::grant::Grant;
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
-use eddy_wire::job::{Holding, Job, exit_code};
+use eddy_wire::job::{Holding, Job, Place, exit_code};
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::reservation::{Kept, Purpose, Reservation};
@@ -110,6 +110,7 @@ fn kinds() -> Vec<Kind> {
         Kind::Depend,
         Kind::Priority(16),
         Kind::Urgency(31, 0),
+        Kind::Order(Place { at: 1, of: 3 }, 7),
         Kind::Alloc(alloc()),
         Kind::PrologStart("p".to_owned()),
         Kind::PrologFinish("p".to_owned(), 256),
@@ -197,15 +198,15 @@ fn an_event_of_a_newer_version_or_without_its_jobspec_is_refused_by_name() {
 /// The whole table as a text: each state, the events it takes, what they lead
 /// to (`=` stays). Everything not named is illegal.
 const TABLE: &str = "\
-NEW: submit=, validate DEPEND, dependency-add=, dependency-remove=, urgency=, jobspec-update=, memo=
+NEW: submit=, validate DEPEND, dependency-add=, dependency-remove=, urgency=, jobspec-update=, memo=, order=
 DEPEND: dependency-add=, dependency-remove=, depend PRIORITY, urgency=, jobspec-update=, \
-exception CLEANUP, memo=
-PRIORITY: priority SCHED, urgency=, jobspec-update=, exception CLEANUP, memo=
-SCHED: priority=, urgency PRIORITY, jobspec-update PRIORITY, alloc RUN, passed=, exception CLEANUP, memo=
+exception CLEANUP, memo=, order=
+PRIORITY: priority SCHED, urgency=, jobspec-update=, exception CLEANUP, memo=, order=
+SCHED: priority=, urgency PRIORITY, jobspec-update PRIORITY, alloc RUN, passed=, exception CLEANUP, memo=, order=
 RUN: start=, finish CLEANUP, release=, prolog-start=, prolog-finish=, suspend=, resume=, \
-preempted=, recalled=, grant-changed=, urgency=, exception CLEANUP, memo=
+preempted=, recalled=, grant-changed=, urgency=, exception CLEANUP, memo=, order=
 CLEANUP: start=, finish=, release=, free=, prolog-start=, prolog-finish=, epilog-start=, \
-epilog-finish=, recalled=, grant-changed=, urgency=, exception=, requeue PRIORITY, clean INACTIVE, memo=
+epilog-finish=, recalled=, grant-changed=, urgency=, exception=, requeue PRIORITY, clean INACTIVE, memo=, order=
 INACTIVE: waited=, memo=
 ";
 

@@ -29,6 +29,9 @@ impl Manager {
         request: &Request,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
+        if request.topic == job::Order::TOPIC {
+            return self.order(now, request, out);
+        }
         let changed = match request.topic.as_str() {
             job::Raise::TOPIC => self.raise(now, request, out)?,
             job::Urgency::TOPIC => self.urgency(now, request, out)?,

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use eddy_wire::event::{Kind, Submit};
+use eddy_wire::job::Place;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{LineName, Owner, Want};
 use eddy_wire::queue::Gates;
@@ -25,6 +26,8 @@ pub(super) struct Seen {
     pub(super) state: JobState,
     pub(super) urgency: u8,
     pub(super) priority: i64,
+    /// Among the jobs of its user.
+    pub(super) place: Place,
     pub(super) held: Option<Arc<ResourceSet>>,
     /// The instance that it is passed to.
     pub(super) to: LineName,
@@ -56,6 +59,7 @@ impl Seen {
         match kind {
             Kind::Priority(priority) => self.priority = *priority,
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
+            Kind::Order(place, _) => self.place = *place,
             Kind::Recalled(_) => self.recalls += 1,
             _ => {}
         }
@@ -88,6 +92,7 @@ impl Seen {
             owner: self.owner(),
             submitted: self.submitted,
             eligible: self.eligible.after(Span(stopped.max(0))),
+            place: self.place,
             reservation: reservation::of(&self.submit.spec).and_then(|name| name.parse().ok()),
         }
     }

@@ -4,6 +4,7 @@
 use eddy_wire::Time;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
+use eddy_wire::job::Place;
 use eddy_wire::jobspec::Request;
 use eddy_wire::plan::{
     Delta, Explained, Owner, Question, Reason, Suppose, Unavailable, Verdict, Want,
@@ -298,4 +299,46 @@ fn who_waits_for_nodes_that_are_away_uses_up_no_lookback() {
         planner.apply(Delta::Want(JobId(2), want(1, 16)));
         assert_eq!(starts(&mut planner, NOW, |_| 1), [2], "{preset}");
     }
+}
+
+#[test]
+fn who_orders_his_own_jobs_starts_them_so_and_nobody_elses_later() {
+    let mut planner = planner("preset = \"flux\"", 1);
+    // Nobody starts before all are in order.
+    planner.apply(Delta::Ground(JobId(99), inventory(&[(4, 0, 0)])));
+    planner.apply(Delta::Want(JobId(9), want(2, 16)));
+    let mut place = |job, at, of| {
+        let want = Want {
+            place: Place { at, of },
+            ..want(1, 16)
+        };
+        planner.apply(Delta::Want(JobId(job), want));
+    };
+    for job in 1..=3 {
+        place(job, 0, 1);
+    }
+    // Said while they wait: the last first.
+    for (job, at) in [(3, 0), (2, 1), (1, 2)] {
+        place(job, at, 3);
+    }
+    let factor = |explained: &Explained| {
+        let terms = explained.priority.terms.iter();
+        let factor = terms.filter(|term| term.name == "user");
+        factor.map(|term| term.factor).sum::<f64>()
+    };
+    let factors = [1, 2, 3, 9].map(|job| factor(&explained(&mut planner, job)));
+    assert_eq!(factors, [1.0 - 2.0 / 3.0, 1.0 - 1.0 / 3.0, 1.0, 1.0]);
+    let mut order = Vec::new();
+    planner.apply(Delta::Freed(JobId(99)));
+    for _ in 0..4 {
+        order.extend(starts(
+            &mut planner,
+            NOW,
+            |job| if job.0 == 9 { 2 } else { 1 },
+        ));
+        planner.apply(Delta::Freed(JobId(order[order.len() - 1])));
+    }
+    let own: Vec<u64> = order.iter().copied().filter(|job| *job != 9).collect();
+    assert_eq!(own, [3, 2, 1]);
+    assert!(order[..2].contains(&9), "{order:?}");
 }

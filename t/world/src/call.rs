@@ -191,6 +191,12 @@ impl Call {
         Call::new::<job::Urgency>(About::Urgency { job: id, urgency }, &request)
     }
 
+    /// Put jobs in this order.
+    pub fn order(jobs: Vec<JobId>) -> Call {
+        let places = job::Places::AsNamed;
+        Call::new::<job::Order>(About::Other, &job::OrderRequest { jobs, places })
+    }
+
     /// End this attempt, begin another.
     pub fn requeue(id: JobId) -> Call {
         let request = job::RequeueRequest {

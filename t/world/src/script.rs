@@ -7,7 +7,7 @@
 //! nodes 2x4 gpus=1 memory=1G   grace 5         before anything else
 //! submit a cores=2 run=10 …    again a …       the same key, perhaps other words
 //!   afterok=a …  begin=SECONDS  singleton  throttle=N  set=NAME  name=NAME      among those words
-//! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  wait a b  collect [a]  list
+//! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7   before anything else
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
 //! drain 0  undrain 0  put k 1  get k  policy PRESET  shutdown
@@ -307,6 +307,11 @@ impl Player {
                 Call::kill(job, number(signal)? as i32)
             }
             ["urgency", name, urgency] => Call::urgency(self.job(name)?, number(urgency)? as u8),
+            ["order", names @ ..] => {
+                let jobs: Result<Vec<JobId>, String> =
+                    names.iter().map(|name| self.job(name)).collect();
+                Call::order(jobs?)
+            }
             ["requeue", name] => Call::requeue(self.job(name)?),
             ["wait", names @ ..] => {
                 let jobs: Result<Vec<JobId>, String> =

@@ -202,6 +202,7 @@ fn told(kind: &Kind) -> Option<String> {
         }
         Kind::DependencyAdd(what) | Kind::DependencyRemove(what) => format!("{name} {what}"),
         Kind::Requeue(attempt) => format!("{name} as attempt {attempt}"),
+        Kind::Order(place, _) => format!("{name} {} of {}", place.at + 1, place.of),
         Kind::Urgency(urgency, _) => format!("{name} {urgency}"),
         Kind::LeaderStart(epoch) | Kind::ShellLost(epoch) => format!("{name} {epoch}"),
         Kind::ShellStart(ranks, epoch) => format!("{name} {epoch} on ranks {ranks}"),

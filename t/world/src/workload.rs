@@ -20,7 +20,7 @@ use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 
 /// How likely each thing is that a client may do.
-const WEIGHTS: [(u64, Act); 28] = [
+const WEIGHTS: [(u64, Act); 29] = [
     (40, Act::Submit),
     (6, Act::SubmitAgain),
     (2, Act::SubmitOther),
@@ -49,6 +49,7 @@ const WEIGHTS: [(u64, Act); 28] = [
     (3, Act::Turn),
     (2, Act::Reserve),
     (1, Act::Usage),
+    (2, Act::Order),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +82,7 @@ enum Act {
     Turn,
     Reserve,
     Usage,
+    Order,
 }
 
 /// How long work lasts at most and how deep instances are made.
@@ -182,6 +184,11 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         Act::Explain => Some(Call::explain()),
         Act::Account => Some(accounts(&mut nature.random)),
         Act::Reserve => Some(reservations::reserve(nature, client, nodes)),
+        Act::Order => {
+            let most = nature.random.between(1, 4);
+            let jobs = (0..most).filter_map(|_| one_of(nature, client));
+            Some(Call::order(jobs.collect()))
+        }
         Act::Usage => Some(Call::usage()),
         Act::Turn => Some(turn(&mut nature.random, habits)),
         Act::Events

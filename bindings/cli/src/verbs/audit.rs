@@ -60,7 +60,7 @@ const OWN: &[&str] = &[
     "leader-start",
     "leader-stop",
 ];
-const OF_JOBS: &[&str] = &["urgency", "exception", "jobspec-update"];
+const OF_JOBS: &[&str] = &["urgency", "order", "exception", "jobspec-update"];
 
 /// One thing that somebody did.
 struct Deed {

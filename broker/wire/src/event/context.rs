@@ -117,6 +117,12 @@ pub(super) struct UrgencyContext {
     pub(super) userid: u32,
 }
 #[derive(Deserialize)]
+pub(super) struct OrderContext {
+    pub(super) at: u32,
+    pub(super) of: u32,
+    pub(super) userid: u32,
+}
+#[derive(Deserialize)]
 pub(super) struct Status {
     pub(super) status: i32,
 }

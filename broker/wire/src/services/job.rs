@@ -56,6 +56,10 @@ service!(
     Release, "job.release", USERS, ReleaseRequest => Changed
 );
 service!(
+    /// The order among a user's own jobs that wait.
+    Order, "job.order", USERS, OrderRequest => Changed
+);
+service!(
     /// End this attempt and wait again as the next.
     RequeueJob, "job.requeue", USERS, RequeueRequest => Changed
 );
@@ -361,6 +365,31 @@ pub struct UrgencyRequest {
     pub job_set: Option<String>,
     /// 0 to 31.
     pub urgency: u8,
+}
+
+/// The most jobs that are put in order at a time.
+pub const ORDERED_MAX: u32 = 1000;
+
+/// What [`Order`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OrderRequest {
+    /// The jobs, the first to start first: all of one user, waiting.
+    pub jobs: Vec<JobId>,
+    /// What places they get.
+    #[serde(default)]
+    pub places: Places,
+}
+
+/// What places jobs get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Places {
+    /// Those in which they are named.
+    #[default]
+    AsNamed,
+    /// That of a job that was never named.
+    Forgotten,
 }
 
 /// What [`Release`] asks.

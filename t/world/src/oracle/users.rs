@@ -11,7 +11,7 @@ use crate::client::OWNER;
 pub(super) fn may_record(ledger: &Ledger, job: JobId, kind: &Kind) -> Result<(), String> {
     let by = match kind {
         Kind::Exception(exception) => exception.userid,
-        Kind::Urgency(_, user) => Some(*user),
+        Kind::Urgency(_, user) | Kind::Order(_, user) => Some(*user),
         _ => None,
     };
     let user = ledger.jobs.get(&job).map(|job| job.submit.user);
