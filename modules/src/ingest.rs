@@ -52,6 +52,8 @@ use specs::Specs;
 
 /// How many submissions wait for job numbers from the parent.
 const HELD_MAX: usize = 1000;
+/// Bytes of their jobspecs.
+const HELD_BYTES: usize = 64 << 20;
 
 /// Takes submissions.
 pub struct Ingest {
@@ -114,6 +116,11 @@ struct Submission {
 impl Submission {
     fn count(&self) -> u32 {
         self.copies.as_ref().map_or(1, |copies| copies.len() as u32)
+    }
+
+    /// Of its jobspec.
+    fn bytes(&self) -> usize {
+        self.spec.text.len() + self.spec.environment_text.len()
     }
 
     /// Whose it is and under which key.
@@ -291,7 +298,7 @@ impl Ingest {
             let (user, key) = submission.name();
             return match self.keys.recent(user, &key) {
                 Some(known) => self.repeated(&submission, known, out),
-                None => self.hand_up(request, out),
+                None => self.hand_up(request, submission.bytes(), out),
             };
         }
         // The key comes first: a submission that was taken is answered as

@@ -154,6 +154,8 @@ impl Passed {
                 held.next = Some((Box::new(given.clone()), tail.clone()));
                 match held.life {
                     Life::Over => out.append(now, job, Kind::Waited),
+                    // It is said again until this attempt is there.
+                    Life::Goes if held.exception.is_some() => {}
                     Life::Goes => out.append(now, job, superseded(attempt)),
                 }
             }

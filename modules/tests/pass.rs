@@ -352,6 +352,19 @@ fn a_child_keeps_an_end_until_its_parent_has_recorded_it() {
 }
 
 #[test]
+fn a_later_attempt_that_comes_again_ends_the_earlier_one_once() {
+    let mut stand = child();
+    with_shells(&mut stand);
+    stand.tell(comes(1, 2));
+    assert_eq!(stand.names(JobId(77)).last(), Some(&"alloc"));
+    stand.tell(comes(2, 2));
+    stand.tell(comes(2, 2));
+    let names = stand.names(JobId(77));
+    let ended = names.iter().filter(|name| **name == "exception");
+    assert_eq!(ended.count(), 1, "{names:?}");
+}
+
+#[test]
 fn what_is_to_end_and_never_came_never_begins() {
     let mut stand = child();
     let end = ParentWord::End(JobId(78), Attempt(1), Box::new(exception("cancel")));
@@ -391,6 +404,50 @@ fn a_submission_made_in_it_is_handed_up() {
     assert_eq!(
         told(&effects, CLIENT)[0].body,
         json!({"first": 90, "count": 1})
+    );
+}
+
+fn refusals(effects: &[Effect]) -> Vec<String> {
+    let told = told(effects, CLIENT);
+    let refused = told.iter();
+    let refused = refused.filter(|told| told.kind == eddy_wire::message::Type::Refused);
+    refused.map(|told| told.refusal().to_owned()).collect()
+}
+
+#[test]
+fn few_wait_for_the_parent_and_all_are_answered_at_the_end() {
+    let mut stand = child();
+    for _ in 0..1000 {
+        assert!(refusals(&stand.submit(CLIENT, USER, json!({}))).is_empty());
+    }
+    let refused = refusals(&stand.submit(CLIENT, USER, json!({})));
+    assert_eq!(
+        refused,
+        [
+            "1000 submissions wait for this instance's parent; the limit `held submissions` is \
+             1000"
+        ]
+    );
+    let refused = refusals(&stand.tell(Arrival::Stop));
+    assert_eq!(refused.len(), 1000);
+    assert_eq!(refused[0], "the instance is shutting down");
+}
+
+#[test]
+fn large_submissions_do_not_fill_the_memory_while_they_wait() {
+    let mut stand = child();
+    let note = "x".repeat(3 << 20);
+    let large = |stand: &mut Stand| stand.submit(CLIENT, USER, json!({"note": note}));
+    for _ in 0..21 {
+        assert!(refusals(&large(&mut stand)).is_empty());
+    }
+    let refused = refusals(&large(&mut stand));
+    assert_eq!(
+        refused,
+        [
+            "21 submissions wait for this instance's parent; the limit `held submissions` is 64 \
+             MiB"
+        ]
     );
 }
 

@@ -6,22 +6,37 @@
 use std::collections::BTreeMap;
 
 use eddy_broker::{Caller, HandedUp, Outbox, Request, ToParent, Volatile};
-use eddy_wire::error::{Code, Refusal};
+use eddy_wire::error::Refusal;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::services::job::{SubmitRequest, Submitted};
 
-use super::{HELD_MAX, Ingest, Submission};
+use super::upkeep::has_room;
+use super::{Ingest, Submission};
 
 /// Submissions whose answer the parent owes.
 #[derive(Debug, Default)]
 pub(super) struct Above {
     last: u64,
-    waiting: BTreeMap<u64, (Caller, Box<HandedUp>)>,
+    waiting: BTreeMap<u64, Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    caller: Caller,
+    handed: Box<HandedUp>,
+    /// Of its jobspec.
+    bytes: usize,
 }
 
 impl Above {
     pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
-        self.waiting.retain(|_, (caller, _)| !gone(*caller));
+        self.waiting.retain(|_, waiting| !gone(waiting.caller));
+    }
+
+    /// All who wait, who wait no longer.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Caller> {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_values().map(|waiting| waiting.caller)
     }
 }
 
@@ -31,15 +46,16 @@ impl Ingest {
         self.served.is_queue_instance() && submission.spec.request.takes == Takes::Resources
     }
 
-    pub(super) fn hand_up(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+    /// Hands a submission up whose jobspec has this many bytes.
+    pub(super) fn hand_up(
+        &mut self,
+        request: &Request,
+        bytes: usize,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
         self.is_open()?;
-        if self.above.waiting.len() >= HELD_MAX {
-            let text = format!(
-                "{HELD_MAX} submissions wait for this instance's parent; the limit `held \
-                 submissions` is {HELD_MAX}"
-            );
-            return Err(Refusal::new(Code::Busy, text));
-        }
+        let waiting = self.above.waiting.values().map(|waiting| waiting.bytes);
+        has_room("this instance's parent", waiting, bytes)?;
         let submission: SubmitRequest = request.parse()?;
         let handed = Box::new(HandedUp {
             user: request.uid,
@@ -49,14 +65,20 @@ impl Ingest {
         self.above.last += 1;
         let tag = self.above.last;
         out.volatile(Volatile::Parent(ToParent::Submit(tag, handed.clone())));
-        self.above.waiting.insert(tag, (request.caller, handed));
+        let waiting = Waiting {
+            caller: request.caller,
+            handed,
+            bytes,
+        };
+        self.above.waiting.insert(tag, waiting);
         Ok(())
     }
 
     /// What was sent over another channel may be lost.
     pub(super) fn hand_up_again(&mut self, out: &mut Outbox) {
-        for (tag, (_, handed)) in &self.above.waiting {
-            out.volatile(Volatile::Parent(ToParent::Submit(*tag, handed.clone())));
+        for (tag, waiting) in &self.above.waiting {
+            let submit = ToParent::Submit(*tag, waiting.handed.clone());
+            out.volatile(Volatile::Parent(submit));
         }
     }
 
@@ -66,7 +88,7 @@ impl Ingest {
         outcome: &Result<Submitted, Refusal>,
         out: &mut Outbox,
     ) {
-        let Some((caller, _)) = self.above.waiting.remove(&tag) else {
+        let Some(Waiting { caller, .. }) = self.above.waiting.remove(&tag) else {
             return;
         };
         match outcome {

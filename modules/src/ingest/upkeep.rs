@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::fleet::{self, FLEET_URGENCY};
 use super::keys::Known;
 use super::numbers::Taken;
-use super::{HELD_MAX, Ingest, Intake, Submission, too_many};
+use super::{HELD_BYTES, HELD_MAX, Ingest, Intake, Submission, too_many};
 use crate::settings::Declared;
 
 impl Ingest {
@@ -126,12 +126,8 @@ impl Ingest {
         if u64::from(submission.count()) > ID_BLOCK {
             return Err(too_many(submission.count()));
         }
-        if self.held.len() >= HELD_MAX {
-            let text = format!(
-                "no job numbers from the parent; the limit `held submissions` is {HELD_MAX}"
-            );
-            return Err(Refusal::new(Code::Busy, text));
-        }
+        let held = self.held.iter().map(Submission::bytes);
+        has_room("job numbers from the parent", held, submission.bytes())?;
         self.held.push_back(submission);
         self.ask_numbers(out);
         Ok(())
@@ -167,9 +163,30 @@ impl Ingest {
 
     pub(super) fn stop(&mut self, out: &mut Outbox) {
         self.intake = Intake::Stopping;
-        for submission in std::mem::take(&mut self.held) {
-            let refusal = Refusal::new(Code::NotReady, "the instance is shutting down");
-            out.refuse(submission.caller, &refusal);
+        let refusal = Refusal::new(Code::NotReady, "the instance is shutting down");
+        let held = std::mem::take(&mut self.held).into_iter();
+        let held = held.map(|submission| submission.caller);
+        for caller in held.chain(self.above.take()) {
+            out.refuse(caller, &refusal);
         }
     }
+}
+
+/// Whether one more submission may wait for this; the others have jobspecs of these sizes.
+pub(super) fn has_room(
+    what: &str,
+    others: impl ExactSizeIterator<Item = usize>,
+    bytes: usize,
+) -> Result<(), Refusal> {
+    let number = others.len();
+    let full = match () {
+        () if number >= HELD_MAX => HELD_MAX.to_string(),
+        () if others.sum::<usize>() + bytes > HELD_BYTES => {
+            format!("{} MiB", HELD_BYTES >> 20)
+        }
+        () => return Ok(()),
+    };
+    let text =
+        format!("{number} submissions wait for {what}; the limit `held submissions` is {full}");
+    Err(Refusal::new(Code::Busy, text))
 }
