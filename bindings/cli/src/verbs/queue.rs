@@ -108,12 +108,12 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 let rows = rows(&client, &names).await?;
                 output::lines(rows.iter().flat_map(|row| status(row, &users)))?;
             }
-            Verb::Enable(which) => turn(global, &client, &which, Turn::Enable).await?,
-            Verb::Disable(which) => turn(global, &client, &which, Turn::Disable).await?,
-            Verb::Start(which) => turn(global, &client, &which, Turn::Start).await?,
-            Verb::Stop(which) => turn(global, &client, &which, Turn::Stop).await?,
+            Verb::Enable(which) => turn(&client, &which, Turn::Enable).await?,
+            Verb::Disable(which) => turn(&client, &which, Turn::Disable).await?,
+            Verb::Start(which) => turn(&client, &which, Turn::Start).await?,
+            Verb::Stop(which) => turn(&client, &which, Turn::Stop).await?,
             Verb::Drain { which, wait } => {
-                turn(global, &client, &which, Turn::Disable).await?;
+                turn(&client, &which, Turn::Disable).await?;
                 if wait {
                     drained(&client, &which).await?;
                 }
@@ -149,24 +149,14 @@ async fn meant(client: &Client, which: &Which) -> anyhow::Result<Vec<QueueRow>> 
     Ok(rows)
 }
 
-/// Turns queues here, and where an instance serves one, there too: it is asked for jobs directly,
-/// and orders those it has.
-async fn turn(global: &Global, client: &Client, which: &Which, turn: Turn) -> anyhow::Result<()> {
+async fn turn(client: &Client, which: &Which, turn: Turn) -> anyhow::Result<()> {
     let rows = meant(client, which).await?;
-    let request = |queues| TurnRequest {
-        queues,
+    let request = TurnRequest {
+        queues: rows.into_iter().map(|row| row.name).collect(),
         turn,
         reason: which.message.clone(),
     };
-    let names = rows.iter().map(|row| row.name.clone()).collect();
-    client.call::<TurnQueue>(&request(names)).await?;
-    for row in rows {
-        if let Some(instance) = &row.instance {
-            let child = global.connect_to(Some(instance)).await?;
-            let queues = vec![row.name.clone()];
-            child.call::<TurnQueue>(&request(queues)).await?;
-        }
-    }
+    client.call::<TurnQueue>(&request).await?;
     Ok(())
 }
 
