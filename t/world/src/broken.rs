@@ -56,6 +56,8 @@ pub enum Rule {
     HostsForNobody,
     /// A child is told that it has a node's cores more than it has.
     GrantInflated,
+    /// A job comes to a queue instance in an attempt after the one that it is in.
+    PassInflated,
     /// The end of a part leaves what is nested in it.
     SweepSpares,
     /// A link loses a letter and goes on.
@@ -96,6 +98,7 @@ impl Rule {
         ("ground-unchecked", Rule::GroundUnchecked),
         ("hosts-for-nobody", Rule::HostsForNobody),
         ("grant-inflated", Rule::GrantInflated),
+        ("pass-inflated", Rule::PassInflated),
         ("sweep-spares", Rule::SweepSpares),
         ("letter-lost", Rule::LetterLost),
         ("child-deaf", Rule::ChildDeaf),

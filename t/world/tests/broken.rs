@@ -177,6 +177,15 @@ fn a_job_that_is_let_go_before_its_time() {
 }
 
 #[test]
+fn a_job_that_comes_in_an_attempt_that_it_is_not_in() {
+    found_in(
+        Shape::Queues,
+        "pass-inflated",
+        &["was passed down in attempt", "passed down for no job"],
+    );
+}
+
+#[test]
 fn users_who_may_act_on_anothers_jobs() {
     found("all-owners", &["changed job", "is not the client's"]);
 }

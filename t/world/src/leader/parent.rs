@@ -14,6 +14,7 @@ use eddy_wire::services::child::{self, AnswerKind, AnswerRequest, FromParent};
 use eddy_wire::services::job::{Kill, KillRequest};
 
 use super::links::tell_client;
+use crate::broken::Rule;
 use crate::call::{About, Ask, Call, Nests};
 use crate::client::OWNER;
 use crate::instance::Instance;
@@ -239,7 +240,10 @@ impl Instance {
                 }
                 self.arrive(nature, Arrival::Message(ClientId(RELAYED + call), message));
             }
-            FromParent::Pass(passed) => {
+            FromParent::Pass(mut passed) => {
+                if nature.breaks(Rule::PassInflated) {
+                    passed.pass.attempt.0 += 1;
+                }
                 self.parent_word(nature, ParentWord::Pass(passed, tail.clone()));
             }
             FromParent::End {
