@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_broker::{
-    Answer, Caller, Effect, Endpoint, Input, Module, Notice, Outbox, Query, Request, Sender,
-    Volatile,
+    Answer, Effect, Endpoint, Input, Module, Notice, Outbox, Query, Request, Volatile,
 };
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Pass, Record, Submit};
@@ -83,8 +82,6 @@ enum Found {
 
 /// One `job.output` call.
 struct Call {
-    caller: Caller,
-    sender: Sender,
     request: OutputRequest,
     /// As it came.
     message: Request,
@@ -187,8 +184,10 @@ impl Module for Stdio {
             Input::Durable(record) => self.forget_to(record.seq),
             // What was replayed is durable.
             Input::Resume => self.forget_to(Seq(u64::MAX)),
-            Input::Cancel(caller) => self.drop_calls(|call| call.caller == caller, out),
-            Input::Gone(client) => self.drop_calls(|call| call.caller.client == client, out),
+            Input::Cancel(caller) => self.drop_calls(|call| call.message.caller == caller, out),
+            Input::Gone(client) => {
+                self.drop_calls(|call| call.message.caller.client == client, out)
+            }
             _ => {}
         }
     }
@@ -276,8 +275,6 @@ impl Stdio {
         self.calls.insert(
             tag,
             Call {
-                caller: request.caller,
-                sender: request.sender(),
                 request: body,
                 message: request.clone(),
                 stage,
@@ -403,7 +400,7 @@ impl Stdio {
                 node_index: read.node_index,
                 next,
             };
-            out.part(call.caller, &reply, Bytes::copy_from_slice(frames));
+            out.part(call.message.caller, &reply, Bytes::copy_from_slice(frames));
         }
         if end {
             self.end(id, out);
@@ -474,9 +471,9 @@ impl Stdio {
         let id = call.request.id;
         match (answer, &call.stage) {
             (Answer::Finished(Some(found)), Stage::AskedJob)
-                if !call.sender.may_act_for(found.0.userid) =>
+                if !call.message.sender().may_act_for(found.0.userid) =>
             {
-                let refusal = call.sender.refused(id, found.0.userid);
+                let refusal = call.message.sender().refused(id, found.0.userid);
                 self.refuse(tag, &refusal, out);
             }
             (Answer::Finished(Some(found)), Stage::AskedJob) => {
@@ -511,13 +508,13 @@ impl Stdio {
                 next: 0,
             };
             // Behind everything recorded of the job's end.
-            out.reply(call.caller, &end);
+            out.reply(call.message.caller, &end);
         }
     }
 
     fn refuse(&mut self, tag: u64, refusal: &Refusal, out: &mut Outbox) {
         if let Some(call) = self.calls.remove(&tag) {
-            out.refuse(call.caller, refusal);
+            out.refuse(call.message.caller, refusal);
         }
     }
 

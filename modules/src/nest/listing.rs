@@ -53,8 +53,6 @@ enum Telling {
 /// A row of a child that is over, being looked up.
 #[derive(Debug)]
 struct Asked {
-    caller: Caller,
-    sender: Sender,
     request: Request,
     job: JobId,
     row: Option<JobRow>,
@@ -174,8 +172,6 @@ impl Listing {
     fn look_up(&mut self, request: &Request, job: JobId, out: &mut Outbox) {
         self.last_tag += 1;
         let asked = Asked {
-            caller: request.caller,
-            sender: request.sender(),
             request: request.clone(),
             job,
             row: None,
@@ -195,9 +191,11 @@ impl Listing {
     ) -> Option<(Request, String)> {
         let mut asked = self.asked.remove(&tag)?;
         match (answer, asked.row.take()) {
-            (Answer::Finished(Some(found)), None) if !asked.sender.may_act_for(found.0.userid) => {
-                let refusal = no_entry(asked.sender, asked.job, found.0.userid);
-                out.refuse(asked.caller, &refusal);
+            (Answer::Finished(Some(found)), None)
+                if !asked.request.sender().may_act_for(found.0.userid) =>
+            {
+                let refusal = no_entry(asked.request.sender(), asked.job, found.0.userid);
+                out.refuse(asked.request.caller, &refusal);
             }
             (Answer::Finished(Some(found)), None) => {
                 asked.row = Some(found.0.clone());
@@ -210,13 +208,13 @@ impl Listing {
                 match (passed_to(lines()), adopted(lines())) {
                     (Some(name), _) => return Some((asked.request, name)),
                     (None, Some(adoption)) => {
-                        out.answer(asked.caller, &vec![over(row, adoption)]);
+                        out.answer(asked.request.caller, &vec![over(row, adoption)]);
                     }
                     (None, None) => no_child(&asked, out),
                 }
             }
             (Answer::Failed(why), _) => {
-                out.refuse(asked.caller, &Refusal::new(Code::Busy, why.clone()));
+                out.refuse(asked.request.caller, &Refusal::new(Code::Busy, why.clone()));
             }
             (Answer::Finished(None), None) => no_child(&asked, out),
             (other, row) => panic!("a child was asked for ({row:?}), the answer is {other:?}"),
@@ -226,7 +224,7 @@ impl Listing {
 
     pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
         self.followers.retain(|follower| !gone(follower.caller));
-        self.asked.retain(|_, asked| !gone(asked.caller));
+        self.asked.retain(|_, asked| !gone(asked.request.caller));
     }
 }
 
@@ -246,7 +244,7 @@ fn no_entry(sender: Sender, job: JobId, user: u32) -> Refusal {
 fn no_child(asked: &Asked, out: &mut Outbox) {
     let job = asked.job;
     let text = format!("job: {job} given, no instance that has said hello is or was that job");
-    out.refuse(asked.caller, &Refusal::not_found(text));
+    out.refuse(asked.request.caller, &Refusal::not_found(text));
 }
 
 /// The instance that a job was passed to last.
