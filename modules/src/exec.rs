@@ -9,13 +9,14 @@
 mod kill;
 mod layout;
 mod run;
+mod seats;
 mod shells;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Effect, Endpoint, Input, Module, Notice, Outbox, ParentWord, Volatile};
-use eddy_wire::event::{Exception, Final, Kind, Record, Submit};
+use eddy_wire::event::{Event, Exception, Final, Kind, Record, Submit};
 use eddy_wire::id::{Attempt, Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::first_attempt;
@@ -48,6 +49,11 @@ pub struct Exec {
     /// The runs that each life of a shell has parts of.
     on: BTreeMap<Epoch, BTreeSet<JobId>>,
     shells: Shells,
+    /// Declared instances that hold nothing, and the ranks that their jobs may be given.
+    elastic: BTreeMap<String, Option<Idset>>,
+    online: Idset,
+    /// When nodes that have come are given to those.
+    gather: Option<Time>,
     kill_grace: Span,
     /// Where the parent takes clients.
     parent: Option<Arc<str>>,
@@ -109,10 +115,24 @@ impl Module for Exec {
                 }
             }
             Input::Notice(Notice::Serving(names)) => self.serving.clone_from(names),
+            Input::Notice(Notice::Online(online)) => {
+                self.online.clone_from(online);
+                self.gather(now, out);
+            }
             Input::Resume => self.resume(now, out),
             Input::Tick => self.tick(now, out),
             Input::Stop => self.shells.stop(),
             _ => {}
+        }
+    }
+
+    fn stands(&self, event: &Event) -> bool {
+        match (&event.kind, event.job) {
+            (Kind::GrantChanged(grant), Some(job)) => {
+                let run = self.runs.get(&job);
+                run.is_some_and(|run| grant.epoch == run.grant.epoch.next() && !run.is_over())
+            }
+            _ => true,
         }
     }
 
@@ -133,6 +153,9 @@ impl Exec {
             serving: BTreeSet::new(),
             on: BTreeMap::new(),
             shells: Shells::new(settings.local.clone()),
+            elastic: settings.elastic().collect(),
+            online: Idset::new(),
+            gather: None,
             kill_grace: settings.kill_grace,
             parent: settings.place.parent.clone(),
             last: settings.place.end(),
@@ -169,10 +192,16 @@ impl Exec {
                     Arc::clone(submit),
                     self.parent.as_ref(),
                 );
-                for epoch in run.grant.shells.values() {
-                    self.on.entry(*epoch).or_default().insert(job);
-                }
+                self.note_shells(&run);
                 self.runs.insert(job, run);
+            }
+            Kind::GrantChanged(_) => {
+                if let Some(mut run) = self.runs.remove(&job) {
+                    self.forget_shells(&run);
+                    run.apply(t, &record.event.kind);
+                    self.note_shells(&run);
+                    self.runs.insert(job, run);
+                }
             }
             Kind::Free => self.remove(job),
             Kind::Clean => {
@@ -191,12 +220,21 @@ impl Exec {
     fn remove(&mut self, job: JobId) {
         self.timers.forget(job);
         self.away.remove(&job);
-        let Some(run) = self.runs.remove(&job) else {
-            return;
-        };
+        if let Some(run) = self.runs.remove(&job) {
+            self.forget_shells(&run);
+        }
+    }
+
+    fn note_shells(&mut self, run: &Run) {
+        for epoch in run.grant.shells.values() {
+            self.on.entry(*epoch).or_default().insert(run.job);
+        }
+    }
+
+    fn forget_shells(&mut self, run: &Run) {
         for epoch in run.grant.shells.values() {
             if let Some(jobs) = self.on.get_mut(epoch) {
-                jobs.remove(&job);
+                jobs.remove(&run.job);
                 if jobs.is_empty() {
                     self.on.remove(epoch);
                 }
@@ -210,15 +248,20 @@ impl Exec {
                 self.start(job, out);
                 self.set_timer(now, job, out);
             }
-            (Kind::Start, Some(job)) => self.set_timer(now, job, out),
+            (Kind::Start, Some(job)) => {
+                self.set_timer(now, job, out);
+                self.gather(now, out);
+            }
+            (Kind::GrantChanged(_), Some(job)) => self.reseated(now, job, out),
             (Kind::Exception(e), Some(job)) if e.severity == 0 => {
                 self.end(now, job, out);
                 self.conclude(now, job, out);
             }
             (Kind::Release(..), Some(job)) => self.forget(job, out),
             (Kind::Free, Some(_)) => self.retire(now, out),
-            (Kind::ResourceDefine(..), None) => {
+            (Kind::ResourceDefine(set, _), None) => {
                 self.shells.cover(now, out);
+                self.evict(&set.ranks(), out);
                 self.retire(now, out);
             }
             (Kind::ShellStart(ranks, epoch), None) => self.shells.recorded(ranks, *epoch, out),
@@ -249,6 +292,7 @@ impl Exec {
         }
         self.set_timers(now, out);
         self.conclude_lost(now, out);
+        self.gather(now, out);
     }
 
     /// Sends the starts of a grant, those that have not been answered.
@@ -265,8 +309,11 @@ impl Exec {
 
     /// Lets the shells go whose ranks were taken out: no job holds anything
     /// there any more, so nothing of that life runs, whether or not it hears it.
+    /// What a parent takes away it has cleared.
     fn retire(&mut self, now: Time, out: &mut Outbox) {
-        let retired = self.shells.retired(|epoch| self.on.contains_key(&epoch));
+        let is_own = self.parent.is_none();
+        let is_used = |epoch| is_own && self.on.contains_key(&epoch);
+        let retired = self.shells.retired(is_used);
         for epoch in retired {
             out.effect(Effect::Shell(epoch, ToShell::Exit));
             out.append_own(now, Kind::ShellLost(epoch));
@@ -449,6 +496,7 @@ impl Exec {
             out.append(now, job, Kind::Finish(status));
             out.append(now, job, Kind::Release(run.grant.set.ranks(), Final::Yes));
         }
+        self.reseat_left(now, job, out);
     }
 
     /// The end of a run is recorded: the shells may forget it.
@@ -483,6 +531,7 @@ impl Exec {
 
     fn tick(&mut self, now: Time, out: &mut Outbox) {
         self.shells.cover(now, out);
+        self.gathered(now, out);
         while let Some(job) = self.timers.pop(now) {
             self.timer(now, job, out);
         }

@@ -30,6 +30,7 @@ use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Sent, Submit};
 use eddy_wire::id::{JobId, Seq};
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
 use eddy_wire::services::child::ID_BLOCK;
 use eddy_wire::services::job::{self, SubmitRequest, Submitted, URGENCY_MAX};
@@ -70,6 +71,8 @@ pub struct Ingest {
     proposed: BTreeSet<String>,
     owner: u32,
     instance_command: Vec<String>,
+    /// The ranks on the leader's own node.
+    local: Idset,
     /// Jobs that are not over.
     active: u64,
     keys: Keys,
@@ -279,6 +282,7 @@ impl Ingest {
             proposed: BTreeSet::new(),
             owner: settings.owner,
             instance_command: settings.instance_command.clone(),
+            local: settings.local.clone(),
             active: 0,
             keys: Keys::new(settings.key_skew, settings.key_age_max),
             specs: Specs::default(),
@@ -372,11 +376,9 @@ impl Ingest {
         if let Some(why) = instance.and_then(|name| self.fleet.down(name)) {
             return Err(Refusal::new(Code::NotReady, why));
         }
-        let ground = instance.and_then(|name| self.served.ground(name));
-        match ground.or(self.capacity.as_ref()) {
-            Some(capacity) => capacity.feasible(&spec.request).map_err(Refusal::invalid),
-            None => Ok(()),
-        }
+        let capacity = self.capacity.as_ref();
+        let has = self.served.has(capacity, instance, &spec.request);
+        has.map_err(Refusal::invalid)
     }
 
     /// Puts in what a job has that does not say: queue, whom it is charged to, time limit.

@@ -50,6 +50,7 @@ pub mod report;
 pub mod row;
 
 mod ended;
+mod lending;
 mod timers;
 
 pub mod settings;

@@ -123,6 +123,7 @@ impl Module for List {
                 self.collectors.turn_away(&self.view, out);
             }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
+            Input::Notice(Notice::Serving(serving)) => self.view.lines.serving(serving),
             Input::Notice(Notice::Head(head, line)) => {
                 self.view.heads.clone_from(head);
                 self.view.line = *line;
@@ -152,7 +153,7 @@ impl List {
             view: View {
                 limits: Limits::new(settings),
                 access: settings.access.clone(),
-                lines: Lines::new(&settings.queues),
+                lines: Lines::new(settings),
                 ..View::default()
             },
             ..List::default()

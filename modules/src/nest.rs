@@ -17,6 +17,7 @@ mod relay;
 mod route;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Request};
 use eddy_wire::access::Access;
@@ -24,6 +25,7 @@ use eddy_wire::error::Refusal;
 use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{Adopt, Answer, Children, HandUp, Ids, Owners, Report, Told};
 use eddy_wire::time::{Span, Time};
@@ -45,6 +47,9 @@ pub struct Nest {
     access: Access,
     queues: Vec<Queue>,
     fleet: Fleet,
+    /// Declared instances that hold nothing themselves, and the ranks that their jobs may have.
+    elastic: BTreeMap<String, Option<Idset>>,
+    inventory: Arc<ResourceSet>,
     /// The jobs that are instances and not over.
     children: BTreeMap<JobId, Child>,
     /// Those of them that were declared.
@@ -105,6 +110,7 @@ impl Module for Nest {
                 self.children.remove(&job);
                 self.by_name.retain(|_, of| *of != job);
             }
+            (Kind::ResourceDefine(set, _), None) => self.inventory = Arc::clone(set),
             (Kind::Memo(memo), None) => {
                 if let Some(last) = blocks::last_of(memo) {
                     self.last_job = self.last_job.max(last);
@@ -177,6 +183,8 @@ impl Nest {
             access: settings.access.clone(),
             queues: settings.queues.clone(),
             fleet: Fleet::new(settings),
+            elastic: settings.elastic().collect(),
+            inventory: Arc::clone(&settings.inventory),
             children: BTreeMap::new(),
             by_name: BTreeMap::new(),
             passes: Passes::default(),
@@ -214,7 +222,7 @@ impl Nest {
             _ if !self.children.contains_key(&job) => return,
             Kind::GrantChanged(_) => {
                 self.tell_grant(now, job, out);
-                self.host(job, out);
+                self.host_changed(job, out);
             }
             Kind::Start | Kind::JobspecUpdate(_) => self.tell_grant(now, job, out),
             // The first hello: who it is had to be recorded before others host it.

@@ -10,7 +10,7 @@ pub(crate) mod targets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
+use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
@@ -169,6 +169,11 @@ impl Module for Resource {
                     Kind::ShellStart(..) | Kind::ShellLost(_) | Kind::ResourceDefine(..)
                 ) {
                     self.tell(out);
+                }
+            }
+            Input::Parent(ParentWord::Granted(granted)) => {
+                if let Some(kind) = self.nodes.granted(granted.inventory()) {
+                    out.append_own(now, kind);
                 }
             }
             Input::Resume => {

@@ -187,6 +187,7 @@ impl Module for Sched {
                 self.tell_ranks(out);
                 self.start_all_passed(now, out);
             }
+            Input::Notice(Notice::Serving(serving)) => self.serving(serving, out),
             Input::Notice(Notice::Used(used)) => {
                 out.volatile(Volatile::Plan(vec![Delta::Used(Arc::clone(used))]));
             }
@@ -217,7 +218,7 @@ impl Sched {
         Sched {
             obeyed: Obeyed::new(&settings.policy),
             access: settings.access.clone(),
-            sets: Sets::new(&settings.queues),
+            sets: Sets::new(settings),
             ..Sched::default()
         }
     }
@@ -286,7 +287,11 @@ impl Sched {
                 Delta::Held(id, self.owner(id), Arc::clone(&grant.set))
             }
             (Kind::Free, Some(id)) => Delta::Freed(id),
-            (Kind::ResourceDefine(set, _), None) => Delta::Inventory(Arc::clone(set)),
+            (Kind::ResourceDefine(set, _), None) => {
+                let mut deltas = vec![Delta::Inventory(Arc::clone(set))];
+                deltas.extend(self.ranks_changed());
+                return out.volatile(Volatile::Plan(deltas));
+            }
             (Kind::Drain(..) | Kind::Undrain(_), None) => return self.tell_ranks(out),
             (Kind::Queue(turned), None) => return self.turned(turned, out),
             (Kind::Reservation(kept), None) => return self.reservation_applied(kept, out),
@@ -310,8 +315,8 @@ impl Sched {
 
     fn want(&self, id: JobId) -> Delta {
         match self.jobs.get(&id) {
-            Some(seen) if self.wants(seen) && self.sets.is_there(&seen.to) => {
-                Delta::Want(id, seen.want(&self.gates))
+            Some(seen) if self.wants(seen) && self.sets.is_there(seen.to.as_ref()) => {
+                Delta::Want(id, self.asks(seen))
             }
             Some(_) | None => Delta::Unwant(id),
         }
@@ -437,7 +442,7 @@ impl Sched {
 
     /// Records the grant, if the verdict is still true.
     fn start(
-        &self,
+        &mut self,
         now: Time,
         id: JobId,
         set: &Arc<ResourceSet>,
@@ -450,7 +455,8 @@ impl Sched {
         let to = seen.and_then(|seen| seen.to.clone());
         let shells = self.shells_of(set, takes.unwrap_or_default());
         let is_let = seen.is_some_and(|seen| self.reserved.lets(now, seen, set));
-        let is_there = is_let && self.is_free(set, taken) && self.sets.has(&to, set);
+        let is_free = is_let && self.is_free(set, taken);
+        let is_there = is_free && self.sets.has(to.as_ref(), set);
         match (wanted, self.intake, shells.filter(|_| is_there)) {
             (true, Intake::Open, Some(shells)) => {
                 let grant = Grant {
@@ -463,15 +469,18 @@ impl Sched {
                     },
                 };
                 taken.add(set);
-                if let Some(name) = to {
-                    out.append(now, id, Kind::Passed(name.to_string()));
+                if let Some(to) = to {
+                    out.append(now, id, Kind::Passed(to.name.to_string()));
                 }
                 out.append(now, id, Kind::Alloc(Arc::new(grant)));
             }
             // Taken back; if it still waits it is asked for again.
             (_, _, _) => {
                 let mut deltas = vec![Delta::Unwant(id)];
-                if self.intake == Intake::Open && wanted {
+                let is_to_come = is_free && self.sets.is_to_come(to.as_ref(), set);
+                if self.intake == Intake::Open && wanted && is_to_come {
+                    self.soon(now, id, out);
+                } else if self.intake == Intake::Open && wanted {
                     deltas.push(self.want(id));
                 }
                 out.volatile(Volatile::Plan(deltas));

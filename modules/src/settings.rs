@@ -110,12 +110,36 @@ impl Place {
 pub struct Declared {
     /// Its name.
     pub name: String,
-    /// How many whole nodes it has.
-    pub nodes: u32,
-    /// Only these ranks; any when `None`.
-    pub ranks: Option<Idset>,
+    /// The nodes that it has.
+    pub extent: Extent,
     /// The configuration it is started with, as `key=value`.
     pub set: Vec<String>,
+}
+
+/// The nodes of a declared instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// So many whole nodes, which are its own; only these ranks, where some are named.
+    Fixed {
+        /// How many.
+        nodes: u32,
+        /// Which; any when `None`.
+        ranks: Option<Idset>,
+    },
+    /// None of its own: each job of its queues is given what it asks for, as jobs of the parent
+    /// itself are.
+    Elastic(Elastic),
+}
+
+/// What jobs of an instance that holds nothing may be given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elastic {
+    /// These ranks; all there are when `None`.
+    pub ranks: Option<Idset>,
+    /// Those of them that are its home.
+    pub home: Idset,
+    /// The longest limit of others' jobs on its home; any, and none at all, when `None`.
+    pub lend_max: Option<Span>,
 }
 
 /// A name that people submit to.
@@ -199,6 +223,16 @@ pub struct Class {
 }
 
 impl Settings {
+    /// The declared instances that hold nothing themselves, and the ranks that their jobs may be
+    /// given; all where none are named.
+    pub fn elastic(&self) -> impl Iterator<Item = (String, Option<Idset>)> + '_ {
+        let elastic = |declared: &Declared| match &declared.extent {
+            Extent::Elastic(elastic) => Some((declared.name.clone(), elastic.ranks.clone())),
+            Extent::Fixed { .. } => None,
+        };
+        self.declared.iter().filter_map(elastic)
+    }
+
     /// The defaults of design and `doc/protocol/limits.md` for this inventory.
     pub fn for_inventory(inventory: Arc<ResourceSet>) -> Settings {
         Settings {

@@ -254,6 +254,8 @@ fn a_parent_that_says_how_much_time_is_left_is_believed() {
             _ => None,
         });
     let granted = Granted {
+        ranks: [(eddy_wire::id::Rank(0), eddy_wire::id::Rank(0))].into(),
+        room: None,
         grant: grant.expect("it has a grant"),
         path: "1".to_owned(),
         depth: 1,

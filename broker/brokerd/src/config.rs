@@ -7,6 +7,7 @@
 //! is not there is unknown; [`declared`] reads the lists. It opens no file.
 
 pub mod declared;
+pub mod extent;
 mod keys;
 mod lines;
 mod policy;

@@ -4,7 +4,7 @@
 //! is not a request (that is the jobspec) and not a free-standing set of
 //! resources (that is a [`ResourceSet`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -24,4 +24,82 @@ pub struct Grant {
     /// The epoch of the shell on each rank at the time of the grant: a start
     /// is good for that life of the shell only.
     pub shells: BTreeMap<Rank, Epoch>,
+}
+
+/// What the nodes of an instance are called in it: the ranks of its grant, counted from 0 in the
+/// order in which they came.
+///
+/// A fold of its grants, made by its parent alone. A rank that comes again is another, so that
+/// nothing of what was there before is taken for it; the number that it had stays known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seats {
+    /// The number that each rank had last.
+    of: BTreeMap<Rank, Rank>,
+    /// The ranks that are there.
+    here: BTreeSet<Rank>,
+    next: u32,
+}
+
+impl Seats {
+    /// Takes the next grant in: those that are no longer there go, the new ones come last.
+    pub fn follow(&mut self, set: &ResourceSet) {
+        self.here.retain(|rank| set.nodes.contains_key(rank));
+        for rank in set.nodes.keys() {
+            if self.here.insert(*rank) {
+                self.of.insert(*rank, Rank(self.next));
+                self.next += 1;
+            }
+        }
+    }
+
+    /// What the ranks that are there are called inside.
+    pub fn numbers(&self) -> BTreeMap<Rank, Rank> {
+        let here = self.here.iter();
+        here.map(|rank| (*rank, self.of[rank])).collect()
+    }
+
+    /// What a rank is called inside, or was called last.
+    pub fn number(&self, rank: Rank) -> Option<Rank> {
+        self.of.get(&rank).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idset::Idset;
+    use crate::resource_set::NodeSet;
+
+    fn set(ranks: &[u32]) -> ResourceSet {
+        let node = |rank: &u32| NodeSet {
+            host: format!("n{rank}").into(),
+            cores: Idset::new(),
+            gpus: Idset::new(),
+            memory: 0,
+        };
+        let nodes = ranks.iter().map(|rank| (Rank(*rank), node(rank)));
+        ResourceSet {
+            nodes: nodes.collect(),
+            ..ResourceSet::default()
+        }
+    }
+
+    #[test]
+    fn a_node_that_comes_again_is_another() {
+        let mut seats = Seats::default();
+        let numbers = |seats: &Seats| -> Vec<(u32, u32)> {
+            let numbers = seats.numbers().into_iter();
+            numbers.map(|(rank, number)| (rank.0, number.0)).collect()
+        };
+        seats.follow(&set(&[3, 7]));
+        assert_eq!(numbers(&seats), [(3, 0), (7, 1)]);
+        seats.follow(&set(&[3, 5, 7]));
+        assert_eq!(numbers(&seats), [(3, 0), (5, 2), (7, 1)]);
+        seats.follow(&set(&[3, 5]));
+        assert_eq!(numbers(&seats), [(3, 0), (5, 2)]);
+        assert_eq!(seats.number(Rank(7)), Some(Rank(1)), "as it was called");
+        seats.follow(&set(&[3, 7]));
+        assert_eq!(numbers(&seats), [(3, 0), (7, 3)]);
+        assert_eq!(seats.number(Rank(9)), None);
+    }
 }

@@ -12,6 +12,7 @@ use eddy_broker::{Effect, Outbox};
 use eddy_wire::event::{Kind, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
 use eddy_wire::shell::{Ended, Part, Role, Start, ToShell};
 use eddy_wire::time::{Span, Time};
@@ -58,6 +59,14 @@ pub(super) struct Run {
     pub(super) end_proposed: bool,
     release: Release,
     sheet: Option<Sheet>,
+    /// The latest change of its grant that was proposed.
+    pub(super) reseated: Epoch,
+    /// Parts that left it, and their shells, which may forget them.
+    pub(super) left: Vec<(Rank, Epoch)>,
+    /// Where ground could not be had, in which life of the rank's shell.
+    pub(super) failed: BTreeMap<Rank, Epoch>,
+    /// Ground that is to be cleared since its rank was taken out.
+    pub(super) evicted: Idset,
 }
 
 /// What all parts have come to.
@@ -134,6 +143,10 @@ impl Run {
             end_proposed: false,
             release: Release::NotYet,
             sheet: None,
+            reseated: Epoch(0),
+            left: Vec::new(),
+            failed: BTreeMap::new(),
+            evicted: Idset::new(),
         }
     }
 
@@ -161,8 +174,61 @@ impl Run {
             }
             Kind::Release(..) => self.release = Release::Recorded,
             Kind::Adopt(adoption) => self.instance = Some(adoption.instance.clone()),
+            Kind::GrantChanged(grant) => self.regrant(grant),
             _ => {}
         }
+    }
+
+    /// Parts that are in the grant no more are none, and new ones are asked for.
+    fn regrant(&mut self, grant: &Arc<Grant>) {
+        let there = &grant.set.nodes;
+        for (rank, view) in self
+            .parts
+            .extract_if(.., |rank, _| !there.contains_key(rank))
+        {
+            let shell = self.grant.shells.get(&rank).copied();
+            match view {
+                PartView::Asked => {
+                    self.tally.asked -= 1;
+                    self.tally.unended -= 1;
+                }
+                PartView::Running => self.tally.unended -= 1,
+                PartView::Ended(ended) if ended.note.is_some() => {
+                    self.failed.extend(shell.map(|shell| (rank, shell)));
+                }
+                PartView::Ended(_) => {}
+            }
+            self.left.extend(shell.map(|shell| (rank, shell)));
+        }
+        for rank in there.keys() {
+            self.parts.entry(*rank).or_insert_with(|| {
+                self.tally.asked += 1;
+                self.tally.unended += 1;
+                PartView::Asked
+            });
+        }
+        self.grant = Arc::clone(grant);
+        self.sheet = None;
+    }
+
+    /// The name of the declared instance that it is.
+    pub(super) fn name(&self) -> Option<&str> {
+        match &self.submit.spec.request.work {
+            Work::Instance { name } => name.as_deref(),
+            Work::Tasks => None,
+        }
+    }
+
+    pub(super) fn is_started(&self) -> bool {
+        self.started.is_some()
+    }
+
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&Rank, &PartView)> {
+        self.parts.iter()
+    }
+
+    pub(super) fn is_ground(&self, rank: Rank) -> bool {
+        self.role_of(rank) == Role::Ground
     }
 
     /// A shell this run may be on is gone for good, with all parts on it (the
@@ -180,8 +246,10 @@ impl Run {
 
     fn part_lost(&mut self, rank: Rank) {
         if matches!(self.view(rank), Some(PartView::Asked | PartView::Running)) {
-            self.lost
-                .get_or_insert_with(|| format!("the shell on rank {rank} died"));
+            if !self.spares(rank) {
+                self.lost
+                    .get_or_insert_with(|| format!("the shell on rank {rank} died"));
+            }
             // The end of a lost part is at its loss; nothing tells when exactly.
             self.learn(rank, PartView::Ended(killed(Time(0), None)));
         }
@@ -195,6 +263,11 @@ impl Run {
         gone.into_iter().for_each(|rank| self.part_lost(rank));
     }
 
+    /// Whether its release is recorded.
+    pub(super) fn is_over(&self) -> bool {
+        self.release == Release::Recorded
+    }
+
     /// Whether its finish is recorded and its release is not.
     pub(super) fn owes_release(&self) -> bool {
         self.release == Release::Owed
@@ -202,7 +275,8 @@ impl Run {
 
     /// A part cannot be found any more. Ground of an instance that is over need not be.
     pub(super) fn lose(&mut self, rank: Rank, now: Time, why: &str) {
-        if self.role_of(rank) != Role::Ground || !self.is_without_leader() {
+        let is_ground_of_none = self.is_ground(rank) && self.is_without_leader();
+        if !is_ground_of_none && !self.spares(rank) {
             self.lost
                 .get_or_insert_with(|| format!("rank {rank}: {why}"));
         }
@@ -250,7 +324,7 @@ impl Run {
 
     /// Takes what a shell says; an end stands, whatever is said later.
     pub(super) fn learn(&mut self, rank: Rank, view: PartView) {
-        let role = self.role_of(rank);
+        let (role, spared) = (self.role_of(rank), self.spares(rank));
         let Some(known) = self.parts.get_mut(&rank) else {
             return;
         };
@@ -259,8 +333,10 @@ impl Run {
             (PartView::Asked, PartView::Running | PartView::Ended(_)) => self.tally.asked -= 1,
             (PartView::Asked, PartView::Asked) | (PartView::Running, _) => {}
         }
-        if let PartView::Ended(ended) = &view {
-            self.tally.ended(rank, role, known, ended);
+        match &view {
+            PartView::Ended(_) if spared => self.tally.unended -= 1,
+            PartView::Ended(ended) => self.tally.ended(rank, role, known, ended),
+            PartView::Asked | PartView::Running => {}
         }
         *known = view;
     }
@@ -372,6 +448,7 @@ impl Run {
     pub(super) fn owed_signal(&self, rank: Rank) -> Option<i32> {
         match (self.role_of(rank), self.end) {
             (Role::Ground, _) if self.is_ground_to_be_cleared() => Some(SIGKILL),
+            (Role::Ground, _) if self.evicted.contains(rank.0) => Some(SIGKILL),
             (Role::Ground, _) | (_, None) => None,
             (Role::Tasks | Role::Leader, Some(_)) if self.kills > 0 => Some(SIGKILL),
             (Role::Tasks | Role::Leader, Some(_)) => Some(SIGTERM),

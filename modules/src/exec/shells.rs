@@ -16,6 +16,7 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{Epoch, Rank, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::shell::{Start, ToShell};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
@@ -49,6 +50,7 @@ pub(super) struct Shells {
     /// The ranks on the leader's own node.
     local: Idset,
     leader: Epoch,
+    nodes: Arc<ResourceSet>,
     inventory: Idset,
     current: BTreeMap<Epoch, Serving>,
     /// Lives in service on the leader's own node: one, but in an instance that
@@ -163,7 +165,10 @@ impl Shells {
     pub(super) fn apply(&mut self, record: &Record) {
         match &record.event.kind {
             Kind::LeaderStart(epoch) => (self.leader, self.leader_seq) = (*epoch, record.seq),
-            Kind::ResourceDefine(set, _) => self.defined(set.ranks()),
+            Kind::ResourceDefine(set, _) => {
+                self.nodes = Arc::clone(set);
+                self.defined(set.ranks());
+            }
             Kind::ShellStart(ranks, epoch) => self.started(ranks, *epoch, record.seq),
             Kind::ShellLost(epoch) => self.lost(*epoch, record.seq),
             _ => {}
@@ -247,6 +252,17 @@ impl Shells {
     /// Whether that life of a shell is in service.
     pub(super) fn is_current(&self, epoch: Epoch) -> bool {
         self.current.contains_key(&epoch)
+    }
+
+    /// The life in service of a rank's shell, if it is on another node.
+    pub(super) fn of(&self, rank: Rank) -> Option<Epoch> {
+        self.seats.get(&rank).copied()
+    }
+
+    /// The name of a rank's node.
+    pub(super) fn host(&self, rank: Rank) -> Option<Arc<str>> {
+        let node = self.nodes.nodes.get(&rank)?;
+        Some(Arc::clone(&node.host))
     }
 
     /// Whether that rank is reached now.

@@ -17,7 +17,7 @@ use eddy_wire::time::{Span, Time};
 use serde_json::{Map, Value, json};
 use uuid::{Builder, Uuid, Variant, Version};
 
-use crate::settings::{Declared, Settings};
+use crate::settings::{Declared, Elastic, Extent, Settings};
 
 /// So many ends within [`ENDS_SPAN`] are too many.
 const ENDS_MAX: usize = 5;
@@ -185,10 +185,11 @@ impl Member {
     /// configuration names others or another number of them.
     fn at_home(&self) -> Declared {
         let mut declared = self.declared.clone();
-        if let (None, Some((home, _))) = (&declared.ranks, &self.home)
-            && home.len() == u64::from(declared.nodes)
+        if let Extent::Fixed { nodes, ranks } = &mut declared.extent
+            && let (None, Some((home, _))) = (&ranks, &self.home)
+            && home.len() == u64::from(*nodes)
         {
-            declared.ranks = Some(home.clone());
+            *ranks = Some(home.clone());
         }
         declared
     }
@@ -210,23 +211,36 @@ impl Member {
     }
 }
 
-/// The jobspec of a declared instance.
-pub fn jobspec(declared: &Declared, command: &[String]) -> Value {
+/// The jobspec of a declared instance. An elastic one begins beside what runs on the leader's own
+/// node, of these ranks; more come to it later (`exec/seats.rs`).
+pub fn jobspec(declared: &Declared, local: &Idset, command: &[String]) -> Value {
     let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
     for set in &declared.set {
         words.extend(["-S", set.as_str()]);
     }
     let core = json!({"type": "core", "count": 1});
     let slot = json!({"type": "slot", "count": 1, "label": "task", "with": [core]});
-    let node = json!({"type": "node", "count": declared.nodes, "exclusive": true, "with": [slot]});
     let mut system = json!({
         "duration": 0,
         "instance": {"name": declared.name},
         "job": {"name": declared.name},
     });
-    if let Some(ranks) = &declared.ranks {
+    let (nodes, exclusive, ranks) = match &declared.extent {
+        Extent::Fixed { nodes, ranks } => (u64::from(*nodes), true, ranks.clone()),
+        Extent::Elastic(Elastic { ranks, .. }) => {
+            let first = local.first().map_or_else(Idset::new, Idset::one);
+            let own = ranks
+                .as_ref()
+                .map_or(local.clone(), |ranks| local.intersect(ranks));
+            let own = own.union(&first);
+            system["beside"] = json!(true);
+            (own.len(), false, Some(own))
+        }
+    };
+    if let Some(ranks) = ranks {
         system["constraints"] = json!({"ranks": [ranks.to_string()]});
     }
+    let node = json!({"type": "node", "count": nodes, "exclusive": exclusive, "with": [slot]});
     json!({
         "version": 1,
         "resources": [node],
@@ -263,15 +277,14 @@ mod tests {
         let mut settings = Settings::for_inventory(Arc::default());
         settings.declared = vec![Declared {
             name: "batch".to_owned(),
-            nodes,
-            ranks: None,
+            extent: Extent::Fixed { nodes, ranks: None },
             set: Vec::new(),
         }];
         Fleet::new(&settings)
     }
 
     fn submit(fleet: &Fleet) -> Kind {
-        let text = jobspec(&fleet.missing()[0], &["eddy".to_owned()]);
+        let text = jobspec(&fleet.missing()[0], &Idset::one(0), &["eddy".to_owned()]);
         let jobspec = Jobspec::from_value(text).expect("a jobspec");
         Kind::Submit(Arc::new(Submit {
             user: 0,
@@ -288,6 +301,13 @@ mod tests {
             spec: Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),
             pass: None,
         }))
+    }
+
+    fn ranks(fleet: &Fleet) -> Option<Idset> {
+        match &fleet.missing()[0].extent {
+            Extent::Fixed { ranks, .. } => ranks.clone(),
+            Extent::Elastic(elastic) => elastic.ranks.clone(),
+        }
     }
 
     fn alloc(ranks: [u32; 2]) -> Kind {
@@ -330,14 +350,14 @@ mod tests {
     fn the_next_job_of_a_declared_instance_goes_where_its_journal_is() {
         let mut fleet = batch(2);
         let job = Some(JobId(1));
-        assert_eq!(fleet.missing()[0].ranks, None);
+        assert_eq!(ranks(&fleet), None);
         let kind = submit(&fleet);
         record(&mut fleet, 1, job, kind);
         assert_eq!(fleet.notes().count(), 0);
         record(&mut fleet, 2, job, alloc([3, 5]));
         record(&mut fleet, 3, job, Kind::Clean);
         assert_eq!(
-            (fleet.notes().count(), fleet.missing()[0].ranks.clone()),
+            (fleet.notes().count(), ranks(&fleet)),
             (0, None),
             "it never came up there: any nodes will do"
         );
@@ -350,7 +370,7 @@ mod tests {
         let note = record(&mut fleet, 3, None, notes[0].clone());
         assert_eq!(fleet.notes().count(), 0, "it is noted");
         record(&mut fleet, 4, job, Kind::Clean);
-        let home = |fleet: &Fleet| fleet.missing()[0].ranks.as_ref().map(Idset::to_string);
+        let home = |fleet: &Fleet| ranks(fleet).map(|ranks| ranks.to_string());
         assert_eq!(home(&fleet).as_deref(), Some("3,5"));
         let mut seqs = Vec::new();
         fleet.live(&mut seqs);
@@ -365,5 +385,26 @@ mod tests {
             None,
             "another number of nodes is placed anew"
         );
+    }
+
+    #[test]
+    fn an_elastic_instance_begins_beside_what_runs_on_the_leaders_node() {
+        let mut declared = batch(1).missing().remove(0);
+        let mut asks = |ranks: Option<Idset>, local: &str| {
+            declared.extent = Extent::Elastic(Elastic {
+                ranks,
+                ..Elastic::default()
+            });
+            let local: Idset = local.parse().expect("ranks");
+            let text = jobspec(&declared, &local, &["eddy".to_owned()]);
+            let jobspec = Jobspec::from_value(text).expect("a jobspec");
+            let spec = Spec::from_jobspec(jobspec).expect("it is served");
+            spec.request.beside().expect("it takes nothing").to_string()
+        };
+        assert_eq!(asks(None, "0"), "0");
+        assert_eq!(asks(None, "0-3"), "0-3");
+        let some: Idset = "2-9".parse().expect("ranks");
+        assert_eq!(asks(Some(some.clone()), "0-3"), "0,2-3");
+        assert_eq!(asks(Some(some), "0"), "0");
     }
 }

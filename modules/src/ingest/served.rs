@@ -7,12 +7,15 @@ use eddy_sched::Capacity;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
-use eddy_wire::jobspec::{Takes, Work};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{Request, Takes, Work};
 use eddy_wire::message::Roles;
+use eddy_wire::plan::Reason;
 use eddy_wire::services::child::{Granted, NESTING_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
 
+use crate::lending::Lending;
 use crate::settings::{Place, Settings};
 
 const PATH: &str = "attributes.system";
@@ -23,6 +26,9 @@ pub struct Served {
     place: Place,
     /// Jobs that are declared instances, by what they hold.
     grounds: BTreeMap<JobId, (String, Option<Capacity>)>,
+    lending: Lending,
+    /// All ranks.
+    ranks: Idset,
 }
 
 impl Served {
@@ -31,11 +37,16 @@ impl Served {
         Served {
             place: settings.place.clone(),
             grounds: BTreeMap::new(),
+            lending: Lending::new(settings),
+            ranks: Idset::new(),
         }
     }
 
     /// Folds what the declared instances hold.
     pub fn apply(&mut self, record: &Record) {
+        if let Kind::ResourceDefine(set, _) = &record.event.kind {
+            self.ranks = set.ranks();
+        }
         let Some(job) = record.event.job else { return };
         match &record.event.kind {
             Kind::Submit(submit) => {
@@ -55,10 +66,29 @@ impl Served {
         }
     }
 
-    /// What that declared instance holds; none while it holds nothing.
+    /// What that declared instance holds for its jobs alone, if it does.
     pub fn ground(&self, instance: &str) -> Option<&Capacity> {
+        if self.lending.elastic(instance).is_some() {
+            return None;
+        }
         let mut grounds = self.grounds.values();
         grounds.find(|(name, _)| name == instance)?.1.as_ref()
+    }
+
+    /// Whether what is asked for could be had if all were free: of this instance, which has that, or
+    /// of the declared one that it is for.
+    pub fn has(
+        &self,
+        capacity: Option<&Capacity>,
+        to: Option<&str>,
+        request: &Request,
+    ) -> Result<(), Reason> {
+        let Some(capacity) = to.and_then(|name| self.ground(name)).or(capacity) else {
+            return Ok(());
+        };
+        let mut request = request.clone();
+        request.ranks = self.lending.ranks(to, &request, &self.ranks);
+        capacity.feasible(&request)
     }
 
     /// Whether this instance's jobs are its parent's.

@@ -59,7 +59,7 @@ impl Ingest {
             return;
         };
         self.proposed.insert(declared.name.clone());
-        let jobspec = fleet::jobspec(declared, &self.instance_command);
+        let jobspec = fleet::jobspec(declared, &self.local, &self.instance_command);
         let spec = self.specs.intern(jobspec);
         let submit = Submit {
             user: self.owner,

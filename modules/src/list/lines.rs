@@ -15,7 +15,7 @@ use eddy_wire::reservation;
 
 use super::View;
 use crate::ingest::queues;
-use crate::settings::Queue;
+use crate::settings::Settings;
 
 /// The lines in which jobs wait for what a queue instance holds.
 #[derive(Debug, Default)]
@@ -26,15 +26,31 @@ pub(super) struct Lines {
     jobs: BTreeMap<JobId, String>,
     /// Those that hold something.
     there: BTreeSet<String>,
+    /// Those that hold nothing, whose jobs wait in the one line of all others.
+    elastic: BTreeSet<String>,
+    /// Those that are reached.
+    serving: BTreeSet<String>,
+}
+
+/// Where a job waits for resources.
+enum Stand<'l> {
+    /// With all others.
+    InLine,
+    /// In a line apart, of that name.
+    Apart(&'l str),
+    /// Nowhere yet: that instance cannot have it.
+    Away(&'l str),
 }
 
 impl Lines {
-    pub(super) fn new(queues: &[Queue]) -> Lines {
-        let leads = queues
+    pub(super) fn new(settings: &Settings) -> Lines {
+        let leads = settings
+            .queues
             .iter()
             .filter_map(|queue| Some((queue.name.clone(), queue.instance.clone()?)));
         Lines {
             leads: leads.collect(),
+            elastic: settings.elastic().map(|(name, _)| name).collect(),
             ..Lines::default()
         }
     }
@@ -60,14 +76,21 @@ impl Lines {
         }
     }
 
-    /// The instance that a job waits for the nodes of.
-    fn of(&self, job: &Job) -> Option<&String> {
-        let queue = job.submit.spec.jobspec.attributes.system.queue.as_ref()?;
-        self.leads.get(queue)
+    /// The instances that are reached now.
+    pub(super) fn serving(&mut self, serving: &BTreeSet<String>) {
+        self.serving.clone_from(serving);
     }
 
-    fn is_there(&self, name: &str) -> bool {
-        self.there.contains(name)
+    fn stand(&self, job: &Job) -> Stand<'_> {
+        let queue = job.submit.spec.jobspec.attributes.system.queue.as_ref();
+        let Some(name) = queue.and_then(|queue| self.leads.get(queue)) else {
+            return Stand::InLine;
+        };
+        match self.elastic.contains(name) {
+            true if self.serving.contains(name) => Stand::InLine,
+            false if self.there.contains(name) => Stand::Apart(name),
+            true | false => Stand::Away(name),
+        }
     }
 }
 
@@ -135,13 +158,13 @@ impl View {
                     what: format!("reservation `{}`", name.escape_debug()),
                 }
             }
-            JobState::Sched => match self.lines.of(job) {
-                None => behind(job, self.heads.main.as_ref(), self.line),
-                Some(name) if !self.lines.is_there(name) => Reason::Dependency {
+            JobState::Sched => match self.lines.stand(job) {
+                Stand::InLine => behind(job, self.heads.main.as_ref(), self.line),
+                Stand::Away(name) => Reason::Dependency {
                     what: format!("queue instance {name}, which has no nodes yet"),
                 },
-                Some(name) => {
-                    let head = self.heads.apart.iter().find(|head| *head.line == **name);
+                Stand::Apart(name) => {
+                    let head = self.heads.apart.iter().find(|head| *head.line == *name);
                     let head = head.map(|head| (head.job, head.reason.clone()));
                     behind(job, head.as_ref(), self.line)
                 }

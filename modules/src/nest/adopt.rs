@@ -1,12 +1,15 @@
 //! The channel: who a child says it is, what it is told, what it draws and
 //! reports.
 
+use std::sync::Arc;
+
 use eddy_broker::{Caller, Effect, Outbox, Reply, Request};
 use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Adoption, IdBlock, Kind};
 use eddy_wire::id::JobId;
 use eddy_wire::message::{Roles, Type};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{
     AdoptRequest, ChildOf, FromParent, Granted, ID_BLOCK, IdsRequest, ReportRequest,
 };
@@ -143,6 +146,8 @@ impl Nest {
         let kill_grace = grace_within(self.kill_grace);
         Some(Granted {
             grant: child.job.grant()?.clone(),
+            ranks: child.seats().numbers(),
+            room: self.room(child),
             local: self.hosts.leaders(child),
             path: match self.place.path.as_str() {
                 "" => job.0.to_string(),
@@ -159,6 +164,20 @@ impl Nest {
                 None => Access::default(),
             },
         })
+    }
+
+    /// What jobs that are passed to an elastic instance may be given.
+    pub(super) fn room(&self, child: &Child) -> Option<Arc<ResourceSet>> {
+        let name = child.declared.as_ref().filter(|_| child.is_elastic())?;
+        let mut room = child.job.grant()?.set.as_ref().clone();
+        let within = self.elastic.get(name).cloned().flatten();
+        for (rank, node) in &mut room.nodes {
+            let is_within = within.as_ref().is_none_or(|ranks| ranks.contains(rank.0));
+            let has = self.inventory.nodes.get(rank).filter(|_| is_within);
+            *node = has.unwrap_or(node).clone();
+        }
+        room.properties.clone_from(&self.inventory.properties);
+        Some(Arc::new(room))
     }
 
     /// The job's last task has ended: nobody speaks for it any more.
@@ -255,7 +274,9 @@ impl Nest {
         let body: ReportRequest = request.parse()?;
         let child = self.speaker(request, body.child)?;
         let (job, used) = (child.id(), body.summary.cores_used);
-        let cores = child.job.grant().map_or(0, |grant| grant.set.ncores());
+        let room = self.room(child);
+        let own = child.job.grant().map(|grant| &grant.set);
+        let cores = room.as_ref().or(own).map_or(0, |set| set.ncores());
         if used > cores {
             let text = format!("cores_used: {used} given, the grant of job {job} has {cores}");
             return Err(Refusal::invalid(text));

@@ -1,14 +1,14 @@
 //! One job that is an instance: the fold of its records, and what its leader
 //! has told this leader.
 
-use std::collections::BTreeMap;
-
 use eddy_broker::Caller;
 use eddy_wire::event::{Adoption, IdBlock, Kind, Record};
+use eddy_wire::grant::Seats;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::Work;
+use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildRow, Stage, Summary};
 use eddy_wire::time::{Span, Time};
 
@@ -25,6 +25,8 @@ pub(super) struct Child {
     adoption: Option<(Attempt, Adoption)>,
     /// The block of numbers drawn last, and in which attempt.
     block: Option<(Attempt, IdBlock)>,
+    /// What its nodes are called in it.
+    seats: Seats,
     /// What its leader has told: lost with this leader, told again to the next.
     pub(super) told: Told,
 }
@@ -57,6 +59,7 @@ impl Child {
             declared,
             adoption: None,
             block: None,
+            seats: Seats::default(),
             told: Told::default(),
         })
     }
@@ -70,7 +73,11 @@ impl Child {
                 self.adoption = Some((self.job.attempt, adoption.as_ref().clone()));
             }
             Kind::IdBlock(block) => self.block = Some((self.job.attempt, *block)),
-            Kind::Requeue(_) => self.told = Told::default(),
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.seats.follow(&grant.set),
+            Kind::Requeue(_) => {
+                self.told = Told::default();
+                self.seats = Seats::default();
+            }
             _ => {}
         }
     }
@@ -97,17 +104,14 @@ impl Child {
         self.job.grant()?.set.nodes.keys().next().copied()
     }
 
-    /// What each of its ranks, by this instance's number, is called in it.
-    pub(super) fn ranks(&self) -> BTreeMap<Rank, Rank> {
-        let nodes = self
-            .job
-            .grant()
-            .into_iter()
-            .flat_map(|g| g.set.nodes.keys());
-        nodes
-            .enumerate()
-            .map(|(place, rank)| (*rank, Rank(place as u32)))
-            .collect()
+    /// What its nodes are called in it.
+    pub(super) fn seats(&self) -> &Seats {
+        &self.seats
+    }
+
+    /// Whether it holds nothing itself: what its jobs are given is theirs alone.
+    pub(super) fn is_elastic(&self) -> bool {
+        self.job.submit.spec.request.takes == Takes::Nothing
     }
 
     /// `queue instance batch (job 3)`, or `instance f5`.
@@ -154,8 +158,14 @@ impl Child {
         }
     }
 
-    /// Its row; `latest` is when this instance ends its last jobs.
-    pub(super) fn row(&self, queues: &[Queue], latest: Option<Time>) -> ChildRow {
+    /// Its row; `latest` is when this instance ends its last jobs, `room` what jobs of an elastic
+    /// instance may be given.
+    pub(super) fn row(
+        &self,
+        queues: &[Queue],
+        room: Option<&ResourceSet>,
+        latest: Option<Time>,
+    ) -> ChildRow {
         let shown = row(&self.job, String::new());
         let adoption = self.adoption();
         let leads = |queue: &&Queue| self.declared.is_some() && queue.instance == self.declared;
@@ -167,7 +177,7 @@ impl Child {
             statedir: adoption.map(|adoption| adoption.statedir.clone()),
             stage: self.stage(),
             nnodes: shown.nnodes,
-            ncores: shown.ncores,
+            ncores: room.map_or(shown.ncores, |room| room.ncores() as u32),
             queues: queues
                 .iter()
                 .filter(leads)

@@ -37,13 +37,14 @@ impl Hosts {
     /// child. Where the leader's node is several ranks (none of which has an
     /// agent of its own) the leader serves them itself.
     fn ranks(&self, child: &Child) -> Vec<(Rank, Rank)> {
-        let Some((grant, leader)) = child.job.grant().zip(child.leader_rank()) else {
+        let Some(leader) = child.leader_rank() else {
             return Vec::new();
         };
-        let shares = |rank: &Rank| self.local.contains(leader.0) && self.local.contains(rank.0);
-        let ranks = grant.set.nodes.keys().enumerate().skip(1);
-        let ranks = ranks.filter(|(_, rank)| !shares(rank));
-        ranks.map(|(at, rank)| (*rank, Rank(at as u32))).collect()
+        let shares = |rank: Rank| self.local.contains(leader.0) && self.local.contains(rank.0);
+        let ranks = child.seats().numbers().into_iter();
+        ranks
+            .filter(|(rank, _)| *rank != leader && !shares(*rank))
+            .collect()
     }
 
     /// The ranks of a child that its leader serves itself, in this instance's numbers.
@@ -146,6 +147,26 @@ impl Nest {
                 out.effect(Effect::Host(rank, Box::new(order)));
             }
         }
+    }
+
+    /// What a child has changed: ranks that left it host it no more, and those that came do.
+    pub(super) fn host_changed(&mut self, job: JobId, out: &mut Outbox) {
+        let ordered = self.hosts.ordered.get_mut(&job);
+        if let (Some(child), Some(ordered)) = (self.children.get(&job), ordered) {
+            let here = child.seats().numbers();
+            let left: Vec<Rank> = ordered
+                .extract_if(.., |rank| !here.contains_key(rank))
+                .collect();
+            let instance = child.adoption().map(|adoption| adoption.instance.clone());
+            for rank in left
+                .into_iter()
+                .filter(|rank| self.reached.contains(rank.0))
+            {
+                let instance = instance.clone().unwrap_or_default();
+                out.effect(Effect::Unhost(rank, instance));
+            }
+        }
+        self.host(job, out);
     }
 
     /// Nothing of a child runs on these ranks any more: also those that an

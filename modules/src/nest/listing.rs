@@ -102,7 +102,8 @@ impl Nest {
         let children = self.children.values();
         let wanted = children.filter(|child| only.is_none_or(|job| job == child.id()));
         let shown = wanted.map(|child| {
-            let row = child.row(&self.queues, self.place.end());
+            let room = self.room(child);
+            let row = child.row(&self.queues, room.as_deref(), self.place.end());
             let own = child.declared.is_some() || sender.may_act_for(child.job.submit.user);
             match own {
                 true => row,

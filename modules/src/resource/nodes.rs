@@ -104,6 +104,19 @@ impl Nodes {
         }
     }
 
+    /// The parent has said anew what the instance has: what is to be recorded, if it is news. Ranks
+    /// that are gone are so for good.
+    pub(super) fn granted(&self, set: ResourceSet) -> Option<Kind> {
+        let known = self.recorded.as_ref()?;
+        if known.set.nodes == set.nodes && known.set.properties == set.properties {
+            return None;
+        }
+        let mut basis = known.basis.clone();
+        let gone = known.ranks.difference(&set.ranks());
+        basis.removed = basis.removed.union(&gone);
+        Some(self.define(set, &basis))
+    }
+
     /// The record of this set, which follows an inventory with that basis.
     fn define(&self, set: ResourceSet, before: &Basis) -> Kind {
         let after_last = |set: &ResourceSet| {
@@ -253,8 +266,10 @@ impl Nodes {
             return Err(Refusal::invalid(text));
         }
         for (job, grant) in grants {
-            let mut held = grant.set.nodes.keys().filter(|rank| ranks.contains(rank.0));
-            if let Some(rank) = held.next() {
+            // What runs there and holds nothing ends or goes before the rank's shell does.
+            let held = grant.set.nodes.iter().filter(|(_, node)| !node.is_empty());
+            let mut held = held.filter(|(rank, _)| ranks.contains(rank.0));
+            if let Some((rank, _)) = held.next() {
                 let job = job.f58_ascii();
                 let text = format!(
                     "ranks: job {job} holds rank {rank}; drain it and wait, or cancel the job"

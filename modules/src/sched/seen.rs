@@ -7,12 +7,13 @@ use std::sync::Arc;
 use eddy_wire::event::{Kind, Submit};
 use eddy_wire::job::Place;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{LineName, Owner, Want};
+use eddy_wire::plan::{Owner, Want};
 use eddy_wire::queue::Gates;
 use eddy_wire::reservation;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
+use super::sets::To;
 use crate::ingest::queues;
 
 /// A job as far as scheduling goes.
@@ -30,7 +31,7 @@ pub(super) struct Seen {
     pub(super) place: Place,
     pub(super) held: Option<Arc<ResourceSet>>,
     /// The instance that it is passed to.
-    pub(super) to: LineName,
+    pub(super) to: Option<To>,
     /// How often it came back from there.
     pub(super) recalls: u32,
 }
@@ -106,7 +107,7 @@ impl Seen {
             qos: party.qos.clone(),
             class: party.class.clone(),
             queue: queue.map(Arc::from),
-            line: self.to.clone(),
+            line: self.to.as_ref().and_then(To::line),
         }
     }
 

@@ -1,53 +1,114 @@
-//! What is set aside for queues: the nodes of the instances that they lead to.
+//! What there is for jobs of queues that lead to instances. They start by being passed to those.
 //!
-//! A job of such a queue waits in a line of its own for the nodes of its instance, and starts by
-//! being passed to it.
+//! What an instance of a fixed size holds is set aside: a job waits for it in a line apart. An
+//! elastic one holds nothing: its jobs wait in the one line of all others, for any of the ranks
+//! that they may be given and on which it has ground.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::{Kind, Submit};
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
-use eddy_wire::plan::{Delta, LineName};
+use eddy_wire::plan::{Delta, LineName, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use super::Sched;
-use crate::settings::Queue;
+use super::seen::Seen;
+use crate::lending::Lending;
+use crate::settings::Settings;
 
 /// How long a job that came back rests before it is planned again, the first time; each time it
 /// doubles.
 const REST: Span = Span::seconds(5);
 /// How often at most it doubles: then it is over five minutes.
 const REST_DOUBLINGS: u32 = 6;
+/// How long after a node came its instances have ground on it.
+const SOON: Span = Span::millis(100);
 
-/// Which instance serves which queue, and what it holds.
+/// Which instance serves which queue, and what it has for jobs.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     leads: BTreeMap<String, Arc<str>>,
+    /// What instances of a fixed size hold, each for the jobs of its queues alone.
     held: BTreeMap<Arc<str>, (JobId, Arc<ResourceSet>)>,
+    elastic: BTreeMap<Arc<str>, Elastic>,
+    lending: Lending,
+}
+
+/// An instance that holds nothing: its jobs wait in the line of this instance's own.
+#[derive(Debug, Default)]
+struct Elastic {
+    /// The ranks on which it has ground.
+    seats: Idset,
+    channel: Channel,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Channel {
+    Stands,
+    #[default]
+    Away,
+}
+
+/// Where a job is passed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct To {
+    pub(super) name: Arc<str>,
+    standing: Standing,
+}
+
+/// Where those wait who are passed to an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// In the one line of all others: it is elastic.
+    InLine,
+    /// In a line of its own.
+    Apart,
+}
+
+impl To {
+    /// The line that it waits in.
+    pub(super) fn line(&self) -> LineName {
+        match self.standing {
+            Standing::InLine => None,
+            Standing::Apart => Some(Arc::clone(&self.name)),
+        }
+    }
 }
 
 impl Sets {
-    pub(super) fn new(queues: &[Queue]) -> Sets {
-        let leads = queues.iter().filter_map(|queue| {
+    pub(super) fn new(settings: &Settings) -> Sets {
+        let leads = settings.queues.iter().filter_map(|queue| {
             let instance = queue.instance.as_deref()?;
             Some((queue.name.clone(), Arc::from(instance)))
         });
+        let elastic = settings.elastic();
+        let elastic = elastic.map(|(name, _)| (Arc::from(name), Elastic::default()));
         Sets {
             leads: leads.collect(),
             held: BTreeMap::new(),
+            elastic: elastic.collect(),
+            lending: Lending::new(settings),
         }
     }
 
     /// The instance that a job is passed to.
-    pub(super) fn of(&self, submit: &Submit) -> LineName {
+    pub(super) fn of(&self, submit: &Submit) -> Option<To> {
         let spec = &submit.spec;
         let queue = spec.jobspec.attributes.system.queue.as_ref()?;
-        let to = self.leads.get(queue).cloned();
-        to.filter(|_| spec.request.takes == Takes::Resources && submit.pass.is_none())
+        let name = Arc::clone(self.leads.get(queue)?);
+        let is_passed = spec.request.takes == Takes::Resources && submit.pass.is_none();
+        is_passed.then(|| To {
+            standing: match self.elastic.contains_key(&name) {
+                true => Standing::InLine,
+                false => Standing::Apart,
+            },
+            name,
+        })
     }
 
     /// The name of the declared instance that a job is.
@@ -60,12 +121,17 @@ impl Sets {
 
     /// A record of the job that an instance is.
     pub(super) fn apply(&mut self, name: &str, job: JobId, kind: &Kind) {
-        match kind {
-            Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
+        let elastic = self.elastic.get_mut(name);
+        match (kind, elastic) {
+            (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(elastic)) => {
+                elastic.seats = grant.set.ranks();
+            }
+            (Kind::Alloc(grant) | Kind::GrantChanged(grant), None) => {
                 let held = (job, Arc::clone(&grant.set));
                 self.held.insert(Arc::from(name), held);
             }
-            Kind::Free => {
+            (Kind::Free, Some(elastic)) => elastic.seats = Idset::new(),
+            (Kind::Free, None) => {
                 self.held.remove(name);
             }
             _ => {}
@@ -73,19 +139,29 @@ impl Sets {
     }
 
     /// Whether a job that is passed there can wait for resources at all.
-    pub(super) fn is_there(&self, to: &LineName) -> bool {
-        to.as_ref().is_none_or(|name| self.held.contains_key(name))
+    pub(super) fn is_there(&self, to: Option<&To>) -> bool {
+        let Some(to) = to else { return true };
+        match self.elastic.get(&to.name) {
+            Some(elastic) => elastic.channel == Channel::Stands,
+            None => self.held.contains_key(&to.name),
+        }
     }
 
-    /// Whether a set is of what that instance holds, or of nothing that is set aside.
-    pub(super) fn has(&self, to: &LineName, set: &ResourceSet) -> bool {
-        match to {
-            Some(name) => self
-                .held
-                .get(name)
-                .is_some_and(|(_, held)| held.contains(set)),
-            None => self.held.values().all(|(_, held)| set.is_disjoint(held)),
+    /// Whether a set is of what that instance has, or of nothing that is set aside.
+    pub(super) fn has(&self, to: Option<&To>, set: &ResourceSet) -> bool {
+        let is_aside = || self.held.values().any(|(_, held)| !set.is_disjoint(held));
+        let Some(to) = to else { return !is_aside() };
+        match (self.elastic.get(&to.name), self.held.get(&to.name)) {
+            (Some(elastic), _) => elastic.seats.contains_all(&set.ranks()) && !is_aside(),
+            (None, Some((_, held))) => held.contains(set),
+            (None, None) => false,
         }
+    }
+
+    /// Whether it is only that the instance has no ground there yet.
+    pub(super) fn is_to_come(&self, to: Option<&To>, set: &ResourceSet) -> bool {
+        let elastic = to.and_then(|to| self.elastic.get(&to.name));
+        elastic.is_some_and(|elastic| !elastic.seats.contains_all(&set.ranks()))
     }
 
     /// As a planner is told of them.
@@ -97,12 +173,31 @@ impl Sets {
             ]
         })
     }
+
+    /// The channels that stand are these; whose have changed.
+    fn serving(&mut self, serving: &BTreeSet<String>) -> BTreeSet<Arc<str>> {
+        let mut changed = BTreeSet::new();
+        for (name, elastic) in &mut self.elastic {
+            let channel = match serving.contains(&**name) {
+                true => Channel::Stands,
+                false => Channel::Away,
+            };
+            if std::mem::replace(&mut elastic.channel, channel) != elastic.channel {
+                changed.insert(Arc::clone(name));
+            }
+        }
+        changed
+    }
 }
 
 impl Sched {
-    /// What a planner is told when an instance has come to hold something else.
+    /// What a planner is told when an instance has come to hold something else, where that is aside.
     pub(super) fn set_changed(&self, job: JobId, kind: &Kind) -> Option<Vec<Delta>> {
         let name = Sets::name(&self.jobs.get(&job)?.submit)?;
+        if self.sets.elastic.contains_key(name) {
+            // It is as any job that takes nothing.
+            return None;
+        }
         match kind {
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
                 let name: Arc<str> = Arc::from(name);
@@ -112,16 +207,59 @@ impl Sched {
                     Delta::Line(Arc::clone(&name), Some(set)),
                 ];
                 let waiting = self.jobs.iter().filter(|(id, seen)| {
-                    seen.to.as_ref() == Some(&name)
+                    seen.to.as_ref().is_some_and(|to| to.name == name)
                         && self.wants(seen)
                         && !self.resting.contains_key(id)
                 });
-                deltas.extend(waiting.map(|(id, seen)| Delta::Want(*id, seen.want(&self.gates))));
+                deltas.extend(waiting.map(|(id, seen)| Delta::Want(*id, self.asks(seen))));
                 Some(deltas)
             }
             Kind::Free => Some(vec![Delta::Freed(job), Delta::Line(Arc::from(name), None)]),
             _ => None,
         }
+    }
+
+    /// Channels of instances stand or are away: who waits for those waits in line, or does not.
+    pub(super) fn serving(&mut self, serving: &BTreeSet<String>, out: &mut Outbox) {
+        let changed = self.sets.serving(serving);
+        if changed.is_empty() {
+            return;
+        }
+        let of_those = |seen: &Seen| {
+            seen.to
+                .as_ref()
+                .is_some_and(|to| changed.contains(&to.name))
+        };
+        let waiting = self.jobs.iter().filter(|(id, seen)| {
+            of_those(seen) && self.wants(seen) && !self.resting.contains_key(id)
+        });
+        let deltas: Vec<Delta> = waiting.map(|(id, _)| self.want(*id)).collect();
+        if !deltas.is_empty() {
+            out.volatile(Volatile::Plan(deltas));
+        }
+    }
+
+    /// What a job asks a planner for, of the ranks that it may be given.
+    pub(super) fn asks(&self, seen: &Seen) -> Want {
+        let mut want = seen.want(&self.gates);
+        let to = seen.to.as_ref().map(|to| &*to.name);
+        want.request.ranks = self.sets.lending.ranks(to, &want.request, &self.ranks);
+        want
+    }
+
+    /// Other ranks are there than were: those that jobs may be given are others, too.
+    pub(super) fn ranks_changed(&self) -> Vec<Delta> {
+        let waiting = self.jobs.iter().filter(|(id, seen)| {
+            self.sets.lending.is_bound() && self.wants(seen) && !self.resting.contains_key(id)
+        });
+        waiting.map(|(id, _)| self.want(*id)).collect()
+    }
+
+    /// Plans a job again a little later: its instance is to get ground where it was placed.
+    pub(super) fn soon(&mut self, now: Time, id: JobId, out: &mut Outbox) {
+        let until = now.after(SOON);
+        self.resting.insert(id, until);
+        out.volatile(Volatile::Wake(until));
     }
 
     /// Whether a job that came back is not to be planned yet.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use eddy_broker::broker::Identity;
 use eddy_broker::effect::{Answer, Query};
 use eddy_broker::{Arrival, Broker, Caller, ClientId, Effect};
-use eddy_modules::settings::{Declared, Queue};
+use eddy_modules::settings::{Declared, Extent, Queue};
 use eddy_modules::{Settings, leader};
 use eddy_wire::Time;
 use eddy_wire::event::{Event, Final, Kind, Record, Requeue, Submit, Waitable};
@@ -99,8 +99,10 @@ pub fn with_batch() -> Settings {
     let mut settings = settings();
     settings.declared = vec![Declared {
         name: "batch".to_owned(),
-        nodes: 2,
-        ranks: Some(Idset::range(2, 3)),
+        extent: Extent::Fixed {
+            nodes: 2,
+            ranks: Some(Idset::range(2, 3)),
+        },
         set: vec!["exec.kill_grace=\"1s\"".to_owned()],
     }];
     settings.queues = vec![

@@ -15,13 +15,19 @@ use eddy_modules::sched::Sched;
 use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Need;
 use eddy_wire::plan::{Outcome, Verdict};
+use eddy_wire::services::child::FromParent;
 use eddy_wire::shell::{FromShell, Start, ToShell};
 use eddy_wire::time::Time;
 
-use crate::nature::InstanceId;
+use crate::leader::Leader;
+use crate::nature::{InstanceId, Nature};
 pub use deaf::Deaf;
+
+/// Cores of the largest node of a world.
+const CORES_MAX: u32 = 4;
 
 /// A rule that can be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +78,10 @@ pub enum Rule {
     AllOwners,
     /// Nobody is promised anything: those who fit pass whoever is first.
     HeadDelayed,
+    /// The home of an instance is lent for however long.
+    LentForEver,
+    /// An instance is not told that what it has is another than it was.
+    GrantUnheard,
     /// Jobs of a stopped queue start.
     StopUnheard,
     /// A disabled queue takes jobs.
@@ -106,6 +116,8 @@ impl Rule {
         ("needs-dropped", Rule::NeedsDropped),
         ("all-owners", Rule::AllOwners),
         ("head-delayed", Rule::HeadDelayed),
+        ("lent-for-ever", Rule::LentForEver),
+        ("grant-unheard", Rule::GrantUnheard),
         ("stop-unheard", Rule::StopUnheard),
         ("disable-unheard", Rule::DisableUnheard),
         ("reservation-unheard", Rule::ReservationUnheard),
@@ -166,6 +178,30 @@ pub fn forget_ends(book: &mut ShellBook, now: Time, effects: &mut Vec<ShellEffec
         let forget = ToShell::Forget { part };
         book.handle(now, ShellInput::Broker(forget), effects);
     }
+}
+
+/// What a leader hears of what its parent says, by the rules that are broken.
+pub fn heard(nature: &Nature, leader: Option<&Leader>, word: FromParent) -> Option<FromParent> {
+    let mut word = Some(word).filter(|word| match word {
+        FromParent::Granted(granted) => {
+            let unheard = nature.breaks(Rule::GrantUnheard) && leader.is_some();
+            !unheard || granted.grant.epoch == Epoch(1)
+        }
+        _ => true,
+    })?;
+    match &mut word {
+        FromParent::Granted(granted) if nature.breaks(Rule::GrantInflated) => {
+            let set = granted.room.as_mut().unwrap_or(&mut granted.grant.set);
+            for node in Arc::make_mut(set).nodes.values_mut() {
+                node.cores = Idset::first_ids(CORES_MAX);
+            }
+        }
+        FromParent::Pass(passed) if nature.breaks(Rule::PassInflated) => {
+            passed.pass.attempt.0 += 1;
+        }
+        _ => {}
+    }
+    Some(word)
 }
 
 /// A mark's list without one record from its middle.

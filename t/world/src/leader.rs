@@ -16,6 +16,7 @@ use eddy_broker::effect::QueryTag;
 use eddy_broker::{Arrival, Broker, Disk, Effect, Exit, Output, Query};
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
+use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::shell::Start;
@@ -264,6 +265,9 @@ impl Instance {
     fn give(&mut self, nature: &mut Nature, now: Time, mut output: Output) {
         for record in &output.records {
             nature.record(self.id, record);
+            if let Kind::ResourceDefine(set, _) = &record.event.kind {
+                self.set_ranks(&set.ranks());
+            }
         }
         if nature.breaks(Rule::RowStale) {
             for finished in &mut output.finished {

@@ -9,7 +9,7 @@ use eddy_broker::shellbook::Spawn;
 use eddy_broker::tree::PipeId as LinkId;
 use eddy_broker::{Answer, Query};
 use eddy_wire::event::{Final, Kind, Pass, Record};
-use eddy_wire::id::{Epoch, JobId, Rank};
+use eddy_wire::id::{Epoch, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::link::{Hello, HelloAnswer};
@@ -172,6 +172,8 @@ pub enum ChildTurn {
     Connects,
     /// It is told what it has, and begins.
     Granted(Box<Granted>),
+    /// It leads, and is told what it has now.
+    Changed(Box<Granted>),
     /// It gets this signal.
     Signal(i32),
     /// It has ended with this wait status.
@@ -315,7 +317,7 @@ impl Nature {
                 Some(pass) => self.is_passed(instance, job, pass),
                 None => Ok(()),
             },
-            Kind::Alloc(grant) => self.fits(instance, &grant.set),
+            Kind::Alloc(grant) => self.fits(instance, job, &grant.set),
             Kind::Release(_, Final::Yes) | Kind::Free => self.is_empty(instance, job),
             _ => Ok(()),
         };
@@ -356,22 +358,27 @@ impl Nature {
         }
     }
 
-    /// A child grants only what its parent's grant holds now.
-    fn fits(&self, instance: InstanceId, set: &ResourceSet) -> Result<(), String> {
+    /// A child grants only what its parent's grant holds now; what was passed to it holds that there
+    /// itself.
+    fn fits(&self, instance: InstanceId, job: JobId, set: &ResourceSet) -> Result<(), String> {
         let Some((parent, child)) = self.tree.parent(instance) else {
             return Ok(());
         };
-        let held = self.judge(parent).recorded().held.get(&child.job);
-        let Some(held) = held else {
+        let above = self.judge(parent).recorded();
+        let own = self.judge(instance).recorded().jobs.get(&job);
+        let holder = match own.is_some_and(|job| job.submit.pass.is_some()) {
+            true => job,
+            false => child.job,
+        };
+        let Some(held) = above.held.get(&holder) else {
             return Err("it grants resources, and its own job holds none".to_owned());
         };
-        let own = renumbered(&held.set);
-        match own.contains(set) {
-            true => Ok(()),
-            false => Err(format!(
+        match above.outside(child.job, set) {
+            Some(outside) if held.set.contains(&outside) => Ok(()),
+            Some(_) | None => Err(format!(
                 "it grants {}, and has {}",
                 places(set),
-                places(&own)
+                places(&held.set)
             )),
         }
     }
@@ -526,16 +533,5 @@ impl Nature {
             Transcript::Off => Vec::new(),
             Transcript::On(lines) => std::mem::take(lines),
         }
-    }
-}
-
-/// A grant as the inventory of the instance that has it: ranks from 0, core and GPU ids kept.
-pub fn renumbered(set: &ResourceSet) -> ResourceSet {
-    let nodes = set.nodes.values().enumerate();
-    ResourceSet {
-        nodes: nodes
-            .map(|(rank, node)| (Rank(rank as u32), node.clone()))
-            .collect(),
-        ..ResourceSet::default()
     }
 }

@@ -4,10 +4,12 @@
 //! Mimics the child's end in brokerd. What is done with it is in `world/nest.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use eddy_broker::ParentWord;
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::message::Message;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::Part;
 use uuid::Uuid;
@@ -34,6 +36,10 @@ pub struct Nested {
     pub process: Option<Process>,
     /// Its channel.
     pub channel: Channel,
+    /// The life of its leader that has led last.
+    pub led: Option<Life>,
+    /// What it had when its first leader asked: all its leaders begin with that.
+    pub kept: Option<Arc<ResourceSet>>,
     /// What its first job does; none when it waits for others' jobs.
     pub program: Option<Behaviour>,
     /// The key under which its leader submits that job.

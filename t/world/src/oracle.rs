@@ -8,7 +8,7 @@ mod kin;
 mod ledger;
 mod limits;
 mod order;
-mod queues;
+pub mod queues;
 mod replies;
 mod reserved;
 mod tasks;
@@ -91,6 +91,11 @@ impl Oracle {
     /// So many jobs of these queues may run.
     pub fn set_queues(&mut self, limits: std::collections::BTreeMap<String, u32>) {
         self.queued = Queued::new(limits);
+    }
+
+    /// Where a queue is at home.
+    pub fn set_home(&mut self, home: queues::Home) {
+        self.queued.at_home(home);
     }
 
     /// The queues as recorded.

@@ -458,8 +458,13 @@ fn waits_for_what_lasts(world: &World, id: InstanceId, call: &Call) -> bool {
 
 fn all_answered(world: &World) -> Result<(), String> {
     let owed = |(client, call): &(usize, &Call)| {
-        let id = world.clients[*client].instance;
-        !waits_for_what_lasts(world, id, call)
+        let (id, rank) = (world.clients[*client].instance, world.clients[*client].rank);
+        // A node that has left an instance has no rank of it that could answer.
+        let is_there = world.instances[id.place()]
+            .inventory
+            .ranks()
+            .contains(rank.0);
+        is_there && !waits_for_what_lasts(world, id, call)
     };
     match world.unanswered().find(owed) {
         Some((number, call)) => Err(format!(

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use eddy_modules::settings::{Declared, Queue};
+use eddy_modules::settings::{Declared, Elastic, Extent, Queue};
 use eddy_sched::policy::read::read;
+use eddy_wire::idset::Idset;
 use eddy_wire::time::Span;
 
 use crate::broken::Rule;
@@ -13,6 +14,7 @@ use crate::client::OWNER;
 use crate::fault::{Fault, TreeFault};
 use crate::instance::Nodes;
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
+use crate::oracle::queues::Home;
 use crate::random::Random;
 use crate::workload::{Habits, OWN_QUEUES, Own};
 use crate::world::{Visitors, World};
@@ -278,9 +280,29 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         own: Own::None,
     };
     if let Some(name) = world.habits.queue {
-        let settings = &mut world.root().settings;
-        let (name, ranks) = (name.to_owned(), None);
+        let name = name.to_owned();
+        let extent = match random.below(3) {
+            0 => Extent::Fixed {
+                nodes: 1,
+                ranks: None,
+            },
+            1 => Extent::Elastic(Elastic::default()),
+            _ => {
+                let (home, lend_max) = (Idset::one(1), Span::seconds(random.below(20) as i64));
+                world.nature.oracle(ROOT).set_home(Home {
+                    queue: name.clone(),
+                    ranks: home.clone(),
+                    lend_max,
+                });
+                Extent::Elastic(Elastic {
+                    ranks: Some(Idset::range(1, nodes.count - 1)),
+                    home,
+                    lend_max: Some(lend_max).filter(|_| broken != Some(Rule::LentForEver)),
+                })
+            }
+        };
         let instance = Some(name.clone());
+        let settings = &mut world.root().settings;
         settings.queues.push(Queue {
             name: name.clone(),
             instance,
@@ -288,8 +310,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         });
         settings.declared.push(Declared {
             name,
-            nodes: 1,
-            ranks,
+            extent,
             set: Vec::new(),
         });
     }

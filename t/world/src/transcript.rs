@@ -191,7 +191,7 @@ fn told(kind: &Kind) -> Option<String> {
         | Kind::Priority(_)
         | Kind::Release(..)
         | Kind::ResourceDefine(..) => return None,
-        Kind::Alloc(grant) => format!("{name} {}", places(&grant.set)),
+        Kind::Alloc(grant) | Kind::GrantChanged(grant) => format!("{name} {}", places(&grant.set)),
         Kind::Finish(status) => format!("{name} {}", exit_code(*status)),
         Kind::Exception(exception) => {
             let note = match exception.note.is_empty() {

@@ -329,8 +329,12 @@ impl World {
         if self.clients.iter().any(|client| client.instance == id) {
             return;
         }
-        let ranks = self.instances[id.place()].seats.len() as u64;
-        let rank = self.nature.random.below(ranks) as u32;
+        let ranks: Vec<u32> = self.instances[id.place()]
+            .inventory
+            .ranks()
+            .iter()
+            .collect();
+        let rank = *self.nature.random.pick(&ranks);
         let client = self.add_client_of(OWNER, id, rank);
         self.acts[client] = acts;
         let now = self.nature.now;

@@ -186,6 +186,25 @@ fn a_job_that_comes_in_an_attempt_that_it_is_not_in() {
 }
 
 #[test]
+fn a_job_that_is_lent_a_home_for_too_long() {
+    found_in(Shape::Queues, "lent-for-ever", &["begins at home of"]);
+}
+
+#[test]
+fn an_instance_that_does_not_hear_of_its_nodes() {
+    found_in(
+        Shape::Queues,
+        "grant-unheard",
+        &[
+            "never ends",
+            "is not reached",
+            "does not come to rest",
+            "no leader came back",
+        ],
+    );
+}
+
+#[test]
 fn users_who_may_act_on_anothers_jobs() {
     found("all-owners", &["changed job", "is not the client's"]);
 }

@@ -1,6 +1,6 @@
 //! What becomes of the configurations of others, and that it is one of an instance.
 
-use eddy_brokerd::config;
+use eddy_brokerd::config::{self, extent::DeclaredExtent};
 
 use super::*;
 
@@ -60,8 +60,9 @@ fn partitions_become_queues_on_nodes_of_their_own() {
     assert_eq!(seconds(rules.max_time), Some(2 * 86_400));
     assert_eq!(seconds(rules.default_time), Some(3600));
     assert_eq!((rules.max_nodes, queues[1].rules.priority), (Some(4), 7.0));
-    let ranks = config.instance.declared[1].ranks.as_ref();
-    assert_eq!(ranks.map(ToString::to_string).as_deref(), Some("4-5"));
+    let extent = config.instance.declared[1].extent.clone();
+    let ranks = Some("4-5".parse().expect("ranks"));
+    assert_eq!(extent, DeclaredExtent::Fixed { nodes: 2, ranks });
     assert_eq!(config.instance.policy.preset, "slurm-fair-tree");
     assert_eq!(config.instance.kill_grace.0, 30_000_000);
     let nodes = found.nodes.as_ref().expect("there are nodes");

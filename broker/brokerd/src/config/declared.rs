@@ -13,19 +13,19 @@ use serde::Serialize;
 use thiserror::Error;
 use toml::{Table, Value};
 
-use super::keys::count;
+use super::extent::{self, DeclaredExtent};
 use super::{Config, ConfigError, policy, spell};
 
 /// The name that stands for this instance itself.
 pub(super) const ROOT: &str = "root";
+const KEYS: &[&str] = &[
+    "name", "nodes", "ranks", "elastic", "home", "lend_max", "set",
+];
 /// Longest name.
 const NAME_BYTES_MAX: usize = 64;
 /// Of a queue.
 pub(super) const NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
 const INSTANCE_NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and - that begins with a letter, is no job id such as f1, and is not root";
-const NODES: &str = "a whole number from 1 to 65536";
-const RANKS: &str = "ranks such as \"0-3,7\", at most 65536 of them";
-const NODES_MAX: u64 = 65_536;
 const ENTRIES: &str = "tables, each under [[instance]], [[queue]], [[qos]] or [[class]]";
 /// How many of each there may be.
 const ENTRIES_MAX: usize = 1024;
@@ -35,10 +35,9 @@ const ENTRIES_MAX: usize = 1024;
 pub struct DeclaredInstance {
     /// `name`.
     pub name: String,
-    /// `nodes`, or as many as `ranks` has: whole nodes.
-    pub nodes: u32,
-    /// `ranks`: these and no others.
-    pub ranks: Option<Idset>,
+    /// Its nodes.
+    #[serde(flatten)]
+    pub extent: DeclaredExtent,
     /// `set`: the configuration it is started with, as `key=value`.
     pub set: Vec<String>,
 }
@@ -75,15 +74,16 @@ impl DeclaredInstance {
     /// [`FitError`] with both numbers.
     pub fn fits(&self, inventory: &ResourceSet) -> Result<(), FitError> {
         let (name, there) = (self.name.clone(), inventory.ranks());
-        match &self.ranks {
+        let (nodes, ranks) = self.extent.asks();
+        match ranks {
             Some(ranks) if !there.contains_all(ranks) => Err(FitError::Ranks {
                 name,
                 asked: ranks.clone(),
                 there,
             }),
-            None if u64::from(self.nodes) > inventory.nnodes() => Err(FitError::Nodes {
+            None if u64::from(nodes) > inventory.nnodes() => Err(FitError::Nodes {
                 name,
-                asked: self.nodes,
+                asked: nodes,
                 there: inventory.nnodes(),
             }),
             Some(_) | None => Ok(()),
@@ -94,8 +94,7 @@ impl DeclaredInstance {
     pub fn to_settings(&self) -> Declared {
         Declared {
             name: self.name.clone(),
-            nodes: self.nodes,
-            ranks: self.ranks.clone(),
+            extent: self.extent.to_settings(),
             set: self.set.clone(),
         }
     }
@@ -108,10 +107,12 @@ pub(super) fn take(
     errors: &mut Vec<ConfigError>,
 ) -> Vec<String> {
     let instances = entries(table, "instance", errors);
-    config.instance.declared = instances
+    let declared: Vec<(&Entry, DeclaredInstance)> = instances
         .iter()
-        .filter_map(|entry| instance(entry, errors))
+        .filter_map(|entry| Some((entry, instance(entry, errors)?)))
         .collect();
+    extent::homes(&declared, errors);
+    config.instance.declared = declared.into_iter().map(|(_, one)| one).collect();
     unique("instance", &instances, errors);
     // An instance whose other keys are wrong is there all the same.
     let names = instances.iter().filter_map(Entry::name);
@@ -241,45 +242,18 @@ pub(super) fn unique(key: &'static str, entries: &[Entry], errors: &mut Vec<Conf
 }
 
 fn instance(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<DeclaredInstance> {
-    entry.unknown(&["name", "nodes", "ranks", "set"], errors);
+    entry.unknown(KEYS, errors);
     let name = entry.checked_name(is_instance_name, INSTANCE_NAME, errors);
-    let room = room(entry, errors);
+    let extent = extent::of(entry, errors);
     let set = entry
         .table
         .get("set")
         .map(|set| overrides(entry, set, errors));
-    let (nodes, ranks) = room?;
     Some(DeclaredInstance {
         name: name?,
-        nodes,
-        ranks,
+        extent: extent?,
         set: set.unwrap_or_default(),
     })
-}
-
-/// How many nodes, and which.
-fn room(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<(u32, Option<Idset>)> {
-    let nodes = entry.table.get("nodes");
-    let ranks = entry.table.get("ranks");
-    let error = match (nodes, ranks) {
-        (Some(value), None) => match count(value, 1, NODES_MAX) {
-            Some(nodes) => return Some((nodes as u32, None)),
-            None => entry.wrong("nodes", value, NODES),
-        },
-        (None, Some(value)) => match ranks_of(value) {
-            Some(ranks) => return Some((ranks.len() as u32, Some(ranks))),
-            None => entry.wrong("ranks", value, RANKS),
-        },
-        (Some(_), Some(value)) => entry.wrong("ranks", value, "either nodes or ranks, not both"),
-        (None, None) => entry.missing("nodes", NODES),
-    };
-    errors.push(error);
-    None
-}
-
-fn ranks_of(value: &Value) -> Option<Idset> {
-    let ranks: Idset = value.as_str()?.parse().ok()?;
-    (1..=NODES_MAX).contains(&ranks.len()).then_some(ranks)
 }
 
 /// The keys of `set`, each checked as the instance will check it, as `key=value`.

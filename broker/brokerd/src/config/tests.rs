@@ -1,5 +1,6 @@
 //! The whole of it: defaults, the documented examples, every error at once.
 
+use super::extent::{DeclaredExtent, Reach};
 use eddy_wire::id::Rank;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
@@ -86,18 +87,21 @@ fn instances_and_queues_are_read() {
     let mut lists = blocks.filter(|block| block.contains("[[instance]]"));
     let example = lists.next().expect("the page has an example of lists");
     let config = check(example).expect("the example is right");
-    let [batch, debug] = &config.instance.declared[..] else {
-        panic!("two are declared: {:?}", config.instance.declared)
+    let [batch, debug, owner] = &config.instance.declared[..] else {
+        panic!("three are declared: {:?}", config.instance.declared)
     };
+    let fixed = |nodes, ranks| DeclaredExtent::Fixed { nodes, ranks };
     assert_eq!(
-        (batch.name.as_str(), batch.nodes, &batch.ranks),
-        ("batch", 12, &None)
+        (batch.name.as_str(), &batch.extent),
+        ("batch", &fixed(12, None))
     );
-    assert_eq!(debug.nodes, 2);
-    assert_eq!(
-        debug.ranks.as_ref().map(ToString::to_string).as_deref(),
-        Some("0-1")
-    );
+    assert_eq!(debug.extent, fixed(2, Some(Idset::range(0, 1))));
+    let elastic = DeclaredExtent::Elastic {
+        elastic: Reach::All,
+        home: Idset::range(2, 5),
+        lend_max: Some(Span::seconds(7200)),
+    };
+    assert_eq!(owner.extent, elastic);
     assert_eq!(
         debug.set,
         ["exec.kill_grace=\"1s\"", "limits.waiting_jobs=10000"]
@@ -153,9 +157,9 @@ ranks = "0"
             "instance[1].ranks: is \"0-\"; allowed is ranks such as \"0-3,7\", at most 65536 of them".to_owned(),
             format!("instance[1].set.exec.kill_grace: is \"x\"; allowed is {span}"),
             "instance[1].set.foo: unknown key".to_owned(),
-            "instance[1].size: unknown key; there are name, nodes, ranks, set".to_owned(),
+            "instance[1].size: unknown key; there are name, nodes, ranks, elastic, home, lend_max, set".to_owned(),
             format!("instance[2].name: is \"root\"; allowed is {name}"),
-            "instance[2].ranks: is \"0\"; allowed is either nodes or ranks, not both".to_owned(),
+            "instance[2].ranks: is \"0\"; allowed is only one of nodes, ranks and elastic".to_owned(),
             format!("instance[3].name: is not given; allowed is {name}"),
             "instance[3].nodes: is not given; allowed is a whole number from 1 to 65536".to_owned(),
             "queue[1].instance: is \"none\"; there are root, batch".to_owned(),
@@ -163,6 +167,50 @@ ranks = "0"
             "queue[2]: is 3; allowed is tables, each under [[instance]], [[queue]], [[qos]] or [[class]]".to_owned(),
             "queue[3].instance: is not given; allowed is the name of an [[instance]], or root".to_owned(),
             format!("queue[3].name: is not given; allowed is {queue}"),
+        ]
+    );
+}
+
+#[test]
+fn what_an_elastic_instance_says_is_checked() {
+    let text = r#"
+[[instance]]
+name = "a"
+elastic = "some"
+[[instance]]
+name = "b"
+elastic = "0-3"
+home = "3-4"
+lend_max = "x"
+[[instance]]
+name = "c"
+elastic = "all"
+lend_max = "1h"
+[[instance]]
+name = "d"
+nodes = 1
+home = "0"
+[[instance]]
+name = "e"
+elastic = "all"
+home = "0-1"
+[[instance]]
+name = "f"
+elastic = "0"
+home = "0"
+"#;
+    let errors = check(text).expect_err("much is wrong");
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let span = "a duration such as \"2h\" (RFC 23) or a number of seconds, beside home";
+    assert_eq!(
+        lines,
+        [
+            "instance[0].elastic: is \"some\"; allowed is \"all\", or ranks such as \"0-3,7\", at most 65536 of them".to_owned(),
+            "instance[1].home: is \"3-4\"; allowed is some of the ranks of elastic".to_owned(),
+            format!("instance[1].lend_max: is \"x\"; allowed is {span}"),
+            format!("instance[2].lend_max: is \"1h\"; allowed is {span}"),
+            "instance[3].home: is \"0\"; allowed is a key beside elastic only".to_owned(),
+            "instance[5].home: is \"0\"; allowed is ranks that are home to no other instance".to_owned(),
         ]
     );
 }

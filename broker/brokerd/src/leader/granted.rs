@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use eddy_modules::settings::Place;
-use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::id::Epoch;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{AdoptRequest, ChildOf, Granted};
@@ -156,42 +156,16 @@ impl Kept {
         Ok(kept)
     }
 
-    /// The inventory: the grant, its ranks counted from 0 in rising order. Cores
-    /// and GPUs keep their ids.
+    /// What it has, in its own ranks.
     pub fn inventory(&self) -> Arc<ResourceSet> {
-        let set = &self.granted.grant.set;
-        let numbers = self.numbers();
-        let nodes = set.nodes.values().enumerate();
-        let nodes = nodes.map(|(at, node)| (Rank(at as u32), node.clone()));
-        let properties = set.properties.iter();
-        Arc::new(ResourceSet {
-            nodes: nodes.collect(),
-            properties: properties
-                .map(|(name, ranks)| (name.clone(), renumbered(&numbers, ranks)))
-                .filter(|(_, ranks)| !ranks.is_empty())
-                .collect(),
-            ..ResourceSet::default()
-        })
+        Arc::new(self.granted.inventory())
     }
 
     /// The ranks that the leader's own shell serves.
     pub fn local(&self) -> Idset {
-        renumbered(&self.numbers(), &self.granted.local).union(&Idset::one(0))
+        let own = self.granted.own(&self.granted.local);
+        own.union(&Idset::one(0))
     }
-
-    /// The parent's ranks in order: each one's place is its number here.
-    fn numbers(&self) -> Vec<u32> {
-        let ranks = self.granted.grant.set.nodes.keys();
-        ranks.map(|rank| rank.0).collect()
-    }
-}
-
-fn renumbered(numbers: &[u32], ranks: &Idset) -> Idset {
-    let places = numbers.iter().enumerate();
-    places
-        .filter(|(_, rank)| ranks.contains(**rank))
-        .map(|(at, _)| at as u32)
-        .collect()
 }
 
 /// The command, or the script of the job with the command as its arguments.
@@ -230,7 +204,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use super::*;
     use eddy_wire::grant::Grant;
-    use eddy_wire::id::{Attempt, Epoch, JobId};
+    use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
     use eddy_wire::resource_set::NodeSet;
     use eddy_wire::time::Span;
     use serde_json::json;
@@ -258,6 +232,12 @@ mod tests {
             },
             granted: Granted {
                 grant,
+                ranks: (0..)
+                    .map(Rank)
+                    .zip(ranks.iter())
+                    .map(|(at, of)| (Rank(*of), at))
+                    .collect(),
+                room: None,
                 local: local.iter().copied().collect(),
                 path: "905".to_owned(),
                 depth: 1,

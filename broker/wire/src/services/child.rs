@@ -4,6 +4,9 @@
 //! any client does; it may speak only for the job that it is
 //! (doc/protocol/nesting.md).
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::job::{JobSet, SubmitRequest, Submitted};
@@ -12,9 +15,10 @@ use crate::access::Access;
 use crate::account::Party;
 use crate::event::{Exception, IdBlock, Pass};
 use crate::grant::Grant;
-use crate::id::{Attempt, Epoch, JobId};
+use crate::id::{Attempt, Epoch, JobId, Rank};
 use crate::idset::Idset;
 use crate::message::{Roles, Type};
+use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
 
 /// How deep instances nest: the root is at depth 0, and no instance is deeper than this
@@ -213,6 +217,13 @@ pub enum PassState {
 pub struct Granted {
     /// The grant of its job, in the parent's ranks; the lowest is the leader's node.
     pub grant: Grant,
+    /// What each of these ranks is called in it: 0 is the leader's, and a number stands for the
+    /// same node always.
+    pub ranks: BTreeMap<Rank, Rank>,
+    /// What jobs that are passed to it may be given, in the parent's ranks, if that is not what it
+    /// was granted: an elastic instance holds nothing itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<Arc<ResourceSet>>,
     /// Those of the grant's ranks that share the node of its leader, which serves
     /// them itself: its own rank at least. Agents host the others.
     pub local: Idset,
@@ -234,6 +245,32 @@ pub struct Granted {
     /// Who besides its owner may connect to a declared instance, and as what.
     #[serde(default)]
     pub access: Access,
+}
+
+impl Granted {
+    /// What it has, in its own ranks. Cores and GPUs keep their ids.
+    pub fn inventory(&self) -> ResourceSet {
+        let set = self.room.as_ref().unwrap_or(&self.grant.set);
+        let nodes = self.ranks.iter();
+        let nodes =
+            nodes.filter_map(|(rank, number)| Some((*number, set.nodes.get(rank)?.clone())));
+        let properties = set.properties.iter();
+        ResourceSet {
+            nodes: nodes.collect(),
+            properties: properties
+                .map(|(name, ranks)| (name.clone(), self.own(ranks)))
+                .filter(|(_, ranks)| !ranks.is_empty())
+                .collect(),
+            ..ResourceSet::default()
+        }
+    }
+
+    /// Those of the parent's ranks that are its own, as they are called in it.
+    pub fn own(&self, ranks: &Idset) -> Idset {
+        let own = self.ranks.iter();
+        let own = own.filter(|(rank, _)| ranks.contains(rank.0));
+        own.map(|(_, number)| number.0).collect()
+    }
 }
 
 /// What [`Answer`] asks.
@@ -341,7 +378,7 @@ pub struct ChildRow {
     pub stage: Stage,
     /// Nodes of its grant.
     pub nnodes: u32,
-    /// Cores of its grant.
+    /// Cores of its grant; of an elastic instance, of what its jobs may be given.
     pub ncores: u32,
     /// Queues that lead to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

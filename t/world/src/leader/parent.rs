@@ -14,7 +14,7 @@ use eddy_wire::services::child::{self, AnswerKind, AnswerRequest, FromParent};
 use eddy_wire::services::job::{Kill, KillRequest};
 
 use super::links::tell_client;
-use crate::broken::Rule;
+use crate::broken;
 use crate::call::{About, Ask, Call, Nests};
 use crate::client::OWNER;
 use crate::instance::Instance;
@@ -204,6 +204,9 @@ impl Instance {
     }
 
     fn parent_said(&mut self, nature: &mut Nature, life: Life, word: FromParent, tail: &Bytes) {
+        let Some(word) = broken::heard(nature, self.leader.as_ref(), word) else {
+            return;
+        };
         match word {
             FromParent::Granted(granted) if self.leader.is_none() => {
                 // It is told again once it leads.
@@ -212,6 +215,9 @@ impl Instance {
                 nature.queue.push(nature.now, granted);
             }
             FromParent::Granted(granted) => {
+                let changed = ChildTurn::Changed(granted.clone());
+                let changed = Happening::Child(self.id, life, changed);
+                nature.queue.push(nature.now, changed);
                 let now = self.leader_now(nature);
                 let until = granted.remaining.map(|remaining| now.after(remaining));
                 nature.oracle(self.id).set_until(until);
@@ -240,10 +246,7 @@ impl Instance {
                 }
                 self.arrive(nature, Arrival::Message(ClientId(RELAYED + call), message));
             }
-            FromParent::Pass(mut passed) => {
-                if nature.breaks(Rule::PassInflated) {
-                    passed.pass.attempt.0 += 1;
-                }
+            FromParent::Pass(passed) => {
                 self.parent_word(nature, ParentWord::Pass(passed, tail.clone()));
             }
             FromParent::End {

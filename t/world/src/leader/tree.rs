@@ -7,6 +7,7 @@ use eddy_broker::tree::overlay::Seat;
 use eddy_broker::tree::{Head, OverlayInput, Routed, head::HeadOutput};
 use eddy_broker::{Arrival, ClientId, Effect};
 use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::idset::Idset;
 use eddy_wire::link::Hello;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::time::Time;
@@ -63,12 +64,26 @@ impl Instance {
             ..InstanceFacts::default()
         };
         let local = self.settings.local.clone();
+        let recorded = nature.judge(self.id).recorded().inventory.ranks();
+        let ranks = match recorded.is_empty() {
+            true => self.settings.inventory.ranks(),
+            false => recorded,
+        };
         let mut door = Door::new(Post::Leader(self.id, life), seat);
-        door.set_ranks(self.settings.inventory.ranks());
+        door.set_ranks(ranks);
         Some(Tree {
             door,
             head: Head::new(epoch, local, facts, HEAD_CLIENTS),
         })
+    }
+
+    /// The instance has these ranks from now on.
+    pub(super) fn set_ranks(&mut self, ranks: &Idset) {
+        let tree = self.leader.as_mut().and_then(|leader| leader.tree.as_mut());
+        if let Some(tree) = tree {
+            tree.door.set_ranks(ranks.clone());
+            tree.head.set_ranks(ranks);
+        }
     }
 
     /// Where others knock at a rank of it.

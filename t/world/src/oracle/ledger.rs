@@ -56,6 +56,8 @@ pub struct Ledger {
     passed: BTreeMap<JobId, String>,
     /// Jobs that were granted something in an instance, and which.
     pub away: BTreeMap<JobId, String>,
+    /// What nodes are called in the instances that jobs are, or were called, by those names.
+    names: BTreeMap<JobId, BTreeMap<Rank, Rank>>,
     last_t: Time,
     last: Seq,
     course: Course,
@@ -118,7 +120,12 @@ impl Ledger {
             Kind::Passed(name) => {
                 self.passed.insert(id, name.clone());
             }
-            Kind::Alloc(grant) => self.alloc(id, grant)?,
+            Kind::Alloc(grant) => {
+                self.alloc(id, grant)?;
+                self.names.remove(&id);
+                self.name(id, None, grant);
+            }
+            Kind::GrantChanged(grant) => self.changed(id, grant)?,
             Kind::Start => {
                 self.started.insert(id);
             }
@@ -192,7 +199,14 @@ impl Ledger {
         let ground = to.as_ref().map(|name| self.ground(name));
         if let (Some(to), Some(ground)) = (&to, &ground) {
             let has = ground.and_then(|ground| self.held.get(&ground));
-            if has.is_none_or(|has| !has.set.contains(&grant.set)) {
+            let is_its = |has: &Arc<Grant>| {
+                let elastic = has.set.nodes.values().all(|node| node.is_empty());
+                match elastic {
+                    true => has.set.ranks().contains_all(&grant.set.ranks()),
+                    false => has.set.contains(&grant.set),
+                }
+            };
+            if !has.is_some_and(is_its) {
                 return Err(format!(
                     "job {id} was granted what instance {to} does not have"
                 ));
@@ -231,6 +245,59 @@ impl Ledger {
             None => self.away.remove(&id),
         };
         Ok(())
+    }
+
+    /// A grant changes step by step, and only one that takes nothing: nodes come and go.
+    fn changed(&mut self, id: JobId, grant: &Arc<Grant>) -> Result<(), String> {
+        let Some(held) = self.held.get(&id).cloned() else {
+            return Err(format!("the grant of job {id} changes, and it holds none"));
+        };
+        if grant.epoch != held.epoch.next() {
+            let (new, old) = (grant.epoch, held.epoch);
+            return Err(format!("grant {new} of job {id} follows {old}"));
+        }
+        if grant.set.nodes.values().any(|node| !node.is_empty()) {
+            let taken = places(&grant.set);
+            return Err(format!("the grant of job {id} changes to {taken}"));
+        }
+        let first = |grant: &Grant| grant.set.nodes.keys().next().copied();
+        if first(grant) != first(&held) {
+            return Err(format!("the node of the leader of job {id} has left it"));
+        }
+        for (rank, shell) in &grant.shells {
+            let come = !held.shells.contains_key(rank);
+            let serves = self.shells.get(shell);
+            if come && serves.is_none_or(|ranks| !ranks.contains(rank.0)) {
+                return Err(format!(
+                    "rank {rank} came to job {id} with a shell not in service"
+                ));
+            }
+        }
+        self.name(id, Some(&held), grant);
+        self.held.insert(id, Arc::clone(grant));
+        Ok(())
+    }
+
+    /// Counts the nodes that a grant has and the one before had not.
+    fn name(&mut self, id: JobId, before: Option<&Arc<Grant>>, grant: &Grant) {
+        let names = self.names.entry(id).or_default();
+        let is_new = |rank: &&Rank| before.is_none_or(|old| !old.set.nodes.contains_key(rank));
+        for rank in grant.set.nodes.keys().filter(is_new) {
+            let number = names.len() as u32;
+            names.insert(Rank(number), *rank);
+        }
+    }
+
+    /// A set of nodes as the instance that a job is counts them, by the ranks here; what takes
+    /// nothing is nowhere.
+    pub fn outside(&self, id: JobId, set: &ResourceSet) -> Option<ResourceSet> {
+        let names = self.names.get(&id)?;
+        let taking = set.nodes.iter().filter(|(_, node)| !node.is_empty());
+        let nodes = taking.map(|(rank, node)| Some((*names.get(rank)?, node.clone())));
+        Some(ResourceSet {
+            nodes: nodes.collect::<Option<_>>()?,
+            ..ResourceSet::default()
+        })
     }
 
     /// The job that is the declared instance of that name and holds something.

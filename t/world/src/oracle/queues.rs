@@ -7,18 +7,34 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::queue::{Turn, UNNAMED};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Span;
 
 /// The queues as recorded, and whose jobs hold something.
 #[derive(Clone, Debug, Default)]
 pub struct Queued {
     /// How many of a queue may run.
     limits: BTreeMap<String, u32>,
+    home: Option<Home>,
     disabled: BTreeSet<String>,
     stopped: BTreeSet<String>,
     jobs: BTreeMap<JobId, String>,
+    times: BTreeMap<JobId, Option<Span>>,
     holds: BTreeMap<String, BTreeSet<JobId>>,
+}
+
+/// Ranks that jobs of one queue may have, and others' for so long.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// The queue.
+    pub queue: String,
+    /// The ranks.
+    pub ranks: Idset,
+    /// The longest limit of others' jobs.
+    pub lend_max: Span,
 }
 
 impl Queued {
@@ -30,9 +46,17 @@ impl Queued {
         }
     }
 
+    /// Where one of them is at home.
+    pub fn at_home(&mut self, home: Home) {
+        self.home = Some(home);
+    }
+
     /// With the same limits, and no records.
     pub fn forgetful(&self) -> Queued {
-        Queued::new(self.limits.clone())
+        Queued {
+            home: self.home.clone(),
+            ..Queued::new(self.limits.clone())
+        }
     }
 
     /// Queues that are stopped.
@@ -57,7 +81,10 @@ impl Queued {
                 Ok(())
             }
             (Kind::Submit(submit), Some(id)) => self.submitted(id, submit),
-            (Kind::Alloc(_), Some(id)) => self.began(id),
+            (Kind::Alloc(grant), Some(id)) => {
+                self.is_lent(id, &grant.set)?;
+                self.began(id)
+            }
             (Kind::Free, Some(id)) => {
                 if let Some(name) = self.jobs.get(&id) {
                     self.holds.entry(name.clone()).or_default().remove(&id);
@@ -66,6 +93,7 @@ impl Queued {
             }
             (Kind::Clean, Some(id)) => {
                 self.jobs.remove(&id);
+                self.times.remove(&id);
                 Ok(())
             }
             _ => Ok(()),
@@ -87,7 +115,25 @@ impl Queued {
             ));
         }
         self.jobs.insert(id, name);
+        self.times
+            .insert(id, submit.spec.request.duration.map(Span));
         Ok(())
+    }
+
+    /// On the home of another a job starts only if it is over in time.
+    fn is_lent(&self, id: JobId, set: &ResourceSet) -> Result<(), String> {
+        let (Some(home), Some(queue)) = (&self.home, self.jobs.get(&id)) else {
+            return Ok(());
+        };
+        let limit = self.times.get(&id).copied().flatten();
+        let is_lent = limit.is_some_and(|limit| limit <= home.lend_max);
+        if *queue == home.queue || is_lent || set.ranks().is_disjoint(&home.ranks) {
+            return Ok(());
+        }
+        Err(format!(
+            "job {id} of queue `{queue}` begins at home of `{}`, which lends for {} s",
+            home.queue, home.lend_max
+        ))
     }
 
     fn began(&mut self, id: JobId) -> Result<(), String> {

@@ -3,14 +3,16 @@
 //! ```text
 //! machines 3x2 fanout=1        before anything else: a machine and an agent for each rank
 //! queue q nodes=1              likewise: a declared instance and the queue of its name
+//! queue q elastic=all          likewise, one that holds nothing itself; elastic=1-2 of these ranks
 //! submit a instance run=5 …    an instance that runs a program; without `run` until told to end
 //! in a/b submit c …            somebody in an instance says something
 //! crash agent 1 S              the agent of a machine; it is started again S seconds later
+//! crash machine 1 S            likewise, with all shells there
 //! crash leader of a            the leader of an instance
 //! part 0 1 S                   two machines do not reach each other for a while
 //! ```
 
-use eddy_modules::settings::{Declared, Queue};
+use eddy_modules::settings::{Declared, Elastic, Extent, Queue};
 use eddy_wire::time::Span;
 
 use super::{Player, STEPS_MAX, number, pass};
@@ -30,7 +32,7 @@ const RUN_MAX: Span = Span::seconds(600);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Machines {
     fanout: Option<u32>,
-    queues: Vec<(String, u32)>,
+    queues: Vec<(String, Extent)>,
 }
 
 impl Machines {
@@ -54,10 +56,23 @@ impl Player {
         Ok(())
     }
 
-    pub(super) fn queue_instance(&mut self, name: &str, nodes: &str) -> Result<(), String> {
-        let nodes = nodes.strip_prefix("nodes=");
-        let nodes = number(nodes.ok_or("a queue has nodes=N")?)?;
-        self.machines.queues.push((name.to_owned(), nodes));
+    pub(super) fn queue_instance(&mut self, name: &str, extent: &str) -> Result<(), String> {
+        let extent = match extent.split_once('=') {
+            Some(("nodes", nodes)) => Extent::Fixed {
+                nodes: number(nodes)?,
+                ranks: None,
+            },
+            Some(("elastic", "all")) => Extent::Elastic(Elastic::default()),
+            Some(("elastic", ranks)) => {
+                let ranks = ranks.parse().map_err(|why| format!("{ranks}: {why}"))?;
+                Extent::Elastic(Elastic {
+                    ranks: Some(ranks),
+                    ..Elastic::default()
+                })
+            }
+            Some(_) | None => return Err("a queue has nodes=N or elastic=RANKS".to_owned()),
+        };
+        self.machines.queues.push((name.to_owned(), extent));
         Ok(())
     }
 
@@ -67,11 +82,10 @@ impl Player {
         let fanout = self.machines.fanout.unwrap_or(16);
         let mut world = World::of_machines(nature, self.nodes, self.grace, fanout);
         let settings = &mut world.root().settings;
-        for (name, nodes) in &self.machines.queues {
+        for (name, extent) in &self.machines.queues {
             settings.declared.push(Declared {
                 name: name.clone(),
-                nodes: *nodes,
-                ranks: None,
+                extent: extent.clone(),
                 set: Vec::new(),
             });
             settings.queues.push(Queue {
@@ -124,6 +138,10 @@ impl Player {
             ["agent", machine, seconds] => {
                 let (machine, down) = (number(machine)? as usize, span(seconds));
                 self.world().crash_agent(machine, down);
+            }
+            ["machine", machine, seconds] => {
+                let (machine, down) = (number(machine)? as usize, span(seconds));
+                self.world().crash_machine(machine, down);
             }
             ["leader", "of", path] => {
                 let id = self.instance(path)?;

@@ -73,18 +73,14 @@ impl World {
         if self.agents[machine].course == Running::No {
             return;
         }
-        let seats = &self.instances[parent.place()].seats;
-        let Some(rank) = seats.iter().position(|seat| *seat == machine) else {
+        let Some(hosted) = self.agents[machine].hosted.get(&parent) else {
             return;
         };
-        let mut within = match self.agents[machine].hosted.get(&parent) {
-            Some(hosted) => hosted.within.clone(),
-            None => return,
-        };
+        let mut within = hosted.within.clone();
         let part = Part {
             job: order.job,
             attempt: order.attempt,
-            rank: Rank(rank as u32),
+            rank: hosted.rank,
         };
         within.push((parent, part));
         self.host(machine, instance, order.rank, order.door, within);

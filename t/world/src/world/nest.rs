@@ -16,12 +16,26 @@ use eddy_wire::shell::{Part, Role};
 use super::World;
 use crate::broken::Rule;
 use crate::instance::Instance;
-use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, renumbered};
+use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life};
 use crate::nested::{Channel, Nested, Process};
 use crate::oracle::Living;
 use crate::pipe::{Peer, PipeId, Post, Side};
 use crate::task::{Behaviour, SIGKILL, SIGTERM, Start};
 use crate::transcript::label;
+
+/// The machine of each of a child's ranks, by its parent's.
+fn seated(parents: &[usize], granted: &Granted) -> Vec<usize> {
+    let last = granted
+        .ranks
+        .values()
+        .max()
+        .map_or(0, |last| last.0 as usize + 1);
+    let mut seats = vec![usize::MAX; last];
+    for (rank, number) in &granted.ranks {
+        seats[number.0 as usize] = parents[rank.0 as usize];
+    }
+    seats
+}
 
 impl World {
     /// A shell makes a task's process.
@@ -97,6 +111,8 @@ impl World {
             within,
             process: None,
             channel: Channel::default(),
+            led: None,
+            kept: None,
             program: Some(program).filter(|_| !declared && program.run.0 > 0),
             key: crate::call::key(self.nature.clock(machine).wall, &mut self.nature.random),
         });
@@ -118,6 +134,7 @@ impl World {
         match turn {
             ChildTurn::Connects => self.channel_connects(id, life),
             ChildTurn::Granted(granted) => self.child_begins(id, life, &granted),
+            ChildTurn::Changed(granted) => self.child_changed(id, &granted),
             ChildTurn::Signal(SIGTERM) if self.nature.breaks(Rule::ChildDeaf) => {}
             ChildTurn::Signal(SIGTERM) if self.instances[id.place()].leader.is_some() => {
                 let (instance, nature) = (&mut self.instances[id.place()], &mut self.nature);
@@ -197,34 +214,39 @@ impl World {
         }
     }
 
-    /// A child knows what it has: its leader begins.
-    fn child_begins(&mut self, id: InstanceId, life: Life, granted: &Granted) {
-        if self.instances[id.place()].leader.is_some() {
-            return;
-        }
+    /// A child has these nodes now. What those were called that are gone nobody asks for again.
+    fn child_changed(&mut self, id: InstanceId, granted: &Granted) {
         let Some(nested) = &self.instances[id.place()].nested else {
             return;
         };
-        let parent = nested.parent;
-        let seats = granted.grant.set.nodes.keys();
-        let seats: Vec<usize> = seats
-            .map(|rank| self.instances[parent.place()].seats[rank.0 as usize])
-            .collect();
-        let mut inventory = renumbered(&granted.grant.set);
-        if self.nature.breaks(Rule::GrantInflated) {
-            for node in inventory.nodes.values_mut() {
-                node.cores = node.cores.union(&Idset::first_ids(self.nodes.cores));
-            }
-        }
-        let inventory = Arc::new(inventory);
+        let seats = seated(&self.instances[nested.parent.place()].seats, granted);
         let instance = &mut self.instances[id.place()];
-        instance.seats = seats;
-        instance.inventory = Arc::clone(&inventory);
+        instance.inventory = Arc::new(granted.inventory());
+        let known = &mut instance.seats;
+        known.resize(known.len().max(seats.len()), usize::MAX);
+        for (seat, machine) in seats.into_iter().enumerate() {
+            known[seat] = known[seat].min(machine);
+        }
+    }
+
+    /// A child knows what it has: its leader begins.
+    fn child_begins(&mut self, id: InstanceId, life: Life, granted: &Granted) {
+        self.child_changed(id, granted);
+        let instance = &mut self.instances[id.place()];
+        let Some(nested) = &mut instance.nested else {
+            return;
+        };
+        // One that has ended leads no more, whatever it hears.
+        if nested.led.replace(life) == Some(life) {
+            return;
+        }
+        let now_there = || Arc::clone(&instance.inventory);
+        let inventory = Arc::clone(nested.kept.get_or_insert_with(now_there));
         let now = self.nature.clock(instance.machine()).wall;
         let until = granted.remaining.map(|remaining| now.after(remaining));
         let settings = &mut instance.settings;
         settings.inventory = inventory;
-        settings.local = Idset::one(0);
+        settings.local = granted.own(&granted.local).union(&Idset::one(0));
         settings.kill_grace = granted.kill_grace;
         settings.mock = granted.mock;
         settings.place = eddy_modules::settings::Place {

@@ -127,7 +127,10 @@ impl World {
                     self.instances[id.place()].kill_shell(&mut self.nature, epoch);
                 }
             }
-            TreeFault::Machine(down) => self.crash_machine(down),
+            TreeFault::Machine(down) => {
+                let machine = self.nature.random.below(self.agents.len() as u64) as usize;
+                self.crash_machine(machine, down);
+            }
             TreeFault::Freeze(span) => {
                 let holder = self.some_holder();
                 self.freeze(holder, span);
@@ -277,8 +280,7 @@ impl World {
     }
 
     /// Everything on a machine dies but what cannot be started again there: the root's leader.
-    fn crash_machine(&mut self, down: Span) {
-        let machine = self.nature.random.below(self.agents.len() as u64) as usize;
+    pub fn crash_machine(&mut self, machine: usize, down: Span) {
         self.crash_agent(machine, down);
         let on = |shell: &crate::shell::Shell| shell.seat.machine == machine;
         let shells: Vec<(InstanceId, Epoch)> = self

@@ -1,0 +1,162 @@
+//! Which ranks a job may be given, where declared instances hold none: by its queue's instance and
+//! by how long it runs.
+//!
+//! An elastic instance may be given some ranks, and some of those are its home. On the home of
+//! another a job starts only if its limit is within what is lent: so the owner knows how long he
+//! waits at most. Asked at submission (ingest) and when a job is planned (sched), so that both say
+//! the same. Decides nothing of when or where.
+
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{Request, Takes};
+use eddy_wire::time::Span;
+
+use crate::settings::{Elastic, Extent, Settings};
+
+/// The elastic instances by name, and what they lend.
+#[derive(Clone, Debug, Default)]
+pub struct Lending {
+    instances: Vec<(String, Elastic)>,
+}
+
+impl Lending {
+    /// As the settings say.
+    pub fn new(settings: &Settings) -> Lending {
+        let instances = settings.declared.iter().filter_map(|declared| {
+            let Extent::Elastic(elastic) = &declared.extent else {
+                return None;
+            };
+            Some((declared.name.clone(), elastic.clone()))
+        });
+        Lending {
+            instances: instances.collect(),
+        }
+    }
+
+    /// The elastic instance of that name.
+    pub fn elastic(&self, name: &str) -> Option<&Elastic> {
+        let mut instances = self.instances.iter();
+        instances.find(|(own, _)| own == name).map(|(_, of)| of)
+    }
+
+    /// Whether there are ranks that some jobs may not be given.
+    pub fn is_bound(&self) -> bool {
+        let is_bound = |of: &Elastic| of.ranks.is_some() || of.lend_max.is_some();
+        self.instances.iter().any(|(_, of)| is_bound(of))
+    }
+
+    /// Those of all ranks that a job may be given whose queue leads to that instance, or to none;
+    /// any when `None`.
+    pub fn ranks(&self, to: Option<&str>, request: &Request, all: &Idset) -> Option<Idset> {
+        if request.takes == Takes::Nothing {
+            return request.ranks.clone();
+        }
+        let own = to.and_then(|name| self.elastic(name)?.ranks.clone());
+        let asked = match (own, &request.ranks) {
+            (Some(own), Some(asked)) => Some(own.intersect(asked)),
+            (own, asked) => own.or_else(|| asked.clone()),
+        };
+        let others = self.instances.iter();
+        let others = others.filter(|(name, _)| Some(name.as_str()) != to);
+        let closed = others.filter(|(_, of)| !of.lends(request.duration.map(Span)));
+        let closed = closed.fold(Idset::new(), |closed, (_, of)| closed.union(&of.home));
+        match (closed.is_empty(), asked) {
+            (true, asked) => asked,
+            (false, Some(asked)) => Some(asked.difference(&closed)),
+            (false, None) => Some(all.difference(&closed)),
+        }
+    }
+}
+
+impl Elastic {
+    /// Whether others' jobs of this limit may be given of its home.
+    fn lends(&self, limit: Option<Span>) -> bool {
+        self.lend_max
+            .is_none_or(|most| limit.is_some_and(|limit| limit <= most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use eddy_wire::jobspec::{MemoryNeed, Sharing, Work};
+    use eddy_wire::resource_set::ResourceSet;
+
+    use super::*;
+    use crate::settings::Declared;
+
+    fn ranks(text: &str) -> Idset {
+        text.parse().expect("ranks")
+    }
+
+    fn request(asked: Option<&str>, minutes: Option<i64>) -> Request {
+        Request {
+            nodes: None,
+            slots: 1,
+            slots_per_node: 1,
+            cores_per_slot: 1,
+            gpus_per_slot: 0,
+            memory: MemoryNeed::None,
+            sharing: Sharing::Shared,
+            takes: Takes::Resources,
+            ranks: asked.map(ranks),
+            work: Work::Tasks,
+            ntasks: 1,
+            duration: minutes.map(|minutes| minutes * 60_000_000),
+        }
+    }
+
+    /// `own` is at home on 0-3 and lends for an hour; `guest` may be given 2-7.
+    fn condo() -> Lending {
+        let mut settings = Settings::for_inventory(Arc::new(ResourceSet::default()));
+        let declared = |name: &str, elastic: Elastic| Declared {
+            name: name.to_owned(),
+            extent: Extent::Elastic(elastic),
+            set: Vec::new(),
+        };
+        settings.declared = vec![
+            declared(
+                "own",
+                Elastic {
+                    ranks: None,
+                    home: ranks("0-3"),
+                    lend_max: Some(Span::seconds(3600)),
+                },
+            ),
+            declared(
+                "guest",
+                Elastic {
+                    ranks: Some(ranks("2-7")),
+                    ..Elastic::default()
+                },
+            ),
+        ];
+        Lending::new(&settings)
+    }
+
+    #[test]
+    fn on_the_home_of_another_a_job_may_be_only_as_long_as_is_lent() {
+        let (condo, all) = (condo(), ranks("0-7"));
+        let given = |to, asked, minutes| {
+            let found = condo.ranks(to, &request(asked, minutes), &all);
+            found.map(|ranks| ranks.to_string())
+        };
+        assert_eq!(given(Some("own"), None, None), None, "its own home");
+        assert_eq!(
+            given(Some("own"), Some("1"), Some(900)).as_deref(),
+            Some("1")
+        );
+        assert_eq!(given(Some("guest"), None, Some(60)).as_deref(), Some("2-7"));
+        assert_eq!(given(Some("guest"), None, Some(61)).as_deref(), Some("4-7"));
+        assert_eq!(given(Some("guest"), None, None).as_deref(), Some("4-7"));
+        assert_eq!(given(Some("guest"), Some("1-2"), None).as_deref(), Some(""));
+        assert_eq!(
+            given(None, None, Some(5)),
+            None,
+            "of the root itself, short"
+        );
+        assert_eq!(given(None, None, None).as_deref(), Some("4-7"));
+        assert!(condo.is_bound());
+        assert!(!Lending::default().is_bound());
+    }
+}
