@@ -12,7 +12,7 @@ use eddy_wire::time::Span;
 use crate::broken::Rule;
 use crate::client::OWNER;
 use crate::fault::{Fault, TreeFault};
-use crate::instance::Nodes;
+use crate::instance::{Instance, Nodes};
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::oracle::queues::Home;
 use crate::random::Random;
@@ -94,7 +94,7 @@ fn finish(mut world: World) -> (Ran, Vec<String>) {
 }
 
 fn jobs(world: &World) -> u64 {
-    let jobs = |i: &crate::instance::Instance| world.nature.judge(i.id).durable().jobs.len();
+    let jobs = |i: &Instance| world.nature.judge(i.id).durable().jobs.len();
     world.instances.iter().map(jobs).sum::<usize>() as u64
 }
 
@@ -280,39 +280,8 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         own: Own::None,
     };
     if let Some(name) = world.habits.queue {
-        let name = name.to_owned();
-        let extent = match random.below(3) {
-            0 => Extent::Fixed {
-                nodes: 1,
-                ranks: None,
-            },
-            1 => Extent::Elastic(Elastic::default()),
-            _ => {
-                let (home, lend_max) = (Idset::one(1), Span::seconds(random.below(20) as i64));
-                world.nature.oracle(ROOT).set_home(Home {
-                    queue: name.clone(),
-                    ranks: home.clone(),
-                    lend_max,
-                });
-                Extent::Elastic(Elastic {
-                    ranks: Some(Idset::range(1, nodes.count - 1)),
-                    home,
-                    lend_max: Some(lend_max).filter(|_| broken != Some(Rule::LentForEver)),
-                })
-            }
-        };
-        let instance = Some(name.clone());
-        let settings = &mut world.root().settings;
-        settings.queues.push(Queue {
-            name: name.clone(),
-            instance,
-            ..Queue::default()
-        });
-        settings.declared.push(Declared {
-            name,
-            extent,
-            set: Vec::new(),
-        });
+        let extent = extent(&mut world, &mut random, name);
+        declare(world.root(), name, extent);
     }
     // Now and then a larger one.
     let size = *random.pick(&[3, 5, 8]) * if random.chance(3) { 4 } else { 1 };
@@ -329,6 +298,45 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     tree_faults(&mut world, &mut random, horizon);
     policies(&mut world, &mut random, horizon);
     world
+}
+
+/// The nodes of the queue's instance.
+fn extent(world: &mut World, random: &mut Random, queue: &str) -> Extent {
+    let last = world.root().inventory.nodes.len() as u32 - 1;
+    match random.below(3) {
+        0 => Extent::Fixed {
+            nodes: 1,
+            ranks: None,
+        },
+        1 => Extent::Elastic(Elastic::default()),
+        _ => {
+            let (home, lend_max) = (Idset::one(1), Span::seconds(random.below(20) as i64));
+            world.nature.oracle(ROOT).set_home(Home {
+                queue: queue.to_owned(),
+                ranks: home.clone(),
+                lend_max,
+            });
+            Extent::Elastic(Elastic {
+                ranks: Some(Idset::range(1, last)),
+                home,
+                lend_max: Some(lend_max).filter(|_| !world.nature.breaks(Rule::LentForEver)),
+            })
+        }
+    }
+}
+
+/// A declared instance, and the queue of its name.
+pub fn declare(root: &mut Instance, name: &str, extent: Extent) {
+    root.settings.queues.push(Queue {
+        name: name.to_owned(),
+        instance: Some(name.to_owned()),
+        ..Queue::default()
+    });
+    root.settings.declared.push(Declared {
+        name: name.to_owned(),
+        extent,
+        set: Vec::new(),
+    });
 }
 
 fn tree_faults(world: &mut World, random: &mut Random, horizon: Span) {

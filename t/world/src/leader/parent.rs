@@ -223,29 +223,7 @@ impl Instance {
                 nature.oracle(self.id).set_until(until);
                 self.arrive(nature, Arrival::Parent(ParentWord::Granted(granted)));
             }
-            FromParent::Request { call } => {
-                let Ok(message) = Message::decode(tail) else {
-                    let why = format!("{}: a relayed request is no message", self.id.name());
-                    return nature.fail(self.id, why);
-                };
-                let Some(nested) = &mut self.nested else {
-                    return;
-                };
-                if let (Kill::TOPIC, Ok(kill)) =
-                    (message.topic.as_str(), message.parse::<KillRequest>())
-                {
-                    let judge = nature.oracle(self.id);
-                    let first = kill.jobs.ranges.iter().map(|(first, _)| *first);
-                    // Clients of the world name one job at a time.
-                    first.for_each(|job| judge.signalled(job));
-                }
-                nested.channel.relayed.insert(call);
-                if self.leader.is_none() {
-                    nested.channel.early.insert(call, message);
-                    return;
-                }
-                self.arrive(nature, Arrival::Message(ClientId(RELAYED + call), message));
-            }
+            FromParent::Request { call } => self.relayed(nature, call, tail),
             FromParent::Pass(passed) => {
                 self.parent_word(nature, ParentWord::Pass(passed, tail.clone()));
             }
@@ -278,6 +256,29 @@ impl Instance {
                 }
             }
         }
+    }
+
+    /// A request of one of the parent's clients.
+    fn relayed(&mut self, nature: &mut Nature, call: u64, tail: &Bytes) {
+        let Ok(message) = Message::decode(tail) else {
+            let why = format!("{}: a relayed request is no message", self.id.name());
+            return nature.fail(self.id, why);
+        };
+        let Some(nested) = &mut self.nested else {
+            return;
+        };
+        if let (Kill::TOPIC, Ok(kill)) = (message.topic.as_str(), message.parse::<KillRequest>()) {
+            let judge = nature.oracle(self.id);
+            let first = kill.jobs.ranges.iter().map(|(first, _)| *first);
+            // Clients of the world name one job at a time.
+            first.for_each(|job| judge.signalled(job));
+        }
+        nested.channel.relayed.insert(call);
+        if self.leader.is_none() {
+            nested.channel.early.insert(call, message);
+            return;
+        }
+        self.arrive(nature, Arrival::Message(ClientId(RELAYED + call), message));
     }
 
     fn parent_word(&mut self, nature: &mut Nature, word: ParentWord) {

@@ -12,7 +12,7 @@
 //! part 0 1 S                   two machines do not reach each other for a while
 //! ```
 
-use eddy_modules::settings::{Declared, Elastic, Extent, Queue};
+use eddy_modules::settings::{Elastic, Extent};
 use eddy_wire::time::Span;
 
 use super::{Player, STEPS_MAX, number, pass};
@@ -20,6 +20,7 @@ use crate::client::OWNER;
 use crate::nature::{AgentTurn, BEGIN, Happening, InstanceId, Nature, Pace, ROOT};
 use crate::quiet;
 use crate::shell::Course;
+use crate::swarm::declare;
 use crate::task::span;
 use crate::world::World;
 
@@ -81,18 +82,9 @@ impl Player {
         let nature = Nature::new(0, Pace::Exact, self.grace);
         let fanout = self.machines.fanout.unwrap_or(16);
         let mut world = World::of_machines(nature, self.nodes, self.grace, fanout);
-        let settings = &mut world.root().settings;
+        let root = world.root();
         for (name, extent) in &self.machines.queues {
-            settings.declared.push(Declared {
-                name: name.clone(),
-                extent: extent.clone(),
-                set: Vec::new(),
-            });
-            settings.queues.push(Queue {
-                name: name.clone(),
-                instance: Some(name.clone()),
-                ..Queue::default()
-            });
+            declare(root, name, extent.clone());
         }
         world
             .nature
