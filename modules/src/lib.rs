@@ -21,6 +21,8 @@ pub mod manager;
 
 pub mod sched;
 
+pub mod lending;
+
 pub mod exec;
 
 pub mod accounts;
@@ -50,7 +52,6 @@ pub mod report;
 pub mod row;
 
 mod ended;
-mod lending;
 mod timers;
 
 pub mod settings;

@@ -20,7 +20,7 @@ use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::shell::Start;
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 
 use crate::broken::{self, Credulous, Deaf, Hasty, Rule};
 use crate::client::OWNER;
@@ -52,6 +52,8 @@ pub struct Leader {
     planner: Watched,
     /// Requests the planner has not answered.
     plans: u32,
+    /// Those of them that the planner has not heard.
+    unheard: u32,
     /// When it is done with the last of them: it takes one after the other.
     planned_at: Time,
     /// The connections of its clients and shells.
@@ -182,6 +184,7 @@ impl Instance {
             clock,
             planner: Watched::new(),
             plans: 0,
+            unheard: 0,
             planned_at: nature.now,
             desk: Desk::default(),
             tree,
@@ -292,12 +295,16 @@ impl Instance {
         }
         if let (Some(leader), Some(deltas)) = (&mut self.leader, deltas) {
             leader.plans += 1;
+            leader.unheard += 1;
             leader.planned_at = nature
                 .now
                 .after(nature.delay(Delay::Plan))
                 .max(leader.planned_at);
             let plans = Happening::Leader(self.id, leader.life, Turn::Plans(deltas));
-            nature.queue.push(leader.planned_at, plans);
+            match nature.pace {
+                Pace::Links(_) => nature.queue.push_last(leader.planned_at, plans),
+                Pace::Exact | Pace::Random(_) => nature.queue.push(leader.planned_at, plans),
+            }
         }
         self.exit(nature);
     }
@@ -347,7 +354,7 @@ impl Instance {
             Effect::Plan(deltas) => plan.get_or_insert_default().extend(deltas),
             Effect::Wake(at) => {
                 if !nature.breaks(Rule::WakeLost) {
-                    let due = nature.now.after((at - now).max(eddy_wire::Span::ZERO));
+                    let due = nature.now.after((at - now).max(Span::ZERO));
                     nature.queue.push(due, turn(Turn::Ticks(at)));
                 }
             }
@@ -422,18 +429,24 @@ impl Instance {
                 false => leader.planner.apply(delta),
             }
         }
+        leader.unheard -= 1;
+        if matches!(nature.pace, Pace::Links(_)) && leader.unheard > 0 {
+            // More of this moment is to be heard first.
+            leader.plans -= 1;
+            return;
+        }
         let steps = match nature.pace {
-            Pace::Exact => 64,
+            Pace::Exact | Pace::Links(_) => 64,
             Pace::Random(_) => *nature.random.pick(&[1, 2, 64]),
         };
         let (outcome, checked) = leader.planner.plan(now, steps);
         if let Err(sentence) = checked {
             nature.fail(id, sentence);
         }
-        let takes = if holds {
-            HELD
-        } else {
-            nature.delay(Delay::Net)
+        let takes = match nature.pace {
+            _ if holds => HELD,
+            Pace::Links(_) => Span::ZERO,
+            Pace::Exact | Pace::Random(_) => nature.delay(Delay::Net),
         };
         let at = nature.now.after(takes).max(leader.planned_at);
         leader.planned_at = at;
@@ -471,7 +484,7 @@ impl Instance {
         }
         let left = at - self.leader_now(nature);
         if left.0 > 0 {
-            let again = nature.now.after(left.max(eddy_wire::Span::millis(1)));
+            let again = nature.now.after(left.max(Span::millis(1)));
             let ticks = Happening::Leader(self.id, life, Turn::Ticks(at));
             nature.queue.push(again, ticks);
         } else {
@@ -497,4 +510,4 @@ impl Instance {
 }
 
 /// How long a held planner is not looked at.
-const HELD: eddy_wire::Span = eddy_wire::Span::millis(1);
+const HELD: Span = Span::millis(1);

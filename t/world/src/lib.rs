@@ -61,3 +61,5 @@ pub mod swarm;
 pub mod transcript;
 
 pub mod script;
+
+pub mod tax;

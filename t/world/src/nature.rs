@@ -221,6 +221,9 @@ pub enum Delay {
 pub enum Pace {
     /// No time at all, for scripts: what follows from a cause has its time.
     Exact,
+    /// Messages take so long, and nothing else any time; a plan is made when all of a moment has
+    /// been heard.
+    Links(Span),
     /// Something random, longer by this factor on slow machines.
     Random(i64),
 }
@@ -465,6 +468,11 @@ impl Nature {
             Pace::Exact => match what {
                 Delay::Retry => Span::seconds(1),
                 _ => Span::ZERO,
+            },
+            Pace::Links(message) => match what {
+                Delay::Retry => Span::seconds(1),
+                Delay::Net => message,
+                Delay::Disk | Delay::Process | Delay::Plan | Delay::Query => Span::ZERO,
             },
             Pace::Random(slow) => {
                 let most = match what {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use eddy_modules::lending::Lending;
 use eddy_sched::Lines;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
@@ -160,7 +161,8 @@ fn fresh(instance: &Instance, ledger: &Ledger) -> Lines {
     planner.apply(Delta::Down(ledger.inventory.ranks(), Unavailable::Offline));
     planner.apply(Delta::Up(up));
     for (job, grant) in &ledger.held {
-        if let Work::Instance { name: Some(name) } = &ledger.jobs[job].submit.spec.request.work {
+        let request = &ledger.jobs[job].submit.spec.request;
+        if let (Work::Instance { name: Some(name) }, None) = (&request.work, request.beside()) {
             planner.apply(Delta::Ground(*job, grant.set.clone()));
             let set = Some(grant.set.clone());
             planner.apply(Delta::Line(name.as_str().into(), set));
@@ -181,6 +183,7 @@ fn fresh(instance: &Instance, ledger: &Ledger) -> Lines {
 
 /// And of who waits.
 fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, planner: &mut Lines) {
+    let lending = Lending::new(&instance.settings);
     for (id, job) in &ledger.jobs {
         // What was passed down starts where its parent said; what came back rests for a while.
         if job.submit.pass.is_some() || job.recalls > 0 {
@@ -193,7 +196,9 @@ fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, pla
         let queue = job.submit.spec.jobspec.attributes.system.queue.as_deref();
         let is_stopped = stopped.contains(queue.unwrap_or(UNNAMED));
         if priority > 0 && !is_stopped {
-            let request = job.submit.spec.request.clone();
+            let mut request = job.submit.spec.request.clone();
+            let to = leads(instance, job);
+            request.ranks = lending.ranks(to, &request, &ledger.inventory.ranks());
             let want = Want {
                 owner: owner(instance, job),
                 reservation: named(job),
@@ -211,13 +216,20 @@ fn named(job: &Job) -> Option<Name> {
 
 /// Whose a job is, as far as the line goes that it waits in.
 fn owner(instance: &Instance, job: &Job) -> Owner {
-    let queue = job.submit.spec.jobspec.attributes.system.queue.as_ref();
-    let mut queues = instance.settings.queues.iter();
-    let led = queue.and_then(|name| queues.find(|queue| queue.name == *name));
+    let lending = Lending::new(&instance.settings);
+    let apart = leads(instance, job).filter(|name| lending.elastic(name).is_none());
     Owner {
-        line: led.and_then(|queue| Some(queue.instance.as_deref()?.into())),
+        line: apart.map(Into::into),
         ..Owner::default()
     }
+}
+
+/// The instance that the queue of a job leads to.
+fn leads<'i>(instance: &'i Instance, job: &Job) -> Option<&'i str> {
+    let queue = job.submit.spec.jobspec.attributes.system.queue.as_ref()?;
+    let mut queues = instance.settings.queues.iter();
+    let led = queues.find(|one| one.name == *queue)?;
+    led.instance.as_deref()
 }
 
 /// In a lull every shell is connected: what is to be killed is, and nothing runs over its limit.

@@ -1,0 +1,133 @@
+//! Queue instances cost a schedule nothing: what they hold is what their jobs are given.
+
+use eddy_sched::policy::{Policy, preset};
+use eddy_sched::sim::{Events, Foresight, Machine, Replay, Scene, SimJob, Workload};
+use eddy_wire::time::{Span, Time};
+use eddy_world::random::Random;
+use eddy_world::tax::{Layout, Site, starts};
+
+/// Processors of the machine.
+const PROCS: u32 = 20;
+/// Most that a job asks for where a fifth of them is apart.
+const NARROW: u64 = 16;
+
+/// Jobs of all lengths and widths up to that, more than there is room for now and then.
+fn workload(seed: u64, jobs: u64, widest: u64) -> Workload {
+    let mut random = Random::new(seed);
+    let mut submit = 0;
+    let mut job = |id| {
+        submit += random.between(0, 60);
+        let limit = random.between(1, 600);
+        // Some would run longer than they asked for.
+        let run = random.between(1, limit + 30);
+        let widest = *random.pick(&[2, 8, widest]);
+        SimJob {
+            id,
+            submit: Time(submit * 1_000_000),
+            procs: 1 + random.below(widest),
+            nodes: None,
+            run: Span::seconds(run),
+            limit: Some(Span::seconds(limit)),
+            owner: 0,
+            terms: 0,
+        }
+    };
+    Workload {
+        procs: Some(u64::from(PROCS)),
+        jobs: (1..=jobs).map(&mut job).collect(),
+        ..Workload::default()
+    }
+}
+
+fn site(nodes: u32, layout: Layout, message: Span) -> Site {
+    Site {
+        nodes,
+        cores: PROCS / nodes,
+        layout,
+        message,
+        policy: "preset = \"easy\"".to_owned(),
+    }
+}
+
+fn easy() -> Policy {
+    preset("easy").expect("there is one")
+}
+
+/// The published algorithm over a count of processors.
+fn flat(workload: &Workload) -> Vec<Time> {
+    let machine = Machine::count(u64::from(PROCS));
+    let scene = Scene {
+        workload,
+        machine: &machine,
+        foresight: Foresight::Requested,
+        events: Events::Batch,
+    };
+    let policy = easy();
+    let mut replay = Replay::on_count(scene, &policy).expect("easy can be played");
+    while let eddy_sched::walk::Progress::More = replay.slice(1000) {}
+    let course = replay.course();
+    course.starts.into_iter().map(Option::unwrap).collect()
+}
+
+fn mean_wait(workload: &Workload, starts: &[Time]) -> f64 {
+    let waits = workload.jobs.iter().zip(starts);
+    let sum: i64 = waits.map(|(job, start)| (*start - job.submit).0).sum();
+    sum as f64 / starts.len() as f64
+}
+
+fn assert_same(workload: &Workload, starts: &[Time], wanted: &[Time], what: &str) {
+    let other = (0..wanted.len()).filter(|at| starts[*at] != wanted[*at]);
+    let other = other.map(|at| (&workload.jobs[at], starts[at], wanted[at]));
+    let mut other: Vec<_> = other.collect();
+    // Who began first tells why.
+    other.sort_by_key(|(_, start, wanted)| *start.min(wanted));
+    other.truncate(3);
+    assert!(other.is_empty(), "{what}: {other:?}");
+}
+
+#[test]
+fn elastic_instances_start_every_job_when_one_queue_would() {
+    for seed in 0..4 {
+        let workload = workload(seed, 150, u64::from(PROCS));
+        let flat = flat(&workload);
+        for layout in [Layout::Flat, Layout::Elastic(2), Layout::Elastic(5)] {
+            let what = format!("{layout:?} of seed {seed}");
+            let starts = starts(&workload, &site(1, layout, Span::ZERO)).expect(&what);
+            assert_same(&workload, &starts, &flat, &what);
+        }
+    }
+}
+
+#[test]
+fn on_many_nodes_too() {
+    for seed in 4..7 {
+        let workload = workload(seed, 150, u64::from(PROCS));
+        let flat = starts(&workload, &site(5, Layout::Flat, Span::ZERO)).expect("all begin");
+        for number in [2, 4] {
+            let what = format!("{number} instances, seed {seed}");
+            let site = site(5, Layout::Elastic(number), Span::ZERO);
+            let starts = starts(&workload, &site).expect(&what);
+            assert_same(&workload, &starts, &flat, &what);
+        }
+    }
+}
+
+#[test]
+fn a_millisecond_of_a_message_costs_next_to_nothing() {
+    let workload = workload(9, 300, u64::from(PROCS));
+    let alone = mean_wait(&workload, &flat(&workload));
+    let site = site(1, Layout::Elastic(3), Span::millis(1));
+    let starts = starts(&workload, &site).expect("all begin");
+    let ratio = mean_wait(&workload, &starts) / alone;
+    assert!(ratio < 1.01, "{ratio}");
+}
+
+#[test]
+fn nodes_that_are_divided_for_good_cost_a_lot() {
+    let workload = workload(9, 300, NARROW);
+    let alone = mean_wait(&workload, &flat(&workload));
+    let site = site(5, Layout::Fixed(vec![1, 4]), Span::ZERO);
+    let starts = starts(&workload, &site).expect("all begin");
+    let ratio = mean_wait(&workload, &starts) / alone;
+    assert!(ratio > 1.2, "{ratio}");
+}
