@@ -19,6 +19,7 @@ use eddy_wire::event::{Event, Exception, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::preempt::{Mode, Preemption};
 use eddy_wire::services::job;
 use eddy_wire::time::Time;
 
@@ -81,6 +82,10 @@ impl Module for Manager {
             (kind @ (Kind::Priority(_) | Kind::DependencyRemove(_)), Some(id)) => {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| job.state.next(kind).is_ok())
+            }
+            (Kind::Preempted(_), Some(id)) => {
+                let job = self.jobs.get(&id);
+                job.is_some_and(|job| job.state == JobState::Run && job.preemption().is_none())
             }
             _ => true,
         }
@@ -281,10 +286,28 @@ fn give(now: Time, job: &Job, attempts_max: u32, out: &mut Outbox) {
         Action::Validate => Kind::Validate,
         Action::Depend => Kind::Depend,
         Action::Free => Kind::Free,
+        Action::End => match job.preemption() {
+            Some(preemption) => preempted(preemption),
+            None => return,
+        },
         Action::Requeue(attempt) => Kind::Requeue(attempt),
         Action::Clean => Kind::Clean,
     };
     out.append(now, job.id, kind);
+}
+
+/// Ends a job for the sake of another.
+fn preempted(preemption: &Preemption) -> Kind {
+    let kind = match preemption.mode {
+        Mode::Requeue => "requeue",
+        Mode::Cancel => "cancel",
+    };
+    Kind::Exception(Box::new(Exception {
+        kind: kind.to_owned(),
+        severity: 0,
+        note: preemption.note(),
+        userid: None,
+    }))
 }
 
 /// What is noted of a job that ends because its instance does.

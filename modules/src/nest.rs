@@ -216,7 +216,7 @@ impl Nest {
         let Some(job) = record.event.job else {
             return;
         };
-        self.pass_on(record, out);
+        self.pass_on(now, record, out);
         match &record.event.kind {
             Kind::Clean => {}
             _ if !self.children.contains_key(&job) => return,

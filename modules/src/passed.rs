@@ -14,6 +14,7 @@ use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, ToParent};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Exception, Kind, Record, Requeue, Submit, Waitable};
 use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::preempt::Preemption;
 use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
@@ -81,6 +82,17 @@ impl Module for Passed {
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
         match input {
             Input::Parent(ParentWord::Pass(given, tail)) => self.given(now, given, tail, out),
+            Input::Parent(ParentWord::Preempted(job, attempt, left, preemption)) => {
+                let is_it = |held: &&Held| held.attempt == *attempt && held.exception.is_none();
+                if self.jobs.get(job).filter(is_it).is_some() {
+                    // By this instance's clock; what is said again comes too late for the manager.
+                    let preemption = Preemption {
+                        until: now.after(*left),
+                        ..(**preemption).clone()
+                    };
+                    out.append(now, *job, Kind::Preempted(Box::new(preemption)));
+                }
+            }
             Input::Parent(ParentWord::End(job, attempt, exception)) => {
                 self.end(now, (*job, *attempt), exception, out);
             }

@@ -52,6 +52,8 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         t_run: job.started,
         t_finish: job.t_finish,
         t_inactive: job.t_inactive,
+        preemptions: job.preemptions,
+        preempted: job.preempted.clone(),
     }
 }
 

@@ -11,6 +11,7 @@ mod policy;
 mod reserved;
 mod seen;
 mod sets;
+mod taken;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,6 +43,7 @@ use policy::Obeyed;
 use reserved::Reserved;
 use seen::Seen;
 use sets::Sets;
+use taken::Rules;
 
 /// What planners obey that are told of nothing else.
 const DEFAULT_POLICY: &str = "preset = \"fcfs\"";
@@ -50,6 +52,8 @@ const DEFAULT_POLICY: &str = "preset = \"fcfs\"";
 #[derive(Default)]
 pub struct Sched {
     obeyed: Obeyed,
+    /// Who may take from whom.
+    rules: Rules,
     /// What users see of each other's jobs.
     access: Access,
     book: Book,
@@ -140,6 +144,10 @@ impl Module for Sched {
                     held: None,
                     to: self.sets.of(submit),
                     recalls: 0,
+                    preemptions: 0,
+                    preempted: None,
+                    ending: None,
+                    since: record.event.t,
                 };
                 self.jobs.insert(id, seen);
             }
@@ -153,6 +161,7 @@ impl Module for Sched {
                         Some(name) => self.sets.apply(name, id, kind),
                         None => seen.hold(kind, &mut self.used),
                     }
+                    seen.end(record.event.t, kind, self.rules.grace());
                     seen.apply(record.event.t, kind, &self.gates);
                     match seen.is_queued() && seen.submit.pass.is_some() {
                         true => self.passed.insert(id),
@@ -217,6 +226,7 @@ impl Sched {
     pub fn new(settings: &Settings) -> Sched {
         Sched {
             obeyed: Obeyed::new(&settings.policy),
+            rules: Rules::new(settings),
             access: settings.access.clone(),
             sets: Sets::new(settings),
             ..Sched::default()
@@ -283,8 +293,13 @@ impl Sched {
             {
                 Delta::Unwant(id)
             }
+            (Kind::Exception(exception), Some(id)) if exception.severity == 0 => {
+                return self.tell_standing(id, None, out);
+            }
+            (Kind::Preempted(_), Some(id)) => return self.tell_standing(id, None, out),
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(id)) => {
-                Delta::Held(id, self.owner(id), Arc::clone(&grant.set))
+                let held = Delta::Held(id, self.owner(id), Arc::clone(&grant.set));
+                return self.tell_standing(id, Some(held), out);
             }
             (Kind::Free, Some(id)) => Delta::Freed(id),
             (Kind::ResourceDefine(set, _), None) => {
@@ -303,6 +318,13 @@ impl Sched {
             _ => return,
         };
         out.volatile(Volatile::Plan(vec![delta]));
+    }
+
+    fn tell_standing(&self, id: JobId, first: Option<Delta>, out: &mut Outbox) {
+        let deltas: Vec<Delta> = first.into_iter().chain(self.standing(id)).collect();
+        if !deltas.is_empty() {
+            out.volatile(Volatile::Plan(deltas));
+        }
     }
 
     fn holds(&self, id: JobId) -> bool {
@@ -348,6 +370,7 @@ impl Sched {
     fn tell_all(&mut self, out: &mut Outbox) {
         let mut deltas = Vec::new();
         deltas.extend(self.obeyed.told().map(Delta::Policy));
+        deltas.push(Delta::Preempts(self.rules.told()));
         let accounts = self.book.to_changes().into_iter();
         deltas.extend(accounts.map(|change| Delta::Account(Box::new(change))));
         deltas.extend(
@@ -363,6 +386,7 @@ impl Sched {
                     .iter()
                     .map(|set| Delta::Held(*id, seen.owner(), Arc::clone(set))),
             );
+            deltas.extend(self.standing(*id));
             if self.wants(seen) && !self.resting.contains_key(id) {
                 deltas.push(self.want(*id));
             }
@@ -410,8 +434,10 @@ impl Sched {
             match verdict {
                 Verdict::Start(set) => self.start(now, *id, set, &mut taken, out),
                 Verdict::Never(reason) => self.never(now, *id, reason, out),
+                Verdict::Preempt { .. } => {}
             }
         }
+        self.take_from(now, &outcome.verdicts, out);
         let line = self.obeyed.line();
         if self.head != outcome.head || self.apart != outcome.apart || self.line != line {
             self.head.clone_from(&outcome.head);

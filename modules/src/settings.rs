@@ -9,6 +9,7 @@ use eddy_wire::access::Access;
 use eddy_wire::account::{Limits, Name};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
+use eddy_wire::preempt::Mode;
 use eddy_wire::queue::Rules;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildOf, Granted};
@@ -199,18 +200,6 @@ impl Qos {
             default_time: None,
         }
     }
-}
-
-/// What becomes of a job that another takes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// It waits again.
-    #[default]
-    Requeue,
-    /// It ends.
-    Cancel,
-    /// It is stopped until there is room.
-    Suspend,
 }
 
 /// A class of jobs.

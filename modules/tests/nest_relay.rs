@@ -48,6 +48,7 @@ fn relayed(effects: &[Effect], channel: u64) -> Vec<(u64, Message)> {
         FromParent::Granted(_)
         | FromParent::Cancel { .. }
         | FromParent::Pass(_)
+        | FromParent::Preempted { .. }
         | FromParent::End { .. }
         | FromParent::Signal { .. }
         | FromParent::Forget { .. } => None,

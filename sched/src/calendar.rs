@@ -64,6 +64,10 @@ impl Calendar {
             | Delta::Ground(..)
             | Delta::Charged(..)
             | Delta::Freed(_)
+            | Delta::Ending(..)
+            | Delta::Kept(..)
+            | Delta::Spared(_)
+            | Delta::Preempts(_)
             | Delta::Policy(_)
             | Delta::Account(_)
             | Delta::Used(_) => self.tell_all(delta),
@@ -158,6 +162,7 @@ impl Calendar {
         planner.apply(Delta::Inventory(Arc::new(set)));
         self.planner
             .recorded()
+            .chain(self.planner.standings())
             .for_each(|delta| planner.apply(delta));
         planner.close(closure(reservation, Side::Before));
         planner.close(closure(reservation, Side::After));
@@ -250,7 +255,7 @@ impl Kept {
         let mut outcome = planner.plan(now, steps);
         // Nodes may move: what does not fit today is not refused.
         outcome.verdicts.retain(|(job, verdict)| match verdict {
-            Verdict::Start(_) => true,
+            Verdict::Start(_) | Verdict::Preempt { .. } => true,
             Verdict::Never(reason) => {
                 let reason = Reason::NotInReservation {
                     name: name.clone(),

@@ -7,6 +7,7 @@
 //! said, nothing here is wrong but the times.
 
 mod allowed;
+mod claims;
 mod closed;
 mod firsts;
 mod layers;
@@ -32,13 +33,15 @@ use crate::policy::{NodeRank, Policy};
 use crate::rooms::{Room as Amounts, Rooms};
 use crate::table::Table;
 use crate::walk::{Blocked, Ceiling, Room};
+pub(crate) use claims::{Found, Left};
 use closed::Closures;
 pub(crate) use closed::{Closure, Side};
 use firsts::Firsts;
 use layers::Layers;
 use misses::Misses;
 use promises::{Promise, Promises};
-use returns::{Return, parts};
+use returns::Return;
+pub(crate) use returns::parts;
 
 /// What passes between the end of a job's limit and its resources being free: its end is asked
 /// for, waited for, forced and recorded.
@@ -362,6 +365,7 @@ impl Occupancy {
                 from,
                 until,
                 of,
+                job: spot.ask.job,
                 takes,
             };
             self.promises.add(chosen.at, promise);

@@ -7,11 +7,19 @@
 
 mod charges;
 
+mod claims;
+
 mod closed;
+
+mod evict;
 
 mod explain;
 
+mod held;
+
 mod nodes;
+
+mod preempt;
 
 mod reline;
 
@@ -19,7 +27,13 @@ mod rounds;
 
 mod rows;
 
+mod scene;
+
 mod suppose;
+
+mod taking;
+
+mod victims;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,8 +52,9 @@ use crate::policy::Policy;
 use crate::table::Table;
 use crate::turns::{Turn, Turns};
 use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
-use charges::{end_of, until};
+use charges::until;
 use rows::Rows;
+use taking::Taking;
 
 /// Jobs looked at for each verdict that may be given.
 const LOOKS: u64 = 64;
@@ -67,6 +82,8 @@ pub struct Planner {
     holdings: BTreeMap<JobId, Holding>,
     /// What others pay for that hold nothing here.
     charged: BTreeMap<JobId, Holding>,
+    /// Who takes from whom.
+    taking: Taking,
     pass: Pass,
     questions: Vec<Question>,
     /// Who asked what each account is due.
@@ -162,7 +179,7 @@ impl Planner {
     /// The same by another policy.
     pub fn with(policy: Policy) -> Planner {
         let turns = Turns::new(&policy);
-        Planner {
+        let mut planner = Planner {
             agenda: Agenda::new(Rules::from(&policy.queue)),
             table: Table::new(&policy),
             rows: Rows::new(&turns),
@@ -178,10 +195,13 @@ impl Planner {
             beside: Beside::default(),
             holdings: BTreeMap::new(),
             charged: BTreeMap::new(),
+            taking: Taking::default(),
             pass: Pass::Over,
             questions: Vec::new(),
             shares: Vec::new(),
-        }
+        };
+        planner.arm(None);
+        planner
     }
 
     /// Takes one change in. The same again changes nothing.
@@ -197,6 +217,8 @@ impl Planner {
     /// - `Unwant` withdraws a proposal. What is recorded as held stays held.
     /// - `Held` ends the wait and confirms a proposal, or replaces it if it names other resources.
     /// - `Freed` gives back what is held or proposed. A job that still wants waits in its turn.
+    /// - `Ending` of a job that holds something: it is taken from no more, and what it leaves is kept
+    ///   for the job for which it ends. `Kept` takes back a verdict that one is to end.
     /// - `Policy` is obeyed from the next pass on; one that cannot be read changes nothing.
     /// - `Account` counts from the next pass on, `Used` is as if it had been known all the time.
     /// - `Explain` and `Shares` are answered by the next outcome.
@@ -206,7 +228,10 @@ impl Planner {
         }
         match (&delta, &mut self.table) {
             (Delta::Explain(_), _) | (_, None) => {}
-            (_, Some(table)) => table.stir(),
+            (_, Some(table)) => {
+                table.stir();
+                self.taking.stir();
+            }
         }
         match delta {
             Delta::Inventory(set) => self.define(set),
@@ -221,6 +246,14 @@ impl Planner {
             Delta::Ground(job, set) => self.held(job, None, set),
             Delta::Charged(job, owner, set) => self.charge(job, owner, set),
             Delta::Freed(job) => self.free(job),
+            Delta::Ending(job, by, until) => self.ends(job, by, until, Certainty::Held),
+            Delta::Kept(job, until) => self.goes_on(job, until),
+            Delta::Spared(job) => {
+                if self.holdings.contains_key(&job) {
+                    self.taking.spared.insert(job);
+                }
+            }
+            Delta::Preempts(rules) => self.arm(Some(rules)),
             // What is set aside is another planner's, and so is what is reserved.
             Delta::Line(..) | Delta::Reserved(_) | Delta::Unreserved(_) => {}
             Delta::Policy(text) => self.obey(&text),
@@ -256,15 +289,22 @@ impl Planner {
         self.plan_beside(now, steps, &mut outcome);
         if self.occupancy.inventory().is_empty() {
             // Nobody can be placed.
-        } else if self.table.is_some() {
-            self.rounds(now, steps, &mut outcome);
         } else {
-            self.walk(now, steps, &mut outcome);
+            self.settle_claims(&mut outcome);
+            match self.table.is_some() {
+                true => self.rounds(now, steps, &mut outcome),
+                false => self.walk(now, steps, &mut outcome),
+            }
+            if !outcome.unfinished {
+                self.evict(now, &mut outcome);
+                self.preempt(now, &mut outcome);
+            }
         }
         if !outcome.unfinished {
             outcome.head = self.head(now);
             let gate = self.occupancy.gate().again();
-            outcome.again = gate.into_iter().chain(self.occupancy.opens()).min();
+            let again = outcome.again.into_iter().chain(gate);
+            outcome.again = again.chain(self.occupancy.opens()).min();
         }
         let questions = std::mem::take(&mut self.questions);
         let answers = questions.iter().map(|one| self.answer(one, now));
@@ -412,6 +452,9 @@ impl Planner {
         certainty: Certainty,
     ) {
         let rate = owner.as_ref().map_or(0.0, |owner| self.began(owner, &set));
+        if let (Some(owner), Certainty::Held) = (&owner, certainty) {
+            self.taking.holds(owner, job);
+        }
         let holding = Holding {
             set,
             owner,
@@ -459,6 +502,7 @@ impl Planner {
         match std::mem::replace(&mut waiting.place, Place::Aside) {
             Place::Aside => {}
             Place::Row(row) => {
+                self.taking.waits_no_more(&waiting.want.owner, job);
                 match (self.rows.turn(row), &mut self.table) {
                     (Some(turn), Some(table)) => table.leave(&turn, &waiting.want.owner),
                     (Some(turn), None) => {
@@ -467,6 +511,7 @@ impl Planner {
                     (None, _) => {}
                 }
                 self.rows.leave(row);
+                self.unclaim(job);
             }
             Place::Beside => self.beside.remove(job),
         }
@@ -487,6 +532,7 @@ impl Planner {
             Takes::Resources => {
                 let now = self.occupancy.now();
                 let row = self.rows.seat(&self.turns, job, want, now);
+                self.taking.waits(&want.owner, job);
                 if let Some(turn) = self.rows.turn(row) {
                     let (entry, limit) = entry(job, want);
                     match &mut self.table {
@@ -500,56 +546,6 @@ impl Planner {
                 Place::Row(row)
             }
         };
-    }
-
-    fn held(&mut self, job: JobId, owner: Option<Owner>, set: Arc<ResourceSet>) {
-        match self.holdings.get_mut(&job) {
-            Some(holding) if holding.set.nodes == set.nodes && holding.owner == owner => {
-                match holding.certainty {
-                    // Said again: a want that came since then is the next attempt's.
-                    Certainty::Held => return,
-                    Certainty::Proposed => holding.certainty = Certainty::Held,
-                }
-            }
-            Some(_) | None => {
-                self.free(job);
-                let until = end_of(&set, self.policy.queue.default_limit);
-                self.occupancy.hold(job, &set, until);
-                self.hold(job, owner, set, until, Certainty::Held);
-            }
-        }
-        self.unwant(job);
-    }
-
-    /// Gives back what is only proposed.
-    fn take_back(&mut self, job: JobId) {
-        let holding = self.holdings.get(&job);
-        if holding.is_some_and(|holding| holding.certainty == Certainty::Proposed) {
-            self.free(job);
-        }
-    }
-
-    fn free(&mut self, job: JobId) {
-        if let Some(Holding {
-            owner: Some(owner),
-            set,
-            ..
-        }) = self.charged.remove(&job)
-        {
-            self.ended(&owner, &set);
-        }
-        if let Some(holding) = self.holdings.remove(&job) {
-            let Holding {
-                set, owner, until, ..
-            } = holding;
-            if let Some(owner) = &owner {
-                self.ended(owner, &set);
-            }
-            let left = self.holdings.values().map(|one| one.set.as_ref());
-            self.occupancy.release(job, &set, until, left);
-            self.agenda.freed();
-            self.enter(job);
-        }
     }
 }
 

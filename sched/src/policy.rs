@@ -64,8 +64,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether the planner of a running instance obeys it; the simulator serves all. Where accounts
-    /// take turns it takes nothing back from what runs, of which the warnings tell.
+    /// Whether the planner of a running instance obeys it; the simulator serves all. What runs is
+    /// taken back for the fair share of others only where accounts take turns.
     ///
     /// # Errors
     /// [`NotServed`] names the first part that it does not.
@@ -76,7 +76,7 @@ impl Policy {
         };
         let part = if self.queue.evict != Evict::Nothing && !takes_turns {
             "queue.evict"
-        } else if self.placement.ladder != [Rung::Free] && !takes_turns {
+        } else if self.placement.ladder.contains(&Rung::Evicted) && !takes_turns {
             "placement.ladder"
         } else if self.priority.order.len() > ORDER_MAX {
             "priority.order"

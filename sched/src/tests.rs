@@ -19,6 +19,10 @@ mod promises;
 
 mod order;
 
+mod preempt;
+
+mod evict;
+
 mod presets;
 
 mod accounts;

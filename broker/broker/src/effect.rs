@@ -9,10 +9,11 @@ use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::Delta;
+use eddy_wire::preempt::Preemption;
 use eddy_wire::services::child::{Granted, Passed, Summary, ToldOf};
 use eddy_wire::services::job::{EventsLine, JobRow, ListRequest, SubmitRequest, Submitted};
 use eddy_wire::shell::ToShell;
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::HostOrder;
 use serde::Serialize;
 use uuid::Uuid;
@@ -156,6 +157,8 @@ pub enum ParentWord {
     NoIds(Refusal),
     /// A job for this instance, its jobspec and its environment.
     Pass(Box<Passed>, Bytes),
+    /// A job that was passed is to end for the sake of another, in so long at the latest.
+    Preempted(JobId, Attempt, Span, Box<Preemption>),
     /// A job that was passed is to end.
     End(JobId, Attempt, Box<Exception>),
     /// A signal for the tasks of a job that was passed.

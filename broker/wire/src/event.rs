@@ -17,6 +17,7 @@ use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Seq};
 use crate::idset::Idset;
 use crate::job::Place;
+use crate::preempt::Preemption;
 use crate::queue::Turned;
 use crate::reservation::Kept;
 use crate::resource_set::ResourceSet;
@@ -242,12 +243,7 @@ pub enum Kind {
     /// Its tasks go on.
     Resume,
     /// It must end by the given time, for another's sake.
-    Preempted {
-        /// The job that needs the room.
-        by: JobId,
-        /// When the last task is killed.
-        until: Time,
-    },
+    Preempted(Box<Preemption>),
     /// Handed to a child instance for start.
     Passed(String),
     /// The child gave it back.
@@ -359,7 +355,7 @@ impl Kind {
             Kind::Requeue(_) => "requeue",
             Kind::Suspend => "suspend",
             Kind::Resume => "resume",
-            Kind::Preempted { .. } => "preempted",
+            Kind::Preempted(_) => "preempted",
             Kind::Passed(_) => "passed",
             Kind::Recalled(_) => "recalled",
             Kind::GrantChanged(_) => "grant-changed",
@@ -424,10 +420,7 @@ impl Kind {
             Kind::Adopt(adoption) => json(adoption),
             Kind::IdBlock(block) => json(block),
             Kind::Requeue(attempt) => format!("{{\"attempt\":{}}}", attempt.0),
-            Kind::Preempted { by, until } => json(&PreemptedContext {
-                by: *by,
-                until: until.0,
-            }),
+            Kind::Preempted(preemption) => json(preemption),
             Kind::Passed(instance) | Kind::Recalled(instance) => json(&Instance {
                 instance: instance.clone(),
             }),
@@ -537,13 +530,7 @@ impl Context<'_> {
             "requeue" => Kind::Requeue(self.parse::<AttemptContext>()?.attempt),
             "suspend" => Kind::Suspend,
             "resume" => Kind::Resume,
-            "preempted" => {
-                let PreemptedContext { by, until } = self.parse()?;
-                Kind::Preempted {
-                    by,
-                    until: Time(until),
-                }
-            }
+            "preempted" => Kind::Preempted(self.parse()?),
             "passed" => Kind::Passed(self.parse::<Instance>()?.instance),
             "recalled" => Kind::Recalled(self.parse::<Instance>()?.instance),
             "grant-changed" => Kind::GrantChanged(Arc::new(self.parse()?)),

@@ -13,6 +13,7 @@ use crate::grant::Grant;
 use crate::id::{Attempt, JobId, Seq};
 use crate::idset::Idset;
 use crate::lifecycle::{Illegal, JobResult, JobState};
+use crate::preempt::{Preempted, Preemption};
 use crate::services::job::URGENCY_DEFAULT;
 use crate::time::Time;
 
@@ -89,6 +90,10 @@ pub struct Job {
     pub release: crate::event::Final,
     /// How many of its attempts came back from the instance they were passed to.
     pub recalls: u32,
+    /// How many of its attempts were ended for the sake of another job.
+    pub preemptions: u32,
+    /// The last time that was decided.
+    pub preempted: Option<Preempted>,
     /// Whether its result was collected.
     pub collected: bool,
     /// When it was submitted, first got resources (this attempt), became inactive.
@@ -128,6 +133,8 @@ impl Job {
             released: Idset::new(),
             release: crate::event::Final::No,
             recalls: 0,
+            preemptions: 0,
+            preempted: None,
             collected: false,
             t_submit: record.event.t,
             t_alloc: None,
@@ -172,6 +179,7 @@ impl Job {
             Kind::Requeue(attempt) => self.begin(*attempt),
             Kind::Waited => self.collected = true,
             Kind::Recalled(_) => self.recalls += 1,
+            Kind::Preempted(preemption) => self.preempt(t, preemption),
             Kind::Submit(_)
             | Kind::Validate
             | Kind::JobspecUpdate(_)
@@ -184,7 +192,6 @@ impl Job {
             | Kind::Memo(_)
             | Kind::Suspend
             | Kind::Resume
-            | Kind::Preempted { .. }
             | Kind::Passed(_)
             | Kind::Adopt(_)
             | Kind::IdBlock(_)
@@ -240,6 +247,12 @@ impl Job {
             })
     }
 
+    /// For whom this attempt is to end, if that was decided.
+    pub fn preemption(&self) -> Option<&Preemption> {
+        let preempted = self.preempted.as_ref()?;
+        (preempted.attempt == self.attempt).then_some(&preempted.preemption)
+    }
+
     /// Whether it may leave memory: over, and collected if it was to be.
     pub fn is_done(&self) -> bool {
         let is_kept = self.submit.waitable == Waitable::Yes || self.submit.pass.is_some();
@@ -280,6 +293,18 @@ impl Job {
             self.end = Some(End {
                 t,
                 exception: exception.clone(),
+            });
+        }
+    }
+
+    fn preempt(&mut self, t: Time, preemption: &Preemption) {
+        // Of one attempt only the first counts.
+        if self.preemption().is_none() {
+            self.preemptions += 1;
+            self.preempted = Some(Preempted {
+                attempt: self.attempt,
+                t,
+                preemption: preemption.clone(),
             });
         }
     }

@@ -31,6 +31,8 @@ pub mod queue;
 
 pub mod reservation;
 
+pub mod preempt;
+
 pub mod usage;
 
 pub mod eventlog;

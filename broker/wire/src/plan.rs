@@ -16,6 +16,7 @@ use crate::id::JobId;
 use crate::idset::Idset;
 use crate::job::Place;
 use crate::jobspec::Request;
+use crate::preempt::{Cause, Preempts};
 use crate::reservation::Reservation;
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
@@ -44,6 +45,14 @@ pub enum Delta {
     Charged(JobId, Owner, Arc<ResourceSet>),
     /// What it held is free.
     Freed(JobId),
+    /// What it holds comes back by then at the latest: it is ending, perhaps for the sake of a job.
+    Ending(JobId, Option<JobId>, Time),
+    /// It goes on: nothing came of a verdict that was to end it, nor will before then.
+    Kept(JobId, Time),
+    /// It is not to be taken from while it holds what it holds.
+    Spared(JobId),
+    /// Who may take from whom.
+    Preempts(Arc<Preempts>),
     /// These nodes are for those who wait in this line, and for nobody else; none, and there is no
     /// such line any more.
     Line(Arc<str>, Option<Arc<ResourceSet>>),
@@ -304,6 +313,15 @@ pub enum Verdict {
     Start(Arc<ResourceSet>),
     /// It can never start on this inventory.
     Never(Reason),
+    /// It runs, and is to end so that another can start.
+    Preempt {
+        /// The job that waits.
+        by: JobId,
+        /// For what.
+        cause: Cause,
+        /// By which rule, one line.
+        why: String,
+    },
 }
 
 /// Why a job does not start: data that prints as one readable line. Jobs are
@@ -437,6 +455,14 @@ pub enum Reason {
         /// How long until it starts.
         within: Span,
     },
+    /// Others are ending to make room for it.
+    #[error("waits for {}, ending to make room for it within {} s", listed(jobs), within.0 / crate::time::MICROS)]
+    Preempting {
+        /// Those that are still to end.
+        jobs: Vec<JobId>,
+        /// Until the last of their tasks is killed.
+        within: Span,
+    },
     /// Its urgency is 0.
     #[error("is held: its urgency is 0 (`eddy release {}` lets it go)", job.f58_ascii())]
     Held {
@@ -490,6 +516,20 @@ impl Bar {
                 format!("would not have ended when its reservation `{name}` does, in {seconds} s")
             }
         }
+    }
+}
+
+/// How many jobs are named.
+const LISTED_MAX: usize = 8;
+
+/// Jobs as in listings.
+fn listed(jobs: &[JobId]) -> String {
+    let names = jobs.iter().take(LISTED_MAX).map(|job| job.f58_ascii());
+    let names: Vec<String> = names.collect();
+    let noun = if jobs.len() == 1 { "job" } else { "jobs" };
+    match jobs.len().saturating_sub(LISTED_MAX) {
+        0 => format!("{noun} {}", names.join(", ")),
+        more => format!("{noun} {} and {more} more", names.join(", ")),
     }
 }
 

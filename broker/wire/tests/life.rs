@@ -15,6 +15,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::job::{Holding, Job, Place, exit_code};
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::preempt::{Cause, Mode, Preemption};
 use eddy_wire::reservation::{Kept, Purpose, Reservation};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::spec::Spec;
@@ -128,10 +129,14 @@ fn kinds() -> Vec<Kind> {
         Kind::Requeue(Attempt(2)),
         Kind::Suspend,
         Kind::Resume,
-        Kind::Preempted {
+        Kind::Preempted(Box::new(Preemption {
             by: JobId(3),
             until: Time(17),
-        },
+            cause: Cause::FairShare,
+            mode: Mode::Cancel,
+            grace: 5,
+            why: "account a has more than its share".to_owned(),
+        })),
         Kind::Passed("q".to_owned()),
         Kind::Recalled("q".to_owned()),
         Kind::GrantChanged(alloc()),

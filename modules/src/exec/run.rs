@@ -48,6 +48,8 @@ pub(super) struct Run {
     started: Option<Time>,
     /// When its first fatal exception was recorded.
     pub(super) end: Option<Time>,
+    /// When KILL is due of one that ends for the sake of another.
+    until: Option<Time>,
     /// How often KILL was sent, and when last.
     pub(super) kills: u32,
     last_kill: Time,
@@ -135,6 +137,7 @@ impl Run {
             parts,
             started: None,
             end: None,
+            until: None,
             kills: 0,
             last_kill: Time(0),
             lost: None,
@@ -167,6 +170,9 @@ impl Run {
             }
             Kind::Exception(exception) if exception.severity == 0 => {
                 self.end.get_or_insert(t);
+            }
+            Kind::Preempted(preemption) => {
+                self.until.get_or_insert(preemption.until);
             }
             Kind::Finish(_) => {
                 self.end_proposed = true;
@@ -474,13 +480,14 @@ impl Run {
     }
 
     /// When this run needs attention: its limit, or the next KILL: a grace
-    /// after the end was recorded, then at doubling distances from the last.
+    /// after the end was recorded, or when that was recorded to be, then at
+    /// doubling distances from the last.
     pub(super) fn due(&self, grace: Span, last: Option<Time>) -> Option<Time> {
         if self.end_proposed {
             return None;
         }
         match self.end {
-            Some(end) if self.kills == 0 => Some(end.after(grace)),
+            Some(end) if self.kills == 0 => Some(self.until.unwrap_or(end.after(grace))),
             Some(_) => {
                 let factor = 1_i64 << (self.kills - 1).min(6);
                 let distance = Span(grace.0.max(1).saturating_mul(factor));

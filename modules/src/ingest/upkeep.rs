@@ -104,6 +104,7 @@ impl Ingest {
             ParentWord::Ids(_)
             | ParentWord::Away
             | ParentWord::Pass(..)
+            | ParentWord::Preempted(..)
             | ParentWord::End(..)
             | ParentWord::Signal(..)
             | ParentWord::Forget(..) => {}

@@ -21,6 +21,8 @@ pub enum Action {
     Priority,
     /// Its resources are free: nothing of it runs.
     Free,
+    /// To end, as was decided for the sake of another.
+    End,
     /// Another attempt.
     Requeue(Attempt),
     /// It is over.
@@ -42,6 +44,10 @@ pub fn owed(job: &Job, attempts_max: u32) -> Action {
         // What it waits for is met in `waits`.
         (JobState::Depend, _, _) => Action::Nothing,
         (JobState::Priority, _, _) => Action::Priority,
+        // Of one that was passed down the parent says how it ends.
+        (JobState::Run, _, _) if job.preemption().is_some() && job.submit.pass.is_none() => {
+            Action::End
+        }
         // sched allocates, exec starts and reports the end.
         (JobState::Sched | JobState::Run, _, _) => Action::Nothing,
         // exec ends what runs and records the release.
@@ -58,7 +64,8 @@ pub fn owed(job: &Job, attempts_max: u32) -> Action {
     }
 }
 
-/// How many attempts had their chance: one that came back from where it was passed to had none.
+/// How many attempts had their chance: one that came back from where it was passed to had none, nor
+/// had one that ended for the sake of another.
 fn tried(job: &Job) -> u32 {
-    job.attempt.0.saturating_sub(job.recalls)
+    job.attempt.0.saturating_sub(job.recalls + job.preemptions)
 }

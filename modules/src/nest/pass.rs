@@ -16,9 +16,10 @@ use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::message::Type;
+use eddy_wire::preempt::Preemption;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{FromParent, PassState, Passed, ToldOf, ToldRequest};
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 
 use super::Nest;
 use super::child::Child;
@@ -44,6 +45,8 @@ struct Run {
     to: Option<String>,
     grant: Option<Arc<Grant>>,
     began: Told,
+    /// That it is to end for the sake of another.
+    preempted: Option<Preemption>,
     end: Option<Exception>,
     release: Told,
 }
@@ -96,6 +99,7 @@ impl Run {
             to: None,
             grant: None,
             began: Told::No,
+            preempted: None,
             end: None,
             release: Told::No,
         }
@@ -107,6 +111,9 @@ impl Run {
             Kind::Passed(instance) => self.to = Some(instance.clone()),
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.grant = Some(Arc::clone(grant)),
             Kind::Start => self.began = Told::Recorded,
+            Kind::Preempted(preemption) => {
+                self.preempted.get_or_insert_with(|| (**preemption).clone());
+            }
             Kind::Exception(exception) if exception.severity == 0 => {
                 self.end.get_or_insert_with(|| (**exception).clone());
             }
@@ -127,7 +134,7 @@ impl Run {
 
 impl Nest {
     /// A record of a job that was passed: its instance is told what follows from it.
-    pub(super) fn pass_on(&self, record: &Record, out: &mut Outbox) {
+    pub(super) fn pass_on(&self, now: Time, record: &Record, out: &mut Outbox) {
         let Some(job) = record.event.job else { return };
         let Some(run) = self.passes.jobs.get(&job) else {
             return;
@@ -136,9 +143,9 @@ impl Nest {
             return;
         };
         match &record.event.kind {
-            Kind::Alloc(_) => self.pass_down(to, job, out),
+            Kind::Alloc(_) => self.pass_down(now, to, job, out),
             Kind::Exception(e) if e.severity == 0 && run.is_under_way() => {
-                self.pass_down(to, job, out);
+                self.pass_down(now, to, job, out);
             }
             Kind::Release(_, Final::Yes) => forget(to, (job, run.attempt), out),
             _ => {}
@@ -146,24 +153,33 @@ impl Nest {
     }
 
     /// The channel of this child stands: all that was passed to it and is not over is passed again.
-    pub(super) fn pass_again(&self, job: JobId, out: &mut Outbox) {
+    pub(super) fn pass_again(&self, now: Time, job: JobId, out: &mut Outbox) {
         let Some(child) = self.children.get(&job) else {
             return;
         };
         let name = child.declared.as_deref();
         for job in name.map_or_else(Vec::new, |name| self.passes.under_way(name)) {
-            self.pass_down(child, job, out);
+            self.pass_down(now, child, job, out);
         }
     }
 
     /// Says what the instance is to do with a job: to run it, or to end it.
-    fn pass_down(&self, to: &Child, job: JobId, out: &mut Outbox) {
+    fn pass_down(&self, now: Time, to: &Child, job: JobId, out: &mut Outbox) {
         let run = &self.passes.jobs[&job];
         let (Some(channel), Some(grant)) = (to.told.channel, &run.grant) else {
             return;
         };
         let attempt = run.attempt;
         if let Some(exception) = run.end.clone() {
+            if let Some(preemption) = run.preempted.clone() {
+                let preempted = FromParent::Preempted {
+                    job,
+                    attempt,
+                    left: Span((preemption.until - now).0.max(0)),
+                    preemption: Box::new(preemption),
+                };
+                say(channel, &preempted, Bytes::new(), out);
+            }
             let end = FromParent::End {
                 job,
                 attempt,

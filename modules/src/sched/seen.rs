@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use eddy_wire::event::{Kind, Submit};
+use eddy_wire::id::JobId;
 use eddy_wire::job::Place;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Owner, Want};
@@ -34,6 +35,14 @@ pub(super) struct Seen {
     pub(super) to: Option<To>,
     /// How often it came back from there.
     pub(super) recalls: u32,
+    /// How often it was to end for the sake of another.
+    pub(super) preemptions: u32,
+    /// For whom it is to end now, and by when.
+    pub(super) preempted: Option<(JobId, Time)>,
+    /// By when it ends that is ending.
+    pub(super) ending: Option<Time>,
+    /// When it was granted what it holds.
+    pub(super) since: Time,
 }
 
 impl Seen {
@@ -62,6 +71,22 @@ impl Seen {
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
             Kind::Order(place, _) => self.place = *place,
             Kind::Recalled(_) => self.recalls += 1,
+            _ => {}
+        }
+    }
+
+    /// Since when it holds what it does, whether it is to end, and by when; `grace` is from TERM to KILL.
+    pub(super) fn end(&mut self, t: Time, kind: &Kind, grace: Span) {
+        match kind {
+            Kind::Alloc(_) => self.since = t,
+            Kind::Preempted(preemption) if self.preempted.is_none() => {
+                self.preemptions += 1;
+                self.preempted = Some((preemption.by, preemption.until));
+            }
+            Kind::Exception(exception) if exception.severity == 0 => {
+                self.ending.get_or_insert(t.after(grace));
+            }
+            Kind::Requeue(_) => (self.preempted, self.ending) = (None, None),
             _ => {}
         }
     }

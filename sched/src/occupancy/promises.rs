@@ -2,6 +2,7 @@
 //!
 //! Kept so that a search that looks at a node need not look at every promise.
 
+use eddy_wire::id::JobId;
 use eddy_wire::time::Time;
 
 use crate::rooms::Room as Amounts;
@@ -13,6 +14,8 @@ pub(super) struct Promise {
     pub until: Time,
     /// The number of the booking.
     pub of: u64,
+    /// To whom.
+    pub job: JobId,
     pub takes: Amounts,
 }
 

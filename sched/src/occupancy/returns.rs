@@ -14,7 +14,7 @@ use crate::inventory::Inventory;
 use crate::rooms::Room as Amounts;
 
 /// What a set has of each node, by place. A job that takes nothing has no part of its nodes.
-pub(super) fn parts<'s>(
+pub(crate) fn parts<'s>(
     inventory: &'s Inventory,
     set: &'s ResourceSet,
 ) -> impl Iterator<Item = (usize, Amounts)> + 's {
@@ -40,6 +40,10 @@ pub(super) struct Return {
 impl Return {
     pub fn key(&self) -> (Time, JobId) {
         (self.until, self.job)
+    }
+
+    pub fn job(&self) -> JobId {
+        self.job
     }
 }
 

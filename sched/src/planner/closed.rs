@@ -66,6 +66,17 @@ impl Planner {
         })
     }
 
+    /// The same of who of them is to end, and from whom nobody takes.
+    pub(crate) fn standings(&self) -> impl Iterator<Item = Delta> + '_ {
+        let ending = self.taking.ending.iter();
+        let ending = ending.filter(|(_, one)| one.certainty == Certainty::Held);
+        let ending = ending.map(|(job, one)| Delta::Ending(*job, one.by, one.until));
+        let spared = self.taking.spared.iter().map(|job| Delta::Spared(*job));
+        let kept = self.taking.kept.iter();
+        let kept = kept.map(|(job, until)| Delta::Kept(*job, *until));
+        ending.chain(spared).chain(kept)
+    }
+
     /// What the turn of a job would come from.
     pub(crate) fn priority_of(&self, want: &Want, now: Time) -> Breakdown {
         self.turns.breakdown(want, now)

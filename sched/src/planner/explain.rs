@@ -26,6 +26,9 @@ impl Planner {
     /// The first who waits in turn, and why.
     pub(super) fn head(&self, now: Time) -> Option<(JobId, Reason)> {
         let turn = self.first(now)?;
+        if let Some(reason) = self.claimed(turn.job, now) {
+            return Some((turn.job, reason));
+        }
         let request = &self.waiting[&turn.job].want.request;
         let why = match place(self.occupancy.inventory(), request, now) {
             Err(Unplaced::Never(reason)) => reason,
@@ -101,6 +104,7 @@ impl Planner {
     ) -> Explained {
         let at = match self.agenda.booking(&turn) {
             Some(booking) => Some(booking.at),
+            None if let Some(at) = self.claimed_start(turn.job) => Some(at),
             None => starts.get(&turn.job).copied(),
         };
         Explained {
@@ -117,6 +121,9 @@ impl Planner {
     }
 
     fn reason(&self, turn: Turn, ahead: u64, now: Time) -> Reason {
+        if let Some(reason) = self.claimed(turn.job, now) {
+            return reason;
+        }
         let request = &self.waiting[&turn.job].want.request;
         let why = match place(self.occupancy.inventory(), request, now) {
             Err(Unplaced::Never(reason)) => return reason,
@@ -178,7 +185,10 @@ impl Planner {
             }
         }
         // Whoever has a promise that stays starts by it, also one behind.
-        let stays = |turn: &Turn| is_kept && self.agenda.booking(turn).is_some();
+        let stays = |turn: &Turn| {
+            is_kept && self.agenda.booking(turn).is_some()
+                || self.taking.claims.contains_key(&turn.job)
+        };
         let turns = turns.iter().take_while(|(ahead, _)| *ahead <= last);
         let turns = turns.filter(|(_, turn)| !stays(turn));
         match self.policy.queue.walk {

@@ -57,5 +57,6 @@ impl Planner {
         for turn in lost {
             self.agenda.unreserve(&turn, &mut self.occupancy);
         }
+        self.drop_claims(|planner, spot| whose(&planner.occupancy, spot));
     }
 }

@@ -79,6 +79,7 @@ impl Planner {
             }
         }
         self.lined.order = Order::Moved;
+        self.arm(None);
     }
 
     /// Changes what runs cost; until now they are charged as before.
@@ -101,11 +102,14 @@ impl Planner {
         }
     }
 
-    /// Who waits for resources.
+    /// Who waits for resources and has no claim.
     fn in_line(&self) -> Vec<JobId> {
         let waits = |one: &Waiting| matches!(one.place, Place::Row(_));
         let waiting = self.waiting.iter().filter(|(_, one)| waits(one));
-        waiting.map(|(job, _)| *job).collect()
+        let waiting = waiting.map(|(job, _)| *job);
+        waiting
+            .filter(|job| !self.taking.claims.contains_key(job))
+            .collect()
     }
 
     fn keeps(&self) -> bool {

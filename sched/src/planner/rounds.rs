@@ -45,7 +45,12 @@ impl Planner {
     /// All who wait for resources in the order of their turn, with how many are ahead.
     pub(super) fn turns(&self, now: Time) -> Vec<(u64, Turn)> {
         let turns = match &self.table {
-            Some(table) => table.order(&self.occupancy, &self.turns, now),
+            Some(table) => {
+                let claims = self.taking.claims.keys();
+                let mut turns: Vec<Turn> = claims.filter_map(|job| self.turn_of(*job)).collect();
+                turns.extend(table.order(&self.occupancy, &self.turns, now));
+                turns
+            }
             None => {
                 let mut turns: Vec<Turn> = self.rows.turns().collect();
                 turns.sort_unstable();
@@ -57,9 +62,17 @@ impl Planner {
 
     /// Who is first of all who wait for resources.
     pub(super) fn first(&self, now: Time) -> Option<Turn> {
+        let claims = self.taking.claims.keys();
+        let claimed = claims.filter_map(|job| self.turn_of(*job)).min();
         match &self.table {
-            Some(table) => table.first(&self.occupancy, &self.turns, now),
-            None => self.agenda.first().copied(),
+            Some(table) => claimed.or_else(|| table.first(&self.occupancy, &self.turns, now)),
+            None => self
+                .agenda
+                .first()
+                .copied()
+                .into_iter()
+                .chain(claimed)
+                .min(),
         }
     }
 

@@ -43,6 +43,7 @@ impl Planner {
             beside: self.beside.clone(),
             holdings: self.holdings.clone(),
             charged: self.charged.clone(),
+            taking: self.taking.clone(),
             pass: self.pass,
             questions: Vec::new(),
             shares: Vec::new(),
@@ -82,6 +83,8 @@ impl Planner {
             let (reason, start) = match verdict {
                 Some((_, Verdict::Start(_))) => (Reason::New, Some(at_once(now))),
                 Some((_, Verdict::Never(reason))) => (reason, None),
+                // It waits, so that nobody takes from it.
+                Some((_, Verdict::Preempt { .. })) => break,
                 None if outcome.unfinished => continue,
                 None => break,
             };

@@ -310,7 +310,6 @@ fn presets_are_warned_about_only_where_that_is_their_nature() {
             .collect();
         let expected: &[&str] = match known.name {
             "slurm-ticket" => &["share.algorithm", "share.algorithm"],
-            "armada" => &["queue.evict", "placement.ladder"],
             _ => &[],
         };
         assert_eq!(paths, expected, "{}", known.name);

@@ -9,8 +9,7 @@ use eddy_wire::fsd::Fsd;
 use eddy_wire::time::Span;
 
 use super::{
-    Decay, Evict, FillOrder, Policy, Preference, Rate, Reservations, Rung, Share, Source, Walk,
-    formula,
+    Decay, Evict, FillOrder, Policy, Rate, Reservations, Rung, Share, Source, Walk, formula,
 };
 
 /// A key whose value is seldom meant, and why.
@@ -257,28 +256,6 @@ fn queue(policy: &Policy, list: &mut Warnings) {
         list.say(
             "placement.ladder",
             "has no \"evicted\", so what evicted jobs had is given to nobody else",
-        );
-    }
-    let classes = policy.placement.classes.values();
-    if rules.evict == Evict::FairShare
-        && classes
-            .clone()
-            .any(|class| class.fair_share_preemptible == Preference::On)
-    {
-        list.say(
-            "queue.evict",
-            "running instances put nothing back that runs; `eddy sim` does",
-        );
-    }
-    let highest = classes.clone().map(|class| class.priority).max();
-    if policy.placement.ladder.contains(&Rung::Urgency)
-        && classes.into_iter().any(|class| {
-            class.urgency_preemptible == Preference::On && Some(class.priority) < highest
-        })
-    {
-        list.say(
-            "placement.ladder",
-            "running instances take nothing from what runs; `eddy sim` does",
         );
     }
     if rules.walk == Walk::Skip && rules.reserve_after.is_none() && rules.source == Source::Global {

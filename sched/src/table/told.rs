@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 
 use eddy_wire::plan::{Owner, Term};
 use eddy_wire::time::Time;
@@ -14,7 +15,7 @@ use super::cost::Scale;
 use super::{Entry, Halt, Table, Taking};
 use crate::accounts::account_of;
 use crate::amounts::Amounts;
-use crate::occupancy::Occupancy;
+use crate::occupancy::{Ask, Occupancy};
 use crate::policy::Preference;
 use crate::rounds::slices::{scalar, units};
 use crate::rounds::{self, TurnKey};
@@ -97,6 +98,20 @@ impl Table {
             }
         }
         order
+    }
+
+    /// What each account asks for altogether.
+    pub fn asked(&self) -> impl Iterator<Item = (&str, Amounts)> {
+        let lines = self.lines.iter();
+        lines.map(|(account, line)| (account.as_str(), line.asked))
+    }
+
+    /// So many of each account, the first, with the place of each in it.
+    pub fn firsts(&self, per: usize) -> impl Iterator<Item = (Turn, &Arc<Ask>, i64)> {
+        self.lines.values().flat_map(move |line| {
+            let jobs = line.jobs.iter().take(per).zip(0..);
+            jobs.map(|((turn, entry), place)| (*turn, &entry.ask, place))
+        })
     }
 
     /// What kept a job from being looked at in the last round.

@@ -449,6 +449,7 @@ fn a_grant_ends_by_its_limit_and_not_after_its_inventory() {
         let set = |(_, verdict)| match verdict {
             Verdict::Start(set) => ResourceSet::clone(&set),
             Verdict::Never(reason) => panic!("fits: {reason}"),
+            Verdict::Preempt { .. } => panic!("nobody may be taken from"),
         };
         outcome.verdicts.into_iter().map(set).collect()
     };

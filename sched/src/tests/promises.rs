@@ -94,6 +94,7 @@ impl Run {
             match verdict {
                 Verdict::Start(set) => self.start(job, set),
                 Verdict::Never(_) => drop(self.waiting.remove(&job)),
+                Verdict::Preempt { .. } => panic!("nobody may be taken from"),
             }
         }
         if let Some(head) = self.head().filter(|now| Some(*now) == head) {

@@ -234,6 +234,7 @@ impl World {
                     let (_, request) = self.state.wants.remove(&job).expect("it wanted");
                     assert_eq!(feasible(&self.state.inventory, &request), Err(reason));
                 }
+                Verdict::Preempt { .. } => panic!("nobody may be taken from"),
             }
         }
         self.one_holder();
@@ -401,6 +402,7 @@ fn plain(outcome: &Outcome) -> Vec<(JobId, Plain)> {
     let plain = |verdict: &Verdict| match verdict {
         Verdict::Start(set) => Plain::Start(set.nodes.clone()),
         Verdict::Never(_) => Plain::Never,
+        Verdict::Preempt { .. } => panic!("nobody may be taken from"),
     };
     outcome
         .verdicts

@@ -115,6 +115,7 @@ impl Site {
                     self.held.insert(*job, (Arc::clone(set), want));
                 }
                 Verdict::Never(_) => done.push((job.0, None)),
+                Verdict::Preempt { .. } => panic!("nobody may be taken from"),
             }
         }
         done

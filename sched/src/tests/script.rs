@@ -173,6 +173,7 @@ fn print(said: &mut String, outcome: &Outcome) {
                 said.push('\n');
             }
             Verdict::Never(reason) => writeln!(said, "never {job} {reason}").expect("text"),
+            Verdict::Preempt { by, .. } => writeln!(said, "end {job} for {by}").expect("text"),
         }
     }
     match &outcome.head {

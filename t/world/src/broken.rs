@@ -88,6 +88,8 @@ pub enum Rule {
     DisableUnheard,
     /// Nobody keeps nodes for a reservation.
     ReservationUnheard,
+    /// Jobs are taken from however short they have run.
+    ExemptForgotten,
 }
 
 impl Rule {
@@ -121,6 +123,7 @@ impl Rule {
         ("stop-unheard", Rule::StopUnheard),
         ("disable-unheard", Rule::DisableUnheard),
         ("reservation-unheard", Rule::ReservationUnheard),
+        ("exempt-forgotten", Rule::ExemptForgotten),
     ];
 
     /// The rule of this name.

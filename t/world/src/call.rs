@@ -390,6 +390,10 @@ pub struct Ask {
     pub set: Option<String>,
     /// The reservation that it is to run in.
     pub reservation: Option<String>,
+    /// The QoS.
+    pub qos: Option<String>,
+    /// The class.
+    pub class: Option<String>,
 }
 
 /// What a job is to the instance it runs in.
@@ -427,6 +431,8 @@ impl Default for Ask {
             throttle: None,
             set: None,
             reservation: None,
+            qos: None,
+            class: None,
         }
     }
 }
@@ -479,6 +485,12 @@ impl Ask {
         }
         if let Some(name) = &self.reservation {
             system["reservation"] = json!(name);
+        }
+        if let Some(qos) = &self.qos {
+            system["qos"] = json!(qos);
+        }
+        if let Some(class) = &self.class {
+            system["class"] = json!(class);
         }
         json!({
             "resources": [resource],

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use eddy_sched::Lines;
 use eddy_sched::policy::read::read;
-use eddy_sched::policy::{Limits, Policy, Reservations, Source, Walk};
+use eddy_sched::policy::{Limits, Policy, Reservations, Rung, Source, Walk};
 use eddy_wire::account::Name;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
@@ -29,6 +29,7 @@ pub struct Watched {
     held: BTreeMap<JobId, (Owner, Arc<ResourceSet>)>,
     reserved: BTreeMap<Name, Arc<Reservation>>,
     pass: Pass,
+    taking: Taking,
     /// When it planned last, by its leader's clock.
     pub planned: Time,
 }
@@ -44,6 +45,13 @@ enum Pass {
     Late,
 }
 
+/// Whether any QoS may take from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taking {
+    None,
+    Some,
+}
+
 impl Watched {
     /// A planner that knows nothing.
     pub fn new() -> Watched {
@@ -56,6 +64,7 @@ impl Watched {
             held: BTreeMap::new(),
             reserved: BTreeMap::new(),
             pass: Pass::Over,
+            taking: Taking::None,
             planned: Time(0),
         }
     }
@@ -116,7 +125,12 @@ impl Watched {
                 self.reserved.insert(one.name.clone(), Arc::clone(one));
             }
             Delta::Unreserved(name) => drop(self.reserved.remove(name)),
+            Delta::Preempts(rules) => {
+                let any = rules.qos.values().any(|rule| !rule.preempts.is_empty());
+                self.taking = if any { Taking::Some } else { Taking::None };
+            }
             Delta::Charged(..) | Delta::Line(..) => {}
+            Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) => {}
             Delta::Account(_) | Delta::Used(_) | Delta::Explain(_) | Delta::Shares(_) => {}
         }
     }
@@ -143,6 +157,7 @@ impl Watched {
                 Verdict::Never(_) => {
                     self.wants.remove(job);
                 }
+                Verdict::Preempt { .. } => {}
             }
         }
         self.pass = match (outcome.unfinished, self.pass) {
@@ -158,7 +173,8 @@ impl Watched {
         let Some(policy) = self.policy.as_deref().and_then(|text| read(text).ok()) else {
             return Ok(());
         };
-        if !is_judged(&policy) {
+        // Whoever takes from others is before those who do not, wherever he stands.
+        if !is_judged(&policy) || self.taking == Taking::Some {
             return Ok(());
         }
         let starts = outcome
@@ -166,7 +182,7 @@ impl Watched {
             .iter()
             .filter_map(|(job, verdict)| match verdict {
                 Verdict::Start(set) => Some((*job, set)).filter(|_| self.wants.contains_key(job)),
-                Verdict::Never(_) => None,
+                Verdict::Never(_) | Verdict::Preempt { .. } => None,
             });
         let starts: BTreeMap<JobId, &Arc<ResourceSet>> = starts.collect();
         let decided = |job: &JobId| outcome.verdicts.iter().any(|(other, _)| other == job);
@@ -236,7 +252,7 @@ impl Watched {
         let outcome = planner.plan(now, 1);
         match outcome.verdicts.first() {
             Some((_, Verdict::Start(_))) => Some(now),
-            Some((_, Verdict::Never(_))) => None,
+            Some((_, Verdict::Never(_) | Verdict::Preempt { .. })) => None,
             None => outcome.answers.first()?.jobs.first()?.start?.latest,
         }
     }
@@ -258,6 +274,7 @@ fn turn((job, want): &(&JobId, &Want)) -> (i16, JobId) {
 fn is_judged(policy: &Policy) -> bool {
     matches!(policy.queue.walk, Walk::Reserve { .. })
         && policy.queue.source == Source::Global
+        && policy.placement.ladder == [Rung::Free]
         && policy.queue.limits == Limits::default()
         && policy.queue.reservations == Reservations::Replanned
         && policy.priority.order == ["urgency"]

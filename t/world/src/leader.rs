@@ -154,6 +154,14 @@ impl Instance {
         if nature.breaks(Rule::VerdictUnchecked) {
             modules[SCHED] = Box::new(Credulous::new(Sched::new(&self.settings)));
         }
+        if nature.breaks(Rule::ExemptForgotten) {
+            let mut settings = self.settings.clone();
+            settings
+                .qos
+                .iter_mut()
+                .for_each(|qos| qos.exempt = Span::ZERO);
+            modules[SCHED] = Box::new(Sched::new(&settings));
+        }
         if nature.breaks(Rule::NeedsDropped) {
             modules[MANAGER] = Box::new(Hasty::new(Manager::new(&self.settings)));
         }

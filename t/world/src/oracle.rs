@@ -8,6 +8,7 @@ mod kin;
 mod ledger;
 mod limits;
 mod order;
+mod preempts;
 pub mod queues;
 mod replies;
 mod reserved;
@@ -22,6 +23,7 @@ use eddy_broker::{Caller, Finished, Reply};
 use eddy_modules::row::row;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{Epoch, JobId, Seq};
+use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
 use eddy_wire::shell::{Part, Start, ToShell};
 use eddy_wire::time::{Span, Time};
@@ -47,6 +49,7 @@ pub struct Oracle {
     limited: limits::Limited,
     queued: Queued,
     reserved: reserved::Reserved,
+    preempts: preempts::Preempts,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -77,10 +80,12 @@ impl Records {
 impl Oracle {
     /// A judge that has seen nothing, of an instance with this grace from TERM to KILL.
     pub fn new(grace: Span) -> Oracle {
-        Oracle {
+        let mut oracle = Oracle {
             grace,
             ..Oracle::default()
-        }
+        };
+        oracle.set_qos(&[]);
+        oracle
     }
 
     /// The grace from TERM to KILL is this.
@@ -96,6 +101,11 @@ impl Oracle {
     /// Where a queue is at home.
     pub fn set_home(&mut self, home: queues::Home) {
         self.queued.at_home(home);
+    }
+
+    /// These may take from each other.
+    pub fn set_qos(&mut self, qos: &[eddy_modules::settings::Qos]) {
+        self.preempts.set(qos, self.grace);
     }
 
     /// The queues as recorded.
@@ -174,6 +184,8 @@ impl Oracle {
         self.check(checked);
         let checked = self.reserved.apply(record);
         self.check(checked);
+        let checked = self.preempts.apply(&self.recorded, record);
+        self.check(checked);
         self.records.later.push_back(Arc::clone(record));
         let Some(job) = record.event.job else { return };
         let checked = users::may_record(&self.recorded, job, &record.event.kind);
@@ -232,6 +244,7 @@ impl Oracle {
         self.limited = limits::Limited::default();
         self.queued = self.queued.forgetful();
         self.reserved = reserved::Reserved::default();
+        self.preempts.forget();
         for record in &self.records.durable {
             // What was found then is told already.
             drop(self.limited.apply(record));
@@ -349,14 +362,20 @@ impl Oracle {
             (_, None) => Err(format!(
                 "signal {signal} to part {part}, which nobody ended"
             )),
-            (SIGKILL, Some(end)) if now < end.t.after(self.grace) => Err(format!(
-                "part {part} was killed at {now}, before the grace from {} on",
-                end.t
-            )),
+            (SIGKILL, Some(_)) if due(job, self.grace).is_some_and(|due| now < due) => Err(
+                format!("part {part} was killed at {now}, before its KILL was due"),
+            ),
             (SIGKILL | SIGTERM, Some(_)) => Ok(()),
             (other, Some(_)) => Err(format!("signal {other} to part {part}, which nobody sent")),
         }
     }
+}
+
+/// When the KILL of one that is to end is due: a grace later, or when that was recorded to be.
+pub fn due(job: &Job, grace: Span) -> Option<Time> {
+    let end = job.end.as_ref()?;
+    let until = job.preemption().map(|preemption| preemption.until);
+    Some(until.unwrap_or(end.t.after(grace)))
 }
 
 /// A time limit is over no earlier than it says.

@@ -65,7 +65,10 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     let policy = read(&text).unwrap_or_default();
     let is_reserved = world.nature.judge(id).reservations().next().is_some();
     let all_free = ledger.held.is_empty() && !is_reserved;
-    if is_slow(&policy) || !(all_free || is_from_scratch(&policy)) {
+    // What is kept for whom others end another planner may keep elsewhere.
+    let ending = |job: &JobId| ledger.jobs[job].preemption().is_some();
+    if is_slow(&policy) || !(all_free || is_from_scratch(&policy)) || ledger.held.keys().any(ending)
+    {
         return Ok(());
     }
     let stopped = world.nature.judge(id).queued().stopped();
@@ -79,7 +82,8 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     let planned = instance.leader.as_ref().map(Leader::planned);
     let now = planned.unwrap_or(world.nature.now);
     match planner.plan(now, 1).verdicts.first() {
-        None => Ok(()),
+        // Who is exempt, or was taken from often enough, it was not told.
+        None | Some((_, Verdict::Preempt { .. })) => Ok(()),
         Some((job, Verdict::Start(_))) => {
             let policy = &policy.preset;
             Err(format!(
@@ -248,7 +252,7 @@ pub fn nothing_runs_that_should_end(world: &World, id: InstanceId) -> Result<(),
             ));
         };
         let grace = instance.settings.kill_grace;
-        let due = job.end.as_ref().map(|end| end.t.after(grace));
+        let due = crate::oracle::due(job, grace);
         if due.is_some_and(|due| due < now) {
             return Err(format!(
                 "task {task} of job {id} runs on though its KILL was due"

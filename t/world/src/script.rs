@@ -6,6 +6,7 @@
 //! ```text
 //! nodes 2x4 gpus=1 memory=1G   grace 5         before anything else
 //! submit a cores=2 run=10 …    again a …       the same key, perhaps other words
+//!   qos=high class=x   and   qos high preempts=low,mid exempt=5 grace=2 mode=cancel  before anything
 //!   afterok=a …  begin=SECONDS  singleton  throttle=N  set=NAME  name=NAME      among those words
 //! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7   before anything else
@@ -26,11 +27,12 @@ mod trees;
 
 use std::collections::BTreeMap;
 
-use eddy_modules::settings::Queue;
+use eddy_modules::settings::{Qos, Queue};
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Sharing;
+use eddy_wire::preempt::Mode;
 use eddy_wire::queue::Turn;
 use eddy_wire::services::job::JobSet;
 use eddy_wire::time::{Span, Time};
@@ -83,6 +85,8 @@ struct Player {
     machines: Machines,
     /// Queues that the instance serves itself.
     queues: Vec<Queue>,
+    /// What jobs may ask for.
+    qos: Vec<Qos>,
     reply: Answer,
 }
 
@@ -108,6 +112,7 @@ impl Player {
             places: BTreeMap::new(),
             machines: Machines::default(),
             queues: Vec::new(),
+            qos: Vec::new(),
             reply: Answer::Arrives,
         }
     }
@@ -122,6 +127,8 @@ impl Player {
             let nature = Nature::new(0, Pace::Exact, grace);
             let mut world = World::new(nature, nodes, grace);
             world.root().settings.queues.clone_from(&self.queues);
+            world.root().settings.qos.clone_from(&self.qos);
+            world.nature.oracle(ROOT).set_qos(&self.qos);
             world
                 .nature
                 .queue
@@ -140,6 +147,7 @@ impl Player {
             ["nodes", shape, rest @ ..] => self.shape(shape, rest),
             ["machines", shape, rest @ ..] => self.machines(shape, rest),
             ["queue", name, rest @ ..] => self.queue(name, rest),
+            ["qos", name, rest @ ..] => self.qos(name, rest),
             ["in", path, rest @ ..] => self.inside(path, rest),
             ["crash", rest @ ..] if rest.len() > 1 => self.crash_of(rest),
             ["part", a, b, seconds] => self.part(a, b, seconds),
@@ -215,6 +223,25 @@ impl Player {
             }
         }
         self.queues.push(queue);
+        Ok(())
+    }
+
+    fn qos(&mut self, name: &str, words: &[&str]) -> Result<(), String> {
+        let named = |text: &str| text.parse().map_err(|_| format!("`{text}` is no name"));
+        let mut qos = Qos::named(named(name)?);
+        for word in words {
+            match word.split_once('=') {
+                Some(("preempts", names)) => {
+                    qos.preempts = names.split(',').map(named).collect::<Result<_, _>>()?;
+                }
+                Some(("exempt", n)) => qos.exempt = span(n),
+                Some(("grace", n)) => qos.grace = Some(span(n)),
+                Some(("mode", "cancel")) => qos.mode = Mode::Cancel,
+                Some(("mode", "requeue")) => qos.mode = Mode::Requeue,
+                _ => return Err(format!("`{word}` says nothing of a QoS")),
+            }
+        }
+        self.qos.push(qos);
         Ok(())
     }
 
@@ -413,6 +440,8 @@ fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
             ("throttle", n) => ask.throttle = Some(number(n)?),
             ("set", name) => ask.set = Some(name.to_owned()),
             ("reservation", name) => ask.reservation = Some(name.to_owned()),
+            ("qos", name) => ask.qos = Some(name.to_owned()),
+            ("class", name) => ask.class = Some(name.to_owned()),
             ("name", name) => ask.name = name.to_owned(),
             ("requeue", _) => ask.requeue = Requeue::OnNodeFailure,
             ("cc", ids) => {

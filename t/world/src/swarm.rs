@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use eddy_modules::settings::{Declared, Elastic, Extent, Queue};
+use eddy_modules::settings::{Class, Declared, Elastic, Extent, Qos, Queue};
 use eddy_sched::policy::read::read;
+use eddy_wire::account::Name;
 use eddy_wire::idset::Idset;
+use eddy_wire::preempt::Mode;
 use eddy_wire::time::Span;
 
 use crate::broken::Rule;
@@ -16,7 +18,7 @@ use crate::instance::{Instance, Nodes};
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::oracle::queues::Home;
 use crate::random::Random;
-use crate::workload::{Habits, OWN_QUEUES, Own};
+use crate::workload::{Habits, OWN_QUEUES, Own, QOS, Standings};
 use crate::world::{Visitors, World};
 
 /// Steps after which a run that goes on is a finding.
@@ -147,7 +149,36 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
     let horizon = Span(world.pause.0 / 2 * i64::from(size) + 2_000_000);
     faults(&mut world, &mut random, horizon);
     policies(&mut world, &mut random, horizon);
+    standings(&mut world, &mut random);
     world
+}
+
+/// In a third of all worlds jobs of the root may take from others.
+fn standings(world: &mut World, random: &mut Random) {
+    if !random.chance(33) {
+        return;
+    }
+    let names = QOS.map(|name| name.parse::<Name>().expect("a name"));
+    let mut all = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        let mut qos = Qos::named(name.clone());
+        qos.preempts = names[at + 1..].to_vec();
+        qos.exempt = *random.pick(&[Span::ZERO, Span::ZERO, Span::seconds(2), Span::seconds(20)]);
+        qos.grace = *random.pick(&[None, Some(Span::millis(500)), Some(Span::seconds(8))]);
+        qos.mode = *random.pick(&[Mode::Requeue, Mode::Requeue, Mode::Cancel]);
+        all.push(qos);
+    }
+    world.nature.oracle(ROOT).set_qos(&all);
+    let settings = &mut world.root().settings;
+    settings.qos = all;
+    // Known by name whatever policy is obeyed.
+    settings.classes = ["default", "preemptible"]
+        .map(|name| Class {
+            name: name.parse().expect("a name"),
+            priority: 0,
+        })
+        .to_vec();
+    world.habits.ranks = Standings::Many;
 }
 
 /// Queues that the root serves itself: one without limits, one of which two jobs may run.
@@ -278,6 +309,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         depth: *random.pick(&[1, 2, 3]),
         queue,
         own: Own::None,
+        ranks: Standings::Equal,
     };
     if let Some(name) = world.habits.queue {
         let extent = extent(&mut world, &mut random, name);
@@ -297,6 +329,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     let horizon = Span(world.pause.0 / 2 * i64::from(size) + 20_000_000);
     tree_faults(&mut world, &mut random, horizon);
     policies(&mut world, &mut random, horizon);
+    standings(&mut world, &mut random);
     world
 }
 

@@ -5,11 +5,13 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::job::exit_code;
 use eddy_wire::message::{Message, Type};
+use eddy_wire::preempt::Mode;
 use eddy_wire::reservation::Kept;
 use eddy_wire::services::job::{Changed, JobEnd, JobRow, Submitted};
 use eddy_wire::services::sched::ExplainReply;
 use eddy_wire::services::usage::UsageReport;
 use eddy_wire::shell::Part;
+use eddy_wire::time::Span;
 
 use crate::call::{About, Call};
 use crate::nature::{InstanceId, Nature, ROOT};
@@ -199,6 +201,15 @@ fn told(kind: &Kind) -> Option<String> {
                 false => format!(": {}", exception.note),
             };
             format!("{name} {}{note}", exception.kind)
+        }
+        Kind::Preempted(preemption) => {
+            let by = match preemption.mode {
+                Mode::Requeue => "requeue",
+                Mode::Cancel => "cancel",
+            };
+            let (heir, why) = (preemption.by, &preemption.why);
+            let grace = Span(preemption.grace);
+            format!("{name} for job {heir} by {by}, {grace} s are left: {why}")
         }
         Kind::DependencyAdd(what) | Kind::DependencyRemove(what) => format!("{name} {what}"),
         Kind::Requeue(attempt) => format!("{name} as attempt {attempt}"),

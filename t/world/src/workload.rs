@@ -96,7 +96,21 @@ pub struct Habits {
     pub queue: Option<&'static str>,
     /// Whether the root has queues that it serves itself.
     pub own: Own,
+    /// Whether jobs of the root may take from each other.
+    pub ranks: Standings,
 }
+
+/// Whether jobs stand above each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standings {
+    /// All are alike.
+    Equal,
+    /// There are [`QOS`], and classes.
+    Many,
+}
+
+/// What jobs of the root may ask for, if they may; each may take from those after it.
+pub const QOS: [&str; 3] = ["high", "mid", "low"];
 
 /// Queues that an instance serves itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,12 +131,22 @@ impl Habits {
         depth: 0,
         queue: None,
         own: Own::None,
+        ranks: Standings::Equal,
     };
 
     /// Makes an instance of a submission now and then, and shorter what lasts too long.
     fn change(self, nature: &mut Nature, instance: InstanceId, ask: &mut Ask, nodes: Nodes) {
         if self.own == Own::Two && nature.random.chance(60) {
             ask.queue = Some((*nature.random.pick(&OWN_QUEUES)).to_owned());
+        }
+        if self.ranks == Standings::Many && instance == ROOT {
+            let random = &mut nature.random;
+            if random.chance(80) {
+                ask.qos = Some((*random.pick(&QOS)).to_owned());
+            }
+            if random.chance(50) {
+                ask.class = Some((*random.pick(&["default", "preemptible"])).to_owned());
+            }
         }
         if self.depth == 0 {
             return;

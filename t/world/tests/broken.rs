@@ -220,6 +220,11 @@ fn a_job_that_starts_from_a_stopped_queue() {
 }
 
 #[test]
+fn a_job_that_is_taken_from_while_it_is_exempt() {
+    found("exempt-forgotten", &["it is exempt for"]);
+}
+
+#[test]
 fn a_job_that_a_disabled_queue_takes() {
     found("disable-unheard", &["which is disabled"]);
 }

@@ -33,6 +33,8 @@ fn row() -> JobRow {
         t_run: Some(Time(3_000_000)),
         t_finish: None,
         t_inactive: None,
+        preemptions: 0,
+        preempted: None,
     }
 }
 

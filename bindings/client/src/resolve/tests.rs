@@ -72,6 +72,8 @@ fn job(job: u64, result: Option<JobResult>, reason: &str) -> JobRow {
         t_run: None,
         t_finish: None,
         t_inactive: None,
+        preemptions: 0,
+        preempted: None,
     }
 }
 

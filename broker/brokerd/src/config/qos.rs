@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use eddy_modules::settings::{Class, Mode, Qos};
-use eddy_sched::policy::{Class as Ranked, Preference};
+use eddy_modules::settings::{Class, Qos};
+use eddy_sched::policy::{Class as Ranked, Preference, Rung};
 use eddy_wire::account::{Limits, Name};
+use eddy_wire::preempt::Mode;
 use eddy_wire::time::Span;
 use toml::{Table, Value};
 
@@ -22,7 +23,7 @@ const NAMES: &str = "names of [[qos]]";
 const WHOLE: &str = "a whole number";
 const FLAG: &str = "true or false";
 const SPAN: &str = "a duration such as \"5s\", or seconds";
-const MODE: &str = "\"requeue\", \"cancel\" or \"suspend\"";
+const MODE: &str = "\"requeue\" or \"cancel\" (jobs are not suspended)";
 const LIMITS: &str =
     "a table of running_jobs, submitted_jobs, nodes, cores, core_minutes, period, excess";
 const QOS_KEYS: &[&str] = &[
@@ -76,6 +77,13 @@ pub(super) fn take(config: &mut Config, table: &mut Table, errors: &mut Vec<Conf
         let factors = &mut policy.priority.factors.qos;
         factors.insert(name.clone(), qos.priority);
         policy.usage.factors.insert(name, qos.usage_factor);
+    }
+    let by_class =
+        |(_, ranked, _): &(Class, Ranked, bool)| ranked.urgency_preemptible == Preference::On;
+    let ladder = &mut policy.placement.ladder;
+    if classes.iter().any(by_class) && !ladder.contains(&Rung::Urgency) {
+        // What a class allows that is configured here, higher ones are to do.
+        ladder.push(Rung::Urgency);
     }
     for (class, ranked, default) in &classes {
         let name = class.name.to_string();
@@ -143,7 +151,6 @@ fn mode(value: &Value) -> Option<Mode> {
     Some(match value.as_str()? {
         "requeue" => Mode::Requeue,
         "cancel" => Mode::Cancel,
-        "suspend" => Mode::Suspend,
         _ => return None,
     })
 }

@@ -239,6 +239,14 @@ impl Child {
             FromParent::Pass(passed) => {
                 vec![parent(ParentWord::Pass(passed, message.tail.clone()))]
             }
+            FromParent::Preempted {
+                job,
+                attempt,
+                left,
+                preemption,
+            } => vec![parent(ParentWord::Preempted(
+                job, attempt, left, preemption,
+            ))],
             FromParent::End {
                 job,
                 attempt,

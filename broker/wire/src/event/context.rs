@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{Basis, EventError, Pass, Requeue, Sent, SpecLookup, Submit, Waitable};
 use crate::account::Party;
 use crate::hash::Hash;
-use crate::id::{Attempt, Epoch, JobId};
+use crate::id::{Attempt, Epoch};
 use crate::idset::Idset;
 use crate::resource_set::ResourceSet;
 
@@ -135,11 +135,6 @@ pub(super) struct ReleaseContext {
 #[derive(Deserialize)]
 pub(super) struct AttemptContext {
     pub(super) attempt: Attempt,
-}
-#[derive(Serialize, Deserialize)]
-pub(super) struct PreemptedContext {
-    pub(super) by: JobId,
-    pub(super) until: i64,
 }
 #[derive(Serialize, Deserialize)]
 pub(super) struct Instance {

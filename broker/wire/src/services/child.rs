@@ -18,6 +18,7 @@ use crate::grant::Grant;
 use crate::id::{Attempt, Epoch, JobId, Rank};
 use crate::idset::Idset;
 use crate::message::{Roles, Type};
+use crate::preempt::Preemption;
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
 
@@ -110,6 +111,18 @@ pub enum FromParent {
     /// A job for the child; the tail is its jobspec and its environment. Said again whenever the
     /// channel stands anew, until the parent has recorded the job's end.
     Pass(Box<Passed>),
+    /// A job that was passed is to end for the sake of another; how, says the [`FromParent::End`] that
+    /// follows.
+    Preempted {
+        /// Which job.
+        job: JobId,
+        /// And which attempt.
+        attempt: Attempt,
+        /// What is left until the last of its tasks is killed.
+        left: Span,
+        /// As the parent recorded it.
+        preemption: Box<Preemption>,
+    },
     /// A job that was passed is to end, or never to begin.
     End {
         /// Which job.

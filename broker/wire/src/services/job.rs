@@ -11,6 +11,7 @@ use crate::id::{Attempt, JobId, Seq};
 use crate::idset::Idset;
 use crate::lifecycle::{JobResult, JobState};
 use crate::message::Roles;
+use crate::preempt::Preempted;
 use crate::time::{Span, Time};
 
 const USERS: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);
@@ -528,6 +529,12 @@ pub struct JobRow {
     pub t_finish: Option<Time>,
     /// When it was over.
     pub t_inactive: Option<Time>,
+    /// How many of its attempts were ended for the sake of another job.
+    #[serde(default)]
+    pub preemptions: u32,
+    /// For which, and why, the last time.
+    #[serde(default)]
+    pub preempted: Option<Preempted>,
 }
 
 /// What [`Info`] asks.

@@ -227,6 +227,15 @@ impl Instance {
             FromParent::Pass(passed) => {
                 self.parent_word(nature, ParentWord::Pass(passed, tail.clone()));
             }
+            FromParent::Preempted {
+                job,
+                attempt,
+                left,
+                preemption,
+            } => {
+                let word = ParentWord::Preempted(job, attempt, left, preemption);
+                self.parent_word(nature, word);
+            }
             FromParent::End {
                 job,
                 attempt,

@@ -1,0 +1,97 @@
+//! Taking from jobs that run: who may, and what is recorded when it happens.
+//!
+//! The planner is told the rules ([`Preempts`]) and names victims; what is decided is a record
+//! ([`Preemption`]) before anything ends. It decides nothing.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::account::Name;
+use crate::id::{Attempt, JobId};
+use crate::time::{Span, Time};
+
+/// How often one job is taken from at most.
+pub const PREEMPTIONS_MAX: u32 = 3;
+
+/// Why a running job ends for the sake of one that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preemption {
+    /// The job that needs the room.
+    pub by: JobId,
+    /// When the last of its tasks is killed.
+    pub until: Time,
+    /// For what.
+    #[serde(default)]
+    pub cause: Cause,
+    /// What becomes of it.
+    #[serde(default)]
+    pub mode: Mode,
+    /// How long it was given, in microseconds.
+    #[serde(default)]
+    pub grace: i64,
+    /// By which rule, one line.
+    #[serde(default)]
+    pub why: String,
+}
+
+impl Preemption {
+    /// One line for people: `for job f3: QoS high preempts QoS low`.
+    pub fn note(&self) -> String {
+        format!("preempted for job {}: {}", self.by.f58_ascii(), self.why)
+    }
+}
+
+/// For what a job is taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The other stands above it, by QoS or class.
+    #[default]
+    Urgency,
+    /// Its account has more than its share.
+    FairShare,
+}
+
+/// What becomes of a job that another takes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// It waits again, at its place.
+    #[default]
+    Requeue,
+    /// It ends.
+    Cancel,
+}
+
+/// That a job was taken from, as everybody sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preempted {
+    /// Which attempt.
+    pub attempt: Attempt,
+    /// When that was recorded.
+    pub t: Time,
+    /// For whom, and why.
+    #[serde(flatten)]
+    pub preemption: Preemption,
+}
+
+/// Who may take from whom, by QoS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preempts {
+    /// The rules of each QoS that has any.
+    pub qos: BTreeMap<Name, QosRule>,
+    /// From TERM to KILL of those whose QoS says nothing.
+    pub grace: Span,
+}
+
+/// The rules of one QoS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QosRule {
+    /// The QoS whose jobs its jobs may take from.
+    pub preempts: Vec<Name>,
+    /// How long after its grant a job is not taken from.
+    pub exempt: Span,
+    /// From TERM to KILL of its jobs.
+    pub grace: Option<Span>,
+}

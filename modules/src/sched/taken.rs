@@ -1,0 +1,164 @@
+//! Jobs that end for the sake of others: what the planner names is recorded, if it is still true.
+//!
+//! How one ends, and how long it is given, says its QoS. The record comes before anything is done;
+//! the manager makes an end of it, exec sends the signals at the times that were recorded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use eddy_broker::{Outbox, Volatile};
+use eddy_wire::account::Name;
+use eddy_wire::event::Kind;
+use eddy_wire::id::JobId;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::plan::{Delta, Verdict};
+use eddy_wire::preempt::{Cause, Mode, PREEMPTIONS_MAX, Preemption, Preempts, QosRule};
+use eddy_wire::time::{Span, Time};
+
+use super::seen::Seen;
+use super::{Intake, Sched};
+use crate::Settings;
+
+/// Who may take from whom, and what becomes of those who are taken from.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    told: Arc<Preempts>,
+    modes: BTreeMap<Name, Mode>,
+}
+
+/// How jobs of a QoS end for others.
+struct End {
+    mode: Mode,
+    grace: Span,
+    exempt: Span,
+}
+
+impl Rules {
+    pub(super) fn new(settings: &Settings) -> Rules {
+        let rule = |preempts: &[Name], exempt: Span, grace: Option<Span>| QosRule {
+            preempts: preempts.to_vec(),
+            exempt,
+            grace,
+        };
+        let qos = settings.qos.iter();
+        let rules = qos.map(|qos| (qos.name.clone(), rule(&qos.preempts, qos.exempt, qos.grace)));
+        Rules {
+            told: Arc::new(Preempts {
+                qos: rules.collect(),
+                grace: settings.kill_grace,
+            }),
+            modes: settings
+                .qos
+                .iter()
+                .map(|qos| (qos.name.clone(), qos.mode))
+                .collect(),
+        }
+    }
+
+    pub(super) fn told(&self) -> Arc<Preempts> {
+        Arc::clone(&self.told)
+    }
+
+    /// From TERM to KILL where nothing else is said.
+    pub(super) fn grace(&self) -> Span {
+        self.told.grace
+    }
+
+    fn of(&self, qos: &str) -> End {
+        let is_it = |name: &&Name| name.as_str() == qos;
+        let rule = self.told.qos.iter().find(|(name, _)| is_it(name));
+        let mode = self.modes.iter().find(|(name, _)| is_it(name));
+        let grace = rule.and_then(|(_, rule)| rule.grace);
+        End {
+            mode: mode.map(|(_, mode)| *mode).unwrap_or_default(),
+            grace: grace.unwrap_or(self.grace()),
+            exempt: rule.map_or(Span::ZERO, |(_, rule)| rule.exempt),
+        }
+    }
+}
+
+impl Sched {
+    /// What a planner is to know of one that holds something: whether it is ending, and whether it
+    /// may be taken from.
+    pub(super) fn standing(&self, id: JobId) -> impl Iterator<Item = Delta> + '_ {
+        let seen = self.jobs.get(&id).filter(|seen| seen.held.is_some());
+        let ending = seen.and_then(|seen| match seen.preempted {
+            Some((by, until)) => Some(Delta::Ending(id, Some(by), until)),
+            None => seen.ending.map(|until| Delta::Ending(id, None, until)),
+        });
+        let spared = seen.filter(|seen| seen.preemptions >= PREEMPTIONS_MAX);
+        ending.into_iter().chain(spared.map(|_| Delta::Spared(id)))
+    }
+
+    /// Those who are to end for others: all for one job, or none where one of them does not.
+    pub(super) fn take_from(&self, now: Time, verdicts: &[(JobId, Verdict)], out: &mut Outbox) {
+        let named = || {
+            verdicts.iter().filter_map(|(id, verdict)| match verdict {
+                Verdict::Preempt { by, cause, why } => Some((*id, *by, *cause, why)),
+                Verdict::Start(_) | Verdict::Never(_) => None,
+            })
+        };
+        let void: BTreeSet<JobId> = named()
+            .filter(|(id, by, ..)| !self.may_end(now, *id) || !self.may_inherit(*by))
+            .map(|(_, by, ..)| by)
+            .collect();
+        let mut kept = Vec::new();
+        for (id, by, cause, why) in named() {
+            match self.jobs.get(&id).filter(|_| !void.contains(&by)) {
+                Some(seen) => {
+                    let preemption = self.preemption(now, seen, (by, cause), why);
+                    out.append(now, id, Kind::Preempted(Box::new(preemption)));
+                }
+                None => kept.push(Delta::Kept(id, self.exempt_until(id).unwrap_or(now))),
+            }
+        }
+        if !kept.is_empty() {
+            out.volatile(Volatile::Plan(kept));
+        }
+    }
+
+    fn preemption(
+        &self,
+        now: Time,
+        seen: &Seen,
+        (by, cause): (JobId, Cause),
+        why: &str,
+    ) -> Preemption {
+        let End { mode, grace, .. } = self.rules.of(&self.qos_of(seen));
+        Preemption {
+            by,
+            until: now.after(grace),
+            cause,
+            mode,
+            grace: grace.0,
+            why: why.to_owned(),
+        }
+    }
+
+    /// From when on a job may be taken from: what it holds is recorded a little later than planned.
+    fn exempt_until(&self, id: JobId) -> Option<Time> {
+        let seen = self.jobs.get(&id)?;
+        Some(seen.since.after(self.rules.of(&self.qos_of(seen)).exempt))
+    }
+
+    fn qos_of(&self, seen: &Seen) -> String {
+        match &seen.submit.party.qos {
+            Some(qos) => qos.to_string(),
+            None => self.obeyed.policy().priority.factors.default_qos,
+        }
+    }
+
+    fn may_end(&self, now: Time, id: JobId) -> bool {
+        let open = self.exempt_until(id).is_some_and(|from| from <= now);
+        open && self.jobs.get(&id).is_some_and(|seen| {
+            let goes_on = seen.preempted.is_none() && seen.ending.is_none();
+            let runs = seen.state == JobState::Run && seen.held.is_some();
+            runs && goes_on && seen.preemptions < PREEMPTIONS_MAX
+        })
+    }
+
+    fn may_inherit(&self, by: JobId) -> bool {
+        let waits = self.jobs.get(&by).is_some_and(|seen| self.wants(seen));
+        waits && self.intake == Intake::Open
+    }
+}

@@ -1,0 +1,230 @@
+//! What is kept for those for whom others end, until they start.
+//!
+//! Called by the planner at the beginning of each pass and as jobs end. A claim is a promise from
+//! now on of where its job goes; it ends with the start of the job, or when that waits no more, or
+//! with the nodes. Which jobs end for whom is known from records, so that a planner made anew finds
+//! the same claims again, perhaps on other nodes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use eddy_wire::id::JobId;
+use eddy_wire::plan::{Outcome, Reason};
+use eddy_wire::time::{Span, Time};
+
+use super::taking::Standing;
+use super::{Certainty, Place, Planner};
+use crate::occupancy::{Ask, CLEANUP, Spot};
+use crate::placement::Chosen;
+use crate::turns::Turn;
+use crate::walk::Room;
+
+/// One who holds something and is to end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ending {
+    /// For whom; for nobody if it ends anyway.
+    pub by: Option<JobId>,
+    /// When the last of it is killed.
+    pub until: Time,
+    pub certainty: Certainty,
+}
+
+/// What is kept for one.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    pub spot: Spot,
+    span: Span,
+    /// Those who are still to end.
+    pub waits: BTreeSet<JobId>,
+    /// To when it is promised.
+    until: Time,
+}
+
+impl Planner {
+    /// Those who end for the sake of a job.
+    pub(super) fn ending_for(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
+        let ending = self.taking.ending.iter();
+        ending
+            .filter(move |(_, one)| one.by == Some(job))
+            .map(|(of, _)| *of)
+    }
+
+    /// One who holds something is to end by then. For whom it ends is said once.
+    pub(super) fn ends(
+        &mut self,
+        job: JobId,
+        by: Option<JobId>,
+        until: Time,
+        certainty: Certainty,
+    ) {
+        let Some(holding) = self.holdings.get(&job) else {
+            return;
+        };
+        if holding.certainty != Certainty::Held {
+            return;
+        }
+        if let Some(owner) = &holding.owner {
+            self.taking.holds_no_more(owner, job);
+        }
+        let known = self.taking.ending.get(&job);
+        let ending = Ending {
+            by: by.or(known.and_then(|known| known.by)),
+            until,
+            certainty,
+        };
+        self.taking.ending.insert(job, ending);
+        if let Some(claim) = ending.by.and_then(|by| self.taking.claims.get_mut(&by)) {
+            claim.waits.insert(job);
+        }
+    }
+
+    /// It does not end before then: whoever counted on that waits on.
+    pub(super) fn goes_on(&mut self, job: JobId, until: Time) {
+        if self.holdings.contains_key(&job) {
+            self.taking.kept.insert(job, until);
+        }
+        let ending = self.taking.ending.get(&job);
+        if ending.is_none_or(|ending| ending.certainty == Certainty::Held) {
+            return;
+        }
+        self.taking.ending.remove(&job);
+        if let Some(holding) = self.holdings.get(&job)
+            && let Some(owner) = &holding.owner
+        {
+            self.taking.holds(owner, job);
+        }
+        let claims = self.taking.claims.iter();
+        let counting = claims.filter(|(_, claim)| claim.waits.contains(&job));
+        let counting: Vec<JobId> = counting.map(|(by, _)| *by).collect();
+        counting.into_iter().for_each(|by| self.enter(by));
+    }
+
+    /// What it held is free.
+    pub(super) fn ended_for(&mut self, job: JobId) {
+        self.taking.spared.remove(&job);
+        self.taking.kept.remove(&job);
+        if self.taking.ending.remove(&job).is_some() {
+            for claim in self.taking.claims.values_mut() {
+                claim.waits.remove(&job);
+            }
+        }
+    }
+
+    /// Nothing is kept for it any more.
+    pub(super) fn unclaim(&mut self, job: JobId) {
+        if let Some(claim) = self.taking.claims.remove(&job) {
+            self.occupancy.unclaim(&claim.spot);
+            self.agenda.freed();
+        }
+    }
+
+    /// This is kept for it: whoever was promised a part of it is promised something else.
+    pub(super) fn claim(&mut self, turn: Turn, (ask, span): (&Arc<Ask>, Span), on: Vec<Chosen>) {
+        let job = turn.job;
+        let there = on.iter().flat_map(|one| self.occupancy.promised_on(one.at));
+        let promised: BTreeSet<JobId> = there.collect();
+        for other in promised {
+            let others = self.turn_of(other).filter(|_| other != job);
+            if let Some(others) = others.filter(|_| !self.taking.claims.contains_key(&other)) {
+                self.agenda.unreserve(&others, &mut self.occupancy);
+            }
+        }
+        match &mut self.table {
+            Some(table) => table.leave(&turn, &ask.want.owner),
+            None => {
+                self.agenda.leave(&turn, &mut self.occupancy);
+            }
+        }
+        let until = self.occupancy.now().after(self.taking.grace());
+        let until = until.after(CLEANUP).after(span);
+        let claim = Claim {
+            spot: self.occupancy.claim(ask, on, until),
+            span,
+            waits: self.ending_for(job).collect(),
+            until,
+        };
+        self.taking.claims.insert(job, claim);
+    }
+
+    /// Starts whoever waits for nobody any more, and keeps what others wait for.
+    pub(super) fn settle_claims(&mut self, outcome: &mut Outcome) {
+        if self.taking.claims.is_empty() && self.taking.ending.is_empty() {
+            return;
+        }
+        let now = self.occupancy.now();
+        let claims: Vec<JobId> = self.taking.claims.keys().copied().collect();
+        for job in claims {
+            let claim = &self.taking.claims[&job];
+            if claim.waits.is_empty() {
+                self.start_claimed(job, outcome);
+            } else if claim.until <= now.after(CLEANUP) {
+                // Somebody does not end: it is kept on.
+                self.enter(job);
+            }
+        }
+        let ending = self.taking.ending.values().filter_map(|one| one.by);
+        let heirs: BTreeSet<JobId> = ending.collect();
+        for job in heirs {
+            let waits = self.turn_of(job);
+            if let Some(turn) = waits.filter(|_| !self.taking.claims.contains_key(&job)) {
+                self.claim_again(turn);
+            }
+        }
+    }
+
+    fn start_claimed(&mut self, job: JobId, outcome: &mut Outcome) {
+        let (ask, _) = self.ask_of(job);
+        if !self.occupancy.admits(&ask) {
+            return;
+        }
+        if let Some(claim) = self.taking.claims.remove(&job) {
+            self.start(job, &claim.spot, claim.span, outcome);
+        }
+    }
+
+    /// What ends for it is kept for it again, where that is enough.
+    fn claim_again(&mut self, turn: Turn) {
+        let standing = Standing::of(&self.waiting[&turn.job].want.owner);
+        let (ask, span) = self.ask_of(turn.job);
+        if let Some(sought) = self.seek((&turn, &standing), (&ask, span), &[]) {
+            self.claim(turn, (&ask, span), sought.chosen);
+        }
+    }
+
+    /// Why one waits for whom others end.
+    pub(super) fn claimed(&self, job: JobId, now: Time) -> Option<Reason> {
+        let claim = self.taking.claims.get(&job)?;
+        let until = claim
+            .waits
+            .iter()
+            .filter_map(|one| self.taking.ending.get(one));
+        let last = until.map(|one| one.until).max().unwrap_or(now);
+        Some(Reason::Preempting {
+            jobs: claim.waits.iter().copied().collect(),
+            within: Span((last - now).0.max(0)),
+        })
+    }
+
+    /// When it starts whose claim stands: as soon as the last is over.
+    pub(super) fn claimed_start(&self, job: JobId) -> Option<Time> {
+        let claim = self.taking.claims.get(&job)?;
+        let until = claim
+            .waits
+            .iter()
+            .filter_map(|one| self.taking.ending.get(one));
+        let last = until.map(|one| one.until).max();
+        Some(last.unwrap_or(self.occupancy.now()).after(CLEANUP))
+    }
+
+    /// Those who have claims on such nodes wait on without.
+    pub(super) fn drop_claims(&mut self, whose: impl Fn(&Planner, &Spot) -> bool) {
+        let claims = self.taking.claims.iter();
+        let lost = claims.filter(|(_, claim)| whose(self, &claim.spot));
+        let lost: Vec<JobId> = lost.map(|(job, _)| *job).collect();
+        for job in lost {
+            if let Some(Place::Row(_)) = self.waiting.get(&job).map(|one| one.place) {
+                self.enter(job);
+            }
+        }
+    }
+}

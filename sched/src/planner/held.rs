@@ -1,0 +1,75 @@
+//! What jobs hold, once that is recorded, and when they give it back.
+//!
+//! Called by the planner as it is told. What it only proposed it holds the same way.
+
+use std::sync::Arc;
+
+use eddy_wire::id::JobId;
+use eddy_wire::plan::Owner;
+use eddy_wire::resource_set::ResourceSet;
+
+use super::charges::end_of;
+use super::{Certainty, Holding, Planner};
+
+impl Planner {
+    /// It is recorded that a job holds this.
+    pub(super) fn held(&mut self, job: JobId, owner: Option<Owner>, set: Arc<ResourceSet>) {
+        match self.holdings.get_mut(&job) {
+            Some(holding) if holding.set.nodes == set.nodes && holding.owner == owner => {
+                match holding.certainty {
+                    // Said again: a want that came since then is the next attempt's.
+                    Certainty::Held => return,
+                    Certainty::Proposed => holding.certainty = Certainty::Held,
+                }
+                if let Some(owner) = &holding.owner {
+                    self.taking.holds(owner, job);
+                }
+            }
+            Some(_) | None => {
+                let ending = self.taking.ending.get(&job).copied();
+                self.free(job);
+                let until = end_of(&set, self.policy.queue.default_limit);
+                self.occupancy.hold(job, &set, until);
+                self.hold(job, owner, set, until, Certainty::Held);
+                if let Some(ending) = ending {
+                    self.ends(job, ending.by, ending.until, ending.certainty);
+                }
+            }
+        }
+        self.unwant(job);
+    }
+
+    /// Gives back what is only proposed.
+    pub(super) fn take_back(&mut self, job: JobId) {
+        let holding = self.holdings.get(&job);
+        if holding.is_some_and(|holding| holding.certainty == Certainty::Proposed) {
+            self.free(job);
+        }
+    }
+
+    /// What it held or was charged for is free.
+    pub(super) fn free(&mut self, job: JobId) {
+        if let Some(Holding {
+            owner: Some(owner),
+            set,
+            ..
+        }) = self.charged.remove(&job)
+        {
+            self.ended(&owner, &set);
+        }
+        if let Some(holding) = self.holdings.remove(&job) {
+            let Holding {
+                set, owner, until, ..
+            } = holding;
+            self.ended_for(job);
+            if let Some(owner) = &owner {
+                self.taking.holds_no_more(owner, job);
+                self.ended(owner, &set);
+            }
+            let left = self.holdings.values().map(|one| one.set.as_ref());
+            self.occupancy.release(job, &set, until, left);
+            self.agenda.freed();
+            self.enter(job);
+        }
+    }
+}

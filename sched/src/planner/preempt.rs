@@ -1,0 +1,408 @@
+//! Who may take from whom, and from whom a pass takes.
+//!
+//! Called by the planner when a pass has decided all that room decides. A job that waits, and that
+//! stands above jobs that run, is found the fewest of them (`victims`) so that it fits, those of the
+//! lowest class and QoS first and of these who was granted his resources last; never one of its own
+//! standing or above, never one within its `exempt`, never one that was taken from as often as may
+//! be. What they leave is its claim (`claims`). Where accounts take turns, classes take from each
+//! other in the rounds of `evict`; QoS take here, too.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use eddy_wire::account::Name;
+use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Sharing;
+use eddy_wire::plan::{Outcome, Verdict};
+use eddy_wire::preempt::{Cause, Preempts};
+use eddy_wire::time::{Span, Time};
+
+use super::taking::{Armed, Standing};
+use super::victims::{Candidate, Search, Sought};
+use super::{Certainty, Place, Planner, entry};
+use crate::need::Need;
+use crate::occupancy::{Ask, CLEANUP, parts};
+use crate::policy::{Preference, Reservations, Rung, Walk};
+use crate::turns::Turn;
+use crate::walk::{Room, Rules};
+
+/// Of each standing so many who wait are looked at, those with the lowest numbers.
+const WAITERS_MAX: usize = 4096;
+/// So many different needs are tried in a pass.
+const TRIED_MAX: usize = 16;
+/// So many have claims at a time.
+const CLAIMS_MAX: usize = 64;
+/// Where nobody passes, so many who are ahead are looked at.
+const AHEAD_MAX: usize = 4096;
+
+/// Who may be taken from by those of one standing, and when more may be.
+struct Pool {
+    candidates: Vec<Candidate>,
+    again: Option<Time>,
+}
+
+impl Planner {
+    /// Other rules from now on; none is as before.
+    pub(super) fn arm(&mut self, rules: Option<Arc<Preempts>>) {
+        if let Some(rules) = rules {
+            self.taking.rules = rules;
+        }
+        let by_qos = self.taking.rules.qos.values();
+        let any = by_qos.into_iter().any(|rule| !rule.preempts.is_empty());
+        self.taking.armed = match any || self.takes_by_class() {
+            true => Armed::Yes,
+            false => Armed::No,
+        };
+        (self.taking.holders, self.taking.waiters) = Default::default();
+        for (job, holding) in &self.holdings {
+            if let (Certainty::Held, Some(owner)) = (holding.certainty, &holding.owner) {
+                self.taking.holds(owner, *job);
+            }
+        }
+        for (job, one) in &self.waiting {
+            if let Place::Row(_) = one.place {
+                self.taking.waits(&one.want.owner, *job);
+            }
+        }
+    }
+
+    /// Whether classes take from lower ones here. Where accounts take turns their rounds do that.
+    fn takes_by_class(&self) -> bool {
+        self.table.is_none() && self.policy.placement.ladder.contains(&Rung::Urgency)
+    }
+
+    pub(super) fn qos_of<'a>(&'a self, standing: &'a Standing) -> &'a str {
+        let default = &self.policy.priority.factors.default_qos;
+        standing.qos.as_ref().map_or(default, Name::as_str)
+    }
+
+    fn class_of<'a>(&'a self, standing: &'a Standing) -> (&'a str, i64, Preference) {
+        let placement = &self.policy.placement;
+        let named = standing.class.as_ref().map(Name::as_str);
+        let name = named.unwrap_or(&placement.default_class);
+        match placement.classes.get(name) {
+            Some(class) => (name, class.priority, class.urgency_preemptible),
+            None => (name, 0, Preference::Off),
+        }
+    }
+
+    /// The priority of its class.
+    pub(super) fn rank(&self, standing: &Standing) -> i64 {
+        self.class_of(standing).1
+    }
+
+    pub(super) fn preempts(&self, taker: &str, holder: &str) -> bool {
+        let rule = self
+            .taking
+            .rules
+            .qos
+            .iter()
+            .find(|(name, _)| name.as_str() == taker);
+        rule.is_some_and(|(_, rule)| rule.preempts.iter().any(|one| one.as_str() == holder))
+    }
+
+    /// By which rule one may take from the other, if he may: never from an equal, nor from whom the
+    /// other rule puts above him.
+    pub(super) fn may_take(&self, taker: &Standing, holder: &Standing) -> Option<String> {
+        let (qos, other) = (self.qos_of(taker), self.qos_of(holder));
+        let (class, priority, _) = self.class_of(taker);
+        let (lower, its, preemptible) = self.class_of(holder);
+        if qos != other && self.preempts(qos, other) && priority >= its {
+            return Some(format!("QoS {qos} preempts QoS {other}"));
+        }
+        let by_class = self.takes_by_class() && preemptible == Preference::On;
+        let above = priority > its && !self.preempts(other, qos);
+        (by_class && above).then(|| format!("class {class} stands above class {lower}"))
+    }
+
+    /// Names who gives way so that those who stand above them can start.
+    pub(super) fn preempt(&mut self, now: Time, outcome: &mut Outcome) {
+        if self.taking.armed == Armed::No || self.taking.holders.is_empty() {
+            return;
+        }
+        let mut pools: BTreeMap<Standing, Pool> = BTreeMap::new();
+        let mut tried: BTreeSet<(Standing, Need, Span)> = BTreeSet::new();
+        for (turn, standing) in self.takers() {
+            if self.taking.claims.len() >= CLAIMS_MAX || tried.len() >= TRIED_MAX {
+                break;
+            }
+            let job = turn.job;
+            let (ask, span) = self.ask_of(job);
+            let key = (standing.clone(), ask.need, span);
+            let named = ask.want.request.ranks.is_some();
+            if tried.contains(&key) && !named || !self.may_pass(&turn, &standing) {
+                continue;
+            }
+            if !self.occupancy.admits(&ask) {
+                continue;
+            }
+            if !pools.contains_key(&standing) {
+                pools.insert(standing.clone(), self.pool(&standing, now));
+            }
+            let pool = &pools[&standing];
+            if pool.candidates.is_empty() && self.ending_for(job).next().is_none() {
+                outcome.again = outcome.again.into_iter().chain(pool.again).min();
+                continue;
+            }
+            match self.seek((&turn, &standing), (&ask, span), &pool.candidates) {
+                Some(sought) => {
+                    self.take_from((turn, &standing), (&ask, span), sought, outcome);
+                    for pool in pools.values_mut() {
+                        let ending = &self.taking.ending;
+                        pool.candidates.retain(|one| !ending.contains_key(&one.job));
+                    }
+                }
+                None => {
+                    outcome.again = outcome.again.into_iter().chain(pool.again).min();
+                    tried.insert(key);
+                }
+            }
+        }
+    }
+
+    pub(super) fn ask_of(&self, job: JobId) -> (Arc<Ask>, Span) {
+        let (job, limit) = entry(job, &self.waiting[&job].want);
+        (job.need, Rules::from(&self.policy.queue).span(limit))
+    }
+
+    /// Those who wait, have no claim, and stand above somebody who holds something, in turn.
+    fn takers(&self) -> Vec<(Turn, Standing)> {
+        let mut takers = Vec::new();
+        for (standing, jobs) in &self.taking.waiters {
+            let mut holders = self.taking.holders.keys();
+            if !holders.any(|holder| self.may_take(standing, holder).is_some()) {
+                continue;
+            }
+            let open = jobs
+                .iter()
+                .filter(|job| !self.taking.claims.contains_key(job));
+            for job in open.take(WAITERS_MAX) {
+                takers.extend(self.turn_of(*job).map(|turn| (turn, standing.clone())));
+            }
+        }
+        takers.sort_unstable();
+        takers
+    }
+
+    /// The turn of one who waits for resources.
+    pub(super) fn turn_of(&self, job: JobId) -> Option<Turn> {
+        match self.waiting.get(&job)?.place {
+            Place::Row(row) => self.rows.turn(row),
+            Place::Aside | Place::Beside => None,
+        }
+    }
+
+    /// Where nobody passes who is ahead: whether all ahead are such as it stands above.
+    fn may_pass(&self, turn: &Turn, standing: &Standing) -> bool {
+        if self.policy.queue.walk != Walk::Stop || self.table.is_some() {
+            return true;
+        }
+        let mut ahead = self.agenda.lined().take_while(|other| *other < turn);
+        let below = |other: &Turn| self.stands_above(standing, other.job);
+        let looked = ahead.by_ref().take(AHEAD_MAX);
+        looked.into_iter().all(below) && ahead.next().is_none()
+    }
+
+    /// Whether it stands above another who waits.
+    fn stands_above(&self, standing: &Standing, other: JobId) -> bool {
+        let other = self.waiting.get(&other);
+        let other = other.map(|one| Standing::of(&one.want.owner));
+        other.is_some_and(|other| self.may_take(standing, &other).is_some())
+    }
+
+    /// Who may be taken from by this standing now, who is to go first at the front.
+    fn pool(&self, standing: &Standing, now: Time) -> Pool {
+        let mut found: Vec<(i64, f64, Reverse<i64>, Reverse<JobId>)> = Vec::new();
+        let mut again = None;
+        for (holder, jobs) in &self.taking.holders {
+            if self.may_take(standing, holder).is_none() {
+                continue;
+            }
+            let (_, class, _) = self.class_of(holder);
+            let qos = self.qos_of(holder);
+            let priority = self.policy.priority.factors.qos.get(qos).copied();
+            for job in jobs {
+                if self.taking.spared.contains(job) {
+                    continue;
+                }
+                let start = self.holdings[job].set.starttime;
+                let from = self.exempt_until(*job, qos);
+                if from > now {
+                    again = again.into_iter().chain([from]).min();
+                    continue;
+                }
+                let worth = priority.unwrap_or(0.0);
+                found.push((class, worth, Reverse(start), Reverse(*job)));
+            }
+        }
+        found.sort_by(|a, b| {
+            let by_rank = a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
+            by_rank.then((a.2, a.3).cmp(&(b.2, b.3)))
+        });
+        let inventory = self.occupancy.inventory();
+        let candidate = |(.., Reverse(job)): &(i64, f64, Reverse<i64>, Reverse<JobId>)| Candidate {
+            job: *job,
+            parts: parts(inventory, &self.holdings[job].set).collect(),
+        };
+        let candidates = found.iter().map(candidate);
+        Pool {
+            // Who takes nothing gives nothing.
+            candidates: candidates.filter(|one| !one.parts.is_empty()).collect(),
+            again,
+        }
+    }
+
+    /// From when on a job of that QoS may be taken from.
+    pub(super) fn exempt_until(&self, job: JobId, qos: &str) -> Time {
+        let rules = self.taking.rules.qos.iter();
+        let mut rule = rules.filter(|(name, _)| name.as_str() == qos);
+        let exempt = rule.next().map_or(Span::ZERO, |(_, rule)| rule.exempt);
+        let start = self.holdings.get(&job).map_or(0, |one| one.set.starttime);
+        let kept = self.taking.kept.get(&job).copied();
+        Time(start).after(exempt).max(kept.unwrap_or(Time(0)))
+    }
+
+    /// Who gives way so that it fits, and where it goes: what ends for it already is its own.
+    pub(super) fn seek(
+        &self,
+        (turn, standing): (&Turn, &Standing),
+        (ask, span): (&Arc<Ask>, Span),
+        candidates: &[Candidate],
+    ) -> Option<Sought> {
+        let own: Vec<JobId> = self.ending_for(turn.job).collect();
+        let search = self.search((turn, standing), (ask, span), candidates, &own);
+        if search.is_met() {
+            return search.fewest();
+        }
+        let anyway = self
+            .taking
+            .ending
+            .iter()
+            .filter(|(_, one)| one.by.is_none());
+        let mut all: Vec<JobId> = anyway.map(|(job, _)| *job).collect();
+        if !all.is_empty() {
+            all.extend(&own);
+            // What ends anyway will do: nobody is to end for it.
+            if self
+                .search((turn, standing), (ask, span), candidates, &all)
+                .is_met()
+            {
+                return None;
+            }
+        }
+        search.fewest()
+    }
+
+    fn search<'a>(
+        &self,
+        (turn, standing): (&Turn, &Standing),
+        (ask, span): (&'a Arc<Ask>, Span),
+        candidates: &'a [Candidate],
+        back: &[JobId],
+    ) -> Search<'a> {
+        let inventory = self.occupancy.inventory();
+        let need = &ask.need;
+        let within = inventory.all().within(&ask.want.request);
+        let rooms = match need.sharing {
+            Sharing::Shared => inventory.free(),
+            Sharing::Exclusive => inventory.idle(),
+        };
+        let (mut places, mut from) = (BTreeSet::new(), 0);
+        while let Some(at) = within.next(rooms, from, &need.least()) {
+            places.insert(at);
+            from = at + 1;
+        }
+        let back: Vec<Candidate> = back
+            .iter()
+            .filter_map(|job| Some((job, self.holdings.get(job)?)))
+            .map(|(job, holding)| Candidate {
+                job: *job,
+                parts: parts(inventory, &holding.set).collect(),
+            })
+            .collect();
+        let all = candidates.iter().chain(&back).flat_map(|one| &one.parts);
+        let there = all.map(|(at, _)| *at);
+        places.extend(there.filter(|at| inventory.is_serving(*at) && within.has(*at)));
+        let apart: BTreeSet<JobId> = match places.iter().any(|at| self.is_promised(*at)) {
+            true => candidates.iter().chain(&back).map(|one| one.job).collect(),
+            false => BTreeSet::new(),
+        };
+        let until = self.occupancy.now().after(self.taking.grace());
+        let until = until.after(CLEANUP).after(span);
+        let mut search = Search::new(need, candidates);
+        for at in places {
+            let heeds = |job| self.heeds(turn, standing, job);
+            let mut found = self
+                .occupancy
+                .to_be_had(at, until, heeds, |job| apart.contains(&job));
+            let parts = back.iter().flat_map(|one| &one.parts);
+            for (_, gives) in parts.filter(|(on, _)| *on == at) {
+                found.left = found.left.with(gives);
+                found.held = found.held.saturating_sub(1);
+            }
+            search.place(at, found, inventory.capacity(at));
+        }
+        search
+    }
+
+    fn is_promised(&self, at: usize) -> bool {
+        self.occupancy.promised_on(at).next().is_some()
+    }
+
+    /// Whether one who takes keeps off what is promised to another: not to whom he stands above,
+    /// nor, where nothing promised stays, to those behind.
+    fn heeds(&self, turn: &Turn, standing: &Standing, other: JobId) -> bool {
+        if other == turn.job {
+            return false;
+        }
+        if self.taking.claims.contains_key(&other) {
+            return true;
+        }
+        let behind = match self.policy.queue.reservations {
+            Reservations::Kept => false,
+            Reservations::Replanned => self.turn_of(other).is_some_and(|other| other > *turn),
+        };
+        !behind && !self.stands_above(standing, other)
+    }
+
+    /// They are to end, and what they leave is its claim.
+    fn take_from(
+        &mut self,
+        (turn, standing): (Turn, &Standing),
+        (ask, span): (&Arc<Ask>, Span),
+        sought: Sought,
+        outcome: &mut Outcome,
+    ) {
+        for victim in &sought.victims {
+            let owner = self.holdings[victim].owner.clone().unwrap_or_default();
+            let why = self.may_take(standing, &Standing::of(&owner));
+            self.name(
+                *victim,
+                (turn.job, Cause::Urgency),
+                why.unwrap_or_default(),
+                outcome,
+            );
+        }
+        self.claim(turn, (ask, span), sought.chosen);
+        if sought.victims.is_empty() {
+            // All it takes is there or on its way.
+            outcome.unfinished = true;
+        }
+    }
+
+    /// One who runs is to end for another.
+    pub(super) fn name(
+        &mut self,
+        victim: JobId,
+        (by, cause): (JobId, Cause),
+        why: String,
+        outcome: &mut Outcome,
+    ) {
+        let until = self.occupancy.now().after(self.taking.grace());
+        self.ends(victim, Some(by), until, Certainty::Proposed);
+        outcome
+            .verdicts
+            .push((victim, Verdict::Preempt { by, cause, why }));
+    }
+}

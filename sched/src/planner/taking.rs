@@ -1,0 +1,116 @@
+//! The books of who takes from whom: who waits and who holds by standing, who is to end, what is kept
+//! for whom.
+//!
+//! Kept by the planner as jobs come and go; `preempt`, `claims` and `evict` decide by them. Where
+//! nobody may take from anybody they are empty.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use eddy_wire::account::Name;
+use eddy_wire::id::JobId;
+use eddy_wire::plan::Owner;
+use eddy_wire::preempt::Preempts;
+use eddy_wire::time::{Span, Time};
+
+use super::claims::{Claim, Ending};
+use super::evict::{Evictions, News};
+
+/// What decides who may take from whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Standing {
+    pub qos: Option<Name>,
+    pub class: Option<Name>,
+}
+
+impl Standing {
+    pub fn of(owner: &Owner) -> Standing {
+        Standing {
+            qos: owner.qos.clone(),
+            class: owner.class.clone(),
+        }
+    }
+}
+
+/// Whether anybody may take from anybody here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Armed {
+    #[default]
+    No,
+    Yes,
+}
+
+/// Who takes, who is taken from, and what came of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Taking {
+    pub(super) rules: Arc<Preempts>,
+    pub(super) armed: Armed,
+    /// Who holds something for certain and is not ending.
+    pub(super) holders: BTreeMap<Standing, BTreeSet<JobId>>,
+    /// Who waits for resources.
+    pub(super) waiters: BTreeMap<Standing, BTreeSet<JobId>>,
+    /// Who holds something and is to end.
+    pub(super) ending: BTreeMap<JobId, Ending>,
+    pub(super) spared: BTreeSet<JobId>,
+    /// Who is not to end before a time.
+    pub(super) kept: BTreeMap<JobId, Time>,
+    pub(super) claims: BTreeMap<JobId, Claim>,
+    pub(super) round: Evictions,
+}
+
+type ByStanding = BTreeMap<Standing, BTreeSet<JobId>>;
+
+fn add(all: &mut ByStanding, owner: &Owner, job: JobId) {
+    all.entry(Standing::of(owner)).or_default().insert(job);
+}
+
+fn remove(all: &mut ByStanding, owner: &Owner, job: JobId) {
+    let standing = Standing::of(owner);
+    if let Some(jobs) = all.get_mut(&standing) {
+        jobs.remove(&job);
+        if jobs.is_empty() {
+            all.remove(&standing);
+        }
+    }
+}
+
+impl Taking {
+    pub fn waits(&mut self, owner: &Owner, job: JobId) {
+        if self.armed == Armed::Yes {
+            add(&mut self.waiters, owner, job);
+        }
+    }
+
+    pub fn waits_no_more(&mut self, owner: &Owner, job: JobId) {
+        if self.armed == Armed::Yes {
+            remove(&mut self.waiters, owner, job);
+        }
+    }
+
+    pub fn holds(&mut self, owner: &Owner, job: JobId) {
+        if self.armed == Armed::Yes && !self.ending.contains_key(&job) {
+            add(&mut self.holders, owner, job);
+        }
+    }
+
+    pub fn holds_no_more(&mut self, owner: &Owner, job: JobId) {
+        if self.armed == Armed::Yes {
+            remove(&mut self.holders, owner, job);
+        }
+    }
+
+    /// The longest that anybody is given to end.
+    pub fn grace(&self) -> Span {
+        let graces = self.rules.qos.values().filter_map(|rule| rule.grace);
+        graces.chain([self.rules.grace]).max().unwrap_or(Span::ZERO)
+    }
+
+    pub fn rules(&self) -> Arc<Preempts> {
+        Arc::clone(&self.rules)
+    }
+
+    /// Something happened that no round with eviction has looked at.
+    pub fn stir(&mut self) {
+        self.round.news = News::Some;
+    }
+}

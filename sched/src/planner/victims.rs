@@ -1,0 +1,362 @@
+//! Who gives way: the fewest of those who may be taken from, so that a job fits.
+//!
+//! Asked by `preempt` with the nodes that come into question and with those who may be taken from,
+//! who is to go first at the front. It knows no rule by which one may take from another, and
+//! changes nothing.
+//!
+//! Node by node the step is taken that gives most for fewest; then whoever is not needed is
+//! spared, the best first. Where a job needs one node, and each victim is on one, no fewer would do
+//! but for amounts of several kinds at once.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Sharing;
+
+use crate::need::{Need, Spread};
+use crate::occupancy::{Found, Left};
+use crate::placement::Chosen;
+use crate::rooms::Room;
+
+/// Where so many are needed of one node, those of equal size need not be compared.
+const COMPARED_MAX: usize = 16;
+
+/// One who may be taken from, and what that gives on each node.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub job: JobId,
+    pub parts: Vec<(usize, Room)>,
+}
+
+/// A node that comes into question.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    found: Found,
+    capacity: Room,
+    /// Who may be taken from there and was not, by their place among all.
+    victims: BTreeMap<usize, Room>,
+    units: u64,
+    version: u64,
+}
+
+/// Who gives way, and where the job goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sought {
+    pub victims: Vec<JobId>,
+    pub chosen: Vec<Chosen>,
+}
+
+/// The search for one job.
+pub(super) struct Search<'a> {
+    need: &'a Need,
+    candidates: &'a [Candidate],
+    places: BTreeMap<usize, Place>,
+    total: u64,
+    taken: BTreeSet<usize>,
+    /// By how much more is offered on all nodes together when one gives way alone, as it was at first.
+    alone: Vec<u64>,
+}
+
+/// A step: whom to take from on a node, and what comes of it.
+type Step = (Vec<usize>, u64);
+/// The order of steps: what one unit costs, then who would have to go, then the node.
+type Key = (u64, usize, usize);
+
+impl<'a> Search<'a> {
+    pub fn new(need: &'a Need, candidates: &'a [Candidate]) -> Search<'a> {
+        Search {
+            need,
+            candidates,
+            places: BTreeMap::new(),
+            total: 0,
+            taken: BTreeSet::new(),
+            alone: Vec::new(),
+        }
+    }
+
+    /// A node that comes into question. All are told before the search.
+    pub fn place(&mut self, at: usize, found: Found, capacity: Room) {
+        let mut place = Place {
+            found,
+            capacity,
+            victims: BTreeMap::new(),
+            units: 0,
+            version: 0,
+        };
+        place.units = place.offers(self.need);
+        self.total += place.units;
+        self.places.insert(at, place);
+    }
+
+    /// Whether it fits though nobody is taken from.
+    pub fn is_met(&self) -> bool {
+        self.total >= self.need.count()
+    }
+
+    /// The fewest who must give way; `None` where all would be too few.
+    pub fn fewest(mut self) -> Option<Sought> {
+        for (index, candidate) in self.candidates.iter().enumerate() {
+            for (at, gives) in &candidate.parts {
+                if let Some(place) = self.places.get_mut(at) {
+                    place.victims.insert(index, *gives);
+                }
+            }
+        }
+        let all = 0..self.candidates.len();
+        self.alone = all.map(|index| self.gives_alone(index)).collect();
+        let mut steps: BinaryHeap<Reverse<(Key, u64)>> = BinaryHeap::new();
+        let all: Vec<usize> = self.places.keys().copied().collect();
+        for at in all {
+            steps.extend(self.key(at).map(Reverse));
+        }
+        while !self.is_met() {
+            let Reverse(((.., at), version)) = steps.pop()?;
+            if self.places[&at].version != version {
+                continue;
+            }
+            let (victims, _) = self.step(at)?;
+            let mut touched = BTreeSet::new();
+            for index in victims {
+                self.taken.insert(index);
+                self.take(index, &mut touched);
+            }
+            for at in touched {
+                steps.extend(self.key(at).map(Reverse));
+            }
+        }
+        self.spare();
+        Some(Sought {
+            victims: self
+                .taken
+                .iter()
+                .map(|at| self.candidates[*at].job)
+                .collect(),
+            chosen: self.chosen(),
+        })
+    }
+
+    fn key(&self, at: usize) -> Option<(Key, u64)> {
+        const SCALE: u64 = 1 << 20;
+        let (victims, gain) = self.step(at)?;
+        let gain = match victims[..] {
+            [index] => gain.max(self.alone[index]),
+            _ => gain,
+        };
+        let left = self.need.count().saturating_sub(self.total).max(1);
+        let cost = victims.len() as u64 * SCALE / gain.min(left).max(1);
+        let last = victims.last().copied().unwrap_or(0);
+        Some(((cost, last, at), self.places[&at].version))
+    }
+
+    fn gives_alone(&self, index: usize) -> u64 {
+        let parts = self.candidates[index].parts.iter();
+        let more = parts.filter_map(|(at, gives)| {
+            let place = self.places.get(at)?;
+            let mut found = place.found.clone();
+            found.left = found.left.with(gives);
+            found.held = found.held.saturating_sub(1);
+            let offers = offers(self.need, &found, &place.capacity);
+            Some(offers.saturating_sub(place.units))
+        });
+        more.sum()
+    }
+
+    /// The fewest on one node by which it offers more, and how much more.
+    fn step(&self, at: usize) -> Option<Step> {
+        let place = &self.places[&at];
+        if place.victims.is_empty() || place.units >= self.need.count() {
+            return None;
+        }
+        let mut victims = match self.need.sharing {
+            Sharing::Exclusive => {
+                let all = place.found.held == place.victims.len() as u64;
+                let is_free = all && !place.found.is_promised;
+                is_free.then(|| place.victims.keys().copied().collect())?
+            }
+            Sharing::Shared => {
+                let want = match self.need.spread {
+                    Spread::Nodes { .. } => self.need.least(),
+                    Spread::Slots(_) => self.need.room(place.units + 1),
+                };
+                cover(place.found.left, &want, &place.victims)?
+            }
+        };
+        victims.sort_unstable();
+        let mut after = place.found.clone();
+        for index in &victims {
+            after.left = after.left.with(&place.victims[index]);
+            after.held = after.held.saturating_sub(1);
+        }
+        let offers = offers(self.need, &after, &place.capacity);
+        let gain = offers.saturating_sub(place.units);
+        (gain > 0).then_some((victims, gain))
+    }
+
+    fn take(&mut self, index: usize, touched: &mut BTreeSet<usize>) {
+        for (at, _) in &self.candidates[index].parts {
+            if let Some(place) = self.places.get_mut(at) {
+                place.give(index);
+                self.total -= place.units;
+                place.units = place.offers(self.need);
+                self.total += place.units;
+                touched.insert(*at);
+            }
+        }
+    }
+
+    fn put_back(&mut self, index: usize) {
+        for (at, gives) in &self.candidates[index].parts {
+            if let Some(place) = self.places.get_mut(at) {
+                place.keep(index, gives);
+                self.total -= place.units;
+                place.units = place.offers(self.need);
+                self.total += place.units;
+            }
+        }
+    }
+
+    /// Spares whoever is not needed, the best first.
+    fn spare(&mut self) {
+        let taken: Vec<usize> = self.taken.iter().rev().copied().collect();
+        for index in taken {
+            self.put_back(index);
+            if self.is_met() {
+                self.taken.remove(&index);
+            } else {
+                self.take(index, &mut BTreeSet::new());
+            }
+        }
+    }
+
+    /// Where it goes: on the nodes of those who give way, then on others.
+    fn chosen(&self) -> Vec<Chosen> {
+        let parts = self
+            .taken
+            .iter()
+            .flat_map(|index| &self.candidates[*index].parts);
+        let touched: BTreeSet<usize> = parts.map(|(at, _)| *at).collect();
+        let others = self.places.keys().filter(|at| !touched.contains(at));
+        let mut left = self.need.count();
+        let mut chosen = Vec::new();
+        for at in touched.iter().chain(others) {
+            let units = self.places.get(at).map_or(0, |place| place.units).min(left);
+            if units == 0 {
+                continue;
+            }
+            let slots = match self.need.spread {
+                Spread::Nodes { slots, .. } => slots,
+                Spread::Slots(_) => units,
+            };
+            left -= match self.need.spread {
+                Spread::Nodes { .. } => 1,
+                Spread::Slots(_) => units,
+            };
+            chosen.push(Chosen { at: *at, slots });
+        }
+        chosen.sort_unstable_by_key(|one| one.at);
+        chosen
+    }
+}
+
+impl Place {
+    fn offers(&self, need: &Need) -> u64 {
+        offers(need, &self.found, &self.capacity)
+    }
+
+    fn give(&mut self, index: usize) {
+        if let Some(gives) = self.victims.remove(&index) {
+            self.found.left = self.found.left.with(&gives);
+            self.found.held = self.found.held.saturating_sub(1);
+            self.version += 1;
+        }
+    }
+
+    fn keep(&mut self, index: usize, gives: &Room) {
+        if self.victims.insert(index, *gives).is_none() {
+            self.found.left = self.found.left.without(gives);
+            self.found.held += 1;
+            self.version += 1;
+        }
+    }
+}
+
+/// How many of what is asked for go on a node as it is found.
+fn offers(need: &Need, found: &Found, capacity: &Room) -> u64 {
+    let room = match need.sharing {
+        Sharing::Shared => found.left.room(),
+        Sharing::Exclusive if found.held == 0 && !found.is_promised => *capacity,
+        Sharing::Exclusive => return 0,
+    };
+    match (room.holds(&need.least()), need.spread) {
+        (false, _) => 0,
+        (true, Spread::Nodes { .. }) => 1,
+        (true, Spread::Slots(slots)) => need.slots_on(&room, slots),
+    }
+}
+
+/// The fewest of a node's victims by whom it has that much, and of so few those who are to go first.
+fn cover(left: Left, want: &Room, victims: &BTreeMap<usize, Room>) -> Option<Vec<usize>> {
+    let lacks = left.lacks(want);
+    if lacks == [0; 3] {
+        return Some(Vec::new());
+    }
+    let measure = |room: &Room| {
+        let parts = [room.cores, room.gpus, room.memory];
+        let kinds = lacks.iter().zip(parts).filter(|(lack, _)| **lack > 0);
+        // As much as is of use, in thousandths of what is missing.
+        kinds
+            .map(|(lack, part)| (part.min(*lack as u64) as u128 * 1000 / *lack as u128) as u64)
+            .sum::<u64>()
+    };
+    let mut largest: Vec<(Reverse<u64>, usize)> = victims
+        .iter()
+        .map(|(index, room)| (Reverse(measure(room)), *index))
+        .collect();
+    largest.sort_unstable();
+    let is_enough = |of: &mut dyn Iterator<Item = usize>| {
+        let sum = of.fold(left, |sum, index| sum.with(&victims[&index]));
+        sum.lacks(want) == [0; 3]
+    };
+    let most = largest.len();
+    let count = {
+        let mut sum = left;
+        let mut count = 0;
+        while sum.lacks(want) != [0; 3] {
+            let (_, index) = largest.get(count)?;
+            sum = sum.with(&victims[index]);
+            count += 1;
+        }
+        count
+    };
+    let greedy = || largest[..count].iter().map(|(_, index)| *index).collect();
+    if count == most || count > COMPARED_MAX {
+        return Some(greedy());
+    }
+    // Each in turn is the first to go with whom, and the largest of the others, so few will do.
+    let mut chosen: Vec<usize> = Vec::new();
+    for more in (0..count).rev() {
+        let mut next = victims
+            .keys()
+            .copied()
+            .filter(|index| !chosen.contains(index));
+        let fits = |index: &usize| {
+            let rest = largest.iter().map(|(_, other)| *other);
+            let rest = rest.filter(|other| other != index && !chosen.contains(other));
+            let mut all = chosen
+                .iter()
+                .copied()
+                .chain([*index])
+                .chain(rest.take(more));
+            is_enough(&mut all)
+        };
+        let Some(index) = next.find(fits) else {
+            return Some(greedy());
+        };
+        chosen.push(index);
+    }
+    Some(chosen)
+}
+
+#[cfg(test)]
+mod tests;

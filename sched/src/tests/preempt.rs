@@ -1,0 +1,509 @@
+//! Who is taken from, by numbers that one can follow: QoS and classes over the walk of a policy.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::account::Name;
+use eddy_wire::id::{JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::{Request, Sharing};
+use eddy_wire::plan::{
+    Delta, Outcome, Owner, Question, Reason, Suppose, Unavailable, Verdict, Want,
+};
+use eddy_wire::preempt::{Preempts, QosRule};
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::time::{MICROS, Span, Time};
+
+use super::model::{inventory, nodes, slots};
+use crate::Planner;
+
+const GRACE: Span = Span::seconds(5);
+
+fn name(text: &str) -> Name {
+    text.parse().expect("a name")
+}
+
+fn at(seconds: i64) -> Time {
+    Time(seconds * MICROS)
+}
+
+/// `high` may take from `mid` and `low`, `mid` from `low`; jobs of `mid` not in their first 100 s.
+fn rules() -> Preempts {
+    let rule = |preempts: &[&str], exempt: i64| QosRule {
+        preempts: preempts.iter().map(|one| name(one)).collect(),
+        exempt: Span::seconds(exempt),
+        grace: None,
+    };
+    let qos = [
+        ("high", rule(&["mid", "low"], 0)),
+        ("mid", rule(&["low"], 100)),
+        ("low", rule(&[], 0)),
+    ];
+    Preempts {
+        qos: qos
+            .into_iter()
+            .map(|(qos, rule)| (name(qos), rule))
+            .collect(),
+        grace: GRACE,
+    }
+}
+
+/// A planner, and what it said.
+struct Stand {
+    planner: Planner,
+}
+
+impl Stand {
+    /// Nodes of so many cores.
+    fn new(policy: &str, cores: &[u32]) -> Stand {
+        let mut planner = Planner::new();
+        planner.apply(Delta::Policy(policy.into()));
+        planner.apply(Delta::Preempts(Arc::new(rules())));
+        let all: Vec<(u32, u32, u64)> = cores.iter().map(|cores| (*cores, 0, 0)).collect();
+        planner.apply(Delta::Inventory(inventory(&all)));
+        planner.apply(Delta::Up(Idset::first_ids(cores.len() as u32)));
+        Stand { planner }
+    }
+
+    /// `3 low 1/0-3 2/0`: job, QoS, and cores of ranks, since that second.
+    fn holds(&mut self, since: i64, text: &str) {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let parts = words[2..].iter().map(|part| {
+            let (rank, cores) = part.split_once('/').expect("rank/cores");
+            let node = NodeSet {
+                host: format!("node{rank}").into(),
+                cores: cores.parse().expect("cores"),
+                gpus: Idset::new(),
+                memory: 0,
+            };
+            (Rank(rank.parse().expect("a rank")), node)
+        });
+        let set = ResourceSet {
+            nodes: parts.collect(),
+            starttime: at(since).0,
+            expiration: at(since + 10_000).0,
+            ..ResourceSet::default()
+        };
+        let job = JobId(words[0].parse().expect("a job"));
+        self.planner
+            .apply(Delta::Held(job, owner(words[1]), Arc::new(set)));
+    }
+
+    fn wants(&mut self, job: u64, who: &str, request: Request) {
+        let want = Want {
+            owner: owner(who),
+            submitted: Time(job as i64),
+            eligible: Time(job as i64),
+            ..Want::of(16, request)
+        };
+        self.planner.apply(Delta::Want(JobId(job), want));
+    }
+
+    fn apply(&mut self, delta: Delta) {
+        self.planner.apply(delta);
+    }
+
+    fn plan(&mut self, seconds: i64) -> Outcome {
+        let mut all = Outcome::default();
+        loop {
+            let outcome = self.planner.plan(at(seconds), 100);
+            all.verdicts.extend(outcome.verdicts);
+            (all.head, all.again) = (outcome.head, outcome.again);
+            all.answers.extend(outcome.answers);
+            if !outcome.unfinished {
+                return all;
+            }
+        }
+    }
+
+    /// In words: `start 7 1/0-3`, `end 3 for 7`.
+    fn says(&mut self, seconds: i64) -> Vec<String> {
+        self.plan(seconds).verdicts.iter().map(said).collect()
+    }
+
+    fn why(&mut self, job: u64, seconds: i64) -> Reason {
+        self.apply(Delta::Explain(Question {
+            tag: 1,
+            jobs: Some(vec![(JobId(job), JobId(job))]),
+            most: 1,
+            suppose: Suppose::default(),
+        }));
+        let outcome = self.plan(seconds);
+        outcome.answers[0].jobs[0].reason.clone()
+    }
+}
+
+fn said((job, verdict): &(JobId, Verdict)) -> String {
+    match verdict {
+        Verdict::Start(set) => {
+            let parts = set.nodes.iter();
+            let parts: Vec<String> = parts
+                .map(|(rank, node)| format!("{rank}/{}", node.cores))
+                .collect();
+            format!("start {job} {}", parts.join(" "))
+        }
+        Verdict::Never(reason) => format!("never {job} {reason}"),
+        Verdict::Preempt { by, .. } => format!("end {job} for {by}"),
+    }
+}
+
+/// `low`, or `low/class`.
+fn owner(text: &str) -> Owner {
+    let (qos, class) = match text.split_once('/') {
+        Some((qos, class)) => (qos, Some(name(class))),
+        None => (text, None),
+    };
+    Owner {
+        qos: Some(name(qos)),
+        class,
+        ..Owner::default()
+    }
+}
+
+const EASY: &str = "preset = \"easy\"";
+const FCFS: &str = "preset = \"fcfs\"";
+
+fn limited(request: Request, seconds: i64) -> Request {
+    Request {
+        duration: Some(seconds * MICROS),
+        ..request
+    }
+}
+
+#[test]
+fn the_fewest_give_way() {
+    let mut stand = Stand::new(EASY, &[4, 4]);
+    // Two of the later would do as well as one of the earlier.
+    stand.holds(1, "1 low 0/0-3");
+    stand.holds(2, "2 low 1/0-1");
+    stand.holds(3, "3 low 1/2-3");
+    stand.wants(7, "high", slots(1, 4));
+    assert_eq!(stand.says(10), ["end 1 for 7"]);
+}
+
+#[test]
+fn of_equals_the_last_to_be_granted_goes_first() {
+    let mut stand = Stand::new(EASY, &[4, 4]);
+    stand.holds(2, "1 low 0/0-3");
+    stand.holds(1, "2 low 1/0-3");
+    stand.wants(7, "high", slots(1, 4));
+    assert_eq!(stand.says(10), ["end 1 for 7"]);
+}
+
+#[test]
+fn the_lower_qos_goes_first_though_it_was_granted_earlier() {
+    let policy = "preset = \"easy\"\n[priority.factors]\ndefault_qos = \"low\"\n\
+        qos = { high = 1.0, mid = 0.5, low = 0.0 }\n";
+    let mut stand = Stand::new(policy, &[4, 4]);
+    stand.holds(1, "1 low 0/0-3");
+    stand.holds(2, "2 mid 1/0-3");
+    stand.wants(7, "high", slots(1, 4));
+    assert_eq!(stand.says(200), ["end 1 for 7"]);
+}
+
+#[test]
+fn of_a_nodes_victims_as_few_as_do_and_the_later_ones() {
+    let mut stand = Stand::new(EASY, &[8]);
+    stand.holds(1, "1 low 0/0-3");
+    stand.holds(3, "2 low 0/4");
+    stand.holds(2, "3 low 0/5-6");
+    // One core is free. Three more are needed: of 4, 1 and 2 cores the first alone, or the others both.
+    stand.wants(7, "high", slots(1, 4));
+    assert_eq!(stand.says(10), ["end 1 for 7"]);
+    // For two more any of 4 and 2 cores alone: the later.
+    let mut stand = Stand::new(EASY, &[8]);
+    stand.holds(1, "1 low 0/0-3");
+    stand.holds(3, "2 low 0/4");
+    stand.holds(2, "3 low 0/5-6");
+    stand.wants(7, "high", slots(1, 3));
+    assert_eq!(stand.says(10), ["end 3 for 7"]);
+}
+
+#[test]
+fn one_who_spans_nodes_counts_once() {
+    let mut stand = Stand::new(EASY, &[4, 4, 4]);
+    stand.holds(1, "1 low 0/0-3 1/0-3");
+    stand.holds(2, "2 low 2/0-3");
+    stand.wants(7, "high", nodes(2, 1, 4));
+    assert_eq!(stand.says(10), ["end 1 for 7"]);
+}
+
+#[test]
+fn a_whole_node_is_cleared_of_all_who_share_it() {
+    let whole = Request {
+        sharing: Sharing::Exclusive,
+        ..nodes(1, 1, 1)
+    };
+    let mut stand = Stand::new(EASY, &[4, 4]);
+    stand.holds(1, "1 low 0/0-1");
+    stand.holds(2, "2 high 0/2-3");
+    stand.holds(3, "3 low 1/0");
+    stand.holds(4, "4 low 1/1");
+    stand.wants(7, "high", whole);
+    // On the first node is one whom nobody may take from.
+    assert_eq!(stand.says(10), ["end 4 for 7", "end 3 for 7"]);
+}
+
+#[test]
+fn nobody_takes_from_an_equal_or_from_who_is_above() {
+    let mut stand = Stand::new(EASY, &[4]);
+    stand.holds(1, "1 high 0/0-3");
+    stand.wants(7, "high", slots(1, 4));
+    stand.wants(8, "mid", slots(1, 4));
+    assert!(stand.says(500).is_empty());
+}
+
+#[test]
+fn within_its_exempt_time_a_job_is_left_alone() {
+    let mut stand = Stand::new(EASY, &[4]);
+    stand.holds(10, "1 mid 0/0-3");
+    stand.wants(7, "high", slots(1, 4));
+    let outcome = stand.plan(50);
+    assert!(outcome.verdicts.is_empty());
+    assert_eq!(outcome.again, Some(at(110)));
+    assert_eq!(stand.says(110), ["end 1 for 7"]);
+}
+
+#[test]
+fn one_that_is_spared_is_left_alone() {
+    let mut stand = Stand::new(EASY, &[4]);
+    stand.holds(1, "1 low 0/0-3");
+    stand.apply(Delta::Spared(JobId(1)));
+    stand.wants(7, "high", slots(1, 4));
+    assert!(stand.says(10).is_empty());
+}
+
+#[test]
+fn what_ends_anyway_is_waited_for() {
+    let mut stand = Stand::new(EASY, &[4, 4]);
+    stand.holds(1, "1 low 0/0-3");
+    stand.holds(1, "2 low 1/0-3");
+    stand.apply(Delta::Ending(JobId(1), None, at(12)));
+    stand.wants(7, "high", slots(1, 4));
+    assert!(stand.says(10).is_empty());
+    stand.apply(Delta::Freed(JobId(1)));
+    assert_eq!(stand.says(11), ["start 7 0/0-3"]);
+}
+
+#[test]
+fn nobody_else_gets_what_is_kept() {
+    let mut stand = Stand::new(EASY, &[4]);
+    stand.holds(1, "1 low 0/0-1");
+    stand.wants(7, "high", limited(slots(1, 4), 60));
+    assert_eq!(stand.says(10), ["end 1 for 7"]);
+    stand.wants(8, "low", limited(slots(1, 1), 1));
+    assert!(stand.says(10).is_empty());
+    stand.apply(Delta::Ending(JobId(1), Some(JobId(7)), at(15)));
+    stand.wants(9, "high", limited(slots(1, 2), 1));
+    assert!(stand.says(11).is_empty());
+    stand.apply(Delta::Freed(JobId(1)));
+    assert_eq!(stand.says(12), ["start 7 0/0-3"]);
+}
+
+#[test]
+fn who_waits_no_more_keeps_nothing() {
+    let mut stand = Stand::new(EASY, &[4]);
+    stand.holds(1, "1 low 0/0-1");
+    stand.wants(7, "high", limited(slots(1, 4), 60));
+    assert_eq!(stand.says(10), ["end 1 for 7"]);
+    stand.wants(8, "low", limited(slots(1, 1), 1));
+    assert!(stand.says(10).is_empty());
+    stand.apply(Delta::Unwant(JobId(7)));
+    assert_eq!(stand.says(11), ["start 8 0/2"]);
+}
+
+#[test]
+fn a_verdict_that_came_to_nothing_is_forgotten() {
+    let mut stand = Stand::new(EASY, &[4, 4]);
+    stand.holds(2, "1 low 0/0-3");
+    stand.holds(1, "2 low 1/0-3");
+    stand.wants(7, "high", slots(1, 4));
+    assert_eq!(stand.says(10), ["end 1 for 7"]);
+    stand.apply(Delta::Spared(JobId(1)));
+    stand.apply(Delta::Kept(JobId(1), at(10)));
+    assert_eq!(stand.says(11), ["end 2 for 7"]);
+}
+
+#[test]
+fn a_planner_made_anew_keeps_it_again() {
+    let mut stand = Stand::new(EASY, &[4, 4]);
+    stand.holds(2, "1 low 0/0-1");
+    stand.apply(Delta::Ending(JobId(1), Some(JobId(7)), at(15)));
+    stand.holds(1, "2 low 1/0-3");
+    stand.wants(7, "high", limited(slots(1, 4), 60));
+    stand.wants(8, "low", limited(slots(1, 1), 1));
+    assert!(stand.says(11).is_empty());
+    assert_eq!(
+        stand.why(7, 11),
+        Reason::Preempting {
+            jobs: vec![JobId(1)],
+            within: Span::seconds(4)
+        }
+    );
+    stand.apply(Delta::Freed(JobId(1)));
+    assert_eq!(stand.says(12), ["start 7 0/0-3"]);
+}
+
+#[test]
+fn a_drained_node_is_kept_for_nobody() {
+    let mut stand = Stand::new(EASY, &[4, 4]);
+    stand.holds(2, "1 low 0/0-3");
+    stand.holds(1, "2 low 1/0-3");
+    stand.wants(7, "high", slots(1, 4));
+    assert_eq!(stand.says(10), ["end 1 for 7"]);
+    stand.apply(Delta::Ending(JobId(1), Some(JobId(7)), at(15)));
+    stand.apply(Delta::Down(Idset::one(0), Unavailable::Drained));
+    assert_eq!(stand.says(11), ["end 2 for 7"]);
+}
+
+#[test]
+fn first_come_first_served_lets_only_those_pass_who_stand_above_all_ahead() {
+    let mut stand = Stand::new(FCFS, &[4]);
+    stand.holds(1, "1 low 0/0-3");
+    stand.wants(5, "low", slots(1, 4));
+    stand.wants(7, "high", slots(1, 4));
+    assert_eq!(stand.says(10), ["end 1 for 7"]);
+    let mut stand = Stand::new(FCFS, &[4]);
+    stand.holds(1, "1 low 0/0-3");
+    stand.wants(5, "none", slots(1, 4));
+    stand.wants(7, "high", slots(1, 4));
+    assert!(stand.says(10).is_empty());
+}
+
+#[test]
+fn classes_take_from_lower_ones_that_allow_it() {
+    let policy = "preset = \"easy\"\n[placement]\nladder = [\"free\", \"urgency\"]\n\
+        [placement.classes.top]\npriority = 3\nurgency_preemptible = false\n\
+        [placement.classes.firm]\npriority = 1\nurgency_preemptible = false\n\
+        [placement.classes.soft]\npriority = 1\nurgency_preemptible = true\n";
+    let mut stand = Stand::new(policy, &[4, 4]);
+    stand.holds(2, "1 none/firm 0/0-3");
+    stand.holds(1, "2 none/soft 1/0-3");
+    stand.wants(7, "none/top", slots(1, 4));
+    assert_eq!(stand.says(10), ["end 2 for 7"]);
+    // Without the rung nobody takes.
+    let policy = policy.replace(", \"urgency\"", "");
+    let mut stand = Stand::new(&policy, &[4, 4]);
+    stand.holds(2, "1 none/firm 0/0-3");
+    stand.holds(1, "2 none/soft 1/0-3");
+    stand.wants(7, "none/top", slots(1, 4));
+    assert!(stand.says(10).is_empty());
+}
+
+#[test]
+fn a_promise_to_who_stands_below_is_no_obstacle_and_one_to_an_equal_is() {
+    let conservative = "preset = \"conservative\"";
+    let run = |other: &str| {
+        let mut stand = Stand::new(conservative, &[4]);
+        stand.holds(0, "1 low 0/0-3");
+        stand.wants(5, other, limited(slots(1, 4), 100));
+        assert!(stand.says(10).iter().all(|said| said.ends_with("for 5")));
+        stand.wants(7, "high", limited(slots(1, 4), 100));
+        stand.says(11)
+    };
+    assert_eq!(run("low"), ["end 1 for 7"]);
+    assert!(run("high").is_empty());
+}
+
+#[test]
+fn two_who_take_have_each_their_own() {
+    let mut stand = Stand::new(EASY, &[2, 2, 2]);
+    stand.holds(1, "1 low 0/0-1");
+    stand.holds(2, "2 low 1/0-1");
+    stand.holds(3, "3 low 2/0-1");
+    stand.wants(7, "high", slots(1, 2));
+    stand.wants(8, "mid", slots(1, 2));
+    assert_eq!(stand.says(10), ["end 3 for 7", "end 2 for 8"]);
+    for (victim, by) in [(3, 7), (2, 8)] {
+        stand.apply(Delta::Ending(JobId(victim), Some(JobId(by)), at(15)));
+    }
+    stand.apply(Delta::Freed(JobId(2)));
+    assert_eq!(stand.says(11), ["start 8 1/0-1"]);
+    stand.apply(Delta::Freed(JobId(3)));
+    assert_eq!(stand.says(12), ["start 7 2/0-1"]);
+}
+
+/// Told the same facts a planner made anew names the same victims.
+#[test]
+fn a_planner_from_scratch_takes_from_the_same() {
+    for seed in 0..300 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let cores: Vec<u32> = (0..rng.usize(1..5)).map(|_| rng.u32(1..5)).collect();
+        let mut stand = Stand::new(EASY, &cores);
+        let mut facts: Vec<(i64, String)> = Vec::new();
+        let mut job = 0;
+        let mut free: BTreeMap<usize, u32> = cores.iter().copied().enumerate().collect();
+        for _ in 0..rng.usize(1..9) {
+            let on = rng.usize(0..cores.len());
+            let has = free[&on];
+            if has == 0 {
+                continue;
+            }
+            let takes = rng.u32(1..=has);
+            let from = cores[on] - has;
+            free.insert(on, has - takes);
+            job += 1;
+            let qos = ["low", "mid", "high"][rng.usize(0..3)];
+            let text = format!("{job} {qos} {on}/{from}-{}", from + takes - 1);
+            facts.push((rng.i64(0..200), text));
+        }
+        let wanted: Vec<(u64, &str, Request)> = (0..rng.u64(1..5))
+            .map(|at| {
+                let qos = ["low", "mid", "high"][rng.usize(0..3)];
+                let request = match rng.bool() {
+                    true => slots(rng.u32(1..4), rng.u32(1..3)),
+                    false => nodes(rng.u32(1..3), 1, rng.u32(1..4)),
+                };
+                (100 + at, qos, limited(request, rng.i64(1..1000)))
+            })
+            .collect();
+        // One is told all in another order, and plans in between.
+        let mut other = Stand::new(EASY, &cores);
+        for (since, text) in &facts {
+            stand.holds(*since, text);
+        }
+        for (since, text) in facts.iter().rev() {
+            other.holds(*since, text);
+        }
+        for (job, qos, request) in &wanted {
+            stand.wants(*job, qos, request.clone());
+            other.wants(*job, qos, request.clone());
+        }
+        let said = stand.says(200);
+        assert_eq!(said, other.says(200), "seed {seed}");
+        check(&stand, &said, &facts, seed);
+    }
+}
+
+/// Whoever is named stands below, and each for whom somebody ends starts when they have.
+fn check(stand: &Stand, said: &[String], facts: &[(i64, String)], seed: u64) {
+    let mut planner = stand.planner.copy();
+    let mut heirs = Vec::new();
+    for words in said {
+        let words: Vec<&str> = words.split(' ').collect();
+        let ["end", victim, "for", by] = words[..] else {
+            continue;
+        };
+        let holder = facts
+            .iter()
+            .find(|(_, text)| text.split(' ').next() == Some(victim));
+        let (since, text) = holder.expect("who is named holds something");
+        assert!(!text.contains("high"), "seed {seed}: {text}");
+        assert!(
+            !text.contains("mid") || since + 100 <= 200,
+            "seed {seed}: {text}"
+        );
+        planner.apply(Delta::Freed(JobId(victim.parse().expect("a job"))));
+        heirs.push(by.to_owned());
+    }
+    let outcome = planner.plan(at(201), 100);
+    let started: Vec<String> = outcome
+        .verdicts
+        .iter()
+        .map(|(job, _)| job.to_string())
+        .collect();
+    assert!(
+        heirs.iter().all(|heir| started.contains(heir)),
+        "seed {seed}: {said:?}"
+    );
+}

@@ -1,0 +1,216 @@
+//! Whether jobs are taken from by the rules: not too early, not too often, by nobody who does not
+//! stand above them, and for somebody who then starts.
+//!
+//! Knows the rules that the instance was given and the records, nothing of who chooses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_modules::settings::Qos;
+use eddy_wire::account::Name;
+use eddy_wire::event::{Exception, Kind, Record};
+use eddy_wire::id::JobId;
+use eddy_wire::job::Job;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::preempt::{Cause, Mode, PREEMPTIONS_MAX, Preemption};
+use eddy_wire::time::{Span, Time};
+
+use super::Ledger;
+
+/// For whom others ended starts so soon after the last of them, if nothing else happens: that long
+/// planner, disk and network are slow at most.
+const SOON: Span = Span::seconds(120);
+
+/// The rules, and those for whom others end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Preempts {
+    qos: BTreeMap<Name, Qos>,
+    grace: Span,
+    heirs: BTreeMap<JobId, Heir>,
+}
+
+/// One for whom others end.
+#[derive(Clone, Debug, Default)]
+struct Heir {
+    victims: BTreeSet<JobId>,
+    /// When the last of them was over.
+    since: Option<Time>,
+}
+
+impl Preempts {
+    /// By these rules; `grace` is that of who has no other.
+    pub fn set(&mut self, qos: &[Qos], grace: Span) {
+        self.qos = qos
+            .iter()
+            .map(|one| (one.name.clone(), one.clone()))
+            .collect();
+        self.grace = grace;
+    }
+
+    /// The leader is gone.
+    pub fn forget(&mut self) {
+        self.heirs.clear();
+    }
+
+    /// One more record, which the ledger has.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn apply(&mut self, ledger: &Ledger, record: &Record) -> Result<(), String> {
+        let (kind, t) = (&record.event.kind, record.event.t);
+        let Some(id) = record.event.job else {
+            match kind {
+                // What there is, or who decides, is another.
+                Kind::LeaderStart(_)
+                | Kind::ResourceDefine(..)
+                | Kind::Drain(..)
+                | Kind::Undrain(_)
+                | Kind::ShellLost(_)
+                | Kind::ShellStart(..)
+                | Kind::Memo(_)
+                | Kind::Account(_)
+                | Kind::Queue(_) => self.heirs.clear(),
+                _ => {}
+            }
+            return Ok(());
+        };
+        let Some(job) = ledger.jobs.get(&id) else {
+            return Ok(());
+        };
+        match kind {
+            Kind::Preempted(preemption) if job.submit.pass.is_none() => {
+                self.may_be_taken(ledger, job, preemption, t)?;
+                let heir = self.heirs.entry(preemption.by).or_default();
+                heir.victims.insert(id);
+                heir.since = None;
+            }
+            Kind::Exception(exception) if exception.severity == 0 => {
+                ends_as_decided(job, exception)?;
+                self.heirs.remove(&id);
+            }
+            Kind::Alloc(_) | Kind::Urgency(..) | Kind::JobspecUpdate(_) => {
+                self.heirs.remove(&id);
+            }
+            Kind::Free => {
+                for heir in self.heirs.values_mut() {
+                    if heir.victims.remove(&id) && heir.victims.is_empty() {
+                        heir.since = Some(t);
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.all_start(ledger, t)
+    }
+
+    fn may_be_taken(
+        &self,
+        ledger: &Ledger,
+        job: &Job,
+        preemption: &Preemption,
+        t: Time,
+    ) -> Result<(), String> {
+        let (id, by) = (job.id, preemption.by);
+        if job.preemptions > PREEMPTIONS_MAX {
+            return Err(format!("job {id} was taken from {} times", job.preemptions));
+        }
+        let other = ledger.jobs.get(&by);
+        let Some(other) = other.filter(|other| other.state == JobState::Sched) else {
+            return Err(format!(
+                "job {id} is taken from for job {by}, which does not wait"
+            ));
+        };
+        let rule = job
+            .submit
+            .party
+            .qos
+            .as_ref()
+            .and_then(|qos| self.qos.get(qos));
+        let exempt = rule.map_or(Span::ZERO, |rule| rule.exempt);
+        let ran = job.t_alloc.map_or(Span::ZERO, |since| t - since);
+        if ran < exempt {
+            return Err(format!(
+                "job {id} is taken from after {ran}, it is exempt for {exempt}"
+            ));
+        }
+        let grace = rule.and_then(|rule| rule.grace).unwrap_or(self.grace);
+        if preemption.until != t.after(grace) || preemption.grace != grace.0 {
+            return Err(format!(
+                "job {id} has until {}, its grace is {grace}",
+                preemption.until
+            ));
+        }
+        if preemption.mode != rule.map(|rule| rule.mode).unwrap_or_default() {
+            return Err(format!("job {id} ends by {:?}", preemption.mode));
+        }
+        match preemption.cause {
+            Cause::Urgency => self.stands_above(other, job),
+            Cause::FairShare => {
+                let party = |job: &Job| (job.submit.party.account.clone(), job.submit.user);
+                let (a, b) = (party(other), party(job));
+                let is_same = if a.0.is_some() { a.0 == b.0 } else { a == b };
+                match is_same {
+                    true => Err(format!(
+                        "job {id} is taken from for job {by} of its own account"
+                    )),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// By QoS as configured; by class where those of the two are not the same.
+    fn stands_above(&self, taker: &Job, holder: &Job) -> Result<(), String> {
+        let (of, other) = (&taker.submit.party, &holder.submit.party);
+        let preempts = |of: &Option<Name>, other: &Option<Name>| {
+            let rule = of.as_ref().and_then(|qos| self.qos.get(qos));
+            rule.zip(other.as_ref())
+                .is_some_and(|(rule, other)| rule.preempts.contains(other))
+        };
+        let by_qos = of.qos != other.qos && preempts(&of.qos, &other.qos);
+        let by_class = of.class != other.class && !preempts(&other.qos, &of.qos);
+        match by_qos || by_class {
+            true => Ok(()),
+            false => Err(format!(
+                "job {} of {other:?} is taken from for job {} of {of:?}, which does not stand above it",
+                holder.id, taker.id
+            )),
+        }
+    }
+
+    /// Whoever others ended for has started soon after, or does not wait.
+    fn all_start(&mut self, ledger: &Ledger, t: Time) -> Result<(), String> {
+        let mut late = None;
+        self.heirs.retain(|id, heir| {
+            let job = ledger.jobs.get(id);
+            let waits = job.is_some_and(|job| job.state == JobState::Sched && job.urgency > 0);
+            let since = heir.since.filter(|since| waits && t - *since > SOON);
+            late = late.or(since.map(|since| (*id, since)));
+            waits || heir.since.is_none()
+        });
+        match late {
+            None => Ok(()),
+            Some((id, since)) => Err(format!(
+                "others ended for job {id}, the last at {since}, and it does not start"
+            )),
+        }
+    }
+}
+
+/// The first end of who is taken from is that of the mode.
+fn ends_as_decided(job: &Job, exception: &Exception) -> Result<(), String> {
+    let Some(preemption) = job.preemption() else {
+        return Ok(());
+    };
+    let ours = exception.userid.is_none() && exception.note == preemption.note();
+    let kind = match preemption.mode {
+        Mode::Requeue => "requeue",
+        Mode::Cancel => "cancel",
+    };
+    match ours && exception.kind != kind {
+        true => Err(format!(
+            "job {} ends by {}, not {kind}",
+            job.id, exception.kind
+        )),
+        false => Ok(()),
+    }
+}
