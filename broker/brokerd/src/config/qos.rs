@@ -20,6 +20,7 @@ const NAME: &str = "a name of 1 to 64 characters A-Z, a-z, 0-9, -, _ and ., othe
 const FACTOR: &str = "a number from 0 to 1";
 const AMOUNT: &str = "a number of at least 0";
 const NAMES: &str = "names of [[qos]]";
+const ABOVE: &str = "names of [[qos]], neither its own nor of one that preempts it";
 const WHOLE: &str = "a whole number";
 const FLAG: &str = "true or false";
 const SPAN: &str = "a duration such as \"5s\", or seconds";
@@ -59,6 +60,15 @@ pub(super) fn take(config: &mut Config, table: &mut Table, errors: &mut Vec<Conf
         .iter()
         .filter_map(|one| qos(one, &known, errors))
         .collect();
+    for one in &found {
+        if let Some(given) = one
+            .table
+            .get("preempts")
+            .filter(|_| is_taken_back(one, &all))
+        {
+            errors.push(one.wrong("preempts", given, ABOVE));
+        }
+    }
     let found = entries(table, "class", errors);
     unique("class", &found, errors);
     let classes: Vec<(Class, Ranked, bool)> =
@@ -94,6 +104,19 @@ pub(super) fn take(config: &mut Config, table: &mut Table, errors: &mut Vec<Conf
     }
     config.instance.qos = all;
     config.instance.classes = classes.into_iter().map(|(class, ..)| class).collect();
+}
+
+/// Whether a QoS preempts itself, or one that preempts it.
+fn is_taken_back(entry: &Entry, all: &[Qos]) -> bool {
+    let named = |name: &str| all.iter().find(|one| one.name.as_str() == name);
+    let Some(own) = text(entry, "name").and_then(named) else {
+        return false;
+    };
+    let back =
+        |name: &Name| named(name.as_str()).is_some_and(|one| one.preempts.contains(&own.name));
+    own.preempts
+        .iter()
+        .any(|name| *name == own.name || back(name))
 }
 
 fn text<'e>(entry: &'e Entry, key: &str) -> Option<&'e str> {

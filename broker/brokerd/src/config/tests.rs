@@ -349,3 +349,38 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
         ]
     );
 }
+
+#[test]
+fn a_qos_takes_from_none_that_takes_from_it_and_suspends_nobody() {
+    let text = "[[qos]]\nname = \"a\"\npreempts = [\"b\"]\n[[qos]]\nname = \"b\"\npreempts = [\"a\"]\n\
+                [[qos]]\nname = \"c\"\npreempts = [\"c\"]\nmode = \"suspend\"\n";
+    let errors = check(text).expect_err("each is taken from by whom it takes from");
+    let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    lines.sort();
+    let above = "allowed is names of [[qos]], neither its own nor of one that preempts it";
+    assert_eq!(
+        lines,
+        [
+            format!("qos[0].preempts: is [\"b\"]; {above}"),
+            format!("qos[1].preempts: is [\"a\"]; {above}"),
+            format!("qos[2].preempts: is [\"c\"]; {above}"),
+            "qos[2].mode: is \"suspend\"; allowed is \"requeue\" or \"cancel\" (jobs are not suspended)"
+                .to_owned(),
+        ]
+        .into_iter()
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_class_that_may_be_taken_from_puts_that_on_the_ladder() {
+    let text = "[[class]]\nname = \"soft\"\nurgency_preemptible = true\n";
+    let config = check(text).expect("it is a configuration");
+    let ladder = &config.instance.policy.placement.ladder;
+    assert!(
+        ladder.contains(&eddy_sched::policy::Rung::Urgency),
+        "{ladder:?}"
+    );
+}
