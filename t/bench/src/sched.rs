@@ -7,6 +7,7 @@ mod matches;
 mod numbers;
 mod passes;
 mod site;
+mod taking;
 mod turns;
 mod walks;
 
@@ -21,6 +22,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
     let mut report = Report::default();
     matches::run(setup, &mut report)?;
     passes::run(setup, &mut report)?;
+    taking::run(setup, &mut report)?;
     numbers::priorities(setup.rounds(5), &mut report)?;
     numbers::shares(setup.rounds(5), &mut report)?;
     turns::run(setup, &mut report)?;
