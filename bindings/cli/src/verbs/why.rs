@@ -24,7 +24,8 @@ use crate::{output, suppose, when};
 ///
 /// For a job that waits for resources: what is in its way, how many are ahead of it, between when
 /// and when it would start if nothing else came, and what its turn comes from. For any other: its
-/// state, and the reason if it waits or ended badly.
+/// state, and the reason if it waits or ended badly. Where others are ending to make room for a job
+/// it is told which and by when; and of a job that was ended for another, for which and by which rule.
 ///
 /// A start is reckoned from what is known: a job that has no time limit may run for ever, and then
 /// nobody knows when what waits for it would start at the latest.
@@ -58,6 +59,8 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   start        null, or earliest and latest: seconds since 1970; null is unknown
   priority     policy, value, terms with name, factor, weight, contribution
   advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
+  preemptions  how many of its attempts were ended for the sake of another job
+  preempted    the last of them: attempt, t, by (a job), until, cause, mode, grace, why
 With --if and --if-policy all but id, f58, state and result are as they would be.";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
@@ -140,6 +143,7 @@ fn lines(
     spelling: Spelling,
 ) -> Vec<String> {
     let mut lines = vec![format!("job {}: {}", spelling.show(row.id), status(row))];
+    lines.extend(preempted(row, spelling));
     let Some(one) = waits else {
         if !row.reason.is_empty() {
             lines.push(format!("  reason: {}", escaped(&row.reason)));
@@ -167,6 +171,21 @@ fn lines(
         lines.push(format!("  sooner: with {options} it would start at once"));
     }
     lines
+}
+
+/// For whom an attempt ended, the last time.
+fn preempted(row: &JobRow, spelling: Spelling) -> Option<String> {
+    let last = row.preempted.as_ref()?;
+    let times = match row.preemptions {
+        1 => "once".to_owned(),
+        times => format!("{times} times, the last"),
+    };
+    Some(format!(
+        "  preempted: {times} at {} for job {}: {}",
+        when::local(last.t),
+        spelling.show(last.preemption.by),
+        escaped(&last.preemption.why)
+    ))
 }
 
 /// What is supposed, in words.
@@ -214,5 +233,7 @@ fn object(row: &JobRow, waits: Option<&Explained>) -> Value {
         "start": waits.and_then(|one| one.start),
         "priority": waits.map(|one| &one.priority),
         "advice": waits.map(|one| &one.advice),
+        "preemptions": row.preemptions,
+        "preempted": row.preempted,
     })
 }
