@@ -73,6 +73,10 @@ impl Planner {
         if !self.evicts() || self.taking.round.news == News::None {
             return;
         }
+        if self.taking.claims.len() >= STARTS_MAX {
+            // Nobody is given more before one of them has started.
+            return;
+        }
         let due = self.taking.round.at.map_or(now, |at| at.after(EVERY));
         if due > now {
             outcome.again = outcome.again.into_iter().chain([due]).min();
