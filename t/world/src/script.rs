@@ -27,7 +27,7 @@ mod trees;
 
 use std::collections::BTreeMap;
 
-use eddy_modules::settings::{Qos, Queue};
+use eddy_modules::settings::{Class, Qos, Queue};
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
@@ -127,8 +127,7 @@ impl Player {
             let nature = Nature::new(0, Pace::Exact, grace);
             let mut world = World::new(nature, nodes, grace);
             world.root().settings.queues.clone_from(&self.queues);
-            world.root().settings.qos.clone_from(&self.qos);
-            world.nature.oracle(ROOT).set_qos(&self.qos);
+            rank(&mut world, &self.qos);
             world
                 .nature
                 .queue
@@ -400,6 +399,19 @@ impl Player {
         });
         job.ok_or(format!("no job is called `{name}`"))
     }
+}
+
+/// These QoS, and the classes of `armada`, by whatever policy the instance begins.
+fn rank(world: &mut World, qos: &[Qos]) {
+    world.nature.oracle(ROOT).set_qos(qos);
+    let settings = &mut world.root().settings;
+    settings.qos = qos.to_vec();
+    settings.classes = ["default", "preemptible"]
+        .map(|name| Class {
+            name: name.parse().expect("a name"),
+            priority: 0,
+        })
+        .to_vec();
 }
 
 /// What the words of a submission ask for, on top of `ask`.

@@ -86,6 +86,7 @@ impl Player {
         for (name, extent) in &self.machines.queues {
             declare(root, name, extent.clone());
         }
+        super::rank(&mut world, &self.qos);
         world
             .nature
             .queue
