@@ -193,7 +193,9 @@ impl Planner {
 
     /// Why one waits for whom others end.
     pub(super) fn claimed(&self, job: JobId, now: Time) -> Option<Reason> {
-        let claim = self.taking.claims.get(&job)?;
+        let claim = self.taking.claims.get(&job);
+        // Where all are over it is a limit that it waits for.
+        let claim = claim.filter(|claim| !claim.waits.is_empty())?;
         let until = claim
             .waits
             .iter()
