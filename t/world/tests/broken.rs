@@ -200,6 +200,7 @@ fn an_instance_that_does_not_hear_of_its_nodes() {
             "is not reached",
             "does not come to rest",
             "no leader came back",
+            "gets no answer",
         ],
     );
 }
