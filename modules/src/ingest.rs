@@ -12,6 +12,7 @@ pub(crate) mod fleet;
 mod keys;
 mod numbers;
 pub(crate) mod parties;
+mod pools;
 pub(crate) mod queues;
 mod reserved;
 mod served;
@@ -32,6 +33,7 @@ use eddy_wire::event::{Kind, Record, Sent, Submit};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
+use eddy_wire::pool::Pool;
 use eddy_wire::services::child::ID_BLOCK;
 use eddy_wire::services::job::{self, SubmitRequest, Submitted, URGENCY_MAX};
 use eddy_wire::spec::Spec;
@@ -65,6 +67,7 @@ pub struct Ingest {
     served: Served,
     queues: Queues,
     reserved: Reserved,
+    pools: Vec<Pool>,
     parties: Parties,
     fleet: Fleet,
     /// Declared instances whose job is proposed and not folded yet.
@@ -277,6 +280,7 @@ impl Ingest {
             served: Served::new(settings),
             queues: Queues::new(settings),
             reserved: Reserved::default(),
+            pools: settings.pools.clone(),
             parties: Parties::new(settings),
             fleet: Fleet::new(settings),
             proposed: BTreeSet::new(),
@@ -354,6 +358,7 @@ impl Ingest {
         self.parties
             .within_limits(now, party, &submission.spec, count)?;
         self.fits(&submission.spec)?;
+        pools::have(&self.pools, &submission.spec)?;
         self.fits_reservation(now, submission)
     }
 

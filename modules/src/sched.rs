@@ -8,6 +8,7 @@
 mod asked;
 mod passed;
 mod policy;
+mod pools;
 mod reserved;
 mod seen;
 mod sets;
@@ -31,8 +32,8 @@ use eddy_wire::plan::{Delta, Head, Outcome, Owner, Reason, Unavailable, Verdict}
 use eddy_wire::queue::{Gates, Turned};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::Service;
-use eddy_wire::services::reservation;
 use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest, Shares};
+use eddy_wire::services::{pool, reservation};
 use eddy_wire::time::{Span, Time};
 
 use crate::Settings;
@@ -40,6 +41,7 @@ use crate::ingest::queues;
 use asked::Asked;
 pub use passed::BOUNCE;
 use policy::Obeyed;
+use pools::Pools;
 use reserved::Reserved;
 use seen::Seen;
 use sets::Sets;
@@ -63,6 +65,7 @@ pub struct Sched {
     /// The instances that queues lead to.
     sets: Sets,
     reserved: Reserved,
+    pools: Pools,
     /// Jobs that came back from where they were passed to wait so long for their next try.
     resting: BTreeMap<JobId, Time>,
     /// Jobs that a parent passed down and that are still to begin.
@@ -117,6 +120,7 @@ impl Module for Sched {
             Endpoint::of::<reservation::Create>(),
             Endpoint::of::<reservation::Delete>(),
             Endpoint::of::<reservation::List>(),
+            Endpoint::of::<pool::List>(),
         ];
         ENDPOINTS
     }
@@ -162,6 +166,7 @@ impl Module for Sched {
                         None => seen.hold(kind, &mut self.used),
                     }
                     seen.end(record.event.t, kind, self.rules.grace());
+                    self.pools.apply(id, &seen.submit, kind);
                     seen.apply(record.event.t, kind, &self.gates);
                     match seen.is_queued() && seen.submit.pass.is_some() {
                         true => self.passed.insert(id),
@@ -229,6 +234,7 @@ impl Sched {
             rules: Rules::new(settings),
             access: settings.access.clone(),
             sets: Sets::new(settings),
+            pools: Pools::new(&settings.pools),
             ..Sched::default()
         }
     }
@@ -242,6 +248,7 @@ impl Sched {
             }
             Shares::TOPIC => self.asked.ask_shares(request, out)?,
             Policy::TOPIC => out.answer(request.caller, &self.obeyed.shown()),
+            pool::List::TOPIC => out.answer(request.caller, &self.pools.rows()),
             reservation::Create::TOPIC | reservation::Delete::TOPIC | reservation::List::TOPIC => {
                 self.reservation_request(now, request, out)?
             }
@@ -321,7 +328,9 @@ impl Sched {
     }
 
     fn tell_standing(&self, id: JobId, first: Option<Delta>, out: &mut Outbox) {
-        let deltas: Vec<Delta> = first.into_iter().chain(self.standing(id)).collect();
+        let uses = self.pools.delta(id).filter(|_| first.is_some());
+        let deltas = first.into_iter().chain(uses).chain(self.standing(id));
+        let deltas: Vec<Delta> = deltas.collect();
         if !deltas.is_empty() {
             out.volatile(Volatile::Plan(deltas));
         }
@@ -380,6 +389,7 @@ impl Sched {
         );
         deltas.extend(self.sets.all());
         deltas.extend(self.reserved.deltas());
+        deltas.extend(self.pools.all());
         for (id, seen) in &self.jobs {
             deltas.extend(
                 seen.held
@@ -387,6 +397,7 @@ impl Sched {
                     .map(|set| Delta::Held(*id, seen.owner(), Arc::clone(set))),
             );
             deltas.extend(self.standing(*id));
+            deltas.extend(self.pools.delta(*id));
             if self.wants(seen) && !self.resting.contains_key(id) {
                 deltas.push(self.want(*id));
             }
@@ -429,7 +440,7 @@ impl Sched {
 
     fn planned(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         // Verdicts of one outcome are recorded together, after the last.
-        let mut taken = ResourceSet::default();
+        let mut taken = (ResourceSet::default(), pools::Taken::new());
         for (id, verdict) in &outcome.verdicts {
             match verdict {
                 Verdict::Start(set) => self.start(now, *id, set, &mut taken, out),
@@ -472,7 +483,7 @@ impl Sched {
         now: Time,
         id: JobId,
         set: &Arc<ResourceSet>,
-        taken: &mut ResourceSet,
+        (taken, pools): &mut (ResourceSet, pools::Taken),
         out: &mut Outbox,
     ) {
         let seen = self.jobs.get(&id);
@@ -481,6 +492,8 @@ impl Sched {
         let to = seen.and_then(|seen| seen.to.clone());
         let shells = self.shells_of(set, takes.unwrap_or_default());
         let is_let = seen.is_some_and(|seen| self.reserved.lets(now, seen, set));
+        let takes_of = seen.map(|seen| pools::takes(&seen.submit));
+        let is_let = is_let && self.pools.lets(&takes_of.unwrap_or_default(), pools);
         let is_free = is_let && self.is_free(set, taken);
         let is_there = is_free && self.sets.has(to.as_ref(), set);
         match (wanted, self.intake, shells.filter(|_| is_there)) {

@@ -9,6 +9,7 @@ use eddy_wire::access::Access;
 use eddy_wire::account::{Limits, Name};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
+use eddy_wire::pool::Pool;
 use eddy_wire::preempt::Mode;
 use eddy_wire::queue::Rules;
 use eddy_wire::resource_set::ResourceSet;
@@ -53,6 +54,8 @@ pub struct Settings {
     pub qos: Vec<Qos>,
     /// Classes that jobs may ask for, beside those of the policy.
     pub classes: Vec<Class>,
+    /// Counts of things that are on no node.
+    pub pools: Vec<Pool>,
     /// Program and first arguments that lead a child instance.
     pub instance_command: Vec<String>,
     /// User id of the owner, whose jobs the declared instances are.
@@ -234,6 +237,7 @@ impl Settings {
             default_time: None,
             qos: Vec::new(),
             classes: Vec::new(),
+            pools: Vec::new(),
             instance_command: Vec::new(),
             owner: 0,
             access: Access::default(),

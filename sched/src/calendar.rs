@@ -68,6 +68,8 @@ impl Calendar {
             | Delta::Kept(..)
             | Delta::Spared(_)
             | Delta::Preempts(_)
+            | Delta::Pools(_)
+            | Delta::Uses(..)
             | Delta::Policy(_)
             | Delta::Account(_)
             | Delta::Used(_) => self.tell_all(delta),
@@ -82,12 +84,16 @@ impl Calendar {
     /// [`Planner::plan`]. Who waits for one that is over is told so.
     pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
         let mut all = self.planner.plan(now, steps);
+        let mut uses = self.planner.uses(&all);
         let over = self.kept.values().map(|one| &one.reservation);
         let over = over.filter(|one| one.until <= now);
         let over: Vec<Name> = over.map(|one| one.name.clone()).collect();
         over.iter().for_each(|name| self.unreserve(name));
         for (name, kept) in &mut self.kept {
+            kept.tell(&uses);
             let mut outcome = kept.plan(name, now, steps);
+            let new = kept.planner.as_ref().map(|planner| planner.uses(&outcome));
+            uses.extend(new.into_iter().flatten());
             let asked = self.questions.iter();
             outcome
                 .answers
@@ -95,6 +101,7 @@ impl Calendar {
             add(&mut all, outcome);
             all.again = all.again.into_iter().chain([kept.reservation.until]).min();
         }
+        self.tell(&uses);
         self.questions.clear();
         for (job, want) in std::mem::take(&mut self.lost) {
             if let Some(name) = want.reservation {
@@ -115,6 +122,18 @@ impl Calendar {
             other.reserve(Arc::clone(&kept.reservation));
         }
         other
+    }
+
+    /// What starts of an outcome of this calendar took of pools.
+    pub fn uses(&self, outcome: &Outcome) -> Vec<Delta> {
+        let inside = self.kept.values().filter_map(|one| one.planner.as_ref());
+        let planners = [&self.planner].into_iter().chain(inside);
+        planners.flat_map(|planner| planner.uses(outcome)).collect()
+    }
+
+    /// What was taken of pools just now, so that nobody else takes it.
+    pub fn tell(&mut self, uses: &[Delta]) {
+        uses.iter().for_each(|one| self.tell_all(one.clone()));
     }
 
     fn tell_all(&mut self, delta: Delta) {
@@ -164,6 +183,7 @@ impl Calendar {
             .recorded()
             .chain(self.planner.standings())
             .for_each(|delta| planner.apply(delta));
+        planner.know_pools(&self.planner);
         planner.close(closure(reservation, Side::Before));
         planner.close(closure(reservation, Side::After));
         planner
@@ -212,6 +232,12 @@ impl Calendar {
 }
 
 impl Kept {
+    fn tell(&mut self, uses: &[Delta]) {
+        if let Some(planner) = &mut self.planner {
+            uses.iter().for_each(|one| planner.apply(one.clone()));
+        }
+    }
+
     fn want(&mut self, job: JobId, mut want: Want) {
         // It could not have started before.
         want.eligible = want.eligible.max(self.reservation.from);

@@ -56,6 +56,8 @@ impl Lines {
             | Delta::Preempts(_)
             | Delta::Charged(..)
             | Delta::Policy(_)
+            | Delta::Pools(_)
+            | Delta::Uses(..)
             | Delta::Reserved(_)
             | Delta::Unreserved(_)
             | Delta::Account(_)
@@ -72,10 +74,15 @@ impl Lines {
     /// Looks at each line in turn, by its planner's [`crate::Planner::plan`].
     pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
         let mut all = self.main.plan(now, steps);
+        let mut uses = self.main.uses(&all);
         for (name, planner) in &mut self.apart {
+            planner.tell(&uses);
             let outcome = planner.plan(now, steps);
+            uses.extend(planner.uses(&outcome));
             add(&mut all, outcome, name);
         }
+        let lines = [&mut self.main].into_iter().chain(self.apart.values_mut());
+        lines.for_each(|line| line.tell(&uses));
         all
     }
 

@@ -7,11 +7,13 @@
 //! said, nothing here is wrong but the times.
 
 mod allowed;
+mod blocked;
 mod claims;
 mod closed;
 mod firsts;
 mod layers;
 mod misses;
+mod pools;
 mod promises;
 mod returns;
 mod sweep;
@@ -39,6 +41,7 @@ pub(crate) use closed::{Closure, Side};
 use firsts::Firsts;
 use layers::Layers;
 use misses::Misses;
+use pools::Pools;
 use promises::{Promise, Promises};
 use returns::Return;
 pub(crate) use returns::parts;
@@ -155,6 +158,7 @@ pub(crate) struct Occupancy {
     /// How many promises there ever were.
     numbered: u64,
     closures: Closures,
+    pools: Pools,
     layers: Layers,
     misses: Misses,
     firsts: Firsts,
@@ -178,6 +182,7 @@ impl Occupancy {
             promises: Promises::default(),
             numbered: 0,
             closures: Closures::default(),
+            pools: Pools::default(),
             layers: Layers::default(),
             misses: Misses::default(),
             firsts: Firsts::default(),
@@ -211,7 +216,9 @@ impl Occupancy {
         if self.lacks_ranks(ask) {
             return Now::Never;
         }
-        if let Ok(chosen) = self.fit_now(ask, now.after(span)) {
+        if self.pools_fit(ask, now, span)
+            && let Ok(chosen) = self.fit_now(ask, now.after(span))
+        {
             return Now::Fits(spot(ask, chosen));
         }
         let within = self.inventory.all().within(&ask.want.request);
@@ -280,6 +287,7 @@ impl Occupancy {
         until: Time,
         left: impl Iterator<Item = &'h ResourceSet> + Clone,
     ) {
+        self.pools.give(job);
         self.inventory.give(set, left);
         self.ends.remove(&(until, job));
         for (at, _) in parts(&self.inventory, set) {
@@ -300,9 +308,13 @@ impl Occupancy {
         }
         // It was promised for now.
         self.unbook(spot);
+        if !self.pools_have(&spot.ask) {
+            return None;
+        }
         let set = Arc::new(self.grant(spot, self.now)?);
         self.charge(&spot.ask);
         let until = self.now.after(span);
+        self.use_pools(spot.ask.job, spot.ask.want.pools.clone(), until);
         self.note(spot.ask.job, &set, until);
         Some((set, until))
     }
@@ -370,6 +382,7 @@ impl Occupancy {
             };
             self.promises.add(chosen.at, promise);
         }
+        self.pools.promise(of, &spot.ask.want.pools, from, until);
         let at = self.bookings.partition_point(|one| one.from <= from);
         let booked = Booked {
             from,
@@ -386,6 +399,7 @@ impl Occupancy {
             for node in spot.places() {
                 self.promises.remove(node, from, number);
             }
+            self.pools.unpromise(number);
             self.layers.cut(at);
             self.misses.clear();
         }
@@ -436,6 +450,9 @@ impl Room for Occupancy {
         if self.is_limited(ask) {
             return Err(Blocked::Limited);
         }
+        if !self.pools_fit(ask, now, span) {
+            return Err(Blocked::Reserved);
+        }
         if self.misses.has(ask, now, span) {
             let serving = self.inventory.serving();
             let within = self.inventory.all().within(&ask.want.request);
@@ -473,13 +490,17 @@ impl Room for Occupancy {
         if self.is_limited(ask) {
             return Err(Blocked::Limited);
         }
-        // With promises in the way of it the search over time says more for less.
-        if self.begun_by(from.after(span)) == 0
-            && let Ok(chosen) = self.fit_now(ask, from.after(span))
-        {
-            return Ok((from, spot(ask, chosen)));
-        }
-        match self.sweep(ask, (from, None), span) {
+        let found = self.with_pools(ask, (from, None), span, |room, from| {
+            // With promises in the way of it the search over time says more for less.
+            if room.begun_by(from.after(span)) == 0
+                && from <= room.now
+                && let Ok(chosen) = room.fit_now(ask, from.after(span))
+            {
+                return Some((from, chosen));
+            }
+            room.sweep(ask, (from, None), span)
+        });
+        match found {
             Some((at, chosen)) => Ok((at, spot(ask, chosen))),
             None => match self.blocked(ask) {
                 Blocked::Busy { .. } | Blocked::Reserved => Err(Blocked::NotInService),
@@ -502,7 +523,10 @@ impl Room for Occupancy {
             return self.without_closures(|room| room.sooner(ask, from, (old, at), span));
         }
         self.give(old, at, span);
-        match self.sweep(ask, (from, Some(at)), span) {
+        let found = self.with_pools(ask, (from, Some(at)), span, |room, from| {
+            room.sweep(ask, (from, Some(at)), span)
+        });
+        match found {
             Some((sooner, chosen)) => {
                 let found = spot(ask, chosen);
                 self.take(&found, sooner, span);
@@ -522,9 +546,11 @@ impl Room for Occupancy {
     fn take(&mut self, spot: &Spot, from: Time, span: Span) {
         // What is due and not there, since somebody ends late, stays a promise.
         if from <= self.now
+            && self.pools_have(&spot.ask)
             && let Some(set) = self.grant(spot, from)
         {
             let (set, until) = (Arc::new(set), from.after(span));
+            self.use_pools(spot.ask.job, spot.ask.want.pools.clone(), until);
             self.note(spot.ask.job, &set, until);
             self.charge(&spot.ask);
             self.fresh.insert(spot.ask.job, (set, until));
@@ -543,29 +569,6 @@ impl Room for Occupancy {
     }
 
     fn forget(&mut self, _: Time) {}
-}
-
-impl Occupancy {
-    fn lacks_ranks(&self, ask: &Ask) -> bool {
-        let ranks = ask.want.request.ranks.as_ref();
-        ranks.is_some_and(|ranks| self.inventory.all().has_ranks(ranks).is_err())
-    }
-
-    /// What is in the way of a request that does not fit now.
-    fn blocked(&self, ask: &Ask) -> Blocked {
-        let within = self.inventory.all().within(&ask.want.request);
-        if choose(self.inventory.all().rooms(), &within, &ask.need).is_err() {
-            return Blocked::Never;
-        }
-        match choose(self.inventory.serving(), &within, &ask.need) {
-            Err(_) => Blocked::NotInService,
-            Ok(_) => Blocked::Busy {
-                what: "slots",
-                asked: ask.need.count(),
-                free: 0,
-            },
-        }
-    }
 }
 
 fn spot(ask: &Arc<Ask>, chosen: Vec<Chosen>) -> Spot {

@@ -52,7 +52,7 @@ use crate::policy::Policy;
 use crate::table::Table;
 use crate::turns::{Turn, Turns};
 use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
-use charges::until;
+use charges::{end_of, until};
 use rows::Rows;
 use taking::Taking;
 
@@ -241,6 +241,7 @@ impl Planner {
             Delta::Unwant(job) => {
                 self.unwant(job);
                 self.take_back(job);
+                self.not_elsewhere(job);
             }
             Delta::Held(job, owner, set) => self.held(job, Some(owner), set),
             Delta::Ground(job, set) => self.held(job, None, set),
@@ -255,6 +256,14 @@ impl Planner {
             }
             Delta::Preempts(rules) => self.arm(Some(rules)),
             // What is set aside is another planner's, and so is what is reserved.
+            Delta::Pools(pools) => {
+                self.occupancy.define_pools(&pools);
+                self.agenda.freed();
+            }
+            Delta::Uses(job, takes, set) => {
+                let until = end_of(&set, self.policy.queue.default_limit);
+                self.occupancy.use_pools(job, takes, until);
+            }
             Delta::Line(..) | Delta::Reserved(_) | Delta::Unreserved(_) => {}
             Delta::Policy(text) => self.obey(&text),
             Delta::Account(change) => {

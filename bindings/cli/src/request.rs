@@ -370,6 +370,7 @@ fn attribute(text: &str) -> anyhow::Result<(String, Value)> {
 pub mod directives;
 pub mod eligible;
 pub mod nested;
+mod pools;
 
 #[cfg(test)]
 mod tests;

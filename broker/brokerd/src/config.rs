@@ -11,6 +11,7 @@ pub mod extent;
 mod keys;
 mod lines;
 mod policy;
+mod pool;
 mod qos;
 mod queue;
 
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use eddy_modules::settings::{Class, Qos};
 use eddy_sched::policy::{NotServed, Policy, PolicyError, preset};
+use eddy_wire::pool::Pool;
 use eddy_wire::time::Span;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -79,6 +81,8 @@ pub struct InstanceConfig {
     /// `[[class]]`: classes that jobs may ask for.
     #[serde(skip)]
     pub classes: Vec<Class>,
+    /// `[[pool]]`: counts of things that are on no node.
+    pub pools: Vec<Pool>,
 }
 
 /// Named limits that an administrator may lower.
@@ -204,6 +208,7 @@ impl Default for InstanceConfig {
             queues: Vec::new(),
             qos: Vec::new(),
             classes: Vec::new(),
+            pools: Vec::new(),
         }
     }
 }
@@ -330,6 +335,7 @@ pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>
     policy::take(&mut config, text, &mut table, policy, &mut errors);
     qos::take(&mut config, &mut table, &mut errors);
     queue::take(&mut config, &mut table, &instances, &mut errors);
+    pool::take(&mut config, &mut table, &mut errors);
     set_all(&mut config, "", &table, &mut errors);
     for given in overrides {
         match given.split_once('=') {

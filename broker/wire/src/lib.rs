@@ -33,6 +33,8 @@ pub mod reservation;
 
 pub mod preempt;
 
+pub mod pool;
+
 pub mod usage;
 
 pub mod eventlog;

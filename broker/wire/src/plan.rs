@@ -16,6 +16,7 @@ use crate::id::JobId;
 use crate::idset::Idset;
 use crate::job::Place;
 use crate::jobspec::Request;
+use crate::pool::{Pool, Takes};
 use crate::preempt::{Cause, Preempts};
 use crate::reservation::Reservation;
 use crate::resource_set::ResourceSet;
@@ -60,6 +61,10 @@ pub enum Delta {
     Reserved(Arc<Reservation>),
     /// The reservation of this name is no more: who waits for it waits in vain.
     Unreserved(Name),
+    /// The pools there are, all of them.
+    Pools(Arc<[Pool]>),
+    /// A job that holds this has so much of pools, in whatever line it waited; said after `Held`.
+    Uses(JobId, Takes, Arc<ResourceSet>),
     /// How jobs are ordered and placed from now on: the text of a policy that was checked before.
     Policy(Arc<str>),
     /// An account, or who is in it, is another from now on.
@@ -140,6 +145,8 @@ pub struct Want {
     pub eligible: Time,
     /// Where its user put it among his own jobs.
     pub place: Place,
+    /// What it takes of pools.
+    pub pools: Takes,
     /// The reservation in which alone it is to run.
     pub reservation: Option<Name>,
 }
@@ -154,6 +161,7 @@ impl Want {
             submitted: Time(0),
             eligible: Time(0),
             place: Place::FIRST,
+            pools: Takes::default(),
             reservation: None,
         }
     }
@@ -404,6 +412,18 @@ pub enum Reason {
         job: JobId,
         /// How long until that is to start.
         within: Span,
+    },
+    /// There are nodes for it, but less of a pool than it takes.
+    #[error("waits for {asked} of pool `{pool}`; {free} of {count} are free now")]
+    Pool {
+        /// The pool.
+        pool: Name,
+        /// Asked for.
+        asked: u64,
+        /// Free now.
+        free: u64,
+        /// There are so many in all.
+        count: u64,
     },
     /// A reservation is in its way, or is what it waits for.
     #[error("{}", bar.words(name, within.0 / crate::time::MICROS))]

@@ -13,6 +13,7 @@ pub mod instance;
 pub mod job;
 pub mod kvs;
 pub mod overlay;
+pub mod pool;
 pub mod queue;
 pub mod reservation;
 pub mod resource;

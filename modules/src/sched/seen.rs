@@ -14,6 +14,7 @@ use eddy_wire::reservation;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
+use super::pools;
 use super::sets::To;
 use crate::ingest::queues;
 
@@ -119,6 +120,7 @@ impl Seen {
             submitted: self.submitted,
             eligible: self.eligible.after(Span(stopped.max(0))),
             place: self.place,
+            pools: pools::takes(&self.submit),
             reservation: reservation::of(&self.submit.spec).and_then(|name| name.parse().ok()),
         }
     }

@@ -29,6 +29,7 @@ impl Planner {
         let paid = self.holdings.iter().filter(|(_, one)| one.owner.is_some());
         let paid = paid.map(|(job, one)| (*job, one.clone()));
         other.charged.extend(paid);
+        other.know_pools(self);
         other
     }
 

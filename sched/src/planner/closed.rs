@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use eddy_wire::account::Name;
-use eddy_wire::plan::{Breakdown, Delta, Reason, Want};
+use eddy_wire::id::JobId;
+use eddy_wire::plan::{Breakdown, Delta, Outcome, Reason, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
@@ -77,9 +78,45 @@ impl Planner {
         ending.chain(spared).chain(kept)
     }
 
+    /// What starts of an outcome took of pools, as other planners are told.
+    pub(crate) fn uses(&self, outcome: &Outcome) -> Vec<Delta> {
+        let starts = outcome.verdicts.iter();
+        let uses = starts.filter_map(|(job, verdict)| {
+            let (Verdict::Start(set), Some(waiting)) = (verdict, self.waiting.get(job)) else {
+                return None;
+            };
+            let pools = &waiting.want.pools;
+            let takes = !pools.is_empty();
+            takes.then(|| Delta::Uses(*job, pools.clone(), Arc::clone(set)))
+        });
+        uses.collect()
+    }
+
+    /// There is so much of pools, and recorded jobs have so much of them, as another planner knows.
+    pub(crate) fn know_pools(&mut self, other: &Planner) {
+        self.occupancy.share_pools(&other.occupancy, |job| {
+            let held = other.holdings.get(&job);
+            held.is_none_or(|one| one.certainty == Certainty::Held)
+        });
+    }
+
+    /// A start elsewhere, of which this one was told, is not to be.
+    pub(super) fn not_elsewhere(&mut self, job: JobId) {
+        let is_held = self.holdings.contains_key(&job) || self.charged.contains_key(&job);
+        if !is_held && self.occupancy.give_pools(job) {
+            self.agenda.freed();
+        }
+    }
+
     /// What the turn of a job would come from.
     pub(crate) fn priority_of(&self, want: &Want, now: Time) -> Breakdown {
         self.turns.breakdown(want, now)
+    }
+
+    /// The pool of which there is less left than a job takes.
+    pub(super) fn pool_short(&self, turn: Turn) -> Option<Reason> {
+        let (job, _) = entry(turn.job, &self.waiting[&turn.job].want);
+        self.occupancy.pool_short(&job.need)
     }
 
     /// The reservation that keeps a job from starting, which could have been `placed` else.

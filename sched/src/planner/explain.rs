@@ -35,7 +35,10 @@ impl Planner {
             Err(Unplaced::Wait(reason)) => self.barred(turn, now, None).unwrap_or(reason),
             Ok(placed) => match self.barred(turn, now, Some(&placed)) {
                 Some(reason) => reason,
-                None => self.promised_to_others(turn, now),
+                None => match self.pool_short(turn) {
+                    Some(reason) => reason,
+                    None => self.promised_to_others(turn, now),
+                },
             },
         };
         Some((turn.job, why))
@@ -130,7 +133,10 @@ impl Planner {
             Err(Unplaced::Wait(reason)) => self.barred(turn, now, None).unwrap_or(reason),
             Ok(placed) => match self.barred(turn, now, Some(&placed)) {
                 Some(reason) => reason,
-                None => return self.promised_to_others(turn, now),
+                None => match self.pool_short(turn) {
+                    Some(reason) => reason,
+                    None => return self.promised_to_others(turn, now),
+                },
             },
         };
         match (self.policy.queue.walk, ahead) {

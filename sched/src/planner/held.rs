@@ -49,6 +49,9 @@ impl Planner {
 
     /// What it held or was charged for is free.
     pub(super) fn free(&mut self, job: JobId) {
+        if self.occupancy.give_pools(job) {
+            self.agenda.freed();
+        }
         if let Some(Holding {
             owner: Some(owner),
             set,

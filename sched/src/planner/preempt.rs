@@ -134,7 +134,8 @@ impl Planner {
             if tried.contains(&key) && !named || !self.may_pass(&turn, &standing) {
                 continue;
             }
-            if !self.occupancy.admits(&ask) {
+            // Nodes alone would not help who waits for a pool.
+            if !self.occupancy.admits(&ask) || self.occupancy.pool_short(&ask).is_some() {
                 continue;
             }
             if !pools.contains_key(&standing) {

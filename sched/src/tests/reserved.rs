@@ -1,5 +1,5 @@
-//! Reservations: what they keep, whom they let in, and that a planner that lived through all of it
-//! plans as one made anew.
+//! Reservations and pools: what they keep, whom they let in, and that a planner that lived through
+//! all of it plans as one made anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Request;
 use eddy_wire::plan::{Bar, Delta, Outcome, Owner, Question, Reason, Suppose, Verdict, Want};
+use eddy_wire::pool::{Pool, Takes};
 use eddy_wire::reservation::{Purpose, Reservation};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Span};
@@ -69,7 +70,16 @@ impl Site {
     }
 
     fn want(&mut self, job: u64, request: Request, reservation: Option<&str>) {
+        self.want_of(job, request, reservation, 0);
+    }
+
+    /// And so much of the pool.
+    fn want_of(&mut self, job: u64, request: Request, reservation: Option<&str>, of: u64) {
         let want = Want {
+            pools: match of {
+                0 => Takes::default(),
+                of => [(pool().name, of)].into(),
+            },
             reservation: reservation.map(|name| name.parse().expect("a name")),
             ..Want::of(16, request)
         };
@@ -111,6 +121,8 @@ impl Site {
                     self.is_let(*job, &want, set);
                     let held = Delta::Held(*job, Owner::default(), Arc::clone(set));
                     self.lines.apply(held);
+                    let uses = Delta::Uses(*job, want.pools.clone(), Arc::clone(set));
+                    self.lines.apply(uses);
                     done.push((job.0, Some(set.ranks())));
                     self.held.insert(*job, (Arc::clone(set), want));
                 }
@@ -127,6 +139,9 @@ impl Site {
             Some(limit) => self.now.after(Span(limit)).after(CLEANUP),
             None => Time(i64::MAX),
         };
+        let others = self.held.values().flat_map(|(_, want)| want.pools.iter());
+        let in_use = others.chain(want.pools.iter()).map(|(_, count)| count);
+        assert!(in_use.sum::<u64>() <= pool().count, "job {job}");
         let own = want.reservation.as_ref().map(ToString::to_string);
         if let Some(own) = &own {
             let one = &self.reserved[own];
@@ -151,8 +166,10 @@ impl Site {
         for one in self.reserved.values() {
             lines.apply(Delta::Reserved(Arc::clone(one)));
         }
-        for (job, (set, _)) in &self.held {
+        for (job, (set, want)) in &self.held {
             lines.apply(Delta::Held(*job, Owner::default(), Arc::clone(set)));
+            let uses = Delta::Uses(*job, want.pools.clone(), Arc::clone(set));
+            lines.apply(uses);
         }
         for (job, want) in &self.wants {
             lines.apply(Delta::Want(*job, want.clone()));
@@ -174,11 +191,19 @@ impl Site {
     }
 }
 
+fn pool() -> Pool {
+    Pool {
+        name: "lic".parse().expect("a name"),
+        count: 3,
+    }
+}
+
 fn empty(policy: &str) -> Lines {
     let mut lines = Lines::new();
     lines.apply(Delta::Policy(policy.into()));
     lines.apply(Delta::Inventory(inventory(&[(2, 0, 0); RANKS as usize])));
     lines.apply(Delta::Up(Idset::first_ids(RANKS)));
+    lines.apply(Delta::Pools([pool()].into()));
     lines
 }
 
@@ -256,6 +281,37 @@ fn what_waits_for_a_reservation_holds_up_nobody_and_ends_with_it() {
 }
 
 #[test]
+fn a_pool_is_promised_like_nodes_and_counts_in_every_line() {
+    let mut site = Site::new("preset = \"easy\"");
+    site.reserve(reservation("r", (1, 900), Idset::one(3)));
+    site.want_of(1, lasting(slots(1, 1), 50), Some("r"), 2);
+    assert_eq!(site.plan(), [(1, Some(Idset::one(3)))]);
+    site.want_of(2, lasting(slots(1, 1), 40), None, 2);
+    site.want_of(3, lasting(slots(1, 1), 51), None, 1);
+    site.want_of(4, lasting(slots(1, 1), 50), None, 1);
+    site.want_of(5, lasting(slots(1, 1), 500), None, 0);
+    // The third would still have of it when the second is to have two: there is one more then.
+    assert_eq!(
+        site.plan(),
+        [(3, Some(Idset::one(0))), (5, Some(Idset::one(1)))]
+    );
+    let short = |asked: u64| Reason::Pool {
+        pool: pool().name,
+        asked,
+        free: 0,
+        count: 3,
+    };
+    assert_eq!(site.why(2), (short(2), Some(at(51))));
+    assert_eq!(site.why(4).0, short(1));
+    site.now = at(30);
+    site.free(3);
+    // One is free, until the second has two at 51 there is one left.
+    assert_eq!(site.plan(), [(4, Some(Idset::one(0)))]);
+    site.free(1);
+    assert_eq!(site.plan(), [(2, Some(Idset::one(0)))]);
+}
+
+#[test]
 fn a_time_comes_at_which_a_planner_is_to_be_asked() {
     let mut site = Site::new("preset = \"fcfs\"");
     site.reserve(reservation("r", (21, 61), Idset::range(0, 3)));
@@ -267,7 +323,7 @@ fn a_time_comes_at_which_a_planner_is_to_be_asked() {
 /// Something that happens.
 #[derive(Clone, Debug)]
 enum Step {
-    Want(u64, u32, Option<i64>, Option<usize>),
+    Want(u64, u32, Option<i64>, Option<usize>, u64),
     Free(u64),
     Reserve(usize, (i64, i64), Vec<u32>, Purpose),
     Unreserve(usize),
@@ -285,8 +341,8 @@ fn step() -> impl Strategy<Value = Step> {
     let limit = prop_oneof![1 => Just(None), 4 => (11i64..40).prop_map(Some)];
     let named = prop_oneof![2 => Just(None), 1 => (0usize..2).prop_map(Some)];
     prop_oneof![
-        6 => (1u64..12, 1u32..5, limit, named)
-            .prop_map(|(job, size, limit, named)| Step::Want(job, size, limit, named)),
+        6 => (1u64..12, 1u32..5, limit, named, prop_oneof![2 => Just(0u64), 1 => 1u64..4])
+            .prop_map(|(job, size, limit, named, of)| Step::Want(job, size, limit, named, of)),
         3 => (1u64..12).prop_map(Step::Free),
         2 => (0usize..2, (0i64..30, 1i64..40), prop::collection::vec(0..RANKS, 1..4), purpose)
             .prop_map(|(name, times, ranks, purpose)| Step::Reserve(name, times, ranks, purpose)),
@@ -299,7 +355,7 @@ fn step() -> impl Strategy<Value = Step> {
 impl Site {
     fn step(&mut self, step: Step) {
         match step {
-            Step::Want(job, size, limit, named) => {
+            Step::Want(job, size, limit, named, of) => {
                 if self.held.contains_key(&JobId(job)) {
                     return;
                 }
@@ -311,7 +367,7 @@ impl Site {
                     Some(limit) => lasting(request, limit),
                     None => request,
                 };
-                self.want(job, request, named.map(|at| NAMES[at]));
+                self.want_of(job, request, named.map(|at| NAMES[at]), of);
             }
             Step::Free(job) => self.free(job),
             Step::Reserve(name, (from, span), ranks, purpose) => {

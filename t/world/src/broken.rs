@@ -90,6 +90,8 @@ pub enum Rule {
     ReservationUnheard,
     /// Jobs are taken from however short they have run.
     ExemptForgotten,
+    /// Who starts jobs believes that there is more of pools than there is.
+    PoolsInflated,
 }
 
 impl Rule {
@@ -124,6 +126,7 @@ impl Rule {
         ("disable-unheard", Rule::DisableUnheard),
         ("reservation-unheard", Rule::ReservationUnheard),
         ("exempt-forgotten", Rule::ExemptForgotten),
+        ("pools-inflated", Rule::PoolsInflated),
     ];
 
     /// The rule of this name.

@@ -14,10 +14,10 @@ use eddy_wire::services::instance::{
 use eddy_wire::services::job::{self, JobSet};
 use eddy_wire::services::kvs;
 use eddy_wire::services::queue;
-use eddy_wire::services::reservation;
 use eddy_wire::services::resource::{self, Targets};
 use eddy_wire::services::sched;
 use eddy_wire::services::usage;
+use eddy_wire::services::{pool, reservation};
 use eddy_wire::time::Time;
 use serde_json::{Value, json};
 use uuid::{Builder, Uuid};
@@ -331,6 +331,11 @@ impl Call {
         Call::new::<reservation::Delete>(About::Other, &reservation::DeleteRequest { name })
     }
 
+    /// How much of pools is in use.
+    pub fn pools() -> Call {
+        Call::new::<pool::List>(About::Other, &())
+    }
+
     /// Where the capacity went.
     pub fn usage() -> Call {
         Call::new::<usage::Report>(About::Usage, &usage::ReportRequest::default())
@@ -388,6 +393,8 @@ pub struct Ask {
     pub throttle: Option<u32>,
     /// The set of jobs it belongs to.
     pub set: Option<String>,
+    /// How much of which pools it takes.
+    pub pools: Vec<(String, u64)>,
     /// The reservation that it is to run in.
     pub reservation: Option<String>,
     /// The QoS.
@@ -430,6 +437,7 @@ impl Default for Ask {
             dependencies: Vec::new(),
             throttle: None,
             set: None,
+            pools: Vec::new(),
             reservation: None,
             qos: None,
             class: None,
@@ -482,6 +490,9 @@ impl Ask {
         }
         if let Some(set) = &self.set {
             system["job_set"] = json!(set);
+        }
+        for (name, count) in &self.pools {
+            system["pools"][name] = json!(count);
         }
         if let Some(name) = &self.reservation {
             system["reservation"] = json!(name);

@@ -129,8 +129,8 @@ impl Watched {
                 let any = rules.qos.values().any(|rule| !rule.preempts.is_empty());
                 self.taking = if any { Taking::Some } else { Taking::None };
             }
-            Delta::Charged(..) | Delta::Line(..) => {}
             Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) => {}
+            Delta::Charged(..) | Delta::Line(..) | Delta::Pools(_) | Delta::Uses(..) => {}
             Delta::Account(_) | Delta::Used(_) | Delta::Explain(_) | Delta::Shares(_) => {}
         }
     }
@@ -173,8 +173,10 @@ impl Watched {
         let Some(policy) = self.policy.as_deref().and_then(|text| read(text).ok()) else {
             return Ok(());
         };
-        // Whoever takes from others is before those who do not, wherever he stands.
-        if !is_judged(&policy) || self.taking == Taking::Some {
+        // Whoever takes from others is before those who do not, wherever he stands; and what pools are
+        // left at a time is not reckoned here.
+        let takes_pools = self.wants.values().any(|want| !want.pools.is_empty());
+        if takes_pools || !is_judged(&policy) || self.taking == Taking::Some {
             return Ok(());
         }
         let starts = outcome

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use eddy_broker::broker::Identity;
 use eddy_broker::effect::QueryTag;
-use eddy_broker::{Arrival, Broker, Disk, Effect, Exit, Output, Query};
+use eddy_broker::{Arrival, Broker, Disk, Effect, Exit, Module, Output, Query};
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 use eddy_wire::event::Kind;
@@ -144,13 +144,8 @@ impl Instance {
         }
     }
 
-    /// A leader begins over what is on the disk.
-    pub fn begin_leader(&mut self, nature: &mut Nature, life: Life) {
-        let of = self.of(nature);
-        nature.note(|| format!("leader{of} starts"));
-        self.settings.last_job = self.journal.last_job();
-        self.settings.over = self.journal.over();
-        let mut modules = eddy_modules::leader(&self.settings);
+    /// In the places of modules those that break a rule on purpose.
+    fn break_modules(&self, nature: &Nature, modules: &mut Vec<Box<dyn Module + Send>>) {
         if nature.breaks(Rule::VerdictUnchecked) {
             modules[SCHED] = Box::new(Credulous::new(Sched::new(&self.settings)));
         }
@@ -171,10 +166,25 @@ impl Instance {
                 modules.insert(at, Box::new(Deaf::to_queues(real)));
             }
         }
+        if nature.breaks(Rule::PoolsInflated) {
+            let mut inflated = self.settings.clone();
+            inflated.pools.iter_mut().for_each(|pool| pool.count += 1);
+            modules[SCHED] = Box::new(Sched::new(&inflated));
+        }
         if nature.breaks(Rule::ReservationUnheard) {
             let real = modules.remove(SCHED);
             modules.insert(SCHED, Box::new(Deaf::to_reservations(real)));
         }
+    }
+
+    /// A leader begins over what is on the disk.
+    pub fn begin_leader(&mut self, nature: &mut Nature, life: Life) {
+        let of = self.of(nature);
+        nature.note(|| format!("leader{of} starts"));
+        self.settings.last_job = self.journal.last_job();
+        self.settings.over = self.journal.over();
+        let mut modules = eddy_modules::leader(&self.settings);
+        self.break_modules(nature, &mut modules);
         let mut broker = Broker::new(identity(self), modules);
         for record in self.journal.to_replay() {
             broker.replay(&record);

@@ -8,6 +8,7 @@ mod kin;
 mod ledger;
 mod limits;
 mod order;
+mod pools;
 mod preempts;
 pub mod queues;
 mod replies;
@@ -50,6 +51,7 @@ pub struct Oracle {
     queued: Queued,
     reserved: reserved::Reserved,
     preempts: preempts::Preempts,
+    pooled: pools::Pooled,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -111,6 +113,11 @@ impl Oracle {
     /// The queues as recorded.
     pub fn queued(&self) -> &Queued {
         &self.queued
+    }
+
+    /// There is so much of these pools.
+    pub fn set_pools(&mut self, pools: &[eddy_wire::pool::Pool]) {
+        self.pooled = pools::Pooled::new(pools);
     }
 
     /// The reservations as recorded.
@@ -186,6 +193,8 @@ impl Oracle {
         self.check(checked);
         let checked = self.preempts.apply(&self.recorded, record);
         self.check(checked);
+        let checked = self.pooled.apply(record);
+        self.check(checked);
         self.records.later.push_back(Arc::clone(record));
         let Some(job) = record.event.job else { return };
         let checked = users::may_record(&self.recorded, job, &record.event.kind);
@@ -245,11 +254,13 @@ impl Oracle {
         self.queued = self.queued.forgetful();
         self.reserved = reserved::Reserved::default();
         self.preempts.forget();
+        self.pooled = self.pooled.forgetful();
         for record in &self.records.durable {
             // What was found then is told already.
             drop(self.limited.apply(record));
             drop(self.queued.apply(record));
             drop(self.reserved.apply(record));
+            drop(self.pooled.apply(record));
         }
         self.replies.forget();
     }

@@ -14,6 +14,7 @@ use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Owner, Unavailable, Verdict, Want};
+use eddy_wire::pool;
 use eddy_wire::queue::UNNAMED;
 use eddy_wire::shell::Part;
 use eddy_wire::time::Span;
@@ -73,6 +74,11 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     }
     let stopped = world.nature.judge(id).queued().stopped();
     let mut planner = fresh(instance, ledger);
+    planner.apply(Delta::Pools(instance.settings.pools.as_slice().into()));
+    for (job, grant) in &ledger.held {
+        let takes = pool::of(&ledger.jobs[job].submit.spec).unwrap_or_default();
+        planner.apply(Delta::Uses(*job, takes, grant.set.clone()));
+    }
     for one in world.nature.judge(id).reservations() {
         planner.apply(Delta::Reserved(one.clone()));
     }
@@ -206,6 +212,7 @@ fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, pla
             let want = Want {
                 owner: owner(instance, job),
                 reservation: named(job),
+                pools: pool::of(&job.submit.spec).unwrap_or_default(),
                 ..Want::of(u8::try_from(priority).unwrap_or(31), request)
             };
             planner.apply(Delta::Want(*id, want));

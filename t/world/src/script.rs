@@ -10,6 +10,7 @@
 //!   afterok=a …  begin=SECONDS  singleton  throttle=N  set=NAME  name=NAME      among those words
 //! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7   before anything else
+//! pool lic 2   before anything else; among the words of a job pool=lic:1; pools lists them
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
 //! drain 0  undrain 0  put k 1  get k  policy PRESET  shutdown
 //! lose submit a …              the answer is lost on its way
@@ -32,6 +33,7 @@ use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Sharing;
+use eddy_wire::pool::Pool;
 use eddy_wire::preempt::Mode;
 use eddy_wire::queue::Turn;
 use eddy_wire::services::job::JobSet;
@@ -87,6 +89,7 @@ struct Player {
     queues: Vec<Queue>,
     /// What jobs may ask for.
     qos: Vec<Qos>,
+    pools: Vec<Pool>,
     reply: Answer,
 }
 
@@ -113,6 +116,7 @@ impl Player {
             machines: Machines::default(),
             queues: Vec::new(),
             qos: Vec::new(),
+            pools: Vec::new(),
             reply: Answer::Arrives,
         }
     }
@@ -128,6 +132,8 @@ impl Player {
             let mut world = World::new(nature, nodes, grace);
             world.root().settings.queues.clone_from(&self.queues);
             rank(&mut world, &self.qos);
+            world.root().settings.pools.clone_from(&self.pools);
+            world.nature.oracle(ROOT).set_pools(&self.pools);
             world
                 .nature
                 .queue
@@ -147,6 +153,12 @@ impl Player {
             ["machines", shape, rest @ ..] => self.machines(shape, rest),
             ["queue", name, rest @ ..] => self.queue(name, rest),
             ["qos", name, rest @ ..] => self.qos(name, rest),
+            ["pool", name, count] => {
+                let name = name.parse().map_err(|wrong| format!("{wrong}"))?;
+                let count = u64::from(number(count)?);
+                self.pools.push(Pool { name, count });
+                Ok(())
+            }
             ["in", path, rest @ ..] => self.inside(path, rest),
             ["crash", rest @ ..] if rest.len() > 1 => self.crash_of(rest),
             ["part", a, b, seconds] => self.part(a, b, seconds),
@@ -363,6 +375,7 @@ impl Player {
             ["reserve", name, rest @ ..] => reservations::reserve(name, rest)?,
             ["unreserve", name] => Call::unreserve(name),
             ["usage"] => Call::usage(),
+            ["pools"] => Call::pools(),
             ["explain"] => Call::explain(),
             ["drain", rank] => Call::drain(Rank(number(rank)?)),
             ["undrain", rank] => Call::undrain(Idset::one(number(rank)?)),
@@ -451,6 +464,10 @@ fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
             }
             ("throttle", n) => ask.throttle = Some(number(n)?),
             ("set", name) => ask.set = Some(name.to_owned()),
+            ("pool", pool) => {
+                let (name, count) = pool.split_once(':').unwrap_or((pool, "1"));
+                ask.pools.push((name.to_owned(), u64::from(number(count)?)));
+            }
             ("reservation", name) => ask.reservation = Some(name.to_owned()),
             ("qos", name) => ask.qos = Some(name.to_owned()),
             ("class", name) => ask.class = Some(name.to_owned()),

@@ -8,6 +8,7 @@ use eddy_modules::settings::{Class, Declared, Elastic, Extent, Qos, Queue};
 use eddy_sched::policy::read::read;
 use eddy_wire::account::Name;
 use eddy_wire::idset::Idset;
+use eddy_wire::pool::Pool;
 use eddy_wire::preempt::Mode;
 use eddy_wire::time::Span;
 
@@ -18,7 +19,7 @@ use crate::instance::{Instance, Nodes};
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::oracle::queues::Home;
 use crate::random::Random;
-use crate::workload::{Habits, OWN_QUEUES, Own, QOS, Standings};
+use crate::workload::{Habits, OWN_QUEUES, Own, POOL, QOS, Standings};
 use crate::world::{Visitors, World};
 
 /// Steps after which a run that goes on is a finding.
@@ -195,6 +196,15 @@ fn queues(world: &mut World) {
         world.root().settings.queues.push(queue);
     }
     world.nature.oracle(ROOT).set_queues(limits);
+    let pool = Pool {
+        name: POOL.parse().expect("a name"),
+        count: 2,
+    };
+    world
+        .nature
+        .oracle(ROOT)
+        .set_pools(std::slice::from_ref(&pool));
+    world.root().settings.pools.push(pool);
     world.habits.own = Own::Two;
 }
 

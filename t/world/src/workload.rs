@@ -124,6 +124,9 @@ pub enum Own {
 /// The queues that an instance has of its own, if it has any.
 pub const OWN_QUEUES: [&str; 2] = ["own-free", "own-two"];
 
+/// The pool of instances with queues of their own, and how much of it there is.
+pub const POOL: &str = "lic";
+
 impl Habits {
     /// Those of a root whose clients make no instances.
     pub const FLAT: Habits = Habits {
@@ -316,6 +319,10 @@ fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits
     habits.change(nature, client.instance, &mut ask, nodes);
     wait_for(nature, client, &mut ask);
     reservations::name(nature, &mut ask);
+    if habits.own == Own::Two && nature.random.chance(15) {
+        let count = nature.random.between(1, 3) as u64;
+        ask.pools.push((POOL.to_owned(), count));
+    }
     let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);
     let call = Call::submit(client.user, &ask, key);

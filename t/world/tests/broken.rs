@@ -198,6 +198,7 @@ fn an_instance_that_does_not_hear_of_its_nodes() {
         &[
             "never ends",
             "is not reached",
+            "gets no answer",
             "does not come to rest",
             "no leader came back",
             "gets no answer",
@@ -233,4 +234,9 @@ fn a_job_that_a_disabled_queue_takes() {
 #[test]
 fn a_job_that_starts_where_nodes_are_kept_for_others() {
     found("reservation-unheard", &["reservation `"]);
+}
+
+#[test]
+fn a_pool_of_which_more_is_given_than_there_is() {
+    found("pools-inflated", &["are in use, which has fewer"]);
 }

@@ -11,6 +11,7 @@ use eddy_wire::jobspec::{DEPENDENCIES_MAX, Environment, Jobspec};
 use eddy_wire::time::Time;
 use serde_json::{Value, json};
 
+use super::pools::{OfPool, of_pool};
 use crate::{ids, when};
 
 /// When a job is eligible, and as how many copies.
@@ -29,6 +30,10 @@ pub struct Eligible {
     /// Only in this reservation: on its nodes, from its beginning to its end (eddy reservation list)
     #[arg(long, value_name = "NAME", help_heading = "Queue")]
     pub reservation: Option<String>,
+    /// So much of a pool, such as licences (eddy resource pools): NAME=N, or NAME for one; several with
+    /// commas between, or again
+    #[arg(long, value_name = "NAME=N,...", value_delimiter = ',', value_parser = of_pool, help_heading = "Queue")]
+    pub pool: Vec<OfPool>,
     /// In an instance that ends before the time limit would: end with it instead of being refused
     #[arg(long, help_heading = "Queue")]
     pub fit_remaining: bool,
@@ -66,6 +71,10 @@ impl Eligible {
             begin_time: self.begin_time.or(under.begin_time),
             job_set: self.job_set.or(under.job_set),
             reservation: self.reservation.or(under.reservation),
+            pool: match self.pool.is_empty() {
+                true => under.pool,
+                false => self.pool,
+            },
             fit_remaining: self.fit_remaining || under.fit_remaining,
         }
     }
@@ -93,6 +102,14 @@ impl Eligible {
         }
         if let Some(name) = &self.reservation {
             attributes.push(("reservation".to_owned(), json!(name)));
+        }
+        let mut pools = serde_json::Map::new();
+        for OfPool { name, count } in &self.pool {
+            let known = pools.insert(name.to_string(), json!(count));
+            ensure!(known.is_none(), "--pool: `{name}` is given twice");
+        }
+        if !pools.is_empty() {
+            attributes.push(("pools".to_owned(), Value::Object(pools)));
         }
         if self.fit_remaining {
             attributes.push(("fit_remaining".to_owned(), true.into()));

@@ -7,6 +7,7 @@ use eddy_client::{Client, ClientError};
 use eddy_wire::id::Rank;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::overlay::{RankLink, Reach, Status as Links};
+use eddy_wire::services::pool::{self, PoolRow};
 use eddy_wire::services::resource::{
     Drain, DrainRequest, List, ListReply, RankState, RankStatus, Status, Targets, Undrain,
     UndrainRequest,
@@ -68,6 +69,17 @@ enum Verb {
         #[arg(value_name = "REASON", trailing_var_arg = true)]
         reason: Vec<String>,
     },
+    /// Show pools, such as licences: how many there are and how many jobs have
+    ///
+    /// Fields of --json: name, count, used, running (jobs that have some).
+    Pools {
+        /// One array of objects
+        #[arg(long)]
+        json: bool,
+        /// No heading
+        #[arg(short = 'n', long = "no-header")]
+        no_header: bool,
+    },
     /// Put ranks back into service
     Undrain {
         /// Ranks (0-3,7) or hosts (n[1-4])
@@ -117,9 +129,32 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                     })
                     .await?;
             }
+            Verb::Pools { json, no_header } => {
+                let pools = client.call::<pool::List>(&()).await?;
+                match json {
+                    true => output::json(&pools)?,
+                    false => print(&pools_table(&pools), no_header)?,
+                }
+            }
         }
         Ok(0)
     })
+}
+
+fn pools_table(pools: &[PoolRow]) -> Table {
+    let columns = ["POOL", "COUNT", "USED", "FREE", "JOBS"];
+    let mut table = Table::new(columns.map(|name| match name {
+        "POOL" => (name, Align::Left),
+        _ => (name, Align::Right),
+    }));
+    for pool in pools {
+        let free = pool.count.saturating_sub(pool.used);
+        let counts = [pool.count, pool.used, free, pool.running];
+        let mut row = vec![pool.name.to_string()];
+        row.extend(counts.map(|count| count.to_string()));
+        table.push(row);
+    }
+    table
 }
 
 /// Numbers are ranks, all else is hosts.

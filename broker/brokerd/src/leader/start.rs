@@ -332,6 +332,7 @@ fn settings(config: &Config, told: Arc<ResourceSet>, nested: Option<&Nested>) ->
     settings.queues = queues.map(|one| one.to_settings()).collect();
     settings.default_time = config.instance.default_time;
     settings.qos.clone_from(&config.instance.qos);
+    settings.pools.clone_from(&config.instance.pools);
     settings.classes.clone_from(&config.instance.classes);
     settings.instance_command = instance_command();
     if let Some(nested) = nested {
