@@ -198,7 +198,6 @@ fn an_instance_that_does_not_hear_of_its_nodes() {
         &[
             "never ends",
             "is not reached",
-            "gets no answer",
             "does not come to rest",
             "no leader came back",
             "gets no answer",
