@@ -24,7 +24,9 @@ mod span;
 mod spawn;
 mod start;
 mod submit;
+mod tax;
 mod throughput;
+mod trace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,6 +64,8 @@ const BENCHES: &[Bench] = &[
         about: "frames between ranks: both transports against a bare socket" },
     Bench { name: "sched", needs: Needs::Machine, run: sched::run,
         about: "the planner on 10,000 nodes with 100,000 that wait; priorities; fair shares" },
+    Bench { name: "tree-tax", needs: Needs::Machine, run: tax::run,
+        about: "a trace through queue instances against the same in one queue" },
     Bench { name: "start", needs: Needs::Eddy, run: start::run,
         about: "`eddy start true`, the whole command" },
     Bench { name: "latency", needs: Needs::Eddy, run: latency::run,

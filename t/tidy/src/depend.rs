@@ -118,6 +118,7 @@ const MEMBERS: &[Member] = &[
             "eddy-broker",
             "eddy-brokerd",
             "eddy-sched",
+            "eddy-world",
         ],
         outside: Outside::Listed,
     },

@@ -1,12 +1,7 @@
 //! Walks over a count of processors, as the simulator takes them: 100,000 wait, one pass from scratch
 //! and one after a job ends early, in slices; and whole replays.
 
-use std::path::Path;
-
-use anyhow::Context as _;
-use eddy_sched::sim::{
-    Events, Foresight, Machine, Replay, Scene, SimJob, Workload, named, read_swf,
-};
+use eddy_sched::sim::{Events, Foresight, Machine, Replay, Scene, SimJob, Workload, named};
 use eddy_sched::walk::{Agenda, Count, Job, Progress, Room as _, Rules};
 use eddy_wire::time::{MICROS, Span, Time};
 
@@ -121,14 +116,10 @@ fn replays(setup: &Setup, report: &mut Report) -> anyhow::Result<()> {
         figures: vec![cost],
     };
     report.add_budgeted(&series(name, cost), "<= 10 s");
-    let Ok(folder) = std::env::var("EDDY_TRACES") else {
-        report.note("no rows of KTH: EDDY_TRACES names no folder with predictsim-KTH-SP2.swf");
+    let Some((trace, procs)) = crate::trace::kth()? else {
+        report.note("no rows of KTH: EDDY_TRACES names no folder with predictsim-KTH-SP2.swf(.xz)");
         return Ok(());
     };
-    let path = Path::new(&folder).join("predictsim-KTH-SP2.swf");
-    let text = std::fs::read(&path).with_context(|| path.display().to_string())?;
-    let trace = read_swf(&text)?;
-    let procs = trace.procs.context("a trace that names its processors")?;
     for policy in REPLAYED {
         let cost = replay(&trace, procs, policy)?;
         let name = format!("KTH, {policy}: replay");

@@ -36,6 +36,9 @@ const PEOPLE: u64 = 3;
 /// How long everything may take to end once faults have stopped.
 const QUIET_WITHIN: Duration = Duration::from_secs(150);
 
+/// The nodes of an elastic instance: it has none of its own.
+const ELASTIC: u64 = 0;
+
 /// What the tree of a round is.
 struct Shape {
     size: u64,
@@ -46,11 +49,13 @@ struct Shape {
 impl Shape {
     /// Two nodes are always left to the root itself.
     fn any(dice: &mut Dice) -> Shape {
-        let queues = dice.pick(&[0, 1, 2]);
+        let queues = dice.pick(&[0, 1, 2, 3, 4]);
         let queues: Vec<(&str, u64)> = match queues {
             0 => vec![("qa", 1)],
             1 => vec![("qa", 1), ("qb", 1)],
-            _ => vec![("qa", 2)],
+            2 => vec![("qa", 2)],
+            3 => vec![("qa", 1), ("qe", ELASTIC)],
+            _ => vec![("qe", ELASTIC), ("qf", ELASTIC)],
         };
         let size = 2 + queues.iter().map(|(_, nodes)| nodes).sum::<u64>();
         let grace = dice.pick(&["0.3s", "1s", "3s"]);
@@ -72,8 +77,12 @@ impl Shape {
 
     fn configuration(&self) -> String {
         let one = |(name, nodes): &(&str, u64)| {
+            let nodes = match *nodes {
+                ELASTIC => "elastic = \"all\"".to_owned(),
+                nodes => format!("nodes = {nodes}"),
+            };
             format!(
-                "[[instance]]\nname = \"{name}\"\nnodes = {nodes}\nset = {{ \"exec.kill_grace\" = \"0.5s\" }}\n\
+                "[[instance]]\nname = \"{name}\"\n{nodes}\nset = {{ \"exec.kill_grace\" = \"0.5s\" }}\n\
                  [[queue]]\nname = \"{name}\"\ninstance = \"{name}\"\n"
             )
         };

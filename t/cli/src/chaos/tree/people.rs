@@ -11,6 +11,7 @@ use eddy_cli_tests::running::{Ran, Running};
 use eddy_wire::id::JobId;
 use rustix::process::Signal;
 
+use super::ELASTIC;
 use super::scripts::Scripts;
 use super::victim::within;
 use crate::chaos::dice::Dice;
@@ -114,7 +115,8 @@ impl Person<'_> {
     /// Where the next goes: the root or a queue, with as many nodes as it must have.
     fn queue(&mut self, nodes: u64) -> Option<&'static str> {
         let mut places: Vec<Option<&'static str>> = vec![None];
-        let fitting = self.queues.iter().filter(|(_, size)| *size >= nodes);
+        let fits = |size: u64| size == ELASTIC || size >= nodes;
+        let fitting = self.queues.iter().filter(|(_, size)| fits(*size));
         places.extend(fitting.map(|(name, _)| Some(*name)));
         self.dice.pick(&places)
     }
