@@ -13,6 +13,7 @@ use bytes::Bytes;
 use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, ToParent};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Exception, Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::hash::Hash;
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::preempt::Preemption;
 use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
@@ -202,7 +203,7 @@ impl Passed {
             urgency: given.urgency,
             waitable: Waitable::No,
             requeue: Requeue::No,
-            key: key(given),
+            key: key(given.job, given.pass.attempt),
             index: 0,
             count: 1,
             cc: given.cc,
@@ -245,10 +246,11 @@ impl Passed {
     }
 }
 
-/// A key that no sender's is: what repeats a pass is its number and attempt.
-fn key(given: &Given) -> Uuid {
-    let number = (u128::from(given.job.0) << 64) | u128::from(given.pass.attempt.0);
-    Builder::from_bytes(number.to_be_bytes())
+/// A key that no sender's is, of version 8 (RFC 9562): what repeats a pass is its number and attempt.
+fn key(job: JobId, attempt: Attempt) -> Uuid {
+    let Hash(bytes) = Hash::of(format!("eddy pass {job} {attempt}").as_bytes());
+    let first = bytes.first_chunk::<16>().expect("a hash has 32 bytes");
+    Builder::from_bytes(*first)
         .with_version(Version::Custom)
         .with_variant(Variant::RFC4122)
         .into_uuid()
@@ -286,4 +288,21 @@ fn refuse(job: JobId, attempt: Attempt, exception: Exception, out: &mut Outbox) 
         state,
     };
     out.effect(Effect::Parent(ToParent::Told(Box::new(told))));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_pass_has_a_key_of_its_own() {
+        // Parts of a number that a version is written over are no part of a name.
+        let jobs = (0..20_000).chain((15..60).map(|bit| 5 + (1 << bit)));
+        let keys = jobs.flat_map(|job| (1..=2).map(move |at| key(JobId(job), Attempt(at))));
+        let keys: Vec<Uuid> = keys.collect();
+        let distinct: BTreeSet<&Uuid> = keys.iter().collect();
+        assert_eq!(distinct.len(), keys.len());
+    }
 }
