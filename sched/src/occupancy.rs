@@ -454,9 +454,8 @@ impl Room for Occupancy {
             return Err(Blocked::Reserved);
         }
         if self.misses.has(ask, now, span) {
-            let serving = self.inventory.serving();
-            let within = self.inventory.all().within(&ask.want.request);
-            let tried = || choose(serving, &within, &ask.need).is_ok();
+            let (serving, all) = (self.inventory.serving(), self.inventory.all());
+            let tried = || choose(serving, &all.within(&ask.want.request), &ask.need).is_ok();
             return Err(match self.misses.is_possible(ask, tried) {
                 true => Blocked::Reserved,
                 false => self.blocked(ask),

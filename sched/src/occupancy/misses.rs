@@ -1,8 +1,9 @@
-//! What did not fit a moment ago: whoever asks for no less and for no shorter does
-//! not fit either, as long as nothing is given back.
+//! What did not fit a moment ago: whoever asks for no less and for no shorter, of the same ranks or
+//! of fewer, does not fit either, as long as nothing is given back.
 //!
 //! Many who wait ask for the same; only the first of them is looked at.
 
+use eddy_wire::idset::Idset;
 use eddy_wire::time::{Span, Time};
 
 use super::Ask;
@@ -20,10 +21,12 @@ pub(super) struct Misses {
     possible: Vec<Miss>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Miss {
     need: Need,
     span: Span,
+    /// Of these ranks; of all when `None`.
+    ranks: Option<Idset>,
 }
 
 impl Default for Misses {
@@ -38,13 +41,25 @@ impl Default for Misses {
 
 impl Miss {
     fn of(ask: &Ask, span: Span) -> Miss {
-        let need = ask.need;
-        Miss { need, span }
+        Miss {
+            need: ask.need,
+            span,
+            ranks: ask.want.request.ranks.clone(),
+        }
     }
 
-    /// Whether another asks for no less and no shorter.
-    fn covers(&self, other: &Miss) -> bool {
-        self.span <= other.span && other.need.asks_no_less(&self.need)
+    /// Whether that asks for no less and no shorter, of no other ranks.
+    fn covers(&self, need: &Need, span: Span, ranks: Option<&Idset>) -> bool {
+        let within = match (&self.ranks, ranks) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(ranks)) => own == ranks || own.contains_all(ranks),
+        };
+        self.span <= span && need.asks_no_less(&self.need) && within
+    }
+
+    fn covers_miss(&self, other: &Miss) -> bool {
+        self.covers(&other.need, other.span, other.ranks.as_ref())
     }
 }
 
@@ -64,13 +79,13 @@ impl Misses {
     /// is to be `tried`.
     pub fn is_possible(&mut self, ask: &Ask, tried: impl FnOnce() -> bool) -> bool {
         let this = Miss::of(ask, Span::ZERO);
-        if ask.want.request.ranks.is_none() && self.possible.iter().any(|one| this.covers(one)) {
+        if self.possible.iter().any(|one| this.covers_miss(one)) {
             return true;
         }
         if !tried() {
             return false;
         }
-        self.possible.retain(|one| !one.covers(&this));
+        self.possible.retain(|one| !one.covers_miss(&this));
         if self.possible.len() < MOST {
             self.possible.push(this);
         }
@@ -79,21 +94,19 @@ impl Misses {
 
     /// Whether it cannot fit at this time, since less did not.
     pub fn has(&self, ask: &Ask, now: Time, span: Span) -> bool {
-        let this = Miss::of(ask, span);
-        self.at == now && self.misses.iter().any(|miss| miss.covers(&this))
+        let ranks = ask.want.request.ranks.as_ref();
+        let mut misses = self.misses.iter();
+        self.at == now && misses.any(|miss| miss.covers(&ask.need, span, ranks))
     }
 
-    /// It does not fit. What is bound to ranks says nothing of others.
+    /// It does not fit.
     pub fn note(&mut self, ask: &Ask, now: Time, span: Span) {
-        if ask.want.request.ranks.is_some() {
-            return;
-        }
         if self.at != now {
             self.misses.clear();
             self.at = now;
         }
         let this = Miss::of(ask, span);
-        self.misses.retain(|miss| !this.covers(miss));
+        self.misses.retain(|miss| !this.covers_miss(miss));
         if self.misses.len() < MOST {
             self.misses.push(this);
         }
