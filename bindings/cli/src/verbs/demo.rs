@@ -16,6 +16,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, Stage};
 use eddy_wire::services::instance::{Ping, PingRequest};
 use eddy_wire::services::job::{JobSet, Submit, SubmitRequest};
+use eddy_wire::services::usage::{Identity, Report, ReportRequest};
 
 use super::tree::draw::Style;
 use super::tree::gather::{Branch, Gatherer};
@@ -42,12 +43,17 @@ const CORES: u32 = 4;
 const QUEUES: [&str; 2] = ["batch", "debug"];
 /// The name under which the jobs of the workflow sign.
 const DEEP: &str = "deep";
+/// And that of the job of nine tenths of all cores.
+const WIDE: &str = "wide";
+const WIDTH: u32 = NODES * CORES * 9 / 10;
 
 /// Show a tree of instances: run jobs at every level, kill leaders, lose nothing
 ///
-/// Starts a root of four made-up hosts with two queue instances on a temporary directory, submits
-/// jobs to both queues and a workflow three instances deep, kills the leader of a queue instance
-/// and then the root's with SIGKILL while they run, and checks that every job ran exactly once.
+/// Starts a root of four made-up hosts with two queue instances that share them on a temporary
+/// directory, submits jobs to both queues, one of nine tenths of all cores among them, and a
+/// workflow three instances deep, kills the leader of a queue instance and then the root's with
+/// SIGKILL while they run, and checks that every job ran exactly once and every second of a core is
+/// accounted for.
 /// Takes some seconds; the exit code is 1 if anything was lost.
 #[derive(clap::Args)]
 pub struct Args {
@@ -104,11 +110,11 @@ fn say(text: &str) {
     println!("eddy demo: {text}");
 }
 
-/// Two queues, each served by an instance of its own.
+/// Two queues, each served by an instance of its own; no node is either's.
 fn configuration() -> String {
     let queue = |name: &&str| {
         format!(
-            "[[instance]]\nname = \"{name}\"\nnodes = 1\n\n[[queue]]\nname = \"{name}\"\ninstance = \"{name}\"\n\n"
+            "[[instance]]\nname = \"{name}\"\nelastic = \"all\"\n\n[[queue]]\nname = \"{name}\"\ninstance = \"{name}\"\n\n"
         )
     };
     QUEUES.iter().map(queue).collect()
@@ -131,7 +137,7 @@ impl Demo {
         let client = Client::connect(&self.leader.uri, Options::default()).await?;
         self.serving(&client).await?;
         let jobs = self.submit(&client).await?;
-        let all = self.each as usize * 3;
+        let all = self.all();
         let gatherer = Gatherer::new(client.clone(), None);
         let mut board = Board::new();
         let mut lost = 0;
@@ -161,6 +167,11 @@ impl Demo {
         self.check(&client, jobs).await
     }
 
+    /// How many jobs are to sign.
+    fn all(&self) -> usize {
+        self.each as usize * 3 + 1
+    }
+
     /// How many jobs have signed.
     fn lines(&self) -> usize {
         let text = fs::read_to_string(&self.signed).unwrap_or_default();
@@ -174,7 +185,7 @@ impl Demo {
                 tokio::time::sleep(LOOK).await;
             }
         }
-        say("queue instances batch and debug serve, each on a node of its own");
+        say("queue instances batch and debug serve; each of their jobs is given cores of any node");
         Ok(())
     }
 
@@ -189,11 +200,14 @@ impl Demo {
                 ranges: vec![(submitted.first, last)],
             });
         }
-        let submitted = client.call::<Submit>(&self.workflow()?).await?;
-        jobs.push(JobSet::one(submitted.first));
+        for request in [self.wide()?, self.workflow()?] {
+            let submitted = client.call::<Submit>(&request).await?;
+            jobs.push(JobSet::one(submitted.first));
+        }
+        let (each, cores) = (self.each, NODES * CORES);
         say(&format!(
-            "{} jobs submitted to each queue, and a workflow that runs {} more, three instances deep",
-            self.each, self.each
+            "{each} jobs submitted to each queue, one of {WIDTH} of all {cores} cores, and a workflow \
+             that runs {each} more, three instances deep"
         ));
         Ok(jobs)
     }
@@ -219,6 +233,21 @@ impl Demo {
             ..JobOptions::default()
         };
         options.request(Some(Idset::range(1, self.each)), Stdin::Empty)
+    }
+
+    /// Nine tenths of all cores at once; its first task signs.
+    fn wide(&self) -> anyhow::Result<SubmitRequest> {
+        let signs = format!("test $EDDY_TASK_RANK -ne 0 || echo {WIDE} 1 >> signed; sleep 0.3");
+        let options = JobOptions {
+            ntasks: Some(WIDTH),
+            terms: Terms {
+                queue: Some(QUEUES[0].to_owned()),
+                ..self.terms()?
+            },
+            command: vec!["/bin/sh".to_owned(), "-c".to_owned(), signs],
+            ..JobOptions::default()
+        };
+        options.request(None, Stdin::Empty)
     }
 
     /// An instance in an instance in an instance, which runs the jobs.
@@ -314,7 +343,7 @@ impl Demo {
         for line in text.lines() {
             *signed.entry(line.trim()).or_default() += 1;
         }
-        let all = self.each as usize * 3;
+        let all = self.all();
         let twice = signed.values().filter(|times| **times > 1).count();
         if signed.len() != all || twice > 0 {
             bail!(
@@ -322,9 +351,32 @@ impl Demo {
                 signed.len()
             );
         }
+        self.account(client).await?;
         Ok(format!(
             "{all} jobs accepted, {all} ran, each exactly once, none lost"
         ))
+    }
+
+    /// What all cores were for, from the beginning to now.
+    async fn account(&self, client: &Client) -> anyhow::Result<()> {
+        let report = client.call::<Report>(&ReportRequest::default()).await?;
+        let Identity {
+            capacity, spent, ..
+        } = report.identity;
+        ensure!(
+            spent.sum() == capacity,
+            "of {capacity:?} the parts are {spent:?}"
+        );
+        let seconds = |amount: u128| amount as f64 / 1e6;
+        say(&format!(
+            "{:.1} core-seconds: {:.1} of jobs, {:.1} of the workflow's instance, {:.1} idle or down; \
+             not one is missing or there twice",
+            seconds(capacity.cores),
+            seconds(spent.jobs.cores),
+            seconds(spent.instances.cores),
+            seconds(capacity.cores - spent.jobs.cores - spent.instances.cores)
+        ));
+        Ok(())
     }
 }
 
