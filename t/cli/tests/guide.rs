@@ -3,7 +3,7 @@
 //! A block marked `console` is a directory of its own: lines that begin with
 //! `$ ` are commands (`> ` goes on with one), what follows is all that it
 //! prints. A block marked `toml` is a configuration that is accepted, and is in
-//! each of those directories as `queues.toml`.
+//! the directories of the examples behind it under the name that they say.
 
 use std::fs;
 use std::path::Path;
@@ -85,7 +85,10 @@ fn shell(place: &Place, command: &str) -> anyhow::Result<Command> {
 /// Runs one block; nothing of it may be left, neither processes nor directories.
 fn holds(block: &str, configuration: &str) -> Tested {
     let place = Place::new()?;
-    fs::write(place.path().join("queues.toml"), configuration)?;
+    let words = block.split_whitespace();
+    for name in words.filter(|word| word.ends_with(".toml")) {
+        fs::write(place.path().join(name), configuration)?;
+    }
     for step in steps(block)? {
         let ran = Running::start(shell(&place, &step.command)?)?.wait()?;
         ensure!(
@@ -110,11 +113,12 @@ fn each_example_of_the_guide_does_what_it_says() -> Tested {
     let text = guide()?;
     let examples = blocks(&text, "console");
     let given = blocks(&text, "toml");
-    let configuration: String = given.into_iter().map(|(_, block)| block).collect();
     assert!(examples.len() >= 8, "{} examples", examples.len());
     let mut wrong = Vec::new();
     for (line, block) in examples {
-        if let Err(error) = holds(&block, &configuration) {
+        let before = given.iter().rev().find(|(at, _)| *at < line);
+        let configuration = before.map_or("", |(_, block)| block);
+        if let Err(error) = holds(&block, configuration) {
             wrong.push(format!("doc/guide/nesting.md:{line}: {error:#}"));
         }
     }

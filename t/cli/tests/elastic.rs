@@ -1,0 +1,147 @@
+//! Queue instances that share nodes, with real processes: any core is for whoever is next, a node
+//! that is lost ends what ran there and not the instance, an owner's home is lent for so long.
+
+use std::fs;
+use std::time::Instant;
+
+use anyhow::Context;
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+use eddy_cli_tests::process::Process;
+use eddy_cli_tests::running::LIMIT;
+
+type Tested = anyhow::Result<()>;
+
+/// Two that share all, of which one is at home on rank 2.
+const DECLARED: &str = r#"
+[policy]
+preset = "easy"
+
+[[instance]]
+name = "batch"
+elastic = "all"
+
+[[instance]]
+name = "owner"
+elastic = "all"
+home = "2"
+lend_max = "1m"
+
+[[queue]]
+name = "batch"
+instance = "batch"
+
+[[queue]]
+name = "owner"
+instance = "owner"
+"#;
+
+/// Three nodes of two cores, nobody's.
+fn shared() -> anyhow::Result<Instance> {
+    let place = Place::new()?;
+    let config = place.join("shared.toml");
+    fs::write(&config, DECLARED)?;
+    let state = place.path().join("state");
+    let options = ["--size=3", "--cores=2", "--config", &config];
+    Instance::start_in(place, state, &options)
+}
+
+/// The root's shell on a node.
+fn shell_of(instance: &Instance, rank: u32) -> anyhow::Result<Process> {
+    let lock = instance.state().join(format!("ranks/{rank}/shell.lock"));
+    let text = fs::read_to_string(&lock).with_context(|| lock.display().to_string())?;
+    let pid = text.split_whitespace().next().unwrap_or_default();
+    let shell = Process::of(pid.parse()?).context("the shell has ended")?;
+    anyhow::ensure!(shell.is_eddy("shell"), "{shell}");
+    Ok(shell)
+}
+
+#[test]
+fn each_queue_has_all_cores_when_the_other_has_none() -> Tested {
+    let instance = shared()?;
+    for queue in ["batch", "owner"] {
+        instance.ok(&["run", "-q", queue, "-t", "1m", "-n", "6", "true"])?;
+    }
+    let rows = instance.ok(&["jobs", "-a", "--no-header", "-o", "{name} {queue} {nnodes}"])?;
+    let mut rows: Vec<&str> = rows.lines().filter(|row| row.starts_with("true")).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, ["true batch 3", "true owner 3"]);
+    instance.shut_down()
+}
+
+#[test]
+fn a_lost_node_ends_what_ran_there_and_the_instance_has_it_again() -> Tested {
+    let instance = shared()?;
+    let sleep = [
+        "-q",
+        "batch",
+        "-t",
+        "1m",
+        "-N1",
+        "--exclusive",
+        "sleep",
+        "1000",
+    ];
+    let jobs: Vec<String> = (0..3)
+        .map(|_| instance.submit_started(&sleep))
+        .collect::<anyhow::Result<_>>()?;
+    let before = instance.ok(&["jobs", "--no-header", "-o", "{id}", "--name", "batch"]);
+    shell_of(&instance, 1)?.kill()?;
+    let begun = Instant::now();
+    let lost = loop {
+        let state = |job: &String| instance.row(job).map(|row| row["state"].clone());
+        let states: Vec<_> = jobs.iter().map(state).collect::<anyhow::Result<_>>()?;
+        if let Some(at) = states.iter().position(|state| *state == "INACTIVE") {
+            break at;
+        }
+        anyhow::ensure!(begun.elapsed() < LIMIT, "no job has ended: {states:?}");
+        std::thread::yield_now();
+    };
+    let row = instance.row(&jobs[lost])?;
+    let reason = row["reason"].as_str().unwrap_or_default().to_owned();
+    assert!(reason.starts_with("node-failure"), "{reason}");
+    // The node is back, as another rank of the instance, and takes the next.
+    let next = [
+        "run",
+        "-q",
+        "batch",
+        "-t",
+        "1m",
+        "-N1",
+        "--exclusive",
+        "true",
+    ];
+    instance.ok(&next)?;
+    for (at, job) in jobs.iter().enumerate().filter(|(at, _)| *at != lost) {
+        assert_eq!(instance.row(job)?["state"], "RUN", "job {at}");
+        instance.ok(&["cancel", job])?;
+    }
+    let after = instance.ok(&["jobs", "--no-header", "-o", "{id}", "--name", "batch"]);
+    assert_eq!(before.ok(), after.ok(), "the instance is the same job");
+    instance.shut_down()
+}
+
+#[test]
+fn a_home_is_lent_to_short_jobs_only() -> Tested {
+    let instance = shared()?;
+    // Four of six cores are nobody's home.
+    let long = instance.submit(&["-q", "batch", "-t", "2m", "-n", "4", "sleep", "1000"])?;
+    instance.event(&long, "start")?;
+    let waits = instance.submit(&["-q", "batch", "-t", "2m", "sleep", "1000"])?;
+    instance.ok(&["run", "-q", "owner", "-t", "1h", "-n", "2", "true"])?;
+    let row = instance.row(&waits)?;
+    assert_eq!(row["state"], "SCHED");
+    let reason = row["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("of ranks 0-1"), "{reason}");
+    instance.ok(&["cancel", &waits])?;
+    instance.ok(&["run", "-q", "batch", "-t", "1m", "-n", "2", "true"])?;
+    let refused = instance.run(&["run", "-q", "batch", "-t", "2m", "-n", "5", "true"])?;
+    assert_ne!(refused.code, 0);
+    assert!(
+        refused.err.contains("asks for 5 cores of ranks 0-1"),
+        "{}",
+        refused.err
+    );
+    instance.ok(&["cancel", &long])?;
+    instance.shut_down()
+}
