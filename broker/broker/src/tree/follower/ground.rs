@@ -133,7 +133,9 @@ impl Grounds {
                 self.hosted.insert(name, Hosting { order, stage });
             }
             Some(hosting) => {
-                let is_same = hosting.ground() == (order.job, order.attempt);
+                // A node that left a child and came again is another rank of it.
+                let is_same = hosting.ground() == (order.job, order.attempt)
+                    && hosting.order.rank == order.rank;
                 match &mut hosting.stage {
                     Stage::Waits => hosting.order = order,
                     Stage::On(_) if is_same => {

@@ -163,6 +163,17 @@ fn an_order_waits_until_its_ground_is_held() {
 }
 
 #[test]
+fn a_node_that_came_again_is_hosted_as_the_rank_that_it_is_now() {
+    let mut bed = Bed::hosting();
+    let Word::Host(mut again) = order(5, 1) else {
+        unreachable!("it is one")
+    };
+    again.rank = Rank(6);
+    assert_eq!(bed.letter(1, Word::Host(again)), ["unhost inner"]);
+    assert_eq!(bed.unhosted(), ["host 5.1"]);
+}
+
+#[test]
 fn the_end_of_ground_is_told_after_what_was_hosted_there_has_ended() {
     let mut bed = Bed::hosting();
     assert_eq!(bed.ends(5), ["unhost inner"]);
