@@ -209,7 +209,7 @@ impl Module for Sched {
                 self.told = Told::default();
                 self.tell_all(out);
                 self.wait_for_ends(out);
-                self.start_all_passed(now, out);
+                self.resume_passed(now, out);
             }
             Input::Tick => {
                 if self.again.is_some_and(|at| at <= now) {

@@ -50,6 +50,14 @@ impl Sched {
         }
     }
 
+    /// A leader begins: who waited already goes back in time.
+    pub(super) fn resume_passed(&mut self, now: Time, out: &mut Outbox) {
+        self.start_all_passed(now, out);
+        if !self.passed.is_empty() {
+            out.volatile(Volatile::Wake(now));
+        }
+    }
+
     fn start_one(&self, now: Time, job: JobId, out: &mut Outbox) -> bool {
         let grant = self.passed_grant(job, &ResourceSet::default());
         let starts = grant.is_some();
