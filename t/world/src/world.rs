@@ -20,7 +20,7 @@ use crate::call::Call;
 use crate::client::{Client, OWNER};
 use crate::fault::Fault;
 use crate::instance::{Instance, Nodes};
-use crate::nature::{Happening, InstanceId, Nature, ROOT};
+use crate::nature::{Happening, InstanceId, Nature, Pace, ROOT};
 use crate::quiet;
 use crate::shell::Course;
 use crate::workload::Habits;
@@ -164,7 +164,9 @@ impl World {
         if let Some(fault) = self.strikes.remove(&self.steps) {
             self.strike(fault);
         }
-        if !self.is_tree() && quiet::is_lull(self) {
+        // A world of links is judged by what it is held against.
+        let is_judged = !self.is_tree() && !matches!(self.nature.pace, Pace::Links(_));
+        if is_judged && quiet::is_lull(self) {
             let checked = quiet::nothing_waits_that_could_start(self, ROOT)
                 .and_then(|()| quiet::nothing_waits_for_what_is_met(self, ROOT))
                 .and_then(|()| quiet::nothing_runs_that_should_end(self, ROOT));

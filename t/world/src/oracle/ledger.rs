@@ -165,12 +165,11 @@ impl Ledger {
             ));
         }
         // What was passed down has the parent's number; whether it may come again is a matter of order.
-        let own = self
-            .jobs
-            .iter()
-            .rev()
-            .find(|(_, job)| job.submit.pass.is_none());
-        if submit.pass.is_none() && own.is_some_and(|(last, _)| *last >= id) {
+        let last = || {
+            let mut own = self.jobs.iter().rev();
+            own.find(|(_, job)| job.submit.pass.is_none())
+        };
+        if submit.pass.is_none() && last().is_some_and(|(last, _)| *last >= id) {
             return Err(format!("job number {id} was given before"));
         }
         self.jobs
