@@ -462,7 +462,7 @@ impl Exec {
         let lost: Vec<JobId> = self
             .runs
             .values()
-            .filter(|run| run.lost().is_some())
+            .filter(|run| run.is_lacking())
             .map(|run| run.job)
             .collect();
         for job in lost {

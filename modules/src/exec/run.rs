@@ -55,6 +55,9 @@ pub(super) struct Run {
     last_kill: Time,
     /// Why a part is lost, if one is.
     lost: Option<String>,
+    /// And why one that is ground: that is the end only if the instance goes on.
+    ground_lost: Option<String>,
+    leader: Leader,
     /// Whether the record was proposed; each is proposed once in a leader's life.
     pub(super) start_proposed: bool,
     pub(super) failure_proposed: bool,
@@ -101,6 +104,13 @@ enum Release {
     Recorded,
 }
 
+/// Whether a shell has said in this leader's life how the instance's leader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leader {
+    Unheard,
+    Heard,
+}
+
 /// Which limit ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
@@ -141,6 +151,8 @@ impl Run {
             kills: 0,
             last_kill: Time(0),
             lost: None,
+            ground_lost: None,
+            leader: Leader::Unheard,
             start_proposed: false,
             failure_proposed: false,
             end_proposed: false,
@@ -252,10 +264,7 @@ impl Run {
 
     fn part_lost(&mut self, rank: Rank) {
         if matches!(self.view(rank), Some(PartView::Asked | PartView::Running)) {
-            if !self.spares(rank) {
-                self.lost
-                    .get_or_insert_with(|| format!("the shell on rank {rank} died"));
-            }
+            self.lacks(rank, format!("the shell on rank {rank} died"));
             // The end of a lost part is at its loss; nothing tells when exactly.
             self.learn(rank, PartView::Ended(killed(Time(0), None)));
         }
@@ -279,18 +288,23 @@ impl Run {
         self.release == Release::Owed
     }
 
+    fn lacks(&mut self, rank: Rank, why: String) {
+        let of = match self.is_ground(rank) {
+            true if self.spares(rank) => return,
+            true => &mut self.ground_lost,
+            false => &mut self.lost,
+        };
+        of.get_or_insert(why);
+    }
+
     /// A part cannot be found any more. Ground of an instance that is over need not be.
     pub(super) fn lose(&mut self, rank: Rank, now: Time, why: &str) {
-        let is_ground_of_none = self.is_ground(rank) && self.is_without_leader();
-        if !is_ground_of_none && !self.spares(rank) {
-            self.lost
-                .get_or_insert_with(|| format!("rank {rank}: {why}"));
-        }
+        self.lacks(rank, format!("rank {rank}: {why}"));
         self.learn(rank, PartView::Ended(killed(now, None)));
     }
 
-    pub(super) fn lost(&self) -> Option<&str> {
-        self.lost.as_deref()
+    pub(super) fn is_lacking(&self) -> bool {
+        self.lost.is_some() || self.ground_lost.is_some()
     }
 
     pub(super) fn part(&self, rank: Rank) -> Part {
@@ -331,6 +345,9 @@ impl Run {
     /// Takes what a shell says; an end stands, whatever is said later.
     pub(super) fn learn(&mut self, rank: Rank, view: PartView) {
         let (role, spared) = (self.role_of(rank), self.spares(rank));
+        if role == Role::Leader {
+            self.leader = Leader::Heard;
+        }
         let Some(known) = self.parts.get_mut(&rank) else {
             return;
         };
@@ -501,10 +518,7 @@ impl Run {
 
     /// Whether the start can be recorded: all parts ran and it was not yet.
     pub(super) fn is_starting_recordable(&self) -> bool {
-        !self.start_proposed
-            && self.lost.is_none()
-            && self.tally.asked == 0
-            && self.tally.unrun == 0
+        !self.start_proposed && !self.is_lacking() && self.tally.asked == 0 && self.tally.unrun == 0
     }
 
     /// A fatal exception that is to be recorded, with its note.
@@ -513,6 +527,11 @@ impl Run {
             return None;
         }
         if let Some(why) = &self.lost {
+            return Some(("node-failure", why.clone()));
+        }
+        // Whose leader is over needs its ground no more; whether it is its shell says.
+        let goes_on = self.leader == Leader::Heard && !self.is_without_leader();
+        if let Some(why) = self.ground_lost.as_ref().filter(|_| goes_on) {
             return Some(("node-failure", why.clone()));
         }
         let (rank, note) = self.tally.failed.as_ref()?;
