@@ -177,11 +177,15 @@ fn what_is_no_key_of_a_policy_that_is_obeyed_is_refused_by_name() -> Tested {
         ),
         ("policy.queue.dept=3", "policy.queue.dept: unknown key"),
         (
-            "policy.placement.ladder=[\"free\", \"urgency\"]",
-            "placement.ladder running instances do not serve",
+            "policy.share.algorithm=drf policy.queue.evict=fair_share",
+            "queue.evict running instances do not serve",
         ),
     ] {
-        let ran = instance.run(&["config", "set", given])?;
+        let words: Vec<&str> = ["config", "set"]
+            .into_iter()
+            .chain(given.split(' '))
+            .collect();
+        let ran = instance.run(&words)?;
         let line = ran.refusal()?;
         assert!(line.contains(expected), "{given}: {line}");
     }
