@@ -28,6 +28,15 @@ use crate::ingest::specs::Specs;
 pub struct Passed {
     jobs: BTreeMap<JobId, Held>,
     specs: Specs,
+    channel: Channel,
+}
+
+/// Whether the parent is heard, and so has been told all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Channel {
+    #[default]
+    Away,
+    Stands,
 }
 
 /// One of them.
@@ -100,12 +109,16 @@ impl Module for Passed {
             Input::Parent(ParentWord::Forget(job, attempt)) => {
                 self.forget(now, *job, *attempt, out);
             }
-            // What was told over another channel may be lost.
+            // What was told over another channel may be lost. Over the same one a grant comes
+            // whenever it has changed.
             Input::Parent(ParentWord::Granted(_)) => {
-                for (job, held) in &self.jobs {
-                    tell(*job, held, out);
+                if std::mem::replace(&mut self.channel, Channel::Stands) == Channel::Away {
+                    self.jobs
+                        .iter()
+                        .for_each(|(job, held)| tell(*job, held, out));
                 }
             }
+            Input::Parent(ParentWord::Away) => self.channel = Channel::Away,
             Input::Applied(record) => self.applied(now, record, out),
             _ => {}
         }

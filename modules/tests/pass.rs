@@ -9,13 +9,14 @@ use bytes::Bytes;
 use eddy_broker::effect::{ParentWord, ToParent};
 use eddy_broker::{Arrival, Effect};
 use eddy_wire::event::{Exception, Kind, Pass};
+use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::plan::{Outcome, Verdict};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::child::{
-    ChildOf, FromParent, PassState, Passed, Told as TellsOf, ToldOf, ToldRequest,
+    ChildOf, FromParent, Granted, PassState, Passed, Told as TellsOf, ToldOf, ToldRequest,
 };
 use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
 use eddy_wire::shell::{FromShell, Part, PartState};
@@ -315,6 +316,37 @@ fn a_child_starts_what_comes_where_its_parent_said_and_once() {
     assert_eq!(why.kind, "bounce");
     assert_eq!(said(&stand.tell(comes(1, 2))).len(), 1, "it is told again");
     assert_eq!(stand.names(JobId(77))[4..], ["exception", "clean"]);
+}
+
+fn granted() -> Arrival {
+    Arrival::Parent(ParentWord::Granted(Box::new(Granted {
+        grant: Grant {
+            epoch: Epoch(1),
+            set: Arc::default(),
+            shells: BTreeMap::new(),
+        },
+        ranks: (0..4).map(|rank| (Rank(rank), Rank(rank))).collect(),
+        room: Some(inventory()),
+        local: Idset::one(0),
+        path: "2".to_owned(),
+        depth: 1,
+        remaining: None,
+        reserve: Span::seconds(5),
+        kill_grace: Span::seconds(4),
+        name: Some("batch".to_owned()),
+        mock: None,
+        access: Default::default(),
+    })))
+}
+
+#[test]
+fn what_is_held_is_told_once_for_each_channel_and_not_for_each_change_of_the_grant() {
+    let mut stand = child();
+    stand.tell(comes(1, 2));
+    assert_eq!(said(&stand.tell(granted())).len(), 1);
+    assert_eq!(said(&stand.tell(granted())).len(), 0);
+    stand.tell(Arrival::Parent(ParentWord::Away));
+    assert_eq!(said(&stand.tell(granted())).len(), 1);
 }
 
 #[test]
