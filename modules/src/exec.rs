@@ -250,7 +250,9 @@ impl Exec {
             }
             (Kind::Start, Some(job)) => {
                 self.set_timer(now, job, out);
-                self.gather(now, out);
+                if self.runs.get(&job).is_some_and(Run::is_elastic) {
+                    self.gather(now, out);
+                }
             }
             (Kind::GrantChanged(_), Some(job)) => self.reseated(now, job, out),
             (Kind::Exception(e), Some(job)) if e.severity == 0 => {
