@@ -449,10 +449,18 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
         return Ok(());
     }
     let (site, instance) = site(&["--size=2", "--cores=2"])?;
-    let mut told = instance.place.fifo("told")?;
-    fs::set_permissions(told.path(), fs::Permissions::from_mode(0o666))?;
-    let (eddy, pipe) = (site.program().display(), told.path().display());
-    let text = format!("#!/bin/sh\nexec {eddy} run -N2 -n2 sh -c 'echo >{pipe}; exec sleep 600'\n");
+    let (mut told, held) = (instance.place.fifo("told")?, instance.place.fifo("held")?);
+    for pipe in [&told, &held] {
+        fs::set_permissions(pipe.path(), fs::Permissions::from_mode(0o666))?;
+    }
+    let (eddy, pipe, hold) = (
+        site.program().display(),
+        told.path().display(),
+        held.path().display(),
+    );
+    // Each stays the program that told: one that it became by `exec` might not be there yet.
+    let task = format!("echo >{pipe}; read line <{hold}");
+    let text = format!("#!/bin/sh\nexec {eddy} run -N2 -n2 sh -c '{task}'\n");
     let script = site.script(ANN, "inner", &text)?;
     let job = site.ok(
         &instance,
@@ -463,7 +471,7 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
         told.line()?;
     }
     let ann = site.users[ANN].uid;
-    let found = tasks(&instance, "sleep");
+    let found = tasks(&instance, "sh");
     assert_eq!(found.len(), 2, "{found:?}");
     for task in &found {
         assert_eq!(owner_of(task.pid)?, ann, "{task}");
@@ -489,7 +497,7 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
     site.ok(&instance, ANN, &["--at", &job, "jobs"])?;
     site.ok(&instance, ANN, &["cancel", &job])?;
     site.run(&instance, ANN, &["job", "status", &job])?;
-    assert!(tasks(&instance, "sleep").is_empty());
+    assert!(tasks(&instance, "sh").is_empty());
     Ok(())
 }
 
