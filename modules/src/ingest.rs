@@ -8,6 +8,7 @@
 //! orders or places anything.
 
 mod above;
+mod filters;
 pub(crate) mod fleet;
 mod keys;
 mod numbers;
@@ -17,6 +18,7 @@ pub(crate) mod queues;
 mod reserved;
 mod served;
 pub(crate) mod specs;
+mod submission;
 mod targets;
 mod upkeep;
 
@@ -24,12 +26,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use eddy_broker::{
-    Answer, Caller, Disk, Endpoint, Input, Module, Notice, Outbox, Query, Request, Volatile,
+    Answer, Disk, Endpoint, Input, Module, Notice, Outbox, Query, Request, Volatile,
 };
 use eddy_sched::Capacity;
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Kind, Record, Sent, Submit};
+use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
@@ -38,12 +40,12 @@ use eddy_wire::services::child::ID_BLOCK;
 use eddy_wire::services::job::{self, SubmitRequest, Submitted, URGENCY_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
-use uuid::Uuid;
 
 use crate::ended::Ended;
 use crate::nest::blocks;
 use crate::settings::Settings;
 use above::Above;
+use filters::Filters;
 use fleet::Fleet;
 use keys::{Keys, Known, Seen};
 use numbers::{Numbers, Taken};
@@ -52,6 +54,7 @@ use queues::Queues;
 use reserved::Reserved;
 use served::Served;
 use specs::Specs;
+use submission::Submission;
 
 /// How many submissions wait for job numbers from the parent.
 const HELD_MAX: usize = 1000;
@@ -88,6 +91,7 @@ pub struct Ingest {
     /// Submissions that wait for job numbers, the longest so first.
     held: VecDeque<Submission>,
     above: Above,
+    filters: Filters,
     next_tag: u64,
     intake: Intake,
 }
@@ -98,67 +102,6 @@ enum Intake {
     Open,
     DiskFull(String),
     Stopping,
-}
-
-/// A submission that passed every check but that of its key.
-#[derive(Debug)]
-struct Submission {
-    caller: Caller,
-    user: u32,
-    /// Who asked, if it is for another.
-    asked_by: Option<u32>,
-    /// Whom it is charged to, once it was found to be admissible.
-    party: Party,
-    spec: Arc<Spec>,
-    /// What was sent, once that is not what is asked for: defaults were put in.
-    sent: Option<Arc<Sent>>,
-    request: SubmitRequest,
-    /// `None` for one plain job, else the values of `{cc}`.
-    copies: Option<Vec<u32>>,
-    /// How many of the jobs that it is to wait for are known to be there.
-    found: usize,
-}
-
-impl Submission {
-    fn count(&self) -> u32 {
-        self.copies.as_ref().map_or(1, |copies| copies.len() as u32)
-    }
-
-    /// Of its jobspec.
-    fn bytes(&self) -> usize {
-        self.spec.text.len() + self.spec.environment_text.len()
-    }
-
-    /// Whose it is and under which key.
-    fn name(&self) -> (u32, Uuid) {
-        (self.user, self.request.key)
-    }
-
-    /// As its key will find it, from this job on.
-    fn known_as(&self, first: JobId) -> Known {
-        let sent = self.sent();
-        Known {
-            first,
-            count: self.count(),
-            jobspec: sent.jobspec,
-            environment: sent.environment,
-        }
-    }
-
-    /// What was sent.
-    fn sent(&self) -> Sent {
-        let as_is = Sent {
-            jobspec: self.spec.hash,
-            environment: self.spec.environment_hash,
-        };
-        self.sent.as_deref().copied().unwrap_or(as_is)
-    }
-
-    /// Asks for something else from now on than what was sent.
-    fn amend(&mut self, spec: Arc<Spec>) {
-        self.sent = Some(Arc::new(self.sent()));
-        self.spec = spec;
-    }
 }
 
 impl Module for Ingest {
@@ -215,6 +158,7 @@ impl Module for Ingest {
                     out.refuse(request.caller, &refusal);
                 }
             }
+            Input::Answer(tag, Answer::Ruled(ruling)) => self.ruled(now, tag, ruling, out),
             Input::Answer(tag, answer) => self.answered(now, tag, answer, out),
             Input::Disk(Disk::Full(why)) => {
                 // An instance that ends takes nothing more, whatever the disk has.
@@ -250,9 +194,11 @@ impl Module for Ingest {
             Input::Cancel(caller) => {
                 self.held.retain(|s| s.caller != caller);
                 self.above.drop_where(|of| of == caller);
+                self.filters.drop_where(|of| of == caller);
             }
             Input::Gone(client) => {
                 self.above.drop_where(|of| of.client == client);
+                self.filters.drop_where(|of| of.client == client);
                 self.asked.retain(|_, s| s.caller.client != client);
                 self.held.retain(|s| s.caller.client != client);
             }
@@ -294,6 +240,7 @@ impl Ingest {
             asked: BTreeMap::new(),
             held: VecDeque::new(),
             above: Above::default(),
+            filters: Filters::new(&settings.filters),
             next_tag: 0,
             intake: Intake::Open,
         }
@@ -315,7 +262,7 @@ impl Ingest {
             .keys
             .seen(now, submission.user, &submission.request.key)?
         {
-            Seen::Never => self.take(now, submission, out),
+            Seen::Never => self.screen(now, submission, out),
             Seen::As(known) => self.repeated(&submission, known, out),
             Seen::AskJournal => {
                 let tag = self.next_tag;
@@ -388,21 +335,25 @@ impl Ingest {
 
     /// Puts in what a job has that does not say: queue, whom it is charged to, time limit.
     fn fill_in(&mut self, now: Time, submission: &mut Submission) -> Result<(), Refusal> {
-        if let Some(queue) = self.queues.for_unnamed(&submission.spec) {
-            let spec = submission.spec.with(Some(queue), None);
-            submission.amend(self.specs.share(spec));
-        }
-        let spec = &submission.spec;
-        self.queues.takes(spec)?;
-        let rules = self.queues.rules(spec);
-        let charter = self.parties.charter();
-        submission.party = charter.party(submission.user, spec, rules)?;
-        let left = self.served.left(now);
-        if let Some(time) = self.queues.time(&submission.party, spec, left) {
-            let spec = spec.with(None, Some(time.0));
+        let (spec, party) = self.filled(now, submission.user, &submission.spec)?;
+        submission.party = party;
+        if let Some(spec) = spec {
             submission.amend(self.specs.share(spec));
         }
         Ok(())
+    }
+
+    /// A spec with that in it, where something is put in, and whom it is charged to.
+    fn filled(&self, now: Time, user: u32, spec: &Spec) -> Result<(Option<Spec>, Party), Refusal> {
+        let unnamed = self.queues.for_unnamed(spec);
+        let queued = unnamed.map(|queue| spec.with(Some(queue), None));
+        let spec = queued.as_ref().unwrap_or(spec);
+        self.queues.takes(spec)?;
+        let rules = self.queues.rules(spec);
+        let party = self.parties.charter().party(user, spec, rules)?;
+        let time = self.queues.time(&party, spec, self.served.left(now));
+        let timed = time.map(|time| spec.with(None, Some(time.0)));
+        Ok((timed.or(queued), party))
     }
 
     /// Reads a submission: what is wrong with it now will always be.
@@ -436,6 +387,7 @@ impl Ingest {
             party: Party::default(),
             spec,
             sent: None,
+            filtered: None,
             request: body,
             copies,
             found: 0,
@@ -473,7 +425,7 @@ impl Ingest {
             // The same key may have come twice while the journal was asked.
             Answer::Key(None) => match self.keys.recent(submission.user, &submission.request.key) {
                 Some(known) => self.repeated(&submission, known, out),
-                None => self.take(now, submission, out),
+                None => self.screen(now, submission, out),
             },
             Answer::Finished(_) => self.found(now, submission, answer, out),
             Answer::KeyForgotten => {
@@ -537,6 +489,7 @@ impl Ingest {
                 party: submission.party.clone(),
                 spec: Arc::clone(&submission.spec),
                 sent: submission.sent.clone(),
+                filtered: submission.filtered.clone(),
                 pass: None,
             };
             out.append(

@@ -223,6 +223,7 @@ impl Passed {
             party: given.party.clone(),
             spec: self.specs.share(spec),
             sent: None,
+            filtered: None,
             pass: Some(Arc::new(given.pass.clone())),
         })
     }

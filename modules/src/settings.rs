@@ -7,6 +7,7 @@ use std::sync::Arc;
 use eddy_sched::policy::Policy;
 use eddy_wire::access::Access;
 use eddy_wire::account::{Limits, Name};
+use eddy_wire::filter::Filter;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::pool::Pool;
@@ -56,6 +57,8 @@ pub struct Settings {
     pub classes: Vec<Class>,
     /// Counts of things that are on no node.
     pub pools: Vec<Pool>,
+    /// Programs that look at submissions first, in order.
+    pub filters: Vec<Filter>,
     /// Program and first arguments that lead a child instance.
     pub instance_command: Vec<String>,
     /// User id of the owner, whose jobs the declared instances are.
@@ -238,6 +241,7 @@ impl Settings {
             qos: Vec::new(),
             classes: Vec::new(),
             pools: Vec::new(),
+            filters: Vec::new(),
             instance_command: Vec::new(),
             owner: 0,
             access: Access::default(),

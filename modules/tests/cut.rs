@@ -38,6 +38,7 @@ fn submit() -> Kind {
         asked_by: None,
         party: Default::default(),
         sent: None,
+        filtered: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
         pass: None,
     }))

@@ -1,9 +1,12 @@
 //! What leaves a broker: effects held until durable, and the closed set of
 //! those that need not wait.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Exception, IdBlock};
+use eddy_wire::filter::{Asked, Filter, Ruling};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -78,6 +81,8 @@ pub enum Effect {
     Parent(ToParent),
     /// Ask the journal; the tag comes back with the answer.
     Query(QueryTag, Query),
+    /// Ask a filter of submissions; the tag comes back with [`Answer::Ruled`], in time.
+    Filter(QueryTag, Arc<Filter>, Box<Asked>),
     /// Feed the planner; it answers with `Planned`.
     Plan(Vec<Delta>),
     /// Bring a `Tick` at this time; earlier wishes stand too.
@@ -101,6 +106,8 @@ pub enum Volatile {
     Parent(ToParent),
     /// Ask the journal.
     Query(u64, Query),
+    /// Ask a filter: what is not taken yet is nothing that could be lost.
+    Filter(u64, Arc<Filter>, Box<Asked>),
     /// Feed the planner: a verdict does nothing until it is recorded.
     Plan(Vec<Delta>),
     /// Wake up later.
@@ -116,6 +123,9 @@ impl Volatile {
             Volatile::CheckShell(ranks, epoch) => Effect::CheckShell(ranks, epoch),
             Volatile::Parent(word) => Effect::Parent(word),
             Volatile::Query(tag, query) => Effect::Query(QueryTag { module, tag }, query),
+            Volatile::Filter(tag, filter, asked) => {
+                Effect::Filter(QueryTag { module, tag }, filter, asked)
+            }
             Volatile::Plan(deltas) => Effect::Plan(deltas),
             Volatile::Wake(at) => Effect::Wake(at),
         }
@@ -204,7 +214,7 @@ pub enum Query {
     Blob(Hash),
 }
 
-/// The journal's answer.
+/// The journal's answer, or a filter's.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// First number, count and jobspec of that submission.
@@ -220,6 +230,8 @@ pub enum Answer {
     Records(Vec<(Option<JobId>, EventsLine)>),
     /// The text.
     Blob(Option<Bytes>),
+    /// What a filter says of a submission, or why it says nothing.
+    Ruled(Ruling),
     /// The journal could not be read.
     Failed(String),
 }

@@ -8,6 +8,7 @@
 
 pub mod declared;
 pub mod extent;
+mod filter;
 mod keys;
 mod lines;
 mod policy;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use eddy_modules::settings::{Class, Qos};
 use eddy_sched::policy::{NotServed, Policy, PolicyError, preset};
+use eddy_wire::filter::Filter;
 use eddy_wire::pool::Pool;
 use eddy_wire::time::Span;
 use serde::Serialize;
@@ -83,6 +85,8 @@ pub struct InstanceConfig {
     pub classes: Vec<Class>,
     /// `[[pool]]`: counts of things that are on no node.
     pub pools: Vec<Pool>,
+    /// `[[ingest.filter]]`: programs that look at submissions first.
+    pub filters: Vec<Filter>,
 }
 
 /// Named limits that an administrator may lower.
@@ -209,6 +213,7 @@ impl Default for InstanceConfig {
             qos: Vec::new(),
             classes: Vec::new(),
             pools: Vec::new(),
+            filters: Vec::new(),
         }
     }
 }
@@ -336,6 +341,7 @@ pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>
     qos::take(&mut config, &mut table, &mut errors);
     queue::take(&mut config, &mut table, &instances, &mut errors);
     pool::take(&mut config, &mut table, &mut errors);
+    filter::take(&mut config, &mut table, &mut errors);
     set_all(&mut config, "", &table, &mut errors);
     for given in overrides {
         match given.split_once('=') {
@@ -371,6 +377,7 @@ impl Config {
         root["instance"] = keys::json(&self.instance.declared);
         root["origin"] = Json::from(self.origin.as_str());
         root["queue"] = keys::json(&self.instance.queues);
+        root["ingest"] = serde_json::json!({ "filter": filter::to_json(&self.instance.filters) });
         root
     }
 

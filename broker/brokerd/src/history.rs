@@ -335,6 +335,7 @@ impl History {
                 | Effect::Host(..)
                 | Effect::Unhost(..)
                 | Effect::Parent(_)
+                | Effect::Filter(..)
                 | Effect::Plan(_)
                 | Effect::Exit(_) => {}
             }

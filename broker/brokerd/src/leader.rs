@@ -9,6 +9,7 @@ pub mod answers;
 pub mod channel;
 pub mod child;
 pub mod configured;
+pub mod filters;
 pub mod granted;
 pub mod lack;
 pub mod nodes;
@@ -109,7 +110,7 @@ pub enum Inner {
     Planned(planner::Slice),
     /// The journal's writer.
     Committed(Committed),
-    /// The journal's reader.
+    /// The journal's reader, or a filter.
     Answer(QueryTag, Answer),
     /// That life of a shell is over and nothing of it runs.
     ShellDead(Epoch),

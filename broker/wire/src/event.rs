@@ -12,6 +12,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::account::{Changed, Party};
+use crate::filter::Filtered;
 use crate::grant::Grant;
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Seq};
@@ -79,6 +80,8 @@ pub struct Submit {
     pub spec: Arc<Spec>,
     /// What was sent, where that is not what is asked for: defaults were put in.
     pub sent: Option<Arc<Sent>>,
+    /// What filters did to it, where they did something.
+    pub filtered: Option<Arc<Vec<Filtered>>>,
     /// What its parent said when it passed the job down; none for a job of the instance's own.
     pub pass: Option<Arc<Pass>>,
 }

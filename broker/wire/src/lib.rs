@@ -35,6 +35,8 @@ pub mod preempt;
 
 pub mod pool;
 
+pub mod filter;
+
 pub mod usage;
 
 pub mod eventlog;

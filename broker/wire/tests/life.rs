@@ -50,6 +50,7 @@ fn submit() -> Kind {
             class: Some("urgent".parse().expect("a name")),
         },
         sent: None,
+        filtered: None,
         spec: spec(),
         pass: None,
     }))

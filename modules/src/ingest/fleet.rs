@@ -298,6 +298,7 @@ mod tests {
             asked_by: None,
             party: Default::default(),
             sent: None,
+            filtered: None,
             spec: Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),
             pass: None,
         }))

@@ -258,6 +258,7 @@ mod tests {
             asked_by: None,
             party: Default::default(),
             sent: None,
+            filtered: None,
             spec: std::sync::Arc::new(spec),
             pass: None,
         }

@@ -73,6 +73,7 @@ impl Ingest {
             asked_by: None,
             party: Party::default(),
             sent: None,
+            filtered: None,
             spec: spec.expect("the configuration was checked"),
             pass: None,
         };
@@ -167,7 +168,7 @@ impl Ingest {
         let refusal = Refusal::new(Code::NotReady, "the instance is shutting down");
         let held = std::mem::take(&mut self.held).into_iter();
         let held = held.map(|submission| submission.caller);
-        for caller in held.chain(self.above.take()) {
+        for caller in held.chain(self.above.take()).chain(self.filters.take()) {
             out.refuse(caller, &refusal);
         }
     }

@@ -58,6 +58,7 @@ fn submit(account: &str) -> Kind {
             ..Default::default()
         },
         sent: None,
+        filtered: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a spec")),
         pass: None,
     }))

@@ -85,6 +85,7 @@ fn submit(limits: &mut Limits, job: u64, account: &str, spec: &Arc<Spec>) {
         asked_by: None,
         party: party(account),
         sent: None,
+        filtered: None,
         spec: Arc::clone(spec),
         pass: None,
     };

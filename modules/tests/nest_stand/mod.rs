@@ -150,6 +150,7 @@ fn running(job: JobId, user: u32, system: Value, ranks: [u32; 2]) -> Vec<(Option
         asked_by: None,
         party: Default::default(),
         sent: None,
+        filtered: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
         pass: None,
     };

@@ -13,6 +13,7 @@ use eddy_broker::{Endpoint, Input, Module, Outbox};
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 use eddy_wire::event::{Event, Kind, Record};
+use eddy_wire::filter::Ruling;
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -92,6 +93,8 @@ pub enum Rule {
     ExemptForgotten,
     /// Who starts jobs believes that there is more of pools than there is.
     PoolsInflated,
+    /// What a filter refuses is accepted.
+    FilterOverruled,
 }
 
 impl Rule {
@@ -127,6 +130,7 @@ impl Rule {
         ("reservation-unheard", Rule::ReservationUnheard),
         ("exempt-forgotten", Rule::ExemptForgotten),
         ("pools-inflated", Rule::PoolsInflated),
+        ("filter-overruled", Rule::FilterOverruled),
     ];
 
     /// The rule of this name.
@@ -208,6 +212,14 @@ pub fn heard(nature: &Nature, leader: Option<&Leader>, word: FromParent) -> Opti
         _ => {}
     }
     Some(word)
+}
+
+/// What a filter said, where it can only accept.
+pub fn never_refuse(ruling: Ruling) -> Ruling {
+    match ruling {
+        Ruling::Refuse(_) => Ruling::Accept,
+        other => other,
+    }
 }
 
 /// A mark's list without one record from its middle.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use eddy_broker::broker::Identity;
 use eddy_broker::effect::QueryTag;
-use eddy_broker::{Arrival, Broker, Disk, Effect, Exit, Module, Output, Query};
+use eddy_broker::{Answer, Arrival, Broker, Disk, Effect, Exit, Module, Output, Query};
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 use eddy_wire::event::Kind;
@@ -26,6 +26,7 @@ use crate::broken::{self, Credulous, Deaf, Hasty, Rule};
 use crate::client::OWNER;
 use crate::clock::Clock;
 use crate::desk::Desk;
+use crate::filter;
 use crate::heads::Watched;
 use crate::instance::{Hold, Instance};
 use crate::journal::{Batch, Mark, Room, Torn};
@@ -369,6 +370,15 @@ impl Instance {
                 let reads = turn(Turn::Reads(tag, query));
                 nature.later(Delay::Query, reads);
             }
+            Effect::Filter(tag, filter, asked) => {
+                let (mut ruling, takes) = filter::ruling(&filter, &asked);
+                if nature.breaks(Rule::FilterOverruled) {
+                    ruling = broken::never_refuse(ruling);
+                }
+                let answers = turn(Turn::Answers(tag, Answer::Ruled(ruling)));
+                let takes = takes.max(nature.delay(Delay::Query));
+                nature.queue.push(nature.now.after(takes), answers);
+            }
             Effect::Plan(deltas) => plan.get_or_insert_default().extend(deltas),
             Effect::Wake(at) => {
                 if !nature.breaks(Rule::WakeLost) {
@@ -489,7 +499,7 @@ impl Instance {
     pub fn reads(&mut self, nature: &mut Nature, life: Life, tag: QueryTag, query: &Query) {
         let mut answer = self.journal.answer(query);
         if nature.breaks(Rule::KeysForgotten) && matches!(query, Query::Key(..)) {
-            answer = eddy_broker::Answer::Key(None);
+            answer = Answer::Key(None);
         }
         let answers = Happening::Leader(self.id, life, Turn::Answers(tag, answer));
         nature.later(Delay::Query, answers);

@@ -46,6 +46,7 @@ pub mod workload;
 
 pub mod fault;
 
+pub mod filter;
 pub mod heads;
 
 pub mod oracle;

@@ -4,6 +4,7 @@
 //! broken promise is kept as one sentence, and ends the run. It reads nothing of the modules' state:
 //! only what they gave away.
 
+mod filtered;
 mod kin;
 mod ledger;
 mod limits;
@@ -52,6 +53,7 @@ pub struct Oracle {
     reserved: reserved::Reserved,
     preempts: preempts::Preempts,
     pooled: pools::Pooled,
+    screened: filtered::Screened,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -118,6 +120,11 @@ impl Oracle {
     /// There is so much of these pools.
     pub fn set_pools(&mut self, pools: &[eddy_wire::pool::Pool]) {
         self.pooled = pools::Pooled::new(pools);
+    }
+
+    /// Submissions go through these filters.
+    pub fn set_filters(&mut self, filters: &[eddy_wire::filter::Filter]) {
+        self.screened = filtered::Screened::new(filters);
     }
 
     /// The reservations as recorded.
@@ -194,6 +201,8 @@ impl Oracle {
         let checked = self.preempts.apply(&self.recorded, record);
         self.check(checked);
         let checked = self.pooled.apply(record);
+        self.check(checked);
+        let checked = self.screened.apply(record);
         self.check(checked);
         self.records.later.push_back(Arc::clone(record));
         let Some(job) = record.event.job else { return };

@@ -11,6 +11,7 @@
 //! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7   before anything else
 //! pool lic 2   before anything else; among the words of a job pool=lic:1; pools lists them
+//! filter first refuse   before anything else; name=a~first:no is refused by it (see `filter.rs`)
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
 //! drain 0  undrain 0  put k 1  get k  policy PRESET  shutdown
 //! lose submit a …              the answer is lost on its way
@@ -30,6 +31,7 @@ use std::collections::BTreeMap;
 
 use eddy_modules::settings::{Class, Qos, Queue};
 use eddy_wire::event::{Requeue, Waitable};
+use eddy_wire::filter::{Filter, OnFailure};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Sharing;
@@ -43,6 +45,7 @@ use uuid::Uuid;
 use crate::call::{Ask, Call, Nests, key};
 use crate::client::OWNER;
 use crate::fault::Fault;
+use crate::filter;
 use crate::instance::{Hold, Nodes};
 use crate::journal::Room;
 use crate::nature::{BEGIN, Happening, InstanceId, Nature, Pace, ROOT};
@@ -90,6 +93,7 @@ struct Player {
     /// What jobs may ask for.
     qos: Vec<Qos>,
     pools: Vec<Pool>,
+    filters: Vec<Filter>,
     reply: Answer,
 }
 
@@ -117,6 +121,7 @@ impl Player {
             queues: Vec::new(),
             qos: Vec::new(),
             pools: Vec::new(),
+            filters: Vec::new(),
             reply: Answer::Arrives,
         }
     }
@@ -134,6 +139,8 @@ impl Player {
             rank(&mut world, &self.qos);
             world.root().settings.pools.clone_from(&self.pools);
             world.nature.oracle(ROOT).set_pools(&self.pools);
+            world.root().settings.filters.clone_from(&self.filters);
+            world.nature.oracle(ROOT).set_filters(&self.filters);
             world
                 .nature
                 .queue
@@ -157,6 +164,15 @@ impl Player {
                 let name = name.parse().map_err(|wrong| format!("{wrong}"))?;
                 let count = u64::from(number(count)?);
                 self.pools.push(Pool { name, count });
+                Ok(())
+            }
+            ["filter", name, on_failure] => {
+                let on_failure = match *on_failure {
+                    "accept" => OnFailure::Accept,
+                    "refuse" => OnFailure::Refuse,
+                    other => return Err(format!("`{other}` is not accept or refuse")),
+                };
+                self.filters.push(filter::filter(name, on_failure));
                 Ok(())
             }
             ["in", path, rest @ ..] => self.inside(path, rest),

@@ -15,11 +15,12 @@ use eddy_wire::time::Span;
 use crate::broken::Rule;
 use crate::client::OWNER;
 use crate::fault::{Fault, TreeFault};
+use crate::filter;
 use crate::instance::{Instance, Nodes};
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::oracle::queues::Home;
 use crate::random::Random;
-use crate::workload::{Habits, OWN_QUEUES, Own, POOL, QOS, Standings};
+use crate::workload::{Habits, OWN_QUEUES, Own, POOL, QOS, Screens, Standings};
 use crate::world::{Visitors, World};
 
 /// Steps after which a run that goes on is a finding.
@@ -151,7 +152,18 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
     faults(&mut world, &mut random, horizon);
     policies(&mut world, &mut random, horizon);
     standings(&mut world, &mut random);
+    filters(&mut world, &mut random);
     world
+}
+
+/// In a quarter of all worlds submissions go through filters.
+fn filters(world: &mut World, random: &mut Random) {
+    if random.chance(25) {
+        let filters = filter::two();
+        world.nature.oracle(ROOT).set_filters(&filters);
+        world.root().settings.filters = filters;
+        world.habits.screens = Screens::Two;
+    }
 }
 
 /// In a third of all worlds jobs of the root may take from others.
@@ -320,6 +332,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         queue,
         own: Own::None,
         ranks: Standings::Equal,
+        screens: Screens::None,
     };
     if let Some(name) = world.habits.queue {
         let extent = extent(&mut world, &mut random, name);
@@ -340,6 +353,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     tree_faults(&mut world, &mut random, horizon);
     policies(&mut world, &mut random, horizon);
     standings(&mut world, &mut random);
+    filters(&mut world, &mut random);
     world
 }
 

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::call::{About, Ask, Call, Nests, key};
 use crate::client::{Client, OWNER};
+use crate::filter;
 use crate::instance::Nodes;
 use crate::nature::{InstanceId, Nature, ROOT};
 use crate::random::Random;
@@ -98,6 +99,17 @@ pub struct Habits {
     pub own: Own,
     /// Whether jobs of the root may take from each other.
     pub ranks: Standings,
+    /// Whether submissions to the root go through filters.
+    pub screens: Screens,
+}
+
+/// Filters of submissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Screens {
+    /// There are none.
+    None,
+    /// [`filter::two`].
+    Two,
 }
 
 /// Whether jobs stand above each other.
@@ -135,6 +147,7 @@ impl Habits {
         queue: None,
         own: Own::None,
         ranks: Standings::Equal,
+        screens: Screens::None,
     };
 
     /// Makes an instance of a submission now and then, and shorter what lasts too long.
@@ -149,6 +162,14 @@ impl Habits {
             }
             if random.chance(50) {
                 ask.class = Some((*random.pick(&["default", "preemptible"])).to_owned());
+            }
+        }
+        if self.screens == Screens::Two {
+            for filter in ["first", "second"] {
+                if nature.random.chance(20) {
+                    let word = *nature.random.pick(&filter::WORDS);
+                    ask.name = format!("{}~{filter}:{word}", ask.name);
+                }
             }
         }
         if self.depth == 0 {

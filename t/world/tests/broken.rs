@@ -239,3 +239,8 @@ fn a_job_that_starts_where_nodes_are_kept_for_others() {
 fn a_pool_of_which_more_is_given_than_there_is() {
     found("pools-inflated", &["are in use, which has fewer"]);
 }
+
+#[test]
+fn a_filter_that_is_overruled() {
+    found("filter-overruled", &["does not let in"]);
+}

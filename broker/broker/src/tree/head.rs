@@ -505,6 +505,7 @@ impl Head {
             Effect::Reply(_)
             | Effect::Parent(_)
             | Effect::Query(..)
+            | Effect::Filter(..)
             | Effect::Plan(_)
             | Effect::Wake(_)
             | Effect::Exit(_) => Routed::Here(effect),

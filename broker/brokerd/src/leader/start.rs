@@ -30,6 +30,7 @@ use tokio::sync::mpsc;
 use super::answers::result_name;
 use super::child::Told;
 use super::configured::{Configured, Unfit};
+use super::filters::Filters;
 use super::granted::{Nested, Possession};
 use super::lack::Patience;
 use super::nodes::{Keeper, Nodes, NodesGround};
@@ -333,6 +334,7 @@ fn settings(config: &Config, told: Arc<ResourceSet>, nested: Option<&Nested>) ->
     settings.default_time = config.instance.default_time;
     settings.qos.clone_from(&config.instance.qos);
     settings.pools.clone_from(&config.instance.pools);
+    settings.filters.clone_from(&config.instance.filters);
     settings.classes.clone_from(&config.instance.classes);
     settings.instance_command = instance_command();
     if let Some(nested) = nested {
@@ -465,6 +467,8 @@ impl Prepared {
         let planner = Planning::new(inside.clone());
         let epoch = self.broker.epoch().next();
         let child = self.nested.map(|nested| nested.open(epoch));
+        let mut filters = Filters::new(inside.clone());
+        filters.want(&self.config.instance.filters);
         let told = inside.clone();
         let tell = move |epoch| {
             // The loop is gone only when the process ends.
@@ -484,6 +488,7 @@ impl Prepared {
             admission,
             store,
             planner,
+            filters,
             shells,
             tree,
             nodes,

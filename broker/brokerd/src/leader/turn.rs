@@ -25,6 +25,7 @@ use tokio::time::Sleep;
 
 use super::channel::Heard;
 use super::child::{self, Child, Come};
+use super::filters::Filters;
 use super::nodes::Nodes;
 use super::own::{self, Commits};
 use super::peers::{Admitted, Peers};
@@ -59,6 +60,8 @@ pub struct Parts {
     pub store: Store,
     /// To the planner.
     pub planner: Planning,
+    /// The filters of submissions as processes.
+    pub filters: Filters,
     /// The shells as processes.
     pub shells: Shells,
     /// The other ranks.
@@ -82,6 +85,7 @@ pub struct Leader {
     config: Config,
     store: Store,
     planner: Planning,
+    filters: Filters,
     shells: Shells,
     tree: Tree,
     nodes: Nodes,
@@ -142,6 +146,7 @@ impl Leader {
             config: parts.config,
             store: parts.store,
             planner: parts.planner,
+            filters: parts.filters,
             shells: parts.shells,
             tree: parts.tree,
             nodes: parts.nodes,
@@ -542,6 +547,7 @@ impl Leader {
             }
             Effect::Host(..) | Effect::Unhost(..) => {}
             Effect::Query(tag, query) => self.store.ask(tag, query),
+            Effect::Filter(tag, filter, asked) => self.filters.ask(tag, &filter, asked),
             Effect::Plan(deltas) => self.planner.tell(deltas),
             Effect::Wake(at) => drop(self.wakes.insert(at)),
             Effect::Exit(Exit::Stopped) => self.course = Course::Ended(0),

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::{Basis, EventError, Pass, Requeue, Sent, SpecLookup, Submit, Waitable};
 use crate::account::Party;
+use crate::filter::Filtered;
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch};
 use crate::idset::Idset;
@@ -42,6 +43,8 @@ pub(super) struct SubmitContext {
     pub(super) environment: Hash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sent: Option<Arc<Sent>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) filtered: Option<Arc<Vec<Filtered>>>,
     pub(super) version: u32,
 }
 
@@ -74,6 +77,7 @@ impl SubmitContext {
             jobspec: submit.spec.hash,
             environment: submit.spec.environment_hash,
             sent: submit.sent.clone(),
+            filtered: submit.filtered.clone(),
             version: 1,
         }
     }
@@ -93,6 +97,7 @@ impl SubmitContext {
             party: self.party,
             spec,
             sent: self.sent,
+            filtered: self.filtered,
             pass: self.pass,
         })
     }

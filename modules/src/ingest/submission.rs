@@ -1,0 +1,79 @@
+//! A submission on its way: what was sent, and what became of it before it is jobs.
+//!
+//! Made and taken by [`super::Ingest`]. Recorded nowhere: who sent it sends it again.
+
+use std::sync::Arc;
+
+use eddy_broker::Caller;
+use eddy_wire::account::Party;
+use eddy_wire::event::Sent;
+use eddy_wire::filter::Filtered;
+use eddy_wire::id::JobId;
+use eddy_wire::services::job::SubmitRequest;
+use eddy_wire::spec::Spec;
+use uuid::Uuid;
+
+use super::keys::Known;
+
+/// A submission that passed every check but that of its key.
+#[derive(Debug)]
+pub(super) struct Submission {
+    pub(super) caller: Caller,
+    pub(super) user: u32,
+    /// Who asked, if it is for another.
+    pub(super) asked_by: Option<u32>,
+    /// Whom it is charged to, once it was found to be admissible.
+    pub(super) party: Party,
+    pub(super) spec: Arc<Spec>,
+    /// What was sent, once that is not what is asked for: defaults were put in.
+    pub(super) sent: Option<Arc<Sent>>,
+    /// What filters did to it.
+    pub(super) filtered: Option<Arc<Vec<Filtered>>>,
+    pub(super) request: SubmitRequest,
+    /// `None` for one plain job, else the values of `{cc}`.
+    pub(super) copies: Option<Vec<u32>>,
+    /// How many of the jobs that it is to wait for are known to be there.
+    pub(super) found: usize,
+}
+
+impl Submission {
+    pub(super) fn count(&self) -> u32 {
+        self.copies.as_ref().map_or(1, |copies| copies.len() as u32)
+    }
+
+    /// Of its jobspec.
+    pub(super) fn bytes(&self) -> usize {
+        self.spec.text.len() + self.spec.environment_text.len()
+    }
+
+    /// Whose it is and under which key.
+    pub(super) fn name(&self) -> (u32, Uuid) {
+        (self.user, self.request.key)
+    }
+
+    /// As its key will find it, from this job on.
+    pub(super) fn known_as(&self, first: JobId) -> Known {
+        let sent = self.sent();
+        Known {
+            first,
+            count: self.count(),
+            jobspec: sent.jobspec,
+            environment: sent.environment,
+        }
+    }
+
+    /// What was sent.
+    pub(super) fn sent(&self) -> Sent {
+        let as_is = Sent {
+            jobspec: self.spec.hash,
+            environment: self.spec.environment_hash,
+        };
+        self.sent.as_deref().copied().unwrap_or(as_is)
+    }
+
+    /// Asks for something else from now on than what was sent.
+    pub(super) fn amend(&mut self, spec: Arc<Spec>) {
+        self.sent = Some(Arc::new(self.sent()));
+        self.spec = spec;
+    }
+}

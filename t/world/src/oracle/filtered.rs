@@ -1,0 +1,99 @@
+//! Whether every job went through the filters: none that one refused, each as they changed it, with a
+//! record of that.
+//!
+//! Knows what each filter of the world does with a job, nothing of how it is asked.
+
+use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::filter::{Filter, Filtered, OnFailure};
+use eddy_wire::id::JobId;
+use eddy_wire::jobspec::{Takes, Work};
+use serde_json::json;
+
+use crate::filter::{Does, RAISED, does};
+use crate::workload::OWN_QUEUES;
+
+/// The filters of an instance.
+#[derive(Clone, Debug, Default)]
+pub struct Screened {
+    filters: Vec<Filter>,
+}
+
+impl Screened {
+    /// Of these filters.
+    pub fn new(filters: &[Filter]) -> Screened {
+        Screened {
+            filters: filters.to_vec(),
+        }
+    }
+
+    /// One more record.
+    ///
+    /// # Errors
+    /// It is of a job that is not as the filters want it.
+    pub fn apply(&self, record: &Record) -> Result<(), String> {
+        let (Kind::Submit(submit), Some(id)) = (&record.event.kind, record.event.job) else {
+            return Ok(());
+        };
+        // Declared instances are of the configuration; what was passed down was asked about above.
+        let declared = matches!(submit.spec.request.work, Work::Instance { name: Some(_) });
+        if self.filters.is_empty() || declared || submit.pass.is_some() {
+            return Ok(());
+        }
+        let mut filters = self.filters.iter();
+        filters.try_for_each(|filter| is_as_wanted(filter, id, submit))?;
+        is_as_noted(id, submit)
+    }
+}
+
+fn is_as_wanted(filter: &Filter, id: JobId, submit: &Submit) -> Result<(), String> {
+    let name = &filter.name;
+    let noted = |of: fn(&Filtered) -> bool| {
+        let notes = submit.filtered.iter().flat_map(|notes| notes.iter());
+        let mut notes = notes.filter(|note| note.filter == *name);
+        notes.any(of)
+    };
+    let queue = submit.spec.jobspec.attributes.system.queue.as_deref();
+    let is_right = match (does(filter, submit.spec.jobspec.name()), filter.on_failure) {
+        (Does::Accepts, _) => !noted(|_| true),
+        // What takes nothing is in no queue, whatever it says.
+        (Does::Spoils, _) if submit.spec.request.takes == Takes::Nothing => noted(|_| true),
+        (Does::Refuses | Does::Spoils, _) => {
+            return Err(format!(
+                "job {id} was taken, which filter `{name}` does not let in"
+            ));
+        }
+        (Does::Raises, _) => submit.urgency == RAISED,
+        // What is put in last stands, and both put in the same.
+        (Does::Moves, _) => queue == Some(OWN_QUEUES[1]),
+        (Does::IsLate | Does::Dies, OnFailure::Accept) => noted(|note| note.failed.is_some()),
+        (Does::IsLate | Does::Dies, OnFailure::Refuse) => {
+            return Err(format!(
+                "job {id} was taken, about which filter `{name}` said nothing"
+            ));
+        }
+    };
+    match is_right {
+        true => Ok(()),
+        false => Err(format!("job {id} is not as filter `{name}` wants it")),
+    }
+}
+
+/// What is noted last of each field is what the job has.
+fn is_as_noted(id: JobId, submit: &Submit) -> Result<(), String> {
+    let notes = submit.filtered.iter().flat_map(|notes| notes.iter());
+    let queue = &submit.spec.jobspec.attributes.system.queue;
+    for (field, changed) in notes.flat_map(|note| &note.changed) {
+        let has = match field.as_str() {
+            "urgency" => json!(submit.urgency),
+            "queue" => json!(queue),
+            _ => continue,
+        };
+        if has != changed.to || changed.from == changed.to {
+            return Err(format!(
+                "job {id} has {has} as {field}, a filter's change says {} to {}",
+                changed.from, changed.to
+            ));
+        }
+    }
+    Ok(())
+}
