@@ -2,10 +2,13 @@
 
 mod instance;
 
+use std::sync::Arc;
+
 use eddy_broker::{Arrival, ParentWord};
 use eddy_wire::event::Kind;
 use eddy_wire::grant::Grant;
-use eddy_wire::id::{Attempt, Epoch, JobId};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
+use eddy_wire::idset::Idset;
 use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::shell::{FromShell, PartState, Role, ToShell};
 use eddy_wire::time::Span;
@@ -196,12 +199,43 @@ fn an_instance_that_is_cancelled_hears_term_at_its_leader_and_kill_everywhere() 
     assert_eq!(i.signals(), [(0, 9), (1, 9)]);
 }
 
+/// What a job was granted last.
+fn grant(i: &Instance, job: u64) -> Arc<Grant> {
+    let of = i.records.iter().rev();
+    let mut of = of.filter(|record| record.event.job == Some(JobId(job)));
+    let grant = of.find_map(|record| match &record.event.kind {
+        Kind::Alloc(grant) | Kind::GrantChanged(grant) => Some(Arc::clone(grant)),
+        _ => None,
+    });
+    grant.expect("it was granted something")
+}
+
 #[test]
-fn a_lost_ground_rank_ends_its_instance() {
+fn an_instance_goes_on_without_the_node_that_it_lost_and_gives_it_back() {
     let mut i = Instance::with(2);
     i.submit(2, 2, &json!({"instance": {}}));
     (0..2).for_each(|rank| i.started(1, rank));
+    let before = grant(&i, 1);
     i.clear();
+    i.act(Arrival::ShellDead(Epoch(2)));
+    assert_eq!(i.exceptions(1), []);
+    assert_eq!(i.signals(), []);
+    let left = grant(&i, 1);
+    assert_eq!(left.epoch, Epoch(2));
+    assert_eq!(left.set.ranks(), Idset::one(0));
+    // What it gave back is for others.
+    i.hello(3, &[]);
+    i.submit(2, 2, &json!({}));
+    assert_eq!(grant(&i, 2).set.nodes[&Rank(1)], before.set.nodes[&Rank(1)]);
+    i.ended(1, 0, ended(0, None));
+    assert_eq!(i.life(1, "finish"), OVER);
+}
+
+#[test]
+fn an_instance_that_has_not_begun_needs_all_of_its_nodes() {
+    let mut i = Instance::with(2);
+    i.submit(2, 2, &json!({"instance": {}}));
+    i.started(1, 0);
     i.act(Arrival::ShellDead(Epoch(2)));
     assert_eq!(i.exceptions(1)[0].0, "node-failure");
     assert_eq!(i.signals(), [(0, 15)]);
@@ -254,7 +288,7 @@ fn a_parent_that_says_how_much_time_is_left_is_believed() {
             _ => None,
         });
     let granted = Granted {
-        ranks: [(eddy_wire::id::Rank(0), eddy_wire::id::Rank(0))].into(),
+        ranks: [(Rank(0), Rank(0))].into(),
         room: None,
         grant: grant.expect("it has a grant"),
         path: "1".to_owned(),
@@ -262,7 +296,7 @@ fn a_parent_that_says_how_much_time_is_left_is_believed() {
         remaining: Some(Span::seconds(20)),
         reserve: Span::seconds(6),
         kill_grace: Span::seconds(5),
-        local: eddy_wire::idset::Idset::one(0),
+        local: Idset::one(0),
         name: None,
         mock: None,
         access: Default::default(),

@@ -22,7 +22,8 @@ pub struct Grant {
     #[serde(rename = "R")]
     pub set: Arc<ResourceSet>,
     /// The epoch of the shell on each rank at the time of the grant: a start
-    /// is good for that life of the shell only.
+    /// is good for that life of the shell only. A node of an instance whose ground there was lost
+    /// has none, until it has ground there again.
     pub shells: BTreeMap<Rank, Epoch>,
 }
 
@@ -41,10 +42,10 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// Takes the next grant in: those that are no longer there go, the new ones come last.
-    pub fn follow(&mut self, set: &ResourceSet) {
-        self.here.retain(|rank| set.nodes.contains_key(rank));
-        for rank in set.nodes.keys() {
+    /// Takes the next grant in: those without ground go, the new ones come last.
+    pub fn follow(&mut self, grant: &Grant) {
+        self.here.retain(|rank| grant.shells.contains_key(rank));
+        for rank in grant.shells.keys() {
             if self.here.insert(*rank) {
                 self.of.insert(*rank, Rank(self.next));
                 self.next += 1;
@@ -67,20 +68,12 @@ impl Seats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idset::Idset;
-    use crate::resource_set::NodeSet;
 
-    fn set(ranks: &[u32]) -> ResourceSet {
-        let node = |rank: &u32| NodeSet {
-            host: format!("n{rank}").into(),
-            cores: Idset::new(),
-            gpus: Idset::new(),
-            memory: 0,
-        };
-        let nodes = ranks.iter().map(|rank| (Rank(*rank), node(rank)));
-        ResourceSet {
-            nodes: nodes.collect(),
-            ..ResourceSet::default()
+    fn grant(ranks: &[u32]) -> Grant {
+        Grant {
+            epoch: Epoch(1),
+            set: Arc::default(),
+            shells: ranks.iter().map(|rank| (Rank(*rank), Epoch(1))).collect(),
         }
     }
 
@@ -91,14 +84,14 @@ mod tests {
             let numbers = seats.numbers().into_iter();
             numbers.map(|(rank, number)| (rank.0, number.0)).collect()
         };
-        seats.follow(&set(&[3, 7]));
+        seats.follow(&grant(&[3, 7]));
         assert_eq!(numbers(&seats), [(3, 0), (7, 1)]);
-        seats.follow(&set(&[3, 5, 7]));
+        seats.follow(&grant(&[3, 5, 7]));
         assert_eq!(numbers(&seats), [(3, 0), (5, 2), (7, 1)]);
-        seats.follow(&set(&[3, 5]));
+        seats.follow(&grant(&[3, 5]));
         assert_eq!(numbers(&seats), [(3, 0), (5, 2)]);
         assert_eq!(seats.number(Rank(7)), Some(Rank(1)), "as it was called");
-        seats.follow(&set(&[3, 7]));
+        seats.follow(&grant(&[3, 7]));
         assert_eq!(numbers(&seats), [(3, 0), (7, 3)]);
         assert_eq!(seats.number(Rank(9)), None);
     }

@@ -130,7 +130,7 @@ impl Run {
     ) -> Run {
         // What was passed down is the parent's job: what its tasks submit is so, too.
         let is_of_parent = submit.pass.is_some() && submit.spec.request.work == Work::Tasks;
-        let ranks = grant.set.nodes.keys();
+        let ranks = grant.shells.keys();
         let parts: BTreeMap<Rank, PartView> = ranks.map(|rank| (*rank, PartView::Asked)).collect();
         Run {
             job,
@@ -197,9 +197,9 @@ impl Run {
         }
     }
 
-    /// Parts that are in the grant no more are none, and new ones are asked for.
+    /// Where it has no ground any more it has no part, and new ones are asked for.
     fn regrant(&mut self, grant: &Arc<Grant>) {
-        let there = &grant.set.nodes;
+        let there = &grant.shells;
         for (rank, view) in self
             .parts
             .extract_if(.., |rank, _| !there.contains_key(rank))
@@ -249,10 +249,13 @@ impl Run {
         self.role_of(rank) == Role::Ground
     }
 
+    pub(super) fn is_instance(&self) -> bool {
+        self.submit.spec.request.work != Work::Tasks
+    }
+
     /// A shell this run may be on is gone for good, with all parts on it (the
-    /// one on `rank`, if it served no other). That is the end of an instance,
-    /// too, when only ground of it was there: what its tree had on that node is
-    /// gone, and its own jobs there cannot be told from those that finished.
+    /// one on `rank`, if it served no other). Where only ground of an instance
+    /// was there it goes on without that node.
     pub(super) fn shell_lost(&mut self, epoch: Epoch, rank: Option<Rank>) {
         let on = |of: &Rank| self.grant.shells.get(of) == Some(&epoch);
         let ranks: Vec<Rank> = match rank {

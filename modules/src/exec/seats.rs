@@ -1,10 +1,9 @@
-//! Ground of elastic instances, which comes and goes with the nodes.
+//! Ground of instances, which comes and goes with the nodes.
 //!
-//! An elastic instance holds nothing: what its jobs are given is theirs. On each node that they may
-//! be given it has ground all the same, so that they start there at once, and so that whatever it
-//! leaves is ended. A node that is there becomes part of its grant; one whose shell is lost, or
-//! that is taken out, leaves it (`grant-changed`), and the instance goes on. Chooses no node for
-//! any job: sched does.
+//! An instance has ground on each of its nodes, so that its jobs start there at once, and so that
+//! whatever it leaves is ended. Where ground is lost the instance goes on without that node: the
+//! change of its grant is recorded (`grant-changed`), and it is told. What becomes of the node is a
+//! matter of whose it was ([`Footing`]). Chooses no node for any job: sched does.
 
 use std::sync::Arc;
 
@@ -26,7 +25,7 @@ const GATHER: Span = Span::millis(50);
 impl Exec {
     /// Nodes may have come.
     pub(super) fn gather(&mut self, now: Time, out: &mut Outbox) {
-        if !self.elastic.is_empty() && self.gather.is_none() {
+        if self.gather.is_none() && self.runs.values().any(Run::is_instance) {
             let at = now.after(GATHER);
             self.gather = Some(at);
             out.volatile(Volatile::Wake(at));
@@ -38,37 +37,42 @@ impl Exec {
         if self.gather.take_if(|at| *at <= now).is_none() {
             return;
         }
-        let elastic = self.runs.values().filter(|run| run.is_elastic());
-        let jobs: Vec<JobId> = elastic.map(|run| run.job).collect();
+        let instances = self.runs.values().filter(|run| run.is_instance());
+        let jobs: Vec<JobId> = instances.map(|run| run.job).collect();
         for job in jobs {
             let come = self.come(job);
             self.reseat(now, job, &come, out);
         }
     }
 
-    /// The ranks that are there and that this instance has no ground on.
+    /// The ranks that are there, that may be this instance's, and that it has no ground on.
     fn come(&self, job: JobId) -> Idset {
         let run = &self.runs[&job];
-        let within = run.name().and_then(|name| self.elastic.get(name));
-        let (Some(within), true) = (within, run.is_seating()) else {
+        if !run.is_seating() {
             return Idset::new();
+        }
+        let within = match run.footing() {
+            Footing::Elastic => match run.name().and_then(|name| self.elastic.get(name)) {
+                Some(Some(ranks)) => ranks.clone(),
+                Some(None) => self.online.clone(),
+                None => Idset::new(),
+            },
+            Footing::Kept => run.grant.set.ranks(),
+            Footing::Left => Idset::new(),
         };
-        let there = match within {
-            Some(ranks) => self.online.intersect(ranks),
-            None => self.online.clone(),
-        };
-        let there = there.difference(&run.grant.set.ranks());
-        let new = there.iter().filter(|rank| {
-            let shell = self.shells.of(Rank(*rank));
-            shell.is_some_and(|shell| !run.has_failed_on(Rank(*rank), shell))
+        let there = self.online.intersect(&within);
+        let new = there.iter().map(Rank).filter(|rank| {
+            let shell = self.shells.of(*rank);
+            let is_new = shell.is_some_and(|shell| !run.has_failed_on(*rank, shell));
+            is_new && run.shell(*rank).is_none()
         });
-        new.collect()
+        new.map(|rank| rank.0).collect()
     }
 
     /// Ground that is over leaves the instance.
     pub(super) fn reseat_left(&mut self, now: Time, job: JobId, out: &mut Outbox) {
-        let elastic = self.runs.get(&job).filter(|run| run.is_elastic());
-        if elastic.is_some_and(Run::is_seating) {
+        let instance = self.runs.get(&job).filter(|run| run.is_instance());
+        if instance.is_some_and(Run::is_seating) {
             self.reseat(now, job, &Idset::new(), out);
         }
     }
@@ -87,10 +91,14 @@ impl Exec {
             set: Arc::clone(&grant.set),
             shells: grant.shells.clone(),
         };
-        let set = Arc::make_mut(&mut next.set);
         for (rank, why) in left {
-            set.nodes.remove(&rank);
             next.shells.remove(&rank);
+            match run.footing() {
+                Footing::Elastic | Footing::Left => {
+                    Arc::make_mut(&mut next.set).nodes.remove(&rank);
+                }
+                Footing::Kept => {}
+            }
             if let Some(why) = why {
                 // Jobs that were given something of it could not start there.
                 let reason = format!("job {job} has no ground there: {why}");
@@ -101,8 +109,11 @@ impl Exec {
             let (Some(shell), Some(host)) = (self.shells.of(rank), self.shells.host(rank)) else {
                 continue;
             };
-            set.nodes.insert(rank, nothing_on(host));
             next.shells.insert(rank, shell);
+            if !next.set.nodes.contains_key(&rank) {
+                let nodes = &mut Arc::make_mut(&mut next.set).nodes;
+                nodes.insert(rank, nothing_on(host));
+            }
         }
         run.reseated = next.epoch;
         out.append(now, job, Kind::GrantChanged(Arc::new(next)));
@@ -143,7 +154,27 @@ fn nothing_on(host: Arc<str>) -> NodeSet {
     }
 }
 
+/// Whose the nodes of an instance are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Footing {
+    /// It is declared and holds nothing: any node that is there comes to it, and goes with its ground.
+    Elastic,
+    /// It is declared and of a fixed size: a node stays its own, and it has ground there again as
+    /// soon as that is back.
+    Kept,
+    /// It is a user's: a node without ground is given back, and is paid for no more.
+    Left,
+}
+
 impl Run {
+    fn footing(&self) -> Footing {
+        match self.name() {
+            Some(_) if self.is_elastic() => Footing::Elastic,
+            Some(_) => Footing::Kept,
+            None => Footing::Left,
+        }
+    }
+
     /// Whether it is an instance that has ground and holds nothing.
     pub(super) fn is_elastic(&self) -> bool {
         let request = &self.submit.spec.request;
@@ -169,8 +200,10 @@ impl Run {
         self.parts().filter_map(over).collect()
     }
 
-    /// Whether the end of this part is not the end of the job: ground comes and goes.
+    /// Whether the end of this part is not the end of the job: ground comes and goes. One that holds
+    /// something begins only where all of that is.
     pub(super) fn spares(&self, rank: Rank) -> bool {
-        self.is_elastic() && self.is_ground(rank) && self.end.is_none() && !self.is_without_leader()
+        let has_begun = self.is_elastic() || self.is_started();
+        has_begun && self.is_ground(rank) && self.end.is_none() && !self.is_without_leader()
     }
 }

@@ -73,7 +73,7 @@ impl Child {
                 self.adoption = Some((self.job.attempt, adoption.as_ref().clone()));
             }
             Kind::IdBlock(block) => self.block = Some((self.job.attempt, *block)),
-            Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.seats.follow(&grant.set),
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.seats.follow(grant),
             Kind::Requeue(_) => {
                 self.told = Told::default();
                 self.seats = Seats::default();

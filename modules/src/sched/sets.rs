@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::{Kind, Submit};
+use eddy_wire::grant::Grant;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
@@ -34,9 +35,19 @@ const SOON: Span = Span::millis(100);
 pub(super) struct Sets {
     leads: BTreeMap<String, Arc<str>>,
     /// What instances of a fixed size hold, each for the jobs of its queues alone.
-    held: BTreeMap<Arc<str>, (JobId, Arc<ResourceSet>)>,
+    held: BTreeMap<Arc<str>, Held>,
     elastic: BTreeMap<Arc<str>, Elastic>,
     lending: Lending,
+}
+
+/// What an instance of a fixed size holds.
+#[derive(Debug)]
+struct Held {
+    /// The job that it is.
+    job: JobId,
+    set: Arc<ResourceSet>,
+    /// The ranks on which it has ground.
+    seats: Idset,
 }
 
 /// An instance that holds nothing: its jobs wait in the line of this instance's own.
@@ -124,10 +135,14 @@ impl Sets {
         let elastic = self.elastic.get_mut(name);
         match (kind, elastic) {
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(elastic)) => {
-                elastic.seats = grant.set.ranks();
+                elastic.seats = seats(grant);
             }
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), None) => {
-                let held = (job, Arc::clone(&grant.set));
+                let held = Held {
+                    job,
+                    set: Arc::clone(&grant.set),
+                    seats: seats(grant),
+                };
                 self.held.insert(Arc::from(name), held);
             }
             (Kind::Free, Some(elastic)) => elastic.seats = Idset::new(),
@@ -149,27 +164,31 @@ impl Sets {
 
     /// Whether a set is of what that instance has, or of nothing that is set aside.
     pub(super) fn has(&self, to: Option<&To>, set: &ResourceSet) -> bool {
-        let is_aside = || self.held.values().any(|(_, held)| !set.is_disjoint(held));
+        let mut aside = self.held.values();
+        let mut is_aside = || aside.any(|held| !set.is_disjoint(&held.set));
         let Some(to) = to else { return !is_aside() };
         match (self.elastic.get(&to.name), self.held.get(&to.name)) {
             (Some(elastic), _) => elastic.seats.contains_all(&set.ranks()) && !is_aside(),
-            (None, Some((_, held))) => held.contains(set),
+            (None, Some(held)) => held.set.contains(set) && held.seats.contains_all(&set.ranks()),
             (None, None) => false,
         }
     }
 
     /// Whether it is only that the instance has no ground there yet.
     pub(super) fn is_to_come(&self, to: Option<&To>, set: &ResourceSet) -> bool {
-        let elastic = to.and_then(|to| self.elastic.get(&to.name));
-        elastic.is_some_and(|elastic| !elastic.seats.contains_all(&set.ranks()))
+        let Some(to) = to else { return false };
+        let elastic = self.elastic.get(&to.name).map(|elastic| &elastic.seats);
+        let held = self.held.get(&to.name).map(|held| &held.seats);
+        let seats = elastic.or(held);
+        seats.is_some_and(|seats| !seats.contains_all(&set.ranks()))
     }
 
     /// As a planner is told of them.
     pub(super) fn all(&self) -> impl Iterator<Item = Delta> + '_ {
-        self.held.iter().flat_map(|(name, (job, set))| {
+        self.held.iter().flat_map(|(name, held)| {
             [
-                Delta::Ground(*job, Arc::clone(set)),
-                Delta::Line(Arc::clone(name), Some(Arc::clone(set))),
+                Delta::Ground(held.job, Arc::clone(&held.set)),
+                Delta::Line(Arc::clone(name), Some(Arc::clone(&held.set))),
             ]
         })
     }
@@ -188,6 +207,11 @@ impl Sets {
         }
         changed
     }
+}
+
+/// Where an instance has ground.
+fn seats(grant: &Grant) -> Idset {
+    grant.shells.keys().map(|rank| rank.0).collect()
 }
 
 impl Sched {

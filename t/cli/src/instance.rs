@@ -169,6 +169,19 @@ impl Instance {
         Ok(self.run(&["job", "status", job])?.code)
     }
 
+    /// The instance's shell on a node that is not its leader's.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn shell_on(&self, rank: u32) -> anyhow::Result<Process> {
+        let lock = self.state().join(format!("ranks/{rank}/shell.lock"));
+        let text = std::fs::read_to_string(&lock).with_context(|| lock.display().to_string())?;
+        let pid = text.split_whitespace().next().unwrap_or_default();
+        let shell = Process::of(pid.parse()?).context("the shell has ended")?;
+        anyhow::ensure!(shell.is_eddy("shell"), "{shell}");
+        Ok(shell)
+    }
+
     /// The row of a job as `eddy jobs --json` shows it.
     ///
     /// # Errors
@@ -262,7 +275,8 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        if std::thread::panicking() || self.leader().is_err() {
+        let leads = |one: &Process| one.is_eddy("broker");
+        if std::thread::panicking() || !self.place.processes().iter().any(leads) {
             return;
         }
         match self.run(&["shutdown"]) {

@@ -6,7 +6,6 @@ use std::fs;
 use anyhow::Context;
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
-use eddy_cli_tests::process::Process;
 
 type Tested = anyhow::Result<()>;
 
@@ -42,16 +41,6 @@ fn shared() -> anyhow::Result<Instance> {
     let state = place.path().join("state");
     let options = ["--size=3", "--cores=2", "--config", &config];
     Instance::start_in(place, state, &options)
-}
-
-/// The root's shell on a node.
-fn shell_of(instance: &Instance, rank: u32) -> anyhow::Result<Process> {
-    let lock = instance.state().join(format!("ranks/{rank}/shell.lock"));
-    let text = fs::read_to_string(&lock).with_context(|| lock.display().to_string())?;
-    let pid = text.split_whitespace().next().unwrap_or_default();
-    let shell = Process::of(pid.parse()?).context("the shell has ended")?;
-    anyhow::ensure!(shell.is_eddy("shell"), "{shell}");
-    Ok(shell)
 }
 
 #[test]
@@ -90,7 +79,7 @@ fn a_lost_node_ends_what_ran_there_and_the_instance_has_it_again() -> Tested {
     };
     let lost = jobs.iter().position(|job| on_it(job).is_some());
     let lost = lost.context("no job runs on rank 1")?;
-    shell_of(&instance, 1)?.kill()?;
+    instance.shell_on(1)?.kill()?;
     instance.event(&jobs[lost], "clean")?;
     let row = instance.row(&jobs[lost])?;
     let reason = row["reason"].as_str().unwrap_or_default().to_owned();

@@ -361,8 +361,9 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
 fn extent(world: &mut World, random: &mut Random, queue: &str) -> Extent {
     let last = world.root().inventory.nodes.len() as u32 - 1;
     match random.below(3) {
+        // The root keeps its own node; where that is its last but one the instance has one.
         0 => Extent::Fixed {
-            nodes: 1,
+            nodes: random.between(1, i64::from(last)) as u32,
             ranks: None,
         },
         1 => Extent::Elastic(Elastic::default()),

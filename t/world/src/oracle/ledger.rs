@@ -12,7 +12,7 @@ use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Takes, Work};
-use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::time::Time;
 use serde_json::Value;
 use uuid::Uuid;
@@ -246,7 +246,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// A grant changes step by step, and only one that takes nothing: nodes come and go.
+    /// A grant changes step by step: nodes of an instance come and go, and only those that it has
+    /// nothing of may come.
     fn changed(&mut self, id: JobId, grant: &Arc<Grant>) -> Result<(), String> {
         let Some(held) = self.held.get(&id).cloned() else {
             return Err(format!("the grant of job {id} changes, and it holds none"));
@@ -255,14 +256,13 @@ impl Ledger {
             let (new, old) = (grant.epoch, held.epoch);
             return Err(format!("grant {new} of job {id} follows {old}"));
         }
-        if grant.set.nodes.values().any(|node| !node.is_empty()) {
+        let has = |(rank, node): (&Rank, &NodeSet)| held.set.nodes.get(rank) == Some(node);
+        let taken = |(rank, node): &(&Rank, &NodeSet)| !node.is_empty() && !has((rank, node));
+        if grant.set.nodes.iter().any(|one| taken(&one)) {
             let taken = places(&grant.set);
             return Err(format!("the grant of job {id} changes to {taken}"));
         }
-        let first = |grant: &Grant| grant.set.nodes.keys().next().copied();
-        if first(grant) != first(&held) {
-            return Err(format!("the node of the leader of job {id} has left it"));
-        }
+        self.stays(id, &held, grant)?;
         for (rank, shell) in &grant.shells {
             let come = !held.shells.contains_key(rank);
             let serves = self.shells.get(shell);
@@ -277,11 +277,32 @@ impl Ledger {
         Ok(())
     }
 
-    /// Counts the nodes that a grant has and the one before had not.
+    /// The leader of an instance stays where it is, and so does what a declared one holds.
+    fn stays(&self, id: JobId, held: &Grant, grant: &Grant) -> Result<(), String> {
+        let first = |grant: &Grant| grant.set.nodes.keys().next().copied();
+        if first(grant) != first(held) {
+            return Err(format!("the node of the leader of job {id} has left it"));
+        }
+        let request = &self.jobs[&id].submit.spec.request;
+        let is_fixed = match &request.work {
+            Work::Tasks => {
+                return Err(format!(
+                    "the grant of job {id} changes, which is no instance"
+                ));
+            }
+            Work::Instance { name } => name.is_some() && request.takes == Takes::Resources,
+        };
+        match is_fixed && grant.set.nodes != held.set.nodes {
+            true => Err(format!("declared instance {id} lost what it holds")),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts the nodes where an instance has ground and had none before.
     fn name(&mut self, id: JobId, before: Option<&Arc<Grant>>, grant: &Grant) {
         let names = self.names.entry(id).or_default();
-        let is_new = |rank: &&Rank| before.is_none_or(|old| !old.set.nodes.contains_key(rank));
-        for rank in grant.set.nodes.keys().filter(is_new) {
+        let is_new = |rank: &&Rank| before.is_none_or(|old| !old.shells.contains_key(rank));
+        for rank in grant.shells.keys().filter(is_new) {
             let number = names.len() as u32;
             names.insert(Rank(number), *rank);
         }

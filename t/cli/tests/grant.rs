@@ -1,0 +1,86 @@
+//! What an instance holds while it runs, with real processes: a node that is lost leaves it, and is
+//! its own again where the instance is declared.
+
+use std::fs;
+
+use anyhow::Context;
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+
+type Tested = anyhow::Result<()>;
+
+/// A queue whose instance holds two nodes.
+const DECLARED: &str = r#"
+[[instance]]
+name = "batch"
+ranks = "0-1"
+
+[[queue]]
+name = "batch"
+instance = "batch"
+"#;
+
+/// Which of these jobs of the instance at that path runs on the root's node of that number.
+fn on_node(instance: &Instance, at: &str, jobs: &[String], number: u32) -> anyhow::Result<usize> {
+    let rows = ["--at", at, "jobs", "--no-header", "-o", "{id} {nodelist}"];
+    let rows = instance.ok(&rows)?;
+    let is_on = |job: &String| {
+        let mut rows = rows.lines();
+        rows.any(|row| row.starts_with(job.as_str()) && row.ends_with(&format!("-{number}")))
+    };
+    jobs.iter().position(is_on).with_context(|| rows.clone())
+}
+
+#[test]
+fn a_workflow_goes_on_without_the_node_that_it_lost() -> Tested {
+    let instance = Instance::start(&["--size=3", "--cores=2"])?;
+    let inside = instance.ok(&["alloc", "--bg", "-N3", "-n3", "--exclusive"])?;
+    let sleep = [
+        "--at",
+        &inside,
+        "submit",
+        "--wait-event=start",
+        "-N1",
+        "-n1",
+        "-c2",
+    ];
+    let jobs: Vec<String> = (0..3)
+        .map(|_| instance.ok(&[&sleep[..], &["sleep", "1000"]].concat()))
+        .collect::<anyhow::Result<_>>()?;
+    let lost = on_node(&instance, &inside, &jobs, 1)?;
+    let waits = instance.submit(&["-N1", "-c2", "--exclusive", "true"])?;
+    instance.shell_on(1)?.kill()?;
+    // What it gave back is for who waits, as soon as the node is back.
+    instance.event(&waits, "clean")?;
+    let over = instance.run(&["--at", &inside, "job", "status", &jobs[lost]])?;
+    assert_ne!(over.code, 0);
+    for job in jobs.iter().filter(|job| **job != jobs[lost]) {
+        instance.ok(&["--at", &inside, "cancel", job])?;
+    }
+    let listed = instance.ok(&["--at", &inside, "resource", "list", "--no-header"])?;
+    assert!(listed.contains("4"), "{listed}");
+    assert_eq!(instance.row(&inside)?["nnodes"], 2);
+    instance.ok(&["--at", &inside, "run", "-N2", "-n2", "true"])?;
+    instance.shut_down()
+}
+
+#[test]
+fn a_queue_instance_has_its_node_again_when_that_is_back() -> Tested {
+    let place = Place::new()?;
+    let config = place.join("queue.toml");
+    fs::write(&config, DECLARED)?;
+    let state = place.path().join("state");
+    let options = ["--size=3", "--cores=2", "--config", &config];
+    let instance = Instance::start_in(place, state, &options)?;
+    let sleep = ["-q", "batch", "-N1", "-n1", "-c2", "sleep", "1000"];
+    let jobs = [
+        instance.submit_started(&sleep)?,
+        instance.submit_started(&sleep)?,
+    ];
+    let lost = on_node(&instance, "batch", &jobs, 1)?;
+    instance.shell_on(1)?.kill()?;
+    instance.event(&jobs[lost], "clean")?;
+    instance.ok(&["run", "-q", "batch", "-N1", "-c2", "true"])?;
+    assert_eq!(instance.row(&jobs[1 - lost])?["state"], "RUN");
+    instance.shut_down()
+}
