@@ -221,6 +221,8 @@ pub enum Share {
         shape: Shape,
         /// Slurm `FairShareDampeningFactor`; 1 is none.
         damping: f64,
+        /// How usage goes down the tree.
+        blend: Blend,
     },
     /// Tickets split down the tree among the active (seed 003).
     Ticket {
@@ -275,6 +277,17 @@ pub enum Shape {
     Linear,
     /// `S / (S + U)`.
     Ratio,
+}
+
+/// How the usage of an account goes down to those in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blend {
+    /// Each moves toward the account by its part of the shares there (Slurm classic). Siblings of unlike
+    /// shares are not level where each has had its own, and the idle keep what is theirs from others.
+    Part,
+    /// Each stands where the account does; who had more than his part among those beside him who have
+    /// work waiting stands behind, by half of that.
+    Active,
 }
 
 /// What the least usage of a ticket holder counts as: 1 % of this.

@@ -5,11 +5,13 @@
 //! listings. Charges nothing and knows no jobs.
 //!
 //! - `tree`: accounts and users, their shares, and what they have used.
-//! - `classic`, `ticket`, `fair_tree`, `pbs_tree`, `project`, `floor`: the algorithms.
+//! - `classic` with `among` (how usage is blended down), `ticket`, `fair_tree`, `pbs_tree`, `project`,
+//!   `floor`: the algorithms.
 //! - `drf`: costs by the dominant resource; `adjusted`: shares that demand leaves over.
 //! - `book`: all of them behind one interface.
 
 pub mod adjusted;
+mod among;
 pub mod classic;
 pub mod drf;
 pub mod fair_tree;

@@ -3,6 +3,8 @@
 //! Called by the planner before a pass, and within one where each start weighs on
 //! the next pick. Whoever holds a promise that stays keeps his turn.
 
+use std::collections::BTreeMap;
+
 use eddy_wire::id::JobId;
 use eddy_wire::plan::SharesTold;
 use eddy_wire::time::Time;
@@ -156,7 +158,8 @@ impl Planner {
         self.policy.queue.source == Source::ByQueue
     }
 
-    /// Takes promises back from those whom one behind them has overtaken by the policy's margin.
+    /// Takes promises back from those whom another who waits has overtaken by the policy's margin: one
+    /// without a promise, or with one of a later time.
     fn displace(&mut self) {
         if !self.keeps() || self.agenda.bookings().next().is_none() {
             return;
@@ -166,34 +169,32 @@ impl Planner {
             Walk::Reserve { depth: 1 } => 0.0,
             Walk::Stop | Walk::Skip | Walk::Reserve { .. } => self.policy.queue.displace_margin,
         };
-        // The best of those behind each promise and before the next.
-        let mut promised: Vec<(Turn, f64)> = Vec::new();
-        let booked = self.agenda.bookings();
-        promised.extend(booked.map(|(turn, _)| (*turn, f64::NEG_INFINITY)));
-        let mut next = 0;
+        // The best of each queue of those without a promise. Who is ahead may be kept from starting by a
+        // promise all the same: he came later, or is due more now.
+        let is_by_queue = self.is_by_queue();
+        let lead = |turn: &Turn| match is_by_queue {
+            true => turn.lead(),
+            false => 0,
+        };
+        let mut best: BTreeMap<i64, f64> = BTreeMap::new();
         for turn in self.agenda.lined() {
-            while promised.get(next).is_some_and(|(first, _)| first < turn) {
-                next += 1;
-            }
-            // Of a lower queue nobody overtakes, whatever the value.
-            if let Some((first, best)) = next.checked_sub(1).map(|at| &mut promised[at])
-                && (!self.is_by_queue() || first.lead() == turn.lead())
-            {
-                *best = best.max(self.rows.first_value(turn));
-            }
+            let best = best.entry(lead(turn)).or_insert(f64::NEG_INFINITY);
+            *best = best.max(self.rows.first_value(turn));
         }
-        let mut best = f64::NEG_INFINITY;
-        let mut lead = None;
-        for (turn, behind) in promised.into_iter().rev() {
-            if self.is_by_queue() && lead.replace(turn.lead()) != Some(turn.lead()) {
-                best = f64::NEG_INFINITY;
-            }
+        // Whoever is promised a later time counts as those without a promise.
+        let booked = self.agenda.bookings();
+        let mut promised: Vec<(Time, Turn)> = booked.map(|(turn, one)| (one.at, *turn)).collect();
+        promised.sort_unstable();
+        for (_, turn) in promised.into_iter().rev() {
             let own = self.rows.first_value(&turn);
-            best = best.max(behind);
-            if best > own + own.abs() * margin {
+            let of_higher = best
+                .first_key_value()
+                .is_some_and(|(at, _)| *at < lead(&turn));
+            let best = best.entry(lead(&turn)).or_insert(f64::NEG_INFINITY);
+            if of_higher || *best > own + own.abs() * margin {
                 self.agenda.unreserve(&turn, &mut self.occupancy);
             }
-            best = best.max(own);
+            *best = best.max(own);
         }
     }
 }

@@ -382,6 +382,7 @@ const OVERRIDES: &[(&str, &str)] = &[
     ("share.algorithm", "'drf'"),
     ("share.shape", "'linear'"),
     ("share.damping", "5"),
+    ("share.blend", "'part'"),
     ("share.floor", "'siblings'"),
     ("share.minimum_usage", "0.75"),
     ("share.resources.nvme", "2"),

@@ -9,13 +9,14 @@ use std::cmp::Ordering;
 
 use thiserror::Error;
 
+use super::among::Among;
 use super::drf::{Accounts, Costs, DrfError};
 use super::fair_tree::Ranks;
 use super::floor::{Unrecorded, effective, inverse_shares};
 use super::tree::{NodeId, Shares, Tree, Usage};
 use super::{classic, fair_tree, pbs_tree, project, ticket};
 use crate::amounts::{Amounts, Kinds};
-use crate::policy::{Shape, Share, ShareRules, WithinPass};
+use crate::policy::{Blend, Shape, Share, ShareRules, WithinPass};
 
 /// What a start would add.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -49,12 +50,24 @@ pub struct Present<'a> {
 #[derive(Clone, Debug)]
 enum Kind {
     Alike,
-    Classic { shape: Shape, damping: f64 },
+    Classic {
+        shape: Shape,
+        damping: f64,
+        /// Who has work waiting, where only those are compared.
+        among: Option<Among>,
+    },
     Ticket(Vec<f64>),
     FairTree(Ranks),
-    Project { max: f64 },
-    Pbs { minimum: f64 },
-    Floor { floor: f64, shares: Vec<f64> },
+    Project {
+        max: f64,
+    },
+    Pbs {
+        minimum: f64,
+    },
+    Floor {
+        floor: f64,
+        shares: Vec<f64>,
+    },
     Drf(Accounts),
 }
 
@@ -81,9 +94,17 @@ impl<'t> Book<'t> {
     ) -> Result<Book<'t>, BookError> {
         let kind = match &rules.algorithm {
             Share::None => Kind::Alike,
-            Share::Classic { shape, damping } => Kind::Classic {
+            Share::Classic {
+                shape,
+                damping,
+                blend,
+            } => Kind::Classic {
                 shape: *shape,
                 damping: *damping,
+                among: match blend {
+                    Blend::Part => None,
+                    Blend::Active => Some(Among::new(tree, &usage, present.active)),
+                },
             },
             Share::Ticket { floor, tickets } => {
                 let held = ticket::distribute(tree, &usage, *floor, *tickets, present.active);
@@ -117,8 +138,15 @@ impl<'t> Book<'t> {
         let (tree, usage) = (self.tree, &self.usage);
         match &self.kind {
             Kind::Alike => 1.0,
-            Kind::Classic { shape, damping } => {
-                let used = classic::effective_usage_of(tree, usage, id);
+            Kind::Classic {
+                shape,
+                damping,
+                among,
+            } => {
+                let used = match among {
+                    None => classic::effective_usage_of(tree, usage, id),
+                    Some(among) => among.effective_usage_of(tree, usage, id),
+                };
                 classic::shaped(*shape, self.due[id.at()], used, *damping)
             }
             Kind::Ticket(priorities) => priorities[id.at()],
@@ -130,6 +158,17 @@ impl<'t> Book<'t> {
             }
             Kind::Floor { shares, .. } => shares[id.at()],
             Kind::Drf(accounts) => 1.0 / (1.0 + accounts.cost(id.at())),
+        }
+    }
+
+    /// The usage of every node with that of those above it blended in, as classic fair share of these
+    /// rules does; as Slurm does where it is another algorithm.
+    pub fn effective_usage(&self) -> Vec<f64> {
+        match &self.kind {
+            Kind::Classic {
+                among: Some(among), ..
+            } => among.effective_usage(self.tree, &self.usage),
+            _ => classic::effective_usage(self.tree, &self.usage),
         }
     }
 
@@ -202,7 +241,15 @@ impl<'t> Book<'t> {
                 | Kind::Project { .. }
                 | Kind::Pbs { .. }
                 | Kind::Floor { .. },
-            ) => self.usage.add(self.tree, id, charge),
+            ) => {
+                if let Kind::Classic {
+                    among: Some(among), ..
+                } = &mut self.kind
+                {
+                    among.add(self.tree, id, charge);
+                }
+                self.usage.add(self.tree, id, charge);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ mod laws;
 use super::adjusted::{Wanting, adjusted_fair_shares, theoretical_share};
 use super::*;
 use crate::amounts::{Amounts, Kinds};
-use crate::policy::{Preference, Shape, Share, ShareRules, TicketFloor, WithinPass};
+use crate::policy::{Blend, Preference, Shape, Share, ShareRules, TicketFloor, WithinPass};
 
 /// Indented lines `name shares` or `name shares usage`, the latter being users; `parent` for
 /// the parent's shares.
@@ -162,6 +162,85 @@ h 50
     }
 }
 
+fn classic(blend: Blend) -> Share {
+    Share::Classic {
+        shape: Shape::Exp2,
+        damping: 1.0,
+        blend,
+    }
+}
+
+/// The factor of each of these, where these users have work waiting.
+fn factors_of<const N: usize>(text: &str, blend: Blend, of: [&str; N], waits: &[&str]) -> [f64; N] {
+    let (tree, usage) = given(text);
+    let kinds = Kinds::default();
+    let present = Present {
+        total: Amounts::NONE,
+        kinds: &kinds,
+        held: &|_| Amounts::NONE,
+        active: &|id| waits.contains(&tree.path(id)),
+    };
+    let rules = ShareRules {
+        algorithm: classic(blend),
+        within_pass: WithinPass::Projected,
+    };
+    let book = Book::new(&rules, &tree, usage, &present).unwrap();
+    of.map(|path| book.factor(tree.find(path).unwrap()))
+}
+
+/// Slurm's blend has them level where the one has four times what the other has.
+#[test]
+fn siblings_of_unlike_shares_are_level_where_each_had_its_own() {
+    let of = ["a/wide", "a/slim", "b"];
+    let fair = "a 3\n  wide 2 50\n  slim 1 25\nb 1 25\n";
+    let waits = &of;
+    assert_eq!(factors_of(fair, Blend::Active, of, waits), [0.5, 0.5, 0.5]);
+    let unfair = "a 3\n  wide 2 60\n  slim 1 15\nb 1 25\n";
+    let [wide, slim, b] = factors_of(unfair, Blend::Active, of, waits);
+    assert!(wide < b && b == slim, "{wide} {b} {slim}");
+    let [wide, slim, _] = factors_of(unfair, Blend::Part, of, waits);
+    assert!((wide - slim).abs() < 1e-9, "{wide} {slim}");
+}
+
+#[test]
+fn who_is_idle_takes_nothing_from_those_beside_him() {
+    let given = "a 1\n  busy 1 50\n  idle 1 0\nb 1 50\n";
+    let of = ["a/busy", "b"];
+    assert_eq!(factors_of(given, Blend::Active, of, &of), [0.5, 0.5]);
+    let [busy, b] = factors_of(given, Blend::Part, of, &of);
+    assert!(busy < b, "{busy} {b}");
+    // He that was idle comes: he is where his account is, and before who had all of it.
+    let of = ["a/idle", "b", "a/busy"];
+    let [idle, b, busy] = factors_of(given, Blend::Active, of, &of);
+    assert!(idle == b && b > busy, "{idle} {b} {busy}");
+}
+
+/// What a pass plans moves both alike, whoever of the two asks.
+#[test]
+fn a_charge_counts_in_the_blend_of_those_who_wait() {
+    let (tree, usage) = given("a 1\n  u 1 10\n  v 1 10\nb 1 20\n");
+    let user = tree.find("a/u").unwrap();
+    let mut charged = book(
+        &tree,
+        usage.clone(),
+        classic(Blend::Active),
+        WithinPass::Projected,
+    );
+    let ask = Ask {
+        charge: 20.0,
+        ..Ask::default()
+    };
+    charged.charge(user, &ask);
+    let (_, used) = given("a 1\n  u 1 30\n  v 1 10\nb 1 20\n");
+    let anew = book(&tree, used, classic(Blend::Active), WithinPass::Projected);
+    for id in tree.nodes() {
+        assert!((charged.factor(id) - anew.factor(id)).abs() < 1e-12);
+        let at = id.0 as usize;
+        let effective = (charged.effective_usage()[at], anew.effective_usage()[at]);
+        assert!((effective.0 - effective.1).abs() < 1e-12);
+    }
+}
+
 #[test]
 fn nobody_with_usage_has_the_whole_and_nobody_without_shares_anything() {
     let (tree, usage) = given("a 0 0\nb 1 0\n");
@@ -304,14 +383,17 @@ fn every_algorithm() -> Vec<Share> {
         Share::Classic {
             shape: Shape::Exp2,
             damping: 1.0,
+            blend: Blend::Part,
         },
         Share::Classic {
             shape: Shape::Linear,
             damping: 1.0,
+            blend: Blend::Part,
         },
         Share::Classic {
             shape: Shape::Ratio,
             damping: 2.0,
+            blend: Blend::Active,
         },
         Share::Ticket {
             floor: TicketFloor::Overall,

@@ -69,6 +69,10 @@ fn starts(planner: &mut Planner, now: Time, user: impl Fn(JobId) -> u32) -> Vec<
 }
 
 fn explained(planner: &mut Planner, job: u64) -> Explained {
+    explained_at(planner, job, NOW)
+}
+
+fn explained_at(planner: &mut Planner, job: u64, now: Time) -> Explained {
     let jobs = Some(vec![(JobId(job), JobId(job))]);
     let question = Question {
         tag: 7,
@@ -77,7 +81,7 @@ fn explained(planner: &mut Planner, job: u64) -> Explained {
         suppose: Suppose::default(),
     };
     planner.apply(Delta::Explain(question));
-    let mut answers = planner.plan(NOW, 1_000).answers;
+    let mut answers = planner.plan(now, 1_000).answers;
     assert_eq!((answers.len(), answers[0].tag), (1, 7));
     answers.remove(0).jobs.remove(0)
 }
@@ -102,6 +106,29 @@ fn a_pass_with_all_free_gives_each_user_the_same() {
     let started = starts(&mut planner, NOW, halves);
     let first = started.iter().filter(|job| **job <= 20).count();
     assert_eq!((started.len(), first), (10, 5), "{started:?}");
+}
+
+/// All of a machine is promised to a user for whom it runs already; then comes one who had nothing.
+#[test]
+fn a_promise_is_given_up_for_who_came_later_and_is_due_more() {
+    let promised = |margin: &str| {
+        let policy = format!("preset = \"flux\"\nqueue = {{ displace_margin = {margin} }}");
+        let mut planner = planner(&policy, 1);
+        planner.apply(Delta::Want(JobId(1), want(1, 16)));
+        planner.apply(Delta::Want(JobId(2), want(1, 16)));
+        assert_eq!(starts(&mut planner, NOW, |_| 1), [1]);
+        planner.apply(Delta::Want(JobId(3), want(2, 16)));
+        // The order is made anew once in a while.
+        let later = Time(NOW.0 + 60 * MICROS);
+        assert!(starts(&mut planner, later, |_| 1).is_empty());
+        let start = |told: Explained| told.start.and_then(|start| start.latest);
+        let [second, third] = [2, 3].map(|job| start(explained_at(&mut planner, job, later)));
+        assert!(second.is_some() && third.is_some());
+        third < second
+    };
+    assert!(promised("0"));
+    // Half of each value is that of their QoS, so that nobody is twice as good.
+    assert!(!promised("1"));
 }
 
 #[test]

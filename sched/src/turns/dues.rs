@@ -9,7 +9,7 @@ use eddy_wire::time::{MICROS, Span, Time};
 use super::Turns;
 use super::parties::{Grown, Holder, Parties, of_path, path};
 use crate::amounts::{Amounts, Kinds};
-use crate::share::{Book, NodeId, Present, Shares, Usage, classic};
+use crate::share::{Book, NodeId, Present, Shares, Usage};
 
 impl Turns {
     /// Makes what each is due anew, by what was used and by what `held` may still cost.
@@ -131,7 +131,7 @@ impl<'r> Rows<'r> {
         }
         Rows {
             normalized: tree.normalized_shares(),
-            effective: classic::effective_usage(tree, usage),
+            effective: book.effective_usage(),
             grown,
             book,
             usage,

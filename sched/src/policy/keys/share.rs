@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::policy::kind::{Names, Number, Truth};
 use crate::policy::visit::Visit;
-use crate::policy::{Preference, Shape, Share, ShareRules, TicketFloor, WithinPass};
+use crate::policy::{Blend, Preference, Shape, Share, ShareRules, TicketFloor, WithinPass};
 
 const WITHIN: Names<WithinPass> = Names(&[
     ("projected", WithinPass::Projected),
@@ -15,6 +15,7 @@ const SHAPES: Names<Shape> = Names(&[
     ("linear", Shape::Linear),
     ("ratio", Shape::Ratio),
 ]);
+const BLENDS: Names<Blend> = Names(&[("part", Blend::Part), ("active", Blend::Active)]);
 const FLOORS: Names<TicketFloor> = Names(&[
     ("overall", TicketFloor::Overall),
     ("siblings", TicketFloor::Siblings),
@@ -48,6 +49,7 @@ pub(in crate::policy) const SHARES: Names<Algorithm> = Names(&[
 const KEYS: &[(&str, &str)] = &[
     ("shape", "algorithm = \"classic\""),
     ("damping", "algorithm = \"classic\""),
+    ("blend", "algorithm = \"classic\""),
     ("floor", "algorithm = \"ticket\""),
     ("tickets", "algorithm = \"ticket\""),
     ("max", "algorithm = \"project_ratio\""),
@@ -85,7 +87,11 @@ pub(super) fn walk(visit: &mut impl Visit, rules: &mut ShareRules) {
 fn of_algorithm(visit: &mut impl Visit, share: &mut Share) {
     match share {
         Share::None | Share::FairTree => {}
-        Share::Classic { shape, damping } => {
+        Share::Classic {
+            shape,
+            damping,
+            blend,
+        } => {
             visit.key(
                 "shape",
                 "the curve from usage over share; each is 0.5 where they are equal",
@@ -97,6 +103,12 @@ fn of_algorithm(visit: &mut impl Visit, share: &mut Share) {
                 "usage weighs this much less; 1 is none",
                 &Number::Positive,
                 damping,
+            );
+            visit.key(
+                "blend",
+                "how usage goes down the tree; active: who has work waiting is compared with the others who have; part: as Slurm does, where siblings of unlike shares and idle ones get in the way",
+                &BLENDS,
+                blend,
             );
         }
         Share::Ticket { floor, tickets } => {
@@ -187,6 +199,7 @@ fn fresh(algorithm: Algorithm) -> Share {
         Algorithm::Classic => Share::Classic {
             shape: Shape::Exp2,
             damping: 1.0,
+            blend: Blend::Part,
         },
         Algorithm::Ticket => Share::Ticket {
             floor: TicketFloor::Overall,
