@@ -401,6 +401,8 @@ pub struct Ask {
     pub qos: Option<String>,
     /// The class.
     pub class: Option<String>,
+    /// The account; none is the user's default.
+    pub account: Option<String>,
 }
 
 /// What a job is to the instance it runs in.
@@ -441,6 +443,7 @@ impl Default for Ask {
             reservation: None,
             qos: None,
             class: None,
+            account: None,
         }
     }
 }
@@ -502,6 +505,9 @@ impl Ask {
         }
         if let Some(class) = &self.class {
             system["class"] = json!(class);
+        }
+        if let Some(account) = &self.account {
+            system["account"] = json!(account);
         }
         json!({
             "resources": [resource],

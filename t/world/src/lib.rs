@@ -64,3 +64,5 @@ pub mod transcript;
 pub mod script;
 
 pub mod tax;
+
+pub mod trial;

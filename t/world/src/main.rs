@@ -1,6 +1,10 @@
 //! `eddy-world swarm --seeds N [--from S] [--trees|--queues] [--break RULE]`: runs seeds on all cores.
 //! `eddy-world replay SEED [--trees|--queues] [--break RULE]`: runs one and prints what happened.
 //! `eddy-world play FILE`: plays a script and prints its transcript.
+//! `eddy-world fair [--nodes N] [--cores N] [--long S] [--short S] [--half S] [--halves N] [--over TOML]`: what four
+//! accounts got of a machine at each half-life.
+//! `eddy-world cheat [NAME...] [--nodes N] [--run S] [--half S] [--halves N] [--over TOML]`: what each way to get
+//! more is worth.
 //!
 //! The only part of the world that prints, has threads and looks at a clock.
 
@@ -10,8 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
+use eddy_wire::time::Span;
 use eddy_world::broken::Rule;
 use eddy_world::swarm::{self, Ran, Shape};
+use eddy_world::trial::cheat::{self, Cheat, Duel};
+use eddy_world::trial::fair::{DUE, Mix, at_each_half_life};
 
 /// How many of the first seeds are run twice.
 const TWICE: u64 = 20;
@@ -31,6 +38,12 @@ fn main() -> ExitCode {
 fn run(arguments: Vec<String>) -> anyhow::Result<ExitCode> {
     let mut words = arguments.iter().map(String::as_str);
     let verb = words.next().unwrap_or("swarm");
+    if verb == "cheat" {
+        return cheat(&mut words);
+    }
+    if verb == "fair" {
+        return fair(&mut words);
+    }
     if verb == "play" {
         let path = words.next().context("play needs the path of a script")?;
         return play(path);
@@ -61,7 +74,7 @@ fn run(arguments: Vec<String>) -> anyhow::Result<ExitCode> {
     match verb {
         "swarm" => Ok(many(&options)),
         "replay" => Ok(one(&options)),
-        other => bail!("`{other}` given; allowed are swarm, replay and play"),
+        other => bail!("`{other}` given; allowed are swarm, replay, play, fair and cheat"),
     }
 }
 
@@ -72,6 +85,83 @@ fn play(path: &str) -> anyhow::Result<ExitCode> {
     let transcript = eddy_world::script::play(script).map_err(anyhow::Error::msg)?;
     print!("{transcript}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What four accounts got of a machine at each half-life.
+fn fair<'a>(words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<ExitCode> {
+    let mut mix = Mix::default();
+    let mut halves = 6;
+    while let Some(word) = words.next() {
+        let value = words
+            .next()
+            .with_context(|| format!("{word} needs a value"))?;
+        let number = || {
+            value
+                .parse::<u32>()
+                .with_context(|| format!("{word} {value}"))
+        };
+        let seconds = || Ok::<Span, anyhow::Error>(Span::seconds(i64::from(number()?)));
+        match word {
+            "--nodes" => mix.nodes = number()?,
+            "--cores" => mix.cores = number()?,
+            "--long" => mix.long = seconds()?,
+            "--short" => mix.short = seconds()?,
+            "--half" => mix.half = seconds()?,
+            "--halves" => halves = number()?,
+            "--over" => mix.over = value.to_owned(),
+            other => bail!("`{other}` is not an option of `fair`"),
+        }
+    }
+    println!("half-life  wide    direct  small   nested  busy");
+    let told = at_each_half_life(&mix, halves).map_err(anyhow::Error::msg)?;
+    println!("due        {}", row(&DUE));
+    for (at, parts) in (1..).zip(&told) {
+        println!("{at:<9}  {}  {:.4}", row(&parts.of), parts.busy);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What each way to get more is worth.
+fn cheat<'a>(words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<ExitCode> {
+    let mut duel = Duel::default();
+    let mut named = Vec::new();
+    while let Some(word) = words.next() {
+        if let Some(cheat) = Cheat::ALL.iter().find(|(name, _)| *name == word) {
+            named.push(*cheat);
+            continue;
+        }
+        let value = words
+            .next()
+            .with_context(|| format!("{word} needs a value"))?;
+        let number = || {
+            value
+                .parse::<i64>()
+                .with_context(|| format!("{word} {value}"))
+        };
+        match word {
+            "--nodes" => duel.nodes = u32::try_from(number()?)?,
+            "--run" => duel.run = Span::seconds(number()?),
+            "--half" => duel.half = Span::seconds(number()?),
+            "--halves" => duel.halves = number()?,
+            "--over" => duel.over = value.to_owned(),
+            other => bail!("`{other}` is neither a cheat nor an option of `cheat`"),
+        }
+    }
+    if named.is_empty() {
+        named.extend(Cheat::ALL);
+    }
+    println!("cheat           honest      cheat       gain");
+    for (name, cheat) in named {
+        let score = cheat::duel(cheat, &duel).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
+        let (honest, cheat, gain) = (score.honest, score.cheat, score.gain() * 100.0);
+        println!("{name:<14}  {honest:<10.0}  {cheat:<10.0}  {gain:+.2} %");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(parts: &[f64]) -> String {
+    let parts: Vec<String> = parts.iter().map(|part| format!("{part:.4}")).collect();
+    parts.join("  ")
 }
 
 /// What to run.

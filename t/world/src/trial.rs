@@ -1,0 +1,393 @@
+//! A site on which accounts want work done, and what each of them got.
+//!
+//! A world in which nothing goes wrong and nothing takes time but, if asked for, messages; the real
+//! modules, planner and records in it. Parties submit what they like when they like; what they got
+//! is read from the records of the root, apart from the ledger that is judged by it. Called by
+//! tests, by the bench and by `cheat`.
+
+pub mod cheat;
+pub mod fair;
+mod got;
+
+use std::collections::BTreeMap;
+
+use eddy_modules::settings::{Elastic, Extent};
+use eddy_wire::event::Kind;
+use eddy_wire::id::JobId;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::time::{Span, Time};
+use serde_json::{Value, json};
+
+use crate::call::{Ask, Call, Nests, key};
+use crate::client::OWNER;
+use crate::instance::Nodes;
+use crate::nature::{BEGIN, Happening, InstanceId, Nature, Pace, ROOT};
+use crate::shell::Course;
+use crate::swarm::declare;
+use crate::task::{Behaviour, OnTerm, Start};
+use crate::world::World;
+
+pub use got::{Got, Ran, parts};
+
+/// How long instances are given to come up before anybody comes.
+const BEGINNING: Span = Span::seconds(100);
+
+/// A machine, who may use it, and by which policy.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// Its nodes.
+    pub nodes: u32,
+    /// Cores of each.
+    pub cores: u32,
+    /// How long a message takes.
+    pub message: Span,
+    /// How the root orders and places jobs: a policy, as TOML.
+    pub policy: String,
+    /// Elastic queue instances of these names.
+    pub queues: Vec<&'static str>,
+    /// Accounts: name, the one it is under, shares. What is above comes first.
+    pub accounts: Vec<(&'static str, Option<&'static str>, u32)>,
+    /// Who is in which: name of the account, shares.
+    pub members: Vec<(&'static str, u32)>,
+}
+
+/// Names a member of an account: its place in [`Ground::members`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Party(pub usize);
+
+impl Party {
+    /// Its user id.
+    pub fn user(self) -> u32 {
+        OWNER + 1 + self.0 as u32
+    }
+
+    fn of(user: u32) -> Option<Party> {
+        user.checked_sub(OWNER + 1).map(|at| Party(at as usize))
+    }
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It is known.
+    Submitted,
+    /// It was granted what it runs on.
+    Began,
+    /// Its tasks run.
+    Runs,
+    /// It has given everything back.
+    Free,
+    /// It is over.
+    Over,
+}
+
+/// Something that became of somebody's job.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Whose.
+    pub party: Party,
+    /// Which.
+    pub job: JobId,
+    /// What its submitter called it.
+    pub name: String,
+    /// What.
+    pub news: News,
+}
+
+/// Where a party submits to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// The root.
+    Root,
+    /// The leader of the queue instance of this name.
+    Queue(&'static str),
+}
+
+/// A site at work.
+pub struct Trial {
+    /// The world it is in.
+    pub world: World,
+    /// What everybody got.
+    pub got: Got,
+    ground: Ground,
+    begun: Time,
+    read: usize,
+    clients: BTreeMap<(Party, Option<&'static str>), usize>,
+    /// The administrator of accounts.
+    keeper: usize,
+}
+
+impl Trial {
+    /// A site that is up and knows its accounts.
+    ///
+    /// # Errors
+    /// A broken promise.
+    pub fn new(ground: Ground) -> Result<Trial, String> {
+        let mut world = world(&ground);
+        let keeper = world.add_client(OWNER);
+        let mut trial = Trial {
+            world,
+            got: Got::default(),
+            begun: BEGIN,
+            read: 0,
+            clients: BTreeMap::new(),
+            keeper,
+            ground,
+        };
+        trial.world.nature.now = BEGIN;
+        trial.settle(BEGIN.after(BEGINNING))?;
+        trial.accounts();
+        let policy = Call::set_policy(&trial.ground.policy);
+        trial.world.call(keeper, policy);
+        let begun = trial.world.nature.now.after(Span::seconds(1));
+        trial.settle(begun)?;
+        trial.begun = begun;
+        Ok(trial)
+    }
+
+    fn accounts(&mut self) {
+        let of = |name: &str, value: Value| json!({ "change": { "account": { "name": name, "value": value } } });
+        let accounts = self.ground.accounts.iter();
+        let accounts = accounts.map(|(name, parent, shares)| {
+            let mut value = json!({ "shares": shares });
+            if let Some(parent) = parent {
+                value["parent"] = json!(parent);
+            }
+            of(name, value)
+        });
+        let members = self.ground.members.iter().enumerate();
+        let members = members.map(|(at, (account, shares))| {
+            let user = Party(at).user();
+            let value = json!({ "shares": shares });
+            json!({ "change": { "member": { "account": account, "user": user, "value": value } } })
+        });
+        let changes: Vec<Value> = accounts.chain(members).collect();
+        self.ask_accounts(&json!({ "changes": changes }));
+    }
+
+    fn ask_accounts(&mut self, changes: &Value) {
+        let call = Call::accounts(changes);
+        self.world.call(self.keeper, call);
+    }
+
+    /// An account has so many shares from now on.
+    pub fn share(&mut self, account: &'static str, shares: u32) {
+        let line = self.ground.accounts.iter().find(|line| line.0 == account);
+        let parent = line.and_then(|line| line.1);
+        let mut value = json!({ "shares": shares });
+        if let Some(parent) = parent {
+            value["parent"] = json!(parent);
+        }
+        let change = json!({ "account": { "name": account, "value": value } });
+        self.ask_accounts(&json!({ "changes": [{ "change": change }] }));
+    }
+
+    /// The administrator asks something.
+    pub fn keeper(&mut self, call: Call) {
+        self.world.call(self.keeper, call);
+    }
+
+    /// How long it has been at work.
+    pub fn age(&self) -> Span {
+        self.world.nature.now - self.begun
+    }
+
+    /// Since when it is.
+    pub fn begun(&self) -> Time {
+        self.begun
+    }
+
+    /// The queue instance of that name.
+    pub fn instance(&self, name: &str) -> Option<InstanceId> {
+        let is_it =
+            |one: &&crate::instance::Instance| one.settings.place.name.as_deref() == Some(name);
+        self.world.instances.iter().find(is_it).map(|one| one.id)
+    }
+
+    fn client(&mut self, party: Party, door: Door) -> usize {
+        let queue = match door {
+            Door::Root => None,
+            Door::Queue(name) => Some(name),
+        };
+        if let Some(client) = self.clients.get(&(party, queue)) {
+            return *client;
+        }
+        let instance = queue.map_or(ROOT, |name| self.instance(name).expect("it is up"));
+        let client = self.world.add_client_of(party.user(), instance, 0);
+        self.clients.insert((party, queue), client);
+        client
+    }
+
+    /// A party submits this.
+    pub fn submit(&mut self, party: Party, door: Door, ask: &Ask) {
+        let nature = &mut self.world.nature;
+        let key = key(nature.now, &mut nature.random);
+        let call = Call::submit(party.user(), ask, key);
+        self.call(party, door, call);
+    }
+
+    /// A party asks something else.
+    pub fn call(&mut self, party: Party, door: Door, call: Call) {
+        let client = self.client(party, door);
+        self.world.call(client, call);
+    }
+
+    /// Everything that is to happen within so long happens, and `hear` is told of what became of
+    /// jobs at the root.
+    ///
+    /// # Errors
+    /// A broken promise.
+    pub fn run(
+        &mut self,
+        span: Span,
+        mut hear: impl FnMut(&mut Trial, &Told),
+    ) -> Result<(), String> {
+        let until = self.world.nature.now.after(span);
+        while self.next_before(until) {
+            self.world.step();
+            for told in self.read() {
+                hear(self, &told);
+            }
+        }
+        self.world.nature.now = self.world.nature.now.max(until);
+        self.sound()
+    }
+
+    /// The same until nothing is left to happen that is work: everybody's jobs are over.
+    ///
+    /// # Errors
+    /// A broken promise, or more steps than that.
+    pub fn run_out(
+        &mut self,
+        steps: u64,
+        mut hear: impl FnMut(&mut Trial, &Told),
+    ) -> Result<(), String> {
+        for _ in 0..steps {
+            if self.world.step() == Course::Exit || self.got.is_over() {
+                return self.sound();
+            }
+            for told in self.read() {
+                hear(self, &told);
+            }
+        }
+        self.sound()?;
+        Err(format!("{} jobs are not over", self.got.left()))
+    }
+
+    fn settle(&mut self, until: Time) -> Result<(), String> {
+        while self.next_before(until) {
+            self.world.step();
+        }
+        drop(self.read());
+        self.world.nature.now = self.world.nature.now.max(until);
+        self.sound()
+    }
+
+    fn next_before(&self, until: Time) -> bool {
+        let next = self.world.nature.queue.next_at();
+        next.is_some_and(|next| next < until)
+    }
+
+    /// Whether every promise was kept so far.
+    ///
+    /// # Errors
+    /// The first that was not.
+    pub fn sound(&self) -> Result<(), String> {
+        self.world
+            .finding()
+            .map_or(Ok(()), |why| Err(why.to_owned()))
+    }
+
+    /// What the root recorded since the last time, of jobs of parties.
+    fn read(&mut self) -> Vec<Told> {
+        let records = self.world.instances[ROOT.place()].journal.records();
+        if records.len() == self.read {
+            return Vec::new();
+        }
+        let mut told = Vec::new();
+        for record in &records[self.read..] {
+            let Some(job) = record.event.job else {
+                continue;
+            };
+            let (t, kind) = (record.event.t, &record.event.kind);
+            if let Kind::Submit(submit) = kind
+                && let Some(party) = Party::of(submit.user)
+            {
+                self.got.submitted(job, party, submit, t);
+            }
+            self.got.take(job, t, kind);
+            let news = match kind {
+                Kind::Submit(_) => News::Submitted,
+                Kind::Alloc(_) => News::Began,
+                Kind::Start => News::Runs,
+                Kind::Free => News::Free,
+                Kind::Clean => News::Over,
+                _ => continue,
+            };
+            if let Some((party, name)) = self.got.of(job) {
+                let name = name.to_owned();
+                told.push(Told {
+                    party,
+                    job,
+                    name,
+                    news,
+                });
+            }
+        }
+        self.read = records.len();
+        told
+    }
+
+    /// How many jobs of an instance have come to that state.
+    pub fn count(&self, instance: InstanceId, state: JobState) -> usize {
+        let jobs = self.world.nature.judge(instance).recorded().jobs.values();
+        jobs.filter(|job| job.state == state).count()
+    }
+}
+
+fn world(ground: &Ground) -> World {
+    let grace = Span::seconds(5);
+    let nature = Nature::new(0, Pace::Links(ground.message), grace);
+    let nodes = Nodes {
+        count: ground.nodes,
+        cores: ground.cores,
+        gpus: 0,
+        memory: 0,
+    };
+    let mut world = World::new(nature, nodes, grace);
+    let settings = &mut world.root().settings;
+    settings.instance_command = vec!["task".to_owned()];
+    for name in &ground.queues {
+        let extent = Extent::Elastic(Elastic::default());
+        declare(world.root(), name, extent);
+    }
+    let queue = &mut world.nature.queue;
+    queue.push(BEGIN, Happening::LeaderStarts(ROOT));
+    world
+}
+
+/// A job that does its work for so long, on so many cores.
+pub fn work(cores: u32, run: Span, limit: Span) -> Ask {
+    let behaviour = Behaviour {
+        run,
+        exit: 0,
+        term: OnTerm::Die,
+        start: Start::Works,
+    };
+    Ask {
+        ntasks: cores,
+        limit: limit.0 as f64 / 1e6,
+        command: behaviour.command(),
+        ..Ask::default()
+    }
+}
+
+/// An instance on so many whole nodes whose program runs for so long.
+pub fn instance(nodes: u32, run: Span, limit: Span) -> Ask {
+    Ask {
+        nodes: Some(nodes),
+        sharing: eddy_wire::jobspec::Sharing::Exclusive,
+        nests: Nests::Instance,
+        ..work(nodes, run, limit)
+    }
+}
