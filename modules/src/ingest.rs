@@ -42,6 +42,7 @@ use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 
 use crate::ended::Ended;
+use crate::live::Change;
 use crate::nest::blocks;
 use crate::settings::Settings;
 use above::Above;
@@ -143,6 +144,10 @@ impl Module for Ingest {
             (Kind::IdBlock(block), Some(_)) => self.numbers.passed(numbers::last(block)),
             (Kind::IdBlock(block), None) => self.numbers.block(record.seq, *block),
             (Kind::Memo(memo), None) => {
+                if let Some(Change { live, .. }) = Change::told(memo) {
+                    self.filters.configured(&live.filters);
+                    (self.jobs_max, self.pools) = (live.jobs_max, live.pools);
+                }
                 if let Some(last) = blocks::last_of(memo) {
                     self.numbers.passed(last);
                 }

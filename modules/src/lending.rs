@@ -10,6 +10,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Takes};
 use eddy_wire::time::Span;
 
+use crate::live::Live;
 use crate::settings::{Elastic, Extent, Settings};
 
 /// The elastic instances by name, and what they lend.
@@ -27,6 +28,15 @@ impl Lending {
             };
             Some((declared.name.clone(), elastic.clone()))
         });
+        Lending {
+            instances: instances.collect(),
+        }
+    }
+
+    /// As another configuration has it.
+    pub fn of(live: &Live) -> Lending {
+        let instances = live.lending.iter();
+        let instances = instances.map(|(name, elastic)| (name.clone(), elastic.clone()));
         Lending {
             instances: instances.collect(),
         }

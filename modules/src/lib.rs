@@ -11,7 +11,7 @@
 //! Beside the path: [`accounts`] (whom use is charged to), [`queues`] (which are open),
 //! [`ledger`] (who used how much), [`nest`] (jobs that are instances), [`stdio`] (input and
 //! output of tasks), [`resource`] (what there is), [`list`] (what one can ask
-//! about jobs), [`kvs`] (named values).
+//! about jobs), [`kvs`] (named values), [`configuration`] (what of it changes while it runs: [`live`]).
 //!
 //! Pure: no clock, no files, no sockets, no randomness.
 
@@ -47,6 +47,10 @@ pub mod list;
 
 pub mod kvs;
 
+pub mod configuration;
+
+pub mod live;
+
 pub mod report;
 
 pub mod row;
@@ -78,5 +82,6 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(list::List::new(settings)),
         Box::new(kvs::Kvs::default()),
         Box::new(report::Report::new(settings)),
+        Box::new(configuration::Configuration::new(settings)),
     ]
 }

@@ -20,7 +20,8 @@ use eddy_wire::queue::Rules;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{MICROS, Time};
 
-use crate::settings::{Qos, Settings};
+use crate::live::Change;
+use crate::settings::{Qos, Queue, Settings};
 use days::Days;
 
 /// Whom a limit is of.
@@ -143,21 +144,20 @@ pub(crate) enum Alone {
 impl Limits {
     /// Those of the configuration.
     pub fn new(settings: &Settings) -> Limits {
-        let qos = settings
-            .qos
-            .iter()
-            .map(|qos| (qos.name.clone(), qos.clone()));
-        let queues = settings.queues.iter();
+        let mut limits = Limits::default();
+        limits.configured(&settings.qos, &settings.queues);
+        limits
+    }
+
+    /// The configuration says this from now on. Who was let through goes on.
+    fn configured(&mut self, qos: &[Qos], queues: &[Queue]) {
+        let named = qos.iter().map(|qos| (qos.name.clone(), qos.clone()));
         let limiting = queues
+            .iter()
             .filter(|queue| !queue.rules.limits.is_empty() || !queue.rules.user_limits.is_empty());
         let queues = limiting.map(|queue| (queue.name.as_str().into(), queue.rules.clone()));
-        let mut limits = Limits {
-            qos: qos.collect(),
-            queues: queues.collect(),
-            ..Limits::default()
-        };
-        limits.recount();
-        limits
+        (self.qos, self.queues) = (named.collect(), queues.collect());
+        self.recount();
     }
 
     /// Folds a record.
@@ -173,6 +173,11 @@ impl Limits {
                 let cores = set.nodes.values().map(|node| node.cores.len());
                 self.widest = cores.max().unwrap_or(0);
                 self.recount();
+            }
+            (Kind::Memo(memo), _) => {
+                if let Some(change) = Change::told(memo) {
+                    self.configured(&change.live.qos, &change.live.queues);
+                }
             }
             (Kind::Usage(tally), _) => self.days = Days::of(&tally.accounts),
             (Kind::Submit(submit), Some(id)) => self.submitted(id, submit),

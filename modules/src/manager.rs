@@ -220,7 +220,7 @@ impl Manager {
     /// After a record that may have given something of a limit back.
     fn let_through(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
-            (Kind::Account(_), None) => self.gate.changed(now, out),
+            (Kind::Account(_) | Kind::Memo(_), None) => self.gate.changed(now, out),
             (
                 Kind::Free
                 | Kind::Clean

@@ -31,6 +31,7 @@ use eddy_wire::services::child::{Adopt, Answer, Children, HandUp, Ids, Owners, R
 use eddy_wire::time::{Span, Time};
 
 use crate::ingest::fleet::Fleet;
+use crate::live::Change;
 use crate::settings::{Place, Queue, Settings};
 use blocks::Blocks;
 use child::Child;
@@ -114,6 +115,9 @@ impl Module for Nest {
             (Kind::Memo(memo), None) => {
                 if let Some(last) = blocks::last_of(memo) {
                     self.last_job = self.last_job.max(last);
+                }
+                if let Some(change) = Change::told(memo) {
+                    self.queues = change.live.queues;
                 }
             }
             (_, Some(job)) => {

@@ -17,6 +17,7 @@ use eddy_wire::services::queue::{self, QueueRow, TurnReply, TurnRequest};
 use eddy_wire::time::Time;
 
 use crate::ingest::queues::of;
+use crate::live::Change;
 use crate::settings::{Queue, Settings};
 
 /// Stops and starts that a mark keeps of a queue: older ones count no more for how long jobs have
@@ -69,6 +70,11 @@ impl Module for Queues {
                 self.gates.apply(record.event.t, turned);
                 let seqs = self.seqs.entry(turned.queue.clone()).or_default();
                 seqs.note(turned.turn, record.seq);
+            }
+            (Kind::Memo(memo), _) => {
+                if let Some(change) = Change::told(memo) {
+                    self.configured = change.live.queues;
+                }
             }
             (Kind::Submit(submit), Some(id)) => {
                 if let Some(name) = of(&submit.spec) {

@@ -38,9 +38,11 @@ use eddy_wire::time::{Span, Time};
 
 use crate::Settings;
 use crate::ingest::queues;
+use crate::live::Change;
 use asked::Asked;
 pub use passed::BOUNCE;
 use policy::Obeyed;
+pub(crate) use policy::is_one as is_policy;
 use pools::Pools;
 use reserved::Reserved;
 use seen::Seen;
@@ -134,6 +136,9 @@ impl Module for Sched {
         match (&record.event.kind, record.event.job) {
             (Kind::Memo(memo), None) => {
                 self.obeyed.apply(record.seq, memo);
+                if let Some(change) = Change::told(memo) {
+                    self.configured(&change);
+                }
             }
             (Kind::Submit(submit), Some(id)) => {
                 let seen = Seen {
@@ -318,6 +323,9 @@ impl Sched {
             (Kind::Queue(turned), None) => return self.turned(turned, out),
             (Kind::Reservation(kept), None) => return self.reservation_applied(kept, out),
             (Kind::Account(changed), None) => Delta::Account(Box::new(changed.change.clone())),
+            (Kind::Memo(memo), None) if Change::told(memo).is_some() => {
+                return self.tell_configuration(out);
+            }
             (Kind::Memo(memo), None) if policy::is_one(memo) => {
                 let told = self.obeyed.told();
                 Delta::Policy(told.unwrap_or_else(|| DEFAULT_POLICY.into()))

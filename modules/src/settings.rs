@@ -16,6 +16,7 @@ use eddy_wire::queue::Rules;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::time::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// Limits and times of an instance.
 #[derive(Clone, Debug)]
@@ -139,7 +140,7 @@ pub enum Extent {
 }
 
 /// What jobs of an instance that holds nothing may be given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elastic {
     /// These ranks; all there are when `None`.
     pub ranks: Option<Idset>,
@@ -150,7 +151,7 @@ pub struct Elastic {
 }
 
 /// A name that people submit to.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
     /// The name.
     pub name: String,
@@ -163,7 +164,7 @@ pub struct Queue {
 }
 
 /// A quality of service that jobs may ask for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Qos {
     /// Its name.
     pub name: Name,
@@ -209,7 +210,7 @@ impl Qos {
 }
 
 /// A class of jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Class {
     /// Its name.
     pub name: Name,

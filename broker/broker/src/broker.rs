@@ -19,6 +19,7 @@ use eddy_wire::services::Service;
 use eddy_wire::services::instance::{Ping, PingRequest, Pong, Shutdown, ShutdownRequest};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
+use serde_json::{Map, Value};
 
 use crate::effect::{
     Answer, Caller, ClientId, Disk, Effect, Finished, ParentWord, QueryTag, Reply,
@@ -55,6 +56,8 @@ pub enum Arrival {
     Durable(Seq),
     /// Room on the disk changed.
     Disk(Disk),
+    /// Another configuration, which was checked, is to be in force: who asks, and its memo.
+    Configure(Caller, Map<String, Value>),
     /// Time passed.
     Tick,
     /// A mark is about to be made: what is to be kept with it is recorded now.
@@ -235,6 +238,9 @@ impl Broker {
                 };
                 self.all(now, &mut turn, |_| Input::Disk(&disk));
             }
+            Arrival::Configure(caller, memo) => {
+                self.all(now, &mut turn, |_| Input::Configure(caller, &memo));
+            }
             Arrival::Tick => self.all(now, &mut turn, |_| Input::Tick),
             Arrival::Marking => self.all(now, &mut turn, |_| Input::Marking),
             Arrival::Stop => self.stop(now, &mut turn),
@@ -261,6 +267,7 @@ impl Broker {
             | Arrival::Planned(_)
             | Arrival::Answer(..)
             | Arrival::Disk(_)
+            | Arrival::Configure(..)
             | Arrival::Tick
             | Arrival::Marking
             | Arrival::Stop => {}

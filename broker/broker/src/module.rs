@@ -18,6 +18,7 @@ use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use crate::effect::{
     Answer, Caller, ClientId, Disk, Effect, Finished, ParentWord, Reply, Volatile,
@@ -94,6 +95,8 @@ pub enum Input<'a> {
     Notice(&'a Notice),
     /// Room on the disk changed.
     Disk(&'a Disk),
+    /// Another configuration is to be in force: who asks, and the memo it would be.
+    Configure(Caller, &'a Map<String, Value>),
     /// A mark is about to be made: record what is to be kept in place of records that are over.
     Marking,
     /// Replay is over: do what is owed.

@@ -15,6 +15,7 @@ mod policy;
 mod pool;
 mod qos;
 mod queue;
+pub mod tables;
 
 use std::sync::Arc;
 
@@ -308,9 +309,19 @@ pub enum ConfigError {
         /// As given.
         given: String,
     },
-    /// Set while an instance runs, and not of its policy.
+    /// A list has nothing of this name.
+    #[error("{path}: there is no such [[{list}]]; there are {known}")]
+    NoEntry {
+        /// The key.
+        path: String,
+        /// Which list.
+        list: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Set while an instance runs, and obeyed from its start on.
     #[error(
-        "{path}: is set in the configuration file, for the next start; while an instance runs only policy.KEY=VALUE is"
+        "{path}: counts from a start on; eddy --at DIR config set {path} VALUE writes it for the next"
     )]
     NotLive {
         /// The key.
@@ -335,6 +346,10 @@ pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>
     })?;
     let mut config = Config::default();
     let mut errors = Vec::new();
+    let of_lists = overrides.iter().filter_map(|given| tables::of_list(given));
+    for (path, value) in of_lists {
+        errors.extend(tables::put(&mut table, &path, value).err());
+    }
     let instances = declared::take(&mut config, &mut table, &mut errors);
     let policy = overrides.iter().filter_map(|given| policy::key(given));
     policy::take(&mut config, text, &mut table, policy, &mut errors);
@@ -345,7 +360,7 @@ pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>
     set_all(&mut config, "", &table, &mut errors);
     for given in overrides {
         match given.split_once('=') {
-            Some(_) if policy::key(given).is_some() => {}
+            Some(_) if policy::key(given).is_some() || tables::of_list(given).is_some() => {}
             Some((path, text)) => set(&mut config, path.trim(), &typed(text.trim()), &mut errors),
             None => errors.push(ConfigError::Override {
                 given: given.clone(),
@@ -377,6 +392,9 @@ impl Config {
         root["instance"] = keys::json(&self.instance.declared);
         root["origin"] = Json::from(self.origin.as_str());
         root["queue"] = keys::json(&self.instance.queues);
+        root["qos"] = keys::json(&self.instance.qos);
+        root["class"] = keys::json(&self.instance.classes);
+        root["pool"] = keys::json(&self.instance.pools);
         root["ingest"] = serde_json::json!({ "filter": filter::to_json(&self.instance.filters) });
         root
     }
@@ -400,6 +418,7 @@ impl ConfigError {
             | ConfigError::Twice { path, .. }
             | ConfigError::NoInstance { path, .. }
             | ConfigError::NotServed { path, .. }
+            | ConfigError::NoEntry { path, .. }
             | ConfigError::NotLive { path } => path,
             ConfigError::Policy(error) => &error.path,
             ConfigError::Syntax(_) | ConfigError::Override { .. } => "",
@@ -416,6 +435,7 @@ impl ConfigError {
             | ConfigError::Twice { path, .. }
             | ConfigError::NoInstance { path, .. }
             | ConfigError::NotServed { path, .. }
+            | ConfigError::NoEntry { path, .. }
             | ConfigError::NotLive { path } => *path = outer,
             ConfigError::Policy(error) => error.path = outer,
             ConfigError::Syntax(_) | ConfigError::Override { .. } => {}

@@ -19,6 +19,7 @@ pub mod planner;
 pub mod program;
 pub mod rates;
 pub mod ready;
+pub mod reload;
 pub mod replay;
 pub mod shells;
 pub mod start;
@@ -31,8 +32,8 @@ use std::io::Write;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 
-use eddy_broker::Answer;
 use eddy_broker::effect::QueryTag;
+use eddy_broker::{Answer, Caller};
 use eddy_wire::id::Epoch;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -114,6 +115,8 @@ pub enum Inner {
     Answer(QueryTag, Answer),
     /// That life of a shell is over and nothing of it runs.
     ShellDead(Epoch),
+    /// The thread that looks at another configuration, for who asked: what is wrong, else that.
+    Candidate(Caller, Result<Box<reload::Candidate>, Vec<String>>),
     /// A signal asks for the end.
     Stop,
 }

@@ -52,17 +52,20 @@ impl Filters {
         }
     }
 
+    /// These are asked from now on; who is asked about a submission is asked on.
+    pub(super) fn configured(&mut self, all: &[Filter]) {
+        self.all = all.iter().cloned().map(Arc::new).collect();
+    }
+
     pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
         self.waiting
             .retain(|_, waiting| !gone(waiting.submission.caller));
     }
 
-    /// All whose submissions are looked at, which are no more.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = Caller> {
+    /// All submissions that are looked at, which are no more.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Submission> + use<> {
         let waiting = std::mem::take(&mut self.waiting);
-        waiting
-            .into_values()
-            .map(|waiting| waiting.submission.caller)
+        waiting.into_values().map(|waiting| waiting.submission)
     }
 }
 

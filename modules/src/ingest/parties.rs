@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use eddy_sched::policy::Policy;
 use eddy_wire::account::{Book, Name, Party};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
@@ -15,7 +16,8 @@ use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 
 use crate::limits::{Limits, is_nobodys};
-use crate::settings::Settings;
+use crate::live::Change;
+use crate::settings::{Class, Qos, Settings};
 
 const ACCOUNT: &str = "attributes.system.account";
 const BANK: &str = "attributes.system.bank";
@@ -78,24 +80,35 @@ impl Parties {
 impl Charter {
     /// With the QoS and classes that the configuration has, and no accounts yet.
     pub fn new(settings: &Settings) -> Charter {
-        let policy = &settings.policy;
-        let qos = settings.qos.iter().map(|qos| qos.name.to_string());
-        let classes = settings.classes.iter().map(|class| class.name.to_string());
-        Charter {
+        let mut charter = Charter {
             book: Book::default(),
-            qos: qos
-                .chain(policy.priority.factors.qos.keys().cloned())
-                .collect(),
-            classes: classes
-                .chain(policy.placement.classes.keys().cloned())
-                .collect(),
-        }
+            qos: BTreeSet::new(),
+            classes: BTreeSet::new(),
+        };
+        charter.configured(&settings.qos, &settings.classes, &settings.policy);
+        charter
     }
 
-    /// Takes a record in, if it is about accounts.
+    /// The configuration has these from now on.
+    fn configured(&mut self, qos: &[Qos], classes: &[Class], policy: &Policy) {
+        let qos = qos.iter().map(|qos| qos.name.to_string());
+        let classes = classes.iter().map(|class| class.name.to_string());
+        let of_policy = policy.priority.factors.qos.keys().cloned();
+        self.qos = qos.chain(of_policy).collect();
+        let of_policy = policy.placement.classes.keys().cloned();
+        self.classes = classes.chain(of_policy).collect();
+    }
+
+    /// Takes a record in, if it is about accounts or the configuration.
     pub fn apply(&mut self, record: &Record) {
-        if let Kind::Account(changed) = &record.event.kind {
-            self.book.apply(&changed.change);
+        match &record.event.kind {
+            Kind::Account(changed) => self.book.apply(&changed.change),
+            Kind::Memo(memo) => {
+                if let Some(Change { live, .. }) = Change::told(memo) {
+                    self.configured(&live.qos, &live.classes, &live.policy());
+                }
+            }
+            _ => {}
         }
     }
 

@@ -15,7 +15,8 @@ use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
 
 use crate::limits::is_nobodys;
-use crate::settings::{Queue, Settings};
+use crate::live::Change;
+use crate::settings::{Qos, Queue, Settings};
 
 const QUEUE: &str = "attributes.system.queue";
 const QOS: &str = "attributes.system.qos";
@@ -50,10 +51,14 @@ pub(crate) fn of(spec: &Spec) -> Option<&str> {
     (!is_nobodys(spec)).then(|| named.unwrap_or(UNNAMED))
 }
 
+fn times(qos: &[Qos]) -> BTreeMap<Name, Span> {
+    let time = |qos: &Qos| Some((qos.name.clone(), qos.default_time?));
+    qos.iter().filter_map(time).collect()
+}
+
 impl Queues {
     /// Those of the configuration, all open.
     pub fn new(settings: &Settings) -> Queues {
-        let time = |qos: &crate::settings::Qos| Some((qos.name.clone(), qos.default_time?));
         Queues {
             queues: settings.queues.clone(),
             gates: Gates::default(),
@@ -62,14 +67,21 @@ impl Queues {
                 None => Names::Configured,
             },
             default_time: settings.default_time,
-            qos_times: settings.qos.iter().filter_map(time).collect(),
+            qos_times: times(&settings.qos),
         }
     }
 
     /// Folds a record.
     pub fn apply(&mut self, record: &Record) {
-        if let Kind::Queue(turned) = &record.event.kind {
-            self.gates.apply(record.event.t, turned);
+        match &record.event.kind {
+            Kind::Queue(turned) => self.gates.apply(record.event.t, turned),
+            Kind::Memo(memo) => {
+                if let Some(Change { live, .. }) = Change::told(memo) {
+                    self.qos_times = times(&live.qos);
+                    (self.queues, self.default_time) = (live.queues, live.default_time);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -16,6 +16,7 @@ use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
 
 use crate::lending::Lending;
+use crate::live::Change;
 use crate::settings::{Place, Settings};
 
 const PATH: &str = "attributes.system";
@@ -44,8 +45,14 @@ impl Served {
 
     /// Folds what the declared instances hold.
     pub fn apply(&mut self, record: &Record) {
-        if let Kind::ResourceDefine(set, _) = &record.event.kind {
-            self.ranks = set.ranks();
+        match &record.event.kind {
+            Kind::ResourceDefine(set, _) => self.ranks = set.ranks(),
+            Kind::Memo(memo) => {
+                if let Some(change) = Change::told(memo) {
+                    self.lending = Lending::of(&change.live);
+                }
+            }
+            _ => {}
         }
         let Some(job) = record.event.job else { return };
         match &record.event.kind {

@@ -168,8 +168,19 @@ impl Ingest {
         let refusal = Refusal::new(Code::NotReady, "the instance is shutting down");
         let held = std::mem::take(&mut self.held).into_iter();
         let held = held.map(|submission| submission.caller);
-        for caller in held.chain(self.above.take()).chain(self.filters.take()) {
+        for caller in held.chain(self.above.take()) {
             out.refuse(caller, &refusal);
+        }
+        for submission in self.filters.take() {
+            let (user, key) = submission.name();
+            // The same key may have come twice, and once be taken.
+            let outcome = match self.keys.recent(user, &key) {
+                Some(known) => self.repeated(&submission, known, out),
+                None => Err(refusal.clone()),
+            };
+            if let Err(refusal) = outcome {
+                out.refuse(submission.caller, &refusal);
+            }
         }
     }
 }

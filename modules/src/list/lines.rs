@@ -15,7 +15,8 @@ use eddy_wire::reservation;
 
 use super::View;
 use crate::ingest::queues;
-use crate::settings::Settings;
+use crate::live::Change;
+use crate::settings::{Queue, Settings};
 
 /// The lines in which jobs wait for what a queue instance holds.
 #[derive(Debug, Default)]
@@ -42,20 +43,28 @@ enum Stand<'l> {
     Away(&'l str),
 }
 
+fn leads(queues: &[Queue]) -> BTreeMap<String, String> {
+    let leads = queues
+        .iter()
+        .filter_map(|queue| Some((queue.name.clone(), queue.instance.clone()?)));
+    leads.collect()
+}
+
 impl Lines {
     pub(super) fn new(settings: &Settings) -> Lines {
-        let leads = settings
-            .queues
-            .iter()
-            .filter_map(|queue| Some((queue.name.clone(), queue.instance.clone()?)));
         Lines {
-            leads: leads.collect(),
+            leads: leads(&settings.queues),
             elastic: settings.elastic().map(|(name, _)| name).collect(),
             ..Lines::default()
         }
     }
 
     pub(super) fn apply(&mut self, record: &Record) {
+        if let Kind::Memo(memo) = &record.event.kind
+            && let Some(change) = Change::told(memo)
+        {
+            self.leads = leads(&change.live.queues);
+        }
         let Some(id) = record.event.job else { return };
         match &record.event.kind {
             Kind::Submit(submit) => {

@@ -14,6 +14,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::time::{MICROS, Time};
 
 use crate::limits::{Limits, Whose};
+use crate::live::Change;
 use crate::settings::Settings;
 
 const DAY: i64 = 86_400 * MICROS;
@@ -55,6 +56,7 @@ impl Gate {
         self.limits.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Account(_), _) => self.look = Look::All,
+            (Kind::Memo(memo), None) if Change::told(memo).is_some() => self.look = Look::All,
             // What is no more than a remark changes nothing of what is on its way.
             (Kind::Exception(exception), _) if exception.severity > 0 => {}
             (Kind::Priority(_) | Kind::Exception(_) | Kind::Clean, Some(job)) => {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use eddy_broker::Line;
+use eddy_broker::{Line, Outbox, Volatile};
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::warn::warnings;
@@ -14,9 +14,13 @@ use eddy_sched::policy::{Policy, Source, Walk};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
+use eddy_wire::plan::Delta;
 use eddy_wire::services::sched::PolicyReply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::{DEFAULT_POLICY, Sched};
+use crate::live::{By, Change};
 
 /// The memo that says it.
 const KEY: &str = "policy";
@@ -39,7 +43,7 @@ struct Memo {
 }
 
 /// Whether a memo is about policies.
-pub(super) fn is_one(memo: &Map<String, Value>) -> bool {
+pub(crate) fn is_one(memo: &Map<String, Value>) -> bool {
     memo.contains_key(KEY)
 }
 
@@ -68,6 +72,34 @@ impl Obeyed {
             self.set = memo.map(|memo| (seq, memo));
             self.line = line(&self.policy());
         }
+    }
+
+    /// Another is configured. What was set is undone where the file was read anew; where keys were
+    /// set it stands, with what the configuration says of QoS, classes and queues.
+    pub(super) fn configured(&mut self, by: &By, policy: Policy) {
+        match by {
+            By::Reload => self.set = None,
+            By::Start => {}
+            By::Set(_) => {
+                let set = self.text().and_then(|text| read(text).ok());
+                if let (Some(mut set), Some((seq, _))) = (set, &self.set) {
+                    let (factors, of) = (&mut set.priority.factors, &policy.priority.factors);
+                    factors.queues.clone_from(&of.queues);
+                    factors.qos.clone_from(&of.qos);
+                    set.usage.factors.clone_from(&policy.usage.factors);
+                    let (placement, of) = (&mut set.placement, &policy.placement);
+                    placement.classes.clone_from(&of.classes);
+                    placement.default_class.clone_from(&of.default_class);
+                    let memo = Memo {
+                        text: print(&set),
+                        over: print(&policy),
+                    };
+                    self.set = Some((*seq, memo));
+                }
+            }
+        }
+        self.configured = Arc::new(policy);
+        self.line = line(&self.policy());
     }
 
     /// What it does with those behind a job that does not fit.
@@ -140,5 +172,32 @@ pub(super) fn readable(text: &str) -> Result<Policy, Refusal> {
     match policy.served() {
         Ok(()) => Ok(policy),
         Err(error) => Err(Refusal::invalid(format!("policy {error}"))),
+    }
+}
+
+impl Sched {
+    /// Another configuration is in force.
+    pub(super) fn configured(&mut self, change: &Change) {
+        let live = &change.live;
+        self.obeyed.configured(&change.by, live.policy());
+        self.rules.configured(&live.qos);
+        self.pools.configured(&live.pools);
+        self.sets.configured(live);
+    }
+
+    /// Tells the planner of it: with it those who wait have another order, or other ranks.
+    pub(super) fn tell_configuration(&self, out: &mut Outbox) {
+        let policy = self.obeyed.told();
+        let policy = policy.unwrap_or_else(|| DEFAULT_POLICY.into());
+        let mut deltas = vec![
+            Delta::Policy(policy),
+            Delta::Preempts(self.rules.told()),
+            Delta::Pools(self.pools.told()),
+        ];
+        let waiting = self.jobs.iter();
+        let waiting =
+            waiting.filter(|(id, seen)| self.wants(seen) && !self.resting.contains_key(id));
+        deltas.extend(waiting.map(|(id, _)| self.want(*id)));
+        out.volatile(Volatile::Plan(deltas));
     }
 }

@@ -56,6 +56,16 @@ impl Pools {
         Some(Delta::Uses(id, takes.clone(), Arc::clone(set)))
     }
 
+    /// There is so much of these from now on.
+    pub(super) fn configured(&mut self, pools: &[Pool]) {
+        self.pools = pools.into();
+    }
+
+    /// As a planner is told of how much there is.
+    pub(super) fn told(&self) -> Arc<[Pool]> {
+        Arc::clone(&self.pools)
+    }
+
     /// As a planner is told of all.
     pub(super) fn all(&self) -> impl Iterator<Item = Delta> + '_ {
         let pools = (!self.pools.is_empty()).then(|| Delta::Pools(Arc::clone(&self.pools)));

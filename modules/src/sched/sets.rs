@@ -20,7 +20,8 @@ use eddy_wire::time::{Span, Time};
 use super::Sched;
 use super::seen::Seen;
 use crate::lending::Lending;
-use crate::settings::Settings;
+use crate::live::Live;
+use crate::settings::{Queue, Settings};
 
 /// How long a job that came back rests before it is planned again, the first time; each time it
 /// doubles.
@@ -91,20 +92,30 @@ impl To {
     }
 }
 
+fn leads(queues: &[Queue]) -> BTreeMap<String, Arc<str>> {
+    let leads = queues.iter().filter_map(|queue| {
+        let instance = queue.instance.as_deref()?;
+        Some((queue.name.clone(), Arc::from(instance)))
+    });
+    leads.collect()
+}
+
 impl Sets {
     pub(super) fn new(settings: &Settings) -> Sets {
-        let leads = settings.queues.iter().filter_map(|queue| {
-            let instance = queue.instance.as_deref()?;
-            Some((queue.name.clone(), Arc::from(instance)))
-        });
         let elastic = settings.elastic();
         let elastic = elastic.map(|(name, _)| (Arc::from(name), Elastic::default()));
         Sets {
-            leads: leads.collect(),
+            leads: leads(&settings.queues),
             held: BTreeMap::new(),
             elastic: elastic.collect(),
             lending: Lending::new(settings),
         }
+    }
+
+    /// Queues lead where this says from now on, and this is lent.
+    pub(super) fn configured(&mut self, live: &Live) {
+        self.leads = leads(&live.queues);
+        self.lending = Lending::of(live);
     }
 
     /// The instance that a job is passed to.

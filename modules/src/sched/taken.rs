@@ -17,7 +17,7 @@ use eddy_wire::time::{Span, Time};
 
 use super::seen::Seen;
 use super::{Intake, Sched};
-use crate::Settings;
+use crate::settings::{Qos, Settings};
 
 /// Who may take from whom, and what becomes of those who are taken from.
 #[derive(Debug, Default)]
@@ -35,24 +35,28 @@ struct End {
 
 impl Rules {
     pub(super) fn new(settings: &Settings) -> Rules {
-        let rule = |preempts: &[Name], exempt: Span, grace: Option<Span>| QosRule {
-            preempts: preempts.to_vec(),
-            exempt,
-            grace,
+        Rules::of(&settings.qos, settings.kill_grace)
+    }
+
+    fn of(qos: &[Qos], grace: Span) -> Rules {
+        let rule = |qos: &Qos| QosRule {
+            preempts: qos.preempts.clone(),
+            exempt: qos.exempt,
+            grace: qos.grace,
         };
-        let qos = settings.qos.iter();
-        let rules = qos.map(|qos| (qos.name.clone(), rule(&qos.preempts, qos.exempt, qos.grace)));
+        let rules = qos.iter().map(|qos| (qos.name.clone(), rule(qos)));
         Rules {
             told: Arc::new(Preempts {
                 qos: rules.collect(),
-                grace: settings.kill_grace,
+                grace,
             }),
-            modes: settings
-                .qos
-                .iter()
-                .map(|qos| (qos.name.clone(), qos.mode))
-                .collect(),
+            modes: qos.iter().map(|qos| (qos.name.clone(), qos.mode)).collect(),
         }
+    }
+
+    /// The QoS are these from now on.
+    pub(super) fn configured(&mut self, qos: &[Qos]) {
+        *self = Rules::of(qos, self.grace());
     }
 
     pub(super) fn told(&self) -> Arc<Preempts> {
@@ -64,7 +68,7 @@ impl Rules {
         self.told.grace
     }
 
-    fn of(&self, qos: &str) -> End {
+    fn end(&self, qos: &str) -> End {
         let is_it = |name: &&Name| name.as_str() == qos;
         let rule = self.told.qos.iter().find(|(name, _)| is_it(name));
         let mode = self.modes.iter().find(|(name, _)| is_it(name));
@@ -124,7 +128,7 @@ impl Sched {
         (by, cause): (JobId, Cause),
         why: &str,
     ) -> Preemption {
-        let End { mode, grace, .. } = self.rules.of(&self.qos_of(seen));
+        let End { mode, grace, .. } = self.rules.end(&self.qos_of(seen));
         Preemption {
             by,
             until: now.after(grace),
@@ -138,7 +142,7 @@ impl Sched {
     /// From when on a job may be taken from: what it holds is recorded a little later than planned.
     fn exempt_until(&self, id: JobId) -> Option<Time> {
         let seen = self.jobs.get(&id)?;
-        Some(seen.since.after(self.rules.of(&self.qos_of(seen)).exempt))
+        Some(seen.since.after(self.rules.end(&self.qos_of(seen)).exempt))
     }
 
     fn qos_of(&self, seen: &Seen) -> String {

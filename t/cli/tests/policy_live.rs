@@ -171,10 +171,7 @@ fn what_would_be_is_told_and_advice_that_is_followed_starts_the_job() -> Tested 
 fn what_is_no_key_of_a_policy_that_is_obeyed_is_refused_by_name() -> Tested {
     let instance = start("fcfs")?;
     for (given, expected) in [
-        (
-            "journal.sync=full",
-            "journal.sync: is set in the configuration file",
-        ),
+        ("journal.sync=full", "journal.sync: counts from a start on"),
         ("policy.queue.dept=3", "policy.queue.dept: unknown key"),
         (
             "policy.share.algorithm=drf policy.queue.evict=fair_share",

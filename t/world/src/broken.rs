@@ -95,6 +95,8 @@ pub enum Rule {
     PoolsInflated,
     /// What a filter refuses is accepted.
     FilterOverruled,
+    /// Who starts jobs does not hear that the configuration is another.
+    ConfigurationUnheard,
 }
 
 impl Rule {
@@ -131,6 +133,7 @@ impl Rule {
         ("exempt-forgotten", Rule::ExemptForgotten),
         ("pools-inflated", Rule::PoolsInflated),
         ("filter-overruled", Rule::FilterOverruled),
+        ("configuration-unheard", Rule::ConfigurationUnheard),
     ];
 
     /// The rule of this name.

@@ -1,6 +1,7 @@
 //! The calls clients make: what goes over the wire, and what it is about for those who judge.
 
 use bytes::Bytes;
+use eddy_modules::live::{By, Live};
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
@@ -9,7 +10,8 @@ use eddy_wire::queue::Turn;
 use eddy_wire::services::Service;
 use eddy_wire::services::account;
 use eddy_wire::services::instance::{
-    Ping, PingRequest, Shutdown, ShutdownRequest, Stream, StreamRequest,
+    Ping, PingRequest, SetConfig, SetConfigRequest, Shutdown, ShutdownRequest, Stream,
+    StreamRequest,
 };
 use eddy_wire::services::job::{self, JobSet};
 use eddy_wire::services::kvs;
@@ -318,6 +320,20 @@ impl Call {
     pub fn set_policy(text: &str) -> Call {
         let text = text.to_owned();
         Call::new::<sched::SetPolicy>(About::Other, &sched::SetPolicyRequest { text })
+    }
+
+    /// Obey this configuration from now on: as the file says, or set over it.
+    pub fn configure(live: &Live, by: &By) -> Call {
+        let text = serde_json::to_string(live).expect("texts and numbers are JSON");
+        let set = match by {
+            By::Reload | By::Start => vec![text],
+            By::Set(_) => vec!["over the file".to_owned(), text],
+        };
+        let request = SetConfigRequest {
+            set,
+            dry_run: false,
+        };
+        Call::new::<SetConfig>(About::Other, &request)
     }
 
     /// Keep nodes for a time.

@@ -39,8 +39,33 @@ pub enum Fault {
     FailLaunch,
     /// The administrator of the root sets this policy.
     Policy(&'static str),
+    /// The administrator of the root changes the configuration: so many of the pool, so many of the
+    /// limited queue may run, with or without filters; by the file or over it.
+    Configure(Drawn),
     /// Something of a tree, drawn when it strikes: nobody knows yet what there will be.
     Tree(TreeFault),
+}
+
+/// A configuration that is drawn from the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// How much of the pool there is.
+    pub pool: u64,
+    /// How many of the limited queue may run.
+    pub running: u32,
+    /// How many filters there are.
+    pub filters: usize,
+    /// Where it is from.
+    pub source: Source,
+}
+
+/// Where a configuration is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The file, which is read again.
+    File,
+    /// Keys that are set over it.
+    Keys,
 }
 
 /// What goes wrong in a world of machines. Who it hits is drawn from what there is.

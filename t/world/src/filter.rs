@@ -34,6 +34,9 @@ pub const WORDS: [&str; 6] = ["no", "up", "two", "bad", "late", "dies"];
 /// The urgency that filters ask for.
 pub const RAISED: u8 = 20;
 
+/// A queue that is not there.
+pub const NOWHERE: &str = "nowhere";
+
 /// Two of them: what the first does not rule is refused, what the second does not is taken.
 pub fn two() -> Vec<Filter> {
     vec![
@@ -78,7 +81,7 @@ pub fn ruling(filter: &Filter, asked: &Asked) -> (Ruling, Span) {
         Does::Refuses => at_once(Ruling::Refuse("not this one".to_owned())),
         Does::Raises => at_once(set("urgency", json!(RAISED))),
         Does::Moves => at_once(set("queue", json!(OWN_QUEUES[1]))),
-        Does::Spoils => at_once(set("queue", json!("nowhere"))),
+        Does::Spoils => at_once(set("queue", json!(NOWHERE))),
         Does::Dies => at_once(Ruling::Failed(
             "its process ended with exit code 1".to_owned(),
         )),

@@ -9,18 +9,20 @@ use std::sync::Arc;
 use eddy_broker::shellbook::ShellInput;
 use eddy_broker::{Arrival, Disk};
 use eddy_modules::Settings;
+use eddy_modules::live::{By, Change, Live};
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::shell::Part;
 use eddy_wire::time::{Span, Time};
+use serde_json::{Map, Value};
 
 use crate::call::About;
 use crate::journal::{Journal, Room, Torn};
 use crate::leader::Leader;
 use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, Nature, ROOT, ShellTurn, Turn};
 use crate::nested::Nested;
-use crate::oracle::Living;
+use crate::oracle::{Ledger, Living};
 use crate::pipe::{Peer, PipeId, Post, Side};
 use crate::shell::{Course, Keeper, Seat, Shell};
 use crate::task::SIGKILL;
@@ -140,6 +142,49 @@ impl Instance {
             parted_until: Time(0),
             held: BTreeSet::new(),
             launch: Launch::Lives,
+        }
+    }
+
+    /// What the leader obeys now: what it was told, and what was put over that since.
+    pub fn in_force(&self, ledger: &Ledger) -> Settings {
+        let mut settings = self.settings.clone();
+        let change = ledger.configuration.as_ref();
+        if let Some(change) = change.filter(|change| change.over == Live::of(&settings).hash()) {
+            change.live.put(&mut settings);
+        }
+        settings
+    }
+
+    /// As the leader's driver makes it of a request for another configuration.
+    pub fn configuration(&self, ledger: &Ledger, set: &[String]) -> Option<Map<String, Value>> {
+        let (live, by) = match set {
+            [live] => (live, By::Reload),
+            [_, live] => (live, By::Set(set.to_vec())),
+            _ => return None,
+        };
+        let live: Live = serde_json::from_str(live).ok()?;
+        let own = Live::of(&self.in_force(ledger));
+        let changed = (live != own).then(|| "something".to_owned());
+        let over = match by {
+            By::Reload | By::Start => live.hash(),
+            By::Set(_) => Live::of(&self.settings).hash(),
+        };
+        let change = Change {
+            over,
+            userid: 0,
+            by,
+            changed: changed.into_iter().collect(),
+            restart: Vec::new(),
+            live,
+        };
+        Some(change.memo())
+    }
+
+    /// Another configuration is in force: where that is what the file says, the next leader is told
+    /// so from the start.
+    pub fn configured(&mut self, change: &Change) {
+        if change.by == By::Reload {
+            change.live.put(&mut self.settings);
         }
     }
 

@@ -13,12 +13,16 @@ use std::sync::Arc;
 
 use eddy_broker::broker::Identity;
 use eddy_broker::effect::QueryTag;
-use eddy_broker::{Answer, Arrival, Broker, Disk, Effect, Exit, Module, Output, Query};
+use eddy_broker::{Answer, Arrival, Broker, Caller, Disk, Effect, Exit, Module, Output, Query};
+use eddy_modules::live::{Change, Live};
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
+use eddy_wire::message::Type;
 use eddy_wire::plan::{Delta, Outcome};
+use eddy_wire::services::Service;
+use eddy_wire::services::instance::{SetConfig, SetConfigRequest};
 use eddy_wire::shell::Start;
 use eddy_wire::time::{Span, Time};
 
@@ -172,6 +176,10 @@ impl Instance {
             inflated.pools.iter_mut().for_each(|pool| pool.count += 1);
             modules[SCHED] = Box::new(Sched::new(&inflated));
         }
+        if nature.breaks(Rule::ConfigurationUnheard) {
+            let real = modules.remove(SCHED);
+            modules.insert(SCHED, Box::new(Deaf::to_configurations(real)));
+        }
         if nature.breaks(Rule::ReservationUnheard) {
             let real = modules.remove(SCHED);
             modules.insert(SCHED, Box::new(Deaf::to_reservations(real)));
@@ -193,6 +201,8 @@ impl Instance {
         if let Err(sentence) = replay::agrees_with_all(self, &broker) {
             nature.fail(self.id, sentence);
         }
+        let in_force = self.in_force(nature.judge(self.id).recorded());
+        nature.oracle(self.id).configured(&Live::of(&in_force));
         let mut clock = Clock::start(nature.clock(self.machine()), self.journal.floor());
         let now = clock.now(nature.clock(self.machine()));
         let output = broker.resume(now, self.journal.last());
@@ -245,9 +255,29 @@ impl Instance {
 
     /// Something came for the leader, if one lives. What comes in the middle of a turn waits.
     pub fn arrive(&mut self, nature: &mut Nature, arrival: Arrival) {
+        let arrival = self.reads_configuration(nature, arrival);
         if let Some(leader) = &mut self.leader {
             leader.inbox.push_back(arrival);
             self.take_turns(nature);
+        }
+    }
+
+    /// What asks for another configuration is the driver's own: it carries that.
+    fn reads_configuration(&self, nature: &Nature, arrival: Arrival) -> Arrival {
+        let Arrival::Message(client, message) = arrival else {
+            return arrival;
+        };
+        let own = message.kind == Type::Request && message.topic == SetConfig::TOPIC;
+        let asked = message.parse::<SetConfigRequest>().ok().filter(|_| own);
+        let ledger = nature.judge(self.id).recorded();
+        let memo = asked.and_then(|asked| self.configuration(ledger, &asked.set));
+        let caller = Caller {
+            client,
+            matchtag: message.matchtag,
+        };
+        match memo {
+            Some(memo) => Arrival::Configure(caller, memo),
+            None => Arrival::Message(client, message),
         }
     }
 
@@ -289,6 +319,11 @@ impl Instance {
             nature.record(self.id, record);
             if let Kind::ResourceDefine(set, _) = &record.event.kind {
                 self.set_ranks(&set.ranks());
+            }
+            if let Kind::Memo(memo) = &record.event.kind
+                && let Some(change) = Change::told(memo)
+            {
+                self.configured(&change);
             }
         }
         if nature.breaks(Rule::RowStale) {

@@ -22,6 +22,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use eddy_broker::{Caller, Finished, Reply};
+use eddy_modules::live::{Change, Live};
 use eddy_modules::row::row;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{Epoch, JobId, Seq};
@@ -122,6 +123,13 @@ impl Oracle {
         self.pooled = pools::Pooled::new(pools);
     }
 
+    /// This is in force now; it may be another than was recorded, where the leader was told so.
+    pub fn configured(&mut self, live: &Live) {
+        self.queued.configured(&live.queues);
+        self.pooled.configured(&live.pools);
+        self.screened.configured(&live.filters);
+    }
+
     /// Submissions go through these filters.
     pub fn set_filters(&mut self, filters: &[eddy_wire::filter::Filter]) {
         self.screened = filtered::Screened::new(filters);
@@ -194,6 +202,11 @@ impl Oracle {
         self.check(checked);
         let checked = self.limited.apply(record);
         self.check(checked);
+        if let Kind::Memo(memo) = &record.event.kind
+            && let Some(change) = Change::told(memo)
+        {
+            self.configured(&change.live);
+        }
         let checked = self.queued.apply(record);
         self.check(checked);
         let checked = self.reserved.apply(record);

@@ -74,7 +74,9 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     }
     let stopped = world.nature.judge(id).queued().stopped();
     let mut planner = fresh(instance, ledger);
-    planner.apply(Delta::Pools(instance.settings.pools.as_slice().into()));
+    planner.apply(Delta::Pools(
+        instance.in_force(ledger).pools.as_slice().into(),
+    ));
     for (job, grant) in &ledger.held {
         let takes = pool::of(&ledger.jobs[job].submit.spec).unwrap_or_default();
         planner.apply(Delta::Uses(*job, takes, grant.set.clone()));
@@ -152,7 +154,7 @@ fn is_slow(policy: &Policy) -> bool {
 
 /// The policy that an instance obeys: one that was set counts over what was configured then.
 fn policy(instance: &Instance, ledger: &Ledger) -> String {
-    let configured = print(&instance.settings.policy);
+    let configured = print(&instance.in_force(ledger).policy);
     match &ledger.policy {
         Some((text, over)) if *over == configured => text.clone(),
         _ => configured,

@@ -13,6 +13,7 @@
 //! pool lic 2   before anything else; among the words of a job pool=lic:1; pools lists them
 //! filter first refuse   before anything else; name=a~first:no is refused by it (see `filter.rs`)
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
+//! reload running=q:3 pool=lic:1 filters=2 drop=q    the file says so; set ...  it is set over the file
 //! drain 0  undrain 0  put k 1  get k  policy PRESET  shutdown
 //! lose submit a …              the answer is lost on its way
 //! hold disk|planner  release disk|planner      disk full|room
@@ -29,6 +30,7 @@ mod trees;
 
 use std::collections::BTreeMap;
 
+use eddy_modules::live::{By, Live};
 use eddy_modules::settings::{Class, Qos, Queue};
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::filter::{Filter, OnFailure};
@@ -397,10 +399,52 @@ impl Player {
             ["undrain", rank] => Call::undrain(Idset::one(number(rank)?)),
             ["put", name, value] => Call::put(name, number(value)?.into()),
             ["get", name] => Call::get(name),
+            [verb @ ("reload" | "set"), rest @ ..] => self.configure(verb, rest)?,
             ["policy", preset] => Call::set_policy(&format!("preset = \"{preset}\"")),
             ["shutdown"] => Call::shutdown(),
             _ => return Err(format!("`{}` is no command", words.join(" "))),
         })
+    }
+
+    /// Another configuration: what is in force, with words put in.
+    fn configure(&mut self, verb: &str, words: &[&str]) -> Result<Call, String> {
+        let world = self.world();
+        let ledger = world.nature.judge(ROOT).recorded();
+        let mut settings = world.instances[0].in_force(ledger);
+        for word in words {
+            let named = |rest: &str| {
+                let (name, n) = rest
+                    .split_once(':')
+                    .ok_or(format!("`{rest}` is not NAME:N"))?;
+                Ok::<_, String>((name.to_owned(), number(n)?))
+            };
+            match word.split_once('=') {
+                Some(("pool", rest)) => {
+                    let (name, count) = named(rest)?;
+                    let mut pools = settings.pools.iter_mut();
+                    let pool = pools.find(|pool| pool.name.as_str() == name);
+                    pool.ok_or("no such pool")?.count = u64::from(count);
+                }
+                Some(("running", rest)) => {
+                    let (name, most) = named(rest)?;
+                    let mut queues = settings.queues.iter_mut();
+                    let queue = queues.find(|queue| queue.name == name);
+                    let rules = &mut queue.ok_or("no such queue")?.rules;
+                    rules.limits.running_jobs = Some(most);
+                }
+                Some(("drop", name)) => settings.queues.retain(|queue| queue.name != name),
+                Some(("filters", n)) => {
+                    settings.filters = filter::two();
+                    settings.filters.truncate(number(n)? as usize);
+                }
+                _ => return Err(format!("`{word}` says nothing of a configuration")),
+            }
+        }
+        let by = match verb {
+            "reload" => By::Reload,
+            _ => By::Set(Vec::new()),
+        };
+        Ok(Call::configure(&Live::of(&settings), &by))
     }
 
     /// With numbers in place of the names of the jobs that it waits for.

@@ -14,7 +14,7 @@ use eddy_wire::time::Span;
 
 use crate::broken::Rule;
 use crate::client::OWNER;
-use crate::fault::{Fault, TreeFault};
+use crate::fault::{Drawn, Fault, Source, TreeFault};
 use crate::filter;
 use crate::instance::{Instance, Nodes};
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
@@ -153,7 +153,28 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
     policies(&mut world, &mut random, horizon);
     standings(&mut world, &mut random);
     filters(&mut world, &mut random);
+    configurations(&mut world, &mut random, horizon);
     world
+}
+
+/// Where there are queues and a pool, now and then somebody changes what is said of them.
+fn configurations(world: &mut World, random: &mut Random, horizon: Span) {
+    if world.habits.own == Own::None {
+        return;
+    }
+    for _ in 0..*random.pick(&[0, 0, 1, 2, 4]) {
+        let what = Fault::Configure(Drawn {
+            pool: random.between(1, 4) as u64,
+            running: random.between(1, 4) as u32,
+            filters: match world.habits.screens {
+                Screens::None => 0,
+                Screens::Two => random.below(3) as usize,
+            },
+            source: *random.pick(&[Source::File, Source::Keys]),
+        });
+        let at = BEGIN.after(Span(random.between(0, horizon.0)));
+        world.nature.queue.push(at, Happening::Strikes(what));
+    }
 }
 
 /// In a quarter of all worlds submissions go through filters.

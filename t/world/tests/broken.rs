@@ -244,3 +244,15 @@ fn a_pool_of_which_more_is_given_than_there_is() {
 fn a_filter_that_is_overruled() {
     found("filter-overruled", &["does not let in"]);
 }
+
+#[test]
+fn a_configuration_that_is_not_heard_of() {
+    found(
+        "configuration-unheard",
+        &[
+            "are in use, which has fewer",
+            "waits, though",
+            "counts either",
+        ],
+    );
+}

@@ -1,4 +1,4 @@
-//! `eddy config`: check, import, show and set the configuration; the policy also while an instance runs.
+//! `eddy config`: check, import, show, set and reload the configuration.
 
 use std::fs;
 use std::io::Read;
@@ -12,7 +12,9 @@ use eddy_sched::policy::PolicyError;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::warn::warnings;
-use eddy_wire::services::instance::Config;
+use eddy_wire::services::instance::{
+    Config, Reload, ReloadRequest, Reloaded, SetConfig, SetConfigRequest,
+};
 use eddy_wire::services::sched::{Policy as Obeyed, SetPolicy, SetPolicyRequest};
 use serde_json::Value;
 
@@ -20,7 +22,7 @@ use crate::imports;
 use crate::output;
 use crate::session::Global;
 
-/// Check, import, show and set the configuration
+/// Check, import, show, set and reload the configuration
 #[derive(clap::Args)]
 #[command(
     subcommand_required = true,
@@ -62,22 +64,41 @@ enum Verb {
         #[arg(value_name = "FILE")]
         file: String,
     },
-    /// Set keys of the policy while the instance runs, or a key for its next start
+    /// Read the configuration file again and obey what changed
     ///
-    /// KEY=VALUE... changes the policy of the running instance at once: policy.preset=easy begins
-    /// anew from that preset, policy.queue.depth=3 is put over what is obeyed. It stands after a
-    /// restart, until the configuration says another policy than it did.
+    /// The file that the instance was started with (eddy config get origin says which) is checked as
+    /// a whole; on any error nothing changes and each is printed. Then what differs is printed, a
+    /// line each, and counts from now on: queues, QoS, classes, pools, filters, the policy, home and
+    /// lend_max of elastic instances, defaults.time, history.*, limits.* (but spool_bytes). What
+    /// counts from the next start on is printed as such. Jobs that were let through go on; a queue, QoS,
+    /// class or pool that jobs still need cannot go. What was set by eddy config set is undone. It
+    /// stands after a restart.
+    Reload {
+        /// Only print what would change
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Set keys while the instance runs, or a key for its next start
+    ///
+    /// KEY=VALUE... changes the running instance at once: queue.debug.max_time=1h, pool.matlab.count=6,
+    /// limits.user_rate=200; entries of lists go by their names, KEY= takes a key out. What may
+    /// change is what eddy config reload may change; all is checked as a whole. It stands after a
+    /// restart, until the file is another or read again. policy.KEY=VALUE is set by itself: policy.preset=easy begins
+    /// anew from that preset, policy.queue.depth=3 is put over what is obeyed.
     ///
     /// KEY VALUE with --at DIR, the state directory, writes any key for the next start; a running
     /// instance goes on with what it has. The file config.toml there is changed; it begins with
     /// what was given to the last start.
     #[command(
-        override_usage = "eddy config set policy.KEY=VALUE...\n       eddy --at DIR config set KEY VALUE"
+        override_usage = "eddy config set KEY=VALUE...\n       eddy --at DIR config set KEY VALUE"
     )]
     Set {
         /// Dotted names, such as policy.preset=easy; values are TOML, or texts
         #[arg(value_name = "KEY=VALUE", required = true)]
         words: Vec<String>,
+        /// Only print what would change (not of the policy)
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 
@@ -86,9 +107,13 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         Verb::Check { file } => check(&file),
         Verb::Import { resources, file } => import(&file, resources.as_deref()),
         Verb::Get { key } => get(global, key.as_deref()),
-        Verb::Set { words } => match words.as_slice() {
+        Verb::Reload { dry_run } => reload(global, dry_run),
+        Verb::Set { words, dry_run } => match words.as_slice() {
             [key, value] if !key.contains('=') => set(global, key, value),
-            given => set_live(global, given),
+            given if given.iter().all(|given| is_policy(given)) && !dry_run => {
+                set_policy(global, given)
+            }
+            given => set_live(global, given, dry_run),
         },
     }
 }
@@ -172,8 +197,55 @@ fn get(global: &Global, key: Option<&str>) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+fn is_policy(given: &str) -> bool {
+    given.starts_with("policy.")
+}
+
+fn reload(global: &Global, dry_run: bool) -> anyhow::Result<u8> {
+    let reloaded = global.session(async |client| {
+        let request = ReloadRequest { dry_run };
+        Ok(client.call::<Reload>(&request).await?)
+    })?;
+    tell("reload", &reloaded)
+}
+
+/// Sets keys of the running instance's configuration.
+fn set_live(global: &Global, given: &[String], dry_run: bool) -> anyhow::Result<u8> {
+    if let Some(policy) = given.iter().find(|given| is_policy(given)) {
+        bail!("{policy}: keys of the policy are set by themselves, without others and --dry-run");
+    }
+    if let Some(given) = given.iter().find(|given| !given.contains('=')) {
+        bail!("{given}: has no `=`; allowed is KEY=VALUE");
+    }
+    let request = SetConfigRequest {
+        set: given.to_vec(),
+        dry_run,
+    };
+    let reloaded = global.session(async |client| Ok(client.call::<SetConfig>(&request).await?))?;
+    tell("set", &reloaded)
+}
+
+/// What came of it, a line each.
+fn tell(verb: &str, reloaded: &Reloaded) -> anyhow::Result<u8> {
+    for line in &reloaded.errors {
+        eprintln!("eddy config {verb}: {}", output::one_line(line));
+    }
+    if !reloaded.errors.is_empty() {
+        return Ok(output::FAILED);
+    }
+    let changed = reloaded.changed.iter().cloned();
+    let restart = reloaded.restart.iter();
+    let restart = restart.map(|line| format!("{line} (from the next start on)"));
+    let mut lines: Vec<String> = changed.chain(restart).collect();
+    if lines.is_empty() {
+        lines.push("nothing changed".to_owned());
+    }
+    output::lines(lines)?;
+    Ok(0)
+}
+
 /// Sets keys of the policy of the running instance.
-fn set_live(global: &Global, given: &[String]) -> anyhow::Result<u8> {
+fn set_policy(global: &Global, given: &[String]) -> anyhow::Result<u8> {
     global.session(async |client| {
         let obeyed = client.call::<Obeyed>(&()).await?;
         let wrong = |errors: Vec<PolicyError>| {
@@ -235,7 +307,7 @@ fn state_directory(global: &Global) -> anyhow::Result<PathBuf> {
         Some(at) if Path::new(at).is_dir() => Ok(at.into()),
         Some(at) => bail!("--at {at}: is not a state directory"),
         None => bail!(
-            "needs --at DIR, the state directory, to set a key for the next start; policy.KEY=VALUE is set while an instance runs"
+            "needs --at DIR, the state directory, to set a key for the next start; KEY=VALUE is set while the instance runs"
         ),
     }
 }

@@ -111,6 +111,25 @@ impl Configured {
         }
     }
 
+    /// What was read.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The file that it is from, if it is from one, and the copy that is kept of it there, if one is.
+    pub fn file(&self, statedir: &Path) -> Option<(PathBuf, Option<PathBuf>)> {
+        match &self.origin {
+            Origin::Given(path) => {
+                let kept = statedir.join(KEPT_FILE);
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                let copied = (path != kept).then_some(kept);
+                Some((path, copied))
+            }
+            Origin::OfDirectory(path) | Origin::Kept(path) => Some((path.clone(), None)),
+            Origin::Defaults => None,
+        }
+    }
+
     /// What becomes of a start that declares an instance which cannot be.
     pub fn unfit(&self) -> Unfit {
         match self.origin {

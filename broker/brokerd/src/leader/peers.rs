@@ -81,6 +81,12 @@ impl Peers {
         }
     }
 
+    /// These limits count from now on; whoever is there stays.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.rates.set_limits(limits);
+    }
+
     /// A client connected; refused over the limit `clients`.
     pub fn add_client(&mut self, stream: UnixStream, uid: u32) {
         let most = self.limits.clients;

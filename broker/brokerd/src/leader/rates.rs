@@ -42,6 +42,15 @@ impl Rates {
         }
     }
 
+    /// These limits count from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        let most = limits.user_rate * BURST_SECONDS * WHOLE;
+        for asking in self.users.values_mut() {
+            asking.tokens = asking.tokens.min(most);
+        }
+    }
+
     fn user(&mut self, uid: u32) -> &mut Asking {
         if self.users.len() >= KEPT_MAX {
             self.users.retain(|_, asking| asking.clients > 0);

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use eddy_broker::Broker;
+use eddy_modules::live::Change;
 use eddy_wire::event::{Event, EventError, Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
@@ -54,6 +55,11 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
                 }
                 if let Kind::ResourceDefine(inventory, _) = &record.event.kind {
                     known.inventory = Some(Arc::clone(inventory));
+                }
+                if let Kind::Memo(memo) = &record.event.kind
+                    && let Some(change) = Change::told(memo)
+                {
+                    known.change = Some(change);
                 }
                 broker.replay(&record);
             }

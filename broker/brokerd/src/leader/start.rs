@@ -35,6 +35,7 @@ use super::granted::{Nested, Possession};
 use super::lack::Patience;
 use super::nodes::{Keeper, Nodes, NodesGround};
 use super::planner::Planning;
+use super::reload::{Basis, Configuring};
 use super::replay::{ReplayError, replay};
 use super::shells::{Ground, Shells};
 use super::store::{Known, Store};
@@ -56,7 +57,7 @@ use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
 use access::{AccessError, admitted};
-use kept::{identity, possession};
+use kept::{identity, in_force, possession};
 
 /// How long a lock that is held is tried for.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -149,6 +150,7 @@ struct Prepared {
     owner: u32,
     access: Access,
     config: Config,
+    configuring: Basis,
     broker: Broker,
     known: Known,
     journal: Journal,
@@ -170,7 +172,7 @@ fn prepare(
     configured: &Configured,
     source: &Source,
 ) -> Result<Prepared, StartError> {
-    let config = configured.config.clone();
+    let mut config = configured.config.clone();
     let statedir = std::path::absolute(statedir(args, child.as_ref()))
         .map_err(io("find the state directory"))?;
     let (mut journal, recovered) = opened(&statedir, args, &config, child.as_ref())?;
@@ -202,6 +204,7 @@ fn prepare(
     let identity = named(&instance, &settings, nested.as_ref());
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let known = replayed(&journal, &mut broker, &recovered)?;
+    let basis = in_force(&mut config, configured, &statedir, args, &known);
     let inventory = known.inventory.clone().unwrap_or(told);
     fits(configured, &inventory)?;
     if nested.is_none() {
@@ -217,6 +220,7 @@ fn prepare(
         owner,
         access: settings.access,
         config,
+        configuring: basis,
         broker,
         inventory,
         local: settings.local,
@@ -317,7 +321,11 @@ fn opened(
 }
 
 /// What modules are told, as far as the configuration and the parent say it.
-fn settings(config: &Config, told: Arc<ResourceSet>, nested: Option<&Nested>) -> Settings {
+pub(super) fn settings(
+    config: &Config,
+    told: Arc<ResourceSet>,
+    nested: Option<&Nested>,
+) -> Settings {
     let mut settings = Settings::for_inventory(told);
     settings.owner = rustix::process::geteuid().as_raw();
     settings.kill_grace = config.instance.kill_grace;
@@ -467,6 +475,7 @@ impl Prepared {
         let planner = Planning::new(inside.clone());
         let epoch = self.broker.epoch().next();
         let child = self.nested.map(|nested| nested.open(epoch));
+        let configuring = Configuring::new(self.configuring, inside.clone());
         let mut filters = Filters::new(inside.clone());
         filters.want(&self.config.instance.filters);
         let told = inside.clone();
@@ -485,6 +494,7 @@ impl Prepared {
             broker: self.broker,
             clock: self.clock,
             config: self.config,
+            configuring,
             admission,
             store,
             planner,

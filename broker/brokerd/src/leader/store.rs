@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use eddy_broker::effect::QueryTag;
 use eddy_broker::{Answer, Broker, Finished as Over, Query};
+use eddy_modules::live::Change;
 use eddy_wire::event::{EVENT_VERSION, Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::JobId;
@@ -84,6 +85,8 @@ pub struct Known {
     pub replayed: u64,
     /// The inventory recorded last.
     pub inventory: Option<Arc<ResourceSet>>,
+    /// The configuration recorded last.
+    pub change: Option<Change>,
 }
 
 impl Store {
@@ -117,6 +120,12 @@ impl Store {
             },
             spool,
         }
+    }
+
+    /// Finished jobs are forgotten by this from now on.
+    pub fn set_purging(&mut self, config: &InstanceConfig) {
+        self.purging.keep_age = config.keep_age.map(|age| age.0);
+        self.purging.keep_jobs = config.keep_jobs;
     }
 
     /// Takes records and rows of jobs that are over.

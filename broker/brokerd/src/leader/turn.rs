@@ -5,6 +5,7 @@
 //! plans, and writes once to each connection. Nothing here
 //! waits for a disk or a peer.
 
+mod configure;
 mod ending;
 mod finish;
 
@@ -31,6 +32,7 @@ use super::own::{self, Commits};
 use super::peers::{Admitted, Peers};
 use super::planner::Planning;
 use super::ready::Announcement;
+use super::reload::Configuring;
 use super::shells::Shells;
 use super::store::Store;
 use super::tree::Tree;
@@ -56,6 +58,8 @@ pub struct Parts {
     pub config: Config,
     /// Who may connect.
     pub admission: Admission,
+    /// How it may change.
+    pub configuring: Configuring,
     /// To the journal.
     pub store: Store,
     /// To the planner.
@@ -83,6 +87,7 @@ pub struct Leader {
     broker: Broker,
     clock: Clock,
     config: Config,
+    configuring: Configuring,
     store: Store,
     planner: Planning,
     filters: Filters,
@@ -144,6 +149,7 @@ impl Leader {
             broker: parts.broker,
             clock: parts.clock,
             config: parts.config,
+            configuring: parts.configuring,
             store: parts.store,
             planner: parts.planner,
             filters: parts.filters,
@@ -298,6 +304,7 @@ impl Leader {
                     self.handle(Arrival::ShellDead(epoch));
                 }
             }
+            Inner::Candidate(to, found) => self.candidate(to, found),
             Inner::Stop => self.handle(Arrival::Stop),
         }
     }
@@ -382,6 +389,9 @@ impl Leader {
             client: id,
             matchtag: message.matchtag,
         };
+        if self.configures(&message, to) {
+            return;
+        }
         match own::answer(&message, to, &self.commits, &self.config, &self.tree) {
             Some(reply) => self.act(Effect::Reply(reply)),
             None => self.handle(Arrival::Message(id, message)),
@@ -505,6 +515,7 @@ impl Leader {
                 self.tree.set_inventory(inventory);
                 self.defined = Some(record.seq);
             }
+            self.recorded(record);
         }
         self.store.add(output.records, output.finished);
         for effect in output.effects {

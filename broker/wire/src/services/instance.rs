@@ -24,6 +24,14 @@ service!(
     Config, "instance.config", ANYONE, () => Value
 );
 service!(
+    /// Read the configuration file again and obey what may change while the instance runs.
+    Reload, "instance.reload", Roles::OWNER.or(Roles::ADMIN), ReloadRequest => Reloaded
+);
+service!(
+    /// Set keys of the configuration over the file, until it is read again.
+    SetConfig, "instance.set-config", Roles::OWNER.or(Roles::ADMIN), SetConfigRequest => Reloaded
+);
+service!(
     /// All durable records from a place on: a stream of batches.
     Stream, "events.stream", Roles::OWNER.or(Roles::ADMIN), StreamRequest => StreamReply
 );
@@ -116,4 +124,38 @@ pub struct Commit {
     pub seq: Seq,
     /// When it was durable.
     pub t: Time,
+}
+
+/// What [`Reload`] asks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// Only say what would change.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What [`SetConfig`] asks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetConfigRequest {
+    /// `KEY=VALUE`, each put over what is in force.
+    pub set: Vec<String>,
+    /// Only say what would change.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What came of changing the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// What is in the way, a line each: then nothing was changed.
+    #[serde(default)]
+    pub errors: Vec<String>,
+    /// What is different now, a line each.
+    #[serde(default)]
+    pub changed: Vec<String>,
+    /// What differs in the file and counts from the next start on, a line each.
+    #[serde(default)]
+    pub restart: Vec<String>,
 }

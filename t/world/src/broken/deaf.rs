@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
+use eddy_modules::live::Change;
 use eddy_wire::account::Name;
 use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::id::Seq;
@@ -21,6 +22,16 @@ impl Deaf {
     /// What is done to queues it does not hear.
     pub fn to_queues(real: Box<dyn Module + Send>) -> Deaf {
         let hears = |kind: &Kind| !matches!(kind, Kind::Queue(_));
+        Deaf {
+            real,
+            hears,
+            unheard: BTreeMap::new(),
+        }
+    }
+
+    /// Of another configuration it hears nothing.
+    pub fn to_configurations(real: Box<dyn Module + Send>) -> Deaf {
+        let hears = |kind: &Kind| !matches!(kind, Kind::Memo(memo) if Change::told(memo).is_some());
         Deaf {
             real,
             hears,

@@ -9,20 +9,28 @@ use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
 use serde_json::json;
 
-use crate::filter::{Does, RAISED, does};
+use crate::filter::{Does, NOWHERE, RAISED, does};
 use crate::workload::OWN_QUEUES;
 
 /// The filters of an instance.
 #[derive(Clone, Debug, Default)]
 pub struct Screened {
-    filters: Vec<Filter>,
+    /// Those in force, and those that were: what they were asked about before is taken as they say.
+    lists: Vec<Vec<Filter>>,
 }
 
 impl Screened {
     /// Of these filters.
     pub fn new(filters: &[Filter]) -> Screened {
         Screened {
-            filters: filters.to_vec(),
+            lists: vec![filters.to_vec()],
+        }
+    }
+
+    /// These are in force from now on.
+    pub fn configured(&mut self, filters: &[Filter]) {
+        if !self.lists.iter().any(|list| list == filters) {
+            self.lists.push(filters.to_vec());
         }
     }
 
@@ -36,12 +44,19 @@ impl Screened {
         };
         // Declared instances are of the configuration; what was passed down was asked about above.
         let declared = matches!(submit.spec.request.work, Work::Instance { name: Some(_) });
-        if self.filters.is_empty() || declared || submit.pass.is_some() {
+        if self.lists.is_empty() || declared || submit.pass.is_some() {
             return Ok(());
         }
-        let mut filters = self.filters.iter();
-        filters.try_for_each(|filter| is_as_wanted(filter, id, submit))?;
-        is_as_noted(id, submit)
+        let mut first = Ok(());
+        for list in &self.lists {
+            let mut filters = list.iter();
+            let wanted = filters.try_for_each(|filter| is_as_wanted(filter, id, submit));
+            if wanted.is_ok() {
+                return is_as_noted(id, submit);
+            }
+            first = first.and(wanted);
+        }
+        first
     }
 }
 
@@ -55,8 +70,12 @@ fn is_as_wanted(filter: &Filter, id: JobId, submit: &Submit) -> Result<(), Strin
     let queue = submit.spec.jobspec.attributes.system.queue.as_deref();
     let is_right = match (does(filter, submit.spec.jobspec.name()), filter.on_failure) {
         (Does::Accepts, _) => !noted(|_| true),
-        // What takes nothing is in no queue, whatever it says.
-        (Does::Spoils, _) if submit.spec.request.takes == Takes::Nothing => noted(|_| true),
+        // What takes nothing is in no queue, whatever it says; and the next may put in another.
+        (Does::Spoils, _)
+            if submit.spec.request.takes == Takes::Nothing || queue != Some(NOWHERE) =>
+        {
+            noted(|_| true)
+        }
         (Does::Refuses | Does::Spoils, _) => {
             return Err(format!(
                 "job {id} was taken, which filter `{name}` does not let in"

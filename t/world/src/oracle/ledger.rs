@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use eddy_modules::live::{By, Change};
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
@@ -46,6 +47,8 @@ pub struct Ledger {
     pub blocks: BTreeMap<u64, (JobId, u64)>,
     /// The policy that was set last, and the one that was configured then.
     pub policy: Option<(String, String)>,
+    /// The configuration that was changed last.
+    pub configuration: Option<Change>,
     /// Jobs whose tasks had started, in whatever attempt.
     pub started: BTreeSet<JobId>,
     /// Every urgency ever set.
@@ -390,6 +393,12 @@ impl Ledger {
                 let text = |of: &Value| of.as_str().map(str::to_owned);
                 if let Some(policy) = memo.get("policy") {
                     self.policy = text(&policy["text"]).zip(text(&policy["over"]));
+                }
+                if let Some(change) = Change::told(memo) {
+                    if change.by == By::Reload {
+                        self.policy = None;
+                    }
+                    self.configuration = Some(change);
                 }
             }
             Kind::Drain(ranks, ..) => self.drained = self.drained.union(ranks),

@@ -27,6 +27,15 @@ impl Pooled {
         }
     }
 
+    /// There is so much from now on. Who has more goes on.
+    pub fn configured(&mut self, pools: &[Pool]) {
+        *self = Pooled {
+            asked: std::mem::take(&mut self.asked),
+            held: std::mem::take(&mut self.held),
+            ..Pooled::new(pools)
+        };
+    }
+
     /// With the same counts, and no records.
     pub fn forgetful(&self) -> Pooled {
         Pooled {
@@ -70,8 +79,11 @@ impl Pooled {
         for (name, count) in self.held.values().flat_map(|takes| takes.iter()) {
             *sums.entry(name).or_default() += count;
         }
+        let own = self.asked.get(&id);
+        let takes = |name: &Name| own.is_some_and(|own| own.iter().any(|(own, _)| own == name));
         let over = sums
             .iter()
+            .filter(|(name, _)| takes(name))
             .find(|(name, sum)| **sum > self.counts.get(**name).copied().unwrap_or(0));
         match over {
             Some((name, sum)) => Err(format!(

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use eddy_modules::settings::Queue;
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
@@ -43,6 +44,22 @@ impl Queued {
         Queued {
             limits,
             ..Queued::default()
+        }
+    }
+
+    /// Other limits count from now on. Who was let through before goes on, so the most that ever could
+    /// run still can.
+    pub fn configured(&mut self, queues: &[Queue]) {
+        for queue in queues {
+            let Some(most) = self.limits.get_mut(&queue.name) else {
+                continue;
+            };
+            *most = queue
+                .rules
+                .limits
+                .running_jobs
+                .unwrap_or(u32::MAX)
+                .max(*most);
         }
     }
 

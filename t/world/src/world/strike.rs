@@ -1,13 +1,15 @@
 //! What goes wrong: faults strike.
 
 use eddy_broker::Arrival;
+use eddy_modules::live::{By, Live};
 use eddy_wire::id::Epoch;
 use eddy_wire::time::{Span, Time};
 
 use super::{ADMINISTRATOR, World};
 use crate::agent::Running;
 use crate::call::Call;
-use crate::fault::{Fault, TreeFault};
+use crate::fault::{Drawn, Fault, Source, TreeFault};
+use crate::filter;
 use crate::instance::{Launch, Nodes};
 use crate::journal::Room;
 use crate::nature::{AgentTurn, Delay, Happening, InstanceId, ROOT};
@@ -95,14 +97,42 @@ impl World {
                 instance.inventory = self.nodes.inventory();
             }
             Fault::Policy(text) => self.call(ADMINISTRATOR, Call::set_policy(text)),
-            Fault::FailLaunch => {
-                let place = match self.instances.len() {
-                    1 => 0,
-                    all => nature.random.below(all as u64) as usize,
-                };
-                self.instances[place].launch = Launch::Dies;
+            Fault::Configure(drawn) => {
+                let call = self.configuration(drawn);
+                self.call(ADMINISTRATOR, call);
+            }
+            Fault::FailLaunch => self.fail_launch(),
+        }
+    }
+
+    fn fail_launch(&mut self) {
+        let place = match self.instances.len() {
+            1 => 0,
+            all => self.nature.random.below(all as u64) as usize,
+        };
+        self.instances[place].launch = Launch::Dies;
+    }
+
+    /// As it is in force, with what is drawn in it.
+    fn configuration(&self, drawn: Drawn) -> Call {
+        let root = &self.instances[ROOT.place()];
+        let mut settings = root.in_force(self.nature.judge(ROOT).recorded());
+        settings
+            .pools
+            .iter_mut()
+            .for_each(|pool| pool.count = drawn.pool);
+        for queue in &mut settings.queues {
+            if let Some(running) = &mut queue.rules.limits.running_jobs {
+                *running = drawn.running;
             }
         }
+        settings.filters = filter::two();
+        settings.filters.truncate(drawn.filters);
+        let by = match drawn.source {
+            Source::File => By::Reload,
+            Source::Keys => By::Set(Vec::new()),
+        };
+        Call::configure(&Live::of(&settings), &by)
     }
 
     fn strike_tree(&mut self, fault: TreeFault) {

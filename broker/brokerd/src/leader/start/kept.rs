@@ -1,18 +1,24 @@
 //! What an instance keeps of its first start and is not told again: who it is,
-//! where its inventory came from, how many nodes it had.
+//! where its inventory came from, how many nodes it had, and what was set over its configuration.
 //!
 //! Called once, while a leader begins. It opens no journal and decides nothing.
 
 use std::fs::File;
 use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use eddy_wire::idset::Idset;
 use eddy_wire::time::Span;
 
 use super::{Possession, StartError, io};
+use crate::config::Config;
 use crate::inventory::Source;
 use crate::journal::Journal;
+use crate::leader::BrokerArgs;
+use crate::leader::configured::Configured;
+use crate::leader::reload::Basis;
+use crate::leader::store::Known;
 
 /// The key of the instance's id in the journal.
 const INSTANCE_KEY: &str = "instance";
@@ -83,4 +89,20 @@ fn kept_size(journal: &mut Journal, said: Option<u32>) -> Result<Option<u32>, St
         journal.set_meta(SIZE_KEY, &size.to_string())?;
     }
     Ok(said.or(kept))
+}
+
+/// What a change of the configuration begins with; puts what was set since over the file.
+pub(super) fn in_force(
+    config: &mut Config,
+    configured: &Configured,
+    statedir: &Path,
+    args: &BrokerArgs,
+    known: &Known,
+) -> Basis {
+    let mut basis = Basis::of(configured, statedir, &args.set);
+    let change = known.change.as_ref();
+    if let Some(resumed) = change.and_then(|change| basis.resumed(configured.text(), change)) {
+        config.instance = resumed.instance;
+    }
+    basis
 }

@@ -1,0 +1,381 @@
+//! Another configuration while the leader leads: its file read again, or keys set over it.
+//!
+//! A thread reads and checks all of it, so the loop waits for no disk; then the modules judge it and
+//! record it, and what the driver obeys itself follows the record. One at a time.
+//! What counts from a start on stays as it was, and is told.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eddy_broker::Caller;
+use eddy_modules::live::{By, Change, Live};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::hash::Hash;
+use eddy_wire::message::{Message, Type};
+use eddy_wire::services::Service;
+use eddy_wire::services::instance::{Reload, ReloadRequest, Reloaded, SetConfig, SetConfigRequest};
+use serde_json::{Map, Value};
+use toml::Table;
+
+use super::configured::Configured;
+use super::start::settings;
+use super::{Inner, Inside};
+use crate::config::{self, Config, tables};
+
+/// The most keys that stand over a file.
+const SET_MAX: usize = 1024;
+
+/// What is in force and where it is from.
+#[derive(Debug)]
+pub struct Configuring {
+    basis: Basis,
+    inside: Inside,
+    course: Course,
+}
+
+/// What a change begins with.
+#[derive(Clone, Debug)]
+pub struct Basis {
+    /// The file, where there is one, and whether a copy of it is kept there.
+    pub file: Option<(PathBuf, Option<PathBuf>)>,
+    /// `-S` of this start.
+    pub given: Vec<String>,
+    /// Keys that were set since.
+    pub set: Vec<String>,
+    /// What is in force.
+    pub table: Table,
+    /// What a start with the same file would have.
+    pub over: Hash,
+}
+
+#[derive(Debug)]
+enum Course {
+    Idle,
+    /// A thread reads and checks.
+    Checking,
+    /// The modules judge it.
+    Judged(Box<Candidate>),
+}
+
+/// A configuration that was checked.
+#[derive(Debug)]
+pub struct Candidate {
+    config: Config,
+    basis: Basis,
+    change: Change,
+    trial: Trial,
+}
+
+/// Whether it is only to be said what would change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trial {
+    Only,
+    /// It is to be in force.
+    No,
+}
+
+/// What is asked.
+pub(super) enum Asked {
+    /// Read the file again.
+    Reload,
+    /// Put these keys over what is in force.
+    Set(Vec<String>),
+}
+
+impl Basis {
+    /// What a start obeys, with the keys that stand over it.
+    ///
+    pub fn of(configured: &Configured, statedir: &Path, given: &[String]) -> Basis {
+        let table = tables::over(configured.text(), given);
+        Basis {
+            file: configured.file(statedir),
+            given: given.to_vec(),
+            set: Vec::new(),
+            table: table.unwrap_or_default(),
+            over: live(&configured.config).hash(),
+        }
+    }
+
+    /// With keys that were set over it by an earlier leader; the configuration that is.
+    pub fn resumed(&mut self, text: &str, change: &Change) -> Option<Config> {
+        let By::Set(set) = &change.by else {
+            return None;
+        };
+        if change.over != self.over {
+            return None;
+        }
+        let all: Vec<String> = self.given.iter().chain(set).cloned().collect();
+        let config = config::load(text, &all).ok()?;
+        self.table = tables::over(text, &all).ok()?;
+        self.set.clone_from(set);
+        Some(config)
+    }
+}
+
+/// What of a configuration modules may be told while they run.
+fn live(config: &Config) -> Live {
+    Live::of(&settings(config, Arc::default(), None))
+}
+
+impl Configuring {
+    /// Nothing is changing.
+    pub fn new(basis: Basis, inside: Inside) -> Configuring {
+        Configuring {
+            basis,
+            inside,
+            course: Course::Idle,
+        }
+    }
+}
+
+/// What a request asks of the loop; none where it is another's.
+pub(super) fn asked(message: &Message) -> Option<Result<(Asked, Trial), Refusal>> {
+    let roles = match message.topic.as_str() {
+        Reload::TOPIC => Reload::ROLES,
+        SetConfig::TOPIC => SetConfig::ROLES,
+        _ => return None,
+    };
+    if message.kind != Type::Request {
+        return None;
+    }
+    if !message.roles.any_of(roles) {
+        let text = "the configuration: only the owner and admins may change it";
+        return Some(Err(Refusal::new(Code::Denied, text)));
+    }
+    let trial = |dry_run| match dry_run {
+        true => Trial::Only,
+        false => Trial::No,
+    };
+    Some(match message.topic.as_str() {
+        Reload::TOPIC => message
+            .parse()
+            .map(|request: ReloadRequest| (Asked::Reload, trial(request.dry_run))),
+        _ => message
+            .parse()
+            .map(|request: SetConfigRequest| (Asked::Set(request.set), trial(request.dry_run))),
+    })
+}
+
+impl Configuring {
+    /// Has a thread look at what is asked; what it comes to is an [`Inner::Candidate`].
+    ///
+    /// # Errors
+    /// It cannot be now.
+    pub(super) fn look(
+        &mut self,
+        asked: Asked,
+        trial: Trial,
+        (to, user): (Caller, u32),
+    ) -> Result<(), Refusal> {
+        if !matches!(self.course, Course::Idle) {
+            let text = "another change of the configuration is under way; ask again in a moment";
+            return Err(Refusal::new(Code::Busy, text));
+        }
+        if let (Asked::Reload, None) = (&asked, &self.basis.file) {
+            let text = "there is no configuration file: the instance was started without one";
+            return Err(Refusal::not_found(text));
+        }
+        let (basis, inside) = (self.basis.clone(), self.inside.clone());
+        let work = move || {
+            let found = candidate(basis, asked, trial, user).map(Box::new);
+            // The loop is gone only when the process ends.
+            let _ = inside.send(Inner::Candidate(to, found));
+        };
+        let builder = std::thread::Builder::new().name("configuration".into());
+        builder.spawn(work).map_err(|error| {
+            let text = format!("no thread to read the configuration: {error}");
+            Refusal::new(Code::Busy, text)
+        })?;
+        self.course = Course::Checking;
+        Ok(())
+    }
+
+    /// The thread is done: the memo that modules are to judge, or what is wrong.
+    pub(super) fn looked(
+        &mut self,
+        found: Result<Box<Candidate>, Vec<String>>,
+    ) -> Result<Map<String, Value>, Reloaded> {
+        match found {
+            Ok(candidate) => {
+                let memo = match candidate.trial {
+                    Trial::Only => candidate.change.trial(),
+                    Trial::No => candidate.change.memo(),
+                };
+                self.course = Course::Judged(candidate);
+                Ok(memo)
+            }
+            Err(errors) => {
+                self.course = Course::Idle;
+                Err(Reloaded {
+                    errors,
+                    ..Reloaded::default()
+                })
+            }
+        }
+    }
+
+    /// The modules have judged it: whatever they said, another may be asked for.
+    pub(super) fn judged(&mut self) {
+        self.course = Course::Idle;
+    }
+
+    /// A record: the configuration that is in force from now on, where it is the one that was judged.
+    pub(super) fn recorded(&mut self, record: &Record) -> Option<Config> {
+        let Kind::Memo(memo) = &record.event.kind else {
+            return None;
+        };
+        Change::told(memo)?;
+        match std::mem::replace(&mut self.course, Course::Idle) {
+            Course::Judged(candidate) => {
+                for line in &candidate.change.changed {
+                    tracing::info!("the configuration changes: {line}");
+                }
+                if let (Some((_, Some(kept))), By::Reload) =
+                    (&candidate.basis.file, &candidate.change.by)
+                {
+                    // Whole or not at all: the next start must not read half of it.
+                    let renamed = fs::rename(beside(kept), kept);
+                    renamed.unwrap_or_else(|error| tracing::error!(%error, "the file is not kept"));
+                }
+                self.basis = candidate.basis;
+                Some(candidate.config)
+            }
+            other => {
+                self.course = other;
+                None
+            }
+        }
+    }
+}
+
+/// Reads, checks and compares.
+fn candidate(
+    basis: Basis,
+    asked: Asked,
+    trial: Trial,
+    userid: u32,
+) -> Result<Candidate, Vec<String>> {
+    match asked {
+        Asked::Reload => reloaded(basis, trial, userid),
+        Asked::Set(set) => set_over(basis, &set, trial, userid),
+    }
+}
+
+fn reloaded(mut basis: Basis, trial: Trial, userid: u32) -> Result<Candidate, Vec<String>> {
+    let Some((path, kept)) = &basis.file else {
+        return Err(vec!["there is no configuration file".to_owned()]);
+    };
+    let named = |lines: Vec<String>| -> Vec<String> {
+        let named = lines.into_iter();
+        named
+            .map(|line| format!("{}: {line}", path.display()))
+            .collect()
+    };
+    let text = fs::read_to_string(path).map_err(|error| named(vec![error.to_string()]))?;
+    let told = |errors: Vec<_>| named(config::told(&text, &errors));
+    config::load(&text, &basis.given).map_err(told)?;
+    let table = tables::over(&text, &basis.given).map_err(told)?;
+    let merged = tables::merged(&basis.table, &table);
+    let config = loaded(&merged).map_err(|lines| {
+        let first = lines.into_iter();
+        let first = first.map(|line| {
+            format!("{line} (what is new of [[instance]] counts from the next start on)")
+        });
+        first.collect::<Vec<String>>()
+    })?;
+    let config = Config {
+        origin: path.display().to_string(),
+        ..config
+    };
+    if let (Some(kept), Trial::No) = (kept, trial) {
+        write_beside(kept, &text).map_err(|error| vec![format!("{}: {error}", kept.display())])?;
+    }
+    let live = live(&config);
+    basis.over = live.hash();
+    let change = Change {
+        over: basis.over,
+        userid,
+        by: By::Reload,
+        changed: tables::differences(&basis.table, &merged),
+        restart: tables::differences(&merged, &table),
+        live,
+    };
+    basis.set.clear();
+    basis.table = merged;
+    Ok(Candidate {
+        config,
+        basis,
+        change,
+        trial,
+    })
+}
+
+fn set_over(
+    mut basis: Basis,
+    set: &[String],
+    trial: Trial,
+    userid: u32,
+) -> Result<Candidate, Vec<String>> {
+    let told = |errors: Vec<config::ConfigError>| -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    };
+    let not_live = set.iter().filter_map(|given| {
+        let path = given.split('=').next()?.trim().to_owned();
+        (!tables::is_live(&path)).then_some(config::ConfigError::NotLive { path })
+    });
+    let errors: Vec<config::ConfigError> = not_live.collect();
+    if !errors.is_empty() {
+        return Err(told(errors));
+    }
+    let mut table = basis.table.clone();
+    tables::over_table(&mut table, set).map_err(told)?;
+    let config = loaded(&table)?;
+    let key = |given: &String| given.split('=').next().map(|key| key.trim().to_owned());
+    basis
+        .set
+        .retain(|old| set.iter().all(|new| key(new) != key(old)));
+    basis.set.extend(set.iter().cloned());
+    if basis.set.len() > SET_MAX {
+        let text = format!(
+            "{} keys stand over the file; the limit is {SET_MAX}: write them there and reload",
+            basis.set.len()
+        );
+        return Err(vec![text]);
+    }
+    let change = Change {
+        over: basis.over,
+        userid,
+        by: By::Set(basis.set.clone()),
+        changed: tables::differences(&basis.table, &table),
+        restart: Vec::new(),
+        live: live(&config),
+    };
+    basis.table = table;
+    Ok(Candidate {
+        config,
+        basis,
+        change,
+        trial,
+    })
+}
+
+/// What a table says, as any text.
+fn loaded(table: &Table) -> Result<Config, Vec<String>> {
+    let text = table.to_string();
+    config::load(&text, &[]).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}
+
+/// Where a text is until it is kept.
+fn beside(path: &Path) -> PathBuf {
+    path.with_extension("toml.new")
+}
+
+/// Writes what is to be kept for starts that are given nothing, once it is in force.
+fn write_beside(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = fs::File::create(beside(path))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}

@@ -1,0 +1,224 @@
+//! The configuration in force: takes another from the driver, judges whether it can be obeyed by what
+//! there is now, and proposes the record of it.
+//!
+//! That it is right in itself was checked by the driver. What is judged here is what only records tell:
+//! jobs that are in a queue, or ask for a QoS, class or pool, which is to be no more. After a restart
+//! with another file it proposes the record that says so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_broker::{Caller, Input, Module, Outbox};
+use eddy_wire::account::Name;
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::hash::Hash;
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::pool;
+use eddy_wire::services::instance::Reloaded;
+use eddy_wire::time::Time;
+use serde_json::{Map, Value};
+
+use crate::live::{By, Change, Live};
+use crate::sched::is_policy;
+use crate::settings::{Qos, Settings};
+
+/// How many jobs are named.
+const NAMES_SHOWN: usize = 16;
+
+/// The configuration, and what jobs rest on of it.
+pub struct Configuration {
+    /// What the start was told.
+    told: Live,
+    owner: u32,
+    /// What is in force.
+    live: Live,
+    recorded: Option<(Seq, Hash)>,
+    policy: Policy,
+    jobs: BTreeMap<JobId, Rests>,
+}
+
+/// Which policy is obeyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Configured,
+    /// One that was set while the instance ran, if that still stands.
+    Set,
+}
+
+/// What a job that is not over names of the configuration.
+#[derive(Default)]
+struct Rests {
+    queue: Option<String>,
+    qos: Option<Name>,
+    class: Option<Name>,
+    pools: pool::Takes,
+}
+
+impl Rests {
+    fn of(submit: &Submit) -> Rests {
+        Rests {
+            queue: submit.spec.jobspec.attributes.system.queue.clone(),
+            qos: submit.party.qos.clone(),
+            class: submit.party.class.clone(),
+            pools: pool::of(&submit.spec).unwrap_or_default(),
+        }
+    }
+}
+
+impl Module for Configuration {
+    fn name(&self) -> &'static str {
+        "configuration"
+    }
+
+    fn apply(&mut self, record: &Record) {
+        match (&record.event.kind, record.event.job) {
+            (Kind::Memo(memo), None) => {
+                if let Some(change) = Change::told(memo) {
+                    if change.by == By::Reload {
+                        self.policy = Policy::Configured;
+                    }
+                    self.recorded = Some((record.seq, change.over));
+                    self.live = change.live;
+                } else if is_policy(memo) {
+                    self.policy = Policy::Set;
+                }
+            }
+            (Kind::Submit(submit), Some(id)) => {
+                self.jobs.insert(id, Rests::of(submit));
+            }
+            (Kind::Clean, Some(id)) => {
+                self.jobs.remove(&id);
+            }
+            _ => {}
+        }
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        match input {
+            Input::Configure(caller, change) => self.change(now, caller, change, out),
+            Input::Resume => {
+                // Whoever starts it with another file is obeyed.
+                let over = self.told.hash();
+                if self.recorded.as_ref().is_some_and(|(_, was)| *was != over) {
+                    let change = Change {
+                        over,
+                        userid: self.owner,
+                        by: By::Start,
+                        changed: Vec::new(),
+                        restart: Vec::new(),
+                        live: self.told.clone(),
+                    };
+                    out.append_own(now, Kind::Memo(change.memo()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn live(&self, seqs: &mut Vec<Seq>) {
+        seqs.extend(self.recorded.iter().map(|(seq, _)| *seq));
+    }
+}
+
+impl Configuration {
+    /// In force is what the start is told.
+    pub fn new(settings: &Settings) -> Configuration {
+        let live = Live::of(settings);
+        Configuration {
+            told: live.clone(),
+            owner: settings.owner,
+            live,
+            recorded: None,
+            policy: Policy::Configured,
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    fn change(&mut self, now: Time, caller: Caller, memo: &Map<String, Value>, out: &mut Outbox) {
+        let Some(mut change) = Change::told(memo) else {
+            let text = "a configuration that cannot be read";
+            return out.refuse(caller, &Refusal::new(Code::Invalid, text));
+        };
+        if self.policy == Policy::Set && change.by == By::Reload {
+            let line = "policy: what was set by `eddy config set policy.KEY=VALUE` is undone";
+            change.changed.push(line.to_owned());
+        }
+        let errors = self.hindered(&change.live);
+        if !errors.is_empty() {
+            let reloaded = Reloaded {
+                errors,
+                ..Reloaded::default()
+            };
+            return out.answer(caller, &reloaded);
+        }
+        let reloaded = Reloaded {
+            errors,
+            changed: change.changed.clone(),
+            restart: change.restart.clone(),
+        };
+        if reloaded.changed.is_empty() || Change::is_trial(memo) {
+            return out.answer(caller, &reloaded);
+        }
+        out.append_own(now, Kind::Memo(change.memo()));
+        out.reply(caller, &reloaded);
+    }
+
+    /// What is in the way of it, a line each.
+    fn hindered(&self, live: &Live) -> Vec<String> {
+        let mut lines = Vec::new();
+        for queue in &self.live.queues {
+            let next = live.queues.iter().find(|one| one.name == queue.name);
+            let path = match next {
+                None => format!("queue `{}`: is to be no more", queue.name),
+                Some(next) if next.instance != queue.instance => {
+                    format!("queue `{}`: is to lead elsewhere", queue.name)
+                }
+                Some(_) => continue,
+            };
+            let is_in = |rests: &Rests| rests.queue.as_ref() == Some(&queue.name);
+            lines.extend(self.in_the_way(&path, is_in));
+        }
+        let names =
+            |qos: &[Qos]| -> BTreeSet<Name> { qos.iter().map(|one| one.name.clone()).collect() };
+        for name in names(&self.live.qos).difference(&names(&live.qos)) {
+            let path = format!("QoS `{name}`: is to be no more");
+            lines.extend(self.in_the_way(&path, |rests| rests.qos.as_ref() == Some(name)));
+        }
+        for class in &self.live.classes {
+            if !live.classes.iter().any(|one| one.name == class.name) {
+                let path = format!("class `{}`: is to be no more", class.name);
+                let is_of = |rests: &Rests| rests.class.as_ref() == Some(&class.name);
+                lines.extend(self.in_the_way(&path, is_of));
+            }
+        }
+        for pool in &self.live.pools {
+            let next = live.pools.iter().find(|one| one.name == pool.name);
+            let count = next.map_or(0, |next| next.count);
+            let path = format!("pool `{}`: is to have {count}", pool.name);
+            let takes_more = |rests: &Rests| {
+                let mut takes = rests.pools.iter();
+                takes.any(|(name, asked)| *name == pool.name && *asked > count)
+            };
+            lines.extend(self.in_the_way(&path, takes_more));
+        }
+        lines
+    }
+
+    fn in_the_way(&self, path: &str, is_of: impl Fn(&Rests) -> bool) -> Option<String> {
+        let found = self.jobs.iter().filter(|(_, rests)| is_of(rests));
+        let found: Vec<JobId> = found.map(|(id, _)| *id).collect();
+        if found.is_empty() {
+            return None;
+        }
+        let shown = found.iter().take(NAMES_SHOWN).map(|id| id.f58_ascii());
+        let shown: Vec<String> = shown.collect();
+        let more = match found.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!(
+            "{path}, and jobs that are not over need it as it is: {}{more}",
+            shown.join(", ")
+        ))
+    }
+}

@@ -1,0 +1,156 @@
+//! What of the configuration may change while an instance runs, and the record that says so.
+//!
+//! A configuration that was changed is a memo of no job, so that it stands after a restart: each module
+//! folds it and obeys it from then on, as it obeyed what it was told at its start. Made by the driver
+//! from a file that was checked as a whole; judged by [`crate::configuration`], which proposes the
+//! memo. What is not here is of a start.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_sched::policy::Policy;
+use eddy_sched::policy::print::print;
+use eddy_sched::policy::read::read;
+use eddy_wire::filter::Filter;
+use eddy_wire::hash::Hash;
+use eddy_wire::pool::Pool;
+use eddy_wire::time::Span;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::settings::{Class, Elastic, Extent, Qos, Queue, Settings};
+
+/// The memo that says it.
+const KEY: &str = "configuration";
+/// What is in one that is only to be judged, and never in a record.
+const TRIAL: &str = "trial";
+
+/// What may change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// The policy, printed.
+    policy: String,
+    /// As [`Settings::queues`].
+    pub queues: Vec<Queue>,
+    /// As [`Settings::qos`].
+    pub qos: Vec<Qos>,
+    /// As [`Settings::classes`].
+    pub classes: Vec<Class>,
+    /// As [`Settings::pools`].
+    pub pools: Vec<Pool>,
+    /// As [`Settings::filters`].
+    pub filters: Vec<Filter>,
+    /// As [`Settings::jobs_max`].
+    pub jobs_max: u64,
+    /// As [`Settings::default_time`].
+    pub default_time: Option<Span>,
+    /// What the elastic instances lend, by name.
+    pub lending: BTreeMap<String, Elastic>,
+}
+
+/// A configuration that came to be in force.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Of the configuration that a start with the same file would have: over no other does it stand.
+    pub over: Hash,
+    /// Who made it.
+    pub userid: u32,
+    /// Whether it is what the file says.
+    pub by: By,
+    /// What is different from what was in force, a line each.
+    pub changed: Vec<String>,
+    /// What differs in the file and counts from the next start on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restart: Vec<String>,
+    /// What is in force.
+    pub live: Live,
+}
+
+/// Where a change is from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// The file was read again: nothing that was set since stands.
+    Reload,
+    /// These keys, `KEY=VALUE`, were set over the file, all that stand.
+    Set(Vec<String>),
+    /// An instance was started with another file.
+    Start,
+}
+
+impl Live {
+    /// As a start is told.
+    pub fn of(settings: &Settings) -> Live {
+        let lending = settings
+            .declared
+            .iter()
+            .filter_map(|one| match &one.extent {
+                Extent::Elastic(elastic) => Some((one.name.clone(), elastic.clone())),
+                Extent::Fixed { .. } => None,
+            });
+        Live {
+            policy: print(&settings.policy),
+            queues: settings.queues.clone(),
+            qos: settings.qos.clone(),
+            classes: settings.classes.clone(),
+            pools: settings.pools.clone(),
+            filters: settings.filters.clone(),
+            jobs_max: settings.jobs_max,
+            default_time: settings.default_time,
+            lending: lending.collect(),
+        }
+    }
+
+    /// Puts it into what a start is told.
+    pub fn put(&self, settings: &mut Settings) {
+        settings.policy = Arc::new(self.policy());
+        settings.queues.clone_from(&self.queues);
+        settings.qos.clone_from(&self.qos);
+        settings.classes.clone_from(&self.classes);
+        settings.pools.clone_from(&self.pools);
+        settings.filters.clone_from(&self.filters);
+        (settings.jobs_max, settings.default_time) = (self.jobs_max, self.default_time);
+        for one in &mut settings.declared {
+            if let (Extent::Elastic(elastic), Some(lends)) =
+                (&mut one.extent, self.lending.get(&one.name))
+            {
+                elastic.clone_from(lends);
+            }
+        }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> Policy {
+        read(&self.policy).unwrap_or_default()
+    }
+
+    /// What names it: equal ones have equal ones.
+    pub fn hash(&self) -> Hash {
+        Hash::of(&serde_json::to_vec(self).expect("texts and numbers are JSON"))
+    }
+}
+
+impl Change {
+    /// As a record.
+    pub fn memo(&self) -> Map<String, Value> {
+        let change = serde_json::to_value(self).expect("texts and numbers are JSON");
+        Map::from_iter([(KEY.to_owned(), change)])
+    }
+
+    /// The same, only to be judged.
+    pub fn trial(&self) -> Map<String, Value> {
+        let mut memo = self.memo();
+        memo.insert(TRIAL.to_owned(), Value::Null);
+        memo
+    }
+
+    /// Whether a memo is only to be judged.
+    pub fn is_trial(memo: &Map<String, Value>) -> bool {
+        memo.contains_key(TRIAL)
+    }
+
+    /// What a memo says, if it is about this.
+    pub fn told(memo: &Map<String, Value>) -> Option<Change> {
+        Change::deserialize(memo.get(KEY)?).ok()
+    }
+}

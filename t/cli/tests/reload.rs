@@ -1,0 +1,232 @@
+//! Another configuration while an instance runs: its file read again, keys set over it, and what of that
+//! stands after the leader was killed.
+
+use std::fs;
+
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+use serde_json::json;
+
+type Tested = anyhow::Result<()>;
+
+const BEFORE: &str = r#"
+[exec]
+kill_grace = "5s"
+[exec.test]
+run_duration = "3000s"
+[limits]
+user_rate = 900
+
+[[queue]]
+name = "debug"
+max_time = "30m"
+limits = { running_jobs = 1 }
+
+[[queue]]
+name = "old"
+
+[[pool]]
+name = "lic"
+count = 1
+"#;
+
+const AFTER: &str = r#"
+[exec]
+kill_grace = "9s"
+[exec.test]
+run_duration = "3000s"
+
+[[queue]]
+name = "debug"
+max_time = "2h"
+limits = { running_jobs = 2 }
+priority = 7
+
+[[queue]]
+name = "new"
+default_time = "10m"
+
+[[pool]]
+name = "lic"
+count = 3
+
+[[qos]]
+name = "fast"
+"#;
+
+fn start() -> anyhow::Result<Instance> {
+    let place = Place::new()?;
+    let file = place.join("eddy.toml");
+    fs::write(&file, BEFORE)?;
+    let state = place.path().join("state");
+    let fake = ["--fake", "nodes=1,cores=8", "--config", &file];
+    Instance::start_in(place, state, &fake)
+}
+
+fn lines(instance: &Instance, arguments: &[&str]) -> anyhow::Result<Vec<String>> {
+    let text = instance.ok(&[&["config"][..], arguments].concat())?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// What is printed on standard error by one that changes nothing.
+fn refused(instance: &Instance, arguments: &[&str]) -> anyhow::Result<Vec<String>> {
+    let ran = instance.run(&[&["config"][..], arguments].concat())?;
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    Ok(ran.err.lines().map(str::to_owned).collect())
+}
+
+fn get(instance: &Instance, key: &str) -> anyhow::Result<String> {
+    Ok(instance.ok(&["config", "get", key])?.trim().to_owned())
+}
+
+const CHANGES: [&str; 8] = [
+    "queue.old: removed",
+    "qos.fast: added",
+    "queue.new: added",
+    "limits.user_rate: 900 -> unset",
+    "pool.lic.count: 1 -> 3",
+    "queue.debug.limits.running_jobs: 1 -> 2",
+    "queue.debug.max_time: \"30m\" -> \"2h\"",
+    "queue.debug.priority: unset -> 7",
+];
+
+#[test]
+fn a_file_read_again_counts_at_once_and_after_a_kill() -> Tested {
+    let instance = start()?;
+    assert_eq!(lines(&instance, &["reload"])?, ["nothing changed"]);
+    let first = instance.submit_started(&["-q", "debug", "-t", "10m", "true"])?;
+    let second = instance.submit(&["-q", "debug", "-t", "10m", "true"])?;
+    let reason = instance.row(&second)?["reason"].to_string();
+    assert!(reason.contains("limit `running_jobs`"), "{reason}");
+    fs::write(instance.place.join("eddy.toml"), AFTER)?;
+    let mut told: Vec<String> = CHANGES.iter().map(|line| (*line).to_owned()).collect();
+    told.push("exec.kill_grace: \"5s\" -> \"9s\" (from the next start on)".to_owned());
+    assert_eq!(lines(&instance, &["reload", "--dry-run"])?, told);
+    assert_eq!(get(&instance, "limits.user_rate")?, "900");
+    assert_eq!(lines(&instance, &["reload"])?, told);
+    instance.event(&second, "start")?;
+    assert_eq!(get(&instance, "limits.user_rate")?, "1000");
+    assert_eq!(get(&instance, "exec.kill_grace")?, "5.0");
+    let new = instance.submit(&["-q", "new", "--qos", "fast", "--pool", "lic=2", "true"])?;
+    assert_eq!(instance.row(&new)?["duration"], json!(600.0));
+    let gone = instance.run(&["submit", "-q", "old", "true"])?;
+    assert_eq!(
+        gone.refusal()?,
+        "eddy submit: attributes.system.queue: `old` given, there are debug, new"
+    );
+    // Who needs a queue keeps it, and nothing of the rest is changed then.
+    fs::write(instance.place.join("eddy.toml"), BEFORE)?;
+    let hindered = refused(&instance, &["reload"])?;
+    assert_eq!(
+        hindered,
+        [
+            format!(
+                "eddy config reload: queue `new`: is to be no more, and jobs that are not over need it as it is: {new}"
+            ),
+            format!(
+                "eddy config reload: QoS `fast`: is to be no more, and jobs that are not over need it as it is: {new}"
+            ),
+            format!(
+                "eddy config reload: pool `lic`: is to have 1, and jobs that are not over need it as it is: {new}"
+            ),
+        ]
+    );
+    let path = instance.place.join("eddy.toml");
+    fs::write(
+        &path,
+        "[[queue]]\nname = \"UP\"\nmax_nodes = 0\n[tree]\nfan = 1\n",
+    )?;
+    let wrong = refused(&instance, &["reload"])?;
+    assert_eq!(wrong.len(), 3, "{wrong:?}");
+    let prefix = format!("eddy config reload: {path}: line 2: queue[0].name: is \"UP\"");
+    assert!(wrong[0].starts_with(&prefix), "{wrong:?}");
+    fs::write(&path, AFTER)?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!(instance.row(&first)?["state"], json!("RUN"));
+    assert_eq!(get(&instance, "exec.kill_grace")?, "9.0");
+    assert_eq!(lines(&instance, &["reload"])?, ["nothing changed"]);
+    let more = instance.submit(&["-q", "debug", "-t", "90m", "true"])?;
+    let reason = instance.row(&more)?["reason"].to_string();
+    assert!(reason.contains("is 2: 2 are taken"), "{reason}");
+    Ok(())
+}
+
+#[test]
+fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
+    let instance = start()?;
+    let set = |given: &[&str]| lines(&instance, &[&["set"][..], given].concat());
+    assert_eq!(
+        set(&["queue.debug.limits.running_jobs=3", "limits.user_rate=77"])?,
+        [
+            "limits.user_rate: 900 -> 77",
+            "queue.debug.limits.running_jobs: 1 -> 3"
+        ]
+    );
+    assert_eq!(get(&instance, "limits.user_rate")?, "77");
+    assert_eq!(
+        set(&["queue.debug.max_time="])?,
+        ["queue.debug.max_time: \"30m\" -> unset"]
+    );
+    assert_eq!(set(&["limits.user_rate=77"])?, ["nothing changed"]);
+    let errors = refused(&instance, &["set", "queue.none.max_nodes=3"])?;
+    assert_eq!(
+        errors,
+        ["eddy config set: queue.none.max_nodes: there is no such [[queue]]; there are debug, old"]
+    );
+    let errors = refused(&instance, &["set", "queue.debug.max_nodes=no"])?;
+    assert_eq!(
+        errors,
+        [
+            "eddy config set: queue[0].max_nodes: is \"no\"; allowed is a whole number from 1 to 65536"
+        ]
+    );
+    let errors = refused(&instance, &["set", "tree.fanout=3", "limits.clients=1"])?;
+    assert_eq!(
+        errors,
+        [
+            "eddy config set: tree.fanout: counts from a start on; eddy --at DIR config set tree.fanout VALUE writes it for the next"
+        ]
+    );
+    assert!(set(&["policy.preset=easy"])?.is_empty());
+    assert_eq!(
+        set(&["queue.debug.priority=5"])?,
+        ["queue.debug.priority: unset -> 5"]
+    );
+    let preset = get(&instance, "policy.preset")?;
+    assert_eq!(preset, "easy", "what was set of the policy goes on");
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!(get(&instance, "limits.user_rate")?, "77");
+    assert_eq!(get(&instance, "policy.preset")?, "easy");
+    let long = instance.submit(&["-q", "debug", "-t", "9h", "true"])?;
+    instance.event(&long, "start")?;
+    assert_eq!(
+        lines(&instance, &["reload"])?,
+        [
+            "limits.user_rate: 77 -> 900",
+            "queue.debug.limits.running_jobs: 3 -> 1",
+            "queue.debug.max_time: unset -> \"30m\"",
+            "queue.debug.priority: 5 -> unset",
+            "policy: what was set by `eddy config set policy.KEY=VALUE` is undone",
+        ]
+    );
+    assert_eq!(get(&instance, "policy.preset")?, "fcfs");
+    let audit = instance.ok(&["audit", "--event", "memo", "--json"])?;
+    assert!(audit.contains("limits.user_rate: 77 -> 900"), "{audit}");
+    Ok(())
+}
+
+#[test]
+fn an_instance_without_a_file_says_so() -> Tested {
+    let instance = Instance::start(&["--fake", "nodes=1,cores=1"])?;
+    assert_eq!(
+        refused(&instance, &["reload"])?,
+        [
+            "eddy config reload: there is no configuration file: the instance was started without one"
+        ]
+    );
+    let set = lines(&instance, &["set", "limits.clients=100"])?;
+    assert_eq!(set, ["limits.clients: unset -> 100"]);
+    Ok(())
+}
