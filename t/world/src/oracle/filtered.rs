@@ -82,6 +82,7 @@ fn is_as_wanted(filter: &Filter, id: JobId, submit: &Submit) -> Result<(), Strin
             ));
         }
         (Does::Raises, _) => submit.urgency == RAISED,
+        (Does::Moves, _) if submit.spec.request.takes == Takes::Nothing => true,
         // What is put in last stands, and both put in the same.
         (Does::Moves, _) => queue == Some(OWN_QUEUES[1]),
         (Does::IsLate | Does::Dies, OnFailure::Accept) => noted(|note| note.failed.is_some()),
@@ -104,7 +105,8 @@ fn is_as_noted(id: JobId, submit: &Submit) -> Result<(), String> {
     for (field, changed) in notes.flat_map(|note| &note.changed) {
         let has = match field.as_str() {
             "urgency" => json!(submit.urgency),
-            "queue" => json!(queue),
+            // What takes nothing is in no queue, whatever it says.
+            "queue" if submit.spec.request.takes == Takes::Resources => json!(queue),
             _ => continue,
         };
         if has != changed.to || changed.from == changed.to {
