@@ -114,6 +114,7 @@ impl Module for Exec {
                     run.signal(*signal, &self.shells, out);
                 }
             }
+            Input::Notice(Notice::GivenBack(job, ranks)) => self.vacate(*job, ranks, out),
             Input::Notice(Notice::Serving(names)) => self.serving.clone_from(names),
             Input::Notice(Notice::Online(online)) => {
                 self.online.clone_from(online);

@@ -27,7 +27,9 @@ use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
-use eddy_wire::services::child::{Adopt, Answer, Children, HandUp, Ids, Owners, Report, Told};
+use eddy_wire::services::child::{
+    Adopt, Answer, Children, HandUp, Ids, Owners, Release, Report, Told,
+};
 use eddy_wire::time::{Span, Time};
 
 use crate::ingest::fleet::Fleet;
@@ -80,6 +82,7 @@ impl Module for Nest {
             Endpoint::of::<Report>(),
             Endpoint::of::<Told>(),
             Endpoint::of::<HandUp>(),
+            Endpoint::of::<Release>(),
             Endpoint::of::<Children>(),
             Endpoint::of::<Owners>(),
         ];
@@ -210,6 +213,7 @@ impl Nest {
             Report::TOPIC => self.report(now, request, out),
             Told::TOPIC => self.told(now, request, out),
             HandUp::TOPIC => self.handed_up(request, out),
+            Release::TOPIC => self.given_back(request, out),
             Children::TOPIC if !self.is_relayed(request) => self.list(request, out),
             Owners::TOPIC => self.owners(request, out),
             _ => self.relay(request, out),

@@ -4,6 +4,7 @@
 //! ranks can be asked, and tells the other modules. Gives nothing to anybody:
 //! sched does.
 
+mod giving;
 mod nodes;
 pub(crate) mod targets;
 
@@ -19,6 +20,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::ChildOf;
+use eddy_wire::services::grant;
 use eddy_wire::services::overlay;
 use eddy_wire::services::resource::{
     self, DrainRequest, DrainState, ListReply, RankState, RankStatus, UndrainRequest,
@@ -27,6 +29,7 @@ use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 
 use crate::settings::Settings;
+use giving::Giving;
 use nodes::Nodes;
 
 /// Longest reason of a drain in bytes.
@@ -39,6 +42,7 @@ pub struct Resource {
     child: Option<ChildOf>,
     drained: BTreeMap<Rank, (DrainState, Seq)>,
     grants: BTreeMap<JobId, Arc<Grant>>,
+    giving: Giving,
     seats: Seats,
     /// Which of its ranks the other modules know to be online.
     told: Idset,
@@ -112,11 +116,14 @@ impl Module for Resource {
             Endpoint::of::<resource::Undrain>(),
             Endpoint::of::<overlay::Add>(),
             Endpoint::of::<overlay::Remove>(),
+            Endpoint::of::<grant::Release>(),
+            Endpoint::of::<grant::List>(),
         ];
         ENDPOINTS
     }
 
     fn apply(&mut self, record: &Record) {
+        self.giving.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::ResourceDefine(set, basis), _) => {
                 self.nodes.defined(set, basis, record.seq);
@@ -170,11 +177,16 @@ impl Module for Resource {
                 ) {
                     self.tell(out);
                 }
+                if matches!(record.event.kind, Kind::GiveBack(_) | Kind::Free) {
+                    self.giving.give(&self.grants, out);
+                }
             }
             Input::Parent(ParentWord::Granted(granted)) => {
                 if let Some(kind) = self.nodes.granted(granted.inventory()) {
                     out.append_own(now, kind);
                 }
+                self.giving.channel();
+                self.giving.give(&self.grants, out);
             }
             Input::Resume => {
                 if let Some(kind) = self.nodes.owed() {
@@ -190,6 +202,7 @@ impl Module for Resource {
         // Each drain record is of one rank, so that none can bring back, after
         // a restart, a rank that was undrained since.
         seqs.extend(self.drained.values().map(|(_, seq)| *seq));
+        self.giving.live(seqs);
     }
 }
 
@@ -201,6 +214,7 @@ impl Resource {
             child: settings.place.child,
             drained: BTreeMap::new(),
             grants: BTreeMap::new(),
+            giving: Giving::new(&settings.place, &settings.local),
             seats: Seats::default(),
             told: Idset::new(),
         }
@@ -229,6 +243,8 @@ impl Resource {
             resource::Status::TOPIC => out.answer(request.caller, &self.status()),
             resource::Drain::TOPIC => self.drain(now, request, out)?,
             resource::Undrain::TOPIC => self.undrain(now, request, out)?,
+            grant::List::TOPIC => out.answer(request.caller, &self.granted_rows()?),
+            grant::Release::TOPIC => self.release(now, request, out)?,
             overlay::Add::TOPIC => {
                 self.own_ranks()?;
                 self.nodes.add(now, request, out)?;
@@ -273,14 +289,20 @@ impl Resource {
         }
     }
 
-    fn status(&self) -> Vec<RankStatus> {
-        let online = self.online();
-        let mut jobs: BTreeMap<Rank, u32> = BTreeMap::new();
+    /// How many jobs run on each rank, where any does.
+    fn jobs_on(&self) -> BTreeMap<Rank, u32> {
+        let mut jobs = BTreeMap::new();
         for grant in self.grants.values() {
             for rank in grant.set.nodes.keys() {
                 *jobs.entry(*rank).or_default() += 1;
             }
         }
+        jobs
+    }
+
+    fn status(&self) -> Vec<RankStatus> {
+        let online = self.online();
+        let jobs = self.jobs_on();
         let state = |rank: Rank| match online.contains(rank.0) {
             true => RankState::Online,
             false => RankState::Offline,

@@ -311,7 +311,12 @@ impl Sched {
             (Kind::Preempted(_), Some(id)) => return self.tell_standing(id, None, out),
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(id)) => {
                 let held = Delta::Held(id, self.owner(id), Arc::clone(&grant.set));
-                return self.tell_standing(id, Some(held), out);
+                self.tell_standing(id, Some(held), out);
+                if matches!(kind, Kind::GrantChanged(_)) {
+                    // What left it is for who waits; that a job holds something is no news.
+                    out.volatile(Volatile::Plan(Vec::new()));
+                }
+                return;
             }
             (Kind::Free, Some(id)) => Delta::Freed(id),
             (Kind::ResourceDefine(set, _), None) => {

@@ -14,6 +14,7 @@ pub mod exec;
 pub mod account;
 pub mod audit;
 pub mod cancel;
+pub mod grant;
 pub mod hold;
 pub mod job;
 pub mod jobs;

@@ -141,6 +141,8 @@ pub enum ToParent {
     Report(Summary),
     /// What a job that was passed to it has come to.
     Told(Box<ToldOf>),
+    /// Nothing runs any more on these nodes of its, which go back.
+    Release(Idset),
     /// Take this submission; the tag comes back with the answer.
     Submit(u64, Box<HandedUp>),
 }

@@ -120,6 +120,8 @@ pub enum Notice {
     Serving(BTreeSet<String>),
     /// A signal for the tasks of a job that was passed to one of them.
     Signal(JobId, i32),
+    /// An instance that a job is has nothing any more on these ranks, and gives them back.
+    GivenBack(JobId, Idset),
     /// A request that is another module's, made for who asked.
     HandedUp(Box<Request>),
     /// A request for the tasks of a job, and the instance that it was passed to.

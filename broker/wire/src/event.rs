@@ -273,6 +273,8 @@ pub enum Kind {
     Drain(Idset, String, u32),
     /// And puts them back.
     Undrain(Idset),
+    /// Ranks go back to the parent when nothing runs there any more.
+    GiveBack(Idset),
     /// A named value was set.
     Put(String, Value),
     /// A named value was removed.
@@ -370,6 +372,7 @@ impl Kind {
             Kind::ShellStart(..) => "shell-start",
             Kind::ShellLost(_) => "shell-lost",
             Kind::Drain(..) => "drain",
+            Kind::GiveBack(_) => "give-back",
             Kind::Undrain(_) => "undrain",
             Kind::Put(..) => "put",
             Kind::Delete(_) => "delete",
@@ -431,7 +434,7 @@ impl Kind {
             Kind::ResourceDefine(set, basis) => json(&Defined::of(set, basis)),
             Kind::ShellStart(ranks, epoch) => json(&ShellContext::of(ranks, *epoch)),
             Kind::Drain(ranks, reason, userid) => json(&DrainContext::of(ranks, reason, *userid)),
-            Kind::Undrain(ranks) => json(&Ranks {
+            Kind::Undrain(ranks) | Kind::GiveBack(ranks) => json(&Ranks {
                 ranks: ranks.clone(),
             }),
             Kind::Put(key, value) => json(&Pair {
@@ -559,6 +562,7 @@ impl Context<'_> {
                 Kind::Drain(ranks, reason, userid)
             }
             "undrain" => Kind::Undrain(self.parse::<Ranks>()?.ranks),
+            "give-back" => Kind::GiveBack(self.parse::<Ranks>()?.ranks),
             "put" => {
                 let Pair { key, value } = self.parse()?;
                 Kind::Put(key, value)

@@ -208,6 +208,7 @@ impl Job {
             | Kind::Queue(_)
             | Kind::Order(..)
             | Kind::Reservation(_)
+            | Kind::GiveBack(_)
             | Kind::Usage(_) => {}
         }
         self.state = next;

@@ -180,6 +180,7 @@ impl JobState {
                 | Kind::ShellLost(_)
                 | Kind::Drain(..)
                 | Kind::Undrain(_)
+                | Kind::GiveBack(_)
                 | Kind::Put(..)
                 | Kind::Delete(_)
                 | Kind::Account(_)

@@ -9,6 +9,7 @@ use crate::message::Roles;
 
 pub mod account;
 pub mod child;
+pub mod grant;
 pub mod instance;
 pub mod job;
 pub mod kvs;

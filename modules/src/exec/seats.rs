@@ -132,6 +132,27 @@ impl Exec {
         self.gather(now, out);
     }
 
+    /// A user's instance gives these ranks back: its ground there is cleared, and leaves it.
+    pub(super) fn vacate(&mut self, job: JobId, ranks: &Idset, out: &mut Outbox) {
+        let Some(run) = self.runs.get_mut(&job) else {
+            return;
+        };
+        if !run.is_instance() || run.footing() != Footing::Left {
+            return;
+        }
+        for rank in ranks
+            .iter()
+            .map(Rank)
+            .filter(|rank| run.spares(*rank))
+            .collect::<Vec<_>>()
+        {
+            run.evicted.insert(rank.0);
+            if let Some(shell) = run.shell(rank) {
+                run.tell(rank, shell, SIGKILL, &self.shells, out);
+            }
+        }
+    }
+
     /// Nodes were taken out: ground there is cleared.
     pub(super) fn evict(&mut self, inventory: &Idset, out: &mut Outbox) {
         for run in self.runs.values_mut().filter(|run| run.is_elastic()) {

@@ -1,9 +1,11 @@
-//! Submissions made in a queue instance: its jobs are this instance's, so they are taken here.
+//! What children hand up: submissions made in a queue instance, whose jobs are this instance's, so
+//! that they are taken here; and nodes that a user's instance gives back.
 
 use eddy_broker::{Notice, Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
+use eddy_wire::idset::Idset;
 use eddy_wire::services::Service;
-use eddy_wire::services::child::HandUpRequest;
+use eddy_wire::services::child::{HandUpRequest, ReleaseRequest};
 use eddy_wire::services::job;
 use serde_json::{Value, json};
 
@@ -29,6 +31,32 @@ impl Nest {
             body: text.into(),
             tail: request.tail.clone(),
         })));
+        Ok(())
+    }
+
+    /// Has ground cleared where a user's instance says that nothing of it runs any more.
+    pub(super) fn given_back(
+        &mut self,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let body: ReleaseRequest = request.parse()?;
+        let child = self.speaker(request, body.child)?;
+        if child.declared.is_some() {
+            let text = "child.job: a queue instance holds what its configuration says";
+            return Err(Refusal::new(Code::Denied, text));
+        }
+        let numbers = child.seats().numbers().into_iter();
+        let given = numbers.filter(|(_, number)| body.ranks.contains(number.0));
+        let ranks: Idset = given.map(|(rank, _)| rank.0).collect();
+        let own = ranks.intersect(&self.hosts.leaders(child));
+        if !own.is_empty() {
+            let text =
+                "ranks: the leader's own node is among them, which goes back with the instance";
+            return Err(Refusal::invalid(text));
+        }
+        out.notice(Notice::GivenBack(child.id(), ranks));
+        out.answer(request.caller, &());
         Ok(())
     }
 

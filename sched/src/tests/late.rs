@@ -9,6 +9,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Sharing};
 use eddy_wire::plan::{Delta, Owner, Verdict, Want};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{MICROS, Span};
 use proptest::prelude::*;
 
@@ -179,5 +180,24 @@ proptest! {
     #[test]
     fn replanned_serves_the_first(jobs in workload()) {
         play("preset = \"conservative-replanned\"", &jobs, Starts::First);
+    }
+}
+
+#[test]
+fn what_a_grant_that_shrinks_leaves_is_for_who_waits() {
+    for policy in ["preset = \"fcfs\"", "preset = \"easy\""] {
+        let mut run = Run::new(3, policy);
+        let all = whole(3, None);
+        run.planner.apply(Delta::Want(JobId(1), Want::of(16, all)));
+        let outcome = run.planner.plan(run.now, 100);
+        let [(_, Verdict::Start(set))] = &outcome.verdicts[..] else {
+            panic!("{outcome:?}");
+        };
+        let held = |set: ResourceSet| Delta::Held(JobId(1), Owner::default(), set.into());
+        run.planner.apply(held(set.as_ref().clone()));
+        run.want(2, whole(1, None));
+        assert_eq!(run.plan(), []);
+        run.planner.apply(held(set.restrict(&Idset::first_ids(2))));
+        assert_eq!(run.plan(), [JobId(2)], "{policy}");
     }
 }

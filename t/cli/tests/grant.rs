@@ -6,6 +6,7 @@ use std::fs;
 use anyhow::Context;
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
+use eddy_cli_tests::process::Process;
 
 type Tested = anyhow::Result<()>;
 
@@ -82,5 +83,59 @@ fn a_queue_instance_has_its_node_again_when_that_is_back() -> Tested {
     instance.event(&jobs[lost], "clean")?;
     instance.ok(&["run", "-q", "batch", "-N1", "-c2", "true"])?;
     assert_eq!(instance.row(&jobs[1 - lost])?["state"], "RUN");
+    instance.shut_down()
+}
+
+#[test]
+fn nodes_go_back_when_nothing_runs_there_any_more() -> Tested {
+    let instance = Instance::start(&["--size=3", "--cores=2"])?;
+    let inside = instance.ok(&["alloc", "--bg", "-N3", "-n3", "--exclusive"])?;
+    let at = |words: &[&str]| instance.ok(&[&["--at", &inside], words].concat());
+    let sleep = [
+        "submit",
+        "--wait-event=start",
+        "-N1",
+        "-n1",
+        "-c2",
+        "sleep",
+        "1000",
+    ];
+    let jobs = [at(&sleep)?, at(&sleep)?, at(&sleep)?];
+    let busy = on_node(&instance, &inside, &jobs, 2)?;
+    let own = instance.run(&["--at", &inside, "grant", "release", "0"])?;
+    assert!(
+        own.refusal()?
+            .contains("nodes: ranks 0 given, where the instance's leader is")
+    );
+    let much = instance.run(&["--at", &inside, "grant", "release", "--count", "3"])?;
+    assert!(
+        much.refusal()?
+            .contains("nodes: 3 given, allowed are 1 to 2")
+    );
+    assert_eq!(at(&["grant", "release", "2"])?, "2");
+    let rows = at(&["grant", "list", "--no-header"])?;
+    assert!(rows.lines().any(|row| row.ends_with("leaving")), "{rows}");
+    let waits = instance.submit(&["-N1", "-c2", "--exclusive", "true"])?;
+    assert_eq!(instance.row(&waits)?["state"], "SCHED");
+    // Killing its leader in between changes nothing: what goes back is recorded.
+    let leads = |one: &Process| one.arguments.iter().any(|word| word == "--child");
+    let mut leaders = instance.place.processes();
+    leaders.retain(leads);
+    leaders[0].kill()?;
+    at(&["cancel", &jobs[busy]])?;
+    instance.event(&waits, "clean")?;
+    assert_eq!(instance.row(&inside)?["nnodes"], 2);
+    for job in jobs.iter().filter(|job| **job != jobs[busy]) {
+        at(&["cancel", job])?;
+    }
+    at(&["run", "-N2", "-n2", "true"])?;
+    // The other, of which nobody said which.
+    assert_eq!(at(&["grant", "release", "--count", "1"])?, "1");
+    instance.ok(&["run", "-N2", "-n2", "-c2", "--exclusive", "true"])?;
+    let root = instance.run(&["grant", "list"])?;
+    assert!(
+        root.refusal()?
+            .contains("this instance is no job of another")
+    );
     instance.shut_down()
 }

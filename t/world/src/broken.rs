@@ -93,6 +93,8 @@ pub enum Rule {
     ExemptForgotten,
     /// Who starts jobs believes that there is more of pools than there is.
     PoolsInflated,
+    /// An instance gives nodes back on which its jobs run.
+    GivenWhileUsed,
     /// What a filter refuses is accepted.
     FilterOverruled,
     /// Who starts jobs does not hear that the configuration is another.
@@ -132,6 +134,7 @@ impl Rule {
         ("reservation-unheard", Rule::ReservationUnheard),
         ("exempt-forgotten", Rule::ExemptForgotten),
         ("pools-inflated", Rule::PoolsInflated),
+        ("given-while-used", Rule::GivenWhileUsed),
         ("filter-overruled", Rule::FilterOverruled),
         ("configuration-unheard", Rule::ConfigurationUnheard),
     ];

@@ -9,6 +9,7 @@ use eddy_wire::message::{Message, Type};
 use eddy_wire::queue::Turn;
 use eddy_wire::services::Service;
 use eddy_wire::services::account;
+use eddy_wire::services::grant;
 use eddy_wire::services::instance::{
     Ping, PingRequest, SetConfig, SetConfigRequest, Shutdown, ShutdownRequest, Stream,
     StreamRequest,
@@ -240,6 +241,12 @@ impl Call {
             targets: Targets::Ranks(ranks),
         };
         Call::new::<resource::Undrain>(About::Other, &request)
+    }
+
+    /// Give a rank back to the instance around.
+    pub fn give_back(rank: Rank) -> Call {
+        let nodes = grant::Which::Named(Targets::Ranks(Idset::one(rank.0)));
+        Call::new::<grant::Release>(About::Other, &grant::ReleaseRequest { nodes })
     }
 
     /// What is in service.

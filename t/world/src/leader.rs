@@ -19,6 +19,7 @@ use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
+use eddy_wire::idset::Idset;
 use eddy_wire::message::Type;
 use eddy_wire::plan::{Delta, Outcome};
 use eddy_wire::services::Service;
@@ -46,6 +47,8 @@ use tree::Tree;
 const INGEST: usize = 0;
 /// That of the sched module.
 const SCHED: usize = 2;
+/// That of the resources.
+const RESOURCE: usize = 11;
 /// And that of the manager.
 const MANAGER: usize = 1;
 
@@ -179,6 +182,10 @@ impl Instance {
         if nature.breaks(Rule::ConfigurationUnheard) {
             let real = modules.remove(SCHED);
             modules.insert(SCHED, Box::new(Deaf::to_configurations(real)));
+        }
+        if nature.breaks(Rule::GivenWhileUsed) {
+            let real = modules.remove(RESOURCE);
+            modules.insert(RESOURCE, Box::new(Deaf::to_grants(real)));
         }
         if nature.breaks(Rule::ReservationUnheard) {
             let real = modules.remove(SCHED);
@@ -414,7 +421,14 @@ impl Instance {
                 let takes = takes.max(nature.delay(Delay::Query));
                 nature.queue.push(nature.now.after(takes), answers);
             }
-            Effect::Plan(deltas) => plan.get_or_insert_default().extend(deltas),
+            Effect::Plan(deltas) => {
+                let told = plan.get_or_insert_default();
+                // Nothing at all asks for a slice all the same, whatever it is told along with.
+                if deltas.is_empty() {
+                    told.push(Delta::Up(Idset::new()));
+                }
+                told.extend(deltas);
+            }
             Effect::Wake(at) => {
                 if !nature.breaks(Rule::WakeLost) {
                     let due = nature.now.after((at - now).max(Span::ZERO));
@@ -486,6 +500,8 @@ impl Instance {
         let Some(leader) = self.leader_of(life) else {
             return;
         };
+        // That a job holds what was proposed lets nobody start: brokerd asks for no slice then.
+        let is_news = deltas.iter().any(|delta| !matches!(delta, Delta::Held(..)));
         for delta in deltas {
             match nature.breaks(Rule::HeadDelayed) {
                 true => leader.planner.apply_greedily(delta),
@@ -495,6 +511,10 @@ impl Instance {
         leader.unheard -= 1;
         if matches!(nature.pace, Pace::Links(_)) && leader.unheard > 0 {
             // More of this moment is to be heard first.
+            leader.plans -= 1;
+            return;
+        }
+        if !is_news {
             leader.plans -= 1;
             return;
         }

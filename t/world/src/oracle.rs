@@ -381,7 +381,8 @@ impl Oracle {
         if self.signalled.contains(&job.id) {
             return Ok(());
         }
-        let instance = matches!(job.submit.spec.request.work, Work::Instance { .. });
+        let work = &job.submit.spec.request.work;
+        let instance = matches!(work, Work::Instance { .. });
         let ground =
             job.grant().and_then(|grant| grant.set.nodes.keys().next()) != Some(&part.rank);
         let led = self
@@ -389,6 +390,10 @@ impl Oracle {
             .is_over(job.id, job.attempt, "the end of the ground");
         if instance && ground && signal == SIGKILL && led.is_ok() {
             // It is held as long as the leader lives, and no longer.
+            return Ok(());
+        }
+        if instance && ground && signal == SIGKILL && *work == (Work::Instance { name: None }) {
+            // Or as long as the instance wants it: what it says is held against it where it says it.
             return Ok(());
         }
         match (signal, &job.end) {

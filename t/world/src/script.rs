@@ -14,7 +14,7 @@
 //! filter first refuse   before anything else; name=a~first:no is refused by it (see `filter.rs`)
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
 //! reload running=q:3 pool=lic:1 filters=2 drop=q    the file says so; set ...  it is set over the file
-//! drain 0  undrain 0  put k 1  get k  policy PRESET  shutdown
+//! drain 0  undrain 0  give back 1  put k 1  get k  policy PRESET  shutdown
 //! lose submit a …              the answer is lost on its way
 //! hold disk|planner  release disk|planner      disk full|room
 //! crash leader|shells|both     start           cut S (shells from leader)
@@ -396,6 +396,7 @@ impl Player {
             ["pools"] => Call::pools(),
             ["explain"] => Call::explain(),
             ["drain", rank] => Call::drain(Rank(number(rank)?)),
+            ["give", "back", rank] => Call::give_back(Rank(number(rank)?)),
             ["undrain", rank] => Call::undrain(Idset::one(number(rank)?)),
             ["put", name, value] => Call::put(name, number(value)?.into()),
             ["get", name] => Call::get(name),

@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 
 /// How likely each thing is that a client may do.
-const WEIGHTS: [(u64, Act); 29] = [
+const WEIGHTS: [(u64, Act); 30] = [
     (40, Act::Submit),
     (6, Act::SubmitAgain),
     (2, Act::SubmitOther),
@@ -51,6 +51,7 @@ const WEIGHTS: [(u64, Act); 29] = [
     (2, Act::Reserve),
     (1, Act::Usage),
     (2, Act::Order),
+    (2, Act::GiveBack),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +85,7 @@ enum Act {
     Reserve,
     Usage,
     Order,
+    GiveBack,
 }
 
 /// How long work lasts at most and how deep instances are made.
@@ -237,6 +239,7 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
             let jobs = (0..most).filter_map(|_| one_of(nature, client));
             Some(Call::order(jobs.collect()))
         }
+        Act::GiveBack => Some(Call::give_back(rank(nature, nodes))),
         Act::Usage => Some(Call::usage()),
         Act::Turn => Some(turn(&mut nature.random, habits)),
         Act::Events

@@ -146,6 +146,7 @@ fn a_letter_lost_on_a_link_that_stands() {
         "never ends",
         "no answer",
         "for ever",
+        "no leader came back",
     ];
     found_in(Shape::Trees, "letter-lost", &sentences);
 }
@@ -203,6 +204,12 @@ fn an_instance_that_does_not_hear_of_its_nodes() {
             "gets no answer",
         ],
     );
+}
+
+#[test]
+fn an_instance_that_gives_back_what_its_jobs_run_on() {
+    let sentences = ["back, where job"];
+    found_in(Shape::Trees, "given-while-used", &sentences);
 }
 
 #[test]

@@ -372,6 +372,10 @@ impl Child {
                 };
                 self.ask(HandUp::TOPIC, &body, None, Asked::Submit(tag));
             }
+            ToParent::Release(ranks) => {
+                let body = child::ReleaseRequest { child, ranks };
+                self.ask(child::Release::TOPIC, &body, None, Asked::Told);
+            }
             ToParent::Report(summary) => {
                 let body = ReportRequest { child, summary };
                 self.ask(Report::TOPIC, &body, None, Asked::Told);

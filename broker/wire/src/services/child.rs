@@ -56,6 +56,10 @@ service!(
     Told, "child.told", USERS, ToldRequest => ()
 );
 service!(
+    /// Nothing runs any more on nodes that a user's instance gives back.
+    Release, "child.release", USERS, ReleaseRequest => ()
+);
+service!(
     /// The instances that are jobs of this one.
     Children, "child.list", USERS, ChildrenRequest => Vec<ChildRow>
 );
@@ -183,6 +187,16 @@ pub struct HandUpRequest {
     pub roles: Roles,
     /// What was submitted. Without a queue it is for the first that leads to the instance.
     pub submission: SubmitRequest,
+}
+
+/// What [`Release`] asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    /// Which job the instance is.
+    pub child: ChildOf,
+    /// The nodes, as it counts them. Those that are not its own any more are passed over.
+    pub ranks: Idset,
 }
 
 /// What [`Told`] asks.

@@ -39,6 +39,16 @@ impl Deaf {
         }
     }
 
+    /// What jobs are granted it does not hear.
+    pub fn to_grants(real: Box<dyn Module + Send>) -> Deaf {
+        let hears = |kind: &Kind| !matches!(kind, Kind::Alloc(_));
+        Deaf {
+            real,
+            hears,
+            unheard: BTreeMap::new(),
+        }
+    }
+
     /// Of reservations it hears nothing.
     pub fn to_reservations(real: Box<dyn Module + Send>) -> Deaf {
         let hears = |kind: &Kind| !matches!(kind, Kind::Reservation(_));

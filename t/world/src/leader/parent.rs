@@ -87,6 +87,16 @@ impl Instance {
                     Bytes::new(),
                 );
             }
+            ToParent::Release(ranks) => {
+                let mut held = nature.judge(self.id).durable().held.iter();
+                let on = held.find(|(_, grant)| !grant.set.ranks().is_disjoint(&ranks));
+                if let Some((job, _)) = on.map(|(job, grant)| (*job, grant)) {
+                    let sentence = format!("it gives ranks {ranks} back, where job {job} is");
+                    return nature.fail(self.id, sentence);
+                }
+                let request = child::ReleaseRequest { child, ranks };
+                self.ask_parent::<child::Release>(nature, Asked::Told, &request, Bytes::new());
+            }
             ToParent::Report(summary) => {
                 let request = child::ReportRequest { child, summary };
                 self.ask_parent::<child::Report>(nature, Asked::Told, &request, Bytes::new());

@@ -366,7 +366,10 @@ impl Ledger {
                 return Err(format!("`{}` after `leader-stop`", kind.name()));
             }
             Kind::LeaderStop => self.stop()?,
-            Kind::ResourceDefine(set, _) => self.inventory = Arc::clone(set),
+            Kind::ResourceDefine(set, _) => {
+                self.inventory = Arc::clone(set);
+                self.drained = self.drained.intersect(&set.ranks());
+            }
             Kind::ShellStart(ranks, epoch) => {
                 // A node has one shell; it may come to serve more ranks.
                 let beside = |(other, served): &(&Epoch, &Idset)| {
@@ -402,6 +405,10 @@ impl Ledger {
                 }
             }
             Kind::Drain(ranks, ..) => self.drained = self.drained.union(ranks),
+            Kind::GiveBack(ranks) if !self.drained.contains_all(ranks) => {
+                return Err(format!("ranks {ranks} go back and are in service"));
+            }
+            Kind::GiveBack(_) => {}
             Kind::Undrain(ranks) => self.drained = self.drained.difference(ranks),
             Kind::Put(key, value) => {
                 self.puts.insert((key.clone(), value.to_string()));

@@ -1,0 +1,200 @@
+//! Nodes that go back to the parent while the instance goes on.
+//!
+//! Asked to, the instance takes them out of service (`drain`) and notes that they go back
+//! (`give-back`); once nothing runs on one it says so to the parent, again over each new channel,
+//! until that has taken it out of the grant. Ends no job: who wants that cancels it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_broker::{Effect, Outbox, Request, ToParent};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{JobId, Rank, Seq};
+use eddy_wire::idset::Idset;
+use eddy_wire::services::grant::{GrantRow, GrantState, ReleaseRequest, Which};
+use eddy_wire::time::Time;
+
+use super::{Resource, targets};
+use crate::settings::Place;
+
+/// Why nodes that go back are drained.
+const REASON: &str = "it goes back to the instance around this one";
+
+/// What goes back.
+pub(super) struct Giving {
+    holding: Holding,
+    /// Ranks that the leader serves itself.
+    local: Idset,
+    leaving: BTreeMap<Rank, Seq>,
+    /// What the parent was told over the present channel.
+    told: Idset,
+}
+
+/// Whose what the instance has is.
+enum Holding {
+    /// Its own.
+    Own,
+    /// A queue's, by its configuration.
+    Declared(String),
+    /// The parent's, for as long as the instance wants it.
+    Granted,
+}
+
+impl Giving {
+    pub(super) fn new(place: &Place, local: &Idset) -> Giving {
+        Giving {
+            holding: match (&place.child, &place.name) {
+                (None, _) => Holding::Own,
+                (Some(_), Some(name)) => Holding::Declared(name.clone()),
+                (Some(_), None) => Holding::Granted,
+            },
+            local: local.clone(),
+            leaving: BTreeMap::new(),
+            told: Idset::new(),
+        }
+    }
+
+    pub(super) fn apply(&mut self, record: &Record) {
+        match &record.event.kind {
+            Kind::GiveBack(ranks) => {
+                let ranks = ranks.iter().map(Rank);
+                self.leaving.extend(ranks.map(|rank| (rank, record.seq)));
+            }
+            Kind::Undrain(ranks) => self.leaving.retain(|rank, _| !ranks.contains(rank.0)),
+            Kind::ResourceDefine(set, _) => {
+                self.leaving.retain(|rank, _| set.nodes.contains_key(rank));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn live(&self, seqs: &mut Vec<Seq>) {
+        seqs.extend(self.leaving.values());
+    }
+
+    /// The channel stands anew: what was told may not have been heard.
+    pub(super) fn channel(&mut self) {
+        self.told = Idset::new();
+    }
+
+    /// Tells the parent of those on which nothing runs any more.
+    pub(super) fn give(&mut self, grants: &BTreeMap<JobId, Arc<Grant>>, out: &mut Outbox) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        let mut idle: Idset = self.leaving.keys().map(|rank| rank.0).collect();
+        for grant in grants.values() {
+            idle = idle.difference(&grant.set.ranks());
+        }
+        if !idle.is_empty() && idle != self.told {
+            self.told.clone_from(&idle);
+            out.effect(Effect::Parent(ToParent::Release(idle)));
+        }
+    }
+
+    fn may(&self) -> Result<(), Refusal> {
+        let text = match &self.holding {
+            Holding::Granted => return Ok(()),
+            Holding::Own => {
+                "this instance is no job of another: what it has is its own; `eddy overlay remove` \
+                 takes ranks out"
+                    .to_owned()
+            }
+            Holding::Declared(name) => {
+                format!("`{name}` is a queue's instance: its configuration says what it holds")
+            }
+        };
+        Err(Refusal::new(Code::Denied, text))
+    }
+
+    fn state(&self, rank: Rank) -> GrantState {
+        match (self.local.contains(rank.0), self.leaving.get(&rank)) {
+            (true, _) => GrantState::Leader,
+            (false, Some(_)) => GrantState::Leaving,
+            (false, None) => GrantState::Held,
+        }
+    }
+}
+
+impl Resource {
+    /// `grant.list`
+    pub(super) fn granted_rows(&self) -> Result<Vec<GrantRow>, Refusal> {
+        if let Holding::Own = self.giving.holding {
+            self.giving.may()?;
+        }
+        let jobs = self.jobs_on();
+        let nodes = self.all().nodes.iter();
+        let row = |(rank, node): (&Rank, &eddy_wire::resource_set::NodeSet)| GrantRow {
+            rank: *rank,
+            host: node.host.to_string(),
+            ncores: node.cores.len() as u32,
+            ngpus: node.gpus.len() as u32,
+            jobs: jobs.get(rank).copied().unwrap_or(0),
+            state: self.giving.state(*rank),
+        };
+        Ok(nodes.map(row).collect())
+    }
+
+    /// `grant.release`
+    pub(super) fn release(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let body: ReleaseRequest = request.parse()?;
+        self.giving.may()?;
+        let ranks = match &body.nodes {
+            Which::Named(named) => targets::ranks("nodes", named, self.all())?,
+            Which::Count(count) => self.least_used(*count)?,
+        };
+        let own = ranks.intersect(&self.giving.local);
+        if !own.is_empty() {
+            let text = format!(
+                "nodes: ranks {own} given, where the instance's leader is; allowed are others: they \
+                 go back with the instance"
+            );
+            return Err(Refusal::invalid(text));
+        }
+        // One record for each, as with drains: they leave one by one.
+        for rank in ranks
+            .iter()
+            .filter(|rank| !self.giving.leaving.contains_key(&Rank(*rank)))
+        {
+            let (one, reason) = (Idset::one(rank), REASON.to_owned());
+            if !self.drained.contains_key(&Rank(rank)) {
+                out.append_own(now, Kind::Drain(one.clone(), reason, request.uid));
+            }
+            out.append_own(now, Kind::GiveBack(one));
+        }
+        out.reply(request.caller, &ranks);
+        Ok(())
+    }
+
+    /// So many ranks that stay yet: those on which least runs.
+    fn least_used(&self, count: u32) -> Result<Idset, Refusal> {
+        let jobs = self.jobs_on();
+        let ranks = self.all().nodes.keys();
+        let held = ranks.filter(|rank| self.giving.state(**rank) == GrantState::Held);
+        let mut held: Vec<(u32, std::cmp::Reverse<u32>)> = held
+            .map(|rank| {
+                (
+                    jobs.get(rank).copied().unwrap_or(0),
+                    std::cmp::Reverse(rank.0),
+                )
+            })
+            .collect();
+        if count == 0 || count as usize > held.len() {
+            let text = match held.len() {
+                0 => format!("nodes: {count} given, none but the leader's is held"),
+                most => format!("nodes: {count} given, allowed are 1 to {most}"),
+            };
+            return Err(Refusal::invalid(text));
+        }
+        held.sort_unstable();
+        let chosen = held.into_iter().take(count as usize);
+        Ok(chosen.map(|(_, rank)| rank.0).collect())
+    }
+}
