@@ -162,6 +162,46 @@ fn an_agent_that_is_stopped_does_not_outlive_its_removal() -> Tested {
 }
 
 #[test]
+fn nodes_come_and_go_as_resources() -> Tested {
+    let instance = four()?;
+    let added = instance.ok(&["resource", "add", "2"])?;
+    assert!(added.starts_with("ranks 4-5: "), "{added}");
+    let hosts = added.trim_start_matches("ranks 4-5: ").to_owned();
+    assert!(hosts.ends_with("[4-5]"), "{added}");
+    let first = instance.submit_started(&["-N6", "-n6", "sleep", "600"])?;
+    let held = instance.run(&["resource", "remove", "5"])?;
+    assert_eq!(held.code, 1);
+    let host = hosts.replace("[4-5]", "5");
+    assert_eq!(
+        held.refusal()?,
+        format!(
+            "eddy resource remove: ranks 5 ({host}) are held by {first}; --drain waits for their end, --force ends them"
+        )
+    );
+    let wrong = instance.run(&["resource", "remove", "9"])?;
+    assert_eq!(
+        wrong.refusal()?,
+        "eddy resource remove: ranks 9: there are no such ranks; there are 0-5"
+    );
+    let waiting = instance.begin(&["resource", "remove", "--drain", "4", "a new fan"])?;
+    waiting.prints("drained; waiting for")?;
+    let status = instance.ok(&["resource", "status", "-n"])?;
+    assert!(status.contains("a new fan"), "{status}");
+    instance.ok(&["resource", "remove", "--force", &host])?;
+    let gone = waiting.wait()?;
+    assert_eq!(gone.code, 0, "{}", gone.err);
+    assert_eq!(instance.code(&first)?, 143);
+    assert_eq!(on_all(&instance)?.len(), 4);
+    let own = instance.run(&["resource", "remove", "0"])?;
+    let line = own.refusal()?;
+    assert!(
+        line.contains("which are on the leader's own node"),
+        "{line}"
+    );
+    instance.shut_down()
+}
+
+#[test]
 fn an_agent_of_no_inventory_is_told_which_ranks_there_are() -> Tested {
     let instance = four()?;
     let pong = instance.json(&["ping", "--json"])?;

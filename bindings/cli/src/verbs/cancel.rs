@@ -123,7 +123,7 @@ async fn dry_run(
 }
 
 /// The jobs that are declared instances, which serve queues.
-async fn declared(client: &Client) -> anyhow::Result<BTreeSet<JobId>> {
+pub async fn declared(client: &Client) -> anyhow::Result<BTreeSet<JobId>> {
     let rows = client.call::<Children>(&ChildrenRequest::default()).await?;
     let serves = rows.iter().filter(|row| !row.queues.is_empty());
     Ok(serves.map(|row| row.job).collect())

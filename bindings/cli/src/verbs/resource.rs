@@ -1,5 +1,7 @@
 //! `eddy resource`: what there is, what of it is free or in service.
 
+mod nodes;
+
 use std::collections::BTreeMap;
 
 use clap::Subcommand;
@@ -14,12 +16,14 @@ use eddy_wire::services::resource::{
 };
 use serde_json::{Value, json};
 
+use nodes::Jobs;
+
 use crate::names::Users;
 use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::{output, when};
 
-/// Show resources and take them in and out of service
+/// Show resources, add and remove them, take them in and out of service
 #[derive(clap::Args)]
 #[command(
     subcommand_required = true,
@@ -66,6 +70,35 @@ enum Verb {
         #[arg(value_name = "TARGETS")]
         targets: Option<String>,
         /// Why
+        #[arg(value_name = "REASON", trailing_var_arg = true)]
+        reason: Vec<String>,
+    },
+    /// Add nodes, each with a new rank; print the ranks and hosts
+    ///
+    /// They are as the last node that there is, and are hosted by this machine. A number is never
+    /// given twice. Jobs start there as soon as they are in service (eddy resource status).
+    Add {
+        /// How many
+        #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+        count: u32,
+    },
+    /// Take nodes out for good
+    ///
+    /// Refused while jobs hold something there. With --drain nothing more starts there, and it comes
+    /// back when the last job has ended and the nodes are gone; interrupted, they stay drained (eddy
+    /// resource undrain puts them back). With --force the jobs are cancelled first. The nodes of the
+    /// leader itself stay, and so do those that a declared instance has of its own.
+    Remove {
+        /// Let nothing more start there and wait for the jobs to end
+        #[arg(long)]
+        drain: bool,
+        /// Cancel the jobs there and wait for their end
+        #[arg(short = 'f', long, conflicts_with = "drain")]
+        force: bool,
+        /// Ranks (2-3,7) or hosts (n[1-4])
+        #[arg(value_name = "TARGETS")]
+        targets: String,
+        /// Why they are drained [default: to be removed]
         #[arg(value_name = "REASON", trailing_var_arg = true)]
         reason: Vec<String>,
     },
@@ -128,6 +161,20 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                         targets: targets(&text),
                     })
                     .await?;
+            }
+            Verb::Add { count } => nodes::add(&client, count).await?,
+            Verb::Remove {
+                drain,
+                force,
+                targets: text,
+                reason,
+            } => {
+                let jobs = match (drain, force) {
+                    (_, true) => Jobs::Cancelled,
+                    (true, false) => Jobs::End,
+                    (false, false) => Jobs::Stay,
+                };
+                nodes::remove(&client, targets(&text), &reason.join(" "), jobs).await?;
             }
             Verb::Pools { json, no_header } => {
                 let pools = client.call::<pool::List>(&()).await?;

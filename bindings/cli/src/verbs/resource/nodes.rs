@@ -1,0 +1,186 @@
+//! `eddy resource add` and `remove`: nodes come and go as resources.
+//!
+//! What the instance itself knows is to add ranks and to take out those that nobody holds; here is
+//! what an administrator wants besides: drain them, wait for the jobs there, or end those.
+
+use anyhow::bail;
+use eddy_client::Client;
+use eddy_wire::hostlist::Hostlist;
+use eddy_wire::idset::Idset;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::job::{JobRow, JobSet, Raise, RaiseRequest, Wait};
+use eddy_wire::services::overlay::{Add, AddRequest, Remove, RemoveRequest};
+use eddy_wire::services::resource::{Drain, DrainRequest, RankStatus, Status, Targets};
+use uuid::Uuid;
+
+use crate::listing::{Filter, Question};
+use crate::verbs::cancel::{change, declared};
+use crate::{ids, output};
+
+/// How many jobs are named.
+const NAMED_MAX: usize = 8;
+/// Why ranks are drained that are to go, where nothing is said.
+const REASON: &str = "to be removed";
+
+/// What becomes of jobs on nodes that are to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jobs {
+    /// They stay, and so do the nodes.
+    Stay,
+    /// They are waited for.
+    End,
+    /// They are cancelled and waited for.
+    Cancelled,
+}
+
+/// Adds so many nodes and prints their ranks and hosts.
+pub async fn add(client: &Client, count: u32) -> anyhow::Result<()> {
+    let key = Uuid::now_v7();
+    let ranks = client.call::<Add>(&AddRequest { count, key }).await?;
+    let ranks: Idset = ranks.iter().map(|rank| rank.0).collect();
+    let all = client.call::<Status>(&()).await?;
+    let hosts = hosts(&all, &ranks);
+    output::lines([format!("ranks {ranks}: {hosts}")])?;
+    Ok(())
+}
+
+/// Takes nodes out for good.
+pub async fn remove(
+    client: &Client,
+    targets: Targets,
+    reason: &str,
+    jobs: Jobs,
+) -> anyhow::Result<()> {
+    let all = client.call::<Status>(&()).await?;
+    let ranks = meant(&all, &targets)?;
+    let on = hosts(&all, &ranks);
+    if jobs != Jobs::Stay {
+        drain(client, &all, &ranks, reason).await?;
+    }
+    loop {
+        let holders = holders(client, &on).await?;
+        if holders.is_empty() {
+            break;
+        }
+        let shown = holders.iter().take(NAMED_MAX).map(|row| ids::show(row.id));
+        let shown: Vec<String> = shown.collect();
+        let more = match holders.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let shown = format!("{}{more}", shown.join(", "));
+        let set = JobSet::of(holders.iter().map(|row| row.id));
+        match jobs {
+            Jobs::Stay => bail!(
+                "ranks {ranks} ({on}) are held by {shown}; --drain waits for their end, --force ends them"
+            ),
+            Jobs::End => output::lines([format!("{on}: drained; waiting for {shown}")])?,
+            Jobs::Cancelled => {
+                output::lines([format!("{on}: drained; cancelling {shown}")])?;
+                cancel(client, set.clone()).await?;
+            }
+        }
+        let mut ends = client.stream::<Wait>(&set.into())?;
+        while let Some(part) = ends.next().await {
+            part?;
+        }
+    }
+    client.call::<Remove>(&RemoveRequest { ranks }).await?;
+    Ok(())
+}
+
+/// The ranks that are meant: all of them are there.
+fn meant(all: &[RankStatus], targets: &Targets) -> anyhow::Result<Idset> {
+    match targets {
+        Targets::Ranks(ranks) => {
+            let there: Idset = all.iter().map(|rank| rank.rank.0).collect();
+            let foreign = ranks.difference(&there);
+            if !foreign.is_empty() {
+                bail!("ranks {foreign}: there are no such ranks; there are {there}");
+            }
+            Ok(ranks.clone())
+        }
+        Targets::Hosts(text) => {
+            let hosts: Hostlist = text.parse()?;
+            let mut ranks = Idset::new();
+            for host in hosts.hosts() {
+                let on = all.iter().filter(|rank| rank.host == *host);
+                let on: Vec<u32> = on.map(|rank| rank.rank.0).collect();
+                if on.is_empty() {
+                    bail!("{}: there is no such host", crate::table::escaped(&host));
+                }
+                on.into_iter().for_each(|rank| ranks.insert(rank));
+            }
+            Ok(ranks)
+        }
+    }
+}
+
+fn hosts(all: &[RankStatus], ranks: &Idset) -> Hostlist {
+    let on = all.iter().filter(|rank| ranks.contains(rank.rank.0));
+    let mut hosts = Hostlist::default();
+    for rank in on {
+        // What is no host name was not recorded as one.
+        let _ = hosts.push(&rank.host);
+    }
+    hosts
+}
+
+/// Lets nothing more start there; who is drained keeps the reason.
+async fn drain(
+    client: &Client,
+    all: &[RankStatus],
+    ranks: &Idset,
+    reason: &str,
+) -> anyhow::Result<()> {
+    let open = all.iter().filter(|rank| rank.drain.is_none());
+    let open = open
+        .map(|rank| rank.rank.0)
+        .filter(|rank| ranks.contains(*rank));
+    let open: Idset = open.collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let reason = match reason {
+        "" => REASON,
+        reason => reason,
+    };
+    let request = DrainRequest {
+        targets: Targets::Ranks(open),
+        reason: reason.to_owned(),
+        force: false,
+    };
+    Ok(client.call::<Drain>(&request).await?)
+}
+
+/// The jobs that hold something there; declared instances, which are told, are not waited for.
+async fn holders(client: &Client, on: &Hostlist) -> anyhow::Result<Vec<JobRow>> {
+    let question = Question {
+        filter: Filter {
+            states: vec![JobState::Run, JobState::Cleanup],
+            results: Vec::new(),
+        },
+        ..Question::default()
+    };
+    let declared = declared(client).await?;
+    let mut rows = question.rows(client).await?;
+    rows.retain(|row| {
+        let at: Option<Hostlist> = row.nodelist.parse().ok();
+        let is_there = |at: Hostlist| at.hosts().any(|host| on.hosts().any(|one| one == host));
+        row.t_alloc.is_some() && !declared.contains(&row.id) && at.is_some_and(is_there)
+    });
+    Ok(rows)
+}
+
+async fn cancel(client: &Client, jobs: JobSet) -> anyhow::Result<()> {
+    let request = |jobs| RaiseRequest {
+        jobs,
+        states: Vec::new(),
+        job_set: None,
+        kind: "cancel".to_owned(),
+        severity: 0,
+        note: "its node is removed".to_owned(),
+    };
+    change::<Raise>(client, jobs, request).await?;
+    Ok(())
+}
