@@ -11,6 +11,7 @@ pub mod extent;
 mod filter;
 mod keys;
 mod lines;
+mod pick;
 mod policy;
 mod pool;
 mod qos;
@@ -23,6 +24,7 @@ use eddy_modules::settings::{Class, Qos};
 use eddy_sched::policy::{NotServed, Policy, PolicyError, preset};
 use eddy_wire::filter::Filter;
 use eddy_wire::pool::Pool;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Span;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -404,6 +406,15 @@ impl Config {
         KEYS.iter()
             .find(|key| key.path == path)
             .map(|key| (key.get)(self))
+    }
+}
+
+impl InstanceConfig {
+    /// Puts the ranks of this inventory in place of hosts, properties and shares of declared instances.
+    pub fn resolve(&mut self, inventory: &ResourceSet) {
+        self.declared
+            .iter_mut()
+            .for_each(|one| one.resolve(inventory));
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use eddy_modules::settings::Declared;
+use eddy_modules::settings::{Declared, Extent};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
@@ -19,7 +19,7 @@ use super::{Config, ConfigError, policy, spell};
 /// The name that stands for this instance itself.
 pub(super) const ROOT: &str = "root";
 const KEYS: &[&str] = &[
-    "name", "nodes", "ranks", "elastic", "home", "lend_max", "set",
+    "name", "nodes", "ranks", "hosts", "property", "share", "elastic", "home", "lend_max", "set",
 ];
 /// Longest name.
 const NAME_BYTES_MAX: usize = 64;
@@ -55,6 +55,22 @@ pub enum FitError {
         /// How many there are.
         there: u64,
     },
+    /// Nodes that are not there by what they are.
+    #[error("instance `{name}`: asks for {lack}")]
+    Lack {
+        /// The instance.
+        name: String,
+        /// What it asks for.
+        lack: String,
+    },
+    /// Two at home on the same nodes.
+    #[error("instance `{name}`: is at home on ranks {home}, where another is, too")]
+    Home {
+        /// The second.
+        name: String,
+        /// Which.
+        home: Idset,
+    },
     /// Ranks that are not there.
     #[error("instance `{name}`: asks for ranks {asked}; there are {there}")]
     Ranks {
@@ -74,7 +90,11 @@ impl DeclaredInstance {
     /// [`FitError`] with both numbers.
     pub fn fits(&self, inventory: &ResourceSet) -> Result<(), FitError> {
         let (name, there) = (self.name.clone(), inventory.ranks());
-        let (nodes, ranks) = self.extent.asks();
+        if let Some(lack) = self.extent.lack(inventory) {
+            return Err(FitError::Lack { name, lack });
+        }
+        let extent = self.extent.resolved(inventory);
+        let (nodes, ranks) = extent.asks();
         match ranks {
             Some(ranks) if !there.contains_all(ranks) => Err(FitError::Ranks {
                 name,
@@ -90,7 +110,17 @@ impl DeclaredInstance {
         }
     }
 
-    /// As the modules take it.
+    /// Whether which nodes it is of is known with the inventory only.
+    pub fn is_picked(&self) -> bool {
+        self.extent.is_picked()
+    }
+
+    /// With the ranks of this inventory in place of hosts, properties and shares.
+    pub fn resolve(&mut self, inventory: &ResourceSet) {
+        self.extent = self.extent.resolved(inventory);
+    }
+
+    /// As the modules take it, once it is resolved.
     pub fn to_settings(&self) -> Declared {
         Declared {
             name: self.name.clone(),
@@ -98,6 +128,25 @@ impl DeclaredInstance {
             set: self.set.clone(),
         }
     }
+}
+
+/// Whether no two are at home on the same nodes of this inventory.
+///
+/// # Errors
+/// The second of two.
+pub fn homes_apart(all: &[DeclaredInstance], inventory: &ResourceSet) -> Result<(), FitError> {
+    let mut taken = Idset::new();
+    for one in all {
+        if let Extent::Elastic(elastic) = one.extent.resolved(inventory).to_settings() {
+            let home = taken.intersect(&elastic.home);
+            if !home.is_empty() {
+                let name = one.name.clone();
+                return Err(FitError::Home { name, home });
+            }
+            taken = taken.union(&elastic.home);
+        }
+    }
+    Ok(())
 }
 
 /// Takes `instance` out of the document's tables; the names of those there are.

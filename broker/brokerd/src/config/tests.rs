@@ -1,6 +1,6 @@
 //! The whole of it: defaults, the documented examples, every error at once.
 
-use super::extent::{DeclaredExtent, Reach};
+use super::extent::{DeclaredExtent, Home, Reach};
 use eddy_wire::id::Rank;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
@@ -87,8 +87,8 @@ fn instances_and_queues_are_read() {
     let mut lists = blocks.filter(|block| block.contains("[[instance]]"));
     let example = lists.next().expect("the page has an example of lists");
     let config = check(example).expect("the example is right");
-    let [batch, debug, owner] = &config.instance.declared[..] else {
-        panic!("three are declared: {:?}", config.instance.declared)
+    let [batch, debug, large, owner] = &config.instance.declared[..] else {
+        panic!("four are declared: {:?}", config.instance.declared)
     };
     let fixed = |nodes, ranks| DeclaredExtent::Fixed { nodes, ranks };
     assert_eq!(
@@ -96,9 +96,10 @@ fn instances_and_queues_are_read() {
         ("batch", &fixed(12, None))
     );
     assert_eq!(debug.extent, fixed(2, Some(Idset::range(0, 1))));
+    assert!(large.is_picked(), "{large:?}");
     let elastic = DeclaredExtent::Elastic {
         elastic: Reach::All,
-        home: Idset::range(2, 5),
+        home: Home::Ranks(Idset::range(2, 5)),
         lend_max: Some(Span::seconds(7200)),
     };
     assert_eq!(owner.extent, elastic);
@@ -157,9 +158,9 @@ ranks = "0"
             "instance[1].ranks: is \"0-\"; allowed is ranks such as \"0-3,7\", at most 65536 of them".to_owned(),
             format!("instance[1].set.exec.kill_grace: is \"x\"; allowed is {span}"),
             "instance[1].set.foo: unknown key".to_owned(),
-            "instance[1].size: unknown key; there are name, nodes, ranks, elastic, home, lend_max, set".to_owned(),
+            "instance[1].size: unknown key; there are name, nodes, ranks, hosts, property, share, elastic, home, lend_max, set".to_owned(),
             format!("instance[2].name: is \"root\"; allowed is {name}"),
-            "instance[2].ranks: is \"0\"; allowed is only one of nodes, ranks and elastic".to_owned(),
+            "instance[2].ranks: is \"0\"; allowed is only one of nodes, ranks, hosts, property, share and elastic".to_owned(),
             format!("instance[3].name: is not given; allowed is {name}"),
             "instance[3].nodes: is not given; allowed is a whole number from 1 to 65536".to_owned(),
             "queue[1].instance: is \"none\"; there are root, batch".to_owned(),
@@ -205,8 +206,8 @@ home = "0"
     assert_eq!(
         lines,
         [
-            "instance[0].elastic: is \"some\"; allowed is \"all\", or ranks such as \"0-3,7\", at most 65536 of them".to_owned(),
-            "instance[1].home: is \"3-4\"; allowed is some of the ranks of elastic".to_owned(),
+            "instance[0].elastic: is \"some\"; allowed is \"all\", ranks such as \"0-3,7\" (at most 65536 of them), or one of { hosts = }, { property = }, { share = }".to_owned(),
+            "instance[1].home: is \"3-4\"; allowed is some of the ranks of elastic, or { hosts = } or { property = } of them".to_owned(),
             format!("instance[1].lend_max: is \"x\"; allowed is {span}"),
             format!("instance[2].lend_max: is \"1h\"; allowed is {span}"),
             "instance[3].home: is \"0\"; allowed is a key beside elastic only".to_owned(),
@@ -382,5 +383,146 @@ fn a_class_that_may_be_taken_from_puts_that_on_the_ladder() {
     assert!(
         ladder.contains(&eddy_sched::policy::Rung::Urgency),
         "{ladder:?}"
+    );
+}
+
+fn nodes(count: u32) -> ResourceSet {
+    let node = |rank: u32| NodeSet {
+        host: format!("n{rank}").into(),
+        cores: Idset::one(0),
+        gpus: Idset::new(),
+        memory: 0,
+    };
+    ResourceSet {
+        nodes: (0..count).map(|rank| (Rank(rank), node(rank))).collect(),
+        ..ResourceSet::default()
+    }
+}
+
+#[test]
+fn nodes_by_what_they_are_are_ranks_of_the_inventory() {
+    let text = r#"
+[[instance]]
+name = "a"
+hosts = "n[1-2]"
+
+[[instance]]
+name = "b"
+property = "big"
+
+[[instance]]
+name = "c"
+share = "50%"
+
+[[instance]]
+name = "d"
+elastic = { property = "gpu" }
+home = { hosts = "n3" }
+
+[[instance]]
+name = "e"
+elastic = { share = "12.5%" }
+home = "3"
+"#;
+    let mut there = nodes(5);
+    there
+        .properties
+        .insert("big".to_owned(), Idset::range(3, 4));
+    let node = there.nodes.get_mut(&Rank(3)).expect("there");
+    node.gpus = Idset::first_ids(2);
+    let mut config = check(text).expect("right");
+    let declared = &config.instance.declared;
+    let fits = declared
+        .iter()
+        .map(|one| one.fits(&there).map_err(|e| e.to_string()));
+    let fits: Vec<Result<(), String>> = fits.collect();
+    assert_eq!(
+        fits,
+        [
+            Ok(()),
+            Ok(()),
+            Ok(()),
+            Ok(()),
+            Err("instance `e`: asks for home on ranks 3, of which it may have 0 only".to_owned()),
+        ]
+    );
+    let apart = declared::homes_apart(declared, &there).map_err(|error| error.to_string());
+    assert_eq!(
+        apart,
+        Err("instance `e`: is at home on ranks 3, where another is, too".to_owned())
+    );
+    let lacks = declared
+        .iter()
+        .map(|one| one.fits(&nodes(2)).map_err(|e| e.to_string()));
+    let lacks: Vec<String> = lacks.filter_map(Result::err).collect();
+    assert_eq!(
+        lacks[..3],
+        [
+            "instance `a`: asks for host `n2`, which is not in the inventory",
+            "instance `b`: asks for property `big`, which no node has; there are none",
+            "instance `d`: asks for property `gpu`, which no node has; there are none",
+        ]
+    );
+    config.instance.resolve(&there);
+    let said = &config.to_json()["instance"];
+    assert_eq!(
+        said.as_array().map(|all| all
+            .iter()
+            .map(|one| {
+                let (nodes, ranks) = (&one["nodes"], &one["ranks"]);
+                format!("{nodes} {ranks} {} {}", one["elastic"], one["home"])
+            })
+            .collect::<Vec<String>>()),
+        Some(vec![
+            "2 \"1-2\" null null".to_owned(),
+            "2 \"3-4\" null null".to_owned(),
+            "2 null null null".to_owned(),
+            "null null \"3\" \"3\"".to_owned(),
+            "null null \"0\" \"3\"".to_owned(),
+        ])
+    );
+}
+
+#[test]
+fn what_is_no_extent_is_told_by_its_key() {
+    let text = r#"
+[[instance]]
+name = "a"
+hosts = ""
+[[instance]]
+name = "b"
+share = "0%"
+[[instance]]
+name = "c"
+share = "101%"
+[[instance]]
+name = "d"
+elastic = { hosts = "n1", share = "5%" }
+[[instance]]
+name = "e"
+elastic = "all"
+home = { share = "5%" }
+[[instance]]
+name = "f"
+hosts = "n1"
+property = "gpu"
+"#;
+    let errors =
+        check(text).map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let errors = errors.expect_err("all are wrong");
+    let paths: Vec<&str> = errors
+        .iter()
+        .filter_map(|line| line.split(": ").next())
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            "instance[0].hosts",
+            "instance[1].share",
+            "instance[2].share",
+            "instance[3].elastic",
+            "instance[4].home",
+            "instance[5].property",
+        ]
     );
 }

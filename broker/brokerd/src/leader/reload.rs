@@ -15,6 +15,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::message::{Message, Type};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::instance::{Reload, ReloadRequest, Reloaded, SetConfig, SetConfigRequest};
 use serde_json::{Map, Value};
@@ -23,6 +24,7 @@ use toml::Table;
 use super::configured::Configured;
 use super::start::settings;
 use super::{Inner, Inside};
+use crate::config::declared::homes_apart;
 use crate::config::{self, Config, tables};
 
 /// The most keys that stand over a file.
@@ -45,6 +47,8 @@ pub struct Basis {
     pub given: Vec<String>,
     /// Keys that were set since.
     pub set: Vec<String>,
+    /// By which declared instances know their nodes.
+    pub inventory: Arc<ResourceSet>,
     /// What is in force.
     pub table: Table,
     /// What a start with the same file would have.
@@ -88,14 +92,22 @@ pub(super) enum Asked {
 impl Basis {
     /// What a start obeys, with the keys that stand over it.
     ///
-    pub fn of(configured: &Configured, statedir: &Path, given: &[String]) -> Basis {
+    pub fn of(
+        configured: &Configured,
+        inventory: &Arc<ResourceSet>,
+        statedir: &Path,
+        given: &[String],
+    ) -> Basis {
         let table = tables::over(configured.text(), given);
+        let mut config = configured.config.clone();
+        config.instance.resolve(inventory);
         Basis {
             file: configured.file(statedir),
             given: given.to_vec(),
             set: Vec::new(),
             table: table.unwrap_or_default(),
-            over: live(&configured.config).hash(),
+            over: live(&config).hash(),
+            inventory: Arc::clone(inventory),
         }
     }
 
@@ -108,7 +120,8 @@ impl Basis {
             return None;
         }
         let all: Vec<String> = self.given.iter().chain(set).cloned().collect();
-        let config = config::load(text, &all).ok()?;
+        let mut config = config::load(text, &all).ok()?;
+        config.instance.resolve(&self.inventory);
         self.table = tables::over(text, &all).ok()?;
         self.set.clone_from(set);
         Some(config)
@@ -279,7 +292,7 @@ fn reloaded(mut basis: Basis, trial: Trial, userid: u32) -> Result<Candidate, Ve
     config::load(&text, &basis.given).map_err(told)?;
     let table = tables::over(&text, &basis.given).map_err(told)?;
     let merged = tables::merged(&basis.table, &table);
-    let config = loaded(&merged).map_err(|lines| {
+    let config = loaded(&merged, &basis.inventory).map_err(|lines| {
         let first = lines.into_iter();
         let first = first.map(|line| {
             format!("{line} (what is new of [[instance]] counts from the next start on)")
@@ -332,7 +345,7 @@ fn set_over(
     }
     let mut table = basis.table.clone();
     tables::over_table(&mut table, set).map_err(told)?;
-    let config = loaded(&table)?;
+    let config = loaded(&table, &basis.inventory)?;
     let key = |given: &String| given.split('=').next().map(|key| key.trim().to_owned());
     basis
         .set
@@ -362,10 +375,16 @@ fn set_over(
     })
 }
 
-/// What a table says, as any text.
-fn loaded(table: &Table) -> Result<Config, Vec<String>> {
-    let text = table.to_string();
-    config::load(&text, &[]).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+/// What a table says, as any text, of the nodes there are.
+fn loaded(table: &Table, inventory: &ResourceSet) -> Result<Config, Vec<String>> {
+    let told = |errors: Vec<config::ConfigError>| -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    };
+    let mut config = config::load(&table.to_string(), &[]).map_err(told)?;
+    let declared = &config.instance.declared;
+    homes_apart(declared, inventory).map_err(|error| vec![error.to_string()])?;
+    config.instance.resolve(inventory);
+    Ok(config)
 }
 
 /// Where a text is until it is kept.

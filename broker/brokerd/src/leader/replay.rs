@@ -13,12 +13,16 @@ use eddy_modules::live::Change;
 use eddy_wire::event::{Event, EventError, Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 use thiserror::Error;
 
 use super::store::Known;
 use crate::journal::{Journal, ReadError, Row};
+
+/// The name of the record of an inventory.
+const RESOURCE_DEFINE: &str = "resource-define";
 
 /// Why the journal cannot be folded.
 #[derive(Debug, Error)]
@@ -73,6 +77,24 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
     })?;
     known.replayed = replayed;
     failed.map_or(Ok(known), Err)
+}
+
+/// The inventory that was recorded last, without a look at anything else.
+///
+/// # Errors
+/// The journal cannot be read.
+pub fn recorded_inventory(journal: &Journal) -> Result<Option<Arc<ResourceSet>>, ReplayError> {
+    let mut found = None;
+    journal.replay(|row| {
+        if row.name != RESOURCE_DEFINE {
+            return;
+        }
+        let kind = Kind::decode(&row.name, row.version, &row.context, &mut |_, _| None);
+        if let Ok(Kind::ResourceDefine(set, _)) = kind {
+            found = Some(set);
+        }
+    })?;
+    Ok(found)
 }
 
 /// The record that a row is.

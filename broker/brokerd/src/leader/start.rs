@@ -44,7 +44,7 @@ use super::turn::{Leader, Parts};
 use super::{BrokerArgs, Inner, Inside, Ready};
 use crate::clients::{ARRIVALS_MAX, Admission, listen};
 use crate::clock::Clock;
-use crate::config::declared::FitError;
+use crate::config::declared::{FitError, homes_apart};
 use crate::config::{self, Config};
 use crate::inventory::{InventoryError, Source};
 use crate::journal::{
@@ -57,7 +57,7 @@ use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
 use access::{AccessError, admitted};
-use kept::{identity, in_force, possession};
+use kept::{identity, in_force, possession, there};
 
 /// How long a lock that is held is tried for.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -193,6 +193,8 @@ fn prepare(
     // Made-up nodes cannot run anything.
     let mock = config.instance.run_duration.or(possession.mock);
     let told = possession.inventory;
+    let there = there(&journal, &config, &told)?;
+    config.instance.resolve(&there);
     let mut settings = settings(&config, Arc::clone(&told), nested.as_ref());
     (settings.local, settings.mock) = (possession.local, mock);
     settings.last_job = JobId(recovered.last_job);
@@ -204,7 +206,7 @@ fn prepare(
     let identity = named(&instance, &settings, nested.as_ref());
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let known = replayed(&journal, &mut broker, &recovered)?;
-    let basis = in_force(&mut config, configured, &statedir, args, &known);
+    let basis = in_force(&mut config, (configured, &there), &statedir, args, &known);
     let inventory = known.inventory.clone().unwrap_or(told);
     fits(configured, &inventory)?;
     if nested.is_none() {
@@ -267,6 +269,8 @@ fn fits(configured: &Configured, inventory: &ResourceSet) -> Result<(), StartErr
             (Err(error), Unfit::Told) => tracing::warn!("{error}"),
         }
     }
+    let declared = &configured.config.instance.declared;
+    homes_apart(declared, inventory)?;
     Ok(())
 }
 

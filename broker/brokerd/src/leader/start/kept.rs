@@ -9,15 +9,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use eddy_wire::idset::Idset;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Span;
 
 use super::{Possession, StartError, io};
 use crate::config::Config;
+use crate::config::declared::DeclaredInstance;
 use crate::inventory::Source;
 use crate::journal::Journal;
 use crate::leader::BrokerArgs;
 use crate::leader::configured::Configured;
 use crate::leader::reload::Basis;
+use crate::leader::replay::recorded_inventory;
 use crate::leader::store::Known;
 
 /// The key of the instance's id in the journal.
@@ -94,15 +97,30 @@ fn kept_size(journal: &mut Journal, said: Option<u32>) -> Result<Option<u32>, St
 /// What a change of the configuration begins with; puts what was set since over the file.
 pub(super) fn in_force(
     config: &mut Config,
-    configured: &Configured,
+    (configured, there): (&Configured, &Arc<ResourceSet>),
     statedir: &Path,
     args: &BrokerArgs,
     known: &Known,
 ) -> Basis {
-    let mut basis = Basis::of(configured, statedir, &args.set);
+    let mut basis = Basis::of(configured, there, statedir, &args.set);
     let change = known.change.as_ref();
     if let Some(resumed) = change.and_then(|change| basis.resumed(configured.text(), change)) {
         config.instance = resumed.instance;
     }
     basis
+}
+
+/// The inventory by which declared instances know their nodes: the one recorded last, where some are by
+/// what they are, else what the start is told.
+pub(super) fn there(
+    journal: &Journal,
+    config: &Config,
+    told: &Arc<ResourceSet>,
+) -> Result<Arc<ResourceSet>, StartError> {
+    let declared = &config.instance.declared;
+    let recorded = match declared.iter().any(DeclaredInstance::is_picked) {
+        true => recorded_inventory(journal)?,
+        false => None,
+    };
+    Ok(recorded.unwrap_or_else(|| Arc::clone(told)))
 }

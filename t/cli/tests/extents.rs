@@ -1,0 +1,79 @@
+//! Instances that are declared by what their nodes are: by host, by property, a share of all.
+
+use std::fs;
+
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+use eddy_wire::hostlist::Hostlist;
+use serde_json::Value;
+
+type Tested = anyhow::Result<()>;
+
+/// Starts an instance of four nodes that are pretended, with this configuration.
+fn start(text: &str) -> anyhow::Result<Instance> {
+    let place = Place::new()?;
+    let file = place.join("eddy.toml");
+    fs::write(&file, text)?;
+    let state = place.path().join("state");
+    let fake = ["--fake", "nodes=4,cores=1,gpus=1", "--config", &file];
+    Instance::start_in(place, state, &fake)
+}
+
+/// The hosts of the instance, in the order of their ranks.
+fn hosts() -> anyhow::Result<Vec<String>> {
+    let instance = Instance::start(&["--fake", "nodes=4,cores=1"])?;
+    let rows = instance.json(&["resource", "status", "--json"])?;
+    let rows = rows.as_array().cloned().unwrap_or_default();
+    let host = |row: &Value| row["host"].as_str().unwrap_or_default().to_owned();
+    Ok(rows.iter().map(host).collect())
+}
+
+#[test]
+fn hosts_properties_and_shares_are_looked_up_at_the_start() -> Tested {
+    let hosts = hosts()?;
+    let mut two = Hostlist::default();
+    two.push(&hosts[1])?;
+    two.push(&hosts[2])?;
+    let text = format!(
+        "[[instance]]\nname = \"a\"\nhosts = \"{two}\"\n\
+         [[instance]]\nname = \"b\"\nshare = \"25%\"\n\
+         [[instance]]\nname = \"c\"\nelastic = {{ property = \"gpu\" }}\nhome = {{ hosts = \"{}\" }}\n\
+         [[queue]]\nname = \"c\"\ninstance = \"c\"\n",
+        hosts[3]
+    );
+    let instance = start(&text)?;
+    let declared = instance.json(&["config", "get", "instance"])?;
+    assert_eq!(
+        (&declared[0]["ranks"], &declared[1]["nodes"]),
+        (&Value::from("1-2"), &Value::from(1))
+    );
+    assert_eq!(
+        (&declared[2]["elastic"], &declared[2]["home"]),
+        (&Value::from("0-3"), &Value::from("3"))
+    );
+    let rows = instance.json(&["jobs", "--json"])?;
+    let rows = rows.as_array().cloned().unwrap_or_default();
+    let first = rows.iter().find(|row| row["name"] == "a");
+    let first = first.map(|row| row["id"].to_string()).unwrap_or_default();
+    instance.event(&first, "alloc")?;
+    let nodes = instance.row(&first)?["nodelist"].clone();
+    assert_eq!(nodes, Value::from(two.to_string()));
+    // What differs is told, and stays until the next start.
+    let path = instance.place.join("eddy.toml");
+    fs::write(&path, text.replace("25%", "50%"))?;
+    assert_eq!(
+        instance.ok(&["config", "reload"])?,
+        "instance.b.share: \"25%\" -> \"50%\" (from the next start on)"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_host_that_is_not_there_is_told_by_the_instance() -> Tested {
+    let started = start("[[instance]]\nname = \"a\"\nhosts = \"nowhere[7-8]\"\n");
+    let error = started.map(|_| ()).expect_err("it has no such host");
+    let told = format!("{error:#}");
+    let line = "instance `a`: asks for host `nowhere7`, which is not in the inventory";
+    assert!(told.contains(line), "{told}");
+    Ok(())
+}
