@@ -268,6 +268,7 @@ impl Planner {
             Delta::Policy(text) => self.obey(&text),
             Delta::Account(change) => {
                 self.turns.regroup(&change);
+                self.weigh();
                 self.lined.order = Order::Moved;
             }
             Delta::Used(used) => {
@@ -480,7 +481,12 @@ impl Planner {
             self.take_back(job);
         }
         self.unwant(job);
-        *self.owners.entry(want.owner.clone()).or_default() += 1;
+        let waiting = self.owners.entry(want.owner.clone()).or_default();
+        if *waiting == 0 {
+            // What each is due may depend on who else waits.
+            self.lined.order = Order::Moved;
+        }
+        *waiting += 1;
         let (want, place) = (Arc::new(want), Place::Aside);
         self.waiting.insert(job, Waiting { want, place });
         if !self.holdings.contains_key(&job) {

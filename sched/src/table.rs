@@ -39,8 +39,8 @@ const FLOOR: f64 = 0.5;
 /// Up to so many different needs of an account are passed at once: each is looked at for that.
 const ALIKE_MAX: usize = 64;
 
-/// What every account weighs.
-const WEIGHT: f64 = 1.0;
+/// The least that an account weighs: one without shares comes last, and what it costs is a number.
+pub(crate) const WEIGHT_MIN: f64 = 1e-6;
 
 /// What of a policy a round obeys.
 #[derive(Clone, Debug)]
@@ -69,6 +69,8 @@ pub(crate) struct Table {
     /// What stopped everybody in the last round, and what single accounts.
     stop: Option<Halt>,
     stops: BTreeMap<String, Halt>,
+    /// What accounts weigh.
+    weights: Arc<BTreeMap<String, f64>>,
     news: News,
     /// Where the next draw begins.
     seed: u64,
@@ -146,6 +148,10 @@ enum Offered {
     All,
 }
 
+fn weight(weights: &BTreeMap<String, f64>, account: &str) -> f64 {
+    weights.get(account).copied().unwrap_or(1.0).max(WEIGHT_MIN)
+}
+
 type Verdicts = Vec<Verdict<Turn, Spot>>;
 
 impl Table {
@@ -179,6 +185,7 @@ impl Table {
             round: None,
             stop: None,
             stops: BTreeMap::new(),
+            weights: Arc::default(),
             news: News::Some,
             seed: 1,
         })
@@ -192,6 +199,15 @@ impl Table {
             }
             (_, rank) => rank,
         }
+    }
+
+    /// What accounts weigh from the next round on; whoever is not named weighs 1.
+    pub fn weigh(&mut self, weights: BTreeMap<String, f64>) {
+        self.weights = Arc::new(weights);
+    }
+
+    fn weight(&self, account: &str) -> f64 {
+        weight(&self.weights, account)
     }
 
     /// Something happened that a round has not looked at.

@@ -180,6 +180,11 @@ impl Turns {
         self.parties.apply(change);
     }
 
+    /// What each account weighs where accounts take turns.
+    pub fn weights(&self) -> BTreeMap<String, f64> {
+        self.parties.weights()
+    }
+
     /// Somebody used that before this planner was.
     pub fn used(&mut self, used: &Used) {
         let amounts = [used.nodes, used.cores, used.gpus, used.memory];

@@ -20,6 +20,7 @@ impl Planner {
     pub(crate) fn set_aside(&self) -> Planner {
         let mut other = Planner::with(self.policy.clone());
         other.turns = self.turns.clone();
+        other.weigh();
         other.occupancy.serve(|inventory| {
             inventory.serve_as(self.occupancy.inventory());
         });

@@ -73,6 +73,7 @@ impl Planner {
         self.occupancy.obey(&policy);
         self.rows = Rows::new(&self.turns);
         self.policy = policy;
+        self.weigh();
         self.pass = Pass::Over;
         for job in self.in_line() {
             if let Some(one) = self.waiting.get_mut(&job) {
@@ -82,6 +83,13 @@ impl Planner {
         }
         self.lined.order = Order::Moved;
         self.arm(None);
+    }
+
+    /// What accounts weigh where they take turns.
+    pub(super) fn weigh(&mut self) {
+        if let Some(table) = &mut self.table {
+            table.weigh(self.turns.weights());
+        }
     }
 
     /// Changes what runs cost; until now they are charged as before.

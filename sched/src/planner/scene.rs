@@ -85,11 +85,15 @@ impl Planner {
             }
         }
         self.add_elsewhere(&mut accounts);
+        let weights = self.turns.weights();
         self.add_claims(&mut scene, &mut accounts);
         for (name, account) in &mut accounts {
             let has = self.occupancy.accounts().has(name);
             let asked = asked.get(name).copied().unwrap_or(Amounts::NONE);
             account.demand = Some(has + asked);
+            if let Some(weight) = weights.get(name) {
+                account.factor = 1.0 / weight.max(crate::table::WEIGHT_MIN);
+            }
         }
         scene.state.accounts = accounts.into_values().collect();
         scene

@@ -5,10 +5,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
 
 use eddy_wire::time::Time;
 
-use super::{Entry, Next, Offered, Table, Verdicts, WEIGHT};
+use super::{Entry, Next, Offered, Table, Verdicts, weight};
 use crate::amounts::Amounts;
 use crate::need::Need;
 use crate::occupancy::Occupancy;
@@ -43,22 +44,27 @@ pub(super) struct Scale {
     large: Preference,
     /// What each account may cost, where that counts.
     budgets: BTreeMap<String, f64>,
+    weights: Arc<BTreeMap<String, f64>>,
 }
 
 impl Scale {
-    /// What having so much costs.
-    pub fn cost(&self, has: &Amounts) -> f64 {
-        self.costs.map_or(0.0, |costs| costs.cost(has)) / WEIGHT
+    /// What having so much costs an account.
+    pub fn cost(&self, account: &str, has: &Amounts) -> f64 {
+        self.plain(has) / weight(&self.weights, account)
+    }
+
+    fn plain(&self, has: &Amounts) -> f64 {
+        self.costs.map_or(0.0, |costs| costs.cost(has))
     }
 
     /// The turn of an account that has this with a job.
     pub fn key(&self, account: &str, has: &Amounts, entry: &Entry) -> TurnKey {
         let turn = rounds::Turn {
             class: entry.class,
-            proposed: self.cost(&(*has + entry.asks)),
-            current: self.cost(has),
+            proposed: self.cost(account, &(*has + entry.asks)),
+            current: self.cost(account, has),
             budget: self.budgets.get(account).copied().unwrap_or(0.0),
-            size: self.cost(&entry.asks) * WEIGHT * WEIGHT,
+            size: self.plain(&entry.asks) * weight(&self.weights, account),
         };
         turn.key(self.large)
     }
@@ -86,6 +92,7 @@ impl Table {
             costs: costs(*books.total(), books.kinds(), resources),
             large: self.rules.large,
             budgets: BTreeMap::new(),
+            weights: Arc::clone(&self.weights),
         };
         if scale.large == Preference::On {
             scale.budgets = self.budgets(&scale, room);
@@ -101,15 +108,13 @@ impl Table {
             let asked = self.lines.get(*account).map(|line| line.asked);
             let demand = books.has(account) + asked.unwrap_or(Amounts::NONE);
             Wanting {
-                weight: WEIGHT,
-                demand: scale.cost(&demand),
+                weight: self.weight(account),
+                demand: scale.plain(&demand),
             }
         });
         let dues = adjusted_fair_shares(&wanting.collect::<Vec<_>>());
-        let due = dues.into_iter().map(|due| due.capped / WEIGHT);
-        all.iter()
-            .map(|account| (*account).to_owned())
-            .zip(due)
+        let due = all.iter().zip(dues);
+        due.map(|(account, due)| ((*account).to_owned(), due.capped / self.weight(account)))
             .collect()
     }
 

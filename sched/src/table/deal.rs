@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use eddy_wire::time::Time;
 
-use super::{Next, Offered, Table, Verdicts, WEIGHT};
+use super::{Next, Offered, Table, Verdicts};
 use crate::accounts::amounts;
 use crate::amounts::{Amounts, KINDS_MAX};
 use crate::need::Need;
@@ -94,7 +94,7 @@ impl Table {
     /// What an account is behind by: lower has more.
     pub(super) fn effective(&self, account: &str, used: &BTreeMap<String, f64>) -> f64 {
         let usage = used.get(account).copied().unwrap_or(0.0);
-        usage.max(self.rules.floor).max(f64::MIN_POSITIVE) / WEIGHT
+        usage.max(self.rules.floor).max(f64::MIN_POSITIVE) / self.weight(account)
     }
 
     pub(super) fn weights(&self, room: &Occupancy) -> Units {

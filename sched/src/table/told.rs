@@ -148,8 +148,8 @@ impl Table {
             Taking::ByCost => {
                 let scale = self.scale(room);
                 let has = room.accounts().has(&account);
-                let held = scale.cost(&has);
-                let with = scale.cost(&(has + entry.asks));
+                let held = scale.cost(&account, &has);
+                let with = scale.cost(&account, &(has + entry.asks));
                 vec![term("held", held), term("asked", with - held)]
             }
             Taking::BySlices(..) => {

@@ -4,7 +4,7 @@
 //! root with one share. Who has used something and is in no account that there is, is due nothing
 //! before all others: under the account he was in, or under one of his like.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::account::{Book, Change, Name, Shares as Given};
 use eddy_wire::plan::Owner;
@@ -50,6 +50,34 @@ impl Parties {
         }
         let (_, grown) = self.made.as_ref().expect("it was just made");
         grown
+    }
+
+    /// What each account weighs against the others: its shares, of an account under another its part of
+    /// what that weighs.
+    pub fn weights(&self) -> BTreeMap<String, f64> {
+        let mut weights = BTreeMap::new();
+        self.weigh(None, &mut weights);
+        weights
+    }
+
+    /// Recursion, no deeper than accounts may be.
+    fn weigh(&self, above: Option<&Name>, weights: &mut BTreeMap<String, f64>) {
+        let names: Vec<&Name> = self.book.under(above).collect();
+        let own = |name: &Name| match self.book.account(name).map(|account| account.shares) {
+            Some(Given::Of(shares)) => Some(f64::from(shares)),
+            Some(Given::Parent) | None => None,
+        };
+        let all: f64 = names.iter().filter_map(|name| own(name)).sum();
+        let weight = above.and_then(|above| weights.get(above.as_str()).copied());
+        for name in names {
+            let weighs = match (weight, own(name)) {
+                (None, own) => own.unwrap_or(1.0),
+                (Some(weight), None) => weight,
+                (Some(weight), Some(own)) => weight * own / all.max(1.0),
+            };
+            weights.insert(name.to_string(), weighs);
+            self.weigh(Some(name), weights);
+        }
     }
 
     /// What was made last.
