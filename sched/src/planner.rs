@@ -17,6 +17,8 @@ mod explain;
 
 mod held;
 
+mod hindsight;
+
 mod nodes;
 
 mod preempt;
@@ -53,6 +55,7 @@ use crate::table::Table;
 use crate::turns::{Turn, Turns};
 use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
 use charges::{end_of, until};
+use hindsight::Hindsight;
 use rows::Rows;
 use taking::Taking;
 
@@ -88,6 +91,8 @@ pub struct Planner {
     questions: Vec<Question>,
     /// Who asked what each account is due.
     shares: Vec<u64>,
+    /// How good what was told of starts has been.
+    hindsight: Hindsight,
 }
 
 /// Who wants resources.
@@ -199,6 +204,7 @@ impl Planner {
             pass: Pass::Over,
             questions: Vec::new(),
             shares: Vec::new(),
+            hindsight: Hindsight::default(),
         };
         planner.arm(None);
         planner
@@ -316,9 +322,10 @@ impl Planner {
             let again = outcome.again.into_iter().chain(gate);
             outcome.again = again.chain(self.occupancy.opens()).min();
         }
-        let questions = std::mem::take(&mut self.questions);
-        let answers = questions.iter().map(|one| self.answer(one, now));
-        outcome.answers.extend(answers);
+        outcome.answers.extend(self.answers(now));
+        if !outcome.unfinished {
+            self.probe(now);
+        }
         if !self.shares.is_empty() {
             outcome.shares = Some(self.told_shares(now));
         }
@@ -496,6 +503,7 @@ impl Planner {
 
     /// It wants nothing any more.
     fn unwant(&mut self, job: JobId) {
+        self.hindsight.gone(job);
         self.aside(job);
         let Some(waiting) = self.waiting.remove(&job) else {
             return;

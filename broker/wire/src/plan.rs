@@ -288,6 +288,18 @@ pub struct Estimate {
     pub earliest: Time,
     /// If all that runs and is ahead ran to its limit; `None` if something there has none.
     pub latest: Option<Time>,
+    /// Between when four of five such really started lately; `None` while too few did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub likely: Option<Likely>,
+}
+
+/// A time between these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Likely {
+    /// The earlier.
+    pub from: Time,
+    /// The later.
+    pub to: Time,
 }
 
 /// A value of a policy's formula, taken apart.

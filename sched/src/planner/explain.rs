@@ -10,7 +10,8 @@ use eddy_wire::plan::{Answer, Estimate, Explained, Question, Reason};
 use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{Span, Time};
 
-use super::{Place, Planner, entry};
+use super::hindsight::{Basis, PROBE};
+use super::{Place, Planner, Waiting, entry};
 use crate::occupancy::Occupancy;
 use crate::placement::{Unplaced, place};
 use crate::policy::{Reservations, Walk};
@@ -19,6 +20,8 @@ use crate::walk::{Agenda, Progress, Room, Rules, Verdict};
 
 /// How many that are ahead of a job are planned to say when it would start.
 const AHEAD_MAX: u64 = 1000;
+/// Where more wait nobody is looked at who is not asked about.
+const PROBED_MAX: usize = 1000;
 /// Looks of such a plan.
 const LOOKS_MAX: u64 = 10_000;
 
@@ -81,6 +84,53 @@ impl Planner {
         }
     }
 
+    /// Answers all who asked. What is told of when jobs start is held against when they do.
+    pub(super) fn answers(&mut self, now: Time) -> Vec<Answer> {
+        let questions = std::mem::take(&mut self.questions);
+        let answer = |question: &Question| {
+            let mut answer = self.answer(question, now);
+            if question.suppose.is_nothing() {
+                answer.jobs.iter_mut().for_each(|one| self.told(one, now));
+            }
+            answer
+        };
+        questions.iter().map(answer).collect()
+    }
+
+    fn told(&mut self, one: &mut Explained, now: Time) {
+        let Some(start) = &mut one.start else { return };
+        let Some(latest) = start.latest else { return };
+        let turn = self.turn_of(one.job);
+        let promised = turn.is_some_and(|turn| self.agenda.booking(&turn).is_some());
+        let basis = match promised {
+            true => Basis::Promise,
+            false => Basis::Forecast,
+        };
+        start.likely = self.hindsight.tell(one.job, basis, now, latest);
+    }
+
+    /// Where nobody asks: reckons when the last who came would start, so that there is something to
+    /// say to whoever asks next.
+    pub(super) fn probe(&mut self, now: Time) {
+        if now - self.hindsight.probed < PROBE || self.waiting.len() > PROBED_MAX {
+            return;
+        }
+        self.hindsight.probed = now;
+        let waits = |(_, one): &(&JobId, &Waiting)| matches!(one.place, Place::Row(_));
+        let last = self.waiting.iter().rev().find(waits).map(|(job, _)| *job);
+        let Some(job) = last.filter(|job| !self.hindsight.knows(*job)) else {
+            return;
+        };
+        let turns = self.turns(now);
+        let found = turns.iter().find(|(_, turn)| turn.job == job);
+        let Some((ahead, turn)) = found.copied() else {
+            return;
+        };
+        let starts = self.forecast(&turns, ahead, now);
+        let mut told = self.explain(turn, ahead, &starts, now);
+        self.told(&mut told, now);
+    }
+
     /// Why one waits that the policy does not run at all.
     fn below(&self, job: JobId, now: Time) -> Explained {
         let priority = self.turns.breakdown(&self.waiting[&job].want, now);
@@ -117,6 +167,7 @@ impl Planner {
             start: at.map(|at| Estimate {
                 earliest: now,
                 latest: (at < Time(i64::MAX)).then_some(at),
+                likely: None,
             }),
             priority: self.breakdown(turn, now),
             advice: Vec::new(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use eddy_wire::id::JobId;
 use eddy_wire::plan::Owner;
 use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Time;
 
 use super::charges::end_of;
 use super::{Certainty, Holding, Planner};
@@ -14,6 +15,7 @@ use super::{Certainty, Holding, Planner};
 impl Planner {
     /// It is recorded that a job holds this.
     pub(super) fn held(&mut self, job: JobId, owner: Option<Owner>, set: Arc<ResourceSet>) {
+        let began = Time(set.starttime);
         match self.holdings.get_mut(&job) {
             Some(holding) if holding.set.nodes == set.nodes && holding.owner == owner => {
                 match holding.certainty {
@@ -36,6 +38,7 @@ impl Planner {
                 }
             }
         }
+        self.hindsight.began(job, began);
         self.unwant(job);
     }
 

@@ -13,6 +13,7 @@ use eddy_wire::plan::{
 use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{MICROS, Span, Time};
 
+use super::hindsight::Hindsight;
 use super::{Place, Planner, Waiting, entry};
 use crate::occupancy::{CLEANUP, Occupancy};
 use crate::policy::Walk;
@@ -47,6 +48,7 @@ impl Planner {
             pass: self.pass,
             questions: Vec::new(),
             shares: Vec::new(),
+            hindsight: Hindsight::default(),
         }
     }
 
@@ -107,6 +109,30 @@ impl Planner {
         told.pop().expect("who was not started waits")
     }
 
+    /// Whether a job that is taken back, and submitted now as changed so, starts at once.
+    fn starts_anew(&self, job: JobId, suppose: &Suppose, now: Time) -> bool {
+        const LAST: JobId = JobId(u64::MAX);
+        let mut other = self.copy();
+        let want = Want {
+            submitted: now,
+            eligible: now,
+            ..changed(&self.waiting[&job].want, suppose)
+        };
+        other.apply(Delta::Unwant(job));
+        other.apply(Delta::Want(LAST, want));
+        for _ in 0..SLICES_MAX {
+            let outcome = other.plan(now, STEPS);
+            let verdict = outcome.verdicts.iter().find(|(of, _)| *of == LAST);
+            match verdict {
+                Some((_, Verdict::Start(_))) => return true,
+                Some((_, Verdict::Never(_) | Verdict::Preempt { .. })) => return false,
+                None if outcome.unfinished => {}
+                None => return false,
+            }
+        }
+        false
+    }
+
     /// By what least changes of its limit or of its size a job would start now. Where accounts take
     /// turns it is not the job alone on which that depends, and nobody is advised.
     pub(super) fn advice(&self, turn: Turn, ahead: u64, now: Time) -> Vec<Suppose> {
@@ -139,11 +165,9 @@ impl Planner {
         let shorter = self.gaps(turn, now).find(&mut fits);
         let smaller = smaller(want, &mut fits);
         let candidates = shorter.into_iter().chain(smaller);
-        // A job that asks anew stands back first, and what it was promised others may take.
-        let holds = |suppose: &Suppose| {
-            let start = self.suppose(turn.job, suppose, now).start;
-            start == Some(at_once(now))
-        };
+        // Who follows it takes the job back and comes again, behind all others, who may have what the
+        // job was promised.
+        let holds = |suppose: &Suppose| self.starts_anew(turn.job, suppose, now);
         candidates.filter(holds).collect()
     }
 
@@ -170,6 +194,7 @@ fn at_once(now: Time) -> Estimate {
     Estimate {
         earliest: now,
         latest: Some(now),
+        likely: None,
     }
 }
 

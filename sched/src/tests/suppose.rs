@@ -95,6 +95,10 @@ fn a_job_is_told_what_would_fit_before_a_promise() {
     assert_eq!(told.advice, std::slice::from_ref(&shorter));
     let told = ask(&mut planner, JobId(3), &shorter);
     assert_eq!(told.start.map(|start| start.latest), Some(Some(NOW)));
+    // Two nodes would do for the second, but it would come again behind the third, who takes them.
+    let told = ask(&mut planner, JobId(2), &Suppose::default());
+    assert!(told.advice.is_empty(), "{:?}", told.advice);
+    planner.apply(Delta::Unwant(JobId(3)));
     let told = ask(&mut planner, JobId(2), &Suppose::default());
     let fewer = Suppose {
         nodes: Some(2),

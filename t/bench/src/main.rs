@@ -5,6 +5,7 @@
 //! Called by people; never by `t/run`, since a budget is judged by reading, not by a red test.
 
 mod disk;
+mod eta;
 mod history;
 mod idle;
 mod instance;
@@ -66,6 +67,8 @@ const BENCHES: &[Bench] = &[
         about: "the planner on 10,000 nodes with 100,000 that wait; priorities; fair shares" },
     Bench { name: "tree-tax", needs: Needs::Machine, run: tax::run,
         about: "a trace through queue instances against the same in one queue" },
+    Bench { name: "eta", needs: Needs::Machine, run: eta::run,
+        about: "whether a trace's jobs start when they were told to" },
     Bench { name: "start", needs: Needs::Eddy, run: start::run,
         about: "`eddy start true`, the whole command" },
     Bench { name: "latency", needs: Needs::Eddy, run: latency::run,

@@ -79,6 +79,8 @@ pub enum About {
     Stream,
     /// Where the capacity went.
     Usage,
+    /// Why a job waits; whoever asked keeps the answer.
+    Why,
     /// Something whose answer tells of no record.
     Other,
 }
@@ -366,7 +368,16 @@ impl Call {
 
     /// Why jobs wait.
     pub fn explain() -> Call {
-        Call::new::<sched::Explain>(About::Other, &sched::ExplainRequest::default())
+        Call::new::<sched::Explain>(About::Why, &sched::ExplainRequest::default())
+    }
+
+    /// Why these wait, and when they would start.
+    pub fn why(jobs: JobSet) -> Call {
+        let request = sched::ExplainRequest {
+            jobs: Some(jobs),
+            ..sched::ExplainRequest::default()
+        };
+        Call::new::<sched::Explain>(About::Why, &request)
     }
 
     /// End the instance.

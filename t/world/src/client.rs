@@ -29,6 +29,8 @@ pub struct Client {
     pub is_keeper: bool,
     /// The jobs it was told of.
     pub jobs: Vec<JobId>,
+    /// What it was told of why jobs wait and what was used, until somebody takes it.
+    pub heard: Vec<Message>,
     /// Submissions it made, to be made again now and then.
     pub submissions: Vec<Call>,
     link: Link,
@@ -55,6 +57,7 @@ impl Client {
             rank: Rank(0),
             is_keeper: false,
             jobs: Vec::new(),
+            heard: Vec::new(),
             submissions: Vec::new(),
             link: Link::None,
             calls: BTreeMap::new(),
@@ -168,6 +171,9 @@ impl Client {
         let Some(call) = self.calls.remove(&message.matchtag) else {
             return;
         };
+        if let (About::Why | About::Usage, Type::Reply) = (&call.about, message.kind) {
+            self.heard.push(message.clone());
+        }
         if let (About::Submit { .. }, Type::Reply) = (&call.about, message.kind)
             && let Ok(told) = message.parse::<Submitted>()
         {

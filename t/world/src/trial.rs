@@ -6,6 +6,7 @@
 //! tests, by the bench and by `cheat`.
 
 pub mod cheat;
+pub mod eta;
 pub mod fair;
 mod got;
 
@@ -13,9 +14,14 @@ use std::collections::BTreeMap;
 
 use eddy_modules::settings::{Elastic, Extent};
 use eddy_wire::event::Kind;
-use eddy_wire::id::JobId;
+use eddy_wire::id::{JobId, Rank};
+use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::plan::Explained;
+use eddy_wire::services::sched::ExplainReply;
+use eddy_wire::services::usage::UsageReport;
 use eddy_wire::time::{Span, Time};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::call::{Ask, Call, Nests, key};
@@ -92,6 +98,8 @@ pub struct Told {
     pub name: String,
     /// What.
     pub news: News,
+    /// When.
+    pub at: Time,
 }
 
 /// Where a party submits to.
@@ -162,6 +170,9 @@ impl Trial {
             json!({ "change": { "member": { "account": account, "user": user, "value": value } } })
         });
         let changes: Vec<Value> = accounts.chain(members).collect();
+        if changes.is_empty() {
+            return;
+        }
         self.ask_accounts(&json!({ "changes": changes }));
     }
 
@@ -230,6 +241,58 @@ impl Trial {
     pub fn call(&mut self, party: Party, door: Door, call: Call) {
         let client = self.client(party, door);
         self.world.call(client, call);
+    }
+
+    /// What a party was told since the last time of why its jobs wait.
+    pub fn answered(&mut self, party: Party) -> Vec<Explained> {
+        let client = self.client(party, Door::Root);
+        let heard = std::mem::take(&mut self.world.clients[client].heard);
+        let replies = heard
+            .iter()
+            .filter_map(|one| one.parse::<ExplainReply>().ok());
+        replies.flat_map(|reply| reply.jobs).collect()
+    }
+
+    /// All who wait in their turn, as the administrator is told.
+    ///
+    /// # Errors
+    /// A broken promise.
+    pub fn line(&mut self) -> Result<Vec<Explained>, String> {
+        self.world.call(self.keeper, Call::explain());
+        let replies = self.heard::<ExplainReply>()?;
+        Ok(replies.into_iter().flat_map(|reply| reply.jobs).collect())
+    }
+
+    /// What was charged to whom, as the administrator is told.
+    ///
+    /// # Errors
+    /// A broken promise.
+    pub fn usage(&mut self) -> Result<Option<UsageReport>, String> {
+        self.world.call(self.keeper, Call::usage());
+        Ok(self.heard::<UsageReport>()?.pop())
+    }
+
+    fn heard<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, String> {
+        // What becomes of jobs in that moment is read with what follows.
+        let until = self.world.nature.now.after(Span(1));
+        while self.next_before(until) {
+            self.world.step();
+        }
+        self.sound()?;
+        let heard = std::mem::take(&mut self.world.clients[self.keeper].heard);
+        Ok(heard.iter().filter_map(|one| one.parse().ok()).collect())
+    }
+
+    /// All nodes are taken out of service, so that nobody starts.
+    pub fn close(&mut self) {
+        for rank in 0..self.ground.nodes {
+            self.keeper(Call::drain(Rank(rank)));
+        }
+    }
+
+    /// All nodes are there at once.
+    pub fn open(&mut self) {
+        self.keeper(Call::undrain(Idset::first_ids(self.ground.nodes)));
     }
 
     /// Everything that is to happen within so long happens, and `hear` is told of what became of
@@ -331,6 +394,7 @@ impl Trial {
                     job,
                     name,
                     news,
+                    at: t,
                 });
             }
         }

@@ -165,6 +165,12 @@ fn lines(
         ahead => format!("  ahead:  {ahead} jobs"),
     });
     lines.push(format!("  start:  {}", start(one.start)));
+    if let Some(likely) = one.start.and_then(|start| start.likely) {
+        let (from, to) = (when::local(likely.from), when::local(likely.to));
+        lines.push(format!(
+            "  likely: between {from} and {to}, as four of five lately"
+        ));
+    }
     lines.push(format!("  turn:   {}", turn(&one.priority)));
     for advice in &one.advice {
         let options = suppose::options(advice);
@@ -208,6 +214,7 @@ fn start(start: Option<Estimate>) -> String {
         Some(Estimate {
             earliest,
             latest: Some(latest),
+            ..
         }) => format!(
             "between {} and {}",
             when::local(earliest),
@@ -216,6 +223,7 @@ fn start(start: Option<Estimate>) -> String {
         Some(Estimate {
             earliest,
             latest: None,
+            ..
         }) => format!("between {} and unknown", when::local(earliest)),
     }
 }

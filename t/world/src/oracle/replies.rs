@@ -222,9 +222,12 @@ impl Replies {
             }
             About::Get(_) => facts.durable_value(&parse(&reply.body)?),
             About::Usage => adds_up(&parse(&reply.body)?),
-            About::Events(_) | About::List | About::Stream | About::Watch(_) | About::Other => {
-                Ok(())
-            }
+            About::Events(_)
+            | About::List
+            | About::Stream
+            | About::Watch(_)
+            | About::Why
+            | About::Other => Ok(()),
         }
     }
 }
