@@ -131,3 +131,33 @@ fn nodes_that_are_divided_for_good_cost_a_lot() {
     let ratio = mean_wait(&workload, &starts) / alone;
     assert!(ratio > 1.2, "{ratio}");
 }
+
+/// Jobs of one and two cores without an end, and among them one of nine tenths of the machine.
+fn endless(seed: u64, wide: usize) -> Workload {
+    let mut workload = workload(seed, 600, 2);
+    let mut random = Random::new(seed);
+    for (at, job) in workload.jobs.iter_mut().enumerate() {
+        // More than there is room for, all the time.
+        job.submit = Time(at as i64 * 8_000_000);
+        job.procs = 1 + random.below(2);
+        let limit = random.between(60, 400);
+        job.limit = Some(Span::seconds(limit));
+        job.run = Span::seconds(random.between(30, limit));
+    }
+    workload.jobs[wide].procs = u64::from(PROCS) * 9 / 10;
+    workload
+}
+
+#[test]
+fn a_wide_job_over_three_instances_starts_when_one_queue_would() {
+    const WIDE: usize = 150;
+    for seed in 0..3 {
+        let workload = endless(seed, WIDE);
+        let site = |layout, message| site(10, layout, message);
+        let flat = starts(&workload, &site(Layout::Flat, Span::ZERO)).expect("all begin");
+        let wait = flat[WIDE] - workload.jobs[WIDE].submit;
+        assert!(wait > Span::seconds(100), "it waits: {wait}");
+        let parted = starts(&workload, &site(Layout::Elastic(3), Span::ZERO)).expect("all begin");
+        assert_eq!(parted[WIDE], flat[WIDE], "seed {seed}");
+    }
+}
