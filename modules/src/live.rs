@@ -28,7 +28,7 @@ const TRIAL: &str = "trial";
 /// What may change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// The policy, printed.
+    /// The policy, printed, without what is said about it.
     policy: String,
     /// As [`Settings::queues`].
     pub queues: Vec<Queue>,
@@ -78,6 +78,13 @@ pub enum By {
     Start,
 }
 
+/// A printed policy without comments.
+fn keys(text: &str) -> String {
+    let is_key = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let lines: Vec<&str> = text.lines().filter(is_key).collect();
+    lines.join("\n")
+}
+
 impl Live {
     /// As a start is told.
     pub fn of(settings: &Settings) -> Live {
@@ -89,7 +96,7 @@ impl Live {
                 Extent::Fixed { .. } => None,
             });
         Live {
-            policy: print(&settings.policy),
+            policy: keys(&print(&settings.policy)),
             queues: settings.queues.clone(),
             qos: settings.qos.clone(),
             classes: settings.classes.clone(),
@@ -152,5 +159,26 @@ impl Change {
     /// What a memo says, if it is about this.
     pub fn told(memo: &Map<String, Value>) -> Option<Change> {
         Change::deserialize(memo.get(KEY)?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_sched::policy::preset;
+
+    use super::*;
+
+    #[test]
+    fn a_policy_is_the_same_without_what_is_said_about_it() {
+        for name in ["fcfs", "flux", "armada", "pbs-it4i"] {
+            let policy = preset(name).expect("it is a preset");
+            let mut settings = Settings::for_inventory(Arc::default());
+            settings.policy = Arc::new(policy.clone());
+            let live = Live::of(&settings);
+            assert_eq!(live.policy(), policy);
+            let again = serde_json::to_value(&live).map(Live::deserialize);
+            let again = again.expect("JSON").expect("the same");
+            assert_eq!((again.hash(), &again), (live.hash(), &live));
+        }
     }
 }

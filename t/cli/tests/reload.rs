@@ -188,6 +188,9 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
             "eddy config set: tree.fanout: counts from a start on; eddy --at DIR config set tree.fanout VALUE writes it for the next"
         ]
     );
+    let errors = refused(&instance, &["set", "tree.fan=3"])?;
+    assert_eq!(errors, ["eddy config set: tree.fan: unknown key"]);
+    assert_eq!(get(&instance, "queue.debug.limits.running_jobs")?, "3");
     assert!(set(&["policy.preset=easy"])?.is_empty());
     assert_eq!(
         set(&["queue.debug.priority=5"])?,
@@ -214,6 +217,10 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
     assert_eq!(get(&instance, "policy.preset")?, "fcfs");
     let audit = instance.ok(&["audit", "--event", "memo", "--json"])?;
     assert!(audit.contains("limits.user_rate: 77 -> 900"), "{audit}");
+    let table = instance.ok(&["audit", "--event", "memo", "-n"])?;
+    let last = table.lines().last().unwrap_or_default();
+    assert!(last.contains("limits.user_rate: 77 -> 900"), "{last}");
+    assert!(!last.contains("\"live\""), "{last}");
     Ok(())
 }
 

@@ -62,6 +62,9 @@ const OWN: &[&str] = &[
 ];
 const OF_JOBS: &[&str] = &["urgency", "order", "exception", "jobspec-update"];
 
+/// The memo of a configuration that was changed.
+const CONFIGURATION: &str = "configuration";
+
 /// One thing that somebody did.
 struct Deed {
     job: Option<JobId>,
@@ -88,7 +91,10 @@ impl Deed {
     }
 
     fn uid(&self) -> Option<u32> {
-        u32::try_from(self.context["userid"].as_u64()?).ok()
+        let own = &self.context["userid"];
+        // A memo has what it is about in an object of its own.
+        let of_memo = &self.context[CONFIGURATION]["userid"];
+        u32::try_from(own.as_u64().or_else(|| of_memo.as_u64())?).ok()
     }
 
     /// The context without who did it.
@@ -99,6 +105,12 @@ impl Deed {
             // Nobody reads an inventory in a line.
             if self.line.name == "resource-define" {
                 fields.remove("R");
+            }
+            // Nor a whole configuration: what changed in it is beside.
+            if let Some(change) = fields.get_mut(CONFIGURATION).and_then(Value::as_object_mut) {
+                for field in ["live", "over", "userid"] {
+                    change.remove(field);
+                }
             }
         }
         match context {

@@ -47,7 +47,7 @@ enum Verb {
     /// The key origin says where it is from: the file that was given to the start, config.toml in
     /// the state directory, what was given to an earlier start and is kept, or defaults.
     Get {
-        /// Dotted name, such as journal.sync
+        /// Dotted name, such as journal.sync or queue.debug.max_time
         #[arg(value_name = "KEY")]
         key: Option<String>,
     },
@@ -189,12 +189,31 @@ fn get(global: &Global, key: Option<&str>) -> anyhow::Result<u8> {
         output::json(&all)?;
         return Ok(0);
     };
-    let value = key.split('.').try_fold(&all, |table, part| table.get(part));
-    match value.with_context(|| format!("{key}: unknown key"))? {
+    match found(&all, key).with_context(|| format!("{key}: unknown key"))? {
         Value::String(text) => output::lines([text])?,
         value => output::lines([value.to_string()])?,
     }
     Ok(0)
+}
+
+/// The value at a path; entries of lists go by their names, which may have dots in them.
+fn found<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    let Value::Array(entries) = value else {
+        let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+        let value = value.get(first)?;
+        return match rest {
+            "" => Some(value),
+            rest => found(value, rest),
+        };
+    };
+    let named = |entry: &Value| entry.get("name").and_then(Value::as_str).map(str::to_owned);
+    entries.iter().find_map(|entry| {
+        let rest = path.strip_prefix(named(entry)?.as_str())?;
+        match rest.strip_prefix('.') {
+            None if rest.is_empty() => Some(entry),
+            rest => found(entry, rest?),
+        }
+    })
 }
 
 fn is_policy(given: &str) -> bool {

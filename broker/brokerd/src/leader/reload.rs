@@ -335,11 +335,7 @@ fn set_over(
     let told = |errors: Vec<config::ConfigError>| -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     };
-    let not_live = set.iter().filter_map(|given| {
-        let path = given.split('=').next()?.trim().to_owned();
-        (!tables::is_live(&path)).then_some(config::ConfigError::NotLive { path })
-    });
-    let errors: Vec<config::ConfigError> = not_live.collect();
+    let errors: Vec<config::ConfigError> = set.iter().filter_map(|given| not_live(given)).collect();
     if !errors.is_empty() {
         return Err(told(errors));
     }
@@ -373,6 +369,20 @@ fn set_over(
         change,
         trial,
     })
+}
+
+/// That a key is none, or counts from a start on.
+fn not_live(given: &str) -> Option<config::ConfigError> {
+    let path = given.split('=').next()?.trim().to_owned();
+    if tables::is_live(&path) {
+        return None;
+    }
+    let errors = config::load("", &[given.to_owned()])
+        .err()
+        .unwrap_or_default();
+    let mut errors = errors.into_iter();
+    let unknown = errors.find(|error| matches!(error, config::ConfigError::Unknown { .. }));
+    Some(unknown.unwrap_or(config::ConfigError::NotLive { path }))
 }
 
 /// What a table says, as any text, of the nodes there are.
