@@ -1,6 +1,18 @@
 //! `eddy demo`: a tree of instances loses its leaders in the middle of its
 //! work, and nothing else.
 
+mod ground;
+mod processes;
+
+mod dice;
+
+mod evidence;
+mod survive;
+mod victims;
+
+mod burst;
+mod tree_tax;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{IsTerminal, Write};
@@ -56,13 +68,31 @@ const WIDTH: u32 = NODES * CORES * 9 / 10;
 /// accounted for.
 /// Takes some seconds; the exit code is 1 if anything was lost.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Args {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Number of jobs, a third of them in each queue and in the workflow
     #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u32).range(6..=10_000))]
     jobs: u32,
 }
 
+/// What else can be shown.
+#[derive(clap::Subcommand)]
+enum Other {
+    Survive(survive::Args),
+    TreeTax(tree_tax::Args),
+}
+
 pub fn run(args: &Args) -> anyhow::Result<u8> {
+    match &args.other {
+        None => show(args),
+        Some(Other::Survive(args)) => survive::run(args),
+        Some(Other::TreeTax(args)) => tree_tax::run(args),
+    }
+}
+
+fn show(args: &Args) -> anyhow::Result<u8> {
     let begun = Instant::now();
     let directory = temporary_statedir()?;
     let statedir = directory.path().join("state");

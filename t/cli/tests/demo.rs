@@ -1,0 +1,116 @@
+//! `eddy demo survive` and `eddy demo tree-tax`: what they count and show, and that nothing is left
+//! of them.
+
+use std::fs;
+
+use anyhow::Context;
+use eddy_cli_tests::place::Place;
+use eddy_cli_tests::running::Running;
+use rustix::process::Signal;
+
+type Tested = anyhow::Result<()>;
+
+/// The number that stands before this word in a line.
+fn before(line: &str, word: &str) -> anyhow::Result<u64> {
+    let (head, _) = line
+        .split_once(word)
+        .with_context(|| format!("no `{word}` in {line}"))?;
+    let number = head.trim_end().rsplit(' ').next().unwrap_or_default();
+    number
+        .parse()
+        .with_context(|| format!("before `{word}` in {line}"))
+}
+
+/// Neither a process nor a file.
+fn nothing_is_left(place: &Place) -> Tested {
+    place.nothing_is_left()?;
+    for folder in ["tmp", "run/eddy"] {
+        let path = place.path().join(folder);
+        let kept: Vec<_> = fs::read_dir(&path).into_iter().flatten().collect();
+        assert!(kept.is_empty(), "{folder}: {kept:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_tree_whose_leaders_are_killed_loses_nothing_and_leaves_nothing() -> Tested {
+    let place = Place::new()?;
+    let out = place.run(&["demo", "survive", "--seconds", "8"])?.ok()?;
+    let last = out.lines().last().context("no output")?;
+    let submitted = before(last, "jobs submitted")?;
+    assert!(
+        submitted >= 32,
+        "each instance has a batch from each feeder: {last}"
+    );
+    assert_eq!(before(last, "ran,")?, submitted, "{last}");
+    for word in ["lost,", "doubled,", "orphaned processes;"] {
+        assert_eq!(before(last, word)?, 0, "{last}");
+    }
+    let kills: Vec<&str> = out
+        .lines()
+        .filter(|line| line.contains(": killed leader "))
+        .collect();
+    assert_eq!(kills.len(), 2, "{out}");
+    // Who is told at the end to have been killed is who was killed.
+    for kill in kills {
+        let name = kill
+            .split(" of ")
+            .nth(1)
+            .and_then(|rest| rest.split(';').next());
+        let name = name.context("whose leader")?;
+        assert!(!last.contains(&format!("{name} 0")), "{last}");
+    }
+    nothing_is_left(&place)
+}
+
+#[test]
+fn a_job_that_is_lost_is_counted_and_named() -> Tested {
+    let place = Place::new()?;
+    // What the tasks call `sleep` kills the first of them.
+    fs::create_dir(place.path().join("bin"))?;
+    let once = place.join("once");
+    let text =
+        format!("#!/bin/sh\nmkdir {once} 2>/dev/null && kill -9 $PPID\nexec /bin/sleep \"$@\"\n");
+    place.script("bin/sleep", &text)?;
+    let mut command = place.eddy(&["demo", "survive", "--seconds", "6"]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", place.join("bin")));
+    let ran = Running::start(command)?.wait()?;
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    let lost = "eddy demo survive: a promise is broken: lost: ";
+    assert!(ran.refusal()?.starts_with(lost), "{}", ran.err);
+    let last = ran.out.lines().last().context("no output")?;
+    assert_eq!(before(last, "lost,")?, 1, "{last}");
+    assert_eq!(before(last, "doubled,")?, 0, "{last}");
+    nothing_is_left(&place)
+}
+
+#[test]
+fn a_demo_that_is_interrupted_takes_everything_with_it() -> Tested {
+    let place = Place::new()?;
+    let demo = Running::start(place.eddy(&["demo", "survive", "--seconds", "600"]))?;
+    demo.prints("killed leader")?;
+    demo.signal(Signal::INT)?;
+    let ran = demo.wait()?;
+    assert_eq!((ran.code, ran.err.as_str()), (130, ""), "{}", ran.out);
+    let last = ran.out.lines().last().unwrap_or_default();
+    assert!(last.starts_with("eddy demo: told to end: "), "{last}");
+    assert_eq!(before(last, "processes outlived")?, 0);
+    nothing_is_left(&place)
+}
+
+#[test]
+fn the_same_jobs_wait_longest_where_each_group_has_its_half() -> Tested {
+    let place = Place::new()?;
+    let out = place.run(&["demo", "tree-tax"])?.ok()?;
+    let ratio = |name: &str| -> anyhow::Result<f64> {
+        let mut lines = out.lines().filter(|line| line.contains("mean wait"));
+        let line = lines.find(|line| line.contains(name));
+        let line = line.with_context(|| format!("no `{name}` in {out}"))?;
+        let head = line.strip_suffix(" of one queue's").context("a ratio")?;
+        Ok(head.rsplit(' ').next().unwrap_or_default().parse()?)
+    };
+    assert!((ratio("one queue:")? - 1.0).abs() < 1e-9, "{out}");
+    let (elastic, halves) = (ratio("elastic")?, ratio("halves")?);
+    assert!(halves > elastic && halves > 1.0, "{out}");
+    nothing_is_left(&place)
+}
