@@ -3,8 +3,10 @@
 //!
 //! Knows what each filter of the world does with a job, nothing of how it is asked.
 
+use std::collections::BTreeMap;
+
 use eddy_wire::event::{Kind, Record, Submit};
-use eddy_wire::filter::{Filter, Filtered, OnFailure};
+use eddy_wire::filter::{Changed, Filter, Filtered, OnFailure};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
 use serde_json::json;
@@ -102,7 +104,9 @@ fn is_as_wanted(filter: &Filter, id: JobId, submit: &Submit) -> Result<(), Strin
 fn is_as_noted(id: JobId, submit: &Submit) -> Result<(), String> {
     let notes = submit.filtered.iter().flat_map(|notes| notes.iter());
     let queue = &submit.spec.jobspec.attributes.system.queue;
-    for (field, changed) in notes.flat_map(|note| &note.changed) {
+    // A later filter may change again what an earlier one did.
+    let last: BTreeMap<&String, &Changed> = notes.flat_map(|note| &note.changed).collect();
+    for (field, changed) in last {
         let has = match field.as_str() {
             "urgency" => json!(submit.urgency),
             // What takes nothing is in no queue, whatever it says.
