@@ -177,7 +177,10 @@ impl Module for Resource {
                 ) {
                     self.tell(out);
                 }
-                if matches!(record.event.kind, Kind::GiveBack(_) | Kind::Free) {
+                if matches!(
+                    record.event.kind,
+                    Kind::GiveBack(_) | Kind::Free | Kind::GrantChanged(_)
+                ) {
                     self.giving.give(&self.grants, out);
                 }
             }
@@ -185,7 +188,7 @@ impl Module for Resource {
                 if let Some(kind) = self.nodes.granted(granted.inventory()) {
                     out.append_own(now, kind);
                 }
-                self.giving.channel();
+                self.giving.told(granted.returns);
                 self.giving.give(&self.grants, out);
             }
             Input::Resume => {
@@ -356,6 +359,7 @@ impl Resource {
                 "targets: rank {rank} is not drained"
             )));
         }
+        self.giving.may_stay(&ranks)?;
         out.append_own(now, Kind::Undrain(ranks));
         out.reply(request.caller, &());
         Ok(())

@@ -327,6 +327,7 @@ fn granted() -> Arrival {
         },
         ranks: (0..4).map(|rank| (Rank(rank), Rank(rank))).collect(),
         room: Some(inventory()),
+        returns: Default::default(),
         local: Idset::one(0),
         path: "2".to_owned(),
         depth: 1,

@@ -183,7 +183,8 @@ enum Footing {
     /// It is declared and of a fixed size: a node stays its own, and it has ground there again as
     /// soon as that is back.
     Kept,
-    /// It is a user's: a node without ground is given back, and is paid for no more.
+    /// It is a user's: a node without ground is given back, and is paid for no more. Not where its
+    /// job was passed down: its grant is another instance's, which is told of its end only.
     Left,
 }
 
@@ -192,6 +193,7 @@ impl Run {
         match self.name() {
             Some(_) if self.is_elastic() => Footing::Elastic,
             Some(_) => Footing::Kept,
+            None if self.submit.pass.is_some() => Footing::Kept,
             None => Footing::Left,
         }
     }

@@ -11,7 +11,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{
-    AdoptRequest, ChildOf, FromParent, Granted, ID_BLOCK, IdsRequest, ReportRequest,
+    AdoptRequest, ChildOf, FromParent, Granted, ID_BLOCK, IdsRequest, ReportRequest, Returns,
 };
 use eddy_wire::time::{Span, Time};
 
@@ -148,6 +148,10 @@ impl Nest {
             grant: child.job.grant()?.clone(),
             ranks: child.seats().numbers(),
             room: self.room(child),
+            returns: match child.job.submit.pass {
+                Some(_) => Returns::AtEnd,
+                None => Returns::Early,
+            },
             local: self.hosts.leaders(child),
             path: match self.place.path.as_str() {
                 "" => job.0.to_string(),

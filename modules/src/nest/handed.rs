@@ -46,6 +46,10 @@ impl Nest {
             let text = "child.job: a queue instance holds what its configuration says";
             return Err(Refusal::new(Code::Denied, text));
         }
+        if child.job.submit.pass.is_some() {
+            let text = "child.job: what was passed down goes back at its end only";
+            return Err(Refusal::new(Code::Denied, text));
+        }
         let numbers = child.seats().numbers().into_iter();
         let given = numbers.filter(|(_, number)| body.ranks.contains(number.0));
         let ranks: Idset = given.map(|(rank, _)| rank.0).collect();

@@ -2,7 +2,8 @@
 //!
 //! Asked to, the instance takes them out of service (`drain`) and notes that they go back
 //! (`give-back`); once nothing runs on one it says so to the parent, again over each new channel,
-//! until that has taken it out of the grant. Ends no job: who wants that cancels it.
+//! until that has taken it out of the grant. Ends no job that holds something there: who wants that
+//! cancels it. What takes nothing (`eddy exec`, the ground of an elastic instance) keeps no node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::services::child::Returns;
 use eddy_wire::services::grant::{GrantRow, GrantState, ReleaseRequest, Which};
 use eddy_wire::time::Time;
 
@@ -38,8 +40,8 @@ enum Holding {
     Own,
     /// A queue's, by its configuration.
     Declared(String),
-    /// The parent's, for as long as the instance wants it.
-    Granted,
+    /// The parent's, for as long as the instance wants it, or to its end.
+    Granted(Returns),
 }
 
 impl Giving {
@@ -48,7 +50,7 @@ impl Giving {
             holding: match (&place.child, &place.name) {
                 (None, _) => Holding::Own,
                 (Some(_), Some(name)) => Holding::Declared(name.clone()),
-                (Some(_), None) => Holding::Granted,
+                (Some(_), None) => Holding::Granted(Returns::default()),
             },
             local: local.clone(),
             leaving: BTreeMap::new(),
@@ -75,8 +77,23 @@ impl Giving {
     }
 
     /// The channel stands anew: what was told may not have been heard.
-    pub(super) fn channel(&mut self) {
+    pub(super) fn told(&mut self, returns: Returns) {
         self.told = Idset::new();
+        if let (Holding::Granted(own), returns) = (&mut self.holding, returns) {
+            *own = returns;
+        }
+    }
+
+    /// Whether these ranks may stay after all: they may not where the parent may take them by now.
+    pub(super) fn may_stay(&self, ranks: &Idset) -> Result<(), Refusal> {
+        let gone = ranks.intersect(&self.told);
+        match gone.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::new(
+                Code::Conflict,
+                format!("targets: ranks {gone} given, which have gone back"),
+            )),
+        }
     }
 
     /// Tells the parent of those on which nothing runs any more.
@@ -86,7 +103,8 @@ impl Giving {
         }
         let mut idle: Idset = self.leaving.keys().map(|rank| rank.0).collect();
         for grant in grants.values() {
-            idle = idle.difference(&grant.set.ranks());
+            let held = grant.set.nodes.iter().filter(|(_, node)| !node.is_empty());
+            idle = idle.difference(&held.map(|(rank, _)| rank.0).collect());
         }
         if !idle.is_empty() && idle != self.told {
             self.told.clone_from(&idle);
@@ -96,7 +114,11 @@ impl Giving {
 
     fn may(&self) -> Result<(), Refusal> {
         let text = match &self.holding {
-            Holding::Granted => return Ok(()),
+            Holding::Granted(Returns::Early) => return Ok(()),
+            Holding::Granted(Returns::AtEnd) => {
+                "this instance is in that of a queue, which takes nodes back at its end only"
+                    .to_owned()
+            }
             Holding::Own => {
                 "this instance is no job of another: what it has is its own; `eddy overlay remove` \
                  takes ranks out"

@@ -238,6 +238,7 @@ mod tests {
                     .map(|(at, of)| (Rank(*of), at))
                     .collect(),
                 room: None,
+                returns: Default::default(),
                 local: local.iter().copied().collect(),
                 path: "905".to_owned(),
                 depth: 1,

@@ -251,6 +251,9 @@ pub struct Granted {
     /// was granted: an elastic instance holds nothing itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<Arc<ResourceSet>>,
+    /// Whether nodes of it may go back before its end.
+    #[serde(default)]
+    pub returns: Returns,
     /// Those of the grant's ranks that share the node of its leader, which serves
     /// them itself: its own rank at least. Agents host the others.
     pub local: Idset,
@@ -272,6 +275,17 @@ pub struct Granted {
     /// Who besides its owner may connect to a declared instance, and as what.
     #[serde(default)]
     pub access: Access,
+}
+
+/// When a parent takes nodes of an instance back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Returns {
+    /// As soon as the instance gives them.
+    #[default]
+    Early,
+    /// When it ends: they are not the parent's own, but what another passed to it for that job.
+    AtEnd,
 }
 
 impl Granted {

@@ -89,7 +89,10 @@ impl Instance {
             }
             ToParent::Release(ranks) => {
                 let mut held = nature.judge(self.id).durable().held.iter();
-                let on = held.find(|(_, grant)| !grant.set.ranks().is_disjoint(&ranks));
+                let on = held.find(|(_, grant)| {
+                    let mut nodes = grant.set.nodes.iter();
+                    nodes.any(|(rank, node)| !node.is_empty() && ranks.contains(rank.0))
+                });
                 if let Some((job, _)) = on.map(|(job, grant)| (*job, grant)) {
                     let sentence = format!("it gives ranks {ranks} back, where job {job} is");
                     return nature.fail(self.id, sentence);
