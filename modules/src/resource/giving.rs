@@ -79,7 +79,7 @@ impl Giving {
     /// The channel stands anew: what was told may not have been heard.
     pub(super) fn told(&mut self, returns: Returns) {
         self.told = Idset::new();
-        if let (Holding::Granted(own), returns) = (&mut self.holding, returns) {
+        if let Holding::Granted(own) = &mut self.holding {
             *own = returns;
         }
     }
