@@ -67,9 +67,28 @@ pub enum RundirError {
     },
 }
 
+/// The run directory that this instance had before, if it can be had again:
+/// running tasks know it by EDDY_URI. Else a new one, of a child beside that of
+/// `parent`, its URI. Nothing is made yet.
+pub fn find(
+    statedir: &Path,
+    given: Option<&str>,
+    parent: Option<&str>,
+    instance: &str,
+) -> Result<PathBuf, RundirError> {
+    if given.is_none() {
+        let before = recorded(statedir).filter(|before| may_be(before));
+        if let Some(rundir) = before.or_else(|| place_beside(parent?, instance)) {
+            return Ok(rundir);
+        }
+    }
+    let runtime = std::env::var("XDG_RUNTIME_DIR").ok();
+    place(given, runtime.as_deref(), instance)
+}
+
 /// Where the run directory of this instance is to be: `given`, or below `runtime`
 /// (`$XDG_RUNTIME_DIR`) or `/tmp`, in a directory that is made if need be.
-pub fn place(
+fn place(
     given: Option<&str>,
     runtime: Option<&str>,
     instance: &str,
@@ -92,7 +111,7 @@ pub fn place_rank(
 
 /// The same beside the run directory in which this instance is reached; `None`
 /// where others could put something, as when an administrator chose it.
-pub fn place_beside(uri: &str, instance: &str) -> Option<PathBuf> {
+fn place_beside(uri: &str, instance: &str) -> Option<PathBuf> {
     let shared = Path::new(uri.strip_prefix(SCHEME)?).parent()?.parent()?;
     let path = short_enough(shared.join(name(instance))).ok()?;
     is_private(shared, own()).then_some(path)
@@ -100,7 +119,7 @@ pub fn place_beside(uri: &str, instance: &str) -> Option<PathBuf> {
 
 /// Whether this can be a run directory: it is a private one, or nothing is there
 /// and it can be made.
-pub fn may_be(path: &Path) -> bool {
+fn may_be(path: &Path) -> bool {
     let is_free = match fs::symlink_metadata(path) {
         Ok(_) => is_private(path, own()),
         Err(_) => path.parent().is_some_and(Path::is_dir),
@@ -115,6 +134,45 @@ pub enum Made {
     New,
     /// It was there, and private.
     Kept,
+}
+
+/// A run directory that is made before its owner can serve, and goes again if that fails.
+#[derive(Debug)]
+#[must_use]
+pub struct Claim {
+    path: PathBuf,
+    made: Made,
+}
+
+impl Claim {
+    /// As [`make`].
+    pub fn new(statedir: &Path, path: &Path) -> Result<Claim, RundirError> {
+        let made = make(statedir, path)?;
+        let path = path.to_owned();
+        Ok(Claim { path, made })
+    }
+
+    /// It is served from here on.
+    pub fn keep(mut self) -> Made {
+        std::mem::replace(&mut self.made, Made::Kept)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.made.undo(&self.path);
+    }
+}
+
+impl Made {
+    /// Whose start failed leaves none. Clients of one that was killed wait for it
+    /// to come back.
+    pub fn undo(self, path: &Path) {
+        match self {
+            Made::New => remove(path),
+            Made::Kept => {}
+        }
+    }
 }
 
 /// Makes the run directory of the instance or rank of this state directory, with

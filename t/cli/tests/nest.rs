@@ -1,13 +1,19 @@
 //! Instances that are jobs, with real processes: their leaders, what they are
 //! started for, their crashes and their ends.
 
+use std::io::Read;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
 use anyhow::Context;
 use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::{LIMIT, Ran, Running};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Ask, Environment, Work};
 use eddy_wire::services::job::SubmitRequest;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
@@ -119,6 +125,29 @@ fn a_leader_that_is_killed_goes_on_and_runs_its_program_once() -> Tested {
     let output = instance.run(&["job", "attach", &job.to_string()])?;
     assert_eq!(output.out, "once\ninner\nend\n");
     instance.shut_down()
+}
+
+/// A parent says where its children are as soon as they told it, to clients that then wait there.
+#[test]
+fn where_a_child_says_it_is_there_is_something_to_wait_at() -> Tested {
+    let place = Place::new()?;
+    let parent = UnixListener::bind(place.path().join("run/local"))?;
+    std::fs::create_dir(place.path().join("state"))?;
+    let mut command = place.eddy(&["broker", "--child"]);
+    command.env("EDDY_URI", format!("local://{}", place.join("run/local")));
+    command.env("EDDY_JOB_STATEDIR", place.join("state"));
+    command.envs([("EDDY_JOB_ID", "1"), ("EDDY_JOB_ATTEMPT", "1")]);
+    let child = Running::start(command)?;
+    let (mut channel, _) = parent.accept()?;
+    channel.set_read_timeout(Some(LIMIT))?;
+    channel.read_exact(&mut [0; 4])?;
+    let uri = std::fs::read_to_string(place.path().join("state/uri"))?;
+    let socket = uri.trim().strip_prefix("local://").context("no socket")?;
+    let directory = Path::new(socket).parent().context("no directory")?;
+    assert!(directory.is_dir(), "{socket}");
+    child.signal(Signal::KILL)?;
+    child.wait()?;
+    Ok(())
 }
 
 #[test]

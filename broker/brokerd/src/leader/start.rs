@@ -51,7 +51,7 @@ use crate::journal::{
     CommitError, Journal, OpenError, Options, ReadError, Readers, Recover, Recovered, Sync, Writer,
 };
 use crate::link::DOOR_SOCKET;
-use crate::rundir::{self, Made, RundirError};
+use crate::rundir::{self, Claim, Made, RundirError};
 use crate::shell::process::SPOOL_DIRECTORY;
 use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
@@ -178,7 +178,10 @@ fn prepare(
     let (mut journal, recovered) = opened(&statedir, args, &config, child.as_ref())?;
     let instance = identity(&mut journal)?;
     let given = config.rank.rundir.as_deref();
-    let rundir = find_rundir(&statedir, given, child.as_ref(), &instance)?;
+    let parent = child.as_ref().map(|child| child.uri.as_str());
+    let rundir = rundir::find(&statedir, given, parent, &instance)?;
+    // Its parent tells everybody where it is: by then there is something to wait at.
+    let claim = parent.map(|_| Claim::new(&statedir, &rundir)).transpose()?;
     let clock = Clock::start(Time(recovered.last_t));
     let nested = child
         .map(|child| {
@@ -213,7 +216,10 @@ fn prepare(
         keep(configured, &statedir)?;
     }
     // Last: a start that fails leaves none.
-    let made = rundir::make(&statedir, &rundir)?;
+    let made = match claim {
+        Some(claim) => claim.keep(),
+        None => rundir::make(&statedir, &rundir)?,
+    };
     Ok(Prepared {
         statedir,
         rundir,
@@ -392,26 +398,6 @@ fn open(statedir: &Path, options: &Options) -> Result<(Journal, Recovered), Open
     }
 }
 
-/// The run directory that this instance had before, if it can be had again:
-/// running tasks know it by EDDY_URI. Else a new one, of a child beside that of
-/// its parent. Nothing is made yet.
-fn find_rundir(
-    statedir: &Path,
-    given: Option<&str>,
-    parent: Option<&Told>,
-    instance: &str,
-) -> Result<PathBuf, StartError> {
-    if given.is_none() {
-        let before = rundir::recorded(statedir).filter(|before| rundir::may_be(before));
-        let beside = || rundir::place_beside(&parent?.uri, instance);
-        if let Some(rundir) = before.or_else(beside) {
-            return Ok(rundir);
-        }
-    }
-    let runtime = std::env::var("XDG_RUNTIME_DIR").ok();
-    Ok(rundir::place(given, runtime.as_deref(), instance)?)
-}
-
 impl Prepared {
     fn run(self, ready: Ready) -> Result<i32, Failure> {
         let span = tracing::info_span!("instance", id = %self.instance);
@@ -432,11 +418,7 @@ impl Prepared {
             let (mut leader, last) = match self.begin() {
                 Ok(begun) => begun,
                 Err(error) => {
-                    match made {
-                        Made::New => rundir::remove(&rundir),
-                        // Of one that was killed: clients wait for it to come back.
-                        Made::Kept => {}
-                    }
+                    made.undo(&rundir);
                     return Err(Box::new((Some(ready), error)));
                 }
             };
