@@ -178,10 +178,7 @@ fn prepare(
     let (mut journal, recovered) = opened(&statedir, args, &config, child.as_ref())?;
     let instance = identity(&mut journal)?;
     let given = config.rank.rundir.as_deref();
-    let parent = child.as_ref().map(|child| child.uri.as_str());
-    let rundir = rundir::find(&statedir, given, parent, &instance)?;
-    // Its parent tells everybody where it is: by then there is something to wait at.
-    let claim = parent.map(|_| Claim::new(&statedir, &rundir)).transpose()?;
+    let (rundir, claim) = reached(&statedir, given, child.as_ref(), &instance)?;
     let clock = Clock::start(Time(recovered.last_t));
     let nested = child
         .map(|child| {
@@ -216,10 +213,7 @@ fn prepare(
         keep(configured, &statedir)?;
     }
     // Last: a start that fails leaves none.
-    let made = match claim {
-        Some(claim) => claim.keep(),
-        None => rundir::make(&statedir, &rundir)?,
-    };
+    let made = claim.map_or_else(|| rundir::make(&statedir, &rundir), |made| Ok(made.keep()))?;
     Ok(Prepared {
         statedir,
         rundir,
@@ -240,6 +234,20 @@ fn prepare(
         path: settings.place.path,
         nested,
     })
+}
+
+/// Where it is to be reached. Of a child that is there from now on: its parent says it to everybody
+/// before this leader serves, and there must be something to wait at.
+fn reached(
+    statedir: &Path,
+    given: Option<&str>,
+    child: Option<&Told>,
+    instance: &str,
+) -> Result<(PathBuf, Option<Claim>), StartError> {
+    let parent = child.map(|child| child.uri.as_str());
+    let rundir = rundir::find(statedir, given, parent, instance)?;
+    let claim = parent.map(|_| Claim::new(statedir, &rundir)).transpose()?;
+    Ok((rundir, claim))
 }
 
 /// What the broker says of itself.
