@@ -253,6 +253,7 @@ impl Ingest {
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let submission = self.read(request)?;
+        self.is_no_others(&submission)?;
         if self.is_for_above(&submission) {
             // A key of one of this instance's own is no other's.
             let (user, key) = submission.name();

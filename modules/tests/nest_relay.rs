@@ -334,6 +334,26 @@ fn a_queue_instance_draws_its_numbers_from_its_parent() {
 }
 
 #[test]
+fn one_key_is_not_used_for_a_job_of_its_own_and_one_of_its_parent_s_at_once() {
+    let mut settings = settings();
+    settings.place.name = Some("batch".to_owned());
+    for (first, second) in [(true, false), (false, true)] {
+        let mut stand = Stand::new(&settings);
+        let request = |stand: &Stand, beside| match beside {
+            true => submit_request(stand.now, 1, json!({"beside": true})),
+            false => submit_request(stand.now, 1, json!({})),
+        };
+        let ask = request(&stand, first);
+        let effects = stand.call::<Submit>(CLIENT, 0, &ask);
+        assert_eq!(told(&effects, CLIENT), [], "it is not taken yet");
+        let mut other = request(&stand, second);
+        other.key = ask.key;
+        let effects = stand.call::<Submit>(CLIENT, 0, &other);
+        assert_eq!(told(&effects, CLIENT)[0].body["code"], "conflict");
+    }
+}
+
+#[test]
 fn a_refusal_of_numbers_is_told_to_who_waits_for_them_and_asked_anew() {
     let mut settings = settings();
     settings.place.name = Some("batch".to_owned());

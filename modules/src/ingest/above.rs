@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use eddy_broker::{Caller, HandedUp, Outbox, Request, ToParent, Volatile};
-use eddy_wire::error::Refusal;
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::jobspec::Takes;
 use eddy_wire::services::job::{SubmitRequest, Submitted};
 
@@ -44,6 +44,27 @@ impl Ingest {
     /// Whether a submission is the parent's to take.
     pub(super) fn is_for_above(&self, submission: &Submission) -> bool {
         self.served.is_queue_instance() && submission.spec.request.takes == Takes::Resources
+    }
+
+    /// Whether no submission that is yet to be taken has its key, where one is the parent's to take
+    /// and one is not: they ask for different things, and neither is known by its key yet.
+    pub(super) fn is_no_others(&self, submission: &Submission) -> Result<(), Refusal> {
+        let (user, key) = submission.name();
+        let is_used = match self.is_for_above(submission) {
+            true => self.held.iter().any(|held| held.name() == (user, key)),
+            false => {
+                let mut above = self.above.waiting.values();
+                above.any(|one| one.handed.user == user && one.handed.submission.key == key)
+            }
+        };
+        match is_used {
+            true => {
+                let text =
+                    format!("key {key} was used for another jobspec, which is yet to be taken");
+                Err(Refusal::new(Code::Conflict, text))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Hands a submission up whose jobspec has this many bytes.
