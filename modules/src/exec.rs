@@ -6,6 +6,8 @@
 //! records, and only a recorded end is forgotten by the shell. It places
 //! nothing and spawns nothing itself.
 
+mod due;
+mod grounds;
 mod kill;
 mod layout;
 mod run;
@@ -15,11 +17,12 @@ mod shells;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::{Effect, Endpoint, Input, Module, Notice, Outbox, ParentWord, Volatile};
+use eddy_broker::{Effect, Endpoint, Input, Module, Notice, Outbox, ParentWord};
 use eddy_wire::event::{Event, Exception, Final, Kind, Record, Submit};
 use eddy_wire::id::{Attempt, Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::first_attempt;
+use eddy_wire::jobspec::Work;
 use eddy_wire::services::job;
 use eddy_wire::shell::{Ended, FromShell, Part, PartState, Role, ToShell};
 use eddy_wire::time::{Span, Time};
@@ -27,13 +30,11 @@ use eddy_wire::time::{Span, Time};
 use crate::settings::Settings;
 use crate::timers::Timers;
 pub use layout::{Place, layout};
-use run::{Limit, PartView, Run};
+use run::{PartView, Run};
 use shells::{Shells, Texts};
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
-/// How often KILL is repeated before a person is called.
-const KILLS_MAX: u32 = 8;
 
 /// What runs, and the shells it runs through.
 pub struct Exec {
@@ -42,6 +43,10 @@ pub struct Exec {
     runs: BTreeMap<JobId, Run>,
     /// Jobs that are about to be granted something in an instance they are passed to.
     passed: BTreeMap<JobId, String>,
+    /// Jobs that are ground of an instance, by the job that this is.
+    grounds: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Those of them that are to be cancelled, since that is over and they have nothing.
+    orphans: BTreeSet<JobId>,
     /// Those that run in one.
     away: BTreeMap<JobId, String>,
     /// The instances that can be told something.
@@ -99,6 +104,7 @@ impl Module for Exec {
             Input::ShellAway(epoch) => self.shells.away(epoch, out),
             Input::Ranks(ranks) => self.shells.reach(now, ranks, out),
             Input::Parent(ParentWord::Granted(granted)) => {
+                self.leave(now, granted, out);
                 let left = granted.remaining.map(|left| left.0 - granted.reserve.0);
                 self.last = left.map(|left| now.after(Span(left)));
                 self.set_timers(now, out);
@@ -150,6 +156,8 @@ impl Exec {
             attempts: BTreeMap::new(),
             runs: BTreeMap::new(),
             passed: BTreeMap::new(),
+            grounds: BTreeMap::new(),
+            orphans: BTreeSet::new(),
             away: BTreeMap::new(),
             serving: BTreeSet::new(),
             on: BTreeMap::new(),
@@ -168,6 +176,9 @@ impl Exec {
         let t = record.event.t;
         match &record.event.kind {
             Kind::Submit(submit) => {
+                if let Work::Ground { of } = submit.spec.request.work {
+                    self.grounds.entry(of).or_default().insert(job);
+                }
                 self.submits.insert(job, Arc::clone(submit));
                 self.attempts.insert(job, first_attempt(submit));
             }
@@ -193,6 +204,7 @@ impl Exec {
                     Arc::clone(submit),
                     self.parent.as_ref(),
                 );
+                let run = self.grounded(run);
                 self.note_shells(&run);
                 self.runs.insert(job, run);
             }
@@ -206,13 +218,24 @@ impl Exec {
             }
             Kind::Free => self.remove(job),
             Kind::Clean => {
-                self.submits.remove(&job);
+                if let Some(submit) = self.submits.remove(&job)
+                    && let Work::Ground { of } = submit.spec.request.work
+                    && let Some(grounds) = self.grounds.get_mut(&of)
+                {
+                    grounds.remove(&job);
+                    if grounds.is_empty() {
+                        self.grounds.remove(&of);
+                    }
+                }
                 self.attempts.remove(&job);
                 self.remove(job);
             }
             kind => {
                 if let Some(run) = self.runs.get_mut(&job) {
                     run.apply(t, kind);
+                }
+                if let Kind::Adopt(adoption) = kind {
+                    self.adopted(job, &adoption.instance);
                 }
             }
         }
@@ -245,12 +268,15 @@ impl Exec {
 
     fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
+            (Kind::Submit(_) | Kind::Requeue(_), Some(job)) => self.settle(now, job, out),
             (Kind::Alloc(_), Some(job)) => {
                 self.start(job, out);
+                self.settle(now, job, out);
                 self.set_timer(now, job, out);
             }
             (Kind::Start, Some(job)) => {
                 self.set_timer(now, job, out);
+                self.ground_changed(now, job, out);
                 if self.runs.get(&job).is_some_and(Run::is_elastic) {
                     self.gather(now, out);
                 }
@@ -260,7 +286,13 @@ impl Exec {
                 self.end(now, job, out);
                 self.conclude(now, job, out);
             }
-            (Kind::Release(..), Some(job)) => self.forget(job, out),
+            (Kind::Release(_, Final::Yes), Some(job)) => {
+                self.forget(job, out);
+                self.ground_changed(now, job, out);
+                self.settle_grounds(now, job, out);
+            }
+            (Kind::Clean, Some(job)) => self.settle_grounds(now, job, out),
+            (Kind::Release(_, Final::No), Some(job)) => self.forget(job, out),
             (Kind::Free, Some(_)) => self.retire(now, out),
             (Kind::ResourceDefine(set, _), None) => {
                 self.shells.cover(now, out);
@@ -292,6 +324,11 @@ impl Exec {
                 let release = Kind::Release(run.grant.set.ranks(), Final::Yes);
                 out.append(now, run.job, release);
             }
+        }
+        let grounds: Vec<JobId> = self.grounds.values().flatten().copied().collect();
+        for job in grounds {
+            self.ground_changed(now, job, out);
+            self.settle(now, job, out);
         }
         self.set_timers(now, out);
         self.conclude_lost(now, out);
@@ -511,75 +548,6 @@ impl Exec {
             let part = run.part(*rank);
             out.effect(Effect::Shell(*epoch, ToShell::Forget { part }));
         }
-    }
-
-    fn set_timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
-        let run = self.runs.get(&job);
-        let due = run.and_then(|run| run.due(self.kill_grace, self.last));
-        self.timers.set(job, due);
-        self.wake(now, out);
-    }
-
-    fn wake(&mut self, now: Time, out: &mut Outbox) {
-        if let Some(at) = self.timers.wake(now) {
-            out.volatile(Volatile::Wake(at));
-        }
-    }
-
-    fn set_timers(&mut self, now: Time, out: &mut Outbox) {
-        let jobs: Vec<JobId> = self.runs.keys().copied().collect();
-        jobs.into_iter()
-            .for_each(|job| self.set_timer(now, job, out));
-    }
-
-    fn tick(&mut self, now: Time, out: &mut Outbox) {
-        self.shells.cover(now, out);
-        self.gathered(now, out);
-        while let Some(job) = self.timers.pop(now) {
-            self.timer(now, job, out);
-        }
-        self.wake(now, out);
-    }
-
-    /// What is due for a run: its time limit, or the next KILL.
-    fn timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
-        let last = self.last;
-        let Some(run) = self.runs.get_mut(&job) else {
-            return;
-        };
-        let due = run.due(self.kill_grace, last).filter(|due| *due <= now);
-        match (due, run.end) {
-            // Due later than it was.
-            (None, _) => {}
-            (Some(_), None) => {
-                let note = match run.limit(last) {
-                    Some((_, Limit::Own(span))) => {
-                        format!("its time limit of {} s is over", span.0 as f64 / 1e6)
-                    }
-                    Some((_, Limit::Instance)) | None => {
-                        "the time limit of the instance that it runs in is over".to_owned()
-                    }
-                };
-                let exception = Exception {
-                    kind: "timeout".to_owned(),
-                    severity: 0,
-                    note,
-                    userid: None,
-                };
-                return out.append(now, job, Kind::Exception(Box::new(exception)));
-            }
-            (Some(_), Some(_)) => {
-                run.kill(now, &self.shells, out);
-                if run.kills == KILLS_MAX {
-                    let reason = format!("tasks of job {job} cannot be killed");
-                    for rank in run.grant.set.ranks().iter() {
-                        let ranks = Idset::one(rank);
-                        out.append_own(now, Kind::Drain(ranks, reason.clone(), u32::MAX));
-                    }
-                }
-            }
-        }
-        self.set_timer(now, job, out);
     }
 }
 

@@ -10,6 +10,7 @@
 mod above;
 mod filters;
 pub(crate) mod fleet;
+mod grounds;
 mod keys;
 mod numbers;
 pub(crate) mod parties;
@@ -48,6 +49,7 @@ use crate::settings::Settings;
 use above::Above;
 use filters::Filters;
 use fleet::Fleet;
+use grounds::Grounds;
 use keys::{Keys, Known, Seen};
 use numbers::{Numbers, Taken};
 use parties::Parties;
@@ -74,6 +76,7 @@ pub struct Ingest {
     pools: Vec<Pool>,
     parties: Parties,
     fleet: Fleet,
+    grounds: Grounds,
     /// Declared instances whose job is proposed and not folded yet.
     proposed: BTreeSet<String>,
     owner: u32,
@@ -117,6 +120,7 @@ impl Module for Ingest {
 
     fn apply(&mut self, record: &Record) {
         self.fleet.apply(record);
+        self.grounds.apply(record);
         self.parties.apply(record);
         self.queues.apply(record);
         self.reserved.apply(record);
@@ -234,6 +238,7 @@ impl Ingest {
             pools: settings.pools.clone(),
             parties: Parties::new(settings),
             fleet: Fleet::new(settings),
+            grounds: Grounds::default(),
             proposed: BTreeSet::new(),
             owner: settings.owner,
             instance_command: settings.instance_command.clone(),
@@ -299,6 +304,7 @@ impl Ingest {
             return Err(self.full());
         }
         self.fill_in(now, submission)?;
+        self.grounds.lets(submission.user, &submission.spec)?;
         self.served.admits(now, &submission.spec)?;
         let charter = self.parties.charter();
         self.queues.lets(
@@ -335,7 +341,11 @@ impl Ingest {
             return Err(Refusal::new(Code::NotReady, why));
         }
         let capacity = self.capacity.as_ref();
-        let has = self.served.has(capacity, instance, &spec.request);
+        let aside = instance.and_then(|name| self.served.ground(name));
+        let beside = |all: &Capacity| self.grounds.beside(&spec.request, all.ranks());
+        let beside = aside.or(capacity).and_then(beside);
+        let request = beside.as_ref().unwrap_or(&spec.request);
+        let has = self.served.has(capacity, instance, request);
         has.map_err(Refusal::invalid)
     }
 

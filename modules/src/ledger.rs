@@ -140,7 +140,7 @@ impl Open {
             },
             purpose: match &submit.spec.request.work {
                 Work::Tasks => For::Job,
-                Work::Instance { name: None } => For::Instance,
+                Work::Instance { name: None } | Work::Ground { .. } => For::Instance,
                 Work::Instance { name: Some(name) } => For::Declared(name.clone()),
             },
             parts: BTreeMap::new(),

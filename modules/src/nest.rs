@@ -25,6 +25,7 @@ use eddy_wire::error::Refusal;
 use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Work;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
@@ -57,6 +58,10 @@ pub struct Nest {
     children: BTreeMap<JobId, Child>,
     /// Those of them that were declared.
     by_name: BTreeMap<String, JobId>,
+    /// Jobs that are ground for a child, and of which.
+    grounds: BTreeMap<JobId, JobId>,
+    /// Ranks that this instance is to give back itself.
+    leaving: Idset,
     passes: Passes,
     /// The declared instances that the other modules know to be reached.
     serving: BTreeSet<String>,
@@ -98,8 +103,14 @@ impl Module for Nest {
         self.blocks.apply(record);
         self.passes.apply(record);
         match (&record.event.kind, record.event.job) {
-            (Kind::Submit(_), Some(job)) => {
+            (Kind::Submit(submit), Some(job)) => {
                 self.last_job = self.last_job.max(job);
+                if let Work::Ground { of } = submit.spec.request.work {
+                    self.grounds.insert(job, of);
+                    if let Some(child) = self.children.get_mut(&of) {
+                        child.ground(job, &record.event.kind);
+                    }
+                }
                 if let Some(child) = Child::from_record(record) {
                     let name = child.declared.clone();
                     self.by_name.extend(name.map(|name| (name, job)));
@@ -109,8 +120,14 @@ impl Module for Nest {
             // It is the child of the instance that it was passed to.
             (Kind::Passed(_), Some(job)) => {
                 self.children.remove(&job);
+                self.grounds.remove(&job);
             }
             (Kind::Clean, Some(job)) => {
+                if let Some(of) = self.grounds.remove(&job)
+                    && let Some(child) = self.children.get_mut(&of)
+                {
+                    child.ground(job, &record.event.kind);
+                }
                 self.children.remove(&job);
                 self.by_name.retain(|_, of| *of != job);
             }
@@ -123,11 +140,18 @@ impl Module for Nest {
                     self.queues = change.live.queues;
                 }
             }
-            (_, Some(job)) => {
-                if let Some(child) = self.children.get_mut(&job) {
-                    child.apply(record);
+            (kind, Some(job)) => match self.grounds.get(&job) {
+                Some(of) => {
+                    if let Some(child) = self.children.get_mut(of) {
+                        child.ground(job, kind);
+                    }
                 }
-            }
+                None => {
+                    if let Some(child) = self.children.get_mut(&job) {
+                        child.apply(record);
+                    }
+                }
+            },
             (_, None) => {}
         }
     }
@@ -144,6 +168,7 @@ impl Module for Nest {
             Input::Hosted(rank, hosted) => self.hosted(rank, hosted, out),
             Input::Parent(ParentWord::Granted(granted)) => {
                 self.place.told(now, granted);
+                self.leaving.clone_from(&granted.leaving);
                 self.tell_limits(now, out);
             }
             Input::Answer(tag, answer) => {
@@ -194,6 +219,8 @@ impl Nest {
             inventory: Arc::clone(&settings.inventory),
             children: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            grounds: BTreeMap::new(),
+            leaving: Idset::new(),
             passes: Passes::default(),
             serving: BTreeSet::new(),
             blocks: Blocks::default(),
@@ -225,6 +252,10 @@ impl Nest {
             return;
         };
         self.pass_on(now, record, out);
+        if let (Kind::Exception(_), Some(of)) = (&record.event.kind, self.grounds.get(&job)) {
+            // What it holds is to go back.
+            self.tell_grant(now, *of, out);
+        }
         match &record.event.kind {
             Kind::Clean => {}
             _ if !self.children.contains_key(&job) => return,

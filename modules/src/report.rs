@@ -135,7 +135,7 @@ impl Report {
     fn count(&mut self, job: JobId, kind: &Kind) {
         if let Kind::Submit(submit) = kind {
             let work = match submit.spec.request.work {
-                Work::Tasks => Kindred::Job,
+                Work::Tasks | Work::Ground { .. } => Kindred::Job,
                 Work::Instance { .. } => Kindred::Instance,
             };
             let counted = Counted {

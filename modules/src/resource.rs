@@ -4,6 +4,7 @@
 //! ranks can be asked, and tells the other modules. Gives nothing to anybody:
 //! sched does.
 
+mod arriving;
 mod giving;
 mod nodes;
 pub(crate) mod targets;
@@ -29,6 +30,7 @@ use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 
 use crate::settings::Settings;
+use arriving::Arriving;
 use giving::Giving;
 use nodes::Nodes;
 
@@ -43,6 +45,7 @@ pub struct Resource {
     drained: BTreeMap<Rank, (DrainState, Seq)>,
     grants: BTreeMap<JobId, Arc<Grant>>,
     giving: Giving,
+    arriving: Arriving,
     seats: Seats,
     /// Which of its ranks the other modules know to be online.
     told: Idset,
@@ -118,6 +121,7 @@ impl Module for Resource {
             Endpoint::of::<overlay::Remove>(),
             Endpoint::of::<grant::Release>(),
             Endpoint::of::<grant::List>(),
+            Endpoint::of::<grant::Arrive>(),
         ];
         ENDPOINTS
     }
@@ -189,8 +193,13 @@ impl Module for Resource {
                     out.append_own(now, kind);
                 }
                 self.giving.told(granted.returns);
+                self.arriving.told(&granted.beside);
+                self.arrived(out);
+                self.take_back(now, &granted.leaving, out);
                 self.giving.give(&self.grants, out);
             }
+            Input::Cancel(caller) => self.arriving.drop_where(|of| of == caller),
+            Input::Gone(client) => self.arriving.drop_where(|of| of.client == client),
             Input::Resume => {
                 if let Some(kind) = self.nodes.owed() {
                     out.append_own(now, kind);
@@ -218,6 +227,7 @@ impl Resource {
             drained: BTreeMap::new(),
             grants: BTreeMap::new(),
             giving: Giving::new(&settings.place, &settings.local),
+            arriving: Arriving::default(),
             seats: Seats::default(),
             told: Idset::new(),
         }
@@ -234,6 +244,13 @@ impl Resource {
             self.told.clone_from(&online);
             out.notice(Notice::Online(online));
         }
+        self.arrived(out);
+    }
+
+    /// Tells those who wait for nodes that have come.
+    fn arrived(&mut self, out: &mut Outbox) {
+        let drained: Idset = self.drained.keys().map(|rank| rank.0).collect();
+        self.arriving.tell(&self.online().difference(&drained), out);
     }
 
     fn all(&self) -> &ResourceSet {
@@ -247,6 +264,11 @@ impl Resource {
             resource::Drain::TOPIC => self.drain(now, request, out)?,
             resource::Undrain::TOPIC => self.undrain(now, request, out)?,
             grant::List::TOPIC => out.answer(request.caller, &self.granted_rows()?),
+            grant::Arrive::TOPIC => {
+                self.giving.may_come()?;
+                self.arriving.ask(request)?;
+                self.arrived(out);
+            }
             grant::Release::TOPIC => self.release(now, request, out)?,
             overlay::Add::TOPIC => {
                 self.own_ranks()?;
@@ -267,8 +289,8 @@ impl Resource {
             return Ok(());
         };
         let text = format!(
-            "this instance is job {job} of another, whose grant are its ranks: it can neither grow \
-             nor shrink by itself"
+            "this instance is job {job} of another, whose grant are its ranks: `eddy grant ask` and \
+             `eddy grant release` change that"
         );
         Err(Refusal::new(Code::Denied, text))
     }

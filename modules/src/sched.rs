@@ -6,9 +6,11 @@
 //! comes, and taken back if the job or a rank has gone meanwhile.
 
 mod asked;
+mod grounds;
 mod passed;
 mod policy;
 mod pools;
+mod present;
 mod reserved;
 mod seen;
 mod sets;
@@ -21,16 +23,15 @@ use eddy_broker::{Endpoint, Heads, Input, Line, Module, Notice, Outbox, Request,
 use eddy_wire::access::Access;
 use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Exception, Kind, Record};
+use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Place;
-use eddy_wire::jobspec::Takes;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Head, Outcome, Owner, Reason, Unavailable, Verdict};
 use eddy_wire::queue::{Gates, Turned};
-use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest, Shares};
 use eddy_wire::services::{pool, reservation};
@@ -40,10 +41,12 @@ use crate::Settings;
 use crate::ingest::queues;
 use crate::live::Change;
 use asked::Asked;
+use grounds::Grounds;
 pub use passed::BOUNCE;
 use policy::Obeyed;
 pub(crate) use policy::is_one as is_policy;
 use pools::Pools;
+use present::JustTaken;
 use reserved::Reserved;
 use seen::Seen;
 use sets::Sets;
@@ -64,6 +67,8 @@ pub struct Sched {
     gates: Gates,
     asked: Asked,
     jobs: BTreeMap<JobId, Seen>,
+    /// Those of them that are ground for instances.
+    grounds: Grounds,
     /// The instances that queues lead to.
     sets: Sets,
     reserved: Reserved,
@@ -141,6 +146,8 @@ impl Module for Sched {
                 }
             }
             (Kind::Submit(submit), Some(id)) => {
+                let work = &submit.spec.request.work;
+                self.grounds.apply(id, &record.event.kind, work);
                 let seen = Seen {
                     submit: Arc::clone(submit),
                     submitted: record.event.t,
@@ -161,7 +168,10 @@ impl Module for Sched {
                 self.jobs.insert(id, seen);
             }
             (Kind::Clean, Some(id)) => {
-                self.jobs.remove(&id);
+                if let Some(seen) = self.jobs.remove(&id) {
+                    let work = &seen.submit.spec.request.work;
+                    self.grounds.apply(id, &Kind::Clean, work);
+                }
             }
             (kind, Some(id)) => {
                 if let Some(seen) = self.jobs.get_mut(&id) {
@@ -198,6 +208,13 @@ impl Module for Sched {
             Input::Applied(record) => {
                 let (kind, job) = (&record.event.kind, record.event.job);
                 self.applied(now, kind, job, out);
+                if let (
+                    Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Start | Kind::Free,
+                    Some(id),
+                ) = (kind, job)
+                {
+                    self.ground_changed(id, out);
+                }
                 self.start_passed(now, kind, job, out);
             }
             Input::Planned(outcome) => self.planned(now, outcome, out),
@@ -370,7 +387,7 @@ impl Sched {
     fn wants(&self, seen: &Seen) -> bool {
         let queue = queues::of(&seen.submit.spec);
         let stopped = queue.and_then(|queue| self.gates.stopped(queue));
-        seen.wants() && stopped.is_none()
+        seen.wants() && stopped.is_none() && self.may_grow(seen)
     }
 
     /// A queue was stopped or goes on: those of its jobs that wait.
@@ -453,7 +470,7 @@ impl Sched {
 
     fn planned(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         // Verdicts of one outcome are recorded together, after the last.
-        let mut taken = (ResourceSet::default(), pools::Taken::new());
+        let mut taken = JustTaken::default();
         for (id, verdict) in &outcome.verdicts {
             match verdict {
                 Verdict::Start(set) => self.start(now, *id, set, &mut taken, out),
@@ -496,7 +513,7 @@ impl Sched {
         now: Time,
         id: JobId,
         set: &Arc<ResourceSet>,
-        (taken, pools): &mut (ResourceSet, pools::Taken),
+        taken: &mut JustTaken,
         out: &mut Outbox,
     ) {
         let seen = self.jobs.get(&id);
@@ -505,8 +522,12 @@ impl Sched {
         let to = seen.and_then(|seen| seen.to.clone());
         let shells = self.shells_of(set, takes.unwrap_or_default());
         let is_let = seen.is_some_and(|seen| self.reserved.lets(now, seen, set));
+        let is_let = is_let && seen.is_some_and(|seen| self.is_apart(seen, set, taken));
         let takes_of = seen.map(|seen| pools::takes(&seen.submit));
-        let is_let = is_let && self.pools.lets(&takes_of.unwrap_or_default(), pools);
+        let is_let = is_let
+            && self
+                .pools
+                .lets(&takes_of.unwrap_or_default(), &mut taken.pools);
         let is_free = is_let && self.is_free(set, taken);
         let is_there = is_free && self.sets.has(to.as_ref(), set);
         match (wanted, self.intake, shells.filter(|_| is_there)) {
@@ -519,8 +540,9 @@ impl Sched {
                         Some(_) => BTreeMap::new(),
                         None => shells,
                     },
+                    beside: Default::default(),
                 };
-                taken.add(set);
+                taken.add(set, seen.and_then(Seen::grows));
                 if let Some(to) = to {
                     out.append(now, id, Kind::Passed(to.name.to_string()));
                 }
@@ -537,56 +559,6 @@ impl Sched {
                 }
                 out.volatile(Volatile::Plan(deltas));
             }
-        }
-    }
-
-    /// Whether nobody holds any of the set, nor has just `taken` it. Somebody may: a verdict that was
-    /// on its way while its job was given another urgency is of a want that
-    /// the planner has let go of since.
-    fn is_free(&self, set: &ResourceSet, taken: &ResourceSet) -> bool {
-        let total = |rank: &Rank| {
-            let nodes = self.inventory.as_ref().map(|inventory| &inventory.nodes);
-            nodes
-                .and_then(|nodes| nodes.get(rank))
-                .map_or(0, |node| node.memory)
-        };
-        let has_memory = |(rank, node): (&Rank, &NodeSet)| {
-            let memory = |of: &ResourceSet| of.nodes.get(rank).map_or(0, |node| node.memory);
-            let used = memory(&self.used).saturating_add(memory(taken));
-            // Of memory that nobody knows nothing is given.
-            node.memory == 0 || used.saturating_add(node.memory) <= total(rank)
-        };
-        set.is_disjoint(&self.used) && set.is_disjoint(taken) && set.nodes.iter().all(has_memory)
-    }
-
-    /// The shell of each rank of the set, if all are in service; drained ranks
-    /// serve what takes nothing of them.
-    fn shells_of(&self, set: &ResourceSet, takes: Takes) -> Option<BTreeMap<Rank, Epoch>> {
-        set.nodes
-            .keys()
-            .map(|rank| {
-                let serves = match takes {
-                    Takes::Resources => !self.drained.contains(rank.0),
-                    Takes::Nothing => true,
-                };
-                let up = self.online.contains(rank.0) && serves;
-                self.shells
-                    .get(rank)
-                    .filter(|_| up)
-                    .map(|epoch| (*rank, *epoch))
-            })
-            .collect()
-    }
-
-    fn never(&self, now: Time, id: JobId, reason: &Reason, out: &mut Outbox) {
-        if self.jobs.get(&id).is_some_and(Seen::wants) {
-            let exception = Exception {
-                kind: "alloc".to_owned(),
-                severity: 0,
-                note: reason.to_string(),
-                userid: None,
-            };
-            out.append(now, id, Kind::Exception(Box::new(exception)));
         }
     }
 }

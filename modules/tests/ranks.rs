@@ -298,6 +298,8 @@ fn a_parent_that_says_how_much_time_is_left_is_believed() {
         reserve: Span::seconds(6),
         kill_grace: Span::seconds(5),
         local: Idset::one(0),
+        leaving: Idset::new(),
+        beside: Default::default(),
         name: None,
         mock: None,
         access: Default::default(),
@@ -509,4 +511,73 @@ fn a_start_that_a_restart_overtook_is_sent_again_and_an_end_is_recorded_once() {
         .iter()
         .any(|(_, told)| *told == ToShell::Forget { part: part(1, 1) });
     assert!(forgets, "{:?}", i.told);
+}
+
+#[test]
+fn ground_is_asked_for_where_the_instance_is_not_and_ends_with_it() {
+    let mut i = Instance::with(3);
+    i.submit(1, 1, &json!({"instance": {}}));
+    i.submit(1, 1, &json!({"grows": 1}));
+    // It waits until the instance runs, and lies beside it though there is room.
+    i.started(1, 0);
+    assert_eq!(grant(&i, 2).set.ranks(), Idset::one(1));
+    i.submit(1, 1, &json!({"grows": 1}));
+    assert_eq!(grant(&i, 3).set.ranks(), Idset::one(2));
+    let roles: Vec<_> = i.starts().into_iter().map(|start| start.role).collect();
+    assert_eq!(roles, [Role::Leader, Role::Ground, Role::Ground]);
+    let full = i.submit(1, 1, &json!({"grows": 1}));
+    assert!(full.starts_with("{\"first\":4"), "{full}");
+    i.started(2, 1);
+    i.clear();
+    i.ended(1, 0, ended(0, None));
+    assert_eq!(i.life(1, "finish"), OVER);
+    // One began and one did not: both are cleared; who waited is told why.
+    assert_eq!(i.signals(), [(1, 9), (2, 9)]);
+    i.ended(2, 1, ended(9, None));
+    i.ended(3, 2, ended(9, None));
+    assert_eq!(i.life(2, "finish"), OVER);
+    assert_eq!(i.life(3, "finish"), OVER);
+    i.tick_after(0);
+    let why = "job 1, which was to grow by it, is over";
+    assert_eq!(i.exceptions(4), [("cancel".to_owned(), why.to_owned())]);
+}
+
+#[test]
+fn ground_that_loses_a_node_before_it_has_begun_fails() {
+    let mut i = Instance::with(3);
+    i.submit(1, 1, &json!({"instance": {}}));
+    i.started(1, 0);
+    i.submit(2, 2, &json!({"grows": 1}));
+    assert_eq!(grant(&i, 2).set.ranks().len(), 2);
+    i.started(2, 1);
+    i.act(Arrival::ShellDead(Epoch(3)));
+    let (kind, note) = i.exceptions(2).pop().expect("it is told");
+    assert_eq!(kind, "node-failure", "{note}");
+}
+
+#[test]
+fn ground_for_what_is_no_instance_of_his_is_refused_by_name() {
+    let mut i = Instance::with(3);
+    i.submit(1, 1, &json!({}));
+    i.submit(1, 1, &json!({"instance": {}}));
+    for (system, why) in [
+        (
+            json!({"grows": 1}),
+            "no user's instance that is not over is that job",
+        ),
+        (
+            json!({"grows": 3}),
+            "no user's instance that is not over is that job",
+        ),
+        (json!({"grows": "x"}), "the number of a job"),
+        (json!({"grows": 2, "beside": true}), "ground of nobody"),
+    ] {
+        let refused = i.submit(1, 1, &system);
+        assert!(refused.contains(why), "{system}: {refused}");
+    }
+    let wide = i.submit(3, 3, &json!({"grows": 2}));
+    assert!(wide.contains("asks for 3 nodes"), "{wide}");
+    i.sender.0 = 1000;
+    let others = i.submit(1, 1, &json!({"grows": 2}));
+    assert!(others.contains("may not have it grow"), "{others}");
 }

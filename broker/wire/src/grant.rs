@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Epoch, Rank};
+use crate::id::{Epoch, JobId, Rank};
 use crate::resource_set::ResourceSet;
 
 /// Resources held by a job, which change only by records.
@@ -25,6 +25,10 @@ pub struct Grant {
     /// is good for that life of the shell only. A node of an instance whose ground there was lost
     /// has none, until it has ground there again.
     pub shells: BTreeMap<Rank, Epoch>,
+    /// Nodes that an instance has besides what it holds, each by the job that holds it for the
+    /// instance (`attributes.system.grows`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub beside: BTreeMap<Rank, JobId>,
 }
 
 /// What the nodes of an instance are called in it: the ranks of its grant, counted from 0 in the
@@ -44,8 +48,14 @@ pub struct Seats {
 impl Seats {
     /// Takes the next grant in: those without ground go, the new ones come last.
     pub fn follow(&mut self, grant: &Grant) {
-        self.here.retain(|rank| grant.shells.contains_key(rank));
-        for rank in grant.shells.keys() {
+        let there: BTreeSet<Rank> = grant
+            .shells
+            .keys()
+            .chain(grant.beside.keys())
+            .copied()
+            .collect();
+        self.here.retain(|rank| there.contains(rank));
+        for rank in &there {
             if self.here.insert(*rank) {
                 self.of.insert(*rank, Rank(self.next));
                 self.next += 1;
@@ -74,7 +84,25 @@ mod tests {
             epoch: Epoch(1),
             set: Arc::default(),
             shells: ranks.iter().map(|rank| (Rank(*rank), Epoch(1))).collect(),
+            beside: BTreeMap::new(),
         }
+    }
+
+    #[test]
+    fn what_is_held_by_another_job_is_counted_as_it_comes() {
+        let mut seats = Seats::default();
+        seats.follow(&grant(&[3, 7]));
+        let mut more = grant(&[3, 7]);
+        more.beside.insert(Rank(1), JobId(9));
+        seats.follow(&more);
+        assert_eq!(seats.number(Rank(1)), Some(Rank(2)));
+        assert_eq!(seats.number(Rank(3)), Some(Rank(0)));
+        seats.follow(&grant(&[3, 7]));
+        more.beside.insert(Rank(5), JobId(10));
+        seats.follow(&more);
+        let numbers = seats.numbers();
+        assert_eq!(numbers[&Rank(1)], Rank(3), "it came again");
+        assert_eq!(numbers[&Rank(5)], Rank(4));
     }
 
     #[test]

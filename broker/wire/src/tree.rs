@@ -18,6 +18,7 @@ use crate::access::Access;
 use crate::error::{Code, Refusal};
 use crate::id::{Attempt, Epoch, JobId, Rank};
 use crate::message::{MESSAGE_BYTES_MAX, Message, MessageError, Type};
+use crate::services::child::ChildOf;
 use crate::shell::{FromShell, ToShell};
 use crate::time::Span;
 
@@ -203,10 +204,13 @@ pub struct InstanceFacts {
 pub struct HostOrder {
     /// The child's id.
     pub instance: String,
-    /// The job it is in this instance.
+    /// The job whose ground it is on.
     pub job: JobId,
     /// Which attempt.
     pub attempt: Attempt,
+    /// The job that the instance is, where that is another, which has grown by this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<ChildOf>,
     /// The user it belongs to: what hosts it has that user's rights and no other's.
     #[serde(default)]
     pub user: u32,

@@ -5,6 +5,7 @@ use eddy_wire::access::{Access, Users};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, MessageError, Type};
+use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::{FromShell, Part, ToShell};
 use eddy_wire::time::Span;
 use eddy_wire::tree::{
@@ -126,6 +127,10 @@ fn word() -> impl Strategy<Value = Word> {
             instance: "x".to_owned(),
             job: JobId(5),
             attempt: Attempt(1),
+            child: (rank % 2 == 0).then_some(ChildOf {
+                job: JobId(4),
+                attempt: Attempt(2),
+            }),
             user: 1000,
             rank: Rank(rank),
             door,

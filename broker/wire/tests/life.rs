@@ -83,6 +83,7 @@ fn alloc() -> Arc<Grant> {
         epoch: Epoch(1),
         set: Arc::new(set),
         shells,
+        beside: Default::default(),
     })
 }
 

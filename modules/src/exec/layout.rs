@@ -20,6 +20,7 @@ pub fn tasks(request: &Request) -> u32 {
     match request.work {
         Work::Tasks => request.ntasks,
         Work::Instance { .. } => 1,
+        Work::Ground { .. } => 0,
     }
 }
 
@@ -38,7 +39,7 @@ pub fn layout(request: &Request, set: &ResourceSet) -> Vec<Place> {
     for (index, (rank, node)) in set.nodes.iter().enumerate() {
         let share = even + u32::from((index as u32) < more);
         let slots = match (&request.work, request.takes, request.nodes) {
-            (Work::Instance { .. }, _, _) => left,
+            (Work::Instance { .. } | Work::Ground { .. }, _, _) => left,
             (Work::Tasks, Takes::Nothing, _) | (Work::Tasks, _, Some(_)) => share,
             (Work::Tasks, Takes::Resources, None) => {
                 slots_of(request, node.cores.len(), node.gpus.len())

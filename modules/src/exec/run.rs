@@ -5,21 +5,22 @@
 //! parts have come to together is counted as they change, since a job may have
 //! a thousand of them.
 
+mod signals;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_broker::{Effect, Outbox};
 use eddy_wire::event::{Kind, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
-use eddy_wire::shell::{Ended, Part, Role, Start, ToShell};
+use eddy_wire::shell::{Ended, Part, Role, Start};
 use eddy_wire::time::{Span, Time};
 
 use super::layout::{Place, layout, tasks};
 use super::shells::Shells;
-use super::{SIGKILL, SIGTERM, killed};
+use super::{SIGKILL, killed};
 
 /// What is known of one part.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,8 +41,10 @@ pub(super) struct Run {
     pub(super) submit: Arc<Submit>,
     /// The instance its tasks know, if it is not this one.
     home: Option<Arc<str>>,
-    /// The id of the instance that this attempt is, once it has said it.
+    /// The id of the instance that this attempt is, or is ground of, once that has said it.
     instance: Option<String>,
+    /// The attempt of the job that it is ground for when it was granted.
+    ground_for: Option<Attempt>,
     parts: BTreeMap<Rank, PartView>,
     tally: Tally,
     /// When the start was recorded.
@@ -139,6 +142,7 @@ impl Run {
             grant,
             submit,
             instance: None,
+            ground_for: None,
             tally: Tally {
                 asked: parts.len(),
                 unended: parts.len(),
@@ -233,8 +237,40 @@ impl Run {
     pub(super) fn name(&self) -> Option<&str> {
         match &self.submit.spec.request.work {
             Work::Instance { name } => name.as_deref(),
-            Work::Tasks => None,
+            Work::Tasks | Work::Ground { .. } => None,
         }
+    }
+
+    /// The instance that it is ground of, if it is nothing else.
+    pub(super) fn grows(&self) -> Option<JobId> {
+        self.submit.spec.request.grows()
+    }
+
+    /// As which instance its agents know it.
+    pub(super) fn instance(&self) -> Option<&str> {
+        self.instance.as_deref()
+    }
+
+    /// It is granted for that attempt of an instance, if that has begun.
+    pub(super) fn set_ground_for(&mut self, attempt: Option<Attempt>) {
+        self.ground_for = attempt;
+    }
+
+    /// The attempt of its instance that it is ground for.
+    pub(super) fn ground_for(&self) -> Option<Attempt> {
+        self.ground_for
+    }
+
+    /// It is ground of that instance.
+    pub(super) fn set_instance(&mut self, instance: &str) {
+        self.instance = Some(instance.to_owned());
+    }
+
+    /// Whether another part of it than that goes on.
+    pub(super) fn goes_on_but(&self, rank: Rank) -> bool {
+        let goes_on = |view: &PartView| !matches!(view, PartView::Ended(_));
+        let mut parts = self.parts.iter();
+        parts.any(|(of, view)| *of != rank && goes_on(view))
     }
 
     pub(super) fn is_started(&self) -> bool {
@@ -331,7 +367,7 @@ impl Run {
         match &self.submit.spec.request.work {
             Work::Tasks => Role::Tasks,
             Work::Instance { .. } if self.parts.keys().next() == Some(&rank) => Role::Leader,
-            Work::Instance { .. } => Role::Ground,
+            Work::Instance { .. } | Work::Ground { .. } => Role::Ground,
         }
     }
 
@@ -427,67 +463,6 @@ impl Run {
         })
     }
 
-    /// Sends a signal to every part that has not ended. Ground has no task
-    /// that could be told anything; it is cleared by KILL when its time has come.
-    pub(super) fn signal(&self, signal: i32, shells: &Shells, out: &mut Outbox) {
-        for (rank, view) in &self.parts {
-            let spared = signal != SIGKILL || !self.is_ground_to_be_cleared();
-            if self.role_of(*rank) == Role::Ground && spared {
-                continue;
-            }
-            match (view, self.shell(*rank)) {
-                (PartView::Asked | PartView::Running, Some(epoch)) if shells.is_current(epoch) => {
-                    self.tell(*rank, epoch, signal, shells, out);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Sends a signal to one part. Ground is hosted no more from then on, which
-    /// is told first: a leader that still lives, and of which perhaps nobody
-    /// knows, could start a shell there again, and jobs, after all was cleared.
-    pub(super) fn tell(
-        &self,
-        rank: Rank,
-        epoch: Epoch,
-        signal: i32,
-        shells: &Shells,
-        out: &mut Outbox,
-    ) {
-        if let (Role::Ground, Some(instance)) = (self.role_of(rank), &self.instance)
-            && shells.is_reached(rank)
-        {
-            out.effect(Effect::Unhost(rank, instance.clone()));
-        }
-        let part = self.part(rank);
-        out.effect(Effect::Shell(epoch, ToShell::Signal { part, signal }));
-    }
-
-    /// Whether nothing of the instance is to be left: its leader has ended, or
-    /// had the time to. A signal that a user sends is its leader's alone.
-    fn is_ground_to_be_cleared(&self) -> bool {
-        self.is_without_leader() || self.kills > 0
-    }
-
-    /// The signal that a part is to be told now, whatever it was told before.
-    pub(super) fn owed_signal(&self, rank: Rank) -> Option<i32> {
-        match (self.role_of(rank), self.end) {
-            (Role::Ground, _) if self.is_ground_to_be_cleared() => Some(SIGKILL),
-            (Role::Ground, _) if self.evicted.contains(rank.0) => Some(SIGKILL),
-            (Role::Ground, _) | (_, None) => None,
-            (Role::Tasks | Role::Leader, Some(_)) if self.kills > 0 => Some(SIGKILL),
-            (Role::Tasks | Role::Leader, Some(_)) => Some(SIGTERM),
-        }
-    }
-
-    /// KILL is sent now, once more.
-    pub(super) fn kill(&mut self, now: Time, shells: &Shells, out: &mut Outbox) {
-        self.kills += 1;
-        self.last_kill = now;
-        self.signal(SIGKILL, shells, out);
-    }
-
     /// When which limit ends it: its own, counted from the start (a start that
     /// was slow is not the job's fault), or `last`, when the last job of the
     /// instance must begin to end.
@@ -533,7 +508,8 @@ impl Run {
             return Some(("node-failure", why.clone()));
         }
         // Whose leader is over needs its ground no more; whether it is its shell says.
-        let goes_on = self.leader == Leader::Heard && !self.is_without_leader();
+        let has_leader = self.leader == Leader::Heard && !self.is_without_leader();
+        let goes_on = self.grows().is_some() || has_leader;
         if let Some(why) = self.ground_lost.as_ref().filter(|_| goes_on) {
             return Some(("node-failure", why.clone()));
         }
@@ -550,7 +526,9 @@ impl Run {
         if self.end_proposed || self.tally.unended > 0 || self.failure().is_some() {
             return None;
         }
-        self.tally.worst
+        // Ground that is over has ended well.
+        let ground = self.grows().map(|_| 0);
+        self.tally.worst.or(ground)
     }
 }
 

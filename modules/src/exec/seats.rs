@@ -8,11 +8,12 @@
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, Volatile};
-use eddy_wire::event::Kind;
+use eddy_wire::event::{Exception, Kind};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::NodeSet;
+use eddy_wire::services::child::Granted;
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::{Span, Time};
 
@@ -78,18 +79,21 @@ impl Exec {
     }
 
     fn reseat(&mut self, now: Time, job: JobId, come: &Idset, out: &mut Outbox) {
+        let beside = self.beside(job);
         let Some(run) = self.runs.get_mut(&job) else {
             return;
         };
         let left = run.ground_over();
         let grant = &run.grant;
-        if (come.is_empty() && left.is_empty()) || run.reseated > grant.epoch {
+        let is_same = come.is_empty() && left.is_empty() && beside == grant.beside;
+        if is_same || run.reseated > grant.epoch {
             return;
         }
         let mut next = Grant {
             epoch: grant.epoch.next(),
             set: Arc::clone(&grant.set),
             shells: grant.shells.clone(),
+            beside,
         };
         for (rank, why) in left {
             next.shells.remove(&rank);
@@ -129,6 +133,7 @@ impl Exec {
             let part = run.part(rank);
             out.effect(Effect::Shell(epoch, ToShell::Forget { part }));
         }
+        self.ground_changed(now, job, out);
         self.gather(now, out);
     }
 
@@ -137,19 +142,48 @@ impl Exec {
         let Some(run) = self.runs.get_mut(&job) else {
             return;
         };
-        if !run.is_instance() || run.footing() != Footing::Left {
+        // One that is ending goes on doing so; of ground alone that is what is to come of it.
+        let is_ending = run.end.is_some() && run.grows().is_none();
+        if !run.is_instance() || run.footing() != Footing::Left || is_ending {
             return;
         }
         for rank in ranks
             .iter()
             .map(Rank)
-            .filter(|rank| run.spares(*rank))
+            .filter(|rank| run.is_ground(*rank) && run.is_started())
             .collect::<Vec<_>>()
         {
             run.evicted.insert(rank.0);
             if let Some(shell) = run.shell(rank) {
                 run.tell(rank, shell, SIGKILL, &self.shells, out);
             }
+        }
+    }
+
+    /// The parent takes nodes back: jobs that run there are to end in time.
+    pub(super) fn leave(&mut self, now: Time, granted: &Granted, out: &mut Outbox) {
+        if granted.leaving.is_empty() {
+            return;
+        }
+        for run in self
+            .runs
+            .values()
+            .filter(|run| run.end.is_none() && !run.is_over())
+        {
+            let taken = run.grant.set.ranks().intersect(&granted.leaving);
+            // An instance in this one gives its ground back as this one does.
+            let gives = run.is_instance() && run.name().is_none();
+            let is_given = |rank: u32| gives && run.is_ground(Rank(rank));
+            if taken.iter().all(is_given) {
+                continue;
+            }
+            let exception = Exception {
+                kind: "node-failure".to_owned(),
+                severity: 0,
+                note: "its node goes back to the instance around this one".to_owned(),
+                userid: None,
+            };
+            out.append(now, run.job, Kind::Exception(Box::new(exception)));
         }
     }
 
@@ -227,6 +261,12 @@ impl Run {
     /// something begins only where all of that is.
     pub(super) fn spares(&self, rank: Rank) -> bool {
         let has_begun = self.is_elastic() || self.is_started();
-        has_begun && self.is_ground(rank) && self.end.is_none() && !self.is_without_leader()
+        // Of ground alone the last that ends is the end.
+        let goes_on = self.grows().is_none() || self.goes_on_but(rank);
+        has_begun
+            && goes_on
+            && self.is_ground(rank)
+            && self.end.is_none()
+            && !self.is_without_leader()
     }
 }

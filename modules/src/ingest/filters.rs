@@ -249,7 +249,7 @@ fn spelled(filtered: Option<&Vec<Filtered>>) -> Option<String> {
 fn kind(request: &Request) -> &'static str {
     match request.work {
         Work::Tasks => "tasks",
-        Work::Instance { .. } => "instance",
+        Work::Instance { .. } | Work::Ground { .. } => "instance",
     }
 }
 

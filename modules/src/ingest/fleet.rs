@@ -327,6 +327,7 @@ mod tests {
             epoch: Epoch(1),
             set,
             shells: BTreeMap::new(),
+            beside: Default::default(),
         }))
     }
 

@@ -116,7 +116,7 @@ impl Served {
             return Err(Refusal::new(Code::Denied, text));
         }
         match &request.work {
-            Work::Tasks | Work::Instance { name: None } => Ok(()),
+            Work::Tasks | Work::Ground { .. } | Work::Instance { name: None } => Ok(()),
             Work::Instance { name: Some(name) } => Err(Refusal::invalid(format!(
                 "{PATH}.instance.name: `{name}` given, only the configuration names instances"
             ))),
@@ -139,7 +139,7 @@ impl Served {
 
     fn depth(&self, work: &Work) -> Result<(), Refusal> {
         let depth = self.place.depth + 1;
-        if *work == Work::Tasks || depth <= NESTING_MAX {
+        if !matches!(work, Work::Instance { .. }) || depth <= NESTING_MAX {
             return Ok(());
         }
         let text = format!(

@@ -69,6 +69,7 @@ fn alloc(set: &Arc<ResourceSet>) -> Kind {
         epoch: Epoch(1),
         set: Arc::clone(set),
         shells: BTreeMap::new(),
+        beside: Default::default(),
     }))
 }
 

@@ -187,6 +187,7 @@ fn core_minutes_count_what_was_used_in_the_period_and_what_may_still_be() {
         epoch: eddy_wire::id::Epoch(1),
         set: Arc::default(),
         shells: BTreeMap::new(),
+        beside: Default::default(),
     };
     for job in 1..=2 {
         tell(&mut limits, 0, job, Kind::Priority(16));

@@ -300,7 +300,7 @@ fn requeued(request: &Request, body: &RequeueRequest) -> Kind {
 fn declared(job: &Job) -> Option<&str> {
     match &job.submit.spec.request.work {
         Work::Instance { name } => name.as_deref(),
-        Work::Tasks => None,
+        Work::Tasks | Work::Ground { .. } => None,
     }
 }
 

@@ -8,6 +8,7 @@ use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Adoption, IdBlock, Kind};
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{
@@ -145,8 +146,10 @@ impl Nest {
         let own_left = self.place.end().map(|end| Span((end - now).0.max(0)));
         let kill_grace = grace_within(self.kill_grace);
         Some(Granted {
-            grant: child.job.grant()?.clone(),
-            ranks: child.seats().numbers(),
+            grant: child.whole()?,
+            ranks: child.numbers(),
+            beside: child.beside_numbers(),
+            leaving: self.leaving(child),
             room: self.room(child),
             returns: match child.job.submit.pass {
                 Some(_) => Returns::AtEnd,
@@ -168,6 +171,16 @@ impl Nest {
                 None => Access::default(),
             },
         })
+    }
+
+    /// The nodes of a child that it is to give back, as it calls them: since this instance is, or
+    /// since the jobs through which it has them are to end. Where its leader's is, it ends as a whole.
+    fn leaving(&self, child: &Child) -> Idset {
+        let leaving = child.leaving().union(&self.leaving);
+        let leaving = leaving.difference(&self.hosts.kept(child));
+        let numbers = child.numbers().into_iter();
+        let leaving = numbers.filter(|(rank, _)| leaving.contains(rank.0));
+        leaving.map(|(_, number)| number.0).collect()
     }
 
     /// What jobs that are passed to an elastic instance may be given.
@@ -279,8 +292,8 @@ impl Nest {
         let child = self.speaker(request, body.child)?;
         let (job, used) = (child.id(), body.summary.cores_used);
         let room = self.room(child);
-        let own = child.job.grant().map(|grant| &grant.set);
-        let cores = room.as_ref().or(own).map_or(0, |set| set.ncores());
+        let own = child.whole().map(|grant| grant.set);
+        let cores = room.or(own).map_or(0, |set| set.ncores());
         if used > cores {
             let text = format!("cores_used: {used} given, the grant of job {job} has {cores}");
             return Err(Refusal::invalid(text));

@@ -1,15 +1,19 @@
 //! One job that is an instance: the fold of its records, and what its leader
 //! has told this leader.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use eddy_broker::Caller;
 use eddy_wire::event::{Adoption, IdBlock, Kind, Record};
-use eddy_wire::grant::Seats;
+use eddy_wire::grant::{Grant, Seats};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
-use eddy_wire::job::Job;
+use eddy_wire::idset::Idset;
+use eddy_wire::job::{Job, first_attempt};
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::services::child::{ChildRow, Stage, Summary};
+use eddy_wire::services::child::{ChildOf, ChildRow, Stage, Summary};
 use eddy_wire::time::{Span, Time};
 
 use crate::row::row;
@@ -25,6 +29,8 @@ pub(super) struct Child {
     adoption: Option<(Attempt, Adoption)>,
     /// The block of numbers drawn last, and in which attempt.
     block: Option<(Attempt, IdBlock)>,
+    /// Jobs that are ground for it beside its own.
+    grounds: BTreeMap<JobId, Ground>,
     /// What its nodes are called in it.
     seats: Seats,
     /// What its leader has told: lost with this leader, told again to the next.
@@ -44,6 +50,23 @@ pub(super) struct Told {
     pub(super) summary: Summary,
 }
 
+/// A job that is ground for an instance.
+#[derive(Debug)]
+struct Ground {
+    attempt: Attempt,
+    grant: Option<Arc<Grant>>,
+    stage: GroundStage,
+}
+
+/// Whether such a job goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GroundStage {
+    /// As far as anybody knows.
+    Staying,
+    /// It is to end.
+    Leaving,
+}
+
 impl Child {
     /// The child that a `submit` record makes; `None` for other jobs.
     pub(super) fn from_record(record: &Record) -> Option<Child> {
@@ -59,6 +82,7 @@ impl Child {
             declared,
             adoption: None,
             block: None,
+            grounds: BTreeMap::new(),
             seats: Seats::default(),
             told: Told::default(),
         })
@@ -80,6 +104,120 @@ impl Child {
             }
             _ => {}
         }
+    }
+
+    /// A record of a job that is ground for it. When what that holds is its own its own records say.
+    pub(super) fn ground(&mut self, job: JobId, kind: &Kind) {
+        let ground = self.grounds.entry(job).or_insert(Ground {
+            attempt: Attempt(1),
+            grant: None,
+            stage: GroundStage::Staying,
+        });
+        match kind {
+            Kind::Submit(submit) => ground.attempt = first_attempt(submit),
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
+                ground.grant = Some(Arc::clone(grant));
+            }
+            Kind::Exception(exception) if exception.severity == 0 => {
+                ground.stage = GroundStage::Leaving;
+            }
+            Kind::Requeue(attempt) => {
+                *ground = Ground {
+                    attempt: *attempt,
+                    grant: None,
+                    stage: GroundStage::Staying,
+                };
+            }
+            Kind::Clean => {
+                self.grounds.remove(&job);
+            }
+            _ => {}
+        }
+    }
+
+    /// All that it has: what its own job was granted, and what others hold for it.
+    pub(super) fn whole(&self) -> Option<Grant> {
+        let own = self.job.grant()?;
+        let mut whole = Grant {
+            beside: BTreeMap::new(),
+            ..own.clone()
+        };
+        let set = Arc::make_mut(&mut whole.set);
+        for (rank, (_, grant)) in self.beside(own) {
+            set.nodes.insert(rank, grant.set.nodes[&rank].clone());
+            for (name, ranks) in &grant.set.properties {
+                if ranks.contains(rank.0) {
+                    let all = set.properties.entry(name.clone()).or_default();
+                    *all = all.union(&Idset::one(rank.0));
+                }
+            }
+            let shell = grant.shells.get(&rank);
+            whole.shells.extend(shell.map(|shell| (rank, *shell)));
+        }
+        Some(whole)
+    }
+
+    /// The nodes that other jobs hold for it, with those.
+    fn beside<'a>(
+        &'a self,
+        own: &'a Grant,
+    ) -> impl Iterator<Item = (Rank, (ChildOf, &'a Grant))> + 'a {
+        own.beside.iter().filter_map(|(rank, job)| {
+            let ground = self.grounds.get(job)?;
+            let grant = ground.grant.as_deref()?;
+            let attempt = ground.attempt;
+            let has = grant.set.nodes.contains_key(rank);
+            has.then_some((*rank, (ChildOf { job: *job, attempt }, grant)))
+        })
+    }
+
+    /// Those nodes as they are called in it, with the jobs that hold them.
+    pub(super) fn beside_numbers(&self) -> BTreeMap<Rank, JobId> {
+        let Some(own) = self.job.grant() else {
+            return BTreeMap::new();
+        };
+        let beside = self.beside(own);
+        let numbers =
+            beside.filter_map(|(rank, (holder, _))| Some((self.number(rank)?, holder.job)));
+        numbers.collect()
+    }
+
+    /// The job through which it has that rank: its own, or one that is ground for it.
+    pub(super) fn holder(&self, rank: Rank) -> ChildOf {
+        let own = ChildOf {
+            job: self.job.id,
+            attempt: self.job.attempt,
+        };
+        let Some(grant) = self.job.grant() else {
+            return own;
+        };
+        let mut beside = self.beside(grant);
+        let found = beside.find(|(of, _)| *of == rank);
+        found.map_or(own, |(_, (holder, _))| holder)
+    }
+
+    /// The ranks that it is to give back soon: jobs that were ground for it are to end.
+    pub(super) fn leaving(&self) -> Idset {
+        let Some(grant) = self.job.grant() else {
+            return Idset::new();
+        };
+        let leaves = |job: &JobId| {
+            let ground = self.grounds.get(job);
+            ground.is_some_and(|ground| ground.stage == GroundStage::Leaving)
+        };
+        let beside = grant.beside.iter();
+        let leaving = beside.filter(|(_, job)| leaves(job));
+        leaving.map(|(rank, _)| rank.0).collect()
+    }
+
+    /// What its nodes are called in it.
+    pub(super) fn numbers(&self) -> BTreeMap<Rank, Rank> {
+        let mut numbers = self.seats.numbers();
+        if let Some(own) = self.job.grant() {
+            let beside: Vec<Rank> = self.beside(own).map(|(rank, _)| rank).collect();
+            numbers.retain(|rank, _| own.shells.contains_key(rank) || beside.contains(rank));
+        }
+        numbers
     }
 
     pub(super) fn id(&self) -> JobId {
@@ -104,9 +242,9 @@ impl Child {
         self.job.grant()?.set.nodes.keys().next().copied()
     }
 
-    /// What its nodes are called in it.
-    pub(super) fn seats(&self) -> &Seats {
-        &self.seats
+    /// What one of its nodes is called in it, or was called last.
+    pub(super) fn number(&self, rank: Rank) -> Option<Rank> {
+        self.seats.number(rank)
     }
 
     /// Whether it holds nothing itself: what its jobs are given is theirs alone.

@@ -1,8 +1,11 @@
 //! What children hand up: submissions made in a queue instance, whose jobs are this instance's, so
 //! that they are taken here; and nodes that a user's instance gives back.
 
+use std::collections::BTreeMap;
+
 use eddy_broker::{Notice, Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
+use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{HandUpRequest, ReleaseRequest};
@@ -50,16 +53,23 @@ impl Nest {
             let text = "child.job: what was passed down goes back at its end only";
             return Err(Refusal::new(Code::Denied, text));
         }
-        let numbers = child.seats().numbers().into_iter();
+        let numbers = child.numbers().into_iter();
         let given = numbers.filter(|(_, number)| body.ranks.contains(number.0));
         let ranks: Idset = given.map(|(rank, _)| rank.0).collect();
-        let own = ranks.intersect(&self.hosts.leaders(child));
+        let own = ranks.intersect(&self.hosts.kept(child));
         if !own.is_empty() {
             let text =
                 "ranks: the leader's own node is among them, which goes back with the instance";
             return Err(Refusal::invalid(text));
         }
-        out.notice(Notice::GivenBack(child.id(), ranks));
+        let mut by_holder: BTreeMap<JobId, Idset> = BTreeMap::new();
+        for rank in ranks.iter() {
+            let holder = child.holder(Rank(rank));
+            by_holder.entry(holder.job).or_default().insert(rank);
+        }
+        for (holder, ranks) in by_holder {
+            out.notice(Notice::GivenBack(holder, ranks));
+        }
         out.answer(request.caller, &());
         Ok(())
     }

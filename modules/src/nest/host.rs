@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use eddy_broker::{Effect, Outbox};
 use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::idset::Idset;
+use eddy_wire::services::child::ChildOf;
 use eddy_wire::tree::{ATTENDANT, HostOrder};
 
 use super::Nest;
@@ -41,7 +42,7 @@ impl Hosts {
             return Vec::new();
         };
         let shares = |rank: Rank| self.local.contains(leader.0) && self.local.contains(rank.0);
-        let ranks = child.seats().numbers().into_iter();
+        let ranks = child.numbers().into_iter();
         ranks
             .filter(|(rank, _)| *rank != leader && !shares(*rank))
             .collect()
@@ -49,13 +50,24 @@ impl Hosts {
 
     /// The ranks of a child that its leader serves itself, in this instance's numbers.
     pub(super) fn leaders(&self, child: &Child) -> Idset {
-        let Some((grant, leader)) = child.job.grant().zip(child.leader_rank()) else {
+        let Some(leader) = child.leader_rank() else {
             return Idset::new();
         };
         match self.local.contains(leader.0) {
-            true => grant.set.ranks().intersect(&self.local),
+            true => {
+                let all = child.numbers().into_keys().map(|rank| rank.0);
+                all.collect::<Idset>().intersect(&self.local)
+            }
             false => Idset::one(leader.0),
         }
+    }
+
+    /// Those of them that it has by its own job: they go back with that.
+    pub(super) fn kept(&self, child: &Child) -> Idset {
+        let own = |rank: &Rank| child.holder(*rank).job == child.id();
+        let leaders = self.leaders(child);
+        let kept = leaders.iter().filter(|rank| own(&Rank(*rank)));
+        kept.collect()
     }
 
     /// All orders of that child are to be given anew.
@@ -109,10 +121,11 @@ impl Nest {
         let wants = |(job, child): (&JobId, &Child)| {
             let is_it = child.adoption().is_some_and(|a| a.instance == instance);
             let released = &child.job.released;
-            let is_same = hosted == (*job, child.job.attempt);
             let is_ordered = |rank| self.hosts.is_ordered(*job, rank);
             let mut ranks = self.hosts.ranks(child).into_iter();
             let is_wanted = |rank: Rank| {
+                let holder = child.holder(rank);
+                let is_same = hosted == (holder.job, holder.attempt);
                 is_there(rank) && !released.contains(rank.0) && (is_same || is_ordered(rank))
             };
             is_it && ranks.any(|(rank, _)| is_wanted(rank))
@@ -135,11 +148,17 @@ impl Nest {
         let released = &child.job.released;
         for (rank, place) in self.hosts.ranks(child) {
             let wanted = self.reached.contains(rank.0) && !released.contains(rank.0);
+            let holder = child.holder(rank);
             if wanted && self.hosts.ordered.entry(job).or_default().insert(rank) {
-                let order = HostOrder {
-                    instance: adoption.instance.clone(),
+                let own = ChildOf {
                     job,
                     attempt: child.job.attempt,
+                };
+                let order = HostOrder {
+                    instance: adoption.instance.clone(),
+                    job: holder.job,
+                    attempt: holder.attempt,
+                    child: (holder != own).then_some(own),
                     user: child.job.submit.user,
                     rank: place,
                     door: door.clone(),
@@ -153,7 +172,7 @@ impl Nest {
     pub(super) fn host_changed(&mut self, job: JobId, out: &mut Outbox) {
         let ordered = self.hosts.ordered.get_mut(&job);
         if let (Some(child), Some(ordered)) = (self.children.get(&job), ordered) {
-            let here = child.seats().numbers();
+            let here = child.numbers();
             let left: Vec<Rank> = ordered
                 .extract_if(.., |rank| !here.contains_key(rank))
                 .collect();

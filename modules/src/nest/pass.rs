@@ -390,7 +390,7 @@ fn unexplained() -> Exception {
 /// A set of this instance's nodes as the child counts them. One that has left the child keeps the
 /// number that it had there: the child finds nothing behind it, and gives the job back.
 fn within(child: &Child, set: &ResourceSet) -> ResourceSet {
-    let number = |rank: &Rank| child.seats().number(*rank);
+    let number = |rank: &Rank| child.number(*rank);
     let nodes = set.nodes.iter();
     let nodes = nodes.filter_map(|(rank, node)| Some((number(rank)?, node.clone())));
     ResourceSet {

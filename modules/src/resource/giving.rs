@@ -112,7 +112,7 @@ impl Giving {
         }
     }
 
-    fn may(&self) -> Result<(), Refusal> {
+    pub(super) fn may(&self) -> Result<(), Refusal> {
         let text = match &self.holding {
             Holding::Granted(Returns::Early) => return Ok(()),
             Holding::Granted(Returns::AtEnd) => {
@@ -129,6 +129,14 @@ impl Giving {
             }
         };
         Err(Refusal::new(Code::Denied, text))
+    }
+
+    /// Whether nodes may come to it by asking.
+    pub(super) fn may_come(&self) -> Result<(), Refusal> {
+        match &self.holding {
+            Holding::Granted(_) => Ok(()),
+            Holding::Own | Holding::Declared(_) => self.may(),
+        }
     }
 
     fn state(&self, rank: Rank) -> GrantState {
@@ -154,6 +162,7 @@ impl Resource {
             ncores: node.cores.len() as u32,
             ngpus: node.gpus.len() as u32,
             jobs: jobs.get(rank).copied().unwrap_or(0),
+            by: self.arriving.by(*rank),
             state: self.giving.state(*rank),
         };
         Ok(nodes.map(row).collect())
@@ -180,19 +189,27 @@ impl Resource {
             );
             return Err(Refusal::invalid(text));
         }
-        // One record for each, as with drains: they leave one by one.
-        for rank in ranks
-            .iter()
-            .filter(|rank| !self.giving.leaving.contains_key(&Rank(*rank)))
-        {
+        self.leave(now, &ranks, request.uid, out);
+        out.reply(request.caller, &ranks);
+        Ok(())
+    }
+
+    /// The parent takes nodes back.
+    pub(super) fn take_back(&self, now: Time, ranks: &Idset, out: &mut Outbox) {
+        let own = ranks.intersect(&self.nodes.ranks());
+        self.leave(now, &own, u32::MAX, out);
+    }
+
+    /// One record for each, as with drains: they leave one by one.
+    fn leave(&self, now: Time, ranks: &Idset, user: u32, out: &mut Outbox) {
+        let is_new = |rank: &u32| !self.giving.leaving.contains_key(&Rank(*rank));
+        for rank in ranks.iter().filter(is_new) {
             let (one, reason) = (Idset::one(rank), REASON.to_owned());
             if !self.drained.contains_key(&Rank(rank)) {
-                out.append_own(now, Kind::Drain(one.clone(), reason, request.uid));
+                out.append_own(now, Kind::Drain(one.clone(), reason, user));
             }
             out.append_own(now, Kind::GiveBack(one));
         }
-        out.reply(request.caller, &ranks);
-        Ok(())
     }
 
     /// So many ranks that stay yet: those on which least runs.

@@ -8,9 +8,10 @@ use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::{Exception, Kind};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId};
-use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
+use super::present::JustTaken;
+use super::seen::Seen;
 use super::{Intake, Sched};
 
 /// How long a job waits for what its parent said is free and its shells to come. A parent gives a
@@ -32,6 +33,9 @@ impl Sched {
                     out.volatile(Volatile::Wake(now.after(BOUNCE_AFTER)));
                 }
             }
+            (Kind::Alloc(_), Some(job)) if self.grounds.are_for(job) => {
+                self.start_all_passed(now, out);
+            }
             (Kind::Free, Some(_)) | (Kind::Undrain(_) | Kind::ShellStart(..), None) => {
                 self.start_all_passed(now, out);
             }
@@ -40,11 +44,12 @@ impl Sched {
     }
 
     pub(super) fn start_all_passed(&mut self, now: Time, out: &mut Outbox) {
-        let mut taken = ResourceSet::default();
+        let mut taken = JustTaken::default();
         let jobs: Vec<JobId> = self.passed.iter().copied().collect();
         for job in jobs {
             if let Some(grant) = self.passed_grant(job, &taken) {
-                taken.add(&grant.set);
+                let seen = self.jobs.get(&job);
+                taken.add(&grant.set, seen.and_then(Seen::grows));
                 out.append(now, job, Kind::Alloc(Arc::new(grant)));
             }
         }
@@ -59,7 +64,7 @@ impl Sched {
     }
 
     fn start_one(&self, now: Time, job: JobId, out: &mut Outbox) -> bool {
-        let grant = self.passed_grant(job, &ResourceSet::default());
+        let grant = self.passed_grant(job, &JustTaken::default());
         let starts = grant.is_some();
         if let Some(grant) = grant {
             out.append(now, job, Kind::Alloc(Arc::new(grant)));
@@ -68,15 +73,18 @@ impl Sched {
     }
 
     /// What the parent said, if that is there now.
-    fn passed_grant(&self, job: JobId, taken: &ResourceSet) -> Option<Grant> {
-        let submit = &self.jobs.get(&job)?.submit;
+    fn passed_grant(&self, job: JobId, taken: &JustTaken) -> Option<Grant> {
+        let seen = self.jobs.get(&job)?;
+        let submit = &seen.submit;
         let set = &submit.pass.as_ref()?.set;
         let shells = self.shells_of(set, submit.spec.request.takes)?;
-        let starts = self.intake == Intake::Open && self.is_free(set, taken);
+        let may = self.may_grow(seen) && self.is_apart(seen, set, taken);
+        let starts = may && self.intake == Intake::Open && self.is_free(set, taken);
         starts.then(|| Grant {
             epoch: Epoch(1),
             set: Arc::clone(set),
             shells,
+            beside: Default::default(),
         })
     }
 

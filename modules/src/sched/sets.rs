@@ -137,7 +137,7 @@ impl Sets {
     pub(super) fn name(submit: &Submit) -> Option<&str> {
         match &submit.spec.request.work {
             Work::Instance { name } => name.as_deref(),
-            Work::Tasks => None,
+            Work::Tasks | Work::Ground { .. } => None,
         }
     }
 
@@ -171,6 +171,11 @@ impl Sets {
             Some(elastic) => elastic.channel == Channel::Stands,
             None => self.held.contains_key(&to.name),
         }
+    }
+
+    /// What is set aside for that instance, if it is of a fixed size.
+    pub(super) fn aside(&self, to: Option<&To>) -> Option<&ResourceSet> {
+        self.held.get(&to?.name).map(|held| &*held.set)
     }
 
     /// Whether a set is of what that instance has, or of nothing that is set aside.
@@ -278,14 +283,17 @@ impl Sched {
     pub(super) fn asks(&self, seen: &Seen) -> Want {
         let mut want = seen.want(&self.gates);
         let to = seen.to.as_ref().map(|to| &*to.name);
-        want.request.ranks = self.sets.lending.ranks(to, &want.request, &self.ranks);
+        let ranks = self.sets.lending.ranks(to, &want.request, &self.ranks);
+        want.request.ranks = self.apart_from_ground(seen, ranks);
         want
     }
 
     /// Other ranks are there than were: those that jobs may be given are others, too.
     pub(super) fn ranks_changed(&self) -> Vec<Delta> {
+        let is_bound = self.sets.lending.is_bound();
         let waiting = self.jobs.iter().filter(|(id, seen)| {
-            self.sets.lending.is_bound() && self.wants(seen) && !self.resting.contains_key(id)
+            let is_told = is_bound || seen.grows().is_some();
+            is_told && self.wants(seen) && !self.resting.contains_key(id)
         });
         waiting.map(|(id, _)| self.want(*id)).collect()
     }

@@ -159,6 +159,7 @@ fn running(job: JobId, user: u32, system: Value, ranks: [u32; 2]) -> Vec<(Option
         epoch: Epoch(1),
         set: Arc::new(nodes(ranks)),
         shells: BTreeMap::from(shells),
+        beside: Default::default(),
     };
     let life = [
         Kind::Submit(Arc::new(submit)),

@@ -139,3 +139,48 @@ fn nodes_go_back_when_nothing_runs_there_any_more() -> Tested {
     );
     instance.shut_down()
 }
+
+#[test]
+fn a_workflow_grows_by_a_job_of_the_instance_around_it() -> Tested {
+    let instance = Instance::start(&["--size=4", "--cores=2"])?;
+    let inside = instance.ok(&["alloc", "--bg", "-N1", "-n2", "--exclusive"])?;
+    let at = |words: &[&str]| instance.ok(&[&["--at", &inside], words].concat());
+    let other = instance.submit_started(&["-N3", "-n3", "-c2", "sleep", "1000"])?;
+    let more = at(&["grant", "ask", "-N2", "-n2", "-c2", "-t", "1h"])?;
+    assert_eq!(instance.row(&more)?["state"], "SCHED");
+    let wide = instance.run(&["--at", &inside, "run", "-N2", "-n2", "true"])?;
+    assert_ne!(wide.code, 0, "it is one node yet");
+    instance.ok(&["cancel", &other])?;
+    instance.event(&more, "start")?;
+    // Its nodes are there when that has ended which waits for them; those of `more` came before.
+    let third = at(&["grant", "ask", "--wait", "-N1", "-c2"])?;
+    at(&["run", "-N2", "-n2", "-c2", "true"])?;
+    let rows = at(&["grant", "list", "--no-header"])?;
+    assert_eq!(rows.lines().count(), 4, "{rows}");
+    let by = |job: &str| rows.lines().filter(|row| row.ends_with(job)).count();
+    assert_eq!((by(&more), by(&third)), (2, 1), "{rows}");
+    let much = instance.run(&["--at", &inside, "grant", "ask", "-N4", "-c2"])?;
+    let line = much.refusal()?;
+    assert!(line.contains("nodes"), "{line}");
+    // The job is cancelled: what runs on its nodes ends first, the rest goes on.
+    let sleep = [
+        "submit",
+        "--wait-event=start",
+        "-N1",
+        "-n1",
+        "-c2",
+        "sleep",
+        "1000",
+    ];
+    let jobs: Vec<String> = (0..4).map(|_| at(&sleep)).collect::<anyhow::Result<_>>()?;
+    instance.ok(&["cancel", &more])?;
+    instance.event(&more, "clean")?;
+    let active = at(&["jobs", "--no-header", "-o", "{id}"])?;
+    assert_eq!(active.lines().count(), 2, "{active} of {jobs:?}");
+    instance.ok(&["run", "-N2", "-n2", "-c2", "--exclusive", "true"])?;
+    // With the instance goes what it has grown by.
+    instance.ok(&["shutdown", &inside])?;
+    instance.event(&third, "clean")?;
+    instance.ok(&["run", "-N4", "-n4", "-c2", "--exclusive", "true"])?;
+    instance.shut_down()
+}

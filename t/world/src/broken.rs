@@ -340,6 +340,7 @@ impl Module for Credulous {
                 epoch: Epoch(1),
                 set: Arc::clone(set),
                 shells: shells.collect(),
+                beside: Default::default(),
             };
             out.append(now, *job, Kind::Alloc(Arc::new(grant)));
         }

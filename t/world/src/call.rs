@@ -449,6 +449,8 @@ pub enum Nests {
     Instance,
     /// It takes nothing and runs beside others.
     Beside,
+    /// Ground for the instance that this job is.
+    Grows(JobId),
 }
 
 impl Default for Ask {
@@ -510,6 +512,7 @@ impl Ask {
             Nests::No => {}
             Nests::Instance => system["instance"] = json!({}),
             Nests::Beside => system["beside"] = json!(true),
+            Nests::Grows(of) => system["grows"] = json!(of.0),
         }
         if let Some(ranks) = &self.ranks {
             system["constraints"] = json!({ "ranks": [ranks.to_string()] });

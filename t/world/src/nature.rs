@@ -373,15 +373,15 @@ impl Nature {
             true => job,
             false => child.job,
         };
-        let Some(held) = above.held.get(&holder) else {
+        let Some(held) = above.whole(holder) else {
             return Err("it grants resources, and its own job holds none".to_owned());
         };
         match above.outside(child.job, set) {
-            Some(outside) if held.set.contains(&outside) => Ok(()),
+            Some(outside) if held.contains(&outside) => Ok(()),
             Some(_) | None => Err(format!(
                 "it grants {}, and has {}",
                 places(set),
-                places(&held.set)
+                places(&held)
             )),
         }
     }

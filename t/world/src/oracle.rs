@@ -25,7 +25,7 @@ use eddy_broker::{Caller, Finished, Reply};
 use eddy_modules::live::{Change, Live};
 use eddy_modules::row::row;
 use eddy_wire::event::{Kind, Record};
-use eddy_wire::id::{Epoch, JobId, Seq};
+use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
 use eddy_wire::shell::{Part, Start, ToShell};
@@ -230,6 +230,10 @@ impl Oracle {
                     .is_over(job, found.attempt, record.event.kind.name()),
                 None => Ok(()),
             },
+            // Its node was taken back from the instance: which is held against what its parent told it.
+            Kind::Exception(e) if e.kind == "node-failure" && e.note.contains("goes back") => {
+                self.taken_back(job)
+            }
             Kind::Exception(e) if e.kind == "node-failure" => self.tasks.may_fail(ledger, job),
             Kind::Exception(e) if e.kind == "timeout" => match self.until {
                 // All in an instance end so long before its own limit.
@@ -357,6 +361,16 @@ impl Oracle {
         self.check(checked);
     }
 
+    /// A node goes back on which a job was: not that of its instance's leader.
+    fn taken_back(&self, job: JobId) -> Result<(), String> {
+        let grant = self.recorded.held.get(&job);
+        let is_on = |rank: &Rank| *rank != Rank(0);
+        match grant.is_some_and(|grant| grant.set.nodes.keys().any(is_on)) {
+            true => Ok(()),
+            false => Err(format!("job {job} lost the node of its instance's leader")),
+        }
+    }
+
     fn may_start(&self, start: &Start) -> Result<(), String> {
         let part = start.part;
         let job = self.durable.jobs.get(&part.job);
@@ -390,6 +404,10 @@ impl Oracle {
             .is_over(job.id, job.attempt, "the end of the ground");
         if instance && ground && signal == SIGKILL && led.is_ok() {
             // It is held as long as the leader lives, and no longer.
+            return Ok(());
+        }
+        if matches!(work, Work::Ground { .. }) && signal == SIGKILL {
+            // So does what is nothing but ground.
             return Ok(());
         }
         if instance && ground && signal == SIGKILL && *work == (Work::Instance { name: None }) {

@@ -89,7 +89,13 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     // What starts later because time passes is planned when something happens.
     let planned = instance.leader.as_ref().map(Leader::planned);
     let now = planned.unwrap_or(world.nature.now);
-    match planner.plan(now, 1).verdicts.first() {
+    let verdicts = planner.plan(now, 1).verdicts;
+    // What an instance is to grow by waits until it has room beside that.
+    let waits = |job: &JobId| ledger.jobs[job].submit.spec.request.grows().is_some();
+    let mut verdicts = verdicts.iter();
+    let first =
+        verdicts.find(|(job, verdict)| !matches!(verdict, Verdict::Never(_)) || !waits(job));
+    match first {
         // Who is exempt, or was taken from often enough, it was not told.
         None | Some((_, Verdict::Preempt { .. })) => Ok(()),
         Some((job, Verdict::Start(_))) => {
@@ -211,6 +217,14 @@ fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, pla
             let mut request = job.submit.spec.request.clone();
             let to = leads(instance, job);
             request.ranks = lending.ranks(to, &request, &ledger.inventory.ranks());
+            if let Work::Ground { of } = request.work {
+                // On nodes where its instance has nothing, while that runs.
+                let Some(has) = ledger.ground_of(of) else {
+                    continue;
+                };
+                let ranks = request.ranks.unwrap_or_else(|| ledger.inventory.ranks());
+                request.ranks = Some(ranks.difference(&has));
+            }
             let want = Want {
                 owner: owner(instance, job),
                 reservation: named(job),

@@ -512,6 +512,7 @@ fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
             ("waitable", _) => ask.waitable = Waitable::Yes,
             ("instance", _) => ask.nests = Nests::Instance,
             ("beside", _) => ask.nests = Nests::Beside,
+            ("grows", n) => ask.nests = Nests::Grows(JobId(number(n)?.into())),
             ("queue", name) => ask.queue = Some(name.to_owned()),
             ("begin", seconds) => {
                 let at = BEGIN.after(span(seconds)).to_string();

@@ -193,7 +193,15 @@ fn told(kind: &Kind) -> Option<String> {
         | Kind::Priority(_)
         | Kind::Release(..)
         | Kind::ResourceDefine(..) => return None,
-        Kind::Alloc(grant) | Kind::GrantChanged(grant) => format!("{name} {}", places(&grant.set)),
+        Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
+            let beside = grant.beside.iter();
+            let beside = beside.map(|(rank, job)| format!(", rank {rank} by job {job}"));
+            format!(
+                "{name} {}{}",
+                places(&grant.set),
+                beside.collect::<String>()
+            )
+        }
         Kind::Finish(status) => format!("{name} {}", exit_code(*status)),
         Kind::Exception(exception) => {
             let note = match exception.note.is_empty() {

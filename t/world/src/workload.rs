@@ -5,7 +5,8 @@ mod reservations;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::Sharing;
+use eddy_wire::jobspec::{Sharing, Work};
+use eddy_wire::lifecycle::JobState;
 use eddy_wire::queue::{Turn, UNNAMED};
 use eddy_wire::services::job::{InfoKey, JobSet};
 use eddy_wire::time::Span;
@@ -194,7 +195,18 @@ impl Habits {
                 0 => Span::ZERO,
                 _ => Span(random.between(1, self.longest.0)),
             };
-        } else if random.chance(10) {
+        } else if let Some(of) = some_instance(nature, instance) {
+            let random = &mut nature.random;
+            ask.nests = Nests::Grows(of);
+            let count = random.between(1, 2) as u32;
+            (ask.nodes, ask.ntasks) = (Some(count), count);
+            ask.cores = random.between(1, i64::from(nodes.cores)) as u32;
+            (ask.cc, ask.memory, ask.gpus) = (None, 0, 0);
+            (ask.waitable, ask.queue) = (Waitable::No, None);
+            ask.limit = *random.pick(&[0.0, 0.0, 5.0, 30.0]);
+            ask.command = behaviour.command();
+            return;
+        } else if nature.random.chance(10) {
             ask.nests = Nests::Beside;
             (ask.nodes, ask.sharing) = (None, Sharing::Shared);
         }
@@ -203,6 +215,19 @@ impl Habits {
         }
         ask.command = behaviour.command();
     }
+}
+
+/// Now and then an instance that may grow.
+fn some_instance(nature: &mut Nature, instance: InstanceId) -> Option<JobId> {
+    if !nature.random.chance(12) {
+        return None;
+    }
+    let own = Work::Instance { name: None };
+    let jobs = nature.judge(instance).recorded().jobs.iter();
+    let live = jobs
+        .filter(|(_, job)| job.submit.spec.request.work == own && job.state != JobState::Inactive);
+    let live: Vec<JobId> = live.map(|(id, _)| *id).collect();
+    (!live.is_empty()).then(|| *nature.random.pick(&live))
 }
 
 /// One client does one thing.

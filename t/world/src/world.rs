@@ -259,15 +259,18 @@ impl World {
         if !drained.is_empty() {
             calls.push(Call::undrain(drained));
         }
-        if !self.instances[id.place()].settings.declared.is_empty() {
-            // What asks for the nodes of a declared instance waits as long as that lives.
-            let waits = |(_, job): &(&JobId, &eddy_wire::job::Job)| {
-                matches!(job.state, JobState::Depend | JobState::Sched) && job.urgency > 0
-            };
-            let ledger = self.nature.judge(id).durable();
-            let waiting = ledger.jobs.iter().filter(waits);
-            calls.extend(waiting.map(|(job, _)| Call::raise(*job, "cancel", 0)));
-        }
+        // What asks for the nodes of a declared instance waits as long as that lives, and so does what
+        // an instance is to grow by where that has all nodes. It waits for none that is over.
+        let declares = !self.instances[id.place()].settings.declared.is_empty();
+        let waits = |(_, job): &(&JobId, &eddy_wire::job::Job)| {
+            let of = job.submit.spec.request.grows();
+            let of = of.and_then(|of| ledger.jobs.get(&of));
+            let is_ground = of.is_some_and(|of| of.state != JobState::Inactive);
+            let waits = matches!(job.state, JobState::Depend | JobState::Sched);
+            waits && job.urgency > 0 && (declares || is_ground)
+        };
+        let waiting = ledger.jobs.iter().filter(waits);
+        calls.extend(waiting.map(|(job, _)| Call::raise(*job, "cancel", 0)));
         let some = !calls.is_empty();
         for call in calls {
             let administrator = self.administrator(id);

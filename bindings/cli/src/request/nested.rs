@@ -6,6 +6,7 @@
 
 use anyhow::{Context, bail, ensure};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
+use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, Work};
 use eddy_wire::services::job::SubmitRequest;
 use serde_json::json;
@@ -112,6 +113,25 @@ impl InstanceOptions {
     /// The request for this instance, with a key of its own.
     pub fn request(&self, program: &Program, stdin: Stdin) -> anyhow::Result<SubmitRequest> {
         self.terms.request(&self.jobspec(program, stdin)?, None)
+    }
+
+    /// The request to have the instance that this job is grow by these nodes.
+    pub fn ground(&self, of: JobId) -> anyhow::Result<SubmitRequest> {
+        ensure!(
+            self.conf.is_empty(),
+            "--conf: no instance is begun, the one that grows has its configuration"
+        );
+        let slots = Slots {
+            count: self.nslots,
+            cores: self.cores_per_slot,
+            gpus: self.gpus_per_slot,
+        };
+        let mut terms = self.terms.clone();
+        terms.job_name.get_or_insert_with(|| "grant".to_owned());
+        let command = ["grant".to_owned()];
+        let mut ask = terms.ask(slots, &command, Stdin::Empty)?;
+        ask.work = Work::Ground { of };
+        terms.request(&ask.jobspec()?, None)
     }
 
     /// The request for an array of this instance, with a key of its own.

@@ -1,13 +1,20 @@
 //! `eddy grant`: what an instance holds of the instance around it.
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Subcommand;
-use eddy_wire::services::grant::{GrantRow, GrantState, List, Release, ReleaseRequest, Which};
+use eddy_client::Client;
+use eddy_wire::services::grant::{
+    Arrive, ArriveRequest, GrantRow, GrantState, List, Release, ReleaseRequest, Which,
+};
+use eddy_wire::services::instance::{Ping, PingRequest};
+use eddy_wire::services::job::{self, JobSet, ListRequest, Submit, Submitted};
 
-use crate::output;
+use crate::request::nested::InstanceOptions;
 use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::verbs::resource::targets;
+use crate::verbs::submit;
+use crate::{ids, output};
 
 /// Show what an instance holds of the one around it, and give nodes back
 ///
@@ -38,6 +45,14 @@ enum Verb {
         #[arg(short = 'n', long = "no-header")]
         no_header: bool,
     },
+    /// Ask for more nodes
+    ///
+    /// A job of the instance around this one, which waits, is ordered, charged and limited as any
+    /// other; while it runs its nodes are this instance's, beside those that it has. They are others
+    /// than those, and go when the job ends: by its time limit (without -t what is left of the
+    /// instance), by `eddy --parent cancel`, or as `eddy grant release` gives them back. What runs
+    /// there then is told to end first. Prints the job's id.
+    Ask(Box<More>),
     /// Give nodes back, each as soon as nothing runs there any more
     ///
     /// Nothing new starts there from now on, and they are paid for until they are gone. Prints their
@@ -52,6 +67,16 @@ enum Verb {
     },
 }
 
+/// The nodes that are asked for.
+#[derive(clap::Args)]
+struct More {
+    #[command(flatten)]
+    options: InstanceOptions,
+    /// Wait until they are there
+    #[arg(long, help_heading = "Submission")]
+    wait: bool,
+}
+
 pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     global.session(async |client| {
         match args.verb {
@@ -62,6 +87,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                     false => print(&rows, no_header)?,
                 }
             }
+            Verb::Ask(more) => return ask(global, &client, &more).await,
             Verb::Release {
                 targets: named,
                 count,
@@ -79,10 +105,58 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     })
 }
 
+async fn ask(global: &Global, client: &Client, more: &More) -> anyhow::Result<u8> {
+    let pong = client.call::<Ping>(&PingRequest::default()).await?;
+    let (Some(parent), Some(own)) = (pong.parent, pong.path.rsplit('/').next()) else {
+        bail!("this instance is no job of another: what it has is its own");
+    };
+    let own = ids::one(own).context("the path of this instance")?;
+    let parent = global.connect_to(Some(&parent)).await?;
+    let mut options = more.options.clone();
+    let request = ListRequest {
+        jobs: JobSet::of([own]),
+        ..ListRequest::default()
+    };
+    let rows = parent.call::<job::List>(&request).await?;
+    let row = rows
+        .first()
+        .context("the instance around knows no job that this one is")?;
+    let terms = &mut options.terms;
+    if terms.queue.is_none() && !row.queue.is_empty() {
+        terms.queue = Some(row.queue.clone());
+    }
+    if let (None, Some(limit), Some(began)) = (&terms.time_limit, row.duration, row.t_run) {
+        let ran = (pong.t - began).0 as f64 / 1e6;
+        terms.time_limit = Some(format!("{}s", (limit - ran).max(1.0).floor()));
+    }
+    let submitted = parent.call::<Submit>(&options.ground(own)?).await?;
+    submit::print_ids(submitted)?;
+    if more.wait {
+        arrived(client, &parent, submitted).await?;
+    }
+    Ok(0)
+}
+
+/// Waits until the nodes of a job of the instance around are in service here.
+async fn arrived(client: &Client, parent: &Client, submitted: Submitted) -> anyhow::Result<()> {
+    let job = submitted.first;
+    let over = submit::wait_event(parent, submitted, "clean");
+    let ask = ArriveRequest { job };
+    let here = client.call::<Arrive>(&ask);
+    tokio::select! {
+        ranks = here => drop(ranks?),
+        over = over => {
+            over?;
+            bail!("job {} is over: its nodes did not come, or are gone", ids::show(job));
+        }
+    }
+    Ok(())
+}
+
 fn print(rows: &[GrantRow], no_header: bool) -> std::io::Result<()> {
-    let columns = ["RANK", "HOST", "CORES", "GPUS", "JOBS", "STATE"];
+    let columns = ["RANK", "HOST", "CORES", "GPUS", "JOBS", "STATE", "BY"];
     let mut table = Table::new(columns.map(|name| match name {
-        "HOST" | "STATE" => (name, Align::Left),
+        "HOST" | "STATE" | "BY" => (name, Align::Left),
         _ => (name, Align::Right),
     }));
     for row in rows {
@@ -98,6 +172,7 @@ fn print(rows: &[GrantRow], no_header: bool) -> std::io::Result<()> {
             row.ngpus.to_string(),
             row.jobs.to_string(),
             state.to_owned(),
+            row.by.map(ids::show).unwrap_or_default(),
         ]);
     }
     let mut out = output::stdout();

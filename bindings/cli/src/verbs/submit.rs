@@ -115,7 +115,8 @@ pub fn print_ids(submitted: Submitted) -> anyhow::Result<()> {
     )?)
 }
 
-async fn wait_event(client: &Client, submitted: Submitted, name: &str) -> anyhow::Result<()> {
+/// Waits until that has happened to all of them.
+pub async fn wait_event(client: &Client, submitted: Submitted, name: &str) -> anyhow::Result<()> {
     for job in jobs(submitted) {
         let mut events = EventFeed::following(client, job)?;
         loop {

@@ -172,7 +172,10 @@ impl Hosts {
         let name = format!("{}.{}", order.job.0, order.attempt.0);
         Post {
             instance: order.instance.clone(),
-            job: Some((order.job, order.attempt)),
+            job: Some(match order.child {
+                Some(of) => (of.job, of.attempt),
+                None => (order.job, order.attempt),
+            }),
             rank: order.rank,
             node: order.rank.0,
             leader: order.door.clone(),

@@ -224,6 +224,7 @@ mod tests {
                 ..ResourceSet::default()
             }),
             shells: ranks.iter().map(|rank| (Rank(*rank), Epoch(1))).collect(),
+            beside: Default::default(),
         };
         Kept {
             of: ChildOf {
@@ -239,6 +240,8 @@ mod tests {
                     .collect(),
                 room: None,
                 returns: Default::default(),
+                leaving: Idset::new(),
+                beside: Default::default(),
                 local: local.iter().copied().collect(),
                 path: "905".to_owned(),
                 depth: 1,

@@ -129,7 +129,7 @@ impl Ask {
     pub fn jobspec(&self) -> Result<Jobspec, AskError> {
         let (resource, count) = self.resource()?;
         let count = match self.work {
-            Work::Tasks => count,
+            Work::Tasks | Work::Ground { .. } => count,
             Work::Instance { .. } => json!({ "total": 1 }),
         };
         let mut attributes = json!({ "system": self.system() });
@@ -212,9 +212,16 @@ impl Ask {
         put(
             "instance",
             match &self.work {
-                Work::Tasks => None,
+                Work::Tasks | Work::Ground { .. } => None,
                 Work::Instance { name: None } => Some(json!({})),
                 Work::Instance { name } => Some(json!({ "name": name })),
+            },
+        );
+        put(
+            "grows",
+            match self.work {
+                Work::Ground { of } => Some(of.0.into()),
+                Work::Tasks | Work::Instance { .. } => None,
             },
         );
         put("queue", text(&self.queue));

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::{Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
 use crate::field::Path;
+use crate::id::JobId;
 use crate::idset::Idset;
 
 use super::memory::{times_unit, unit_shift};
@@ -46,6 +47,12 @@ pub enum Work {
         /// The name it was declared under; none for a user's own.
         name: Option<String>,
     },
+    /// Nothing of its own: ground for an instance that is a job (`attributes.system.grows`), which so
+    /// has more nodes.
+    Ground {
+        /// That job.
+        of: JobId,
+    },
 }
 
 /// The numbers of a jobspec. All are at least 1 where not said otherwise.
@@ -78,6 +85,14 @@ pub struct Request {
 }
 
 impl Request {
+    /// The job that is the instance that this is ground for, if it is nothing else.
+    pub fn grows(&self) -> Option<JobId> {
+        match self.work {
+            Work::Ground { of } => Some(of),
+            Work::Tasks | Work::Instance { .. } => None,
+        }
+    }
+
     /// The ranks it runs on if it takes nothing: those it names, else the leader's.
     pub fn beside(&self) -> Option<Idset> {
         match self.takes {
@@ -297,8 +312,15 @@ impl Jobspec {
     }
 
     fn work(&self) -> Result<Work, JobspecError> {
-        let Some(value) = self.attributes.system.other.get("instance") else {
-            return Ok(Work::Tasks);
+        let other = &self.attributes.system.other;
+        let Some(value) = other.get("instance") else {
+            return match other.get("grows") {
+                None => Ok(Work::Tasks),
+                Some(value) => match value.as_u64() {
+                    Some(of) => Ok(Work::Ground { of: JobId(of) }),
+                    None => Err(choice("grows", value, "the number of a job")),
+                },
+            };
         };
         let wrong = || choice("instance", value, "an object with at most a `name`");
         let name = match value.as_object().ok_or_else(wrong)?.get("name") {

@@ -254,6 +254,12 @@ pub struct Granted {
     /// Whether nodes of it may go back before its end.
     #[serde(default)]
     pub returns: Returns,
+    /// Those of its nodes, as it calls them, that other jobs of the parent hold for it, by those.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub beside: BTreeMap<Rank, JobId>,
+    /// Those of its nodes, as it calls them, that the parent takes back: what runs there is to end.
+    #[serde(default)]
+    pub leaving: Idset,
     /// Those of the grant's ranks that share the node of its leader, which serves
     /// them itself: its own rank at least. Agents host the others.
     pub local: Idset,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::resource::Targets;
 use super::service;
-use crate::id::Rank;
+use crate::id::{JobId, Rank};
 use crate::idset::Idset;
 use crate::message::Roles;
 
@@ -17,6 +17,20 @@ service!(
     /// What it holds.
     List, "grant.list", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), () => Vec<GrantRow>
 );
+
+service!(
+    /// Waits for the nodes that a job of the instance around it is ground for it on: answered with
+    /// their ranks once all of them are in service.
+    Arrive, "grant.arrive", Roles::OWNER.or(Roles::USER).or(Roles::ADMIN), ArriveRequest => Idset
+);
+
+/// What [`Arrive`] waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArriveRequest {
+    /// The job, of the instance around this one.
+    pub job: JobId,
+}
 
 /// What [`Release`] asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +63,9 @@ pub struct GrantRow {
     pub ngpus: u32,
     /// Jobs that run there.
     pub jobs: u32,
+    /// The job of the instance around this one by which it is held, where this instance is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<JobId>,
     /// Whether it stays.
     pub state: GrantState,
 }

@@ -197,6 +197,9 @@ impl Ledger {
                 "job {id} was granted what the instance does not have"
             ));
         }
+        if let Work::Ground { of } = self.jobs[&id].submit.spec.request.work {
+            self.apart(id, of, &grant.set)?;
+        }
         let to = self.passed.remove(&id);
         let ground = to.as_ref().map(|name| self.ground(name));
         if let (Some(to), Some(ground)) = (&to, &ground) {
@@ -249,6 +252,21 @@ impl Ledger {
         Ok(())
     }
 
+    /// What an instance grows by is where it has nothing, and is given while it runs.
+    fn apart(&self, id: JobId, of: JobId, set: &ResourceSet) -> Result<(), String> {
+        let Some(its) = self.ground_of(of) else {
+            return Err(format!(
+                "job {id} is ground for job {of}, which does not run"
+            ));
+        };
+        match !its.is_disjoint(&set.ranks()) {
+            true => Err(format!(
+                "job {id} is ground for job {of} on a node where that is already"
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// A grant changes step by step: nodes of an instance come and go, and only those that it has
     /// nothing of may come.
     fn changed(&mut self, id: JobId, grant: &Arc<Grant>) -> Result<(), String> {
@@ -275,6 +293,7 @@ impl Ledger {
                 ));
             }
         }
+        self.beside(id, grant)?;
         self.name(id, Some(&held), grant);
         self.held.insert(id, Arc::clone(grant));
         Ok(())
@@ -282,10 +301,6 @@ impl Ledger {
 
     /// The leader of an instance stays where it is, and so does what a declared one holds.
     fn stays(&self, id: JobId, held: &Grant, grant: &Grant) -> Result<(), String> {
-        let first = |grant: &Grant| grant.set.nodes.keys().next().copied();
-        if first(grant) != first(held) {
-            return Err(format!("the node of the leader of job {id} has left it"));
-        }
         let request = &self.jobs[&id].submit.spec.request;
         let is_fixed = match &request.work {
             Work::Tasks => {
@@ -293,8 +308,13 @@ impl Ledger {
                     "the grant of job {id} changes, which is no instance"
                 ));
             }
+            Work::Ground { .. } => return Ok(()),
             Work::Instance { name } => name.is_some() && request.takes == Takes::Resources,
         };
+        let first = |grant: &Grant| grant.set.nodes.keys().next().copied();
+        if first(grant) != first(held) {
+            return Err(format!("the node of the leader of job {id} has left it"));
+        }
         match is_fixed && grant.set.nodes != held.set.nodes {
             true => Err(format!("declared instance {id} lost what it holds")),
             false => Ok(()),
@@ -304,11 +324,55 @@ impl Ledger {
     /// Counts the nodes where an instance has ground and had none before.
     fn name(&mut self, id: JobId, before: Option<&Arc<Grant>>, grant: &Grant) {
         let names = self.names.entry(id).or_default();
-        let is_new = |rank: &&Rank| before.is_none_or(|old| !old.shells.contains_key(rank));
-        for rank in grant.shells.keys().filter(is_new) {
+        let all = |grant: &Grant| -> BTreeSet<Rank> {
+            let ranks = grant.shells.keys().chain(grant.beside.keys());
+            ranks.copied().collect()
+        };
+        let before = before.map_or_else(BTreeSet::new, |before| all(before));
+        for rank in all(grant).difference(&before) {
             let number = names.len() as u32;
             names.insert(Rank(number), *rank);
         }
+    }
+
+    /// What an instance has by its own job and by those that are ground for it.
+    pub fn whole(&self, id: JobId) -> Option<ResourceSet> {
+        let own = self.held.get(&id)?;
+        let mut whole = own.set.as_ref().clone();
+        for (rank, job) in &own.beside {
+            if let Some(grant) = self.held.get(job) {
+                whole.add(&grant.set.restrict(&Idset::one(rank.0)));
+            }
+        }
+        Some(whole)
+    }
+
+    /// The ranks that an instance has something of, by whatever job; none of one that holds nothing.
+    pub fn ground_of(&self, id: JobId) -> Option<Idset> {
+        let own = self.held.get(&id)?.set.ranks();
+        let held = self.held.iter();
+        let grounds =
+            held.filter(|(job, _)| self.jobs[job].submit.spec.request.grows() == Some(id));
+        Some(grounds.fold(own, |all, (_, held)| all.union(&held.set.ranks())))
+    }
+
+    /// What an instance is recorded to have by other jobs is what they hold for it: jobs that are
+    /// ground for it, which have begun.
+    fn beside(&self, id: JobId, grant: &Grant) -> Result<(), String> {
+        for (rank, job) in &grant.beside {
+            let held = self.held.get(job);
+            let has = held.is_some_and(|held| held.set.nodes.contains_key(rank));
+            let of = self
+                .jobs
+                .get(job)
+                .and_then(|job| job.submit.spec.request.grows());
+            if !has || of != Some(id) || !self.started.contains(job) {
+                return Err(format!(
+                    "job {id} has rank {rank} by job {job}, which does not hold it for that"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// A set of nodes as the instance that a job is counts them, by the ranks here; what takes

@@ -129,6 +129,7 @@ impl Tasks {
         let expected = match request.work {
             Work::Tasks => request.ntasks,
             Work::Instance { .. } => 1,
+            Work::Ground { .. } => 0,
         };
         let whole = tasks.len() as u32 == expected;
         let lost = tasks.values().any(|fate| *fate == Fate::Lost);

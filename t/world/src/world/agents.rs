@@ -7,6 +7,7 @@ use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::link::Hello;
 use eddy_wire::message::Type;
+use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::{FromShell, Part};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::{HostOrder, Letter, Word};
@@ -45,7 +46,8 @@ impl World {
             .position(|seat| *seat == machine);
         if let Some(rank) = rank.filter(|rank| *rank > 0) {
             let door = self.instances[ROOT.place()].door_name(Rank(0));
-            self.host(machine, ROOT, Rank(rank as u32), door, Within::new());
+            let seat = (Rank(rank as u32), door, None);
+            self.host(machine, ROOT, seat, Within::new());
         }
     }
 
@@ -83,7 +85,12 @@ impl World {
             rank: hosted.rank,
         };
         within.push((parent, part));
-        self.host(machine, instance, order.rank, order.door, within);
+        let own = ChildOf {
+            job: order.job,
+            attempt: order.attempt,
+        };
+        let seat = (order.rank, order.door, Some(order.child.unwrap_or(own)));
+        self.host(machine, instance, seat, within);
     }
 
     /// An order to host no more: the rank ends at once, then what it started.
@@ -120,7 +127,14 @@ impl World {
         }
     }
 
-    fn host(&mut self, machine: usize, id: InstanceId, rank: Rank, door: String, within: Within) {
+    /// A rank begins, with this door of its leader; of a child it is told which job that is.
+    fn host(
+        &mut self,
+        machine: usize,
+        id: InstanceId,
+        (rank, door, child): (Rank, String, Option<ChildOf>),
+        within: Within,
+    ) {
         if self.agents[machine].hosted.contains_key(&id) {
             return;
         }
@@ -129,7 +143,7 @@ impl World {
         let instance = &self.instances[id.place()];
         let seat = RankSeat {
             instance: id.name(),
-            job: within.last().map(|(_, part)| (part.job, part.attempt)),
+            job: child.map(|child| (child.job, child.attempt)),
             rank,
             life: self.nature.uuid(),
             door: instance.door_name(rank),

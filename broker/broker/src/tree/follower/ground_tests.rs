@@ -22,6 +22,7 @@ fn order(job: u64, attempt: u32) -> Word {
         instance: "inner".to_owned(),
         job: JobId(job),
         attempt: Attempt(attempt),
+        child: None,
         user: 0,
         rank: Rank(1),
         door: "/door".to_owned(),

@@ -199,6 +199,7 @@ fn what_is_hosted_on_this_node_is_ordered_again_of_its_agent() {
         instance: "child".to_owned(),
         job: eddy_wire::id::JobId(4),
         attempt: eddy_wire::id::Attempt(1),
+        child: None,
         user: 0,
         rank: Rank(1),
         door: "/d".to_owned(),

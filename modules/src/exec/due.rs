@@ -1,0 +1,85 @@
+//! What is due for runs, and when: the end of a time limit, the next KILL, nodes that have come.
+
+use eddy_broker::{Outbox, Volatile};
+use eddy_wire::event::{Exception, Kind};
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
+use eddy_wire::time::Time;
+
+use super::Exec;
+use super::run::Limit;
+
+/// How often KILL is repeated before a person is called.
+const KILLS_MAX: u32 = 8;
+
+impl Exec {
+    pub(super) fn set_timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        let run = self.runs.get(&job);
+        let due = run.and_then(|run| run.due(self.kill_grace, self.last));
+        self.timers.set(job, due);
+        self.wake(now, out);
+    }
+
+    fn wake(&mut self, now: Time, out: &mut Outbox) {
+        if let Some(at) = self.timers.wake(now) {
+            out.volatile(Volatile::Wake(at));
+        }
+    }
+
+    pub(super) fn set_timers(&mut self, now: Time, out: &mut Outbox) {
+        let jobs: Vec<JobId> = self.runs.keys().copied().collect();
+        jobs.into_iter()
+            .for_each(|job| self.set_timer(now, job, out));
+    }
+
+    pub(super) fn tick(&mut self, now: Time, out: &mut Outbox) {
+        self.shells.cover(now, out);
+        self.gathered(now, out);
+        self.end_orphans(now, out);
+        while let Some(job) = self.timers.pop(now) {
+            self.timer(now, job, out);
+        }
+        self.wake(now, out);
+    }
+
+    /// What is due for a run: its time limit, or the next KILL.
+    fn timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        let last = self.last;
+        let Some(run) = self.runs.get_mut(&job) else {
+            return;
+        };
+        let due = run.due(self.kill_grace, last).filter(|due| *due <= now);
+        match (due, run.end) {
+            // Due later than it was.
+            (None, _) => {}
+            (Some(_), None) => {
+                let note = match run.limit(last) {
+                    Some((_, Limit::Own(span))) => {
+                        format!("its time limit of {} s is over", span.0 as f64 / 1e6)
+                    }
+                    Some((_, Limit::Instance)) | None => {
+                        "the time limit of the instance that it runs in is over".to_owned()
+                    }
+                };
+                let exception = Exception {
+                    kind: "timeout".to_owned(),
+                    severity: 0,
+                    note,
+                    userid: None,
+                };
+                return out.append(now, job, Kind::Exception(Box::new(exception)));
+            }
+            (Some(_), Some(_)) => {
+                run.kill(now, &self.shells, out);
+                if run.kills == KILLS_MAX {
+                    let reason = format!("tasks of job {job} cannot be killed");
+                    for rank in run.grant.set.ranks().iter() {
+                        let ranks = Idset::one(rank);
+                        out.append_own(now, Kind::Drain(ranks, reason.clone(), u32::MAX));
+                    }
+                }
+            }
+        }
+        self.set_timer(now, job, out);
+    }
+}
