@@ -14,6 +14,7 @@ mod link;
 mod machine;
 mod memory;
 mod nest;
+mod pass;
 mod pending;
 mod process;
 mod report;
@@ -93,6 +94,8 @@ const BENCHES: &[Bench] = &[
         about: "from a command to the first job of the instance it starts, one to three deep" },
     Bench { name: "workflow", needs: Needs::Eddy, run: nest::workflow,
         about: "1,000 sub-instances of 100 jobs against the same jobs flat: CPU of the machine" },
+    Bench { name: "pass", needs: Needs::Eddy, run: pass::run,
+        about: "jobs passed down to a queue instance: CPU of the root and below it" },
     Bench { name: "idle", needs: Needs::Eddy, run: idle::run,
         about: "a tree of 100 instances that nobody uses: memory and wake-ups" },
 ];
