@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Statement, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Statement, params};
 use thiserror::Error;
 
 use super::chain::{Chain, Fields, Head};
@@ -49,7 +49,7 @@ pub enum CommitError {
 impl CommitError {
     /// Sorts an error of `conn` into full and everything else.
     pub(super) fn of(conn: &Connection, error: rusqlite::Error) -> CommitError {
-        use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
+        use ErrorCode::{DiskFull, SystemIoFailure};
         match error.sqlite_error_code() {
             Some(DiskFull) => CommitError::Full(error),
             // SQLite names a full disk only on plain writes; a quota, or the growth of the shared
@@ -70,7 +70,7 @@ fn is_sync(error: &rusqlite::Error) -> bool {
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
 
 fn is_no_space(errno: i32) -> bool {
@@ -328,17 +328,25 @@ fn put_blob(conn: &Connection, blob: &Blob) -> rusqlite::Result<()> {
 
 /// Writes a derived row; answers 1 if the job had none.
 fn put_job(conn: &Connection, job: &Finished) -> rusqlite::Result<u64> {
-    let id = job.id as i64;
-    // Replay may end a job again whose row is there: then the row is written anew.
-    let had = conn
-        .prepare_cached("SELECT 1 FROM job WHERE id = ?1")?
-        .exists([id])?;
+    match insert_job(conn, job) {
+        // Replay may end a job again whose row is there: then the row is written anew.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+            conn.prepare_cached("DELETE FROM job WHERE id = ?1")?
+                .execute([job.id as i64])?;
+            insert_job(conn, job).map(|()| 0)
+        }
+        inserted => inserted.map(|()| 1),
+    }
+}
+
+/// `INSERT OR REPLACE` would copy each page aside that it changes, to be able to take a row back.
+fn insert_job(conn: &Connection, job: &Finished) -> rusqlite::Result<()> {
     conn.prepare_cached(
-        "INSERT OR REPLACE INTO job(id, user, key, name, result, t_submit, t_inactive, events, row)
+        "INSERT INTO job(id, user, key, name, result, t_submit, t_inactive, events, row)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .execute(params![
-        id,
+        job.id as i64,
         job.user,
         &job.key[..],
         job.name,
@@ -347,8 +355,8 @@ fn put_job(conn: &Connection, job: &Finished) -> rusqlite::Result<u64> {
         job.t_inactive,
         sequences::to_json(&job.events),
         job.row,
-    ])?;
-    Ok(u64::from(!had))
+    ])
+    .map(drop)
 }
 
 pub(super) fn count_finished(conn: &Connection) -> rusqlite::Result<u64> {
