@@ -25,6 +25,10 @@ pub const OUTBOUND_FULL: usize = 1 << 20;
 /// How long words wait for others while starts are under way, so that many
 /// short tasks cost few writes.
 const GATHER_MAX: Duration = Duration::from_millis(1);
+/// How long it waits that something started, where another part ended less than [`BUSY`] ago: a
+/// short task's end goes along with it, and the leader is woken once and not twice.
+const STARTS_MAX: Duration = Duration::from_millis(5);
+const BUSY: Duration = Duration::from_millis(20);
 /// How much is read before others have their turn.
 const READ_MAX: usize = 256 << 10;
 
@@ -53,8 +57,21 @@ struct Up {
     inbound: Inbound,
     out: BytesMut,
     waiting: Until,
-    /// When the first of the words that wait was put there.
-    gathered: Option<Instant>,
+    /// What the words that wait tell of.
+    news: News,
+    /// Until when they may wait for others.
+    until: Option<Instant>,
+    /// When an end was told last.
+    ended: Option<Instant>,
+}
+
+/// What words tell of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    /// Of nothing but starts.
+    Starts,
+    /// Of what somebody may wait for.
+    More,
 }
 
 /// Whether more words are to be expected at once.
@@ -172,7 +189,9 @@ impl Link {
             inbound,
             out,
             waiting: Until::Readable,
-            gathered: None,
+            news: News::Starts,
+            until: None,
+            ended: None,
         })
     }
 
@@ -190,9 +209,15 @@ impl Link {
 
     /// Puts a word behind those to be sent; dropped while there is no connection.
     pub fn say(&mut self, word: FromShell) {
-        if let State::Up(up) = &mut self.state
-            && let Err(error) = speech::put_from_shell(&mut up.out, word)
-        {
+        let State::Up(up) = &mut self.state else {
+            return;
+        };
+        match &word {
+            FromShell::Started { .. } => {}
+            FromShell::Ended { .. } => (up.news, up.ended) = (News::More, Some(Instant::now())),
+            _ => up.news = News::More,
+        }
+        if let Err(error) = speech::put_from_shell(&mut up.out, word) {
             tracing::error!(%error, "a word to the broker is dropped");
         }
     }
@@ -236,7 +261,7 @@ impl Link {
     /// When the words that wait are to be sent at the latest.
     pub fn flush_at(&self) -> Option<Instant> {
         match &self.state {
-            State::Up(up) => up.gathered.map(|since| since + GATHER_MAX),
+            State::Up(up) => up.until,
             State::Down { .. } => None,
         }
     }
@@ -251,15 +276,10 @@ impl Link {
         let State::Up(up) = &mut self.state else {
             return Ok(());
         };
-        if up.out.is_empty() {
-            up.gathered = None;
-        } else if up.waiting == Until::Readable && outlook == Outlook::More {
-            let since = *up.gathered.get_or_insert(now);
-            if now < since + GATHER_MAX {
-                return Ok(());
-            }
+        if up.waits(now, outlook) {
+            return Ok(());
         }
-        up.gathered = None;
+        (up.until, up.news) = (None, News::Starts);
         while !up.out.is_empty() {
             match rustix::io::write(&up.stream, &up.out) {
                 Ok(bytes) => up.out.advance(bytes),
@@ -282,10 +302,101 @@ impl Link {
 }
 
 impl Up {
+    /// Whether the words that are to be sent wait for others.
+    fn waits(&mut self, now: Instant, outlook: Outlook) -> bool {
+        if self.out.is_empty() || self.waiting != Until::Readable {
+            return false;
+        }
+        let is_busy = self.ended.is_some_and(|ended| now < ended + BUSY);
+        let longest = match (self.news, outlook) {
+            (News::Starts, _) if is_busy => STARTS_MAX,
+            (_, Outlook::More) => GATHER_MAX,
+            (_, Outlook::Quiet) => return false,
+        };
+        let until = now + longest;
+        let until = self.until.map_or(until, |earlier| earlier.min(until));
+        self.until = Some(until);
+        now < until
+    }
+
     fn take_words(&mut self, words: &mut Vec<ToShell>) -> Result<(), LinkError> {
         while let Some(message) = self.inbound.message()? {
             words.push(speech::read_to_shell(&message)?);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::net::UnixListener;
+
+    use eddy_wire::id::{Attempt, JobId, Rank};
+    use eddy_wire::shell::{Ended, Part};
+    use eddy_wire::time::Time;
+
+    use super::*;
+
+    fn part(job: u64) -> Part {
+        Part {
+            job: JobId(job),
+            attempt: Attempt(1),
+            rank: Rank(0),
+        }
+    }
+
+    fn started(job: u64) -> FromShell {
+        FromShell::Started {
+            part: part(job),
+            t: Time(0),
+        }
+    }
+
+    fn ended(job: u64) -> FromShell {
+        FromShell::Ended {
+            part: part(job),
+            ended: Ended {
+                t: Time(0),
+                status: 0,
+                note: None,
+                tasks: std::collections::BTreeMap::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn a_start_waits_for_the_end_of_a_short_task_where_others_end() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let listener = UnixListener::bind(folder.path().join(rundir::SHELL_SOCKET));
+        let listener = listener.expect("a socket");
+        let mut watch = Watch::new().expect("an epoll");
+        let mut link = Link::new(folder.path(), folder.path());
+        let now = Instant::now();
+        assert!(link.try_connect(now, &mut watch));
+        let (mut broker, _) = listener.accept().expect("the shell");
+        broker.set_nonblocking(true).expect("no waiting");
+        let mut heard = |link: &mut Link, now| {
+            link.flush(now, Outlook::Quiet, &watch)
+                .expect("it is there");
+            broker.read(&mut [0; 4096]).unwrap_or(0) > 0
+        };
+        link.say(started(1));
+        assert!(heard(&mut link, now), "nothing ended: it is told at once");
+        link.say(ended(1));
+        assert!(heard(&mut link, now), "an end waits for nothing");
+        link.say(started(2));
+        assert!(!heard(&mut link, now));
+        let at = link.flush_at().expect("it waits so long");
+        assert!(!heard(&mut link, at - Duration::from_micros(1)));
+        assert!(heard(&mut link, at), "and no longer");
+        link.say(started(3));
+        assert!(!heard(&mut link, now));
+        link.say(ended(2));
+        assert!(heard(&mut link, now), "both");
+        assert_eq!(link.flush_at(), None);
+        link.say(started(4));
+        let later = Instant::now() + BUSY;
+        assert!(heard(&mut link, later), "nothing ended for a while");
     }
 }
