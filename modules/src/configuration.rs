@@ -97,9 +97,12 @@ impl Module for Configuration {
         match input {
             Input::Configure(caller, change) => self.change(now, caller, change, out),
             Input::Resume => {
+                let Some((_, was)) = &self.recorded else {
+                    return;
+                };
                 // Whoever starts it with another file is obeyed.
                 let over = self.told.hash();
-                if self.recorded.as_ref().is_some_and(|(_, was)| *was != over) {
+                if *was != over {
                     let change = Change {
                         over,
                         userid: self.owner,

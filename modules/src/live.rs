@@ -5,6 +5,7 @@
 //! from a file that was checked as a whole; judged by [`crate::configuration`], which proposes the
 //! memo. What is not here is of a start.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use eddy_wire::filter::Filter;
 use eddy_wire::hash::Hash;
 use eddy_wire::pool::Pool;
 use eddy_wire::time::Span;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::settings::{Class, Elastic, Extent, Qos, Queue, Settings};
@@ -28,8 +29,7 @@ const TRIAL: &str = "trial";
 /// What may change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// The policy, printed, without what is said about it.
-    policy: String,
+    policy: Text,
     /// As [`Settings::queues`].
     pub queues: Vec<Queue>,
     /// As [`Settings::qos`].
@@ -46,6 +46,42 @@ pub struct Live {
     pub default_time: Option<Span>,
     /// What the elastic instances lend, by name.
     pub lending: BTreeMap<String, Elastic>,
+}
+
+/// A policy as a record says it: printed, without what is said about it.
+#[derive(Clone, Debug)]
+enum Text {
+    /// Of a start. Printing it takes longer than all else of a start, and few starts are asked.
+    Of(Arc<Policy>),
+    /// Of a record.
+    Recorded(String),
+}
+
+impl Text {
+    fn get(&self) -> Cow<'_, str> {
+        match self {
+            Text::Of(policy) => Cow::Owned(keys(&print(policy))),
+            Text::Recorded(text) => Cow::Borrowed(text),
+        }
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Text) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.get())
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+        String::deserialize(deserializer).map(Text::Recorded)
+    }
 }
 
 /// A configuration that came to be in force.
@@ -96,7 +132,7 @@ impl Live {
                 Extent::Fixed { .. } => None,
             });
         Live {
-            policy: keys(&print(&settings.policy)),
+            policy: Text::Of(Arc::clone(&settings.policy)),
             queues: settings.queues.clone(),
             qos: settings.qos.clone(),
             classes: settings.classes.clone(),
@@ -110,7 +146,7 @@ impl Live {
 
     /// Puts it into what a start is told.
     pub fn put(&self, settings: &mut Settings) {
-        settings.policy = Arc::new(self.policy());
+        settings.policy = self.policy();
         settings.queues.clone_from(&self.queues);
         settings.qos.clone_from(&self.qos);
         settings.classes.clone_from(&self.classes);
@@ -127,8 +163,11 @@ impl Live {
     }
 
     /// The policy.
-    pub fn policy(&self) -> Policy {
-        read(&self.policy).unwrap_or_default()
+    pub fn policy(&self) -> Arc<Policy> {
+        match &self.policy {
+            Text::Of(policy) => Arc::clone(policy),
+            Text::Recorded(text) => Arc::new(read(text).unwrap_or_default()),
+        }
     }
 
     /// What names it: equal ones have equal ones.
@@ -175,9 +214,9 @@ mod tests {
             let mut settings = Settings::for_inventory(Arc::default());
             settings.policy = Arc::new(policy.clone());
             let live = Live::of(&settings);
-            assert_eq!(live.policy(), policy);
             let again = serde_json::to_value(&live).map(Live::deserialize);
             let again = again.expect("JSON").expect("the same");
+            assert_eq!((&*live.policy(), &*again.policy()), (&policy, &policy));
             assert_eq!((again.hash(), &again), (live.hash(), &live));
         }
     }

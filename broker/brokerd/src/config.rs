@@ -21,7 +21,7 @@ pub mod tables;
 use std::sync::Arc;
 
 use eddy_modules::settings::{Class, Qos};
-use eddy_sched::policy::{NotServed, Policy, PolicyError, preset};
+use eddy_sched::policy::{NotServed, Policy, PolicyError};
 use eddy_wire::filter::Filter;
 use eddy_wire::pool::Pool;
 use eddy_wire::resource_set::ResourceSet;
@@ -210,7 +210,7 @@ impl Default for InstanceConfig {
             default_time: None,
             limits: Limits::default(),
             access: Access::default(),
-            policy: Arc::new(preset("fcfs").expect("it is a preset")),
+            policy: Arc::default(),
             declared: Vec::new(),
             queues: Vec::new(),
             qos: Vec::new(),

@@ -76,7 +76,7 @@ impl Obeyed {
 
     /// Another is configured. What was set is undone where the file was read anew; where keys were
     /// set it stands, with what the configuration says of QoS, classes and queues.
-    pub(super) fn configured(&mut self, by: &By, policy: Policy) {
+    pub(super) fn configured(&mut self, by: &By, policy: Arc<Policy>) {
         match by {
             By::Reload => self.set = None,
             By::Start => {}
@@ -98,7 +98,7 @@ impl Obeyed {
                 }
             }
         }
-        self.configured = Arc::new(policy);
+        self.configured = policy;
         self.line = line(&self.policy());
     }
 

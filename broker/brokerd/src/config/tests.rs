@@ -243,6 +243,8 @@ fn a_policy_that_instances_do_not_obey_yet_is_refused() {
     );
     let config = check("policy.preset = \"fcfs\"\n").expect("it is served");
     assert_eq!(config.to_json()["policy"]["queue"]["walk"], "stop");
+    // What says nothing of it has it without reading it.
+    assert_eq!(config.instance.policy, InstanceConfig::default().policy);
 }
 
 #[test]

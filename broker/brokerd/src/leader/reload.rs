@@ -13,7 +13,6 @@ use eddy_broker::Caller;
 use eddy_modules::live::{By, Change, Live};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
-use eddy_wire::hash::Hash;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
@@ -52,7 +51,7 @@ pub struct Basis {
     /// What is in force.
     pub table: Table,
     /// What a start with the same file would have.
-    pub over: Hash,
+    pub over: Live,
 }
 
 #[derive(Debug)]
@@ -106,7 +105,7 @@ impl Basis {
             given: given.to_vec(),
             set: Vec::new(),
             table: table.unwrap_or_default(),
-            over: live(&config).hash(),
+            over: live(&config),
             inventory: Arc::clone(inventory),
         }
     }
@@ -116,7 +115,7 @@ impl Basis {
         let By::Set(set) = &change.by else {
             return None;
         };
-        if change.over != self.over {
+        if change.over != self.over.hash() {
             return None;
         }
         let all: Vec<String> = self.given.iter().chain(set).cloned().collect();
@@ -307,9 +306,9 @@ fn reloaded(mut basis: Basis, trial: Trial, userid: u32) -> Result<Candidate, Ve
         write_beside(kept, &text).map_err(|error| vec![format!("{}: {error}", kept.display())])?;
     }
     let live = live(&config);
-    basis.over = live.hash();
+    basis.over = live.clone();
     let change = Change {
-        over: basis.over,
+        over: live.hash(),
         userid,
         by: By::Reload,
         changed: tables::differences(&basis.table, &merged),
@@ -355,7 +354,7 @@ fn set_over(
         return Err(vec![text]);
     }
     let change = Change {
-        over: basis.over,
+        over: basis.over.hash(),
         userid,
         by: By::Set(basis.set.clone()),
         changed: tables::differences(&basis.table, &table),
