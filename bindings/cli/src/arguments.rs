@@ -31,17 +31,15 @@ pub fn parse<C: Parser>() -> Result<(String, C), ExitCode> {
     parsed.map_err(|error| refuse(&verb_of(&command, &args), &error))
 }
 
-/// The same for one of a few verbs; `None` is any other command line, and one
+/// The same for one of a few verbs, `S`; `None` is any other command line, and one
 /// of these that is wrong or asks for help, which is for [`parse`] to say.
-pub fn parse_one<S: Subcommand>() -> Option<(String, S)> {
+pub fn parse_one<C: Parser, S: Subcommand>() -> Option<(String, C)> {
     let args: Vec<OsString> = std::env::args_os().collect();
     let verb = args.get(1)?.to_str()?;
     if !S::has_subcommand(verb) || not_utf8(&args).is_some() {
         return None;
     }
-    let command = S::augment_subcommands(Command::new("eddy"));
-    let matches = command.try_get_matches_from(&args).ok()?;
-    let parsed = S::from_arg_matches(&matches).ok()?;
+    let parsed = C::try_parse_from(&args).ok()?;
     Some((format!("eddy {verb}"), parsed))
 }
 

@@ -55,10 +55,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Start(verbs::start::Args),
-    Submit(verbs::submit::Args),
-    Run(verbs::run::Args),
-    Batch(verbs::batch::Args),
-    Alloc(verbs::alloc::Args),
+    #[command(flatten)]
+    Work(Box<Work>),
     Exec(verbs::exec::Args),
     Jobs(verbs::jobs::Args),
     Job(verbs::job::Args),
@@ -96,8 +94,46 @@ enum Verb {
     History(verbs::history::Args),
 }
 
-/// The processes that an instance is of. They are started by the thousand, and
-/// putting together all other verbs takes as long as beginning one.
+/// The verbs that workflows say again and again. Putting together all others takes as long as
+/// beginning a process, and as long as what these do.
+#[derive(Parser)]
+#[command(name = "eddy")]
+struct Workflow {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    work: Work,
+}
+
+/// What submits work.
+#[derive(Subcommand)]
+enum Work {
+    Submit(verbs::submit::Args),
+    Run(verbs::run::Args),
+    Batch(verbs::batch::Args),
+    Alloc(verbs::alloc::Args),
+}
+
+impl Work {
+    fn run(self, global: &Global) -> anyhow::Result<u8> {
+        match self {
+            Work::Submit(args) => verbs::submit::run(global, &args),
+            Work::Run(args) => verbs::run::run(global, &args),
+            Work::Batch(args) => verbs::batch::run(global, &args),
+            Work::Alloc(args) => verbs::alloc::run(global, &args),
+        }
+    }
+}
+
+/// One process of an instance.
+#[derive(Parser)]
+#[command(name = "eddy")]
+struct Part {
+    #[command(subcommand)]
+    process: Process,
+}
+
+/// The processes that an instance is of. They are started by the thousand.
 #[derive(Subcommand)]
 enum Process {
     #[command(hide = true)]
@@ -123,10 +159,7 @@ impl Cli {
         let global = &self.global;
         match self.verb {
             Verb::Start(args) => verbs::start::run(args),
-            Verb::Submit(args) => verbs::submit::run(global, &args),
-            Verb::Run(args) => verbs::run::run(global, &args),
-            Verb::Batch(args) => verbs::batch::run(global, &args),
-            Verb::Alloc(args) => verbs::alloc::run(global, &args),
+            Verb::Work(work) => work.run(global),
             Verb::Exec(args) => verbs::exec::run(global, &args),
             Verb::Jobs(args) => verbs::jobs::run(global, &args),
             Verb::Job(args) => verbs::job::run(global, args),
@@ -165,12 +198,15 @@ impl Cli {
 }
 
 fn main() -> ExitCode {
-    let (verb, done) = match arguments::parse_one::<Process>() {
-        Some((verb, process)) => (verb, process.run()),
-        None => match arguments::parse::<Cli>() {
+    let (verb, done) = if let Some((verb, part)) = arguments::parse_one::<Part, Process>() {
+        (verb, part.process.run())
+    } else if let Some((verb, said)) = arguments::parse_one::<Workflow, Work>() {
+        (verb, said.work.run(&said.global))
+    } else {
+        match arguments::parse::<Cli>() {
             Ok((verb, cli)) => (verb, cli.run()),
             Err(exit) => return exit,
-        },
+        }
     };
     match done {
         Ok(code) => ExitCode::from(code),
