@@ -274,6 +274,6 @@ impl Nest {
             }
             _ => {}
         }
-        self.changed(now, out);
+        self.changed(now, job, out);
     }
 }

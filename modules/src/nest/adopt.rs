@@ -75,7 +75,7 @@ impl Nest {
         self.pass_again(now, job, out);
         // A first adoption is recorded first: its hosts are ordered with the record's fold.
         self.host(job, out);
-        self.changed(now, out);
+        self.changed(now, job, out);
         Ok(())
     }
 
@@ -225,10 +225,10 @@ impl Nest {
         }
         for job in &lost {
             self.lose_calls(*job, out);
+            self.changed(now, *job, out);
         }
         if !lost.is_empty() {
             self.tell_serving(out);
-            self.changed(now, out);
         }
     }
 
@@ -300,7 +300,7 @@ impl Nest {
         }
         let summary = std::mem::replace(&mut self.child(job).told.summary, body.summary);
         if summary != body.summary {
-            self.changed(now, out);
+            self.changed(now, job, out);
         }
         out.answer(request.caller, &());
         Ok(())

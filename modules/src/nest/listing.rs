@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::Nest;
 
-/// Changes are told at most once in this time.
+/// Who follows all is told of changes at most once in this time.
 const PAUSE: Span = Span::millis(100);
 
 /// Who asked for rows.
@@ -26,7 +26,6 @@ pub(super) struct Listing {
     followers: Vec<Follower>,
     asked: BTreeMap<u64, Asked>,
     last_tag: u64,
-    telling: Telling,
 }
 
 #[derive(Debug)]
@@ -36,17 +35,28 @@ struct Follower {
     job: Option<JobId>,
     /// What it was told last.
     told: Vec<ChildRow>,
+    telling: Telling,
 }
 
-/// When followers are told.
+impl Follower {
+    /// How often it is told at most. Who follows one waits for it to serve.
+    fn pause(&self) -> Span {
+        match self.job {
+            Some(_) => Span::ZERO,
+            None => PAUSE,
+        }
+    }
+}
+
+/// When a follower is told.
 #[derive(Clone, Copy, Debug, Default)]
 enum Telling {
     /// Nothing has changed, and nothing was told for long.
     #[default]
     Idle,
-    /// They were told then.
+    /// It was told then.
     Told(Time),
-    /// They are to be told then.
+    /// It is to be told then.
     Due(Time),
 }
 
@@ -92,6 +102,7 @@ impl Nest {
             sender,
             job: body.job,
             told: rows,
+            telling: Telling::Idle,
         });
         Ok(())
     }
@@ -117,36 +128,31 @@ impl Nest {
         shown.collect()
     }
 
-    /// Something that rows show has changed.
-    pub(super) fn changed(&mut self, now: Time, out: &mut Outbox) {
-        if self.listing.followers.is_empty() {
-            return;
-        }
-        match self.listing.telling {
-            Telling::Told(then) if then + PAUSE > now => {
-                self.listing.telling = Telling::Due(then + PAUSE);
-                out.volatile(Volatile::Wake(then + PAUSE));
-            }
-            Telling::Due(_) => {}
-            Telling::Idle | Telling::Told(_) => {
+    /// Something that the row of a child shows has changed.
+    pub(super) fn changed(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        let followers = self.listing.followers.iter_mut();
+        for follower in followers.filter(|follower| follower.job.is_none_or(|of| of == job)) {
+            let due = match follower.telling {
+                Telling::Due(_) => continue,
+                Telling::Told(then) => now.max(then + follower.pause()),
                 // Not at once: what is proposed beside this is folded first.
-                self.listing.telling = Telling::Due(now);
-                out.volatile(Volatile::Wake(now));
-            }
+                Telling::Idle => now,
+            };
+            follower.telling = Telling::Due(due);
+            out.volatile(Volatile::Wake(due));
         }
     }
 
     /// Tells followers what has changed, if it is time.
     pub(super) fn tell_rows(&mut self, now: Time, out: &mut Outbox) {
-        let Telling::Due(due) = self.listing.telling else {
-            return;
-        };
-        if due > now {
-            return;
-        }
-        self.listing.telling = Telling::Told(now);
         let mut followers = std::mem::take(&mut self.listing.followers);
-        followers.retain_mut(|follower| self.tell(follower, out));
+        followers.retain_mut(|follower| match follower.telling {
+            Telling::Due(due) if due <= now => {
+                follower.telling = Telling::Told(now);
+                self.tell(follower, out)
+            }
+            Telling::Idle | Telling::Told(_) | Telling::Due(_) => true,
+        });
         self.listing.followers = followers;
     }
 
