@@ -72,6 +72,14 @@ impl Documents {
         {
             return Err(sender.refused(body.id, job.submit.user));
         }
+        if let (InfoKey::Jobspec, Some(job)) = (body.key, view.jobs.get(&body.id)) {
+            // Nothing of it need be read. Each leader of an instance asks for its own job's.
+            let spec = &job.submit.spec;
+            let jobspec = serde_json::from_slice(&spec.text).map_err(Refusal::invalid)?;
+            let document = with_environment(jobspec, &spec.environment_text)?;
+            out.answer(request.caller, &InfoReply { document });
+            return Ok(None);
+        }
         let (stage, query) = match view.jobs.get(&body.id) {
             Some(job) => (Stage::Records, Query::Records(job.seqs.clone())),
             None => (Stage::Finished, Query::Finished(body.id)),
@@ -148,12 +156,8 @@ impl Pending {
                 self.stage = Stage::Environment(jobspec);
                 Ok(Step::Ask(Query::Blob(environment)))
             }
-            (Stage::Environment(mut jobspec), Answer::Blob(Some(text))) => {
-                let environment: Value = serde_json::from_slice(text).map_err(Refusal::invalid)?;
-                if environment.as_object().is_some_and(|map| !map.is_empty()) {
-                    jobspec["attributes"]["system"]["environment"] = environment;
-                }
-                Ok(Step::Done(jobspec))
+            (Stage::Environment(jobspec), Answer::Blob(Some(text))) => {
+                Ok(Step::Done(with_environment(jobspec, text)?))
             }
             (_, Answer::Blob(None)) => Err(Refusal::not_found(format!(
                 "id: the jobspec of job {id} is not stored"
@@ -193,6 +197,15 @@ impl Pending {
             }
         }
     }
+}
+
+/// A jobspec as it was submitted.
+fn with_environment(mut jobspec: Value, text: &[u8]) -> Result<Value, Refusal> {
+    let environment: Value = serde_json::from_slice(text).map_err(Refusal::invalid)?;
+    if environment.as_object().is_some_and(|map| !map.is_empty()) {
+        jobspec["attributes"]["system"]["environment"] = environment;
+    }
+    Ok(jobspec)
 }
 
 fn context(line: &EventsLine) -> Option<Value> {
