@@ -17,7 +17,6 @@ use eddy_wire::hash::Hash;
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::preempt::Preemption;
 use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
-use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 use uuid::{Builder, Uuid, Variant, Version};
 
@@ -209,7 +208,6 @@ impl Passed {
             );
             return Err(Refusal::invalid(text));
         };
-        let spec = Spec::from_blobs(text.into(), environment.into()).map_err(Refusal::invalid)?;
         Ok(Submit {
             user: given.user,
             asked_by: None,
@@ -221,7 +219,7 @@ impl Passed {
             count: 1,
             cc: given.cc,
             party: given.party.clone(),
-            spec: self.specs.share(spec),
+            spec: self.specs.of_blobs(text, environment)?,
             sent: None,
             filtered: None,
             pass: Some(Arc::new(given.pass.clone())),

@@ -18,6 +18,8 @@ pub struct Specs {
     held: BTreeMap<(Hash, Hash), Weak<Spec>>,
     /// Environments on their own: they are shared by jobs that differ in all else.
     environments: BTreeMap<Hash, Weak<[u8]>>,
+    /// The one that was asked for last by its texts.
+    last: Weak<Spec>,
     sweep_at: usize,
 }
 
@@ -27,6 +29,21 @@ impl Specs {
         let jobspec = Jobspec::from_value(jobspec).map_err(Refusal::invalid)?;
         let spec = Spec::from_jobspec(jobspec).map_err(Refusal::invalid)?;
         Ok(self.share(spec))
+    }
+
+    /// The spec of these two texts. Jobs that come one after the other are mostly of the same, and to
+    /// compare texts costs little against reading one.
+    pub fn of_blobs(&mut self, text: &[u8], environment: &[u8]) -> Result<Arc<Spec>, Refusal> {
+        let last = self.last.upgrade();
+        let is_it =
+            |spec: &Arc<Spec>| *spec.text == *text && *spec.environment_text == *environment;
+        if let Some(last) = last.filter(is_it) {
+            return Ok(last);
+        }
+        let spec = Spec::from_blobs(text.into(), environment.into()).map_err(Refusal::invalid)?;
+        let spec = self.share(spec);
+        self.last = Arc::downgrade(&spec);
+        Ok(spec)
     }
 
     /// An equal one that is held, or this one.
