@@ -57,6 +57,7 @@ fn a_workflow_goes_on_without_the_node_that_it_lost() -> Tested {
     assert_ne!(over.code, 0);
     for job in jobs.iter().filter(|job| **job != jobs[lost]) {
         instance.ok(&["--at", &inside, "cancel", job])?;
+        instance.ok(&["--at", &inside, "job", "wait-event", job, "clean"])?;
     }
     let listed = instance.ok(&["--at", &inside, "resource", "list", "--no-header"])?;
     assert!(listed.contains("4"), "{listed}");
