@@ -43,6 +43,7 @@ use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 
 use crate::ended::Ended;
+use crate::gangs::Gangs;
 use crate::live::Change;
 use crate::nest::blocks;
 use crate::settings::Settings;
@@ -74,6 +75,7 @@ pub struct Ingest {
     queues: Queues,
     reserved: Reserved,
     pools: Vec<Pool>,
+    gangs: Gangs,
     parties: Parties,
     fleet: Fleet,
     grounds: Grounds,
@@ -125,6 +127,7 @@ impl Module for Ingest {
         self.queues.apply(record);
         self.reserved.apply(record);
         self.served.apply(record);
+        self.gangs.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
                 // The number of a job that was passed down is none of this instance's own.
@@ -236,6 +239,7 @@ impl Ingest {
             queues: Queues::new(settings),
             reserved: Reserved::default(),
             pools: settings.pools.clone(),
+            gangs: Gangs::default(),
             parties: Parties::new(settings),
             fleet: Fleet::new(settings),
             grounds: Grounds::default(),
@@ -318,6 +322,10 @@ impl Ingest {
             .within_limits(now, party, &submission.spec, count)?;
         self.fits(&submission.spec)?;
         pools::have(&self.pools, &submission.spec)?;
+        self.gangs.let_in(party, &submission.spec, count)?;
+        let user = submission.user;
+        self.gangs
+            .have(&self.pools, user, &submission.spec, count)?;
         self.fits_reservation(now, submission)
     }
 

@@ -33,6 +33,8 @@ pub mod ledger;
 
 mod limits;
 
+mod gangs;
+
 pub mod nest;
 
 pub mod passed;

@@ -364,6 +364,17 @@ impl Limits {
         self.binding(self.t, id)
     }
 
+    /// A limit of what may run at a time, of those that count for a job like this.
+    pub fn of_running(&self, user: u32, party: &Party, spec: &Spec) -> Option<Whose> {
+        let mut all = self.bound_by(party, user, spec).into_iter();
+        all.find(|whose| {
+            self.given(whose).is_some_and(|given| {
+                let counts = [given.running_jobs, given.nodes, given.cores];
+                given.core_minutes.is_some() || counts.iter().any(Option::is_some)
+            })
+        })
+    }
+
     /// What keeps so many jobs like this from being taken at all.
     pub fn refusing(
         &self,

@@ -6,6 +6,7 @@
 //! comes, and taken back if the job or a rank has gone meanwhile.
 
 mod asked;
+mod gang;
 mod grounds;
 mod passed;
 mod policy;
@@ -38,6 +39,7 @@ use eddy_wire::services::{pool, reservation};
 use eddy_wire::time::{Span, Time};
 
 use crate::Settings;
+use crate::gangs::Gangs;
 use crate::ingest::queues;
 use crate::live::Change;
 use asked::Asked;
@@ -73,6 +75,7 @@ pub struct Sched {
     sets: Sets,
     reserved: Reserved,
     pools: Pools,
+    gangs: Gangs,
     /// Jobs that came back from where they were passed to wait so long for their next try.
     resting: BTreeMap<JobId, Time>,
     /// Jobs that a parent passed down and that are still to begin.
@@ -138,6 +141,7 @@ impl Module for Sched {
     }
 
     fn apply(&mut self, record: &Record) {
+        self.gangs.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Memo(memo), None) => {
                 self.obeyed.apply(record.seq, memo);
@@ -215,6 +219,7 @@ impl Module for Sched {
                 {
                     self.ground_changed(id, out);
                 }
+                self.gang_moved(kind, job, out);
                 self.start_passed(now, kind, job, out);
             }
             Input::Planned(outcome) => self.planned(now, outcome, out),
@@ -377,7 +382,7 @@ impl Sched {
     fn want(&self, id: JobId) -> Delta {
         match self.jobs.get(&id) {
             Some(seen) if self.wants(seen) && self.sets.is_there(seen.to.as_ref()) => {
-                Delta::Want(id, self.asks(seen))
+                Delta::Want(id, self.asks(id, seen))
             }
             Some(_) | None => Delta::Unwant(id),
         }
@@ -471,7 +476,19 @@ impl Sched {
     fn planned(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         // Verdicts of one outcome are recorded together, after the last.
         let mut taken = JustTaken::default();
+        let mut void = BTreeSet::new();
         for (id, verdict) in &outcome.verdicts {
+            if let Some(gang) = outcome
+                .together
+                .iter()
+                .find(|gang| gang.first() == Some(id))
+            {
+                void.extend(self.voided(now, gang, &outcome.verdicts, &taken));
+            }
+            if void.contains(id) {
+                self.take_back(*id, out);
+                continue;
+            }
             match verdict {
                 Verdict::Start(set) => self.start(now, *id, set, &mut taken, out),
                 Verdict::Never(reason) => self.never(now, *id, reason, out),
@@ -518,18 +535,10 @@ impl Sched {
     ) {
         let seen = self.jobs.get(&id);
         let wanted = seen.is_some_and(|seen| self.wants(seen));
-        let takes = seen.map(|seen| seen.submit.spec.request.takes);
         let to = seen.and_then(|seen| seen.to.clone());
-        let shells = self.shells_of(set, takes.unwrap_or_default());
-        let is_let = seen.is_some_and(|seen| self.reserved.lets(now, seen, set));
-        let is_let = is_let && seen.is_some_and(|seen| self.is_apart(seen, set, taken));
-        let takes_of = seen.map(|seen| pools::takes(&seen.submit));
-        let is_let = is_let
-            && self
-                .pools
-                .lets(&takes_of.unwrap_or_default(), &mut taken.pools);
-        let is_free = is_let && self.is_free(set, taken);
+        let is_free = self.is_let(now, id, set, taken);
         let is_there = is_free && self.sets.has(to.as_ref(), set);
+        let shells = self.shells_for(id, set);
         match (wanted, self.intake, shells.filter(|_| is_there)) {
             (true, Intake::Open, Some(shells)) => {
                 let grant = Grant {

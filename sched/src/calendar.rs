@@ -281,7 +281,9 @@ impl Kept {
         let mut outcome = planner.plan(now, steps);
         // Nodes may move: what does not fit today is not refused.
         outcome.verdicts.retain(|(job, verdict)| match verdict {
-            Verdict::Start(_) | Verdict::Preempt { .. } => true,
+            Verdict::Start(_)
+            | Verdict::Preempt { .. }
+            | Verdict::Never(Reason::LeftOut { .. }) => true,
             Verdict::Never(reason) => {
                 let reason = Reason::NotInReservation {
                     name: name.clone(),
@@ -335,6 +337,7 @@ fn closure(reservation: &Reservation, side: Side) -> Closure {
 /// Adds what another planner came to.
 fn add(all: &mut Outcome, outcome: Outcome) {
     all.verdicts.extend(outcome.verdicts);
+    all.together.extend(outcome.together);
     all.unfinished |= outcome.unfinished;
     all.again = all.again.into_iter().chain(outcome.again).min();
     for answer in outcome.answers {

@@ -66,6 +66,11 @@ impl Capacity {
         Within::of(request.ranks.as_ref(), &self.by_place)
     }
 
+    /// The places of these ranks, in indexes of the same nodes.
+    pub(crate) fn within_ranks(&self, ranks: &Idset) -> Within {
+        Within::of(Some(ranks), &self.by_place)
+    }
+
     /// Its ranks.
     pub fn ranks(&self) -> &Idset {
         &self.ranks

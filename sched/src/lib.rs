@@ -50,6 +50,7 @@ pub mod share;
 pub mod priority;
 
 pub mod timeline;
+mod together;
 
 pub mod walk;
 

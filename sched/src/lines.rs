@@ -121,6 +121,7 @@ impl Lines {
 /// Adds what another line came to.
 fn add(all: &mut Outcome, outcome: Outcome, name: &Arc<str>) {
     all.verdicts.extend(outcome.verdicts);
+    all.together.extend(outcome.together);
     let head = outcome.head.into_iter();
     all.apart.extend(head.map(|(job, reason)| Head {
         line: Arc::clone(name),

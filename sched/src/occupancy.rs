@@ -7,10 +7,12 @@
 //! said, nothing here is wrong but the times.
 
 mod allowed;
+mod ask;
 mod blocked;
 mod claims;
 mod closed;
 mod firsts;
+mod gangs;
 mod layers;
 mod misses;
 mod pools;
@@ -23,7 +25,6 @@ use std::sync::Arc;
 
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Sharing, Work};
-use eddy_wire::plan::Want;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
@@ -32,9 +33,12 @@ use crate::inventory::{Inventory, Kept};
 use crate::need::Need;
 use crate::placement::{Chosen, Order, Short, choose, choose_ranked, granted};
 use crate::policy::{NodeRank, Policy};
-use crate::rooms::{Room as Amounts, Rooms};
+use crate::rooms::Rooms;
 use crate::table::Table;
+use crate::together::{Field, Placed};
 use crate::walk::{Blocked, Ceiling, Room};
+pub(crate) use ask::{Ask, Spot, Started};
+use ask::{spot, takes};
 pub(crate) use claims::{Found, Left};
 use closed::Closures;
 pub(crate) use closed::{Closure, Side};
@@ -56,28 +60,6 @@ const OVERDUE: Span = Span::seconds(1);
 /// Steps of the ceiling: bounds for longer spans are those of the last.
 const CEILING_STEPS: usize = 8;
 
-/// A job's request, and what it comes to.
-#[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    pub job: JobId,
-    pub want: Arc<Want>,
-    pub need: Need,
-}
-
-impl Ask {
-    pub fn new(job: JobId, want: Arc<Want>) -> Arc<Ask> {
-        let need = Need::of(&want.request);
-        Arc::new(Ask { job, want, need })
-    }
-}
-
-impl Ask {
-    /// What all asks have in common that no placement can tell apart; none where ranks are named.
-    pub fn shape(&self) -> Option<Need> {
-        self.want.request.ranks.is_none().then_some(self.need)
-    }
-}
-
 /// Whether there is room now.
 pub(crate) enum Now {
     Fits(Spot),
@@ -85,33 +67,11 @@ pub(crate) enum Now {
     Never,
 }
 
-/// Slots on nodes, held or promised.
-#[derive(Clone, Debug)]
-pub(crate) struct Spot {
-    ask: Arc<Ask>,
-    chosen: Arc<[Chosen]>,
-}
-
-impl Spot {
-    /// Whether it is this very one, not one alike.
-    fn is(&self, other: &Spot) -> bool {
-        Arc::ptr_eq(&self.chosen, &other.chosen)
-    }
-
-    fn sharing(&self) -> Sharing {
-        self.ask.need.sharing
-    }
-
-    /// The nodes, by their places in the inventory.
-    pub fn places(&self) -> impl Iterator<Item = usize> + '_ {
-        self.chosen.iter().map(|chosen| chosen.at)
-    }
-}
-
 /// A promise: from then on.
 #[derive(Clone, Debug)]
 struct Booked {
     from: Time,
+    until: Time,
     /// Its number among promises.
     number: u64,
     spot: Spot,
@@ -124,20 +84,6 @@ impl Booked {
         let chosen = &self.spot.chosen;
         chosen.binary_search_by_key(&at, |chosen| chosen.at).is_ok()
     }
-}
-
-/// What a spot takes of a node. Of memory that nobody knows nothing is taken.
-fn amounts(inventory: &Inventory, spot: &Spot, chosen: &Chosen) -> Amounts {
-    let all = inventory.capacity(chosen.at);
-    let takes = match spot.sharing() {
-        Sharing::Shared => spot.ask.need.room(chosen.slots),
-        Sharing::Exclusive => all,
-    };
-    let memory = match all.memory {
-        Amounts::NO_LIMIT => 0,
-        _ => takes.memory,
-    };
-    Amounts { memory, ..takes }
 }
 
 /// The nodes over time.
@@ -166,7 +112,7 @@ pub(crate) struct Occupancy {
     accounts: Accounts,
     gate: Gate,
     /// What the walk took for jobs that start, until the planner asks for it.
-    fresh: BTreeMap<JobId, (Arc<ResourceSet>, Time)>,
+    fresh: BTreeMap<JobId, Vec<Started>>,
 }
 
 impl Occupancy {
@@ -221,11 +167,27 @@ impl Occupancy {
         {
             return Now::Fits(spot(ask, chosen));
         }
-        let within = self.inventory.all().within(&ask.want.request);
-        match choose(self.inventory.all().rooms(), &within, &ask.need) {
+        match self.choose(
+            ask,
+            self.inventory.all().rooms(),
+            self.inventory.all().rooms(),
+        ) {
             Ok(_) => Now::NoRoom,
             Err(_) => Now::Never,
         }
+    }
+
+    /// The lowest nodes on which it would be, were this free of nodes to share and this of whole ones.
+    fn choose(&self, ask: &Ask, shared: &Rooms, idle: &Rooms) -> Result<Placed, Short> {
+        if let Some(gang) = &ask.gang {
+            return gang.place(Field { shared, idle }, NodeRank::LowId, &self.inventory);
+        }
+        let rooms = match ask.need.sharing {
+            Sharing::Shared => shared,
+            Sharing::Exclusive => idle,
+        };
+        let within = self.inventory.all().within(&ask.want.request);
+        choose(rooms, &within, &ask.need).map(Placed::from)
     }
 
     fn order(&self, rank: NodeRank) -> Order<'_> {
@@ -300,9 +262,9 @@ impl Occupancy {
         self.refresh(set);
     }
 
-    /// The grant of a job that the walk starts and when it is planned to be given back, if what it
-    /// was promised is there; it is held from here on, as by [`Occupancy::hold`].
-    pub fn start(&mut self, spot: &Spot, span: Span) -> Option<(Arc<ResourceSet>, Time)> {
+    /// The grant of a job that the walk starts and when it is planned to be given back, or those of
+    /// its gang, if what it was promised is there; it is held from here on, as by [`Occupancy::hold`].
+    pub fn start(&mut self, spot: &Spot, span: Span) -> Option<Vec<Started>> {
         if let Some(fresh) = self.fresh.remove(&spot.ask.job) {
             return Some(fresh);
         }
@@ -311,12 +273,7 @@ impl Occupancy {
         if !self.pools_have(&spot.ask) {
             return None;
         }
-        let set = Arc::new(self.grant(spot, self.now)?);
-        self.charge(&spot.ask);
-        let until = self.now.after(span);
-        self.use_pools(spot.ask.job, spot.ask.want.pools.clone(), until);
-        self.note(spot.ask.job, &set, until);
-        Some((set, until))
+        self.grant(spot, self.now, span)
     }
 
     /// Whether these nodes are all in service.
@@ -324,19 +281,42 @@ impl Occupancy {
         spot.places().all(|at| self.inventory.is_serving(at))
     }
 
-    /// Takes it of what is free now, if it is there, as a grant from the time of the pass on: a pass
-    /// of many slices promised by its own time.
-    fn grant(&mut self, spot: &Spot, from: Time) -> Option<ResourceSet> {
-        let Ask { want, need, .. } = &*spot.ask;
+    /// Takes it of what is free now, if all of it is there, as grants from the time of the pass on: a
+    /// pass of many slices promised by its own time.
+    fn grant(&mut self, spot: &Spot, from: Time, span: Span) -> Option<Vec<Started>> {
+        let mut sets = Vec::new();
+        for (ask, chosen) in spot.parts() {
+            let Some(set) = self.grant_one(ask, chosen, from) else {
+                let none = std::iter::empty();
+                sets.iter()
+                    .for_each(|(_, set)| self.inventory.give(set, none.clone()));
+                return None;
+            };
+            sets.push((ask, set));
+        }
+        let mut started = Vec::new();
+        for (ask, set) in sets {
+            let set = Arc::new(set);
+            let until = from.after(spot.ask.span_of(ask.job, span));
+            self.use_pools(ask.job, ask.want.pools.clone(), until);
+            self.note(ask.job, &set, until);
+            self.charge(ask);
+            started.push((ask.job, set, until));
+        }
+        Some(started)
+    }
+
+    fn grant_one(&mut self, ask: &Ask, chosen: &[Chosen], from: Time) -> Option<ResourceSet> {
+        let Ask { want, need, .. } = ask;
         let rooms = self.rooms(need.sharing);
         let there = |chosen: &Chosen| match need.sharing {
             Sharing::Shared => rooms.room(chosen.at).holds(&need.room(chosen.slots)),
             Sharing::Exclusive => rooms.has(chosen.at),
         };
-        if !spot.chosen.iter().all(there) {
+        if !chosen.iter().all(there) {
             return None;
         }
-        let set = granted(&self.inventory, &want.request, need, &spot.chosen, from);
+        let set = granted(&self.inventory, &want.request, need, chosen, from);
         self.inventory.take(&set);
         Some(set)
     }
@@ -354,25 +334,29 @@ impl Occupancy {
     }
 
     /// Where it fits now, all the way to a time. Its ranks are all there.
-    fn fit_now(&mut self, ask: &Ask, until: Time) -> Result<Vec<Chosen>, Short> {
+    fn fit_now(&mut self, ask: &Ask, until: Time) -> Result<Placed, Short> {
         let within = self.inventory.all().within(&ask.want.request);
         // What is free for spans that reach beyond so many bookings.
         let last = self.begun_by(until).checked_sub(1);
         if let Some(last) = last {
             self.build(last);
         }
-        let rooms = match last {
-            None => self.rooms(ask.need.sharing),
-            Some(last) => self.layers.rooms(last, ask.need.sharing),
+        let rooms = |sharing| match last {
+            None => self.rooms(sharing),
+            Some(last) => self.layers.rooms(last, sharing),
         };
-        choose_ranked(self.order(self.rank), rooms, &within, &ask.need)
+        if let Some(gang) = &ask.gang {
+            let (shared, idle) = (rooms(Sharing::Shared), rooms(Sharing::Exclusive));
+            return gang.place(Field { shared, idle }, self.rank, &self.inventory);
+        }
+        let rooms = rooms(ask.need.sharing);
+        choose_ranked(self.order(self.rank), rooms, &within, &ask.need).map(Placed::from)
     }
 
     fn book(&mut self, spot: Spot, from: Time, until: Time) {
         self.numbered += 1;
         let of = self.numbered;
-        for chosen in spot.chosen.iter() {
-            let takes = amounts(&self.inventory, &spot, chosen);
+        for (at, takes) in takes(&self.inventory, &spot) {
             let promise = Promise {
                 from,
                 until,
@@ -380,12 +364,13 @@ impl Occupancy {
                 job: spot.ask.job,
                 takes,
             };
-            self.promises.add(chosen.at, promise);
+            self.promises.add(at, promise);
         }
         self.pools.promise(of, &spot.ask.want.pools, from, until);
         let at = self.bookings.partition_point(|one| one.from <= from);
         let booked = Booked {
             from,
+            until,
             number: of,
             spot,
         };
@@ -395,7 +380,9 @@ impl Occupancy {
 
     fn unbook(&mut self, spot: &Spot) {
         if let Some(at) = self.bookings.iter().position(|one| one.spot.is(spot)) {
-            let Booked { from, number, spot } = self.bookings.remove(at);
+            let Booked {
+                from, number, spot, ..
+            } = self.bookings.remove(at);
             for node in spot.places() {
                 self.promises.remove(node, from, number);
             }
@@ -415,10 +402,16 @@ impl Room for Occupancy {
         if matches!(&ask.want.request.work, Work::Instance { name: Some(_) }) {
             return 0;
         }
-        let each = ask.need.least().cores;
-        match ask.need.sharing {
-            Sharing::Shared => each.saturating_mul(ask.need.count()),
-            Sharing::Exclusive => each.max(1).saturating_mul(ask.need.count()),
+        let least = |need: &Need| {
+            let each = need.least().cores;
+            match need.sharing {
+                Sharing::Shared => each.saturating_mul(need.count()),
+                Sharing::Exclusive => each.max(1).saturating_mul(need.count()),
+            }
+        };
+        match &ask.gang {
+            None => least(&ask.need),
+            Some(gang) => gang.least(|member| least(&member.need)),
         }
     }
 
@@ -465,8 +458,8 @@ impl Room for Occupancy {
             Ok(chosen) => Ok(spot(ask, chosen)),
             Err(_) => {
                 self.misses.note(ask, now, span);
-                let within = self.inventory.all().within(&ask.want.request);
-                match choose(self.rooms(ask.need.sharing), &within, &ask.need) {
+                let (free, idle) = (self.inventory.free(), self.inventory.idle());
+                match self.choose(ask, free, idle) {
                     Ok(_) => Err(Blocked::Reserved),
                     Err(_) => Err(self.blocked(ask)),
                 }
@@ -546,13 +539,9 @@ impl Room for Occupancy {
         // What is due and not there, since somebody ends late, stays a promise.
         if from <= self.now
             && self.pools_have(&spot.ask)
-            && let Some(set) = self.grant(spot, from)
+            && let Some(started) = self.grant(spot, from, span)
         {
-            let (set, until) = (Arc::new(set), from.after(span));
-            self.use_pools(spot.ask.job, spot.ask.want.pools.clone(), until);
-            self.note(spot.ask.job, &set, until);
-            self.charge(&spot.ask);
-            self.fresh.insert(spot.ask.job, (set, until));
+            self.fresh.insert(spot.ask.job, started);
             return;
         }
         self.book(spot.clone(), from, from.after(span.max(Span(1))));
@@ -562,19 +551,16 @@ impl Room for Occupancy {
         let job = spot.ask.job;
         match self.fresh.remove(&job) {
             // It was to start, and nobody asked for its grant: whose cores those are nobody knows yet.
-            Some((set, until)) => self.release(job, &set, until, std::iter::empty()),
+            Some(started) => {
+                for (job, set, until) in started {
+                    self.release(job, &set, until, std::iter::empty());
+                }
+            }
             None => self.unbook(spot),
         }
     }
 
     fn forget(&mut self, _: Time) {}
-}
-
-fn spot(ask: &Arc<Ask>, chosen: Vec<Chosen>) -> Spot {
-    Spot {
-        ask: Arc::clone(ask),
-        chosen: chosen.into(),
-    }
 }
 
 #[cfg(test)]

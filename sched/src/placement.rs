@@ -63,11 +63,6 @@ pub(crate) fn place(
     }
 }
 
-/// Why a request is never placed on this inventory, if it is not.
-pub(crate) fn never(inventory: &Inventory, request: &Request) -> Option<Reason> {
-    inventory.all().feasible(request).err()
-}
-
 /// What is to be done with a job that takes nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Beside {
@@ -174,7 +169,7 @@ impl Short {
     }
 
     /// What is short, how much is asked for, how much there is.
-    fn numbers(self, request: &Request) -> (String, u64, u64) {
+    pub fn numbers(self, request: &Request) -> (String, u64, u64) {
         let (what, asked, most) = match self {
             Short::OnOneNode { what, asked, most } => (format!("{what} on one node"), asked, most),
             Short::InAll { what, asked, most } => (what, asked, most),

@@ -15,11 +15,15 @@ mod evict;
 
 mod explain;
 
+mod gangs;
+
 mod held;
 
 mod hindsight;
 
 mod nodes;
+
+mod places;
 
 mod preempt;
 
@@ -42,19 +46,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::{Delta, Outcome, Owner, Question, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use crate::beside::Beside;
-use crate::occupancy::{Ask, CLEANUP, Occupancy, Spot};
+use crate::occupancy::{Occupancy, Spot};
 use crate::placement::{self, place_beside};
 use crate::policy::Policy;
 use crate::table::Table;
 use crate::turns::{Turn, Turns};
-use crate::walk::{Agenda, Blocked, Job, Progress, Rules, Verdict as Found};
+use crate::walk::{Agenda, Blocked, Progress, Rules, Verdict as Found};
 use charges::{end_of, until};
+use gangs::Gangs;
 use hindsight::Hindsight;
 use rows::Rows;
 use taking::Taking;
@@ -78,6 +82,8 @@ pub struct Planner {
     /// In the place of the agenda where accounts take turns.
     table: Option<Table>,
     waiting: BTreeMap<JobId, Waiting>,
+    /// Those of them that start together.
+    gangs: Gangs,
     /// How many of them are of whom.
     owners: BTreeMap<Owner, u64>,
     rows: Rows,
@@ -109,6 +115,8 @@ enum Place {
     Aside,
     /// In the agenda or at the table, or below the policy's threshold: as this row says.
     Row(u32),
+    /// With its gang, which is not whole, or for which another stands.
+    Gathered,
     /// With those that take nothing.
     Beside,
 }
@@ -196,6 +204,7 @@ impl Planner {
             occupancy: Occupancy::new(&policy),
             policy,
             waiting: BTreeMap::new(),
+            gangs: Gangs::new(),
             owners: BTreeMap::new(),
             beside: Beside::default(),
             holdings: BTreeMap::new(),
@@ -418,13 +427,18 @@ impl Planner {
                 why: Blocked::Never,
             } => {
                 // A walk that fills by length looks at the heads twice, and it may be gone by then.
-                let Some(waiting) = self.waiting.get(&key.job) else {
+                if !self.waiting.contains_key(&key.job) {
                     return;
-                };
-                let inventory = self.occupancy.inventory();
-                if let Some(reason) = placement::never(inventory, &waiting.want.request) {
-                    self.unwant(key.job);
-                    outcome.verdicts.push((key.job, Verdict::Never(reason)));
+                }
+                let (entry, _) = self.entry_of(key.job);
+                if let Some(reason) = self.occupancy.never(&entry.need) {
+                    match entry.need.gang {
+                        Some(_) => self.never_gang(key.job, &reason, outcome),
+                        None => {
+                            self.unwant(key.job);
+                            outcome.verdicts.push((key.job, Verdict::Never(reason)));
+                        }
+                    }
                     // Whom it held up may go.
                     self.pass = Pass::Stale;
                 }
@@ -435,9 +449,12 @@ impl Planner {
 
     fn start(&mut self, job: JobId, spot: &Spot, span: Span, outcome: &mut Outcome) {
         match self.occupancy.start(spot, span) {
-            Some((set, until)) => {
-                let set = self.propose(job, set, until);
-                outcome.verdicts.push((job, Verdict::Start(set)));
+            Some(started) if spot.is_of_gang() => self.start_gang(spot, started, outcome),
+            Some(started) => {
+                for (job, set, until) in started {
+                    let set = self.propose(job, set, until);
+                    outcome.verdicts.push((job, Verdict::Start(set)));
+                }
             }
             // What it was promised is late: it is planned again, in a pass that follows.
             None => {
@@ -516,69 +533,4 @@ impl Planner {
             }
         }
     }
-
-    /// It wants what it wants, but not now.
-    fn aside(&mut self, job: JobId) {
-        let Some(waiting) = self.waiting.get_mut(&job) else {
-            return;
-        };
-        match std::mem::replace(&mut waiting.place, Place::Aside) {
-            Place::Aside => {}
-            Place::Row(row) => {
-                self.taking.waits_no_more(&waiting.want.owner, job);
-                match (self.rows.turn(row), &mut self.table) {
-                    (Some(turn), Some(table)) => table.leave(&turn, &waiting.want.owner),
-                    (Some(turn), None) => {
-                        self.agenda.leave(&turn, &mut self.occupancy);
-                    }
-                    (None, _) => {}
-                }
-                self.rows.leave(row);
-                self.unclaim(job);
-            }
-            Place::Beside => self.beside.remove(job),
-        }
-    }
-
-    /// It is no longer aside; a job that wants nothing stays out.
-    fn enter(&mut self, job: JobId) {
-        self.aside(job);
-        let Some(waiting) = self.waiting.get_mut(&job) else {
-            return;
-        };
-        let want = &waiting.want;
-        waiting.place = match want.request.takes {
-            Takes::Nothing => {
-                self.beside.add(job);
-                Place::Beside
-            }
-            Takes::Resources => {
-                let now = self.occupancy.now();
-                let row = self.rows.seat(&self.turns, job, want, now);
-                self.taking.waits(&want.owner, job);
-                if let Some(turn) = self.rows.turn(row) {
-                    let (entry, limit) = entry(job, want);
-                    match &mut self.table {
-                        Some(table) => {
-                            let asks = self.occupancy.accounts().asks(&entry.need.need);
-                            table.enter(turn, entry.need, limit, asks);
-                        }
-                        None => self.agenda.enter(turn, entry, limit, &self.occupancy),
-                    }
-                }
-                Place::Row(row)
-            }
-        };
-    }
-}
-
-/// A job as the agenda has it, and for how long it is planned if it says.
-fn entry(job: JobId, want: &Arc<Want>) -> (Job<Arc<Ask>>, Option<Span>) {
-    let limit = want.request.duration.filter(|limit| *limit > 0);
-    let limit = limit.map(|limit| Span(limit.saturating_add(CLEANUP.0)));
-    let entry = Job {
-        need: Ask::new(job, Arc::clone(want)),
-        since: want.eligible,
-    };
-    (entry, limit)
 }

@@ -30,3 +30,5 @@ mod accounts;
 mod table;
 
 mod limits;
+
+mod gangs;

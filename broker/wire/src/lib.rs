@@ -23,6 +23,7 @@ pub mod jobspec;
 
 pub mod spec;
 
+pub mod gang;
 pub mod grant;
 
 pub mod account;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::account::{Change, Name, Shares};
+use crate::gang::Gang;
 use crate::id::JobId;
 use crate::idset::Idset;
 use crate::job::Place;
@@ -149,6 +150,8 @@ pub struct Want {
     pub pools: Takes,
     /// The reservation in which alone it is to run.
     pub reservation: Option<Name>,
+    /// The gang of its user with which it starts; its size is how many are to be there.
+    pub gang: Option<Arc<Gang>>,
 }
 
 impl Want {
@@ -163,6 +166,7 @@ impl Want {
             place: Place::FIRST,
             pools: Takes::default(),
             reservation: None,
+            gang: None,
         }
     }
 }
@@ -214,6 +218,8 @@ pub enum Unavailable {
 pub struct Outcome {
     /// Verdicts in the order in which they are to be recorded.
     pub verdicts: Vec<(JobId, Verdict)>,
+    /// Jobs whose verdicts stand or fall together: those of gangs.
+    pub together: Vec<Vec<JobId>>,
     /// Why the first job that waits does so; those behind it wait for it.
     pub head: Option<(JobId, Reason)>,
     /// The same of each line apart in which somebody waits.
@@ -436,6 +442,26 @@ pub enum Reason {
         free: u64,
         /// There are so many in all.
         count: u64,
+    },
+    /// Not all of its gang are there, or not all of them are eligible.
+    #[error("waits for its gang `{gang}`: {ready} of its {size} members are ready to start")]
+    GangIncomplete {
+        /// The gang.
+        gang: Name,
+        /// So many members wait for resources.
+        ready: u32,
+        /// So many are to.
+        size: u32,
+    },
+    /// Its gang began with fewer than all, and it was not among them.
+    #[error("was left out when its gang `{gang}` began with {began} of {size} members")]
+    LeftOut {
+        /// The gang.
+        gang: Name,
+        /// With so many it began.
+        began: u32,
+        /// It has so many.
+        size: u32,
     },
     /// A reservation is in its way, or is what it waits for.
     #[error("{}", bar.words(name, within.0 / crate::time::MICROS))]

@@ -11,6 +11,7 @@ use eddy_sched::policy::Policy;
 use eddy_wire::account::{Book, Name, Party};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
+use eddy_wire::gang;
 use eddy_wire::queue::Rules;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
@@ -70,6 +71,17 @@ impl Parties {
         spec: &Spec,
         count: u32,
     ) -> Result<(), Refusal> {
+        if gang::of(spec).is_ok_and(|gang| gang.is_some())
+            && let Some(whose) = self.limits.of_running(user, party, spec)
+        {
+            // Some of a gang that are let through would wait for the others, and keep their place.
+            let text = format!(
+                "attributes.system.{}: {whose} has a limit of what may run, by which members would start one by one; \
+                 a gang is served where there is none",
+                gang::ATTRIBUTE
+            );
+            return Err(Refusal::invalid(text));
+        }
         match self.limits.refusing(now, user, party, spec, count) {
             None => Ok(()),
             Some(bound) => Err(Refusal::new(Code::TooLarge, bound.text)),

@@ -15,7 +15,7 @@ use super::seen::Seen;
 use super::{Sched, pools};
 
 /// What verdicts take that are recorded together, of which no record tells yet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct JustTaken {
     set: ResourceSet,
     pub(super) pools: pools::Taken,

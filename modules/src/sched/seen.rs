@@ -122,6 +122,7 @@ impl Seen {
             place: self.place,
             pools: pools::takes(&self.submit),
             reservation: reservation::of(&self.submit.spec).and_then(|name| name.parse().ok()),
+            gang: None,
         }
     }
 

@@ -251,7 +251,7 @@ impl Sched {
                         && self.wants(seen)
                         && !self.resting.contains_key(id)
                 });
-                deltas.extend(waiting.map(|(id, seen)| Delta::Want(*id, self.asks(seen))));
+                deltas.extend(waiting.map(|(id, seen)| Delta::Want(*id, self.asks(*id, seen))));
                 Some(deltas)
             }
             Kind::Free => Some(vec![Delta::Freed(job), Delta::Line(Arc::from(name), None)]),
@@ -280,8 +280,9 @@ impl Sched {
     }
 
     /// What a job asks a planner for, of the ranks that it may be given.
-    pub(super) fn asks(&self, seen: &Seen) -> Want {
+    pub(super) fn asks(&self, id: JobId, seen: &Seen) -> Want {
         let mut want = seen.want(&self.gates);
+        want.gang = self.starts_with(id);
         let to = seen.to.as_ref().map(|to| &*to.name);
         let ranks = self.sets.lending.ranks(to, &want.request, &self.ranks);
         want.request.ranks = self.apart_from_ground(seen, ranks);

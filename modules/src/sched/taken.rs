@@ -107,11 +107,21 @@ impl Sched {
             .map(|(_, by, ..)| by)
             .collect();
         let mut kept = Vec::new();
+        let mut gone: BTreeSet<JobId> = named().map(|(id, ..)| id).collect();
         for (id, by, cause, why) in named() {
             match self.jobs.get(&id).filter(|_| !void.contains(&by)) {
                 Some(seen) => {
                     let preemption = self.preemption(now, seen, (by, cause), why);
                     out.append(now, id, Kind::Preempted(Box::new(preemption)));
+                    for mate in self.mates(id) {
+                        let seen = self.jobs.get(&mate).filter(|_| self.may_end(now, mate));
+                        let Some(seen) = seen.filter(|_| gone.insert(mate)) else {
+                            continue;
+                        };
+                        let why = format!("{why}; its gang ends with job {}", id.f58_ascii());
+                        let preemption = self.preemption(now, seen, (by, cause), &why);
+                        out.append(now, mate, Kind::Preempted(Box::new(preemption)));
+                    }
                 }
                 None => kept.push(Delta::Kept(id, self.exempt_until(id).unwrap_or(now))),
             }

@@ -42,9 +42,15 @@ impl Occupancy {
         self.gate.pass(&self.accounts, owner, asks)
     }
 
+    /// What it will hold, with its gang.
+    pub fn asks(&self, ask: &Ask) -> Amounts {
+        let each = ask.each().map(|one| self.accounts.asks(&one.need));
+        each.fold(Amounts::NONE, |sum, asks| sum + asks)
+    }
+
     /// The limit that would hold it back now.
     pub fn limit(&self, ask: &Ask) -> Option<Stop> {
-        let asks = self.accounts.asks(&ask.need);
+        let asks = self.asks(ask);
         self.gate.look(&self.accounts, &ask.want.owner, &asks).err()
     }
 
@@ -52,7 +58,7 @@ impl Occupancy {
         if self.gate.is_open() {
             return false;
         }
-        let asks = self.accounts.asks(&ask.need);
+        let asks = self.asks(ask);
         self.pass(&ask.want.owner, &asks).is_err()
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use eddy_wire::id::JobId;
 use eddy_wire::time::Time;
 
-use super::{Ask, Occupancy, Spot, amounts, spot};
+use super::{Ask, Occupancy, Spot, spot};
 use crate::placement::Chosen;
 use crate::rooms::Room as Amounts;
 
@@ -147,7 +147,7 @@ impl Occupancy {
 
     /// Promises these slots from now until then.
     pub fn claim(&mut self, ask: &Arc<Ask>, chosen: Vec<Chosen>, until: Time) -> Spot {
-        let spot = spot(ask, chosen);
+        let spot = spot(ask, chosen.into());
         let now = self.now;
         self.book(
             spot.clone(),
@@ -159,8 +159,7 @@ impl Occupancy {
 
     /// What a spot takes of each of its nodes.
     pub fn takes<'s>(&'s self, spot: &'s Spot) -> impl Iterator<Item = (usize, Amounts)> + 's {
-        let takes = |chosen: &Chosen| (chosen.at, amounts(&self.inventory, spot, chosen));
-        spot.chosen.iter().map(takes)
+        super::takes(&self.inventory, spot)
     }
 
     /// They are not promised any more.

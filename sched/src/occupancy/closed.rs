@@ -16,7 +16,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use super::{Ask, Occupancy, Spot};
-use crate::placement::{Chosen, choose};
+use crate::placement::Chosen;
 
 /// Nodes that nobody may have from a time to a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,7 @@ impl Occupancy {
         let spot = Spot {
             ask: nobodys(chosen.len()),
             chosen: chosen.into(),
+            shares: Arc::default(),
         };
         if !spot.chosen.is_empty() {
             self.book(spot.clone(), closure.from, closure.until);
@@ -159,11 +160,10 @@ impl Occupancy {
                 .filter_map(|rank| self.inventory.place_of(rank))
                 .for_each(|at| open.set(at, None));
         }
-        let within = self.inventory.all().within(&ask.want.request);
         let touches = |closure: &Closure| {
             placed.is_none_or(|set| set.nodes.keys().any(|rank| closure.ranks.contains(rank.0)))
         };
-        let is_barred = choose(&open, &within, &ask.need).is_err();
+        let is_barred = self.choose(ask, &open, &open).is_err();
         let first = in_the_way
             .into_iter()
             .filter(|one| is_barred || placed.is_some() && touches(one))

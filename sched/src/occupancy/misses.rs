@@ -94,6 +94,9 @@ impl Misses {
 
     /// Whether it cannot fit at this time, since less did not.
     pub fn has(&self, ask: &Ask, now: Time, span: Span) -> bool {
+        if ask.gang.is_some() {
+            return false;
+        }
         let ranks = ask.want.request.ranks.as_ref();
         let mut misses = self.misses.iter();
         self.at == now && misses.any(|miss| miss.covers(&ask.need, span, ranks))
@@ -104,6 +107,10 @@ impl Misses {
         if self.at != now {
             self.misses.clear();
             self.at = now;
+        }
+        if ask.gang.is_some() {
+            // Its members may fit one by one.
+            return;
         }
         let this = Miss::of(ask, span);
         self.misses.retain(|miss| !this.covers_miss(miss));

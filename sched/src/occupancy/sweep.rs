@@ -16,6 +16,7 @@ use crate::need::Spread;
 use crate::placement::{Chosen, choose_ranked};
 use crate::policy::NodeRank;
 use crate::rooms::{Room as Amounts, Rooms};
+use crate::together::Placed;
 use crate::within::Within;
 
 /// So many gains are put in order at once, and then twice as many; so are nodes looked at.
@@ -58,7 +59,10 @@ impl Occupancy {
         ask: &Ask,
         (from, before): (Time, Option<Time>),
         span: Span,
-    ) -> Option<(Time, Vec<Chosen>)> {
+    ) -> Option<(Time, Placed)> {
+        if let Some(gang) = &ask.gang {
+            return self.sweep_gang((ask, gang), (from, before), span);
+        }
         let search = Search {
             ask,
             least: ask.need.least(),
@@ -78,7 +82,7 @@ impl Occupancy {
                 | NodeRank::BestFit
                 | NodeRank::Locality => self.ranked(&search, &within, &first, at)?,
             };
-            Some((at, chosen))
+            Some((at, Placed::from(chosen)))
         });
         self.firsts.give(first);
         found
@@ -268,7 +272,7 @@ impl Occupancy {
     }
 
     /// What is free of a node all the time from one moment to before another.
-    fn free_over(&self, node: usize, from: Time, until: Time) -> Amounts {
+    pub(super) fn free_over(&self, node: usize, from: Time, until: Time) -> Amounts {
         let later = self.promises.of(node).iter();
         let later = later.filter(|one| one.from > from && one.from < until);
         let now = self.free_at(node, from);
@@ -276,7 +280,7 @@ impl Occupancy {
     }
 
     /// Whether nobody has a part of a node from one moment to before another.
-    fn is_idle_over(&self, node: usize, from: Time, until: Time) -> bool {
+    pub(super) fn is_idle_over(&self, node: usize, from: Time, until: Time) -> bool {
         let (_, held) = self.given_back(node, from);
         let promises = self.promises.of(node).iter();
         let mut there = promises.filter(|one| one.from < until.max(Time(from.0.saturating_add(1))));

@@ -10,7 +10,7 @@ use eddy_wire::plan::{Breakdown, Delta, Outcome, Reason, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
-use super::{Certainty, Pass, Planner, entry};
+use super::{Certainty, Pass, Planner};
 use crate::occupancy::Closure;
 use crate::turns::Turn;
 use crate::walk::Rules;
@@ -115,7 +115,7 @@ impl Planner {
 
     /// The pool of which there is less left than a job takes.
     pub(super) fn pool_short(&self, turn: Turn) -> Option<Reason> {
-        let (job, _) = entry(turn.job, &self.waiting[&turn.job].want);
+        let (job, _) = self.entry_of(turn.job);
         self.occupancy.pool_short(&job.need)
     }
 
@@ -126,7 +126,7 @@ impl Planner {
         now: Time,
         placed: Option<&ResourceSet>,
     ) -> Option<Reason> {
-        let (job, limit) = entry(turn.job, &self.waiting[&turn.job].want);
+        let (job, limit) = self.entry_of(turn.job);
         let span = Rules::from(&self.policy.queue).span(limit);
         self.occupancy.barred(&job.need, now, span, placed)
     }

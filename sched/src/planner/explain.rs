@@ -11,9 +11,9 @@ use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{Span, Time};
 
 use super::hindsight::{Basis, PROBE};
-use super::{Place, Planner, Waiting, entry};
+use super::{Place, Planner, Waiting};
 use crate::occupancy::Occupancy;
-use crate::placement::{Unplaced, place};
+use crate::placement::Unplaced;
 use crate::policy::{Reservations, Walk};
 use crate::turns::Turn;
 use crate::walk::{Agenda, Progress, Room, Rules, Verdict};
@@ -32,8 +32,7 @@ impl Planner {
         if let Some(reason) = self.claimed(turn.job, now) {
             return Some((turn.job, reason));
         }
-        let request = &self.waiting[&turn.job].want.request;
-        let why = match place(self.occupancy.inventory(), request, now) {
+        let why = match self.occupancy.placed(&self.entry_of(turn.job).0.need, now) {
             Err(Unplaced::Never(reason)) => reason,
             Err(Unplaced::Wait(reason)) => self.barred(turn, now, None).unwrap_or(reason),
             Ok(placed) => match self.barred(turn, now, Some(&placed)) {
@@ -68,15 +67,30 @@ impl Planner {
         }
         let below = self.waiting.iter().filter(|(_, one)| match one.place {
             Place::Row(row) => self.rows.turn(row).is_none(),
-            Place::Aside | Place::Beside => false,
+            Place::Aside | Place::Gathered | Place::Beside => false,
         });
         let below: Vec<JobId> = below
             .map(|(job, _)| *job)
             .filter(|job| is_asked(*job))
             .collect();
-        let more = (asked.count() + below.len()) as u64;
+        let gathered = self.gathered(is_asked);
+        let more = (asked.count() + below.len() + gathered.len()) as u64;
         let left = question.most - jobs.len();
         jobs.extend(below.into_iter().take(left).map(|job| self.below(job, now)));
+        let left = question.most - jobs.len();
+        for (job, seat) in gathered.into_iter().take(left) {
+            let ahead = seat.and_then(|seat| {
+                let mut turns = turns.iter();
+                turns.find(|(_, turn)| *turn == seat)
+            });
+            jobs.push(match ahead {
+                Some((ahead, seat)) => Explained {
+                    job,
+                    ..self.explain(*seat, *ahead, &starts, now)
+                },
+                None => self.incomplete(job, now),
+            });
+        }
         Answer {
             tag: question.tag,
             more: more - jobs.len() as u64,
@@ -178,8 +192,7 @@ impl Planner {
         if let Some(reason) = self.claimed(turn.job, now) {
             return reason;
         }
-        let request = &self.waiting[&turn.job].want.request;
-        let why = match place(self.occupancy.inventory(), request, now) {
+        let why = match self.occupancy.placed(&self.entry_of(turn.job).0.need, now) {
             Err(Unplaced::Never(reason)) => return reason,
             Err(Unplaced::Wait(reason)) => self.barred(turn, now, None).unwrap_or(reason),
             Ok(placed) => match self.barred(turn, now, Some(&placed)) {
@@ -265,7 +278,7 @@ impl Planner {
         let mut starts = BTreeMap::new();
         let mut from = now;
         for (_, turn) in turns {
-            let (job, limit) = entry(turn.job, &self.waiting[&turn.job].want);
+            let (job, limit) = self.entry_of(turn.job);
             let span = rules.span(limit);
             let Ok((at, spot)) = room.earliest(&job.need, from, span) else {
                 break;
@@ -289,7 +302,7 @@ impl Planner {
         (rules.reservations, rules.window) = (Reservations::Kept, None);
         let mut agenda = Agenda::new(rules);
         for (ahead, turn) in turns {
-            let (job, limit) = entry(turn.job, &self.waiting[&turn.job].want);
+            let (job, limit) = self.entry_of(turn.job);
             agenda.enter((*ahead, turn.job), job, limit, room);
         }
         let mut found = Vec::new();

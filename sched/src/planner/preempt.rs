@@ -20,7 +20,7 @@ use eddy_wire::time::{Span, Time};
 
 use super::taking::{Armed, Standing};
 use super::victims::{Candidate, Search, Sought};
-use super::{Certainty, Place, Planner, entry};
+use super::{Certainty, Place, Planner};
 use crate::need::Need;
 use crate::occupancy::{Ask, CLEANUP, parts};
 use crate::policy::{Preference, Reservations, Rung, Walk};
@@ -163,7 +163,7 @@ impl Planner {
     }
 
     pub(super) fn ask_of(&self, job: JobId) -> (Arc<Ask>, Span) {
-        let (job, limit) = entry(job, &self.waiting[&job].want);
+        let (job, limit) = self.entry_of(job);
         (job.need, Rules::from(&self.policy.queue).span(limit))
     }
 
@@ -190,7 +190,7 @@ impl Planner {
     pub(super) fn turn_of(&self, job: JobId) -> Option<Turn> {
         match self.waiting.get(&job)?.place {
             Place::Row(row) => self.rows.turn(row),
-            Place::Aside | Place::Beside => None,
+            Place::Aside | Place::Gathered | Place::Beside => None,
         }
     }
 

@@ -10,7 +10,7 @@ use eddy_wire::plan::SharesTold;
 use eddy_wire::time::Time;
 
 use super::charges::paid;
-use super::{Lined, Order, Pass, Place, Planner, RELINE, RELINED_MAX, Rows, Waiting, entry};
+use super::{Lined, Order, Pass, Place, Planner, RELINE, RELINED_MAX, Rows, Waiting};
 use crate::policy::{Reservations, Source, Walk, read};
 use crate::table::Table;
 use crate::turns::{Drift, Turn};
@@ -143,7 +143,7 @@ impl Planner {
         let rows = &self.rows;
         self.agenda.follow(|turn| rows.current(turn));
         for turn in self.rows.risen(&self.turns) {
-            let (entry, limit) = entry(turn.job, &self.waiting[&turn.job].want);
+            let (entry, limit) = self.entry_of(turn.job);
             self.agenda.enter(turn, entry, limit, &self.occupancy);
         }
     }
@@ -153,7 +153,7 @@ impl Planner {
         for job in self.in_line() {
             let moved = match self.waiting[&job].place {
                 Place::Row(row) => self.rows.has_moved(row, &self.turns),
-                Place::Aside | Place::Beside => false,
+                Place::Aside | Place::Gathered | Place::Beside => false,
             };
             if moved {
                 self.enter(job);

@@ -118,7 +118,8 @@ impl Planner {
         let mut heads = BTreeMap::new();
         for (turn, ask, place) in self.table.iter().flat_map(|table| table.firsts(per)) {
             let count = ask.need.count() as usize;
-            if ask.want.request.ranks.is_some() || slots + count > MEMBERS_MAX {
+            // Gangs of jobs take from nobody.
+            if ask.shape().is_none() || slots + count > MEMBERS_MAX {
                 continue;
             }
             slots += count;

@@ -14,7 +14,8 @@ use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{MICROS, Span, Time};
 
 use super::hindsight::Hindsight;
-use super::{Place, Planner, Waiting, entry};
+use super::places::entry;
+use super::{Place, Planner, Waiting};
 use crate::occupancy::{CLEANUP, Occupancy};
 use crate::policy::Walk;
 use crate::turns::Turn;
@@ -39,6 +40,7 @@ impl Planner {
             agenda: self.agenda.copy(),
             table: self.table.clone(),
             waiting: self.waiting.clone(),
+            gangs: self.gangs.clone(),
             owners: self.owners.clone(),
             rows: self.rows.clone(),
             beside: self.beside.clone(),
@@ -142,6 +144,7 @@ impl Planner {
         };
         let rules = Rules::from(&self.policy.queue);
         if !is_tried
+            || self.is_in_gang(turn.job)
             || self.waiting.len() > WAITING_MAX
             || rules.lookback.is_some_and(|most| ahead >= u64::from(most))
         {

@@ -4,6 +4,7 @@
 //! early, a message changed, a record left out. The product knows nothing of it.
 
 mod deaf;
+mod loose;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use eddy_wire::time::Time;
 use crate::leader::Leader;
 use crate::nature::{InstanceId, Nature};
 pub use deaf::Deaf;
+pub use loose::Loose;
 
 /// Cores of the largest node of a world.
 const CORES_MAX: u32 = 4;
@@ -99,6 +101,8 @@ pub enum Rule {
     FilterOverruled,
     /// Who starts jobs does not hear that the configuration is another.
     ConfigurationUnheard,
+    /// One of a gang is left behind as the others start.
+    GangScattered,
 }
 
 impl Rule {
@@ -137,6 +141,7 @@ impl Rule {
         ("given-while-used", Rule::GivenWhileUsed),
         ("filter-overruled", Rule::FilterOverruled),
         ("configuration-unheard", Rule::ConfigurationUnheard),
+        ("gang-scattered", Rule::GangScattered),
     ];
 
     /// The rule of this name.

@@ -429,6 +429,8 @@ pub struct Ask {
     pub set: Option<String>,
     /// How much of which pools it takes.
     pub pools: Vec<(String, u64)>,
+    /// The gang that it is in: its name, how many it has, with how few it begins.
+    pub gang: Option<(String, u32, u32)>,
     /// The reservation that it is to run in.
     pub reservation: Option<String>,
     /// The QoS.
@@ -476,6 +478,7 @@ impl Default for Ask {
             throttle: None,
             set: None,
             pools: Vec::new(),
+            gang: None,
             reservation: None,
             qos: None,
             class: None,
@@ -533,6 +536,9 @@ impl Ask {
         }
         for (name, count) in &self.pools {
             system["pools"][name] = json!(count);
+        }
+        if let Some((name, size, min)) = &self.gang {
+            system["gang"] = json!({ "name": name, "size": size, "min": min });
         }
         if let Some(name) = &self.reservation {
             system["reservation"] = json!(name);

@@ -27,7 +27,7 @@ use eddy_wire::services::instance::{SetConfig, SetConfigRequest};
 use eddy_wire::shell::Start;
 use eddy_wire::time::{Span, Time};
 
-use crate::broken::{self, Credulous, Deaf, Hasty, Rule};
+use crate::broken::{self, Credulous, Deaf, Hasty, Loose, Rule};
 use crate::client::OWNER;
 use crate::clock::Clock;
 use crate::desk::Desk;
@@ -178,6 +178,9 @@ impl Instance {
             let mut inflated = self.settings.clone();
             inflated.pools.iter_mut().for_each(|pool| pool.count += 1);
             modules[SCHED] = Box::new(Sched::new(&inflated));
+        }
+        if nature.breaks(Rule::GangScattered) {
+            modules[SCHED] = Box::new(Loose::new(Sched::new(&self.settings)));
         }
         if nature.breaks(Rule::ConfigurationUnheard) {
             let real = modules.remove(SCHED);

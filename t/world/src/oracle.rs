@@ -5,6 +5,7 @@
 //! only what they gave away.
 
 mod filtered;
+mod gangs;
 mod kin;
 mod ledger;
 mod limits;
@@ -54,6 +55,7 @@ pub struct Oracle {
     reserved: reserved::Reserved,
     preempts: preempts::Preempts,
     pooled: pools::Pooled,
+    ganged: gangs::Ganged,
     screened: filtered::Screened,
     tasks: Tasks,
     replies: Replies,
@@ -116,6 +118,11 @@ impl Oracle {
     /// The queues as recorded.
     pub fn queued(&self) -> &Queued {
         &self.queued
+    }
+
+    /// The gangs as recorded.
+    pub fn ganged(&self) -> &gangs::Ganged {
+        &self.ganged
     }
 
     /// There is so much of these pools.
@@ -215,6 +222,8 @@ impl Oracle {
         self.check(checked);
         let checked = self.pooled.apply(record);
         self.check(checked);
+        let checked = self.ganged.apply(record);
+        self.check(checked);
         let checked = self.screened.apply(record);
         self.check(checked);
         self.records.later.push_back(Arc::clone(record));
@@ -281,12 +290,14 @@ impl Oracle {
         self.reserved = reserved::Reserved::default();
         self.preempts.forget();
         self.pooled = self.pooled.forgetful();
+        self.ganged = gangs::Ganged::default();
         for record in &self.records.durable {
             // What was found then is told already.
             drop(self.limited.apply(record));
             drop(self.queued.apply(record));
             drop(self.reserved.apply(record));
             drop(self.pooled.apply(record));
+            drop(self.ganged.apply(record));
         }
         self.replies.forget();
     }

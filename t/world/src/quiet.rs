@@ -1,6 +1,7 @@
 //! What must be true when nothing is under way: in a lull, and at the end.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use eddy_modules::lending::Lending;
 use eddy_sched::Lines;
@@ -8,7 +9,8 @@ use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::{NodeRank, Policy, Reservations, Walk};
 use eddy_wire::account::Name;
-use eddy_wire::id::{JobId, Rank};
+use eddy_wire::gang;
+use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
@@ -225,8 +227,18 @@ fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, pla
                 let ranks = request.ranks.unwrap_or_else(|| ledger.inventory.ranks());
                 request.ranks = Some(ranks.difference(&has));
             }
+            let gang = gang::of(&job.submit.spec).ok().flatten();
+            if gang.is_some() && job.attempt > Attempt(1) {
+                // How many of one that began are waited for only its instance knows.
+                continue;
+            }
+            let mut owner = owner(instance, job);
+            if gang.is_some() {
+                owner.user = job.submit.user;
+            }
             let want = Want {
-                owner: owner(instance, job),
+                owner,
+                gang: gang.filter(|gang| gang.size > 1).map(Arc::new),
                 reservation: named(job),
                 pools: pool::of(&job.submit.spec).unwrap_or_default(),
                 ..Want::of(u8::try_from(priority).unwrap_or(31), request)

@@ -10,6 +10,7 @@
 //!   afterok=a …  begin=SECONDS  singleton  throttle=N  set=NAME  name=NAME      among those words
 //! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7   before anything else
+//! among the words of a job gang=g:3 or gang=g:3:2 (members, and with how few it begins)
 //! pool lic 2   before anything else; among the words of a job pool=lic:1; pools lists them
 //! filter first refuse   before anything else; name=a~first:no is refused by it (see `filter.rs`)
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
@@ -526,6 +527,13 @@ fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
             }
             ("throttle", n) => ask.throttle = Some(number(n)?),
             ("set", name) => ask.set = Some(name.to_owned()),
+            ("gang", gang) => {
+                let mut parts = gang.split(':');
+                let name = parts.next().unwrap_or_default().to_owned();
+                let size = number(parts.next().unwrap_or_default())?;
+                let min = parts.next().map_or(Ok(size), number)?;
+                ask.gang = Some((name, size, min));
+            }
             ("pool", pool) => {
                 let (name, count) = pool.split_once(':').unwrap_or((pool, "1"));
                 ask.pools.push((name.to_owned(), u64::from(number(count)?)));

@@ -372,11 +372,27 @@ fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits
         let count = nature.random.between(1, 3) as u64;
         ask.pools.push((POOL.to_owned(), count));
     }
+    gang(&mut nature.random, &mut ask);
     let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);
     let call = Call::submit(client.user, &ask, key);
     client.submissions.push(call.clone());
     call
+}
+
+/// Now and then a submission is of a gang, mostly of one that others are in.
+fn gang(random: &mut Random, ask: &mut Ask) {
+    if !random.chance(12) {
+        return;
+    }
+    let (name, size, min) = *random.pick(&[("duo", 2, 2), ("trio", 3, 3), ("some", 3, 2)]);
+    ask.gang = Some((name.to_owned(), size, min));
+    // Whole gangs at once, too; and such as fit.
+    ask.cc = random.chance(40).then(|| Idset::first_ids(size));
+    ask.throttle = None;
+    // Somebody may come to have said that there is less than all of them take.
+    ask.pools.clear();
+    ask.ntasks = ask.ntasks.min(2);
 }
 
 /// Lets a submission wait for something now and then.

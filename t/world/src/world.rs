@@ -271,6 +271,14 @@ impl World {
         };
         let waiting = ledger.jobs.iter().filter(waits);
         calls.extend(waiting.map(|(job, _)| Call::raise(*job, "cancel", 0)));
+        // Gangs that are never whole.
+        let judge = self.nature.judge(id);
+        let depends = |job: JobId| {
+            let job = judge.durable().jobs.get(&job);
+            job.is_some_and(|job| matches!(job.state, JobState::Depend | JobState::Priority))
+        };
+        let stuck = judge.ganged().stuck(depends).into_iter();
+        calls.extend(stuck.map(|job| Call::raise(job, "cancel", 0)));
         let some = !calls.is_empty();
         for call in calls {
             let administrator = self.administrator(id);

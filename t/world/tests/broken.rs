@@ -263,3 +263,8 @@ fn a_configuration_that_is_not_heard_of() {
         ],
     );
 }
+
+#[test]
+fn one_of_a_gang_left_behind_as_the_others_start() {
+    found("gang-scattered", &["fewer than", "never ends"]);
+}

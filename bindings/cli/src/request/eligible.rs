@@ -6,6 +6,7 @@
 use anyhow::{Context, bail, ensure};
 use clap::{ArgAction, Args};
 use eddy_wire::fsd::{Fsd, parse_fsd};
+use eddy_wire::gang::ATTRIBUTE;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{DEPENDENCIES_MAX, Environment, Jobspec};
 use eddy_wire::time::Time;
@@ -34,6 +35,24 @@ pub struct Eligible {
     /// commas between, or again
     #[arg(long, value_name = "NAME=N,...", value_delimiter = ',', value_parser = of_pool, help_heading = "Queue")]
     pub pool: Vec<OfPool>,
+    /// Gang of yours to be in: its members are given their resources together or not at all; needs
+    /// --gang-size
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "gang_size",
+        help_heading = "Queue"
+    )]
+    pub gang: Option<String>,
+    /// How many members the gang has, submitted together or one by one
+    #[arg(long, value_name = "N", requires = "gang", help_heading = "Queue")]
+    pub gang_size: Option<u32>,
+    /// With how few members the gang may begin once all wait; the others then fail [default: all]
+    #[arg(long, value_name = "N", requires = "gang", help_heading = "Queue")]
+    pub gang_min: Option<u32>,
+    /// All members on nodes with one value of this label: nodes have properties LABEL=VALUE
+    #[arg(long, value_name = "LABEL", requires = "gang", help_heading = "Queue")]
+    pub gang_uniform: Option<String>,
     /// In an instance that ends before the time limit would: end with it instead of being refused
     #[arg(long, help_heading = "Queue")]
     pub fit_remaining: bool,
@@ -75,6 +94,10 @@ impl Eligible {
                 true => under.pool,
                 false => self.pool,
             },
+            gang: self.gang.or(under.gang),
+            gang_size: self.gang_size.or(under.gang_size),
+            gang_min: self.gang_min.or(under.gang_min),
+            gang_uniform: self.gang_uniform.or(under.gang_uniform),
             fit_remaining: self.fit_remaining || under.fit_remaining,
         }
     }
@@ -110,6 +133,16 @@ impl Eligible {
         }
         if !pools.is_empty() {
             attributes.push(("pools".to_owned(), Value::Object(pools)));
+        }
+        if let (Some(name), Some(size)) = (&self.gang, self.gang_size) {
+            let mut gang = json!({"name": name, "size": size});
+            if let Some(min) = self.gang_min {
+                gang["min"] = json!(min);
+            }
+            if let Some(label) = &self.gang_uniform {
+                gang["uniform"] = json!(label);
+            }
+            attributes.push((ATTRIBUTE.to_owned(), gang));
         }
         if self.fit_remaining {
             attributes.push(("fit_remaining".to_owned(), true.into()));

@@ -1,0 +1,134 @@
+//! Whether gangs begin whole: when all their members are there, and with as many as they may begin
+//! with, in records of which none is missing.
+//!
+//! Knows the records, nothing of who chooses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_wire::account::Name;
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::gang::{self, Gang};
+use eddy_wire::id::JobId;
+
+type Key = (u32, Name);
+
+/// The gangs of jobs that are not over.
+#[derive(Clone, Debug, Default)]
+pub struct Ganged {
+    of: BTreeMap<JobId, Key>,
+    gangs: BTreeMap<Key, Known>,
+    /// The gang that begins with these records.
+    begins: Option<Key>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    gang: Gang,
+    members: BTreeSet<JobId>,
+    /// Those that were ever granted anything.
+    granted: BTreeSet<JobId>,
+}
+
+impl Ganged {
+    /// Jobs that start with others that are not there, or of which one waits for something else.
+    pub fn stuck(&self, waits: impl Fn(JobId) -> bool) -> Vec<JobId> {
+        let unbegun = self.gangs.values().filter(|known| known.granted.is_empty());
+        let stuck = unbegun.filter(|known| {
+            let missing = (known.members.len() as u64) < u64::from(known.gang.size);
+            missing || known.members.iter().any(|job| waits(*job))
+        });
+        stuck
+            .flat_map(|known| known.members.iter().copied())
+            .collect()
+    }
+
+    /// One more record.
+    ///
+    /// # Errors
+    /// A gang began with fewer than it may, before all were there, or has more than its members.
+    pub fn apply(&mut self, record: &Record) -> Result<(), String> {
+        let Some(id) = record.event.job else {
+            return self.began();
+        };
+        let key = self.of.get(&id).cloned();
+        let goes_on = matches!(&record.event.kind, Kind::Alloc(_) | Kind::Passed(_))
+            && key.is_some()
+            && key == self.begins;
+        let checked = match goes_on {
+            true => Ok(()),
+            false => self.began(),
+        };
+        checked.and(self.fold(id, key, &record.event.kind))
+    }
+
+    fn fold(&mut self, id: JobId, key: Option<Key>, kind: &Kind) -> Result<(), String> {
+        match (kind, key) {
+            (Kind::Submit(submit), None) if submit.pass.is_none() => {
+                let Ok(Some(gang)) = gang::of(&submit.spec) else {
+                    return Ok(());
+                };
+                let key = (submit.user, gang.name.clone());
+                self.of.insert(id, key.clone());
+                let known = self.gangs.entry(key).or_insert_with(|| Known {
+                    gang,
+                    members: BTreeSet::new(),
+                    granted: BTreeSet::new(),
+                });
+                known.members.insert(id);
+                let (name, size) = (&known.gang.name, known.gang.size);
+                match known.members.len() as u64 > u64::from(size) {
+                    true => Err(format!(
+                        "job {id} is in gang `{name}`, which has its {size}"
+                    )),
+                    false if !known.granted.is_empty() => {
+                        Err(format!("job {id} is in gang `{name}`, which has begun"))
+                    }
+                    false => Ok(()),
+                }
+            }
+            (Kind::Alloc(_), Some(key)) => {
+                let Some(known) = self.gangs.get_mut(&key) else {
+                    return Ok(());
+                };
+                let is_first = known.granted.is_empty();
+                known.granted.insert(id);
+                let (there, Gang { name, size, .. }) = (known.members.len(), &known.gang);
+                if is_first && there as u64 != u64::from(*size) {
+                    return Err(format!(
+                        "gang `{name}` begins with job {id} when {there} of its {size} are there"
+                    ));
+                }
+                if is_first {
+                    self.begins = Some(key);
+                }
+                Ok(())
+            }
+            (Kind::Clean, Some(key)) => {
+                self.of.remove(&id);
+                if let Some(known) = self.gangs.get_mut(&key) {
+                    known.members.remove(&id);
+                    if known.members.is_empty() {
+                        self.gangs.remove(&key);
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The records of a gang that begins are over.
+    fn began(&mut self) -> Result<(), String> {
+        let Some(known) = self.begins.take().and_then(|key| self.gangs.get(&key)) else {
+            return Ok(());
+        };
+        let Gang { name, min, .. } = &known.gang;
+        let granted = known.granted.len();
+        match granted as u64 >= u64::from(*min) {
+            true => Ok(()),
+            false => Err(format!(
+                "gang `{name}` began with {granted} of its members, fewer than {min}"
+            )),
+        }
+    }
+}
