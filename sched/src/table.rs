@@ -11,6 +11,8 @@ mod cost;
 
 mod deal;
 
+mod shapes;
+
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +26,6 @@ use eddy_wire::time::{Span, Time};
 
 use crate::accounts::{Stop, account_of};
 use crate::amounts::Amounts;
-use crate::need::Need;
 use crate::occupancy::{Ask, Now, Occupancy, Spot};
 use crate::policy::{Charge, NodeRank, Policy, Preference, Share, SliceBasis, Source, Walk};
 use crate::rounds::{all_alike, drf};
@@ -32,6 +33,7 @@ use crate::turns::{Turn, Turns};
 use crate::walk::{Blocked, Room, Verdict};
 use cost::Cost;
 use deal::Deal;
+use shapes::{Shape, Shapes, Stuck};
 
 /// The least usage of an account where the policy does not say (Armada, HTCondor).
 const FLOOR: f64 = 0.5;
@@ -65,6 +67,7 @@ enum Taking {
 pub(crate) struct Table {
     rules: Rules,
     lines: BTreeMap<String, Line>,
+    shapes: Shapes,
     round: Option<Round>,
     /// What stopped everybody in the last round, and what single accounts.
     stop: Option<Halt>,
@@ -81,7 +84,7 @@ pub(crate) struct Table {
 struct Line {
     jobs: BTreeMap<Turn, Entry>,
     /// The same by what no placement can tell apart; those that name ranks are under none.
-    alike: BTreeMap<Option<Need>, BTreeSet<Turn>>,
+    alike: BTreeMap<Option<Shape>, BTreeSet<Turn>>,
     /// The sum of what they ask for.
     asked: Amounts,
 }
@@ -89,7 +92,7 @@ struct Line {
 #[derive(Clone, Debug)]
 struct Entry {
     ask: Arc<Ask>,
-    shape: Option<Need>,
+    shape: Option<Shape>,
     span: Span,
     asks: Amounts,
     /// The priority of its class.
@@ -100,8 +103,8 @@ struct Entry {
 #[derive(Clone, Debug)]
 struct Round {
     now: Time,
-    /// What did not fit in it; room only shrinks.
-    stuck: BTreeSet<Need>,
+    /// What does not fit in it; room only shrinks.
+    stuck: Stuck,
     course: Course,
 }
 
@@ -182,6 +185,7 @@ impl Table {
                 floor,
             },
             lines: BTreeMap::new(),
+            shapes: Shapes::default(),
             round: None,
             stop: None,
             stops: BTreeMap::new(),
@@ -221,7 +225,7 @@ impl Table {
         let class = self.rules.class_of(&ask.want.owner);
         let line = self.lines.entry(account_of(&ask.want.owner)).or_default();
         line.asked += asks;
-        let shape = ask.shape();
+        let shape = self.shapes.enter(&ask);
         line.alike.entry(shape).or_default().insert(turn);
         let entry = Entry {
             shape,
@@ -242,6 +246,7 @@ impl Table {
         };
         if let Some(entry) = line.jobs.remove(turn) {
             line.asked -= entry.asks;
+            self.shapes.leave(&entry.ask);
             let shape = entry.shape;
             if let Some(alike) = line.alike.get_mut(&shape) {
                 alike.remove(turn);
@@ -302,26 +307,27 @@ impl Table {
         self.news = News::None;
         (self.stop, self.stops) = (None, BTreeMap::new());
         room.begin(now);
+        let stuck = match self.rules.policy.queue.walk {
+            // The first who does not fit stops those behind him.
+            Walk::Stop => Stuck::new(),
+            Walk::Skip | Walk::Reserve { .. } => self.shapes.stuck(room, now),
+        };
         let course = match self.rules.turns {
-            Taking::ByCost => Course::Cost(self.cost(room)),
+            Taking::ByCost => Course::Cost(self.cost(room, &stuck)),
             Taking::BySlices(basis, remainder) => {
                 Course::Deal(self.deal(room, turns, basis, remainder, now))
             }
         };
-        Round {
-            now,
-            stuck: BTreeSet::new(),
-            course,
-        }
+        Round { now, stuck, course }
     }
 
     /// The first of an account behind a turn that may fit: those known to be stuck are passed
-    /// many at once, where nothing depends on how many they are.
+    /// many at once, where nothing depends on how many they are; so many of it were seen in the round.
     fn behind(
         &self,
         account: &str,
-        after: Option<&Turn>,
-        stuck: &BTreeSet<Need>,
+        (after, seen): (Option<&Turn>, u32),
+        stuck: &Stuck,
     ) -> Option<(&Turn, &Entry)> {
         let line = self.lines.get(account)?;
         let from = after.map_or(Bound::Unbounded, |turn| Bound::Excluded(*turn));
@@ -329,12 +335,12 @@ impl Table {
         let queue = &self.rules.policy.queue;
         let counts = queue
             .lookback
-            .is_some_and(|most| line.jobs.len() > most as usize);
+            .is_some_and(|most| line.jobs.len() + seen as usize > most as usize);
         let few = line.alike.len() <= ALIKE_MAX;
         if stuck.is_empty() || counts || !few || queue.walk == Walk::Stop {
             return line.jobs.range(from).next();
         }
-        let may_fit = |shape: &Option<Need>| shape.is_none_or(|shape| !stuck.contains(&shape));
+        let may_fit = |shape: &Option<Shape>| shape.is_none_or(|shape| !stuck.contains(&shape));
         let open = line.alike.iter().filter(|(shape, _)| may_fit(shape));
         let turn = open
             .filter_map(|(_, turns)| turns.range(from).next())
@@ -346,7 +352,7 @@ impl Table {
     fn offer(
         &mut self,
         (account, turn): (&str, &Turn),
-        stuck: &mut BTreeSet<Need>,
+        stuck: &mut Stuck,
         room: &mut Occupancy,
         now: Time,
         out: &mut Verdicts,

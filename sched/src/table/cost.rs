@@ -5,13 +5,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use eddy_wire::time::Time;
 
-use super::{Entry, Next, Offered, Table, Verdicts, weight};
+use super::{Entry, Next, Offered, Stuck, Table, Verdicts, weight};
 use crate::amounts::Amounts;
-use crate::need::Need;
 use crate::occupancy::Occupancy;
 use crate::policy::Preference;
 use crate::rounds::{self, TurnKey, costs};
@@ -72,7 +72,7 @@ impl Scale {
 
 impl Table {
     /// A round by cost begins: all accounts with their first jobs.
-    pub(super) fn cost(&self, room: &Occupancy) -> Cost {
+    pub(super) fn cost(&self, room: &Occupancy, stuck: &Stuck) -> Cost {
         let mut cost = Cost {
             scale: self.scale(room),
             seats: BinaryHeap::new(),
@@ -80,7 +80,7 @@ impl Table {
             seen: BTreeMap::new(),
         };
         for account in self.lines.keys() {
-            self.seat(&mut cost, room, account, None);
+            self.seat(&mut cost, room, account, None, stuck);
         }
         cost
     }
@@ -118,30 +118,55 @@ impl Table {
             .collect()
     }
 
-    /// Seats an account with its first job behind a turn.
-    fn seat(&self, cost: &mut Cost, room: &Occupancy, account: &str, after: Option<&Turn>) {
+    /// Seats an account with its first job behind a turn that may fit.
+    fn seat(
+        &self,
+        cost: &mut Cost,
+        room: &Occupancy,
+        account: &str,
+        after: Option<&Turn>,
+        stuck: &Stuck,
+    ) {
+        let seen = cost.seen.get(account).copied().unwrap_or(0);
+        let Some((turn, entry)) = self.behind(account, (after, seen), stuck) else {
+            return;
+        };
+        let has = room.accounts().has(account);
+        let key = cost.scale.key(account, &has, entry);
         // Who does not fit is passed in his turn: before it others may be next.
-        if let Some((turn, entry)) = self.behind(account, after, &BTreeSet::new()) {
-            let has = room.accounts().has(account);
-            cost.seats.push(Reverse(Seat {
-                key: cost.scale.key(account, &has, entry),
-                account: account.to_owned(),
-                turn: *turn,
-            }));
-        }
+        let passed = self.between(account, after, turn);
+        let passed = passed.map(|entry| cost.scale.key(account, &has, entry));
+        cost.seats.push(Reverse(Seat {
+            key: passed.fold(key, TurnKey::max),
+            account: account.to_owned(),
+            turn: *turn,
+        }));
+    }
+
+    /// Those of an account behind one turn and before another.
+    fn between<'t>(
+        &'t self,
+        account: &str,
+        after: Option<&Turn>,
+        before: &Turn,
+    ) -> impl Iterator<Item = &'t Entry> {
+        let from = after.map_or(Bound::Unbounded, |turn| Bound::Excluded(*turn));
+        let range = (from, Bound::Excluded(*before));
+        let line = self.lines.get(account).into_iter();
+        line.flat_map(move |line| line.jobs.range(range).map(|(_, entry)| entry))
     }
 
     /// Looks at the next account's next job.
     pub(super) fn cost_step(
         &mut self,
         cost: &mut Cost,
-        stuck: &mut BTreeSet<Need>,
+        stuck: &mut Stuck,
         room: &mut Occupancy,
         now: Time,
         out: &mut Verdicts,
     ) -> Next {
         if let Some((account, turn)) = cost.served.take() {
-            self.seat(cost, room, &account, Some(&turn));
+            self.seat(cost, room, &account, Some(&turn), stuck);
         }
         let Some(Reverse(Seat { account, turn, .. })) = cost.seats.pop() else {
             return Next::Done;
@@ -160,7 +185,7 @@ impl Table {
                 return Next::Started;
             }
             Offered::No | Offered::Never => {
-                self.seat(cost, room, &account, Some(&turn));
+                self.seat(cost, room, &account, Some(&turn), stuck);
             }
             Offered::Account => {}
             Offered::All => return Next::Done,

@@ -3,16 +3,15 @@
 //! The formulas are those of [`crate::rounds::slices`]; here they are walked in
 //! steps. The draw goes on where that of the round before ended.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use eddy_wire::time::Time;
 
-use super::{Next, Offered, Table, Verdicts};
+use super::{Entry, Next, Offered, Stuck, Table, Verdicts};
 use crate::accounts::amounts;
 use crate::amounts::{Amounts, KINDS_MAX};
-use crate::need::Need;
 use crate::occupancy::Occupancy;
-use crate::policy::{Remainder, SliceBasis};
+use crate::policy::{Remainder, SliceBasis, Walk};
 use crate::rooms::Room;
 use crate::rounds::slices::{Claim, Portion, Units, pick, portions, scalar, scarcity, units};
 use crate::turns::{Turn, Turns};
@@ -114,7 +113,7 @@ impl Table {
     pub(super) fn deal_step(
         &mut self,
         deal: &mut Deal,
-        stuck: &mut BTreeSet<Need>,
+        stuck: &mut Stuck,
         room: &mut Occupancy,
         now: Time,
         out: &mut Verdicts,
@@ -166,7 +165,7 @@ impl Table {
     fn slice_step(
         &mut self,
         hand: &mut Hand,
-        stuck: &mut BTreeSet<Need>,
+        stuck: &mut Stuck,
         room: &mut Occupancy,
         now: Time,
         out: &mut Verdicts,
@@ -175,7 +174,8 @@ impl Table {
         if most.is_some_and(|most| hand.seen >= most) {
             return Next::Done;
         }
-        let Some((turn, entry)) = self.behind(&hand.account, hand.after.as_ref(), stuck) else {
+        let after = (hand.after.as_ref(), hand.seen);
+        let Some((turn, entry)) = self.behind(&hand.account, after, stuck) else {
             return Next::Done;
         };
         let (turn, asks) = (*turn, units(&entry.asks));
@@ -204,7 +204,7 @@ impl Table {
     fn drawn_step(
         &mut self,
         hand: &mut Hand,
-        stuck: &mut BTreeSet<Need>,
+        stuck: &mut Stuck,
         room: &mut Occupancy,
         now: Time,
         out: &mut Verdicts,
@@ -212,13 +212,21 @@ impl Table {
         if self.stop.is_some() || self.stops.contains_key(&hand.account) {
             return Next::Done;
         }
-        let Some(turn) = hand.later.pop_front() else {
-            return Next::Done;
-        };
         let line = self.lines.get(&hand.account);
-        let Some(entry) = line.and_then(|line| line.jobs.get(&turn)) else {
-            return Next::More;
+        let waits = |turn: &Turn| line.and_then(|line| line.jobs.get(turn));
+        let is_first = self.rules.policy.queue.walk == Walk::Stop;
+        let may_fit =
+            |entry: &Entry| is_first || entry.shape.is_none_or(|shape| !stuck.contains(&shape));
+        // Those that fit nowhere are no draw for anybody.
+        let next = loop {
+            let Some(turn) = hand.later.pop_front() else {
+                return Next::Done;
+            };
+            if let Some(entry) = waits(&turn).filter(|entry| may_fit(entry)) {
+                break (turn, entry);
+            }
         };
+        let (turn, entry) = next;
         let asks = units(&entry.asks);
         match self.offer((&hand.account, &turn), stuck, room, now, out) {
             Offered::Started => {
