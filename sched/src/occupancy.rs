@@ -16,6 +16,7 @@ mod gangs;
 mod layers;
 mod misses;
 mod pools;
+mod profiles;
 mod promises;
 mod returns;
 mod sweep;
@@ -46,6 +47,7 @@ use firsts::Firsts;
 use layers::Layers;
 use misses::Misses;
 use pools::Pools;
+use profiles::Profiles;
 use promises::{Promise, Promises};
 use returns::Return;
 pub(crate) use returns::parts;
@@ -101,6 +103,7 @@ pub(crate) struct Occupancy {
     bookings: Vec<Booked>,
     /// The same by node.
     promises: Promises,
+    profiles: Profiles,
     /// How many promises there ever were.
     numbered: u64,
     closures: Closures,
@@ -126,6 +129,7 @@ impl Occupancy {
             returns: Vec::new(),
             bookings: Vec::new(),
             promises: Promises::default(),
+            profiles: Profiles::default(),
             numbered: 0,
             closures: Closures::default(),
             pools: Pools::default(),
@@ -202,6 +206,7 @@ impl Occupancy {
     /// Other ranks are in service.
     pub fn serve(&mut self, change: impl FnOnce(&mut Inventory)) {
         change(&mut self.inventory);
+        self.profiles.forget_all();
         self.layers.clear();
         self.misses.forget();
         self.firsts.clear();
@@ -216,6 +221,7 @@ impl Occupancy {
         change(&mut self.inventory);
         self.returns = vec![Vec::new(); self.inventory.len()];
         self.promises = Promises::none(self.inventory.len());
+        self.profiles = Profiles::none(self.inventory.len());
         for ((until, job), set) in self.ends.clone() {
             self.note_returns(until, job, &set);
         }
@@ -253,6 +259,7 @@ impl Occupancy {
         self.inventory.give(set, left);
         self.ends.remove(&(until, job));
         for (at, _) in parts(&self.inventory, set) {
+            self.profiles.forget(at);
             let returns = &mut self.returns[at];
             if let Ok(place) = returns.binary_search_by_key(&(until, job), Return::key) {
                 returns.remove(place);
@@ -365,6 +372,7 @@ impl Occupancy {
                 takes,
             };
             self.promises.add(at, promise);
+            self.profiles.forget(at);
         }
         self.pools.promise(of, &spot.ask.want.pools, from, until);
         let at = self.bookings.partition_point(|one| one.from <= from);
@@ -385,6 +393,7 @@ impl Occupancy {
             } = self.bookings.remove(at);
             for node in spot.places() {
                 self.promises.remove(node, from, number);
+                self.profiles.forget(node);
             }
             self.pools.unpromise(number);
             self.layers.cut(at);

@@ -57,6 +57,7 @@ impl Occupancy {
 
     pub(super) fn note_returns(&mut self, until: Time, job: JobId, set: &ResourceSet) {
         for (at, back) in parts(&self.inventory, set) {
+            self.profiles.forget(at);
             let returns = &mut self.returns[at];
             let back = Return { until, job, back };
             match returns.binary_search_by_key(&(until, job), Return::key) {

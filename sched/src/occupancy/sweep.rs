@@ -10,6 +10,7 @@ use eddy_wire::jobspec::Sharing;
 use eddy_wire::time::{Span, Time};
 
 use super::firsts::First;
+use super::profiles::{self, Profile, Profiles};
 use super::promises::Promise;
 use super::{Ask, Occupancy};
 use crate::need::Spread;
@@ -72,7 +73,9 @@ impl Occupancy {
         };
         let first = self.first(ask.need.sharing, search.least);
         let within = self.inventory.all().within(&ask.want.request);
-        let at = self.first_moment(&search, &within, &first);
+        let mut profiles = std::mem::take(&mut self.profiles);
+        let at = self.first_moment(&search, &within, &first, &mut profiles);
+        self.profiles = profiles;
         let found = at.and_then(|at| {
             let chosen = match self.rank {
                 NodeRank::LowId | NodeRank::FirstFit => self.lowest(&search, &within, &first, at),
@@ -90,7 +93,13 @@ impl Occupancy {
 
     /// The first moment at which enough nodes agree. Nodes are looked at in the order in which they
     /// may be of use, until none that is left can change the answer.
-    fn first_moment(&self, search: &Search<'_>, within: &Within, first: &First) -> Option<Time> {
+    fn first_moment(
+        &self,
+        search: &Search<'_>,
+        within: &Within,
+        first: &First,
+        profiles: &mut Profiles,
+    ) -> Option<Time> {
         let (mut gains, mut steps) = (Vec::new(), Vec::new());
         let mut nodes = first
             .order()
@@ -100,7 +109,7 @@ impl Occupancy {
         loop {
             for (_, node) in nodes.by_ref().take(most) {
                 if within.has(node) {
-                    self.steps(search, node, &mut steps);
+                    self.steps(search, node, profiles, &mut steps);
                     search.gain(&steps, &mut gains);
                 }
             }
@@ -120,28 +129,54 @@ impl Occupancy {
     }
 
     /// What a node is good for over time, from the beginning of a search on.
-    fn steps(&self, search: &Search<'_>, node: usize, steps: &mut Vec<Step>) {
+    fn steps(
+        &self,
+        search: &Search<'_>,
+        node: usize,
+        profiles: &mut Profiles,
+        steps: &mut Vec<Step>,
+    ) {
         steps.clear();
+        let free = self.inventory.free().room(node);
+        let (returns, promises) = (&self.returns[node], self.promises.of(node));
         match search.ask.need.sharing {
-            Sharing::Shared => self.steps_beside(search, node, steps),
-            Sharing::Exclusive => self.steps_alone(search, node, steps),
+            Sharing::Shared if promises.is_empty() => self.steps_freed(search, node, steps),
+            Sharing::Shared => {
+                let profile = profiles.of(node, free, returns, promises);
+                match self.ends_at(profile.first_end) == profile.first_end {
+                    true => search.steps_beside(profile, steps),
+                    // Who is late is counted otherwise each time.
+                    false => self.steps_late(search, node, steps),
+                }
+            }
+            Sharing::Exclusive => {
+                let profile = profiles.of(node, free, returns, promises);
+                self.steps_alone(search, node, profile, steps);
+            }
         }
     }
 
-    /// With others on the node: as what is held comes back, and what is promised comes and goes.
-    fn steps_beside(&self, search: &Search<'_>, node: usize, steps: &mut Vec<Step>) {
+    /// With others on the node, of which nothing is promised: as what is held comes back.
+    fn steps_freed(&self, search: &Search<'_>, node: usize, steps: &mut Vec<Step>) {
         let mut back = self.inventory.free().room(node);
         let mut returns = self.returns[node].iter().peekable();
         while let Some(one) = returns.next_if(|one| self.ends_at(one.until) <= search.from) {
             back = back.with(&one.back);
         }
-        if self.promises.of(node).is_empty() {
-            push(steps, search.from, search.good(&back));
-            for one in returns {
-                back = back.with(&one.back);
-                push(steps, self.ends_at(one.until), search.good(&back));
-            }
-            return;
+        push(steps, search.from, search.good(&back));
+        for one in returns {
+            back = back.with(&one.back);
+            push(steps, self.ends_at(one.until), search.good(&back));
+        }
+    }
+
+    /// With others on the node: as what is held comes back, and what is promised comes and goes, where
+    /// something should have come back before now.
+    fn steps_late(&self, search: &Search<'_>, node: usize, steps: &mut Vec<Step>) {
+        let mut back = self.inventory.free().room(node);
+        let mut returns = self.returns[node].iter().peekable();
+        while let Some(one) = returns.next_if(|one| self.ends_at(one.until) <= search.from) {
+            back = back.with(&one.back);
         }
         let mut turns = turns(self.promises.of(node), search.from);
         let mut taken = Amounts::default();
@@ -169,7 +204,13 @@ impl Occupancy {
     }
 
     /// With nobody else on the node.
-    fn steps_alone(&self, search: &Search<'_>, node: usize, steps: &mut Vec<Step>) {
+    fn steps_alone(
+        &self,
+        search: &Search<'_>,
+        node: usize,
+        profile: &Profile,
+        steps: &mut Vec<Step>,
+    ) {
         let good = search.good(&self.inventory.capacity(node));
         let returns = &self.returns[node];
         // What is held by records that nobody gives back.
@@ -182,21 +223,17 @@ impl Occupancy {
         if idle > search.from {
             push(steps, search.from, 0);
         }
-        let mut busy = 0_u64;
-        let mut turns = turns(self.promises.of(node), search.from);
-        let mut now = idle;
-        loop {
-            while let Some(turn) = turns.next_if(|turn| turn.at <= now) {
-                match turn.way {
-                    Way::Begins => busy += 1,
-                    Way::Ends => busy -= 1,
-                }
-            }
-            push(steps, now, if busy == 0 { good } else { 0 });
-            match turns.peek() {
-                Some(turn) => now = turn.at,
-                None => return,
-            }
+        let alone = |busy: u64| if busy == 0 { good } else { 0 };
+        let (begun, later) = profile
+            .promised
+            .split_at(profile.promised.partition_point(|(at, _)| *at <= idle));
+        push(
+            steps,
+            idle,
+            alone(begun.last().map_or(0, |(_, busy)| *busy)),
+        );
+        for (at, busy) in later {
+            push(steps, *at, alone(*busy));
         }
     }
 
@@ -289,6 +326,18 @@ impl Occupancy {
 }
 
 impl Search<'_> {
+    /// With others on the node, of which something is promised.
+    fn steps_beside(&self, profile: &Profile, steps: &mut Vec<Step>) {
+        let first = profiles::at(&profile.shared, self.from);
+        let (begun, later) = profile.shared.split_at(first + 1);
+        if let Some((_, room)) = begun.last() {
+            push(steps, self.from, self.good(room));
+        }
+        for (at, room) in later {
+            push(steps, *at, self.good(room));
+        }
+    }
+
     /// How much of what is asked for a node with this room is good for.
     fn good(&self, room: &Amounts) -> u64 {
         match (room.holds(&self.least), self.ask.need.spread) {
