@@ -48,6 +48,9 @@ struct Node {
     shell: Option<Epoch>,
     /// When it is kept, and what for.
     kept: Vec<Window>,
+    /// What was held of it beyond what it has: it left the instance while jobs had it still. So much
+    /// more was the capacity.
+    beyond: Amounts,
 }
 
 /// A reservation, as far as a node of it goes.
@@ -124,6 +127,7 @@ impl Node {
             };
             *of = of.plus(left.over(time));
         }
+        self.beyond = self.beyond.plus(held.less(self.has).over(time));
         let left = self.has.less(held).over(time);
         let of = match (keeps, self.shell, self.service) {
             (Some(Keeps::ForNobody), ..) => &mut spent.maintenance,
@@ -208,11 +212,13 @@ impl Nodes {
     /// Where all went until then, and how much that is.
     pub fn spent(&self, now: Time) -> (Spent, Amounts) {
         let mut spent = self.spent.clone();
+        let mut capacity = self.capacity.plus(self.all.over(now - self.counted));
         for node in self.nodes.values() {
-            node.clone().count(now, &mut spent);
+            let mut node = node.clone();
+            node.count(now, &mut spent);
+            capacity = capacity.plus(node.beyond);
         }
-        let capacity = self.all.over(now - self.counted);
-        (spent, self.capacity.plus(capacity))
+        (spent, capacity)
     }
 
     /// As a summary of that time says.
@@ -222,7 +228,7 @@ impl Nodes {
         self.capacity = tally.capacity;
         self.counted = t;
         for node in self.nodes.values_mut() {
-            node.counted = t;
+            (node.counted, node.beyond) = (t, Amounts::default());
         }
     }
 

@@ -191,6 +191,19 @@ fn what_is_out_of_service_is_not_idle() {
 }
 
 #[test]
+fn what_jobs_hold_of_a_node_that_has_left_is_capacity_still() {
+    let mut told = Told::begun();
+    told.tell(10, 1, submit("a"));
+    told.tell(10, 1, alloc(&nodes(2, 3)));
+    told.tell(20, 0, Kind::ResourceDefine(nodes(1, 4), Basis::default()));
+    told.tell(30, 1, Kind::Free);
+    let identity = told.report(40).identity;
+    assert_eq!(core_seconds(identity.capacity), 20 * 8 + 10 * 7 + 10 * 4);
+    assert_eq!(identity.spent.sum(), identity.capacity);
+    assert_eq!(core_seconds(identity.spent.jobs), 20 * 6);
+}
+
+#[test]
 fn a_summary_stands_for_all_before_it() {
     let mut told = Told::begun();
     for (job, account) in [(1, "a"), (2, "b"), (3, "a")] {
