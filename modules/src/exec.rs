@@ -228,6 +228,7 @@ impl Exec {
                     }
                 }
                 self.attempts.remove(&job);
+                self.passed.remove(&job);
                 self.remove(job);
             }
             kind => {

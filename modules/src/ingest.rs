@@ -242,7 +242,7 @@ impl Ingest {
             gangs: Gangs::default(),
             parties: Parties::new(settings),
             fleet: Fleet::new(settings),
-            grounds: Grounds::default(),
+            grounds: Grounds::new(settings),
             proposed: BTreeSet::new(),
             owner: settings.owner,
             instance_command: settings.instance_command.clone(),
@@ -308,7 +308,9 @@ impl Ingest {
             return Err(self.full());
         }
         self.fill_in(now, submission)?;
-        self.grounds.lets(submission.user, &submission.spec)?;
+        let count = submission.count();
+        self.grounds
+            .lets(submission.user, &submission.spec, count)?;
         self.served.admits(now, &submission.spec)?;
         let charter = self.parties.charter();
         self.queues.lets(

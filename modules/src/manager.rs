@@ -79,13 +79,23 @@ impl Module for Manager {
     /// a limit back. One that is cancelled in the same turn is not.
     fn stands(&self, event: &Event) -> bool {
         match (&event.kind, event.job) {
-            (kind @ (Kind::Priority(_) | Kind::DependencyRemove(_)), Some(id)) => {
+            (kind @ (Kind::Priority(_) | Kind::DependencyRemove(_) | Kind::Depend), Some(id)) => {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| job.state.next(kind).is_ok())
             }
             (Kind::Preempted(_), Some(id)) => {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| job.state == JobState::Run && job.preemption().is_none())
+            }
+            // Two modules may end one at the same time, each with its reason. What holds nothing is
+            // over with the first.
+            (Kind::Exception(exception), Some(id)) if exception.severity == 0 => {
+                let is_left = |job: &Job| match job.state {
+                    JobState::Cleanup => job.grant().is_some(),
+                    JobState::Inactive => false,
+                    _ => true,
+                };
+                self.jobs.get(&id).is_some_and(is_left)
             }
             _ => true,
         }

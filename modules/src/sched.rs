@@ -7,7 +7,7 @@
 
 mod asked;
 mod gang;
-mod grounds;
+pub(crate) mod grounds;
 mod passed;
 mod policy;
 mod pools;
@@ -150,8 +150,6 @@ impl Module for Sched {
                 }
             }
             (Kind::Submit(submit), Some(id)) => {
-                let work = &submit.spec.request.work;
-                self.grounds.apply(id, &record.event.kind, work);
                 let seen = Seen {
                     submit: Arc::clone(submit),
                     submitted: record.event.t,
@@ -173,8 +171,7 @@ impl Module for Sched {
             }
             (Kind::Clean, Some(id)) => {
                 if let Some(seen) = self.jobs.remove(&id) {
-                    let work = &seen.submit.spec.request.work;
-                    self.grounds.apply(id, &Kind::Clean, work);
+                    self.forget_ground(id, &seen);
                 }
             }
             (kind, Some(id)) => {
@@ -197,6 +194,9 @@ impl Module for Sched {
             (Kind::Queue(turned), None) => self.gates.apply(record.event.t, turned),
             (Kind::Reservation(kept), None) => self.reserved.apply(record.seq, kept),
             (kind, None) => self.apply_own(kind),
+        }
+        if let Some(id) = record.event.job {
+            self.fold_ground(id, &record.event.kind);
         }
     }
 
@@ -261,6 +261,7 @@ impl Sched {
             rules: Rules::new(settings),
             access: settings.access.clone(),
             sets: Sets::new(settings),
+            grounds: Grounds::new(settings),
             pools: Pools::new(&settings.pools),
             ..Sched::default()
         }

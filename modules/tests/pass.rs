@@ -263,7 +263,11 @@ fn child() -> Stand {
 }
 
 fn comes(attempt: u32, rank: u32) -> Arrival {
-    let jobspec = Jobspec::from_value(jobspec(json!({"queue": "long"}))).expect("a jobspec");
+    comes_as(attempt, rank, json!({"queue": "long"}))
+}
+
+fn comes_as(attempt: u32, rank: u32, system: serde_json::Value) -> Arrival {
+    let jobspec = Jobspec::from_value(jobspec(system)).expect("a jobspec");
     let spec = Spec::from_jobspec(jobspec).expect("a request");
     let passed = Passed {
         job: JobId(77),
@@ -315,6 +319,19 @@ fn a_child_starts_what_comes_where_its_parent_said_and_once() {
     };
     assert_eq!(why.kind, "bounce");
     assert_eq!(said(&stand.tell(comes(1, 2))).len(), 1, "it is told again");
+    assert_eq!(stand.names(JobId(77))[4..], ["exception", "clean"]);
+}
+
+#[test]
+fn what_two_end_at_the_same_time_ends_once() {
+    let mut settings = settings();
+    settings.place.name = Some("batch".to_owned());
+    let mut stand = Stand::with_children(&settings);
+    // Ground for what is over here, where no shell is: it is to be cancelled, and to go back.
+    stand.tell(comes_as(1, 2, json!({"queue": "long", "grows": 9})));
+    stand.now = stand.now.after(Span::seconds(11));
+    let effects = stand.tell(Arrival::Tick);
+    assert_eq!(said(&effects).len(), 1, "{effects:?}");
     assert_eq!(stand.names(JobId(77))[4..], ["exception", "clean"]);
 }
 

@@ -29,8 +29,10 @@ impl Exec {
 
     /// An instance has said who it is.
     pub(super) fn adopted(&mut self, job: JobId, instance: &str) {
+        let attempt = self.attempts.get(&job).copied();
         for ground in self.grounds.get(&job).into_iter().flatten() {
-            if let Some(run) = self.runs.get_mut(ground) {
+            let run = self.runs.get_mut(ground);
+            if let Some(run) = run.filter(|run| run.ground_for() == attempt) {
                 run.set_instance(instance);
             }
         }
@@ -91,8 +93,7 @@ impl Exec {
     fn is_orphan(&self, job: JobId) -> bool {
         let of = self.submits.get(&job);
         let of = of.and_then(|submit| submit.spec.request.grows());
-        let is_away = self.away.contains_key(&job) || self.passed.contains_key(&job);
-        let waits = !is_away && !self.runs.contains_key(&job);
+        let waits = !self.away.contains_key(&job) && !self.runs.contains_key(&job);
         waits && of.is_some_and(|of| !self.attempts.contains_key(&of))
     }
 

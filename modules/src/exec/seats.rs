@@ -65,7 +65,7 @@ impl Exec {
         let new = there.iter().map(Rank).filter(|rank| {
             let shell = self.shells.of(*rank);
             let is_new = shell.is_some_and(|shell| !run.has_failed_on(*rank, shell));
-            is_new && run.shell(*rank).is_none()
+            is_new && run.shell(*rank).is_none() && !run.evicted.contains(rank.0)
         });
         new.map(|rank| rank.0).collect()
     }
@@ -79,7 +79,14 @@ impl Exec {
     }
 
     fn reseat(&mut self, now: Time, job: JobId, come: &Idset, out: &mut Outbox) {
-        let beside = self.beside(job);
+        let Some(run) = self.runs.get(&job) else {
+            return;
+        };
+        // What it has besides changes while it goes on only.
+        let beside = match run.is_seating() {
+            true => self.beside(job),
+            false => run.grant.beside.clone(),
+        };
         let Some(run) = self.runs.get_mut(&job) else {
             return;
         };
@@ -144,7 +151,9 @@ impl Exec {
         };
         // One that is ending goes on doing so; of ground alone that is what is to come of it.
         let is_ending = run.end.is_some() && run.grows().is_none();
-        if !run.is_instance() || run.footing() != Footing::Left || is_ending {
+        // What was passed goes back at its end, which has begun where it is ground that is to end.
+        let goes = run.footing() == Footing::Left || (run.end.is_some() && run.grows().is_some());
+        if !run.is_instance() || !goes || is_ending {
             return;
         }
         for rank in ranks

@@ -10,12 +10,22 @@ use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Takes, Work};
 use eddy_wire::spec::Spec;
 
+use crate::sched::grounds::unserved;
+use crate::settings::Settings;
+
 const FIELD: &str = "attributes.system.grows";
+
+/// How many jobs that are not over may be ground of one instance, or wait for it.
+pub(super) const GROUNDS_MAX: u32 = 1024;
 
 /// The instances of users that are not over.
 #[derive(Debug, Default)]
 pub(super) struct Grounds {
     instances: BTreeMap<JobId, Instance>,
+    /// Jobs that are ground, by the instance that they are for.
+    grounds: BTreeMap<JobId, JobId>,
+    /// Ranks where no agent would serve them.
+    unserved: Idset,
 }
 
 #[derive(Debug)]
@@ -23,9 +33,18 @@ struct Instance {
     submit: Arc<Submit>,
     /// Where it is by its own job.
     ranks: Idset,
+    /// How many jobs are ground for it.
+    grounds: u32,
 }
 
 impl Grounds {
+    pub(super) fn new(settings: &Settings) -> Grounds {
+        Grounds {
+            unserved: unserved(&settings.local),
+            ..Grounds::default()
+        }
+    }
+
     pub(super) fn apply(&mut self, record: &Record) {
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job))
@@ -34,8 +53,22 @@ impl Grounds {
                 let instance = Instance {
                     submit: Arc::clone(submit),
                     ranks: Idset::new(),
+                    grounds: 0,
                 };
                 self.instances.insert(job, instance);
+            }
+            (Kind::Submit(submit), Some(job)) => {
+                if let Some(of) = submit.spec.request.grows()
+                    && let Some(instance) = self.instances.get_mut(&of)
+                {
+                    instance.grounds += 1;
+                    self.grounds.insert(job, of);
+                }
+            }
+            (Kind::Free, Some(job)) => {
+                if let Some(instance) = self.instances.get_mut(&job) {
+                    instance.ranks = Idset::new();
+                }
             }
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(job)) => {
                 if let Some(instance) = self.instances.get_mut(&job) {
@@ -44,6 +77,10 @@ impl Grounds {
             }
             (Kind::Clean, Some(job)) => {
                 self.instances.remove(&job);
+                let of = self.grounds.remove(&job);
+                if let Some(instance) = of.and_then(|of| self.instances.get_mut(&of)) {
+                    instance.grounds -= 1;
+                }
             }
             _ => {}
         }
@@ -57,13 +94,13 @@ impl Grounds {
         let ranks = request.ranks.as_ref().unwrap_or(all);
         let own = &self.instances.get(&of)?.ranks;
         Some(Request {
-            ranks: Some(ranks.difference(own)),
+            ranks: Some(ranks.difference(own).difference(&self.unserved)),
             ..request.clone()
         })
     }
 
-    /// Whether this may be submitted by that user, where it asks for ground of an instance.
-    pub(super) fn lets(&self, user: u32, spec: &Spec) -> Result<(), Refusal> {
+    /// Whether so many of this may be submitted by that user, where it asks for ground of an instance.
+    pub(super) fn lets(&self, user: u32, spec: &Spec, count: u32) -> Result<(), Refusal> {
         let Work::Ground { of } = spec.request.work else {
             return Ok(());
         };
@@ -72,6 +109,7 @@ impl Grounds {
                 format!("{FIELD}: {of} given, no user's instance that is not over is that job");
             return Err(Refusal::not_found(text));
         };
+        let asks = instance.grounds.saturating_add(count);
         let instance = &instance.submit;
         if instance.user != user {
             let text = format!(
@@ -84,6 +122,12 @@ impl Grounds {
             return Err(Refusal::invalid(format!(
                 "{FIELD}: what takes nothing is ground of nobody"
             )));
+        }
+        if asks > GROUNDS_MAX {
+            let text = format!(
+                "{FIELD}: {asks} jobs would be ground of job {of}, allowed are {GROUNDS_MAX} (limit `grounds`)"
+            );
+            return Err(Refusal::new(Code::TooLarge, text));
         }
         let queue = |spec: &Spec| spec.jobspec.attributes.system.queue.clone();
         let (own, given) = (queue(&instance.spec), queue(spec));

@@ -6,10 +6,13 @@
 use std::collections::BTreeMap;
 
 use eddy_broker::{Caller, Outbox, Request};
-use eddy_wire::error::Refusal;
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::grant::ArriveRequest;
+
+/// How many may wait at a time.
+const WAITING_MAX: usize = 4096;
 
 /// Nodes that came, and who waits for some.
 #[derive(Debug, Default)]
@@ -32,6 +35,12 @@ impl Arriving {
     /// `grant.arrive`
     pub(super) fn ask(&mut self, request: &Request) -> Result<(), Refusal> {
         let body: ArriveRequest = request.parse()?;
+        if self.waiting.len() >= WAITING_MAX {
+            let text = format!(
+                "{WAITING_MAX} wait for nodes to come already (limit `arrivals`); ask again later"
+            );
+            return Err(Refusal::new(Code::Busy, text));
+        }
         self.waiting.insert(request.caller, body.job);
         Ok(())
     }

@@ -9,7 +9,6 @@ use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::Delta;
 use eddy_wire::resource_set::ResourceSet;
@@ -17,34 +16,48 @@ use eddy_wire::resource_set::ResourceSet;
 use super::Sched;
 use super::present::JustTaken;
 use super::seen::Seen;
+use crate::settings::Settings;
 
 /// The jobs that are ground for each instance.
 #[derive(Debug, Default)]
 pub(super) struct Grounds {
-    of: BTreeMap<JobId, BTreeSet<JobId>>,
+    of: BTreeMap<JobId, Ground>,
+    /// Ranks that no agent serves, since the leader does: nothing grows there.
+    unserved: Idset,
+}
+
+/// What is to be ground for one instance; ingest bounds how many there are.
+#[derive(Debug, Default)]
+struct Ground {
+    jobs: BTreeSet<JobId>,
+    /// Where the instance has something, by whatever job.
+    ranks: Idset,
 }
 
 impl Grounds {
+    pub(super) fn new(settings: &Settings) -> Grounds {
+        Grounds {
+            of: BTreeMap::new(),
+            unserved: unserved(&settings.local),
+        }
+    }
+
     /// Whether there are some for that instance.
     pub(super) fn are_for(&self, instance: JobId) -> bool {
         self.of.contains_key(&instance)
     }
 
-    /// Folds a record of a job.
-    pub(super) fn apply(&mut self, job: JobId, kind: &Kind, work: &Work) {
-        let Work::Ground { of } = work else { return };
-        match kind {
-            Kind::Submit(_) => {
-                self.of.entry(*of).or_default().insert(job);
-            }
-            Kind::Clean => {
-                if let Some(grounds) = self.of.get_mut(of) {
-                    grounds.remove(&job);
-                }
-                self.of.retain(|_, grounds| !grounds.is_empty());
-            }
-            _ => {}
-        }
+    fn ranks(&self, instance: JobId) -> Option<&Idset> {
+        self.of.get(&instance).map(|ground| &ground.ranks)
+    }
+}
+
+/// Ranks that have no agent to host ranks of instances: those that share the leader's node, where it
+/// is more than one.
+pub(crate) fn unserved(local: &Idset) -> Idset {
+    match local.len() {
+        0 | 1 => Idset::new(),
+        _ => local.clone(),
     }
 }
 
@@ -63,12 +76,42 @@ impl Sched {
         instance.is_some_and(|of| of.state == JobState::Run && of.held.is_some())
     }
 
-    /// The ranks where an instance has something.
-    fn ground_of(&self, instance: JobId) -> Idset {
-        let grounds = self.grounds.of.get(&instance).into_iter().flatten();
-        let all = grounds.chain([&instance]);
+    /// Folds a record of a job that is ground, or of the instance that it is for.
+    pub(super) fn fold_ground(&mut self, job: JobId, kind: &Kind) {
+        let of = match kind {
+            Kind::Submit(submit) => {
+                let Some(of) = submit.spec.request.grows() else {
+                    return;
+                };
+                self.grounds.of.entry(of).or_default().jobs.insert(job);
+                of
+            }
+            Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Free => {
+                let Some(seen) = self.jobs.get(&job) else {
+                    return;
+                };
+                seen.grows().unwrap_or(job)
+            }
+            _ => return,
+        };
+        let Some(ground) = self.grounds.of.get(&of) else {
+            return;
+        };
+        let all = ground.jobs.iter().chain([&of]);
         let held = all.filter_map(|job| self.jobs.get(job)?.held.as_ref());
-        held.fold(Idset::new(), |ranks, set| ranks.union(&set.ranks()))
+        let ranks = held.fold(Idset::new(), |ranks, set| ranks.union(&set.ranks()));
+        self.grounds.of.entry(of).or_default().ranks = ranks;
+    }
+
+    /// A job that was ground is over.
+    pub(super) fn forget_ground(&mut self, job: JobId, seen: &Seen) {
+        let Some(of) = seen.grows() else { return };
+        if let Some(ground) = self.grounds.of.get_mut(&of) {
+            ground.jobs.remove(&job);
+            if ground.jobs.is_empty() {
+                self.grounds.of.remove(&of);
+            }
+        }
     }
 
     /// Of these ranks, all when `None`, those where the instance has nothing that a job is to be
@@ -77,16 +120,23 @@ impl Sched {
         let Some(of) = seen.grows() else { return ranks };
         let aside = self.sets.aside(seen.to.as_ref());
         let all = aside.map_or_else(|| self.ranks.clone(), ResourceSet::ranks);
-        let ranks = ranks.unwrap_or(all);
-        Some(ranks.difference(&self.ground_of(of)))
+        let ranks = ranks.unwrap_or(all).difference(&self.grounds.unserved);
+        Some(match self.grounds.ranks(of) {
+            Some(ground) => ranks.difference(ground),
+            None => ranks,
+        })
     }
 
     /// Whether that set lies where the instance has nothing that a job is to be ground for.
     pub(super) fn is_apart(&self, seen: &Seen, set: &ResourceSet, taken: &JustTaken) -> bool {
         let Some(of) = seen.grows() else { return true };
         let ranks = set.ranks();
-        let just = taken.ground_of(of);
-        self.ground_of(of).is_disjoint(&ranks) && just.is_none_or(|just| just.is_disjoint(&ranks))
+        let mut ground = self
+            .grounds
+            .ranks(of)
+            .into_iter()
+            .chain(taken.ground_of(of));
+        ground.all(|ground| ground.is_disjoint(&ranks))
     }
 
     /// What an instance holds has changed: those that are to be ground for it are looked at anew.
@@ -95,7 +145,8 @@ impl Sched {
             return;
         };
         let instance = seen.grows().unwrap_or(job);
-        let grounds = self.grounds.of.get(&instance).into_iter().flatten();
+        let grounds = self.grounds.of.get(&instance);
+        let grounds = grounds.into_iter().flat_map(|ground| &ground.jobs);
         let waiting = grounds.filter(|ground| {
             let waits = |seen: &Seen| seen.wants() && !self.resting.contains_key(ground);
             **ground != job && self.jobs.get(ground).is_some_and(waits)

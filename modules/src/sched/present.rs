@@ -83,9 +83,12 @@ impl Sched {
     }
 
     pub(super) fn never(&self, now: Time, id: JobId, reason: &Reason, out: &mut Outbox) {
-        // Where an instance has all nodes what it is to grow by waits until it gives one back: that it
-        // fits beside that was seen when it was submitted.
-        let fails = |seen: &Seen| seen.wants() && seen.grows().is_none();
+        // What an instance is to grow by waits for as long as that has the nodes that it would fit on.
+        let lacks_room = matches!(
+            reason,
+            Reason::NeverOnOneNode { .. } | Reason::NeverInAll { .. } | Reason::NoSuchRanks { .. }
+        );
+        let fails = |seen: &Seen| seen.wants() && !(lacks_room && seen.grows().is_some());
         if self.jobs.get(&id).is_some_and(fails) {
             let exception = Exception {
                 kind: "alloc".to_owned(),

@@ -122,8 +122,20 @@ async fn ask(global: &Global, client: &Client, more: &More) -> anyhow::Result<u8
         .first()
         .context("the instance around knows no job that this one is")?;
     let terms = &mut options.terms;
-    if terms.queue.is_none() && !row.queue.is_empty() {
-        terms.queue = Some(row.queue.clone());
+    // What it says nothing of is as with the instance that grows.
+    let account = match terms.bank {
+        Some(_) => &mut None,
+        None => &mut terms.account,
+    };
+    for (own, of) in [
+        (&mut terms.queue, &row.queue),
+        (account, &row.account),
+        (&mut terms.qos, &row.qos),
+        (&mut terms.class, &row.class),
+    ] {
+        if own.is_none() && !of.is_empty() {
+            *own = Some(of.clone());
+        }
     }
     if let (None, Some(limit), Some(began)) = (&terms.time_limit, row.duration, row.t_run) {
         let ran = (pong.t - began).0 as f64 / 1e6;

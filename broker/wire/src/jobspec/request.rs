@@ -322,6 +322,9 @@ impl Jobspec {
                 },
             };
         };
+        if let Some(grows) = other.get("grows") {
+            return Err(choice("grows", grows, "nothing, where `instance` is given"));
+        }
         let wrong = || choice("instance", value, "an object with at most a `name`");
         let name = match value.as_object().ok_or_else(wrong)?.get("name") {
             None => None,
