@@ -6,6 +6,7 @@
 
 mod arriving;
 mod giving;
+mod idling;
 mod nodes;
 pub(crate) mod targets;
 
@@ -32,6 +33,7 @@ use eddy_wire::time::Time;
 use crate::settings::Settings;
 use arriving::Arriving;
 use giving::Giving;
+use idling::{Idling, Line};
 use nodes::Nodes;
 
 /// Longest reason of a drain in bytes.
@@ -46,6 +48,7 @@ pub struct Resource {
     grants: BTreeMap<JobId, Arc<Grant>>,
     giving: Giving,
     arriving: Arriving,
+    idling: Idling,
     seats: Seats,
     /// Which of its ranks the other modules know to be online.
     told: Idset,
@@ -131,6 +134,7 @@ impl Module for Resource {
         match (&record.event.kind, record.event.job) {
             (Kind::ResourceDefine(set, basis), _) => {
                 self.nodes.defined(set, basis, record.seq);
+                self.idling.defined(record.event.t, self.nodes.all());
                 let gone = &basis.removed;
                 self.drained.retain(|rank, _| !gone.contains(rank.0));
             }
@@ -150,10 +154,13 @@ impl Module for Resource {
             (Kind::ShellStart(ranks, epoch), _) => self.seats.started(ranks, *epoch),
             (Kind::ShellLost(epoch), _) => self.seats.lost(*epoch),
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(job)) => {
-                self.grants.insert(job, Arc::clone(grant));
+                let before = self.grants.insert(job, Arc::clone(grant));
+                let t = record.event.t;
+                self.idling.held(t, before.as_deref(), Some(grant));
             }
             (Kind::Free, Some(job)) => {
-                self.grants.remove(&job);
+                let before = self.grants.remove(&job);
+                self.idling.held(record.event.t, before.as_deref(), None);
             }
             _ => {}
         }
@@ -177,7 +184,10 @@ impl Module for Resource {
             Input::Applied(record) => {
                 if matches!(
                     record.event.kind,
-                    Kind::ShellStart(..) | Kind::ShellLost(_) | Kind::ResourceDefine(..)
+                    Kind::ShellStart(..)
+                        | Kind::ShellLost(_)
+                        | Kind::ResourceDefine(..)
+                        | Kind::Undrain(_)
                 ) {
                     self.tell(out);
                 }
@@ -187,7 +197,20 @@ impl Module for Resource {
                 ) {
                     self.giving.give(&self.grants, out);
                 }
+                if let Kind::Free | Kind::ResourceDefine(..) | Kind::Undrain(_) = record.event.kind
+                {
+                    self.give_idle(now, out);
+                }
             }
+            Input::Notice(Notice::Head(heads, _)) => {
+                let waits = heads.main.is_some() || !heads.apart.is_empty();
+                self.idling.waits(match waits {
+                    true => Line::Waiting,
+                    false => Line::Empty,
+                });
+                self.give_idle(now, out);
+            }
+            Input::Tick => self.give_idle(now, out),
             Input::Parent(ParentWord::Granted(granted)) => {
                 if let Some(kind) = self.nodes.granted(granted.inventory()) {
                     out.append_own(now, kind);
@@ -201,6 +224,7 @@ impl Module for Resource {
             Input::Cancel(caller) => self.arriving.drop_where(|of| of == caller),
             Input::Gone(client) => self.arriving.drop_where(|of| of.client == client),
             Input::Resume => {
+                self.idling.begin(now);
                 if let Some(kind) = self.nodes.owed() {
                     out.append_own(now, kind);
                 }
@@ -228,6 +252,7 @@ impl Resource {
             grants: BTreeMap::new(),
             giving: Giving::new(&settings.place, &settings.local),
             arriving: Arriving::default(),
+            idling: Idling::new(settings.release_idle),
             seats: Seats::default(),
             told: Idset::new(),
         }

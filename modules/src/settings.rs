@@ -31,6 +31,8 @@ pub struct Settings {
     pub over: Over,
     /// From TERM to KILL.
     pub kill_grace: Span,
+    /// Whether nodes of a user's instance go back by themselves.
+    pub release_idle: Option<ReleaseIdle>,
     /// Most jobs that are not over.
     pub jobs_max: u64,
     /// How many attempts a job may have.
@@ -218,6 +220,15 @@ pub struct Class {
     pub priority: i64,
 }
 
+/// When nodes of a user's instance go back by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleaseIdle {
+    /// When nothing has run there for so long, and nothing waits.
+    pub after: Span,
+    /// So many stay at least, the leader's among them.
+    pub keep: u32,
+}
+
 impl Settings {
     /// The declared instances that hold nothing themselves, and the ranks that their jobs may be
     /// given; all where none are named.
@@ -250,6 +261,7 @@ impl Settings {
             last_job: JobId(0),
             over: Over::default(),
             kill_grace: Span::seconds(5),
+            release_idle: None,
             jobs_max: 1_000_000,
             attempts_max: 16,
             key_skew: Span::seconds(600),

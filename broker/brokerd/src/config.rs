@@ -55,6 +55,10 @@ pub struct InstanceConfig {
     pub sync: Sync,
     /// `exec.kill_grace`: from TERM to KILL.
     pub kill_grace: Span,
+    /// `grant.release_idle`: when nodes of a user's sub-instance go back by themselves.
+    pub release_idle: Option<Span>,
+    /// `grant.keep_nodes`: so many stay then.
+    pub keep_nodes: u32,
     /// `exec.test.run_duration`: how long a mock task lasts; none runs real ones.
     pub run_duration: Option<Span>,
     /// `history.keep_age`: finished jobs older than this are forgotten.
@@ -201,6 +205,8 @@ impl Default for InstanceConfig {
         InstanceConfig {
             sync: Sync::Full,
             kill_grace: Span::seconds(5),
+            release_idle: None,
+            keep_nodes: 1,
             run_duration: None,
             keep_age: None,
             keep_jobs: 10_000_000,

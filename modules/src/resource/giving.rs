@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_broker::{Effect, Outbox, Request, ToParent};
+use eddy_broker::{Effect, Outbox, Request, ToParent, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
@@ -198,6 +198,24 @@ impl Resource {
     pub(super) fn take_back(&self, now: Time, ranks: &Idset, out: &mut Outbox) {
         let own = ranks.intersect(&self.nodes.ranks());
         self.leave(now, &own, u32::MAX, out);
+    }
+
+    /// Nodes on which nothing has run for long go back by themselves, where that is wanted.
+    pub(super) fn give_idle(&self, now: Time, out: &mut Outbox) {
+        if !self.idling.is_wanted() || self.giving.may().is_err() {
+            return;
+        }
+        let all = self.all().nodes.keys();
+        let stays = |rank: &&Rank| !self.giving.leaving.contains_key(rank);
+        let (may_go, staying): (Vec<Rank>, Vec<Rank>) = all
+            .filter(stays)
+            .partition(|rank| self.giving.state(**rank) == GrantState::Held);
+        let due = self.idling.due(now, &may_go, staying.len());
+        let ranks: Idset = due.now.iter().map(|rank| rank.0).collect();
+        self.leave(now, &ranks, u32::MAX, out);
+        if let Some(next) = due.next {
+            out.volatile(Volatile::Wake(next));
+        }
     }
 
     /// One record for each, as with drains: they leave one by one.

@@ -142,6 +142,27 @@ fn nodes_go_back_when_nothing_runs_there_any_more() -> Tested {
 }
 
 #[test]
+fn idle_nodes_go_back_by_themselves() -> Tested {
+    let instance = Instance::start(&["--size=4", "--cores=2"])?;
+    let wrong = ["alloc", "--bg", "-N3", "--release-idle=soon"];
+    let wrong = instance.run(&wrong)?;
+    assert!(wrong.refusal()?.contains("--release-idle=soon"));
+    let few = ["alloc", "--bg", "-N3", "--keep-nodes=2"];
+    assert_ne!(instance.run(&few)?.code, 0, "it says nothing by itself");
+    let inside = instance.ok(&[
+        "alloc",
+        "--bg",
+        "-N4",
+        "--exclusive",
+        "--release-idle=0.2s",
+        "--keep-nodes=2",
+    ])?;
+    instance.ok(&["run", "-N2", "-n2", "-c2", "--exclusive", "true"])?;
+    assert_eq!(instance.row(&inside)?["nnodes"], 2);
+    instance.shut_down()
+}
+
+#[test]
 fn a_workflow_grows_by_a_job_of_the_instance_around_it() -> Tested {
     let instance = Instance::start(&["--size=4", "--cores=2"])?;
     let inside = instance.ok(&["alloc", "--bg", "-N1", "-n2", "--exclusive"])?;

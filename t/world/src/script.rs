@@ -178,6 +178,7 @@ impl Player {
                 self.filters.push(filter::filter(name, on_failure));
                 Ok(())
             }
+            ["idle", seconds, keep] => self.release_idle(seconds, keep),
             ["in", path, rest @ ..] => self.inside(path, rest),
             ["crash", rest @ ..] if rest.len() > 1 => self.crash_of(rest),
             ["part", a, b, seconds] => self.part(a, b, seconds),

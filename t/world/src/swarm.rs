@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use eddy_modules::settings::{Class, Declared, Elastic, Extent, Qos, Queue};
+use eddy_modules::settings::{Class, Declared, Elastic, Extent, Qos, Queue, ReleaseIdle};
 use eddy_sched::policy::read::read;
 use eddy_wire::account::Name;
 use eddy_wire::idset::Idset;
@@ -354,6 +354,13 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         own: Own::None,
         ranks: Standings::Equal,
         screens: Screens::None,
+        release_idle: match random.below(4) {
+            0 => Some(ReleaseIdle {
+                after: Span(random.between(1_000_000, 10_000_000)),
+                keep: random.between(1, 2) as u32,
+            }),
+            _ => None,
+        },
     };
     if let Some(name) = world.habits.queue {
         let extent = extent(&mut world, &mut random, name);

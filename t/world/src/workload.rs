@@ -2,9 +2,11 @@
 
 mod reservations;
 
+use eddy_modules::settings::ReleaseIdle;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
+use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Sharing, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::queue::{Turn, UNNAMED};
@@ -104,6 +106,8 @@ pub struct Habits {
     pub ranks: Standings,
     /// Whether submissions to the root go through filters.
     pub screens: Screens,
+    /// When sub-instances of users give nodes back by themselves.
+    pub release_idle: Option<ReleaseIdle>,
 }
 
 /// Filters of submissions.
@@ -151,6 +155,7 @@ impl Habits {
         own: Own::None,
         ranks: Standings::Equal,
         screens: Screens::None,
+        release_idle: None,
     };
 
     /// Makes an instance of a submission now and then, and shorter what lasts too long.
@@ -195,14 +200,15 @@ impl Habits {
                 0 => Span::ZERO,
                 _ => Span(random.between(1, self.longest.0)),
             };
-        } else if let Some(of) = some_instance(nature, instance) {
+        } else if let Some((of, queue)) = some_instance(nature, instance) {
             let random = &mut nature.random;
             ask.nests = Nests::Grows(of);
             let count = random.between(1, 2) as u32;
             (ask.nodes, ask.ntasks) = (Some(count), count);
             ask.cores = random.between(1, i64::from(nodes.cores)) as u32;
             (ask.cc, ask.memory, ask.gpus) = (None, 0, 0);
-            (ask.waitable, ask.queue) = (Waitable::No, None);
+            ask.waitable = Waitable::No;
+            ask.queue = queue;
             ask.limit = *random.pick(&[0.0, 0.0, 5.0, 30.0]);
             ask.command = behaviour.command();
             return;
@@ -218,7 +224,7 @@ impl Habits {
 }
 
 /// Now and then an instance that may grow.
-fn some_instance(nature: &mut Nature, instance: InstanceId) -> Option<JobId> {
+fn some_instance(nature: &mut Nature, instance: InstanceId) -> Option<(JobId, Option<String>)> {
     if !nature.random.chance(12) {
         return None;
     }
@@ -226,8 +232,9 @@ fn some_instance(nature: &mut Nature, instance: InstanceId) -> Option<JobId> {
     let jobs = nature.judge(instance).recorded().jobs.iter();
     let live = jobs
         .filter(|(_, job)| job.submit.spec.request.work == own && job.state != JobState::Inactive);
-    let live: Vec<JobId> = live.map(|(id, _)| *id).collect();
-    (!live.is_empty()).then(|| *nature.random.pick(&live))
+    let queue = |job: &Job| job.submit.spec.jobspec.attributes.system.queue.clone();
+    let live: Vec<(JobId, Option<String>)> = live.map(|(id, job)| (*id, queue(job))).collect();
+    (!live.is_empty()).then(|| nature.random.pick(&live).clone())
 }
 
 /// One client does one thing.

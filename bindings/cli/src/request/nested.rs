@@ -6,6 +6,7 @@
 
 use anyhow::{Context, bail, ensure};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
+use eddy_wire::fsd::{Fsd, parse_fsd};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, Work};
 use eddy_wire::services::job::SubmitRequest;
@@ -51,6 +52,18 @@ pub struct InstanceOptions {
     /// Set a key of the new instance's configuration
     #[arg(long, value_name = "KEY=VALUE", action = ArgAction::Append, help_heading = "Instance")]
     pub conf: Vec<String>,
+    /// Give nodes back by itself on which nothing ran for so long (30s, 5m) while no job waits inside
+    #[arg(long, value_name = "FSD", help_heading = "Instance")]
+    pub release_idle: Option<String>,
+    /// With --release-idle: so many nodes stay, the leader's among them [default: 1]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=262_144),
+        requires = "release_idle",
+        help_heading = "Instance"
+    )]
+    pub keep_nodes: Option<u32>,
     #[command(flatten)]
     pub terms: Terms,
 }
@@ -106,6 +119,8 @@ impl InstanceOptions {
             cores_per_slot: self.cores_per_slot.or(under.cores_per_slot),
             gpus_per_slot: self.gpus_per_slot.or(under.gpus_per_slot),
             conf: joined(under.conf, self.conf),
+            release_idle: self.release_idle.or(under.release_idle),
+            keep_nodes: self.keep_nodes.or(under.keep_nodes),
             terms: self.terms.over(under.terms),
         }
     }
@@ -117,10 +132,16 @@ impl InstanceOptions {
 
     /// The request to have the instance that this job is grow by these nodes.
     pub fn ground(&self, of: JobId) -> anyhow::Result<SubmitRequest> {
-        ensure!(
-            self.conf.is_empty(),
-            "--conf: no instance is begun, the one that grows has its configuration"
-        );
+        let given = [
+            ("--conf", !self.conf.is_empty()),
+            ("--release-idle", self.release_idle.is_some()),
+        ];
+        for (option, is_given) in given {
+            ensure!(
+                !is_given,
+                "{option}: no instance is begun, the one that grows has its configuration"
+            );
+        }
         let slots = Slots {
             count: self.nslots,
             cores: self.cores_per_slot,
@@ -173,14 +194,33 @@ impl InstanceOptions {
         Ok(jobspec)
     }
 
+    /// What its configuration has that says something else than the default.
+    fn settings(&self) -> anyhow::Result<Vec<String>> {
+        let mut sets = self.conf.clone();
+        if let Some(text) = &self.release_idle {
+            parse_fsd(text)
+                .ok()
+                .filter(|after| matches!(after, Fsd::Finite(micros) if *micros > 0))
+                .with_context(|| {
+                    format!("--release-idle={text}: is no duration such as 30s or 5m")
+                })?;
+            sets.push(format!("grant.release_idle={text}"));
+        }
+        sets.extend(
+            self.keep_nodes
+                .map(|keep| format!("grant.keep_nodes={keep}")),
+        );
+        Ok(sets)
+    }
+
     /// The command of its leader.
     fn command(&self, program: &Program) -> anyhow::Result<Vec<String>> {
         let eddy = std::env::current_exe().context("cannot find the program of this command")?;
         let eddy = eddy.into_os_string().into_string();
         let eddy = eddy.map_err(|path| anyhow::anyhow!("the path {path:?} is not UTF-8"))?;
         let mut command = vec![eddy, "broker".to_owned(), "--child".to_owned()];
-        for set in &self.conf {
-            command.extend(["-S".to_owned(), set.clone()]);
+        for set in self.settings()? {
+            command.extend(["-S".to_owned(), set]);
         }
         let first = match program {
             Program::None => return Ok(command),

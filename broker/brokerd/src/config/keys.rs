@@ -47,6 +47,28 @@ pub const KEYS: &[Key] = &[
         get: |config| json(&config.instance.kill_grace),
     },
     Key {
+        path: "grant.release_idle",
+        allowed: SPAN,
+        meaning: "a user's sub-instance gives nodes back on which nothing ran for so long while nothing waits; unset is never",
+        set: |config, value| {
+            let after = span(value).filter(|after| after.0 > 0)?;
+            set_to(&mut config.instance.release_idle, Some(after))
+        },
+        get: |config| json(&config.instance.release_idle),
+    },
+    Key {
+        path: "grant.keep_nodes",
+        allowed: "a whole number from 1 to 262144",
+        meaning: "so many nodes stay all the same, the leader's among them",
+        set: |config, value| {
+            set_to(
+                &mut config.instance.keep_nodes,
+                count(value, 1, 262_144)? as u32,
+            )
+        },
+        get: |config| json(&config.instance.keep_nodes),
+    },
+    Key {
         path: "exec.test.run_duration",
         allowed: SPAN,
         meaning: "no task is started; each is taken to end well after this time",

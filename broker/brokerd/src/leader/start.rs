@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use eddy_broker::Broker;
 use eddy_broker::broker::Identity;
 use eddy_modules::Settings;
-use eddy_modules::settings::{Declared, Over};
+use eddy_modules::settings::{Declared, Over, ReleaseIdle};
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::id::{JobId, Seq};
@@ -347,6 +347,9 @@ pub(super) fn settings(
     let mut settings = Settings::for_inventory(told);
     settings.owner = rustix::process::geteuid().as_raw();
     settings.kill_grace = config.instance.kill_grace;
+    let keep = config.instance.keep_nodes;
+    let release = config.instance.release_idle;
+    settings.release_idle = release.map(|after| ReleaseIdle { after, keep });
     settings.policy = Arc::clone(&config.instance.policy);
     settings.jobs_max = config.instance.limits.waiting_jobs;
     if let Some(age) = config.instance.keep_age {

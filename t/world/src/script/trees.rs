@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! machines 3x2 fanout=1        before anything else: a machine and an agent for each rank
+//! idle 5 1                     sub-instances give nodes back after 5 s, but for one
 //! queue q nodes=1              likewise: a declared instance and the queue of its name
 //! queue q elastic=all          likewise, one that holds nothing itself; elastic=1-2 of these ranks
 //! submit a instance run=5 …    an instance that runs a program; without `run` until told to end
@@ -12,7 +13,7 @@
 //! part 0 1 S                   two machines do not reach each other for a while
 //! ```
 
-use eddy_modules::settings::{Elastic, Extent};
+use eddy_modules::settings::{Elastic, Extent, ReleaseIdle};
 use eddy_wire::time::Span;
 
 use super::{Player, STEPS_MAX, number, pass};
@@ -34,6 +35,7 @@ const RUN_MAX: Span = Span::seconds(600);
 pub(super) struct Machines {
     fanout: Option<u32>,
     queues: Vec<(String, Extent)>,
+    release_idle: Option<ReleaseIdle>,
 }
 
 impl Machines {
@@ -54,6 +56,12 @@ impl Player {
             }
         }
         self.machines.fanout = Some(fanout);
+        Ok(())
+    }
+
+    pub(super) fn release_idle(&mut self, seconds: &str, keep: &str) -> Result<(), String> {
+        let (after, keep) = (span(seconds), number(keep)?);
+        self.machines.release_idle = Some(ReleaseIdle { after, keep });
         Ok(())
     }
 
@@ -82,6 +90,7 @@ impl Player {
         let nature = Nature::new(0, Pace::Exact, self.grace);
         let fanout = self.machines.fanout.unwrap_or(16);
         let mut world = World::of_machines(nature, self.nodes, self.grace, fanout);
+        world.habits.release_idle = self.machines.release_idle;
         let root = world.root();
         for (name, extent) in &self.machines.queues {
             declare(root, name, extent.clone());
