@@ -349,8 +349,14 @@ impl Module for Credulous {
             };
             out.append(now, *job, Kind::Alloc(Arc::new(grant)));
         }
+        let starts = |(_, verdict): &(JobId, Verdict)| matches!(verdict, Verdict::Start(_));
         let rest = Outcome {
-            verdicts: Vec::new(),
+            verdicts: outcome
+                .verdicts
+                .iter()
+                .filter(|one| !starts(one))
+                .cloned()
+                .collect(),
             ..outcome.clone()
         };
         self.inner.handle(now, Input::Planned(&rest), out);
