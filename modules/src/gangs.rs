@@ -29,6 +29,8 @@ pub(crate) struct Known {
     pub gang: Gang,
     terms: Terms,
     pub members: BTreeMap<JobId, Begun>,
+    /// Those that are over.
+    past: Vec<JobId>,
     /// What each takes of pools.
     takes: BTreeMap<JobId, Takes>,
 }
@@ -91,15 +93,19 @@ impl Gangs {
                 }
             }
             Kind::Clean => {
-                let Some(key) = self.of.remove(&job) else {
+                let Some(key) = self.of.get(&job) else {
                     return;
                 };
-                if let Some(known) = self.all.get_mut(&key) {
-                    known.members.remove(&job);
-                    known.takes.remove(&job);
-                    if known.members.is_empty() {
-                        self.all.remove(&key);
-                    }
+                let Some(known) = self.all.get_mut(key) else {
+                    return;
+                };
+                known.members.remove(&job);
+                known.takes.remove(&job);
+                known.past.push(job);
+                if known.members.is_empty()
+                    && let Some(over) = self.all.remove(&key.clone())
+                {
+                    over.past.iter().for_each(|job| drop(self.of.remove(job)));
                 }
             }
             _ => {}
@@ -115,6 +121,7 @@ impl Gangs {
             gang,
             terms: Terms::of(&submit.party, &submit.spec),
             members: BTreeMap::new(),
+            past: Vec::new(),
             takes: BTreeMap::new(),
         });
         known.members.insert(job, Begun::No);
@@ -124,14 +131,9 @@ impl Gangs {
         self.of.insert(job, key);
     }
 
-    /// The gang of a job that is not over.
+    /// The gang that a job is or was in, as long as another of it is not over.
     pub(crate) fn of(&self, job: JobId) -> Option<&Known> {
         self.all.get(self.of.get(&job)?)
-    }
-
-    /// Those that have begun.
-    pub(crate) fn begun(&self) -> impl Iterator<Item = &Known> {
-        self.all.values().filter(|known| known.has_begun())
     }
 
     /// Whether these pools have what so many more members take, beside what the others do.

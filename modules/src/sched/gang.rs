@@ -38,7 +38,7 @@ impl Sched {
         })
     }
 
-    /// After a record by which more or fewer of a gang that began are waited for.
+    /// After a record of a job by which more or fewer of its gang, if that began, are waited for.
     pub(super) fn gang_moved(&self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
         let moves = matches!(
             kind,
@@ -47,7 +47,9 @@ impl Sched {
         if !moves {
             return;
         }
-        let others = self.gangs.begun().flat_map(|known| known.members.keys());
+        let known = job.and_then(|id| self.gangs.of(id));
+        let begun = known.filter(|known| known.has_begun()).into_iter();
+        let others = begun.flat_map(|known| known.members.keys());
         let others = others.filter(|id| Some(**id) != job && self.waits(**id));
         let deltas: Vec<Delta> = others.map(|id| self.want(*id)).collect();
         if !deltas.is_empty() {
