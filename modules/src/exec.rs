@@ -137,7 +137,10 @@ impl Module for Exec {
         match (&event.kind, event.job) {
             (Kind::GrantChanged(grant), Some(job)) => {
                 let run = self.runs.get(&job);
-                run.is_some_and(|run| grant.epoch == run.grant.epoch.next() && !run.is_over())
+                run.is_some_and(|run| {
+                    let follows = grant.epoch == run.grant.epoch.next() && !run.is_over();
+                    follows && run.is_to_change()
+                })
             }
             _ => true,
         }
@@ -198,12 +201,13 @@ impl Exec {
                 else {
                     panic!("job {job} was granted resources but never submitted")
                 };
-                let run = Run::new(
+                let mut run = Run::new(
                     (job, *attempt),
                     Arc::clone(grant),
                     Arc::clone(submit),
                     self.parent.as_ref(),
                 );
+                run.granted(t, grant);
                 let run = self.grounded(run);
                 self.note_shells(&run);
                 self.runs.insert(job, run);
@@ -282,7 +286,11 @@ impl Exec {
                     self.gather(now, out);
                 }
             }
-            (Kind::GrantChanged(_), Some(job)) => self.reseated(now, job, out),
+            (Kind::GrantChanged(_), Some(job)) => {
+                self.reseated(now, job, out);
+                self.paced(now, job, out);
+            }
+            (Kind::Suspend(_) | Kind::Resume(_), Some(job)) => self.paced(now, job, out),
             (Kind::Exception(e), Some(job)) if e.severity == 0 => {
                 self.end(now, job, out);
                 self.conclude(now, job, out);
@@ -371,7 +379,29 @@ impl Exec {
                 false => SIGTERM,
             };
             run.signal(signal, &self.shells, out);
+            run.pace_all(&self.shells, out);
             self.set_timer(now, job, out);
+        }
+    }
+
+    /// Whether it has its cores is another matter than before.
+    fn paced(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        if let Some(run) = self.runs.get(&job) {
+            run.pace_all(&self.shells, out);
+            self.set_timer(now, job, out);
+            self.conclude(now, job, out);
+        }
+    }
+
+    /// A shell says that a part is stopped.
+    fn paused(&mut self, now: Time, epoch: Epoch, part: Part, out: &mut Outbox) {
+        let known = self
+            .runs
+            .get_mut(&part.job)
+            .filter(|run| run.attempt == part.attempt && run.shell(part.rank) == Some(epoch));
+        if let Some(run) = known {
+            run.paused(part.rank);
+            self.conclude(now, part.job, out);
         }
     }
 
@@ -384,6 +414,7 @@ impl Exec {
             FromShell::Ended { part, ended } => {
                 self.learn(now, epoch, *part, PartView::Ended(ended.clone()), out);
             }
+            FromShell::Paused { part } => self.paused(now, epoch, *part, out),
             FromShell::NotMine { part, why } => self.not_mine(now, epoch, *part, why, out),
             FromShell::Output { .. } => {}
         }
@@ -474,6 +505,8 @@ impl Exec {
             // It began although it is to end: repeat what it must be told.
             run.tell(part.rank, epoch, signal, &self.shells, out);
         }
+        // Of a part that runs a shell tells when it began, and on each new connection.
+        run.pace_part(part.rank, epoch, &self.shells, out);
         self.conclude(now, part.job, out);
     }
 
@@ -536,6 +569,9 @@ impl Exec {
             run.end_proposed = true;
             out.append(now, job, Kind::Finish(status));
             out.append(now, job, Kind::Release(run.grant.set.ranks(), Final::Yes));
+        }
+        if let Some(grant) = run.suspension_recordable(now) {
+            out.append(now, job, Kind::GrantChanged(Arc::new(grant)));
         }
         self.reseat_left(now, job, out);
     }

@@ -10,6 +10,7 @@ mod gate;
 mod hook;
 mod order;
 mod owed;
+mod pace;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -70,6 +71,8 @@ impl Module for Manager {
             Endpoint::of::<job::Urgency>(),
             Endpoint::of::<job::Release>(),
             Endpoint::of::<job::RequeueJob>(),
+            Endpoint::of::<job::Suspend>(),
+            Endpoint::of::<job::Resume>(),
             Endpoint::of::<job::Order>(),
         ];
         ENDPOINTS
@@ -86,6 +89,10 @@ impl Module for Manager {
             (Kind::Preempted(_), Some(id)) => {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| job.state == JobState::Run && job.preemption().is_none())
+            }
+            (Kind::Suspend(_) | Kind::Resume(_), Some(id)) => {
+                let job = self.jobs.get(&id);
+                job.is_some_and(|job| job.state == JobState::Run)
             }
             // Two modules may end one at the same time, each with its reason. What holds nothing is
             // over with the first.

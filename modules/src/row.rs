@@ -4,7 +4,9 @@
 use eddy_wire::account::Name;
 use eddy_wire::event::Submit;
 use eddy_wire::job::Job;
+use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::JobRow;
+use eddy_wire::suspension::Standing;
 
 /// The row of `job`; `reason` says why it waits, or is empty.
 pub fn row(job: &Job, reason: String) -> JobRow {
@@ -40,7 +42,10 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         job_set: spec.set.as_deref().unwrap_or_default().to_owned(),
         urgency: job.urgency,
         priority: job.priority,
-        reason: ended.unwrap_or(reason),
+        reason: ended.or_else(|| paced(job)).unwrap_or(reason),
+        standing: job.suspension.standing(),
+        suspended: job.suspension.lasted().0 as f64 / 1e6,
+        t_suspend: job.suspension.since(),
         nnodes: placed.map_or(request.nodes.unwrap_or(1), |set| set.nnodes() as u32),
         ncores: placed.map_or(asked(request.cores_per_slot), |set| set.ncores() as u32),
         ngpus: placed.map_or(asked(request.gpus_per_slot), |set| set.ngpus() as u32),
@@ -54,6 +59,23 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         t_inactive: job.t_inactive,
         preemptions: job.preemptions,
         preempted: job.preempted.clone(),
+    }
+}
+
+/// What keeps one from running that has begun.
+fn paced(job: &Job) -> Option<String> {
+    let lacks = || {
+        let lacks = job.suspension.lacks().unwrap_or_default();
+        lacks.values().map(|cores| u64::from(*cores)).sum::<u64>()
+    };
+    match (job.state, job.suspension.standing()) {
+        (JobState::Run, Standing::Stopping) => Some("its tasks are being stopped".to_owned()),
+        (JobState::Run, Standing::Suspended) => Some("it is suspended".to_owned()),
+        (JobState::Run, Standing::Resuming) => Some(format!(
+            "suspended: waits for its {} cores to go on",
+            lacks()
+        )),
+        _ => None,
     }
 }
 

@@ -30,12 +30,13 @@ use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Place;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Delta, Head, Outcome, Owner, Reason, Unavailable, Verdict};
+use eddy_wire::plan::{Delta, Head, Outcome, Reason, Unavailable, Verdict};
 use eddy_wire::queue::{Gates, Turned};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest, Shares};
 use eddy_wire::services::{pool, reservation};
+use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::{Span, Time};
 
 use crate::Settings;
@@ -166,6 +167,7 @@ impl Module for Sched {
                     preempted: None,
                     ending: None,
                     since: record.event.t,
+                    suspension: Suspension::default(),
                 };
                 self.jobs.insert(id, seen);
             }
@@ -329,18 +331,22 @@ impl Sched {
                 Delta::Unwant(id)
             }
             (Kind::Exception(exception), Some(id)) if exception.severity == 0 => {
+                self.goes_on_no_more(id, out);
                 return self.tell_standing(id, None, out);
             }
             (Kind::Preempted(_), Some(id)) => return self.tell_standing(id, None, out),
-            (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(id)) => {
-                let held = Delta::Held(id, self.owner(id), Arc::clone(&grant.set));
-                self.tell_standing(id, Some(held), out);
+            // One that has its cores wants nothing.
+            (Kind::Suspend(_) | Kind::Resume(_), Some(id)) => self.want(id),
+            (Kind::Alloc(_) | Kind::GrantChanged(_), Some(id)) => {
+                let held = self.jobs.get(&id).and_then(|seen| seen.holding(id));
+                self.tell_standing(id, held, out);
                 if matches!(kind, Kind::GrantChanged(_)) {
                     // What left it is for who waits; that a job holds something is no news.
                     out.volatile(Volatile::Plan(Vec::new()));
                 }
                 return;
             }
+            (Kind::Finish(_), Some(id)) => return self.goes_on_no_more(id, out),
             (Kind::Free, Some(id)) => Delta::Freed(id),
             (Kind::ResourceDefine(set, _), None) => {
                 let mut deltas = vec![Delta::Inventory(Arc::clone(set))];
@@ -369,6 +375,14 @@ impl Sched {
         let deltas: Vec<Delta> = deltas.collect();
         if !deltas.is_empty() {
             out.volatile(Volatile::Plan(deltas));
+        }
+    }
+
+    /// One that is suspended waits for its cores no more.
+    fn goes_on_no_more(&self, id: JobId, out: &mut Outbox) {
+        let suspended = self.jobs.get(&id).map(|seen| seen.suspension.standing());
+        if suspended.is_some_and(Standing::is_without_cores) {
+            out.volatile(Volatile::Plan(vec![Delta::Unwant(id)]));
         }
     }
 
@@ -407,10 +421,6 @@ impl Sched {
         }
     }
 
-    fn owner(&self, id: JobId) -> Owner {
-        self.jobs.get(&id).map(Seen::owner).unwrap_or_default()
-    }
-
     /// A new planner learns everything.
     fn tell_all(&mut self, out: &mut Outbox) {
         let mut deltas = Vec::new();
@@ -427,11 +437,7 @@ impl Sched {
         deltas.extend(self.reserved.deltas());
         deltas.extend(self.pools.all());
         for (id, seen) in &self.jobs {
-            deltas.extend(
-                seen.held
-                    .iter()
-                    .map(|set| Delta::Held(*id, seen.owner(), Arc::clone(set))),
-            );
+            deltas.extend(seen.holding(*id));
             deltas.extend(self.standing(*id));
             deltas.extend(self.pools.delta(*id));
             if self.wants(seen) && !self.resting.contains_key(id) {
@@ -540,6 +546,19 @@ impl Sched {
         let is_free = self.is_let(now, id, set, taken);
         let is_there = is_free && self.sets.has(to.as_ref(), set);
         let shells = self.shells_for(id, set);
+        if let Some(seen) = seen.filter(|seen| seen.resumes()) {
+            // A queue that starts nothing, or an instance that ends, lets nobody go on.
+            let goes_on = wanted && is_there && self.intake == Intake::Open;
+            let grant = seen.suspension.with_cores(set).filter(|_| goes_on);
+            match grant.filter(|grant| seen.suspension.is_whole(grant)) {
+                Some(grant) => {
+                    taken.add(set, None);
+                    out.append(now, id, Kind::GrantChanged(Arc::new(grant)));
+                }
+                None => self.take_back(id, out),
+            }
+            return;
+        }
         match (wanted, self.intake, shells.filter(|_| is_there)) {
             (true, Intake::Open, Some(shells)) => {
                 let grant = Grant {

@@ -62,6 +62,7 @@ impl Calendar {
             Delta::Up(_)
             | Delta::Down(..)
             | Delta::Ground(..)
+            | Delta::Rests(..)
             | Delta::Charged(..)
             | Delta::Freed(_)
             | Delta::Ending(..)

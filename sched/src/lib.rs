@@ -49,6 +49,7 @@ pub mod share;
 
 pub mod priority;
 
+mod joint;
 pub mod timeline;
 mod together;
 

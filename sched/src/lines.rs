@@ -45,6 +45,7 @@ impl Lines {
                 }
             }
             Delta::Held(job, owner, set) => self.held(job, owner, set),
+            Delta::Rests(job, line, set) => self.rests(job, line, set),
             Delta::Inventory(_) | Delta::Ground(..) | Delta::Shares(_) => self.main.apply(delta),
             Delta::Up(_)
             | Delta::Down(..)
@@ -101,6 +102,19 @@ impl Lines {
         let main = &self.main;
         let planner = self.apart.entry(name).or_insert_with(|| main.set_aside());
         planner.apply(Delta::Inventory(set));
+    }
+
+    /// What is left is of the line that has it; in all others nothing is charged any more.
+    fn rests(&mut self, job: JobId, line: LineName, set: Arc<ResourceSet>) {
+        let rests = Delta::Rests(job, line.clone(), set);
+        let told = |is_its: bool| match is_its {
+            true => rests.clone(),
+            false => Delta::Freed(job),
+        };
+        self.main.apply(told(line.is_none()));
+        for (name, planner) in &mut self.apart {
+            planner.apply(told(line.as_ref() == Some(name)));
+        }
     }
 
     fn held(&mut self, job: JobId, owner: Owner, set: Arc<ResourceSet>) {

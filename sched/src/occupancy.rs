@@ -183,8 +183,8 @@ impl Occupancy {
 
     /// The lowest nodes on which it would be, were this free of nodes to share and this of whole ones.
     fn choose(&self, ask: &Ask, shared: &Rooms, idle: &Rooms) -> Result<Placed, Short> {
-        if let Some(gang) = &ask.gang {
-            return gang.place(Field { shared, idle }, NodeRank::LowId, &self.inventory);
+        if let Some(joint) = ask.joint() {
+            return joint.place(Field { shared, idle }, NodeRank::LowId, &self.inventory);
         }
         let rooms = match ask.need.sharing {
             Sharing::Shared => shared,
@@ -352,9 +352,9 @@ impl Occupancy {
             None => self.rooms(sharing),
             Some(last) => self.layers.rooms(last, sharing),
         };
-        if let Some(gang) = &ask.gang {
+        if let Some(joint) = ask.joint() {
             let (shared, idle) = (rooms(Sharing::Shared), rooms(Sharing::Exclusive));
-            return gang.place(Field { shared, idle }, self.rank, &self.inventory);
+            return joint.place(Field { shared, idle }, self.rank, &self.inventory);
         }
         let rooms = rooms(ask.need.sharing);
         choose_ranked(self.order(self.rank), rooms, &within, &ask.need).map(Placed::from)

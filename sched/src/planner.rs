@@ -231,6 +231,7 @@ impl Planner {
     ///   waits until that is free.
     /// - `Unwant` withdraws a proposal. What is recorded as held stays held.
     /// - `Held` ends the wait and confirms a proposal, or replaces it if it names other resources.
+    /// - `Rests` replaces what is held by what is left of it, while the job may want the rest back.
     /// - `Freed` gives back what is held or proposed. A job that still wants waits in its turn.
     /// - `Ending` of a job that holds something: it is taken from no more, and what it leaves is kept
     ///   for the job for which it ends. `Kept` takes back a verdict that one is to end.
@@ -258,10 +259,17 @@ impl Planner {
                 self.take_back(job);
                 self.not_elsewhere(job);
             }
-            Delta::Held(job, owner, set) => self.held(job, Some(owner), set),
+            Delta::Held(job, owner, set) => {
+                self.rests_no_more(job);
+                self.held(job, Some(owner), set);
+            }
+            Delta::Rests(job, _, set) => self.rests(job, set),
             Delta::Ground(job, set) => self.held(job, None, set),
             Delta::Charged(job, owner, set) => self.charge(job, owner, set),
-            Delta::Freed(job) => self.free(job),
+            Delta::Freed(job) => {
+                self.rests_no_more(job);
+                self.free(job);
+            }
             Delta::Ending(job, by, until) => self.ends(job, by, until, Certainty::Held),
             Delta::Kept(job, until) => self.goes_on(job, until),
             Delta::Spared(job) => {

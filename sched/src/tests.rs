@@ -32,3 +32,5 @@ mod table;
 mod limits;
 
 mod gangs;
+
+mod back;

@@ -233,6 +233,7 @@ fn result(result: JobResult) -> (&'static str, &'static str) {
 pub fn status(row: &JobRow) -> &'static str {
     match (row.state, row.result) {
         (JobState::Inactive, Some(ended)) => result(ended).0,
+        (JobState::Run, _) if row.standing.is_without_cores() => "SUSPENDED",
         (state, _) => state.name(),
     }
 }
@@ -240,6 +241,7 @@ pub fn status(row: &JobRow) -> &'static str {
 fn status_abbrev(row: &JobRow) -> String {
     match (row.state, row.result) {
         (JobState::Inactive, Some(ended)) => result(ended).1.to_owned(),
+        (JobState::Run, _) if row.standing.is_without_cores() => "SU".to_owned(),
         (state, _) => state.letter().to_string(),
     }
 }
@@ -249,7 +251,10 @@ fn runtime(row: &JobRow, now: Time) -> Value {
         return Value::None;
     };
     let end = row.t_finish.or(row.t_inactive).unwrap_or(now);
-    Value::Length(Span((end - begun).0.max(0)))
+    // While it is suspended it does not run.
+    let end = row.t_suspend.map_or(end, |since| end.min(since));
+    let suspended = Time::from_seconds(row.suspended).map_or(0, |micros| micros.0);
+    Value::Length(Span(((end - begun).0 - suspended).max(0)))
 }
 
 /// A value of the instance that a job is; none for other jobs.

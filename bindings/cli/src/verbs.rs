@@ -20,6 +20,7 @@ pub mod job;
 pub mod jobs;
 pub mod priority;
 pub mod shares;
+pub mod suspend;
 pub mod usage;
 pub mod why;
 

@@ -10,7 +10,9 @@
 //! 2. a start for another life of the shell, or from an older leader, is
 //!    answered `NotMine`;
 //! 3. an end is remembered and repeated on each hello until it is forgotten;
-//! 4. a leader that dies without having been asked to is started again, and its
+//! 4. tasks that were stopped stay so until they are let go on or end; a stop that is said again is
+//!    answered again;
+//! 5. a leader that dies without having been asked to is started again, and its
 //!    part goes on; ground is held until it is killed.
 
 mod live;
@@ -50,6 +52,8 @@ pub enum ShellInput {
     Failed(Part, u32, i32, String),
     /// A task ended with this wait status.
     Exited(Part, u32, i32),
+    /// Every process of the part is stopped.
+    Paused(Part),
     /// Nothing of the part runs, its output is written.
     Swept(Part),
 }
@@ -64,6 +68,10 @@ pub enum ShellEffect {
     Spawn(Spawn),
     /// Send a signal to everything of the part.
     Signal(Part, i32),
+    /// Stop everything of the part; answer `Paused`, once nothing of it runs.
+    Pause(Part),
+    /// Let everything of the part go on that was stopped, on these cores (none is no change).
+    Proceed(Part, Idset),
     /// End whatever of the part is left over, what is nested in it included, and
     /// write out its output; answer `Swept`.
     Sweep(Part),
@@ -167,6 +175,7 @@ impl ShellBook {
                 self.failed(now, part, task, status, note, out);
             }
             ShellInput::Exited(part, task, status) => self.exited(now, part, task, status, out),
+            ShellInput::Paused(part) => self.paused(part, out),
             ShellInput::Swept(part) => self.swept(now, part, out),
         }
     }
@@ -193,6 +202,10 @@ impl ShellBook {
             ToShell::Payload { hash, text } => self.keep(hash, text),
             ToShell::Start(start) => self.start(now, *start, out),
             ToShell::Signal { part, signal } => self.signal(part, signal, out),
+            ToShell::Pause { part } => self.change(part, out, |live, out| live.pause(part, out)),
+            ToShell::Proceed { part, cores } => {
+                self.change(part, out, |live, out| live.proceed(part, cores, out));
+            }
             ToShell::Forget { part } => self.forget(part, out),
             ToShell::Input {
                 part,
@@ -281,8 +294,18 @@ impl ShellBook {
     }
 
     fn signal(&mut self, part: Part, signal: i32, out: &mut Vec<ShellEffect>) {
+        self.change(part, out, |live, out| live.signalled(part, signal, out));
+    }
+
+    /// Does something with a part that is not over; of another says what is known.
+    fn change(
+        &mut self,
+        part: Part,
+        out: &mut Vec<ShellEffect>,
+        change: impl FnOnce(&mut Live, &mut Vec<ShellEffect>),
+    ) {
         match self.parts.get_mut(&part) {
-            Some(Held::Live(live)) => live.signalled(part, signal, out),
+            Some(Held::Live(live)) => change(live, out),
             Some(Held::Ended(ended)) => {
                 let ended = ended.clone();
                 out.push(ShellEffect::Send(FromShell::Ended { part, ended }));
@@ -346,6 +369,13 @@ impl ShellBook {
         live.ended.insert(task, status);
         if live.is_over() {
             out.push(ShellEffect::Sweep(part));
+        }
+    }
+
+    /// It may have been let go on, or have ended, meanwhile.
+    fn paused(&mut self, part: Part, out: &mut Vec<ShellEffect>) {
+        if let Some(Held::Live(live)) = self.parts.get_mut(&part) {
+            live.paused(part, out);
         }
     }
 

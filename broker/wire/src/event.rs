@@ -241,10 +241,10 @@ pub enum Kind {
     // -- a job's further lives --
     /// The attempt ended without ending the job; it waits again as this attempt.
     Requeue(Attempt),
-    /// Its tasks were stopped, cores given back.
-    Suspend,
-    /// Its tasks go on.
-    Resume,
+    /// Its tasks are to be stopped, then its cores given back: who asked for it, if a user did.
+    Suspend(Option<u32>),
+    /// It is to go on as soon as there are cores for it: who asked for that, if a user did.
+    Resume(Option<u32>),
     /// It must end by the given time, for another's sake.
     Preempted(Box<Preemption>),
     /// Handed to a child instance for start.
@@ -358,8 +358,8 @@ impl Kind {
             Kind::Memo(_) => "memo",
             Kind::Waited => "waited",
             Kind::Requeue(_) => "requeue",
-            Kind::Suspend => "suspend",
-            Kind::Resume => "resume",
+            Kind::Suspend(_) => "suspend",
+            Kind::Resume(_) => "resume",
             Kind::Preempted(_) => "preempted",
             Kind::Passed(_) => "passed",
             Kind::Recalled(_) => "recalled",
@@ -392,9 +392,12 @@ impl Kind {
             | Kind::Free
             | Kind::Clean
             | Kind::Waited
-            | Kind::Suspend
-            | Kind::Resume
+            | Kind::Suspend(None)
+            | Kind::Resume(None)
             | Kind::LeaderStop => String::new(),
+            Kind::Suspend(Some(userid)) | Kind::Resume(Some(userid)) => {
+                format!("{{\"userid\":{userid}}}")
+            }
             Kind::Submit(submit) => json(&SubmitContext::of(submit)),
             Kind::JobspecUpdate(map) | Kind::Memo(map) => json(map),
             Kind::DependencyAdd(description)
@@ -530,12 +533,20 @@ impl Context<'_> {
         })
     }
 
+    /// The user who asked for it, if one did.
+    fn asker(&self) -> Result<Option<u32>, EventError> {
+        match self.text.is_empty() {
+            true => Ok(None),
+            false => Ok(Some(self.parse::<Asker>()?.userid)),
+        }
+    }
+
     /// A job's further lives and the instance's own events.
     fn decode_rest(&self) -> Result<Kind, EventError> {
         Ok(match self.name {
             "requeue" => Kind::Requeue(self.parse::<AttemptContext>()?.attempt),
-            "suspend" => Kind::Suspend,
-            "resume" => Kind::Resume,
+            "suspend" => Kind::Suspend(self.asker()?),
+            "resume" => Kind::Resume(self.asker()?),
             "preempted" => Kind::Preempted(self.parse()?),
             "passed" => Kind::Passed(self.parse::<Instance>()?.instance),
             "recalled" => Kind::Recalled(self.parse::<Instance>()?.instance),

@@ -15,6 +15,7 @@ use crate::idset::Idset;
 use crate::lifecycle::{Illegal, JobResult, JobState};
 use crate::preempt::{Preempted, Preemption};
 use crate::services::job::URGENCY_DEFAULT;
+use crate::suspension::Suspension;
 use crate::time::Time;
 
 /// What an attempt holds.
@@ -94,6 +95,8 @@ pub struct Job {
     pub preemptions: u32,
     /// The last time that was decided.
     pub preempted: Option<Preempted>,
+    /// Whether it has its cores, where it runs.
+    pub suspension: Suspension,
     /// Whether its result was collected.
     pub collected: bool,
     /// When it was submitted, first got resources (this attempt), became inactive.
@@ -135,6 +138,7 @@ impl Job {
             recalls: 0,
             preemptions: 0,
             preempted: None,
+            suspension: Suspension::default(),
             collected: false,
             t_submit: record.event.t,
             t_alloc: None,
@@ -190,8 +194,8 @@ impl Job {
             | Kind::EpilogFinish(..)
             | Kind::Exception(_)
             | Kind::Memo(_)
-            | Kind::Suspend
-            | Kind::Resume
+            | Kind::Suspend(_)
+            | Kind::Resume(_)
             | Kind::Passed(_)
             | Kind::Adopt(_)
             | Kind::IdBlock(_)
@@ -211,9 +215,14 @@ impl Job {
             | Kind::GiveBack(_)
             | Kind::Usage(_) => {}
         }
+        self.folded(record, next);
+        Ok(())
+    }
+
+    fn folded(&mut self, record: &Record, next: JobState) {
+        self.suspension.apply(record.event.t, &record.event.kind);
         self.state = next;
         self.seqs.push(record.seq);
-        Ok(())
     }
 
     /// What is held now.

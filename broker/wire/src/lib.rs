@@ -46,6 +46,8 @@ pub mod event;
 
 pub mod lifecycle;
 
+pub mod suspension;
+
 pub mod job;
 
 pub mod plan;

@@ -130,7 +130,7 @@ impl JobState {
             (Run | Cleanup, Kind::PrologStart(_) | Kind::PrologFinish(..)) => Ok(self),
             (Cleanup, Kind::EpilogStart(_) | Kind::EpilogFinish(..)) => Ok(self),
             (New | Depend, Kind::DependencyAdd(_) | Kind::DependencyRemove(_)) => Ok(self),
-            (Run, Kind::Suspend | Kind::Resume | Kind::Preempted(_)) => Ok(self),
+            (Run, Kind::Suspend(_) | Kind::Resume(_) | Kind::Preempted(_)) => Ok(self),
             (Run | Cleanup, Kind::GrantChanged(_)) => Ok(self),
             (Run | Cleanup, Kind::Adopt(_) | Kind::IdBlock(_)) => Ok(self),
             (Sched, Kind::Passed(_)) => Ok(self),
@@ -165,8 +165,8 @@ impl JobState {
                 | Kind::Exception(_)
                 | Kind::Waited
                 | Kind::Requeue(_)
-                | Kind::Suspend
-                | Kind::Resume
+                | Kind::Suspend(_)
+                | Kind::Resume(_)
                 | Kind::Preempted(_)
                 | Kind::Passed(_)
                 | Kind::Recalled(_)

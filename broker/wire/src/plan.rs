@@ -4,16 +4,18 @@
 //! verdict is a proposal until the sched module has recorded it (RFC 27 has
 //! the same seam between job manager and scheduler).
 
+mod shares;
 mod suppose;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::account::{Change, Name, Shares};
+use crate::account::{Change, Name};
 use crate::gang::Gang;
-use crate::id::JobId;
+use crate::id::{JobId, Rank};
 use crate::idset::Idset;
 use crate::job::Place;
 use crate::jobspec::Request;
@@ -23,6 +25,7 @@ use crate::reservation::Reservation;
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
 
+pub use shares::{ShareRow, SharesTold};
 pub use suppose::{Suppose, SupposeError};
 
 /// One change of what a planner plans over. Each is safe to repeat.
@@ -43,6 +46,9 @@ pub enum Delta {
     /// Somebody who pays for nothing holds these resources: an instance whose jobs are charged
     /// one by one.
     Ground(JobId, Arc<ResourceSet>),
+    /// A job that waits in this line has only these left, until it has its cores again or is over: it
+    /// is suspended.
+    Rests(JobId, LineName, Arc<ResourceSet>),
     /// A job holds these resources, which are none of this line's.
     Charged(JobId, Owner, Arc<ResourceSet>),
     /// What it held is free.
@@ -97,40 +103,6 @@ pub struct Used {
     pub memory: f64,
 }
 
-/// What each account and user is due, and who asked.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SharesTold {
-    /// Theirs.
-    pub tags: Vec<u64>,
-    /// Accounts before what is under them.
-    pub rows: Vec<ShareRow>,
-}
-
-/// What an account, or a user in it, is due.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ShareRow {
-    /// The account; none is the root, or what is under it without an account.
-    pub account: Option<Name>,
-    /// The user, where it is one.
-    pub user: Option<u32>,
-    /// How many are above it; the root is 0.
-    pub depth: u32,
-    /// Among its siblings.
-    pub shares: Shares,
-    /// The part of the whole that it is due, 0 to 1.
-    pub normalized: f64,
-    /// What it used, faded, as the policy weighs it.
-    pub usage: f64,
-    /// What running and planned jobs may still come to cost, where the policy counts that.
-    pub planned: f64,
-    /// The part of the whole that both together are, 0 to 1.
-    pub part: f64,
-    /// The same with that of those above it blended in (classic fair share).
-    pub effective: f64,
-    /// What the policy makes of it: the factor `fair_share`.
-    pub factor: f64,
-}
-
 /// What a job waits for, and what its turn depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Want {
@@ -152,6 +124,9 @@ pub struct Want {
     pub reservation: Option<Name>,
     /// The gang of its user with which it starts; its size is how many are to be there.
     pub gang: Option<Arc<Gang>>,
+    /// Of one that is suspended: so many cores of each of these nodes, in place of what its request says
+    /// of nodes and slots.
+    pub back: Option<Arc<BTreeMap<Rank, u32>>>,
 }
 
 impl Want {
@@ -167,6 +142,7 @@ impl Want {
             pools: Takes::default(),
             reservation: None,
             gang: None,
+            back: None,
         }
     }
 }

@@ -136,6 +136,18 @@ pub enum ToShell {
         /// Signal number.
         signal: i32,
     },
+    /// Stop every process of the part, and say when nothing of it runs; said again it is answered again.
+    Pause {
+        /// The part.
+        part: Part,
+    },
+    /// Let them go on, on these cores.
+    Proceed {
+        /// The part.
+        part: Part,
+        /// The cores its tasks are bound to from now on; empty is no change.
+        cores: Idset,
+    },
     /// The end of the part is recorded: its memory may go.
     Forget {
         /// The part.
@@ -194,6 +206,11 @@ pub enum FromShell {
         part: Part,
         /// When the last of them had been started, in the shell's time.
         t: Time,
+    },
+    /// Every process of the part is stopped, since it was to be.
+    Paused {
+        /// The part.
+        part: Part,
     },
     /// All tasks of the part have ended and nothing of it runs.
     Ended {

@@ -129,8 +129,10 @@ fn kinds() -> Vec<Kind> {
         Kind::Memo(map),
         Kind::Waited,
         Kind::Requeue(Attempt(2)),
-        Kind::Suspend,
-        Kind::Resume,
+        Kind::Suspend(None),
+        Kind::Suspend(Some(3)),
+        Kind::Resume(None),
+        Kind::Resume(Some(3)),
         Kind::Preempted(Box::new(Preemption {
             by: JobId(3),
             until: Time(17),

@@ -9,6 +9,7 @@ use super::Exec;
 
 /// How many refusals one answer names.
 const REFUSED_MAX: usize = 1000;
+const SIGCONT: i32 = 18;
 
 impl Exec {
     pub(super) fn kill(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
@@ -31,11 +32,13 @@ impl Exec {
                 refuse(&mut changed, *first, "it is not running");
             }
             for (id, run) in self.runs.range(*first..=*last) {
-                if request.sender().may_act_for(run.submit.user) {
+                if !request.sender().may_act_for(run.submit.user) {
+                    refuse(&mut changed, *id, "it is another user's");
+                } else if body.signal == SIGCONT && run.is_to_stop() {
+                    refuse(&mut changed, *id, "it is suspended; `resume` lets it go on");
+                } else {
                     run.signal(body.signal, &self.shells, out);
                     changed.count += 1;
-                } else {
-                    refuse(&mut changed, *id, "it is another user's");
                 }
             }
             let told = (request, body.signal);

@@ -5,6 +5,7 @@
 //! parts have come to together is counted as they change, since a job may have
 //! a thousand of them.
 
+mod pace;
 mod signals;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::shell::{Ended, Part, Role, Start};
 use eddy_wire::time::{Span, Time};
 
+use self::pace::Pace;
 use super::layout::{Place, layout, tasks};
 use super::shells::Shells;
 use super::{SIGKILL, killed};
@@ -75,6 +77,7 @@ pub(super) struct Run {
     pub(super) failed: BTreeMap<Rank, Epoch>,
     /// Ground that is to be cleared since its rank was taken out.
     pub(super) evicted: Idset,
+    pace: Pace,
 }
 
 /// What all parts have come to.
@@ -166,11 +169,13 @@ impl Run {
             left: Vec::new(),
             failed: BTreeMap::new(),
             evicted: Idset::new(),
+            pace: Pace::default(),
         }
     }
 
     /// Folds a record of this attempt.
     pub(super) fn apply(&mut self, t: Time, kind: &Kind) {
+        self.pace.apply(t, kind);
         match kind {
             Kind::Start => {
                 self.started = Some(t);
@@ -468,8 +473,13 @@ impl Run {
     /// instance must begin to end.
     pub(super) fn limit(&self, last: Option<Time>) -> Option<(Time, Limit)> {
         let span = self.submit.spec.request.duration.map(Span);
-        let own = self.started.zip(span);
-        let own = own.map(|(started, span)| (started.after(span), Limit::Own(span)));
+        // The time without cores does not count, and has no end yet where it has none.
+        let started = self.started.filter(|_| self.pace.counts());
+        let own = started.zip(span);
+        let own = own.map(|(started, span)| {
+            let at = started.after(span).after(self.pace.lasted());
+            (at, Limit::Own(span))
+        });
         let last = last.map(|at| (at, Limit::Instance));
         own.into_iter().chain(last).min_by_key(|(at, _)| *at)
     }

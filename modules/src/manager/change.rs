@@ -37,6 +37,8 @@ impl Manager {
             job::Urgency::TOPIC => self.urgency(now, request, out)?,
             job::Release::TOPIC => self.release(now, request, out)?,
             job::RequeueJob::TOPIC => self.requeue(now, request, out)?,
+            job::Suspend::TOPIC => self.suspend(now, request, out)?,
+            job::Resume::TOPIC => self.resume(now, request, out)?,
             other => unreachable!("the router sent `{other}` to the manager"),
         };
         out.reply(request.caller, &changed);
@@ -156,7 +158,7 @@ impl Manager {
     }
 
     /// Asks `change` for each job that is named and that the sender may act on.
-    fn each(
+    pub(super) fn each(
         &self,
         request: &Request,
         named: Named<'_>,
@@ -229,7 +231,7 @@ impl Manager {
 }
 
 /// Which jobs a change is of.
-enum Named<'a> {
+pub(super) enum Named<'a> {
     /// All of the sender.
     All,
     /// Those of a set of jobs.
@@ -239,7 +241,7 @@ enum Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    fn of(jobs: &'a JobSet, set: Option<&'a str>) -> Result<Named<'a>, Refusal> {
+    pub(super) fn of(jobs: &'a JobSet, set: Option<&'a str>) -> Result<Named<'a>, Refusal> {
         match (jobs.is_empty(), set) {
             (true, None) => Ok(Named::All),
             (true, Some(set)) => Ok(Named::Set(set)),
@@ -261,7 +263,7 @@ fn past(state: JobState) -> String {
 
 /// Events for some jobs, refusals for others.
 #[derive(Default)]
-struct Proposed {
+pub(super) struct Proposed {
     events: Vec<(JobId, Kind)>,
     refused: Vec<(JobId, String)>,
     spared: Vec<(JobId, String)>,
@@ -274,7 +276,7 @@ impl Proposed {
         }
     }
 
-    fn append(self, now: Time, out: &mut Outbox) -> Changed {
+    pub(super) fn append(self, now: Time, out: &mut Outbox) -> Changed {
         let count = self.events.len() as u64;
         for (job, kind) in self.events {
             out.append(now, job, kind);

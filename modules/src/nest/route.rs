@@ -11,8 +11,8 @@ use eddy_wire::services::Service;
 use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::job::{
     self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
-    ListRequest, OutputRequest, RaiseRequest, ReleaseRequest, RequeueRequest, UrgencyRequest,
-    WaitRequest,
+    ListRequest, OutputRequest, RaiseRequest, ReleaseRequest, RequeueRequest, SuspendRequest,
+    UrgencyRequest, WaitRequest,
 };
 use eddy_wire::services::sched;
 
@@ -130,6 +130,7 @@ fn named(request: &Request) -> Option<JobSet> {
         job::Kill::TOPIC => request.parse::<KillRequest>().ok()?.jobs,
         job::Urgency::TOPIC => request.parse::<UrgencyRequest>().ok()?.jobs,
         job::Release::TOPIC => request.parse::<ReleaseRequest>().ok()?.jobs,
+        job::Suspend::TOPIC | job::Resume::TOPIC => request.parse::<SuspendRequest>().ok()?.jobs,
         job::RequeueJob::TOPIC => request.parse::<RequeueRequest>().ok()?.jobs,
         sched::Explain::TOPIC => request.parse::<sched::ExplainRequest>().ok()?.jobs?,
         job::List::TOPIC => request.parse::<ListRequest>().ok()?.jobs,

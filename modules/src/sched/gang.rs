@@ -9,6 +9,7 @@ use eddy_wire::event::Kind;
 use eddy_wire::gang::Gang;
 use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::plan::{Delta, Verdict};
+use eddy_wire::pool::Takes;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
@@ -97,11 +98,14 @@ impl Sched {
         taken: &mut JustTaken,
     ) -> bool {
         self.jobs.get(&id).is_some_and(|seen| {
+            // What is suspended has what it takes of pools.
+            let takes = match seen.resumes() {
+                true => Takes::default(),
+                false => pools::takes(&seen.submit),
+            };
             self.reserved.lets(now, seen, set)
                 && self.is_apart(seen, set, taken)
-                && self
-                    .pools
-                    .lets(&pools::takes(&seen.submit), &mut taken.pools)
+                && self.pools.lets(&takes, &mut taken.pools)
                 && self.is_free(set, taken)
         })
     }

@@ -88,7 +88,10 @@ impl Sched {
             reason,
             Reason::NeverOnOneNode { .. } | Reason::NeverInAll { .. } | Reason::NoSuchRanks { .. }
         );
-        let fails = |seen: &Seen| seen.wants() && !(lacks_room && seen.grows().is_some());
+        // Where a suspended job cannot go on now it stays.
+        let fails = |seen: &Seen| {
+            seen.is_queued() && seen.wants() && !(lacks_room && seen.grows().is_some())
+        };
         if self.jobs.get(&id).is_some_and(fails) {
             let exception = Exception {
                 kind: "alloc".to_owned(),

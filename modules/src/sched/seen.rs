@@ -7,11 +7,15 @@ use std::sync::Arc;
 use eddy_wire::event::{Kind, Submit};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Place;
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Owner, Want};
+use eddy_wire::plan::{Delta, Owner, Want};
+use eddy_wire::pool::Takes;
 use eddy_wire::queue::Gates;
 use eddy_wire::reservation;
 use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::job::URGENCY_MAX;
+use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::{Span, Time};
 
 use super::pools;
@@ -44,12 +48,31 @@ pub(super) struct Seen {
     pub(super) ending: Option<Time>,
     /// When it was granted what it holds.
     pub(super) since: Time,
+    /// Whether it has its cores.
+    pub(super) suspension: Suspension,
 }
 
 impl Seen {
-    /// Whether the planner is to find it resources: queued and not held back.
+    /// Whether the planner is to find it resources: queued and not held back, or suspended and to go on.
     pub(super) fn wants(&self) -> bool {
-        self.is_queued() && self.submit.pass.is_none()
+        (self.is_queued() && self.submit.pass.is_none()) || self.resumes()
+    }
+
+    /// Whether it waits for the cores that it gave back.
+    pub(super) fn resumes(&self) -> bool {
+        self.suspension.standing() == Standing::Resuming
+            && self.state == JobState::Run
+            && self.ending.is_none()
+            && self.preempted.is_none()
+    }
+
+    /// What a planner is to know of what it holds.
+    pub(super) fn holding(&self, id: JobId) -> Option<Delta> {
+        let set = Arc::clone(self.held.as_ref()?);
+        Some(match self.suspension.standing().is_without_cores() {
+            true => Delta::Rests(id, self.owner().line, set),
+            false => Delta::Held(id, self.owner(), set),
+        })
     }
 
     pub(super) fn is_queued(&self) -> bool {
@@ -67,6 +90,7 @@ impl Seen {
             self.eligible = t;
             self.stopped = self.stopped_until(gates, t);
         }
+        self.suspension.apply(t, kind);
         match kind {
             Kind::Priority(priority) => self.priority = *priority,
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
@@ -123,7 +147,34 @@ impl Seen {
             pools: pools::takes(&self.submit),
             reservation: reservation::of(&self.submit.spec).and_then(|name| name.parse().ok()),
             gang: None,
+            back: None,
         }
+    }
+
+    /// What it wants that is suspended and to go on: the cores it gave back, where it gave them back,
+    /// for as long as its limit leaves. What it takes of pools it has. It goes before all who never
+    /// began: one of them could wait for what it keeps, and it for that one.
+    pub(super) fn want_back(&self, gates: &Gates) -> Option<Want> {
+        let cores = self.suspension.lacks().filter(|_| self.resumes())?;
+        let ran = self.suspension.ran().unwrap_or(Span::ZERO).0;
+        let mut want = self.want(gates);
+        let slots = cores.values().fold(0, |sum: u32, n| sum.saturating_add(*n));
+        want.request = Request {
+            nodes: None,
+            slots,
+            slots_per_node: slots,
+            cores_per_slot: 1,
+            gpus_per_slot: 0,
+            memory: MemoryNeed::None,
+            sharing: Sharing::Shared,
+            ranks: Some(cores.keys().map(|rank| rank.0).collect()),
+            duration: want.request.duration.map(|limit| (limit - ran).max(1)),
+            ..want.request
+        };
+        want.pools = Takes::default();
+        want.urgency = URGENCY_MAX;
+        want.back = Some(Arc::new(cores));
+        Some(want)
     }
 
     pub(super) fn owner(&self) -> Owner {

@@ -281,6 +281,9 @@ impl Sched {
 
     /// What a job asks a planner for, of the ranks that it may be given.
     pub(super) fn asks(&self, id: JobId, seen: &Seen) -> Want {
+        if let Some(want) = seen.want_back(&self.gates) {
+            return want;
+        }
         let mut want = seen.want(&self.gates);
         want.gang = self.starts_with(id);
         let to = seen.to.as_ref().map(|to| &*to.name);

@@ -11,6 +11,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use crate::inventory::Inventory;
+use crate::joint::Joint;
 use crate::need::Need;
 use crate::placement::Chosen;
 use crate::rooms::Room as Amounts;
@@ -48,6 +49,12 @@ impl Ask {
         })
     }
 
+    /// What it is, where it is no number of slots.
+    pub fn joint(&self) -> Option<Joint<'_>> {
+        let back = self.want.back.as_deref().map(Joint::Back);
+        self.gang.as_ref().map(Joint::Gang).or(back)
+    }
+
     /// For how long one of those is planned, where all together are for `span`.
     pub fn span_of(&self, job: JobId, span: Span) -> Span {
         let gang = self.gang.iter();
@@ -66,11 +73,11 @@ impl Ask {
 
 impl Ask {
     /// What all asks have in common that no placement can tell apart. None where more counts: ranks that
-    /// are named, pools, a gang; nor of a declared instance, to which nothing is closed.
+    /// are named, pools, a gang, cores that come back; nor of a declared instance, to which nothing is closed.
     pub fn shape(&self) -> Option<Need> {
         let Want { request, pools, .. } = &*self.want;
         let declared = matches!(&request.work, Work::Instance { name: Some(_) });
-        let alike = request.ranks.is_none() && pools.is_empty() && self.gang.is_none();
+        let alike = request.ranks.is_none() && pools.is_empty() && self.joint().is_none();
         (alike && !declared).then_some(self.need)
     }
 }

@@ -21,7 +21,7 @@ impl Occupancy {
     pub fn never(&self, ask: &Ask) -> Option<Reason> {
         let all = self.inventory.all();
         let alone = |one: &Ask| all.feasible(&one.want.request).err();
-        if ask.gang.is_none() {
+        if ask.joint().is_none() {
             return alone(ask);
         }
         let named = ask.each().filter_map(|one| one.want.request.ranks.as_ref());
@@ -33,7 +33,7 @@ impl Occupancy {
     /// What a request would be granted now, whatever is promised to others, or why nothing.
     pub fn placed(&self, ask: &Ask, now: Time) -> Result<ResourceSet, Unplaced> {
         let request = &ask.want.request;
-        if ask.gang.is_none() {
+        if ask.joint().is_none() {
             return place(&self.inventory, request, now);
         }
         if let Some(reason) = self.never(ask) {

@@ -1,4 +1,5 @@
-//! The search for the earliest time at which all members of a gang may start together.
+//! The search for the earliest time at which what is no number of slots fits: a gang, or what comes
+//! back to a suspended job.
 //!
 //! Called by the sweep in the place of its own search. The moments at which more is free than before
 //! are few; those that could be first are tried, not all: a promise that begins in between may so make
@@ -9,15 +10,16 @@ use std::collections::BTreeSet;
 use eddy_wire::time::{Span, Time};
 
 use super::{Ask, Occupancy};
+use crate::joint::Joint;
 use crate::rooms::Rooms;
-use crate::together::{Field, Placed, Together};
+use crate::together::{Field, Placed};
 
 impl Occupancy {
-    /// The first moment found from `from` on, and before another, at which enough of a gang fit
-    /// together for the span, and where.
-    pub(super) fn sweep_gang(
+    /// The first moment found from `from` on, and before another, at which it fits for the span,
+    /// and where.
+    pub(super) fn sweep_joint(
         &mut self,
-        (ask, gang): (&Ask, &Together),
+        (ask, joint): (&Ask, Joint<'_>),
         (from, before): (Time, Option<Time>),
         span: Span,
     ) -> Option<(Time, Placed)> {
@@ -28,7 +30,7 @@ impl Occupancy {
         let mut at = 0;
         let (mut high, mut found) = loop {
             let moment = *moments.get(at)?;
-            if let Some(placed) = self.fits_from(gang, moment, span) {
+            if let Some(placed) = self.fits_from(joint, moment, span) {
                 break (at, placed);
             }
             if at + 1 == moments.len() {
@@ -40,7 +42,7 @@ impl Occupancy {
         };
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.fits_from(gang, moments[middle], span) {
+            match self.fits_from(joint, moments[middle], span) {
                 Some(placed) => (high, found) = (middle, placed),
                 None => low = middle + 1,
             }
@@ -60,7 +62,7 @@ impl Occupancy {
         moments.into_iter().filter(in_time).collect()
     }
 
-    fn fits_from(&self, gang: &Together, at: Time, span: Span) -> Option<Placed> {
+    fn fits_from(&self, joint: Joint<'_>, at: Time, span: Span) -> Option<Placed> {
         let until = at.after(span);
         let nodes = || 0..self.inventory.len();
         let serves = |node: usize| self.inventory.is_serving(node);
@@ -72,7 +74,8 @@ impl Occupancy {
         });
         let idle = Rooms::new(idle);
         let (shared, idle) = (&shared, &idle);
-        gang.place(Field { shared, idle }, self.rank, &self.inventory)
+        joint
+            .place(Field { shared, idle }, self.rank, &self.inventory)
             .ok()
     }
 }

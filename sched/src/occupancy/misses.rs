@@ -94,7 +94,7 @@ impl Misses {
 
     /// Whether it cannot fit at this time, since less did not.
     pub fn has(&self, ask: &Ask, now: Time, span: Span) -> bool {
-        if ask.gang.is_some() {
+        if ask.joint().is_some() {
             return false;
         }
         let ranks = ask.want.request.ranks.as_ref();
@@ -108,8 +108,8 @@ impl Misses {
             self.misses.clear();
             self.at = now;
         }
-        if ask.gang.is_some() {
-            // Its members may fit one by one.
+        if ask.joint().is_some() {
+            // Its members may fit one by one; cores come back where they do.
             return;
         }
         let this = Miss::of(ask, span);

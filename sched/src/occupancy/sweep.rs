@@ -61,8 +61,8 @@ impl Occupancy {
         (from, before): (Time, Option<Time>),
         span: Span,
     ) -> Option<(Time, Placed)> {
-        if let Some(gang) = &ask.gang {
-            return self.sweep_gang((ask, gang), (from, before), span);
+        if let Some(joint) = ask.joint() {
+            return self.sweep_joint((ask, joint), (from, before), span);
         }
         let search = Search {
             ask,

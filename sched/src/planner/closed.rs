@@ -10,6 +10,7 @@ use eddy_wire::plan::{Breakdown, Delta, Outcome, Reason, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
+use super::held::resting;
 use super::{Certainty, Pass, Planner};
 use crate::occupancy::Closure;
 use crate::turns::Turn;
@@ -102,7 +103,9 @@ impl Planner {
 
     /// A start elsewhere, of which this one was told, is not to be.
     pub(super) fn not_elsewhere(&mut self, job: JobId) {
-        let is_held = self.holdings.contains_key(&job) || self.charged.contains_key(&job);
+        let is_held = [job, resting(job)]
+            .iter()
+            .any(|id| self.holdings.contains_key(id) || self.charged.contains_key(id));
         if !is_held && self.occupancy.give_pools(job) {
             self.agenda.freed();
         }

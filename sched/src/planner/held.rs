@@ -12,7 +12,24 @@ use eddy_wire::time::Time;
 use super::charges::end_of;
 use super::{Certainty, Holding, Planner};
 
+/// The number under which is held what a suspended job has left: that of no job.
+pub(super) fn resting(job: JobId) -> JobId {
+    JobId(job.0 | 1 << 63)
+}
+
 impl Planner {
+    /// It is recorded that a job has only this left, and who waits may have what it gave back. It is
+    /// charged for nothing here: what the order counts is cores.
+    pub(super) fn rests(&mut self, job: JobId, set: Arc<ResourceSet>) {
+        self.free(job);
+        self.held(resting(job), None, set);
+    }
+
+    /// What a job had left while it was suspended is held in another way, or not any more.
+    pub(super) fn rests_no_more(&mut self, job: JobId) {
+        self.free(resting(job));
+    }
+
     /// It is recorded that a job holds this.
     pub(super) fn held(&mut self, job: JobId, owner: Option<Owner>, set: Arc<ResourceSet>) {
         let began = Time(set.starttime);

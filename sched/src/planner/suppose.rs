@@ -145,6 +145,7 @@ impl Planner {
         let rules = Rules::from(&self.policy.queue);
         if !is_tried
             || self.is_in_gang(turn.job)
+            || self.waiting[&turn.job].want.back.is_some()
             || self.waiting.len() > WAITING_MAX
             || rules.lookback.is_some_and(|most| ahead >= u64::from(most))
         {

@@ -103,6 +103,8 @@ pub enum Rule {
     ConfigurationUnheard,
     /// One of a gang is left behind as the others start.
     GangScattered,
+    /// Shells say that tasks are stopped, which run on.
+    PauseUnheard,
 }
 
 impl Rule {
@@ -142,6 +144,7 @@ impl Rule {
         ("filter-overruled", Rule::FilterOverruled),
         ("configuration-unheard", Rule::ConfigurationUnheard),
         ("gang-scattered", Rule::GangScattered),
+        ("pause-unheard", Rule::PauseUnheard),
     ];
 
     /// The rule of this name.

@@ -196,6 +196,16 @@ impl Call {
         Call::new::<job::Urgency>(About::Urgency { job: id, urgency }, &request)
     }
 
+    /// Stop a job for a while.
+    pub fn suspend(id: JobId) -> Call {
+        Call::new::<job::Suspend>(About::Other, &paced(id))
+    }
+
+    /// Let it go on.
+    pub fn resume(id: JobId) -> Call {
+        Call::new::<job::Resume>(About::Other, &paced(id))
+    }
+
     /// Put jobs in this order.
     pub fn order(jobs: Vec<JobId>) -> Call {
         let places = job::Places::AsNamed;
@@ -568,4 +578,11 @@ pub fn key(now: Time, random: &mut Random) -> Uuid {
     let mut bytes = [0; 10];
     bytes.copy_from_slice(&drawn.to_be_bytes()[..10]);
     Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid()
+}
+
+fn paced(id: JobId) -> job::SuspendRequest {
+    job::SuspendRequest {
+        jobs: JobSet::one(id),
+        job_set: None,
+    }
 }

@@ -108,12 +108,21 @@ impl Watched {
                     self.held.remove(job);
                 }
             }
+            // Beside what it has left it may want the rest.
+            Delta::Rests(job, _, set) => {
+                self.wants.remove(job);
+                self.held.remove(job);
+                let left = (Owner::default(), Arc::clone(set));
+                self.held.insert(resting(*job), left);
+            }
             Delta::Held(job, owner, set) => {
+                self.held.remove(&resting(*job));
                 self.wants.remove(job);
                 self.held.insert(*job, (owner.clone(), Arc::clone(set)));
             }
             Delta::Freed(job) => {
                 self.held.remove(job);
+                self.held.remove(&resting(*job));
             }
             Delta::Policy(text) => self.policy = Some(Arc::clone(text)),
             Delta::Ground(job, set) => {
@@ -290,4 +299,9 @@ fn greedy(text: &str) -> Arc<str> {
         }
         _ => text.into(),
     }
+}
+
+/// What a suspended job has left is noted under a number of no job.
+fn resting(job: JobId) -> JobId {
+    JobId(job.0 | 1 << 63)
 }

@@ -131,6 +131,8 @@ pub enum ShellTurn {
     Spawns(Spawn),
     /// A task ends by itself or by a signal, if this is still how it ends.
     TaskEnds(Part, u32, u64),
+    /// The tasks of a part are stopped.
+    Pauses(Part),
     /// Everything of a part is ended.
     Sweeps(Part),
     /// It was killed: who watches it is to look.

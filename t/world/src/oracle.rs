@@ -452,7 +452,11 @@ fn in_time(ledger: &Ledger, job: JobId, t: Time) -> Result<(), String> {
         return Ok(());
     }
     let found = ledger.jobs.get(&job);
-    let limit = found.and_then(|job| Some((job.started?, job.submit.spec.request.duration?)));
+    let limit = found.and_then(|job| {
+        let limit = job.submit.spec.request.duration?;
+        // While it was suspended its time did not run.
+        Some((job.started?, limit + job.suspension.lasted().0))
+    });
     match limit {
         Some((started, limit)) if t >= started.after(Span(limit)) => Ok(()),
         Some((started, limit)) => Err(format!(

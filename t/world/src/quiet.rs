@@ -13,12 +13,14 @@ use eddy_wire::gang;
 use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::Work;
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Owner, Unavailable, Verdict, Want};
 use eddy_wire::pool;
 use eddy_wire::queue::UNNAMED;
+use eddy_wire::services::job::URGENCY_MAX;
 use eddy_wire::shell::Part;
+use eddy_wire::suspension::Standing;
 use eddy_wire::time::Span;
 
 use crate::call::{About, Call};
@@ -195,7 +197,11 @@ fn fresh(instance: &Instance, ledger: &Ledger) -> Lines {
             Work::Instance { name: Some(_) }
         ) {
             let owner = owner(instance, job);
-            planner.apply(Delta::Held(*id, owner, grant.set.clone()));
+            let set = grant.set.clone();
+            planner.apply(match job.suspension.standing().is_without_cores() {
+                true => Delta::Rests(*id, owner.line, set),
+                false => Delta::Held(*id, owner, set),
+            });
         }
     }
     planner
@@ -209,13 +215,19 @@ fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, pla
         if job.submit.pass.is_some() || job.recalls > 0 {
             continue;
         }
+        let resumes = job.state == JobState::Run && job.suspension.standing() == Standing::Resuming;
+        let is_ending = job.end.is_some() || job.preemption().is_some();
         let priority = job
             .priority
             .filter(|_| job.state == JobState::Sched)
-            .unwrap_or(0);
+            .unwrap_or(i64::from(resumes && !is_ending));
         let queue = job.submit.spec.jobspec.attributes.system.queue.as_deref();
         let is_stopped = stopped.contains(queue.unwrap_or(UNNAMED));
         if priority > 0 && !is_stopped {
+            if resumes {
+                planner.apply(Delta::Want(*id, comes_back(instance, job)));
+                continue;
+            }
             let mut request = job.submit.spec.request.clone();
             let to = leads(instance, job);
             request.ranks = lending.ranks(to, &request, &ledger.inventory.ranks());
@@ -245,6 +257,29 @@ fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, pla
             };
             planner.apply(Delta::Want(*id, want));
         }
+    }
+}
+
+/// What a suspended job waits for that is to go on.
+fn comes_back(instance: &Instance, job: &Job) -> Want {
+    let cores = job.suspension.lacks().unwrap_or_default();
+    let slots = cores.values().sum();
+    let request = Request {
+        nodes: None,
+        slots,
+        slots_per_node: slots,
+        cores_per_slot: 1,
+        gpus_per_slot: 0,
+        memory: MemoryNeed::None,
+        sharing: Sharing::Shared,
+        ranks: Some(cores.keys().map(|rank| rank.0).collect()),
+        ..job.submit.spec.request.clone()
+    };
+    Want {
+        owner: owner(instance, job),
+        reservation: named(job),
+        back: Some(Arc::new(cores)),
+        ..Want::of(URGENCY_MAX, request)
     }
 }
 
@@ -299,10 +334,12 @@ pub fn nothing_runs_that_should_end(world: &World, id: InstanceId) -> Result<(),
             ));
         }
         let limit = job.submit.spec.request.duration.map(Span);
-        let until = job
-            .started
+        let counts = !job.suspension.standing().is_without_cores();
+        // While it is suspended its time does not run.
+        let started = job.started.filter(|_| counts);
+        let until = started
             .zip(limit)
-            .map(|(started, limit)| started.after(limit));
+            .map(|(started, limit)| started.after(limit).after(job.suspension.lasted()));
         if job.end.is_none() && until.is_some_and(|until| until < now) {
             return Err(format!("job {id} runs over its time limit"));
         }

@@ -8,7 +8,8 @@
 //! submit a cores=2 run=10 …    again a …       the same key, perhaps other words
 //!   qos=high class=x   and   qos high preempts=low,mid exempt=5 grace=2 mode=cancel  before anything
 //!   afterok=a …  begin=SECONDS  singleton  throttle=N  set=NAME  name=NAME      among those words
-//! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  order b a  wait a b  collect [a]  list
+//! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  suspend a  resume a
+//! order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7   before anything else
 //! among the words of a job gang=g:3 or gang=g:3:2 (members, and with how few it begins)
 //! pool lic 2   before anything else; among the words of a job pool=lic:1; pools lists them
@@ -371,6 +372,8 @@ impl Player {
                 Call::order(jobs?)
             }
             ["requeue", name] => Call::requeue(self.job(name)?),
+            ["suspend", name] => Call::suspend(self.job(name)?),
+            ["resume", name] => Call::resume(self.job(name)?),
             ["wait", names @ ..] => {
                 let jobs: Result<Vec<JobId>, String> =
                     names.iter().map(|name| self.job(name)).collect();

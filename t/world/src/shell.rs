@@ -4,17 +4,19 @@
 //! they started may linger until it is swept.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput, Spawn};
 use eddy_wire::id::Epoch;
 use eddy_wire::idset::Idset;
-use eddy_wire::shell::{Part, PartState, ToShell};
+use eddy_wire::shell::{Part, PartState, Start, ToShell};
+use eddy_wire::time::{Span, Time};
 
 use crate::broken::{self, Rule};
 use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, Nature, Parcel, ShellTurn};
 use crate::nested::{Process, Within};
 use crate::pipe::{Peer, PipeId, Post, Side};
-use crate::task::{Behaviour, OnTerm, SIGKILL, SIGTERM, Start};
+use crate::task::{self, Behaviour, OnTerm, SIGKILL, SIGTERM};
 use crate::transcript::part_label;
 
 /// Where a shell is and for whom.
@@ -53,12 +55,23 @@ pub struct Shell {
 }
 
 /// A task that runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Task {
+    start: Arc<Start>,
     does: Does,
     /// Which of the ends asked for counts.
     end: u64,
     status: i32,
+    pace: Pace,
+}
+
+/// Whether a task is stopped.
+#[derive(Clone, Copy, Debug)]
+enum Pace {
+    /// It ends then.
+    Until(Time),
+    /// It lasts so much longer once it goes on.
+    Stopped(Span),
 }
 
 /// What a task is.
@@ -177,6 +190,10 @@ impl Shell {
                     nature.later(Delay::Process, self.turn(ShellTurn::Spawns(spawn)));
                 }
                 ShellEffect::Signal(part, signal) => self.signal(nature, part, signal),
+                ShellEffect::Pause(part) => {
+                    nature.later(Delay::Process, self.turn(ShellTurn::Pauses(part)));
+                }
+                ShellEffect::Proceed(part, cores) => self.proceed(nature, part, &cores),
                 ShellEffect::Sweep(part) => {
                     nature.later(Delay::Process, self.turn(ShellTurn::Sweeps(part)));
                 }
@@ -200,7 +217,7 @@ impl Shell {
     pub fn spawn(&mut self, nature: &mut Nature, spawn: &Spawn) {
         let (part, task) = (spawn.start.part, spawn.task);
         let behaviour = Behaviour::of_jobspec(&spawn.jobspec);
-        if behaviour.start == Start::Fails {
+        if behaviour.start == task::Start::Fails {
             let status = 127 << 8;
             nature.task_ended(self.instance, part, task, status);
             let note = "task: no such program".to_owned();
@@ -211,14 +228,17 @@ impl Shell {
         let who = part_label(nature, self.instance, part);
         nature.note(|| format!("task {task} of {who} begins"));
         self.count += 1;
+        let ends = nature.now.after(behaviour.run);
         let running = Task {
+            start: Arc::clone(&spawn.start),
             does: Does::Waits(behaviour),
             end: self.count,
             status: behaviour.status(),
+            pace: Pace::Until(ends),
         };
         self.tasks.insert((part, task), running);
         let end = self.turn(ShellTurn::TaskEnds(part, task, self.count));
-        nature.queue.push(nature.now.after(behaviour.run), end);
+        nature.queue.push(ends, end);
         self.take(nature, ShellInput::Spawned(part, task));
     }
 
@@ -234,9 +254,11 @@ impl Shell {
         self.begins(nature, spawn);
         self.count += 1;
         let running = Task {
+            start: Arc::clone(&spawn.start),
             does: Does::Leads(child, life),
             end: self.count,
             status: 0,
+            pace: Pace::Until(Time(i64::MAX)),
         };
         self.tasks.insert((part, task), running);
         self.take(nature, ShellInput::Spawned(part, task));
@@ -285,9 +307,54 @@ impl Shell {
             };
             self.count += 1;
             (task.end, task.status) = (self.count, status);
+            if let (Pace::Stopped(left), SIGTERM) = (&mut task.pace, signal) {
+                // It heeds that when it goes on.
+                *left = after;
+                continue;
+            }
+            task.pace = Pace::Until(nature.now.after(after));
             let end = ShellTurn::TaskEnds(part, *rank, self.count);
             let end = Happening::Shell(self.instance, self.epoch, end);
             nature.queue.push(nature.now.after(after), end);
+        }
+    }
+
+    /// Stops the tasks of a part, if they still are to be stopped.
+    pub fn pauses(&mut self, nature: &mut Nature, part: Part) {
+        let who = part_label(nature, self.instance, part);
+        for ((_, rank), task) in self.tasks.range_mut((part, 0)..=(part, u32::MAX)) {
+            let Pace::Until(ends) = task.pace else {
+                continue;
+            };
+            if nature.breaks(Rule::PauseUnheard) || task.status == SIGKILL {
+                continue;
+            }
+            self.count += 1;
+            task.end = self.count;
+            task.pace = Pace::Stopped(Span((ends - nature.now).0.max(0)));
+            nature.tree.leaf_ends(self.instance, part, *rank);
+        }
+        nature.note(|| format!("{who} is stopped"));
+        self.take(nature, ShellInput::Paused(part));
+    }
+
+    /// Lets the tasks of a part go on, on these cores; on none that it could count on if it is to end.
+    fn proceed(&mut self, nature: &mut Nature, part: Part, cores: &Idset) {
+        let who = part_label(nature, self.instance, part);
+        nature.note(|| format!("{who} goes on"));
+        for ((_, rank), task) in self.tasks.range_mut((part, 0)..=(part, u32::MAX)) {
+            let Pace::Stopped(left) = task.pace else {
+                continue;
+            };
+            let ends = nature.now.after(left);
+            task.pace = Pace::Until(ends);
+            if !cores.is_empty() {
+                Arc::make_mut(&mut task.start).cores = cores.clone();
+                nature.tree.leaf_begins(self.instance, &task.start, *rank);
+            }
+            let end = ShellTurn::TaskEnds(part, *rank, task.end);
+            let end = Happening::Shell(self.instance, self.epoch, end);
+            nature.queue.push(ends, end);
         }
     }
 

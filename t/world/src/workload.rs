@@ -24,7 +24,7 @@ use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 
 /// How likely each thing is that a client may do.
-const WEIGHTS: [(u64, Act); 30] = [
+const WEIGHTS: [(u64, Act); 32] = [
     (40, Act::Submit),
     (6, Act::SubmitAgain),
     (2, Act::SubmitOther),
@@ -55,6 +55,8 @@ const WEIGHTS: [(u64, Act); 30] = [
     (1, Act::Usage),
     (2, Act::Order),
     (2, Act::GiveBack),
+    (4, Act::Suspend),
+    (4, Act::Resume),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +91,8 @@ enum Act {
     Usage,
     Order,
     GiveBack,
+    Suspend,
+    Resume,
 }
 
 /// How long work lasts at most and how deep instances are made.
@@ -280,6 +284,8 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         | Act::Kill
         | Act::Urgency
         | Act::Requeue
+        | Act::Suspend
+        | Act::Resume
         | Act::Info => one_of(nature, client).map(|job| change(nature, client.instance, job, act)),
     };
     if let Some(call) = call {
@@ -299,6 +305,8 @@ fn change(nature: &mut Nature, instance: InstanceId, job: JobId, act: Act) -> Ca
         }
         Act::Urgency => Call::urgency(job, *random.pick(&[0, 1, 16, 17, 31])),
         Act::Requeue => Call::requeue(job),
+        Act::Suspend => Call::suspend(job),
+        Act::Resume => Call::resume(job),
         Act::Info => {
             let keys = [InfoKey::Jobspec, InfoKey::Resources, InfoKey::Eventlog];
             Call::info(job, *random.pick(&keys))

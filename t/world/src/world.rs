@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::queue::Turn;
+use eddy_wire::suspension::Standing;
 use eddy_wire::time::{Span, Time};
 
 use crate::agent::Agent;
@@ -279,6 +280,14 @@ impl World {
         };
         let stuck = judge.ganged().stuck(depends).into_iter();
         calls.extend(stuck.map(|job| Call::raise(job, "cancel", 0)));
+        let suspended = |(_, job): &(&JobId, &eddy_wire::job::Job)| {
+            let standing = job.suspension.standing();
+            let is_to_stop = matches!(standing, Standing::Stopping | Standing::Suspended);
+            job.state == JobState::Run && is_to_stop
+        };
+        let ledger = judge.durable();
+        let suspended = ledger.jobs.iter().filter(suspended);
+        calls.extend(suspended.map(|(job, _)| Call::resume(*job)));
         let some = !calls.is_empty();
         for call in calls {
             let administrator = self.administrator(id);

@@ -279,3 +279,8 @@ fn a_configuration_that_is_not_heard_of() {
 fn one_of_a_gang_left_behind_as_the_others_start() {
     found("gang-scattered", &["fewer than", "never ends"]);
 }
+
+#[test]
+fn tasks_that_run_on_though_their_shell_says_they_stopped() {
+    found("pause-unheard", &["cores"]);
+}

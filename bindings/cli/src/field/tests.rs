@@ -33,6 +33,9 @@ fn row() -> JobRow {
         t_run: Some(Time(3_000_000)),
         t_finish: None,
         t_inactive: None,
+        standing: Default::default(),
+        suspended: Default::default(),
+        t_suspend: None,
         preemptions: 0,
         preempted: None,
     }

@@ -116,9 +116,11 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   nnodes ncores ngpus ntasks
                what it holds, or asks for
   nodelist     the hosts it is or was on (RFC 29)
+  standing     of one that runs: runs, stopping, suspended (eddy suspend), resuming
+  suspended    how long it was suspended, in seconds, until it last went on
   duration     its time limit in seconds
-  t_submit t_alloc t_run t_finish t_inactive
-               when it was submitted, got resources, had started, had ended, was over:
+  t_submit t_alloc t_run t_finish t_inactive t_suspend
+               when it was submitted, got resources, had started, had ended, was over, was suspended:
                seconds since 1970 with fraction
   path         with -R: of its instance; empty is the root
   instance     null, or for a job that is an instance: id, uri, statedir, stage (waiting starting
@@ -126,7 +128,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
                cores_used instances)
 
 Fields of -o: these and id.f58 id.f58plain id.dec id.hex id.dothex username state_single
-  status (a state, or the result) status_abbrev result_abbrev waitstatus runtime
+  status (a state, SUSPENDED, or the result) status_abbrev result_abbrev waitstatus runtime
   contextual_time contextual_info t_cleanup bank uri path instance.X with X of id uri statedir stage
   summary pending running completed failed cores_used instances. In a template, {name:>12.12} is right in 12
   columns and cut to 12 characters; !F shows a length of time with a unit, !H as H:MM:SS,

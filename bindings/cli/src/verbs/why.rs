@@ -9,6 +9,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Estimate, Explained, Suppose};
 use eddy_wire::services::job::{JobRow, JobSet};
+use eddy_wire::suspension::Standing;
 use serde_json::{Value, json};
 
 use crate::explained::{supposed, turn};
@@ -127,7 +128,12 @@ async fn waiting(
     rows: &[JobRow],
     suppose: &Suppose,
 ) -> anyhow::Result<BTreeMap<JobId, Explained>> {
-    let queued = rows.iter().filter(|row| row.state == JobState::Sched);
+    let waits = |row: &&JobRow| match row.state {
+        JobState::Sched => true,
+        JobState::Run => row.standing == Standing::Resuming,
+        _ => false,
+    };
+    let queued = rows.iter().filter(waits);
     let jobs = JobSet::of(queued.map(|row| row.id));
     if jobs.is_empty() {
         return Ok(BTreeMap::new());

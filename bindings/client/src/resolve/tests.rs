@@ -72,6 +72,9 @@ fn job(job: u64, result: Option<JobResult>, reason: &str) -> JobRow {
         t_run: None,
         t_finish: None,
         t_inactive: None,
+        standing: Default::default(),
+        suspended: Default::default(),
+        t_suspend: None,
         preemptions: 0,
         preempted: None,
     }

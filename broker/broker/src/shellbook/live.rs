@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use eddy_wire::idset::Idset;
 use eddy_wire::job::exit_code;
 use eddy_wire::shell::{Ended, FromShell, Part, PartState, RESTART_WINDOW, RESTARTS_MAX, Role};
 use eddy_wire::time::{MICROS, Time};
@@ -35,6 +36,16 @@ pub(super) struct Live {
     note: Option<String>,
     /// Signals that came before the tasks ran.
     pending: Vec<i32>,
+    pace: Pace,
+}
+
+/// Whether its tasks may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    Goes,
+    /// They are being stopped.
+    Stopping,
+    Stopped,
 }
 
 /// What a part lives by.
@@ -93,6 +104,7 @@ impl Live {
             ended: BTreeMap::new(),
             note: None,
             pending: Vec::new(),
+            pace: Pace::Goes,
         }
     }
 
@@ -109,6 +121,38 @@ impl Live {
             ended: BTreeMap::new(),
             note: None,
             pending: Vec::new(),
+            pace: Pace::Goes,
+        }
+    }
+
+    /// Stops its tasks. Neither leaders nor ground are: what they hold goes on elsewhere.
+    pub(super) fn pause(&mut self, part: Part, out: &mut Vec<ShellEffect>) {
+        match (self.pace, self.role) {
+            (_, Role::Leader | Role::Ground) => {}
+            (Pace::Stopped, Role::Tasks) => out.push(ShellEffect::Send(FromShell::Paused { part })),
+            (Pace::Goes | Pace::Stopping, Role::Tasks) => {
+                self.pace = Pace::Stopping;
+                out.push(ShellEffect::Pause(part));
+            }
+        }
+    }
+
+    /// They are stopped, if they still are to be.
+    pub(super) fn paused(&mut self, part: Part, out: &mut Vec<ShellEffect>) {
+        if self.pace == Pace::Stopping {
+            self.pace = Pace::Stopped;
+            out.push(ShellEffect::Send(FromShell::Paused { part }));
+        }
+    }
+
+    /// Lets its tasks go on.
+    pub(super) fn proceed(&mut self, part: Part, cores: Idset, out: &mut Vec<ShellEffect>) {
+        match self.pace {
+            Pace::Goes => {}
+            Pace::Stopping | Pace::Stopped => {
+                self.pace = Pace::Goes;
+                out.push(ShellEffect::Proceed(part, cores));
+            }
         }
     }
 

@@ -200,3 +200,45 @@ fn a_task_that_is_none_of_a_leader_is_not_started_again() {
     let over = shell.give(1, ShellInput::Exited(PART, 0, SIGKILL));
     assert_eq!(over, [ShellEffect::Sweep(PART)]);
 }
+
+#[test]
+fn tasks_that_are_stopped_stay_so_until_they_are_let_go_on_or_end() {
+    let mut shell = Shell::begin();
+    shell.tell(0, ToShell::Start(Box::new(start(Role::Tasks, 1))));
+    shell.give(0, ShellInput::Spawned(PART, 0));
+    let pause = || ToShell::Pause { part: PART };
+    let paused = [ShellEffect::Send(FromShell::Paused { part: PART })];
+    let proceed = |cores: &str| ToShell::Proceed {
+        part: PART,
+        cores: cores.parse().unwrap(),
+    };
+    assert_eq!(shell.tell(1, proceed("1")), [], "nothing was to stop");
+    assert_eq!(shell.tell(1, pause()), [ShellEffect::Pause(PART)]);
+    assert_eq!(shell.give(1, ShellInput::Paused(PART)), paused);
+    // A leader that begins says it again, and asks by it.
+    assert_eq!(shell.tell(2, pause()), paused);
+    let goes = [ShellEffect::Proceed(PART, "4-5".parse().unwrap())];
+    assert_eq!(shell.tell(3, proceed("4-5")), goes);
+    assert_eq!(shell.tell(3, proceed("4-5")), []);
+
+    shell.tell(4, pause());
+    shell.tell(4, proceed(""));
+    let late = shell.give(4, ShellInput::Paused(PART));
+    assert_eq!(late, [], "it goes on");
+    shell.tell(5, pause());
+    let over = shell.give(5, ShellInput::Exited(PART, 0, SIGKILL));
+    assert_eq!(over, [ShellEffect::Sweep(PART)]);
+    assert_eq!(shell.give(5, ShellInput::Paused(PART)), []);
+    shell.give(5, ShellInput::Swept(PART));
+    let known = shell.tell(6, pause());
+    assert_eq!(ended(&known).status, SIGKILL);
+}
+
+#[test]
+fn neither_a_leader_nor_ground_is_stopped() {
+    let mut shell = Shell::leading();
+    assert_eq!(shell.tell(1, ToShell::Pause { part: PART }), []);
+    let mut shell = Shell::begin();
+    shell.tell(0, ToShell::Start(Box::new(start(Role::Ground, 0))));
+    assert_eq!(shell.tell(1, ToShell::Pause { part: PART }), []);
+}

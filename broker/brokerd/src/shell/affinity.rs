@@ -1,7 +1,7 @@
 //! What this node has, and which processors the cores of a grant are.
 //!
 //! Called once when a rank starts ([`discover`]) and for each task start
-//! ([`Topology::binding`]). It never changes anything: binding is done by spawn.
+//! ([`Topology::binding`]). A task is bound by spawn, one that goes on elsewhere by [`bind`].
 //!
 //! **A core id** is the n-th physical core of the node, counted from 0 in order
 //! of its lowest processor number over the processors that are online; all its
@@ -52,6 +52,11 @@ impl CpuSet {
     /// The processors in rising order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.words.len() as u32 * 64).filter(|cpu| self.contains(*cpu))
+    }
+
+    /// The processors of both.
+    pub fn union(&self, other: &CpuSet) -> CpuSet {
+        self.iter().chain(other.iter()).collect()
     }
 
     /// Whether there is none in it.
@@ -208,6 +213,21 @@ fn threads_of(cpu_directory: &Path, cpu: u32, online: &CpuSet) -> CpuSet {
         .collect();
     threads.insert(cpu);
     threads
+}
+
+/// Binds a thread of any process to these processors, those that rustix can name (the first 1,024).
+///
+/// # Errors
+/// Those of sched_setaffinity(2).
+pub fn bind(thread: i32, cpus: &CpuSet) -> io::Result<()> {
+    let mut mask = rustix::thread::CpuSet::new();
+    let nameable = |cpu: &usize| *cpu < rustix::thread::CpuSet::MAX_CPU;
+    let all = cpus.iter().map(|cpu| cpu as usize);
+    all.filter(nameable).for_each(|cpu| mask.set(cpu));
+    Ok(rustix::thread::sched_setaffinity(
+        rustix::process::Pid::from_raw(thread),
+        &mask,
+    )?)
 }
 
 /// The processors this thread may run on.

@@ -13,6 +13,7 @@ pub mod input;
 pub mod limits;
 pub mod link;
 pub mod mock;
+pub mod pause;
 pub mod program;
 pub mod reads;
 pub mod tasks;
@@ -241,6 +242,7 @@ impl Shell {
         self.tasks.end_late(now);
         let t = self.clock.now();
         self.tasks.hunt(now, &mut self.watch, t, &mut self.inputs);
+        self.tasks.stop_more(now, &mut self.inputs);
         self.settle();
         let grown = self.tasks.take_grown();
         if !self.reads.is_empty() {
@@ -293,6 +295,14 @@ impl Shell {
             ShellEffect::Signal(part, signal) => {
                 self.tasks.signal(part, signal);
                 self.mocks.signal(part, signal, &mut self.inputs);
+            }
+            ShellEffect::Pause(part) => {
+                self.mocks.pause(Instant::now(), part, &mut self.inputs);
+                self.tasks.pause(Instant::now(), part);
+            }
+            ShellEffect::Proceed(part, cores) => {
+                self.mocks.proceed(Instant::now(), part);
+                self.tasks.proceed(part, &cores);
             }
             ShellEffect::Sweep(part) if self.tasks.has(&part) => {
                 self.tasks.sweep(part, &mut self.watch, t, &mut self.inputs);
@@ -393,6 +403,7 @@ impl Shell {
             flush,
             self.mocks.next(),
             self.tasks.next_hunt(),
+            self.tasks.next_stop(),
             self.tasks.start_due(),
         ]
         .into_iter()

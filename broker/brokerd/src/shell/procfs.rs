@@ -49,6 +49,11 @@ impl Stat {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
 
+    /// Whether it was stopped by a signal, or by who traces it.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, b'T' | b't')
+    }
+
     /// Reads one line in the form of proc(5). The command name is skipped from
     /// the last `)`, since it may itself hold spaces and brackets.
     pub fn parse(line: &[u8]) -> Option<Stat> {

@@ -122,6 +122,10 @@ pub(super) struct UrgencyContext {
     pub(super) userid: u32,
 }
 #[derive(Deserialize)]
+pub(super) struct Asker {
+    pub(super) userid: u32,
+}
+#[derive(Deserialize)]
 pub(super) struct OrderContext {
     pub(super) at: u32,
     pub(super) of: u32,

@@ -12,6 +12,7 @@ use crate::idset::Idset;
 use crate::lifecycle::{JobResult, JobState};
 use crate::message::Roles;
 use crate::preempt::Preempted;
+use crate::suspension::Standing;
 use crate::time::{Span, Time};
 
 const USERS: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);
@@ -55,6 +56,14 @@ service!(
 service!(
     /// Let held jobs go, with the urgency they had before.
     Release, "job.release", USERS, ReleaseRequest => Changed
+);
+service!(
+    /// Stop the tasks of running jobs and give their cores back.
+    Suspend, "job.suspend", USERS, SuspendRequest => Changed
+);
+service!(
+    /// Let suspended jobs go on as soon as there are cores for them.
+    Resume, "job.resume", USERS, SuspendRequest => Changed
 );
 service!(
     /// The order among a user's own jobs that wait.
@@ -368,6 +377,17 @@ pub struct UrgencyRequest {
     pub urgency: u8,
 }
 
+/// What [`Suspend`] and [`Resume`] ask.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuspendRequest {
+    /// The jobs; all of the sender that are meant when empty.
+    pub jobs: JobSet,
+    /// Instead of `jobs`: those of this set of jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_set: Option<String>,
+}
+
 /// The most jobs that are put in order at a time.
 pub const ORDERED_MAX: u32 = 1000;
 
@@ -529,6 +549,15 @@ pub struct JobRow {
     pub t_finish: Option<Time>,
     /// When it was over.
     pub t_inactive: Option<Time>,
+    /// Whether it has its cores, where it runs.
+    #[serde(default)]
+    pub standing: Standing,
+    /// For how long it had none, in seconds, until it last got them back.
+    #[serde(default)]
+    pub suspended: f64,
+    /// Since when it has none.
+    #[serde(default)]
+    pub t_suspend: Option<Time>,
     /// How many of its attempts were ended for the sake of another job.
     #[serde(default)]
     pub preemptions: u32,

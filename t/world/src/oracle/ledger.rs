@@ -14,6 +14,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::suspension::Standing;
 use eddy_wire::time::Time;
 use serde_json::Value;
 use uuid::Uuid;
@@ -277,6 +278,11 @@ impl Ledger {
             let (new, old) = (grant.epoch, held.epoch);
             return Err(format!("grant {new} of job {id} follows {old}"));
         }
+        if self.jobs[&id].submit.spec.request.work == Work::Tasks {
+            self.paced(id, &held, grant)?;
+            self.held.insert(id, Arc::clone(grant));
+            return Ok(());
+        }
         let has = |(rank, node): (&Rank, &NodeSet)| held.set.nodes.get(rank) == Some(node);
         let taken = |(rank, node): &(&Rank, &NodeSet)| !node.is_empty() && !has((rank, node));
         if grant.set.nodes.iter().any(|one| taken(&one)) {
@@ -297,6 +303,52 @@ impl Ledger {
         self.name(id, Some(&held), grant);
         self.held.insert(id, Arc::clone(grant));
         Ok(())
+    }
+
+    /// What is suspended gives back its cores and nothing else, and goes on with as many on each node,
+    /// that nobody else has. `self` has folded the record.
+    fn paced(&self, id: JobId, held: &Grant, grant: &Grant) -> Result<(), String> {
+        let standing = self.jobs[&id].suspension.standing();
+        let counts = |set: &ResourceSet| -> Vec<(Rank, u64, Idset, u64)> {
+            let nodes = set.nodes.iter();
+            let count = |(rank, node): (&Rank, &NodeSet)| {
+                (*rank, node.cores.len(), node.gpus.clone(), node.memory)
+            };
+            nodes.map(count).collect()
+        };
+        let (before, after) = (counts(&held.set), counts(&grant.set));
+        let rest = |all: &[(Rank, u64, Idset, u64)]| {
+            let all = all.iter();
+            let rest = all.map(|(rank, _, gpus, memory)| (*rank, gpus.clone(), *memory));
+            rest.collect::<Vec<_>>()
+        };
+        if rest(&before) != rest(&after) || held.shells != grant.shells {
+            return Err(format!("job {id} is suspended and loses more than cores"));
+        }
+        let cores = |all: &[(Rank, u64, Idset, u64)]| all.iter().map(|one| one.1).sum::<u64>();
+        match standing {
+            Standing::Suspended if cores(&after) == 0 => Ok(()),
+            Standing::Runs if cores(&before) == 0 && cores(&after) > 0 => self.alone(id, grant),
+            Standing::Runs | Standing::Stopping | Standing::Suspended | Standing::Resuming => {
+                let places = places(&grant.set);
+                Err(format!("job {id}, {standing:?}, changes to {places}"))
+            }
+        }
+    }
+
+    /// Nobody else has any of these cores.
+    fn alone(&self, id: JobId, grant: &Grant) -> Result<(), String> {
+        let mut others = self.held.iter().filter(|(other, _)| **other != id);
+        let clashes = |other: &Grant| {
+            grant.set.nodes.iter().any(|(rank, node)| {
+                let theirs = other.set.nodes.get(rank);
+                theirs.is_some_and(|theirs| !theirs.cores.is_disjoint(&node.cores))
+            })
+        };
+        match others.find(|(_, other)| clashes(other)) {
+            Some((other, _)) => Err(format!("job {id} goes on with cores of job {other}")),
+            None => Ok(()),
+        }
     }
 
     /// The leader of an instance stays where it is, and so does what a declared one holds.

@@ -66,6 +66,12 @@ impl World {
                     shell.task_ends(nature, part, task, end);
                 }
             }
+            ShellTurn::Pauses(part) => {
+                let (instance, nature) = (&mut self.instances[id.place()], &mut self.nature);
+                if let Some(shell) = instance.shells.get_mut(&epoch) {
+                    shell.pauses(nature, part);
+                }
+            }
             ShellTurn::Sweeps(part) => self.sweeps(id, epoch, part),
             ShellTurn::Missed => self.shell_missed(id, epoch),
             ShellTurn::Buried(machine, ranks) => self.buried(id, machine, &ranks),

@@ -87,7 +87,10 @@ impl Hosting {
             Said::Word(epoch, FromShell::Ended { part, .. } | FromShell::NotMine { part, .. }) => {
                 shell == Some(*epoch) && ground_of(part) == self.ground()
             }
-            Said::Word(_, FromShell::Started { .. } | FromShell::Output { .. }) => false,
+            Said::Word(
+                _,
+                FromShell::Started { .. } | FromShell::Paused { .. } | FromShell::Output { .. },
+            ) => false,
             Said::Away(_) => false,
             Said::Dead(epoch) => shell == Some(*epoch),
         }
@@ -240,7 +243,7 @@ impl Grounds {
             Said::Word(epoch, FromShell::Ended { part, .. } | FromShell::NotMine { part, .. }) => {
                 self.over(*epoch, part);
             }
-            Said::Word(_, FromShell::Output { .. }) => {}
+            Said::Word(_, FromShell::Paused { .. } | FromShell::Output { .. }) => {}
         }
     }
 

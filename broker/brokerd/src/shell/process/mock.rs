@@ -20,6 +20,8 @@ const HARMLESS: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SI
 pub struct Mocks {
     running: HashMap<Part, HashMap<u32, i32>>,
     due: BinaryHeap<Reverse<(Instant, Part, u32)>>,
+    /// What tasks that are stopped would still last.
+    paused: HashMap<Part, Vec<(u32, Duration)>>,
 }
 
 impl Mocks {
@@ -53,6 +55,30 @@ impl Mocks {
         }
     }
 
+    /// Stops those of a part, if it has any here.
+    pub fn pause(&mut self, now: Instant, part: Part, inputs: &mut VecDeque<ShellInput>) {
+        if !self.running.contains_key(&part) {
+            return;
+        }
+        let stopped = self.paused.entry(part).or_default();
+        self.due.retain(|Reverse((at, of, task))| {
+            let is_of_it = *of == part;
+            if is_of_it {
+                stopped.push((*task, at.saturating_duration_since(now)));
+            }
+            !is_of_it
+        });
+        inputs.push_back(ShellInput::Paused(part));
+    }
+
+    /// Lets them go on.
+    pub fn proceed(&mut self, now: Instant, part: Part) {
+        for (task, left) in self.paused.remove(&part).into_iter().flatten() {
+            self.due
+                .extend(now.checked_add(left).map(|at| Reverse((at, part, task))));
+        }
+    }
+
     /// Ends those whose time is over.
     pub fn expire(&mut self, now: Instant, inputs: &mut VecDeque<ShellInput>) {
         while let Some(Reverse((at, part, task))) = self.due.peek().copied() {
@@ -76,6 +102,11 @@ impl Mocks {
         if HARMLESS.contains(&signal) {
             return;
         }
+        // Of a process that is stopped nothing is heard but its death; it heeds others when it goes on.
+        if self.paused.contains_key(&part) && signal != libc::SIGKILL {
+            return;
+        }
+        self.paused.remove(&part);
         for task in self
             .running
             .remove(&part)
@@ -145,5 +176,19 @@ mod tests {
         assert_eq!(inputs, [ShellInput::Exited(PART, 0, libc::SIGTERM)]);
         mocks.expire(now + Duration::from_secs(6), &mut inputs);
         assert_eq!(inputs.len(), 1);
+    }
+
+    #[test]
+    fn one_that_is_stopped_lasts_as_much_longer() {
+        let (mut mocks, mut inputs, now) = started(Span::seconds(5));
+        inputs.clear();
+        mocks.pause(now + Duration::from_secs(2), PART, &mut inputs);
+        assert_eq!(inputs, [ShellInput::Paused(PART)]);
+        mocks.expire(now + Duration::from_secs(60), &mut inputs);
+        mocks.proceed(now + Duration::from_secs(60), PART);
+        mocks.expire(now + Duration::from_secs(62), &mut inputs);
+        assert_eq!(inputs.len(), 1);
+        mocks.expire(now + Duration::from_secs(63), &mut inputs);
+        assert_eq!(inputs[1], ShellInput::Exited(PART, 0, 256));
     }
 }

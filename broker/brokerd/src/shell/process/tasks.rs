@@ -22,6 +22,7 @@ use eddy_wire::time::Time;
 use super::hunt::{Hunt, Present};
 use super::input::{Backlog, Offered};
 use super::link::Outlook;
+use super::pause::Pausing;
 use super::program::{Environment, Kept, Program, Why};
 use super::reads::spool_id;
 use super::watch::{Output, Token, Until, Watch, Watched};
@@ -37,6 +38,7 @@ use crate::shell::spawn::{Child, Rlimit};
 use crate::shell::spool;
 use crate::shell::stdio::{self, Read, SLICE_BYTES};
 
+mod pace;
 mod prepare;
 
 /// Threads that spawn: what two cores can make use of.
@@ -81,6 +83,7 @@ pub struct Tasks {
     live: HashMap<Part, Live>,
     pids: HashSet<i32>,
     hunt: Hunt,
+    pausing: Pausing,
     programs: Kept<Program>,
     environments: Kept<Environment>,
     null: Arc<OwnedFd>,
@@ -104,6 +107,8 @@ struct Live {
     marker: Marker,
     spool: spool::Writer,
     spool_failed: Warned,
+    /// What it runs, once a task of it was prepared.
+    program: Option<Arc<Program>>,
     /// Files that users named, shared by tasks.
     files: HashMap<String, Source>,
     /// Of the instance that this part leads.
@@ -147,6 +152,7 @@ impl Tasks {
             live: HashMap::new(),
             pids: HashSet::new(),
             hunt: Hunt::open(),
+            pausing: Pausing::default(),
             programs: Kept::default(),
             environments: Kept::default(),
             null: stdio::null()?,
@@ -173,6 +179,7 @@ impl Tasks {
             marker,
             spool: spool::Writer::new(&here.spool, spool_id(part), here.spool_bytes),
             spool_failed: Warned::NotYet,
+            program: None,
             files: HashMap::new(),
             statedir: None,
             tasks: Vec::new(),
@@ -421,6 +428,7 @@ impl Tasks {
     }
 
     fn finish(&mut self, part: Part, watch: &mut Watch, t: Time, inputs: &mut Inputs) {
+        self.pausing.forget(part);
         if let Some(mut live) = self.live.remove(&part) {
             for at in 0..live.tasks.len() {
                 let own = &mut live.tasks[at];

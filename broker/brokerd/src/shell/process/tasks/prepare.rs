@@ -54,6 +54,7 @@ impl Tasks {
         };
         let env = environment.of_task(&place)?;
         live.statedir.clone_from(&statedir);
+        live.program = Some(Arc::clone(&program));
         let argv = program.argv(start, task)?;
         let inherited = self.surroundings.inherited.as_ref();
         let [stdin, stdout, stderr] =
@@ -87,7 +88,12 @@ impl Tasks {
     }
 
     /// The processors of a task; none when it is not bound, or bound to all.
-    fn binding(&mut self, program: &Program, start: &Start, task: u32) -> Option<CpuSet> {
+    pub(super) fn binding(
+        &mut self,
+        program: &Program,
+        start: &Start,
+        task: u32,
+    ) -> Option<CpuSet> {
         if program.affinity == Affinity::Off {
             return None;
         }

@@ -1,0 +1,89 @@
+//! Jobs that people stop for a while, and let go on.
+
+use eddy_broker::{Outbox, Request};
+use eddy_wire::error::Refusal;
+use eddy_wire::event::Kind;
+use eddy_wire::job::Job;
+use eddy_wire::jobspec::{Takes, Work};
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::job::{Changed, SuspendRequest};
+use eddy_wire::suspension::Standing;
+use eddy_wire::time::Time;
+
+use super::Manager;
+use super::change::Named;
+
+impl Manager {
+    pub(super) fn suspend(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<Changed, Refusal> {
+        let body: SuspendRequest = request.parse()?;
+        let all = body.jobs.is_empty();
+        let named = Named::of(&body.jobs, body.job_set.as_deref())?;
+        self.each(request, named, |job| match can_stop(job) {
+            Err(_) if all => Ok(None),
+            Err(why) => Err(why),
+            Ok(()) => Ok(match job.suspension.standing() {
+                Standing::Runs | Standing::Resuming => Some(Kind::Suspend(Some(request.uid))),
+                Standing::Stopping | Standing::Suspended => None,
+            }),
+        })
+        .map(|proposed| proposed.append(now, out))
+    }
+
+    pub(super) fn resume(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<Changed, Refusal> {
+        let body: SuspendRequest = request.parse()?;
+        let all = body.jobs.is_empty();
+        let named = Named::of(&body.jobs, body.job_set.as_deref())?;
+        self.each(request, named, |job| {
+            match (runs(job), job.suspension.standing()) {
+                (Err(_), _) if all => Ok(None),
+                (Err(why), _) => Err(why),
+                (Ok(()), Standing::Stopping | Standing::Suspended) => {
+                    Ok(Some(Kind::Resume(Some(request.uid))))
+                }
+                // Whoever is not suspended needs nothing.
+                (Ok(()), Standing::Runs | Standing::Resuming) => Ok(None),
+            }
+        })
+        .map(|proposed| proposed.append(now, out))
+    }
+}
+
+fn runs(job: &Job) -> Result<(), String> {
+    match job.state {
+        JobState::Run if job.started.is_some() => Ok(()),
+        JobState::Run => Err("it is about to start".to_owned()),
+        JobState::Cleanup => Err("it is ending".to_owned()),
+        JobState::Inactive => Err("it is over".to_owned()),
+        JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => {
+            Err("it is not running; `hold` keeps it waiting".to_owned())
+        }
+    }
+}
+
+/// Whether a job that runs can be stopped.
+fn can_stop(job: &Job) -> Result<(), String> {
+    runs(job)?;
+    let request = &job.submit.spec.request;
+    let is_passed = job.grant().is_some_and(|grant| grant.shells.is_empty());
+    let why = match (&request.work, request.takes) {
+        (Work::Instance { .. } | Work::Ground { .. }, _) => {
+            "it is an instance: jobs in it can be suspended, by `--at`"
+        }
+        (Work::Tasks, Takes::Nothing) => "it takes nothing that it could give back",
+        (Work::Tasks, Takes::Resources) if is_passed || job.submit.pass.is_some() => {
+            "it runs in a queue instance, whose jobs are not suspended"
+        }
+        (Work::Tasks, Takes::Resources) => return Ok(()),
+    };
+    Err(why.to_owned())
+}

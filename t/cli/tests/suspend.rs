@@ -1,0 +1,155 @@
+//! Jobs that are suspended and go on, with real processes: everything of a job stops, its cores are
+//! others', it goes on on other cores, and its time limit is as much later.
+
+use std::time::{Duration, Instant};
+
+use eddy_cli_tests::instance::Instance;
+use serde_json::{Value, json};
+
+type Tested = anyhow::Result<()>;
+
+/// Longer than anything takes here.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until a job stands so.
+fn stands(instance: &Instance, job: &str, standing: &str) -> Tested {
+    let begun = Instant::now();
+    loop {
+        let row = instance.row(job)?;
+        if row["standing"] == json!(standing) {
+            return Ok(());
+        }
+        anyhow::ensure!(begun.elapsed() < PATIENCE, "not {standing}: {row}");
+    }
+}
+
+/// Of a process: its state letter and the processors that it may run on.
+fn process(pid: &str) -> anyhow::Result<(String, String)> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim()))?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    let state = field("State:").chars().take(1).collect();
+    Ok((state, field("Cpus_allowed_list:")))
+}
+
+/// A job that runs a process and one that left its session, whose numbers it wrote to a file.
+fn family(instance: &Instance, file: &str) -> anyhow::Result<(String, Vec<String>)> {
+    let script = format!(
+        "setsid sleep 1000 & sleep 1000 & echo $$ > {file}.new; jobs -p >> {file}.new; \\
+         mv {file}.new {file}; wait"
+    );
+    let job = instance.submit_started(&["-c1", "sh", "-c", &script])?;
+    let begun = Instant::now();
+    loop {
+        if let Ok(text) = std::fs::read_to_string(file) {
+            return Ok((job, text.lines().map(str::to_owned).collect()));
+        }
+        anyhow::ensure!(begun.elapsed() < PATIENCE, "the job did not write {file}");
+    }
+}
+
+#[test]
+fn all_of_it_stops_and_goes_on_on_cores_that_are_free() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let file = instance.state().join("pids").display().to_string();
+    let (job, pids) = family(&instance, &file)?;
+    assert_eq!(pids.len(), 3, "{pids:?}");
+    let before = process(&pids[0])?;
+    instance.ok(&["suspend", &job])?;
+    stands(&instance, &job, "suspended")?;
+    for pid in &pids {
+        assert_eq!(process(pid)?.0, "T", "process {pid} of {pids:?}");
+    }
+    let shown = instance.ok(&[
+        "jobs",
+        "--no-header",
+        "-o",
+        "{status} {ncores} {reason}",
+        &job,
+    ])?;
+    assert_eq!(shown.trim(), "SUSPENDED 0 it is suspended");
+
+    // Its core is another's, and so it goes on on the other one.
+    let other = instance.submit_started(&["-c1", "sleep", "1000"])?;
+    instance.ok(&["resume", &job])?;
+    stands(&instance, &job, "runs")?;
+    let begun = Instant::now();
+    while pids
+        .iter()
+        .any(|pid| process(pid).is_ok_and(|(state, _)| state == "T"))
+    {
+        anyhow::ensure!(begun.elapsed() < PATIENCE, "something stays stopped");
+    }
+    if before.1 == "0" {
+        for pid in &pids {
+            assert_eq!(process(pid)?.1, "1", "process {pid} of {pids:?}");
+        }
+    }
+    instance.ok(&["suspend", &job])?;
+    stands(&instance, &job, "suspended")?;
+    instance.ok(&["cancel", &job, &other])?;
+    assert_eq!(instance.code(&job)?, 128 + 15);
+    let left = pids.iter().filter(|pid| process(pid).is_ok());
+    assert_eq!(left.count(), 0, "of {pids:?}");
+    Ok(())
+}
+
+#[test]
+fn its_limit_does_not_run_and_it_stays_so_though_its_leader_dies() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let job = instance.submit_started(&["-t2s", "-c1", "sleep", "1"])?;
+    instance.ok(&["suspend", &job])?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    stands(&instance, &job, "suspended")?;
+    // Longer than the limit, on its core.
+    let other = instance.submit(&["-c1", "sleep", "3"])?;
+    assert_eq!(instance.code(&other)?, 0);
+    let next = instance.submit_started(&["-c1", "sleep", "1000"])?;
+    instance.ok(&["resume", &job])?;
+    let why = instance.ok(&["why", &job])?;
+    assert!(why.contains("waits for 1 cores of ranks 0"), "{why}");
+    instance.kill_leader()?;
+    instance.start_again()?;
+    instance.ok(&["cancel", &next])?;
+    assert_eq!(instance.code(&job)?, 0);
+    let row: Value = instance.row(&job)?;
+    assert!(
+        row["suspended"]
+            .as_f64()
+            .is_some_and(|seconds| seconds > 2.9),
+        "{row}"
+    );
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_suspended_is_refused_by_its_reason() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let job = instance.submit_started(&["-c1", "sleep", "1000"])?;
+    let waits = instance.submit(&["-c1", "true"])?;
+    let refused = |words: &[&str], why: &str| -> Tested {
+        let ran = instance.run(words)?;
+        let said = ran.refusal()?;
+        assert!(said.contains(why), "{words:?}: {said}");
+        Ok(())
+    };
+    refused(&["suspend"], "no jobs given")?;
+    refused(&["suspend", &waits], "it is not running")?;
+    refused(&["resume", &waits], "it is not running")?;
+    refused(&["suspend", "f99999"], "there is no such job")?;
+    instance.ok(&["suspend", &job])?;
+    stands(&instance, &job, "suspended")?;
+    refused(
+        &["job", "kill", "-s", "CONT", &job],
+        "`resume` lets it go on",
+    )?;
+    // Said twice, each is what it was.
+    instance.ok(&["suspend", &job])?;
+    instance.ok(&["resume", "--all"])?;
+    instance.ok(&["resume", &job])?;
+    instance.ok(&["cancel", "--all"])?;
+    Ok(())
+}
