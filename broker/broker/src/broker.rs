@@ -71,7 +71,7 @@ pub enum Arrival {
 pub struct Output {
     /// New records, in order: to be committed.
     pub records: Vec<Arc<Record>>,
-    /// Rows of jobs that are over: in the same commit.
+    /// Rows of jobs that are over: in the same commit or a later one.
     pub finished: Vec<Finished>,
     /// Effects that may happen now, in order.
     pub effects: Vec<Effect>,

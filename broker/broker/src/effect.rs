@@ -251,8 +251,8 @@ pub struct KeyFound {
     pub environment: Hash,
 }
 
-/// What the driver writes, in the transaction of its `clean`, of a job that is
-/// over: a cache, rebuilt from the records at will.
+/// What the driver writes of a job that is over, in the transaction of its `clean` or in a later one,
+/// but before it answers any question about rows: a cache, rebuilt from the records at will.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
     /// The row that listings show.

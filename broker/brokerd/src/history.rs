@@ -45,6 +45,7 @@ use crate::frame::{self, Inbound};
 use crate::journal::{Journal, OpenError, Options, ReadError, Reader, Recover, Sync};
 use crate::leader::answers;
 use crate::leader::replay::{ReplayError, replay};
+use crate::leader::rows::{self, RowsError};
 use crate::rundir::LOCAL_SOCKET;
 use output::Spools;
 
@@ -94,6 +95,9 @@ pub enum HistoryError {
     /// The records cannot be folded.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// Rows of jobs that were over cannot be written.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
     /// The system refused something.
     #[error("cannot {attempt}")]
     Io {
@@ -229,7 +233,7 @@ impl History {
             size_max: None,
         };
         let until = Instant::now() + LOCK_PATIENCE;
-        let (journal, recovered) = loop {
+        let (mut journal, recovered) = loop {
             match Journal::open(statedir, &options) {
                 Err(OpenError::Locked { .. }) if Instant::now() < until => {
                     std::thread::sleep(LOCK_PAUSE);
@@ -237,6 +241,7 @@ impl History {
                 answer => break answer?,
             }
         };
+        rows::complete(&mut journal)?;
         let mut settings = Settings::for_inventory(Arc::new(ResourceSet::default()));
         settings.last_job = JobId(recovered.last_job);
         let identity = Identity {
@@ -323,7 +328,7 @@ impl History {
             match effect {
                 Effect::Reply(reply) => replies.push(reply),
                 Effect::Query(tag, query) => {
-                    let answer = answers::answer(&self.reader, &query);
+                    let answer = answers::answer(&self.reader, &query, &[]);
                     let answer = Arrival::Answer(tag, answer);
                     more.push_back(self.broker.handle(self.now, answer));
                 }

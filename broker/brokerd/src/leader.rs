@@ -21,6 +21,7 @@ pub mod rates;
 pub mod ready;
 pub mod reload;
 pub mod replay;
+pub mod rows;
 pub mod shells;
 pub mod start;
 pub mod store;

@@ -60,6 +60,26 @@ fn a_task_that_ended_while_there_was_no_leader_is_recorded_with_its_code() -> Te
     Ok(())
 }
 
+/// Rows of jobs that are over are written some at a time; nobody is to see it.
+#[test]
+fn who_is_over_is_listed_at_once_and_after_the_leader_was_killed() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let over = |jobs: &str| -> anyhow::Result<usize> {
+        instance.ok(&["submit", "--quiet", "--wait", jobs, "true"])?;
+        let listed = instance.ok(&["jobs", "-a", "--no-header", "--format={id} {result}"])?;
+        Ok(listed.matches("COMPLETED").count())
+    };
+    assert_eq!(over("--cc=1-20")?, 20);
+    assert_eq!(over("--cc=1-80")?, 100);
+    let last = instance.submit(&["sh", "-c", "exit 3"])?;
+    assert_eq!(instance.code(&last)?, 3);
+    instance.kill_leader()?;
+    instance.start_again()?;
+    assert_eq!(instance.row(&last)?["result"], "FAILED");
+    assert_eq!(over("--cc=1-2")?, 102);
+    Ok(())
+}
+
 #[test]
 fn everybody_who_waits_finishes_through_a_restart() -> Tested {
     let instance = Instance::start(&["--cores=4"])?;

@@ -264,6 +264,30 @@ impl Journal {
         }
     }
 
+    /// The jobs whose last record, which has this name, was appended after all rows that are there,
+    /// the latest first. Rows are written in the order of those records, and none waits over a mark.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails.
+    pub fn without_row(&self, name: &str) -> Result<Vec<u64>, ReadError> {
+        let after = match &self.base {
+            Base::Mark(mark) => mark.seq,
+            Base::Everything => 0,
+        };
+        let sql = "SELECT job, EXISTS (SELECT 1 FROM job WHERE job.id = event.job) FROM event
+                   WHERE seq > ?1 AND name = ?2 ORDER BY seq DESC";
+        let mut select = self.store.conn.prepare(sql)?;
+        let mut rows = select.query(params![after as i64, name])?;
+        let mut jobs = Vec::new();
+        while let Some(row) = rows.next()? {
+            if row.get::<_, bool>(1)? {
+                break;
+            }
+            jobs.push(row.get::<_, i64>(0)? as u64);
+        }
+        Ok(jobs)
+    }
+
     /// Commits `batch` here and now, for tools and tests; a leader uses [`super::Writer`].
     ///
     /// # Errors

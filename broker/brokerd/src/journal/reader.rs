@@ -69,6 +69,17 @@ pub struct Filter {
     pub limit: u32,
 }
 
+impl Filter {
+    /// Whether it takes this job, wherever in the listing that is.
+    pub fn takes(&self, job: &Finished) -> bool {
+        (self.ids.is_empty() || self.ids.contains(&job.id))
+            && self.user.is_none_or(|user| user == job.user)
+            && self.name.as_ref().is_none_or(|name| *name == job.name)
+            && (self.results.is_empty() || self.results.contains(&job.result))
+            && self.since.is_none_or(|since| job.t_inactive >= since)
+    }
+}
+
 /// A place in the listing, newest end first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {

@@ -40,6 +40,8 @@ pub enum Committed {
     Durable {
         /// The last durable record.
         seq: u64,
+        /// How many batches this commit was of, in the order in which they were sent.
+        batches: u64,
         /// Finished jobs forgotten by purges in this commit.
         purged: u64,
         /// When it became durable.
@@ -168,21 +170,22 @@ impl Disk {
     fn commit(&mut self, group: &[Batch]) -> Result<Committed, CommitError> {
         let start = Instant::now();
         let done = self.journal.store.commit(group)?;
-        Ok(self.committed(start, done))
+        Ok(self.committed(start, done, group.len()))
     }
 
     /// The same, but `None` where it would wait for another process.
     fn try_commit(&mut self, batch: &Batch) -> Result<Option<Committed>, CommitError> {
         let start = Instant::now();
         let done = self.journal.store.try_commit(std::slice::from_ref(batch))?;
-        Ok(done.map(|done| self.committed(start, done)))
+        Ok(done.map(|done| self.committed(start, done, 1)))
     }
 
-    fn committed(&self, start: Instant, done: Done) -> Committed {
+    fn committed(&self, start: Instant, done: Done, batches: usize) -> Committed {
         let at = Instant::now();
         self.journal.acknowledge();
         Committed::Durable {
             seq: done.seq,
+            batches: batches as u64,
             purged: done.purged,
             at,
             took: at - start,

@@ -1,11 +1,13 @@
 //! Questions of modules to the journal, and its answers in their words.
 //!
-//! Runs on a reader's thread. It reads durable records and derived rows only,
-//! and holds no state.
+//! Runs on a reader's thread. It reads durable records and derived rows only, and those rows that the
+//! store has not written yet and hands along. It holds no state.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_broker::Answer;
@@ -20,7 +22,7 @@ use eddy_wire::time::Time;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::journal::{Cursor, Filter, ReadError, Reader, Row};
+use crate::journal::{Cursor, Filter, Finished, ReadError, Reader, Row};
 
 /// Rows read at a time.
 const PAGE: u32 = 10_000;
@@ -81,12 +83,15 @@ pub fn remove_spools(
     Ok(removed)
 }
 
-/// The answer to a question.
-pub fn answer(reader: &Reader, query: &Query) -> Answer {
+/// Rows that may not be written yet.
+type Late<'l> = &'l [Arc<Finished>];
+
+/// The answer to a question, of the journal and of rows that may not be in it yet.
+pub fn answer(reader: &Reader, query: &Query, late: Late<'_>) -> Answer {
     let answer = match query {
-        Query::Key(user, key) => by_key(reader, *user, key),
-        Query::Rows(request) => rows(reader, request).map(Answer::Rows),
-        Query::Finished(job) => finished(reader, *job).map(Answer::Finished),
+        Query::Key(user, key) => by_key(reader, *user, key, late),
+        Query::Rows(request) => rows(reader, request, late).map(Answer::Rows),
+        Query::Finished(job) => finished(reader, *job, late).map(Answer::Finished),
         Query::Records(seqs) => records(reader, seqs).map(Answer::Records),
         Query::Range(from, count) => range(reader, *from, *count).map(Answer::Records),
         Query::Blob(hash) => blob(reader, hash).map(Answer::Blob),
@@ -116,8 +121,10 @@ fn one() -> u32 {
     1
 }
 
-fn by_key(reader: &Reader, user: u32, key: &Uuid) -> Result<Answer, Why> {
-    let Some(job) = reader.by_key(user, key.as_bytes())? else {
+fn by_key(reader: &Reader, user: u32, key: &Uuid, late: Late<'_>) -> Result<Answer, Why> {
+    let is_of = |job: &&Arc<Finished>| job.user == user && job.key == *key.as_bytes();
+    let late = || late.iter().find(is_of).map(|job| Finished::clone(job));
+    let Some(job) = reader.by_key(user, key.as_bytes())?.or_else(late) else {
         return Ok(match made_before(key, reader.purged()?.t_submit) {
             true => Answer::KeyForgotten,
             false => Answer::Key(None),
@@ -159,8 +166,13 @@ fn made_before(key: &Uuid, t: i64) -> bool {
 /// A finished job's row and the places of its records.
 type Found = Option<Box<(JobRow, Vec<Seq>)>>;
 
-fn finished(reader: &Reader, job: JobId) -> Result<Found, Why> {
-    let Some(found) = reader.job(job.0)? else {
+fn finished(reader: &Reader, job: JobId, late: Late<'_>) -> Result<Found, Why> {
+    let late = late.iter().find(|late| late.id == job.0);
+    let found = match late {
+        Some(late) => Some(Finished::clone(late)),
+        None => reader.job(job.0)?,
+    };
+    let Some(found) = found else {
         return Ok(None);
     };
     let row = serde_json::from_str(&found.row)?;
@@ -170,7 +182,7 @@ fn finished(reader: &Reader, job: JobId) -> Result<Found, Why> {
     ))))
 }
 
-fn rows(reader: &Reader, request: &ListRequest) -> Result<Vec<JobRow>, Why> {
+fn rows(reader: &Reader, request: &ListRequest, late: Late<'_>) -> Result<Vec<JobRow>, Why> {
     // Rows are of jobs that are over.
     if !request.states.is_empty() && !request.states.contains(&JobState::Inactive) {
         return Ok(Vec::new());
@@ -180,8 +192,8 @@ fn rows(reader: &Reader, request: &ListRequest) -> Result<Vec<JobRow>, Why> {
         limit => (limit as usize).min(ROWS_MAX),
     };
     let mut filter = filter(request);
-    let mut rows = Vec::new();
-    loop {
+    let (mut rows, known) = newest(request, &filter, late)?;
+    while rows.len() < limit {
         // A page may lose rows to what the journal's filter does not know.
         filter.limit = PAGE.min((limit - rows.len()) as u32);
         let page = reader.finished(&filter)?;
@@ -190,16 +202,38 @@ fn rows(reader: &Reader, request: &ListRequest) -> Result<Vec<JobRow>, Why> {
             t_inactive: job.t_inactive,
             id: job.id,
         });
-        for job in &page {
+        for job in page.iter().filter(|job| !known.contains(&job.id)) {
             let row: JobRow = serde_json::from_str(&job.row)?;
             if matches(request, &row) {
                 rows.push(row);
             }
         }
-        if is_last || rows.len() >= limit {
-            return Ok(rows);
+        if is_last {
+            break;
         }
     }
+    rows.truncate(limit);
+    Ok(rows)
+}
+
+/// The rows that are asked for of those that may not be written: they ended last, so they come first. And
+/// the numbers of all of them, since some may be written meanwhile.
+fn newest(
+    request: &ListRequest,
+    filter: &Filter,
+    late: Late<'_>,
+) -> Result<(Vec<JobRow>, BTreeSet<u64>), Why> {
+    let known = late.iter().map(|job| job.id).collect();
+    let mut late: Vec<&Arc<Finished>> = late.iter().filter(|job| filter.takes(job)).collect();
+    late.sort_by_key(|job| std::cmp::Reverse((job.t_inactive, job.id)));
+    let mut rows = Vec::new();
+    for job in late {
+        let row: JobRow = serde_json::from_str(&job.row)?;
+        if matches(request, &row) {
+            rows.push(row);
+        }
+    }
+    Ok((rows, known))
 }
 
 fn filter(request: &ListRequest) -> Filter {

@@ -37,6 +37,7 @@ use super::nodes::{Keeper, Nodes, NodesGround};
 use super::planner::Planning;
 use super::reload::{Basis, Configuring};
 use super::replay::{ReplayError, replay};
+use super::rows::{self, RowsError};
 use super::shells::{Ground, Shells};
 use super::store::{Known, Store};
 use super::tree::{Tree, TreeParts};
@@ -81,6 +82,9 @@ pub enum StartError {
     /// The records cannot be folded.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// Rows of jobs that were over cannot be written.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
     /// There is no inventory.
     #[error(transparent)]
     Inventory(#[from] InventoryError),
@@ -328,7 +332,11 @@ fn opened(
         ballast_bytes,
         ..Options::default()
     };
-    let (journal, recovered) = open(statedir, &options)?;
+    let (mut journal, recovered) = open(statedir, &options)?;
+    let made = rows::complete(&mut journal)?;
+    if made > 0 {
+        tracing::info!(made, "rows of jobs that were over are written");
+    }
     for note in &recovered.notes {
         tracing::warn!("journal: {note}");
     }

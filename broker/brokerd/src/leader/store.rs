@@ -4,9 +4,13 @@
 //! commits all that came while it was busy in one transaction. A batch waits
 //! for a plan that is under way, but no longer than [`HOLD_MAX`], so that one
 //! commit carries a job from its submission to its grant.
+//!
+//! Rows of jobs that are over wait for each other, since each of their indexes costs a commit a
+//! page. Nobody sees it: who answers a question is given those that are not written yet
+//! ([`super::rows`] writes those that a killed leader leaves).
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,6 +40,10 @@ pub const HOLD_MAX: Duration = Duration::from_micros(500);
 /// for it, and each commit costs as much as a job: it goes along with what comes
 /// next, the end of some job more often than not.
 pub const STARTS_MAX: Duration = Duration::from_millis(5);
+/// So many rows of jobs that are over wait to be written together; the next makes all go.
+const ROWS_MAX: usize = 64;
+/// And for so long, for who reads the database beside this leader.
+const ROWS_WAIT_MAX: Duration = Duration::from_secs(2);
 /// A batch this large waits for nothing.
 const HOLD_ROWS_MAX: usize = 4096;
 /// Records between two marks at least, and how many times what is live.
@@ -57,6 +65,10 @@ pub struct Store {
     /// When the first record of `batch` came.
     since: Option<Instant>,
     haste: Haste,
+    rows: Rows,
+    /// Batches sent so far, and how many of them are durable.
+    sent: u64,
+    durable: u64,
     /// Submission keys of jobs that have no derived row yet.
     keys: HashMap<JobId, Uuid>,
     last_job: JobId,
@@ -65,6 +77,26 @@ pub struct Store {
     purging: Purging,
     /// Where spools are.
     spool: PathBuf,
+}
+
+/// Rows of jobs that are over and are not known to be written.
+#[derive(Default)]
+struct Rows {
+    late: VecDeque<Late>,
+    /// How many of them, the last ones, are in no batch yet.
+    waiting: usize,
+    /// When the first of these came.
+    since: Option<Instant>,
+}
+
+/// One row.
+struct Late {
+    /// The batch that has the job's last record. Until that is durable the job is not over for
+    /// whoever asks.
+    record: u64,
+    /// The batch that has the row, once there is one.
+    row: Option<u64>,
+    finished: Arc<Finished>,
 }
 
 /// When finished jobs are forgotten.
@@ -107,6 +139,9 @@ impl Store {
             blobs: HashSet::new(),
             since: None,
             haste: Haste::Starts,
+            rows: Rows::default(),
+            sent: 0,
+            durable: 0,
             keys: known.keys,
             last_job: known.last_job,
             // What was replayed counts, so that a leader that keeps being
@@ -137,10 +172,10 @@ impl Store {
         for record in &records {
             self.add_record(record);
         }
-        self.batch.finished.extend(over.into_iter().map(|over| {
+        for over in over {
             let key = self.keys.remove(&over.row.id).unwrap_or_default();
-            finished(&over, key)
-        }));
+            self.rows.put(self.sent + 1, finished(&over, key));
+        }
         self.unmarked += records.len() as u64;
     }
 
@@ -184,6 +219,11 @@ impl Store {
     /// When the batch must go although a plan is under way; `None` when there
     /// is none.
     pub fn must_go_at(&self) -> Option<Instant> {
+        let rows = self.rows.since.map(|since| since + ROWS_WAIT_MAX);
+        self.records_go_at().into_iter().chain(rows).min()
+    }
+
+    fn records_go_at(&self) -> Option<Instant> {
         let longest = match self.haste {
             Haste::Now => HOLD_MAX,
             Haste::Starts => STARTS_MAX,
@@ -197,8 +237,8 @@ impl Store {
             (Haste::Now, Plan::None) => false,
             (Haste::Now, Plan::UnderWay) | (Haste::Starts, _) => true,
         };
-        match self.must_go_at() {
-            None => false,
+        match self.records_go_at() {
+            None => self.must_go_at().is_some_and(|at| at <= now),
             Some(at) => !waits || at <= now || self.batch.rows.len() >= HOLD_ROWS_MAX,
         }
     }
@@ -213,8 +253,13 @@ impl Store {
         self.since = None;
         self.haste = Haste::Starts;
         self.blobs.clear();
+        let is_mark_due = self.is_mark_due();
+        // What a mark leaves out nobody folds again, so rows behind it would be lost.
+        if is_mark_due || self.rows.are_due() {
+            self.take_rows();
+        }
         let mut batch = std::mem::take(&mut self.batch);
-        if self.is_mark_due() {
+        if is_mark_due {
             let live = broker.live();
             self.live = live.len() as u64;
             self.unmarked = 0;
@@ -226,19 +271,33 @@ impl Store {
             });
         }
         batch.purge = self.purging.due(now);
+        self.sent += 1;
         self.writer.commit(batch)
     }
 
-    /// So many jobs were forgotten in a commit: their output goes, too.
-    pub fn purged(&mut self, jobs: u64) {
-        if jobs == 0 {
-            return;
-        }
-        if jobs >= u64::from(PURGE_JOBS) {
+    /// The next batch has the rows that wait.
+    fn take_rows(&mut self) {
+        let rows = self.rows.take(self.sent + 1);
+        self.batch.finished.extend(rows);
+    }
+
+    /// So many batches became durable, and so many jobs were forgotten in them.
+    pub fn committed(&mut self, batches: u64, purged: u64) {
+        self.durable += batches;
+        self.rows.written(self.durable);
+        if purged >= u64::from(PURGE_JOBS) {
             self.purging.next = Instant::now();
         }
+        if purged > 0 {
+            self.remove_spools();
+        }
+    }
+
+    /// The output of jobs that were forgotten goes, too.
+    fn remove_spools(&mut self) {
         let (directory, last) = (self.spool.clone(), self.last_job);
-        let open: HashSet<JobId> = self.keys.keys().copied().collect();
+        let late = self.rows.late.iter().map(|late| JobId(late.finished.id));
+        let open: HashSet<JobId> = self.keys.keys().copied().chain(late).collect();
         let asked = self.readers.ask(move |reader| {
             let is_open = |job: JobId| job > last || open.contains(&job);
             match answers::remove_spools(reader, &directory, is_open) {
@@ -254,10 +313,11 @@ impl Store {
 
     /// Asks the journal on a thread of its own.
     pub fn ask(&mut self, tag: QueryTag, query: Query) {
+        let late = self.rows.over(self.durable);
         let inside = self.inside.clone();
         let asked = self.readers.ask(move |reader| {
             // The loop is gone only when the process ends.
-            let _ = inside.send(Inner::Answer(tag, answers::answer(reader, &query)));
+            let _ = inside.send(Inner::Answer(tag, answers::answer(reader, &query, &late)));
         });
         if let Err(busy) = asked {
             let _ = self
@@ -267,7 +327,17 @@ impl Store {
     }
 
     /// Commits what was sent and ends.
-    pub fn close(self) {
+    pub fn close(mut self) {
+        let finished = self.rows.take(self.sent + 1);
+        if !finished.is_empty() {
+            let batch = Batch {
+                finished,
+                ..Batch::default()
+            };
+            if let Err(error) = self.writer.commit(batch) {
+                tracing::error!(%error, "rows of jobs that are over are not written");
+            }
+        }
         if let Err(error) = self.writer.close() {
             tracing::error!(%error, "the journal was not closed in order");
         }
@@ -292,6 +362,46 @@ pub enum Plan {
     UnderWay,
 }
 
+impl Rows {
+    fn put(&mut self, record: u64, finished: Finished) {
+        self.late.push_back(Late {
+            record,
+            row: None,
+            finished: Arc::new(finished),
+        });
+        self.waiting += 1;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    fn are_due(&self) -> bool {
+        let is_old = |since: Instant| since.elapsed() >= ROWS_WAIT_MAX;
+        self.waiting >= ROWS_MAX || self.since.is_some_and(is_old)
+    }
+
+    /// Those that wait, for this batch.
+    fn take(&mut self, batch: u64) -> Vec<Finished> {
+        let first = self.late.len() - self.waiting;
+        (self.waiting, self.since) = (0, None);
+        let taken = self.late.range_mut(first..).map(|late| {
+            late.row = Some(batch);
+            Finished::clone(&late.finished)
+        });
+        taken.collect()
+    }
+
+    /// Batches up to this one are durable.
+    fn written(&mut self, durable: u64) {
+        let is_written = |late: &mut Late| late.row.is_some_and(|batch| batch <= durable);
+        while self.late.pop_front_if(is_written).is_some() {}
+    }
+
+    /// Those of jobs whose end is durable.
+    fn over(&self, durable: u64) -> Vec<Arc<Finished>> {
+        let over = self.late.iter().filter(|late| late.record <= durable);
+        over.map(|late| Arc::clone(&late.finished)).collect()
+    }
+}
+
 impl Purging {
     fn due(&mut self, now: Time) -> Option<Purge> {
         let instant = Instant::now();
@@ -310,7 +420,8 @@ impl Purging {
     }
 }
 
-fn finished(over: &Over, key: Uuid) -> Finished {
+/// The row as the journal has it.
+pub fn finished(over: &Over, key: Uuid) -> Finished {
     let row = &over.row;
     Finished {
         id: row.id.0,

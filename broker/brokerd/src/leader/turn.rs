@@ -312,10 +312,14 @@ impl Leader {
     fn committed(&mut self, committed: Committed) {
         match committed {
             Committed::Durable {
-                seq, purged, took, ..
+                seq,
+                batches,
+                purged,
+                took,
+                ..
             } => {
                 tracing::trace!(seq, ?took, "durable");
-                self.store.purged(purged);
+                self.store.committed(batches, purged);
                 self.commits.add(Seq(seq), self.clock.now());
                 self.handle(Arrival::Durable(Seq(seq)));
                 // The first record of this leader is its start.

@@ -1,0 +1,106 @@
+//! Rows of jobs that are over which a leader was killed before it wrote: made again of the records.
+//!
+//! Called once the journal is open, by a leader that begins and by whoever reads a history.
+//! [`super::store`] says why they may be missing. It folds those jobs alone and no other state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eddy_broker::Finished as Over;
+use eddy_modules::row;
+use eddy_wire::event::{EventError, Kind};
+use eddy_wire::id::JobId;
+use eddy_wire::job::Job;
+use thiserror::Error;
+
+use super::replay::{Specs, record};
+use super::store::finished;
+use crate::journal::{Batch, CommitError, Finished, Journal, ReadError, Row};
+
+/// Name of the last record of a job that has no row before it.
+const CLEAN: &str = "clean";
+
+/// Why rows that are missing stay so.
+#[derive(Debug, Error)]
+pub enum RowsError {
+    /// The journal cannot be read.
+    #[error("rows of jobs that are over cannot be made again")]
+    Read(#[from] ReadError),
+    /// It cannot be written.
+    #[error("rows of jobs that are over cannot be written")]
+    Write(#[from] CommitError),
+    /// A record is not one of this version.
+    #[error("record {seq} cannot be read for the row of its job")]
+    Event {
+        /// Its place.
+        seq: u64,
+        /// Why.
+        #[source]
+        source: EventError,
+    },
+}
+
+/// Writes the rows that are missing; how many.
+///
+/// # Errors
+/// [`RowsError`]; then none was written.
+pub fn complete(journal: &mut Journal) -> Result<usize, RowsError> {
+    let missing: BTreeSet<u64> = journal.without_row(CLEAN)?.into_iter().collect();
+    if missing.is_empty() {
+        return Ok(0);
+    }
+    let finished = made(journal, &missing)?;
+    let number = finished.len();
+    journal.commit(Batch {
+        finished,
+        ..Batch::default()
+    })?;
+    Ok(number)
+}
+
+fn made(journal: &Journal, missing: &BTreeSet<u64>) -> Result<Vec<Finished>, RowsError> {
+    let blob = |seq, hash: &[u8; 32]| journal.blob(seq, hash);
+    let mut specs = Specs::of(&blob);
+    let (mut jobs, mut rows) = (BTreeMap::new(), Vec::new());
+    let mut failed = None;
+    journal.replay(|stored| {
+        if failed.is_none() && missing.contains(&stored.job) {
+            match take(&stored, &mut specs, &mut jobs) {
+                Ok(over) => rows.extend(over),
+                Err(error) => failed = Some(error),
+            }
+        }
+    })?;
+    failed.map_or(Ok(rows), Err)
+}
+
+/// Folds one record; the row, if it was the last.
+fn take(
+    stored: &Row,
+    specs: &mut Specs<'_>,
+    jobs: &mut BTreeMap<JobId, Job>,
+) -> Result<Option<Finished>, RowsError> {
+    let (id, seq) = (JobId(stored.job), stored.seq);
+    let record = record(stored, specs).map_err(|source| RowsError::Event { seq, source })?;
+    if let Some(job) = Job::from_record(&record) {
+        jobs.insert(id, job);
+        return Ok(None);
+    }
+    let Some(job) = jobs.get_mut(&id) else {
+        return Ok(None);
+    };
+    if let Err(illegal) = job.apply(&record) {
+        panic!("record {seq} of job {id}: {illegal}");
+    }
+    if !matches!(record.event.kind, Kind::Clean) {
+        return Ok(None);
+    }
+    let over = jobs.remove(&id).map(|job| {
+        let key = job.submit.key;
+        let over = Over {
+            row: row::row(&job, String::new()),
+            seqs: job.seqs,
+        };
+        finished(&over, key)
+    });
+    Ok(over)
+}
