@@ -58,6 +58,8 @@ struct View {
     /// The ranks whose shells are connected.
     online: Idset,
     next_tag: u64,
+    /// How often anything of it changed.
+    version: u64,
     /// Who is at which limit.
     limits: Limits,
     /// Whether queues start jobs.
@@ -123,12 +125,7 @@ impl Module for List {
                 self.collectors.turn_away(&self.view, out);
             }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
-            Input::Notice(Notice::Serving(serving)) => self.view.lines.serving(serving),
-            Input::Notice(Notice::Head(head, line)) => {
-                self.view.heads.clone_from(head);
-                self.view.line = *line;
-            }
-            Input::Notice(Notice::Online(online)) => self.view.online.clone_from(online),
+            Input::Notice(notice) => self.view.notice(notice),
             Input::Resume => self.source = Source::Live,
             Input::Tick => self.waiters.tick(now, out),
             Input::Cancel(caller) => {
@@ -222,7 +219,21 @@ impl View {
         (!self.access.shows_all(sender.roles)).then_some(sender.uid)
     }
 
+    fn notice(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Serving(serving) => self.lines.serving(serving),
+            Notice::Head(head, line) => {
+                self.heads.clone_from(head);
+                self.line = *line;
+            }
+            Notice::Online(online) => self.online.clone_from(online),
+            _ => return,
+        }
+        self.version += 1;
+    }
+
     fn fold(&mut self, record: &Record) {
+        self.version += 1;
         self.limits.apply(record);
         if let Kind::Queue(turned) = &record.event.kind {
             self.gates.apply(record.event.t, turned);

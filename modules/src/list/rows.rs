@@ -1,13 +1,16 @@
 //! `job.list`: rows of jobs in memory, then of finished ones from the journal.
+//!
+//! Many ask the same again and again: while nothing changes they get the same bytes.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use eddy_broker::{Answer, Caller, Outbox, Query, Request, Volatile};
+use eddy_broker::{Answer, Caller, Outbox, Query, Reply, Request, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::message::Type;
 use eddy_wire::services::job::{JOB_RANGES_MAX, JobRow, ListRequest};
 
 use super::{Asked, View};
@@ -16,10 +19,43 @@ use crate::row::row;
 /// Rows in one part of the answer.
 const CHUNK: usize = 1000;
 
-/// Listings waiting for the journal.
+/// An answer of so many bytes or less is kept for who asks the same.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// Listings waiting for the journal, and the last one that did not need it.
 #[derive(Default)]
 pub(super) struct Listings {
     waiting: BTreeMap<u64, Caller>,
+    kept: Option<Kept>,
+}
+
+/// An answer, with all that it depends on.
+struct Kept {
+    version: u64,
+    request: Bytes,
+    shown_to: Option<u32>,
+    parts: Vec<Bytes>,
+}
+
+impl Kept {
+    fn is_of(&self, view: &View, request: &Request) -> bool {
+        self.version == view.version
+            && self.request == request.body
+            && self.shown_to == view.shown_to(request.sender())
+    }
+
+    fn tell(&self, to: Caller, out: &mut Outbox) {
+        for body in &self.parts {
+            let (kind, body, tail) = (Type::Part, body.clone(), Bytes::new());
+            out.volatile(Volatile::Reply(Reply {
+                to,
+                kind,
+                body,
+                tail,
+            }));
+        }
+        out.answer(to, &Vec::<JobRow>::new());
+    }
 }
 
 impl Listings {
@@ -30,6 +66,12 @@ impl Listings {
         request: &Request,
         out: &mut Outbox,
     ) -> Result<Option<Asked>, Refusal> {
+        if let Some(kept) = &self.kept
+            && kept.is_of(view, request)
+        {
+            kept.tell(request.caller, out);
+            return Ok(None);
+        }
         let mut body: ListRequest = request.parse()?;
         if body.jobs.ranges.len() > JOB_RANGES_MAX {
             let text = format!(
@@ -48,13 +90,27 @@ impl Listings {
         }
         let rows: Vec<JobRow> = limited(&body, view);
         let found = rows.len() as u32;
-        for chunk in rows.chunks(CHUNK) {
-            out.part(request.caller, &chunk, Bytes::new());
-        }
+        let told = Kept {
+            version: view.version,
+            request: request.body.clone(),
+            shown_to: view.shown_to(request.sender()),
+            parts: rows.chunks(CHUNK).map(encoded).collect(),
+        };
         let full = body.limit > 0 && found >= body.limit;
         if !wants_finished(&body) || full {
-            out.answer(request.caller, &Vec::<JobRow>::new());
+            told.tell(request.caller, out);
+            let bytes: usize = told.parts.iter().map(Bytes::len).sum();
+            self.kept = (bytes <= KEPT_BYTES_MAX).then_some(told);
             return Ok(None);
+        }
+        for part in told.parts {
+            let reply = Reply {
+                to: request.caller,
+                kind: Type::Part,
+                body: part,
+                tail: Bytes::new(),
+            };
+            out.volatile(Volatile::Reply(reply));
         }
         body.limit = if body.limit > 0 {
             body.limit - found
@@ -85,6 +141,10 @@ impl Listings {
         }
         None
     }
+}
+
+fn encoded(rows: &[JobRow]) -> Bytes {
+    serde_json::to_vec(rows).expect("rows are JSON").into()
 }
 
 /// Pending by place in the queue, then running, then ended and not collected.

@@ -4,6 +4,7 @@
 //!
 //! Called by people; never by `t/run`, since a budget is judged by reading, not by a red test.
 
+mod crowd;
 mod disk;
 mod eta;
 mod history;
@@ -96,6 +97,8 @@ const BENCHES: &[Bench] = &[
         about: "1,000 sub-instances of 100 jobs against the same jobs flat: CPU of the machine" },
     Bench { name: "pass", needs: Needs::Eddy, run: pass::run,
         about: "jobs passed down to a queue instance: CPU of the root and below it" },
+    Bench { name: "crowd", needs: Needs::Eddy, run: crowd::run,
+        about: "submissions and starts beside 500 clients that list jobs without end" },
     Bench { name: "idle", needs: Needs::Eddy, run: idle::run,
         about: "a tree of 100 instances that nobody uses: memory and wake-ups" },
 ];

@@ -8,6 +8,8 @@
 mod configure;
 mod ending;
 mod finish;
+mod listings;
+mod waking;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::pin::Pin;
@@ -41,6 +43,7 @@ use crate::clients::{Admission, Arrivals, Arrived, Door, LinkId};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::journal::Committed;
+use listings::Listings;
 
 /// Arrivals worked off in one turn at most, so that commits and answers are not
 /// held up by an endless stream of them.
@@ -111,6 +114,7 @@ pub struct Leader {
     dead: HashSet<Epoch>,
     course: Course,
     announcement: Option<Announcement>,
+    listings: Listings,
 }
 
 /// Whether the timer of the batch that waits is set.
@@ -135,6 +139,8 @@ enum Event {
     Parent(Heard),
     Wake,
     Hold,
+    /// Nothing else is there: those who ask for listings have their turn.
+    Idle,
 }
 
 impl Leader {
@@ -169,6 +175,7 @@ impl Leader {
             dead: HashSet::new(),
             course: Course::Leading,
             announcement: None,
+            listings: Listings::default(),
         }
     }
 
@@ -219,6 +226,7 @@ impl Leader {
             let event = self.next(wake.as_mut()).await;
             self.event(event);
             self.drain();
+            self.list_late();
             self.finish_turn();
         };
         if code != 0 {
@@ -239,6 +247,7 @@ impl Leader {
             heard = heard(&mut self.child) => Event::Parent(heard),
             () = wake, if is_waking => Event::Wake,
             () = self.hold.as_mut(), if self.holding == Holding::Batch => Event::Hold,
+            () = tokio::task::yield_now(), if !self.listings.is_empty() => Event::Idle,
         }
     }
 
@@ -284,6 +293,7 @@ impl Leader {
             }
             // What it is for is seen at the end of the turn.
             Event::Hold => self.holding = Holding::Nothing,
+            Event::Idle => self.list(),
         }
         self.settle();
     }
@@ -381,6 +391,12 @@ impl Leader {
             tag = message.matchtag,
             "message"
         );
+        if let Some(message) = self.listings.put(id, message) {
+            self.serve(id, message);
+        }
+    }
+
+    fn serve(&mut self, id: ClientId, message: Message) {
         let is_here = message.kind == Type::Request && message.target == Target::Service;
         let message = match is_here {
             true => message,
@@ -566,24 +582,6 @@ impl Leader {
             Effect::Plan(deltas) => self.planner.tell(deltas),
             Effect::Wake(at) => drop(self.wakes.insert(at)),
             Effect::Exit(Exit::Stopped) => self.course = Course::Ended(0),
-        }
-    }
-
-    fn first_wake(&self) -> Option<Time> {
-        let own = self.wakes.first().copied();
-        own.into_iter().chain(self.tree.wake()).min()
-    }
-
-    /// Sets the timer to the first wake-up that was asked for.
-    fn set_wake(&mut self, mut wake: Pin<&mut Sleep>) {
-        let Some(at) = self.first_wake() else { return };
-        let after = Duration::from_micros((at - self.clock.now()).0.max(0) as u64);
-        let at = tokio::time::Instant::now() + after.min(FAR);
-        let late = wake.deadline().saturating_duration_since(at);
-        let early = at.saturating_duration_since(wake.deadline());
-        // Broker time and the runtime's clock differ by microseconds each time.
-        if late > Duration::from_millis(1) || early > Duration::from_millis(1) {
-            wake.as_mut().reset(at);
         }
     }
 }
