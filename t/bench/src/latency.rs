@@ -54,7 +54,10 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
 
 /// Seconds from the first event of one name to the first of another. Reads one object in a line, or
 /// one array.
-fn between(log: &str, from: &str, to: &str) -> anyhow::Result<f64> {
+///
+/// # Errors
+/// There is no such event, or it is no log.
+pub fn between(log: &str, from: &str, to: &str) -> anyhow::Result<f64> {
     let events: Vec<Value> = match log.trim_start().starts_with('[') {
         true => serde_json::from_str(log)?,
         false => log

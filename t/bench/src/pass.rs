@@ -7,9 +7,10 @@ use std::fs;
 use anyhow::Context as _;
 
 use crate::instance::Instance;
+use crate::latency::between;
 use crate::report::Report;
-use crate::rounds::{Entry, Series, alternate};
-use crate::{Setup, process};
+use crate::rounds::{Entry, Series, alternate, quantile};
+use crate::{Setup, disk, process};
 
 /// All there is belongs to one queue instance.
 const DECLARED: &str = "[[instance]]\nname = \"work\"\nnodes = 1\n\
@@ -51,6 +52,47 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
     let share = series[1].percent_of(&series[0], "root of a job not passed");
     report.add_budgeted(&share, "<= 50 %; goal <= 50 us");
     report.note(format!("{jobs} jobs of true in each round"));
+    Ok(report)
+}
+
+/// How much later a job starts that is passed down, on an idle tree, by the events at the root.
+///
+/// # Errors
+/// An instance does not start, or a job fails.
+pub fn start(setup: &Setup) -> anyhow::Result<Report> {
+    let folder = setup.fresh_folder()?;
+    let config = folder.path().join("site.toml");
+    fs::write(&config, DECLARED)?;
+    let config = config.to_str().context("the path is not UTF-8")?;
+    let flat = Instance::start(setup, &["--cores", "2"])?;
+    flat.run(&["run", "true"])?;
+    let tree = Tree::start(setup, &["--cores", "2", "--config", config])?;
+    let start = |instance: &Instance, queue: &[&str]| {
+        let line = [&["submit", "--wait"], queue, &["true"]].concat();
+        let id = instance.output(&line)?;
+        let log = instance.output(&["job", "eventlog", "--json", id.trim()])?;
+        Ok(between(&log, "submit", "start")? * 1e3)
+    };
+    let entries = vec![
+        Entry::new("submit to start, not passed", "ms", || start(&flat, &[])),
+        Entry::new("submit to start, passed", "ms", || {
+            start(&tree.root, &["-q", "work"])
+        }),
+        Entry::new("one fdatasync", "ms", || {
+            Ok(quantile(&disk::syncs(setup, 1)?, 0.5))
+        }),
+    ];
+    let series = alternate(setup.rounds(setup.count(100)), entries)?;
+    let mut report = Report::default();
+    series.iter().for_each(|series| report.add(series));
+    let sync = series[2].summary().median;
+    let figures = series[1].figures.iter().zip(&series[0].figures);
+    let beyond = Series {
+        name: "what the pass adds, beyond one fdatasync".to_owned(),
+        unit: "ms",
+        figures: figures.map(|(passed, own)| passed - own - sync).collect(),
+    };
+    report.add_budgeted(&beyond, "<= 2 ms");
     Ok(report)
 }
 

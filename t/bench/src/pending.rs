@@ -66,3 +66,24 @@ fn urgent(instance: &Instance) -> anyhow::Result<(f64, f64)> {
     }
     Ok((wall * 1e3 / ROUND as f64, cpu * 1e6 / ROUND as f64))
 }
+
+/// `eddy why` of the last of `count` that wait, whole command.
+///
+/// # Errors
+/// The instance does not start, or a job fails.
+pub fn why(setup: &Setup) -> anyhow::Result<Report> {
+    let waiting = setup.count(10_000);
+    let instance = Instance::start(setup, &FAKE)?;
+    let day = "exec.test.run_duration=86400s";
+    instance.run(&["submit", "--quiet", "-n", "15", "-S", day, "true"])?;
+    instance.submit_many(waiting, &["-n", "16", "-t", "1h", "true"])?;
+    let last = instance.output(&["submit", "-n", "16", "-t", "1h", "true"])?;
+    let ask = || Ok(instance.run(&["why", last.trim()])?.wall * 1e3);
+    let entries = vec![Entry::new("eddy why", "ms", ask)];
+    let mut report = Report::default();
+    for series in alternate(setup.rounds(30), entries)? {
+        report.add_budgeted(&series, "<= 50 ms");
+    }
+    report.note(format!("{waiting} wait before it"));
+    Ok(report)
+}
