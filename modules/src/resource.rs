@@ -328,6 +328,7 @@ impl Resource {
             .for_each(|grant| allocated.add(&grant.set));
         // What runs beside others holds nothing of its nodes.
         allocated.nodes.retain(|_, node| !node.is_empty());
+        allocated.trim_properties();
         let unused = all.difference(&allocated);
         let drained: Idset = self.drained.keys().map(|rank| rank.0).collect();
         let in_service = self.online().difference(&drained);

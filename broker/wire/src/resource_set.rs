@@ -300,8 +300,16 @@ impl ResourceSet {
         set
     }
 
-    /// Properties of ranks that are not in the set are not the set's.
-    fn trim_properties(&mut self) {
+    /// Takes this node out, whatever of it the set has.
+    pub fn remove(&mut self, rank: Rank) {
+        if self.nodes.remove(&rank).is_some() {
+            self.trim_properties();
+        }
+    }
+
+    /// Takes out the properties of ranks that are not in the set: they are not the set's, and no
+    /// reader takes them. For whoever changes its nodes himself.
+    pub fn trim_properties(&mut self) {
         if self.properties.is_empty() {
             return;
         }

@@ -1,6 +1,7 @@
 //! Resource sets: R version 1 both ways, their arithmetic, and what is refused.
 
 use eddy_wire::field::FieldError;
+use eddy_wire::id::Rank;
 use eddy_wire::resource_set::{ResourceSet, ResourceSetError};
 use serde_json::{Value, json};
 
@@ -226,4 +227,15 @@ fn a_refusal_names_the_place() {
         ResourceSet::parse("{"),
         Err(ResourceSetError::Syntax { line: 1, .. })
     ));
+}
+
+#[test]
+fn a_node_that_is_taken_out_takes_its_properties_along() {
+    let text = r#"{"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0"}}],
+        "nodelist":["n[0-1]"],"properties":{"fast":"0-1","new":"1"}}}"#;
+    let mut set = ResourceSet::parse(text).expect("a set of two nodes");
+    set.remove(Rank(1));
+    assert_eq!(ResourceSet::from_value(set.to_value()), Ok(set.clone()));
+    let names: Vec<&str> = set.properties.keys().map(String::as_str).collect();
+    assert_eq!(names, ["fast"]);
 }

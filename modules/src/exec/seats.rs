@@ -106,7 +106,7 @@ impl Exec {
             next.shells.remove(&rank);
             match run.footing() {
                 Footing::Elastic | Footing::Left => {
-                    Arc::make_mut(&mut next.set).nodes.remove(&rank);
+                    Arc::make_mut(&mut next.set).remove(rank);
                 }
                 Footing::Kept => {}
             }

@@ -194,6 +194,7 @@ impl Nest {
             *node = has.unwrap_or(node).clone();
         }
         room.properties.clone_from(&self.inventory.properties);
+        room.trim_properties();
         Some(Arc::new(room))
     }
 

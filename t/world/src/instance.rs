@@ -100,7 +100,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// As an inventory.
+    /// As an inventory: nodes of odd rank are `odd`, each two are in one rack.
     pub fn inventory(&self) -> Arc<ResourceSet> {
         let node = |rank: u32| NodeSet {
             host: format!("node{rank}").into(),
@@ -109,8 +109,18 @@ impl Nodes {
             memory: self.memory,
         };
         let nodes = (0..self.count).map(|rank| (Rank(rank), node(rank)));
+        let ranks = 0..self.count;
+        let rack = |rank: u32| (format!("rack=r{}", rank / 2), Idset::range(rank, rank + 1));
+        let mut properties: BTreeMap<String, Idset> = ranks.clone().step_by(2).map(rack).collect();
+        let odd: Idset = ranks.clone().filter(|rank| rank % 2 == 1).collect();
+        properties.insert("odd".to_owned(), odd);
+        let there: Idset = ranks.collect();
+        let meant = properties.values_mut();
+        meant.for_each(|having| *having = having.intersect(&there));
+        properties.retain(|_, having| !having.is_empty());
         Arc::new(ResourceSet {
             nodes: nodes.collect(),
+            properties,
             ..ResourceSet::default()
         })
     }
