@@ -8,6 +8,7 @@
 
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Takes};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Span;
 
 use crate::live::Live;
@@ -54,17 +55,18 @@ impl Lending {
         self.instances.iter().any(|(_, of)| is_bound(of))
     }
 
-    /// Those of all ranks that a job may be given whose queue leads to that instance, or to none;
-    /// any when `None`.
-    pub fn ranks(&self, to: Option<&str>, request: &Request, all: &Idset) -> Option<Idset> {
+    /// Those of all nodes that a job may be given whose queue leads to that instance, or to none, by
+    /// rank: of those that are as it asks; any when `None`.
+    pub fn ranks(&self, to: Option<&str>, request: &Request, all: &ResourceSet) -> Option<Idset> {
         if request.takes == Takes::Nothing {
             return request.ranks.clone();
         }
         let own = to.and_then(|name| self.elastic(name)?.ranks.clone());
-        let asked = match (own, &request.ranks) {
-            (Some(own), Some(asked)) => Some(own.intersect(asked)),
-            (own, asked) => own.or_else(|| asked.clone()),
-        };
+        let like = request.constraint.as_ref();
+        let like = like.map(|constraint| constraint.ranks(all));
+        let asked = request.ranks.iter().cloned();
+        let asked = asked.chain(own).chain(like);
+        let asked = asked.reduce(|some, others| some.intersect(&others));
         let others = self.instances.iter();
         let others = others.filter(|(name, _)| Some(name.as_str()) != to);
         let closed = others.filter(|(_, of)| !of.lends(request.duration.map(Span)));
@@ -72,7 +74,7 @@ impl Lending {
         match (closed.is_empty(), asked) {
             (true, asked) => asked,
             (false, Some(asked)) => Some(asked.difference(&closed)),
-            (false, None) => Some(all.difference(&closed)),
+            (false, None) => Some(all.ranks().difference(&closed)),
         }
     }
 }
@@ -89,8 +91,8 @@ impl Elastic {
 mod tests {
     use std::sync::Arc;
 
+    use eddy_wire::constraint::Constraint;
     use eddy_wire::jobspec::{MemoryNeed, Sharing, Work};
-    use eddy_wire::resource_set::ResourceSet;
 
     use super::*;
     use crate::settings::Declared;
@@ -110,6 +112,7 @@ mod tests {
             sharing: Sharing::Shared,
             takes: Takes::Resources,
             ranks: asked.map(ranks),
+            constraint: None,
             work: Work::Tasks,
             ntasks: 1,
             duration: minutes.map(|minutes| minutes * 60_000_000),
@@ -144,9 +147,40 @@ mod tests {
         Lending::new(&settings)
     }
 
+    /// Ranks 0 to 7, of which 2-5 are fast.
+    fn eight() -> ResourceSet {
+        let set = serde_json::json!({"version": 1, "execution": {
+            "R_lite": [{"rank": "0-7", "children": {"core": "0"}}],
+            "nodelist": ["n[0-7]"],
+            "properties": {"fast": "2-5"},
+        }});
+        ResourceSet::from_value(set).expect("eight nodes")
+    }
+
+    #[test]
+    fn a_job_may_be_given_only_nodes_that_are_as_it_asks() {
+        let (condo, all) = (condo(), eight());
+        let given = |to, asked, query: &str| {
+            let constraint = Constraint::from_query(query).expect("a query");
+            let request = Request {
+                constraint: Some(Arc::new(constraint)),
+                ..request(asked, None)
+            };
+            condo.ranks(to, &request, &all).expect("some").to_string()
+        };
+        assert_eq!(given(Some("own"), None, "fast"), "2-5");
+        assert_eq!(
+            given(Some("own"), Some("0-3"), "fast"),
+            "2-3",
+            "and of those"
+        );
+        assert_eq!(given(Some("own"), None, "-fast"), "0-1,6-7");
+        assert_eq!(given(Some("guest"), None, "fast"), "4-5", "of what is lent");
+    }
+
     #[test]
     fn on_the_home_of_another_a_job_may_be_only_as_long_as_is_lent() {
-        let (condo, all) = (condo(), ranks("0-7"));
+        let (condo, all) = (condo(), eight());
         let given = |to, asked, minutes| {
             let found = condo.ranks(to, &request(asked, minutes), &all);
             found.map(|ranks| ranks.to_string())

@@ -39,7 +39,7 @@ impl Capacity {
     /// [`Reason::NoSuchRanks`], [`Reason::NeverOnOneNode`] and [`Reason::NeverInAll`], with the
     /// numbers.
     pub fn feasible(&self, request: &Request) -> Result<(), Reason> {
-        let asked = request.beside().or_else(|| request.ranks.clone());
+        let asked = request.beside().or_else(|| request.named_ranks().cloned());
         if let Some(asked) = &asked {
             self.has_ranks(asked)?;
         }

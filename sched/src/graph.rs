@@ -14,7 +14,7 @@
 //! - `matcher`: a stock with refusals explained; `found`: what was found, as R.
 //! - `plan`: the same over time.
 
-pub mod constraint;
+mod constraint;
 
 mod draft;
 

@@ -43,7 +43,7 @@ pub(crate) fn place(
         let what = "the instance to have nodes".to_owned();
         return Err(Unplaced::Wait(Reason::Dependency { what }));
     }
-    if let Some(ranks) = &request.ranks {
+    if let Some(ranks) = request.named_ranks() {
         inventory.all().has_ranks(ranks).map_err(Unplaced::Never)?;
     }
     let need = Need::of(request);
@@ -154,6 +154,14 @@ pub(crate) enum Short {
 impl Short {
     /// As a reason, where the rooms are those of the whole inventory.
     pub fn never(self, request: &Request) -> Reason {
+        if let (Some(constraint), Some(ranks)) = (&request.constraint, &request.ranks)
+            && ranks.is_empty()
+        {
+            return Reason::NoSuchNodes {
+                constraint: constraint.to_string(),
+                known: None,
+            };
+        }
         match self {
             Short::OnOneNode { what, asked, most } => Reason::NeverOnOneNode {
                 what: of_ranks(what.to_owned(), request),
@@ -178,11 +186,12 @@ impl Short {
     }
 }
 
-/// What is counted, with the ranks on which it is, if only some will do.
+/// What is counted, with the ranks on which it is, if only some will do, and why only those.
 fn of_ranks(what: String, request: &Request) -> String {
-    match &request.ranks {
-        Some(ranks) => format!("{what} of ranks {ranks}"),
-        None => what,
+    match (&request.ranks, &request.constraint) {
+        (Some(ranks), None) => format!("{what} of ranks {ranks}"),
+        (Some(ranks), Some(constraint)) => format!("{what} of ranks {ranks} ({constraint})"),
+        (None, _) => what,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
+use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::fsd::{Fsd, parse_minutes_or_fsd};
 use eddy_wire::idset::Idset;
@@ -52,6 +53,10 @@ pub struct Terms {
     /// Whole nodes; needs -N
     #[arg(short = 'x', long, help_heading = "Resources")]
     pub exclusive: bool,
+    /// Only nodes that are like this: properties (fast, ^fast), host:n[1-4], rank:0-3, joined by and,
+    /// or, not and brackets (RFC 35); given again, all of it holds (in Slurm it is `constraint`)
+    #[arg(long, alias = "constraint", value_name = "QUERY", value_parser = constraint, action = ArgAction::Append, allow_hyphen_values = true, help_heading = "Resources")]
+    pub requires: Vec<Constraint>,
     /// Time limit: minutes, or a duration with unit (30s, 5m, 1.5h, 2d)
     #[arg(short = 't', long, value_name = "FSD", help_heading = "Resources")]
     pub time_limit: Option<String>,
@@ -166,6 +171,16 @@ fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
+/// What nodes must be like.
+pub fn constraint(text: &str) -> Result<Constraint, String> {
+    let constraint = Constraint::from_query(text);
+    let constraint = constraint.map_err(|error| format!("{:#}", anyhow::Error::new(error)))?;
+    match constraint.allows_all() {
+        true => Err("allowed is a query that names something".to_owned()),
+        false => Ok(constraint),
+    }
+}
+
 /// How many tasks or slots a job has and what is in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
@@ -255,6 +270,11 @@ impl Terms {
             sharing: match self.exclusive {
                 true => Sharing::Exclusive,
                 false => Sharing::Shared,
+            },
+            constraint: match self.requires.as_slice() {
+                [] => None,
+                [only] => Some(only.clone()),
+                all => Some(Constraint::And(all.to_vec())),
             },
             duration: self.duration()?,
             memory: match (self.mem, self.mem_per_task) {

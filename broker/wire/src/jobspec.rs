@@ -23,6 +23,7 @@ pub use memory::{BytesError, MemoryNeed, format_bytes, parse_bytes};
 pub use need::{After, DEPENDENCIES_MAX, Need, is_word};
 pub use request::{Request, Sharing, Takes, Unsupported, Work};
 
+use crate::constraint::ConstraintError;
 use crate::field::FieldError;
 use crate::fsd::{FsdError, seconds_of_micros};
 
@@ -161,7 +162,7 @@ pub struct System {
     /// What it waits for (RFC 26).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<Dependency>,
-    /// Which nodes it can use (RFC 31), unread here.
+    /// Which nodes it can use (RFC 31); read with the request.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub constraints: Map<String, Value>,
     /// Texts about the job, `name` among them.
@@ -304,6 +305,9 @@ pub enum JobspecError {
         /// How many.
         given: u64,
     },
+    /// What its nodes must be like cannot be read (RFC 31).
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// A jobspec that is right, and whose shape this scheduler does not serve.
     #[error("{path}: {what}")]
     Unsupported {

@@ -19,6 +19,8 @@ pub mod field;
 
 pub mod resource_set;
 
+pub mod constraint;
+
 pub mod jobspec;
 
 pub mod spec;

@@ -6,6 +6,7 @@
 
 mod shares;
 mod suppose;
+mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::preempt::{Cause, Preempts};
 use crate::reservation::Reservation;
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
+use words::{listed, properties, said};
 
 pub use shares::{ShareRow, SharesTold};
 pub use suppose::{Suppose, SupposeError};
@@ -357,6 +359,14 @@ pub enum Reason {
         /// Those that are not there.
         ranks: Idset,
     },
+    /// Only on nodes that are like this, and none is.
+    #[error("asks for nodes with {constraint}; no node is so{}", properties(known))]
+    NoSuchNodes {
+        /// What it asks of nodes, as a query.
+        constraint: String,
+        /// The properties that nodes have, where that is known.
+        known: Option<Vec<String>>,
+    },
     /// It takes nothing, and its ranks are not all to be asked.
     #[error("waits for ranks {ranks}, which are down")]
     RanksDown {
@@ -550,27 +560,5 @@ impl Bar {
                 format!("would not have ended when its reservation `{name}` does, in {seconds} s")
             }
         }
-    }
-}
-
-/// How many jobs are named.
-const LISTED_MAX: usize = 8;
-
-/// Jobs as in listings.
-fn listed(jobs: &[JobId]) -> String {
-    let names = jobs.iter().take(LISTED_MAX).map(|job| job.f58_ascii());
-    let names: Vec<String> = names.collect();
-    let noun = if jobs.len() == 1 { "job" } else { "jobs" };
-    match jobs.len().saturating_sub(LISTED_MAX) {
-        0 => format!("{noun} {}", names.join(", ")),
-        more => format!("{noun} {} and {more} more", names.join(", ")),
-    }
-}
-
-/// A reason behind what it is the reason of, if there is one.
-fn said(why: &str) -> String {
-    match why.is_empty() {
-        true => String::new(),
-        false => format!(": {why}"),
     }
 }

@@ -21,6 +21,9 @@ use crate::idset::{Idset, IdsetError};
 /// The most ranks of a resource set.
 pub const RANKS_MAX: u64 = 262_144;
 
+/// The property that nodes with GPUs have, where it is said of none.
+pub const GPU: &str = "gpu";
+
 /// What a resource set has on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSet {
@@ -196,6 +199,22 @@ impl ResourceSet {
     /// The ranks it has something on.
     pub fn ranks(&self) -> Idset {
         self.nodes.keys().map(|rank| rank.0).collect()
+    }
+
+    /// The ranks of the nodes that have this property: that are said to have it or, where it is a key,
+    /// any value of it (`rack` of `rack=r1`); that have it as their name; of [`GPU`], where no node
+    /// is said to have that, those with GPUs.
+    pub fn ranks_with(&self, property: &str) -> Idset {
+        let is_it = |name: &str| {
+            let rest = name.strip_prefix(property);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        };
+        let having = self.properties.iter().filter(|(name, _)| is_it(name));
+        let having = having.fold(Idset::new(), |all, (_, ranks)| all.union(ranks));
+        let by_gpus = property == GPU && having.is_empty();
+        let is_so = |node: &NodeSet| by_gpus && !node.gpus.is_empty() || *node.host == *property;
+        let so = self.nodes.iter().filter(|(_, node)| is_so(node));
+        having.union(&so.map(|(rank, _)| rank.0).collect())
     }
 
     /// The names of its nodes by rank, in short form (RFC 29).

@@ -69,7 +69,11 @@ impl Reserved {
             None => found.ranks.clone(),
         };
         let has = Capacity::of(&self.inventory.restrict(&ranks));
-        has.feasible(&spec.request).map_err(|why| {
+        let mut request = spec.request.clone();
+        if let Some(constraint) = &request.constraint {
+            request.ranks = Some(constraint.ranks(&self.inventory).intersect(&ranks));
+        }
+        has.feasible(&request).map_err(|why| {
             let text = format!("{}, its ranks {ranks} will not do: {why}", given());
             Refusal::invalid(text)
         })

@@ -2,15 +2,16 @@
 //! by name, never left out in silence.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use eddy_sched::Capacity;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
-use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Takes, Work};
 use eddy_wire::message::Roles;
 use eddy_wire::plan::Reason;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{Granted, NESTING_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
@@ -28,8 +29,8 @@ pub struct Served {
     /// Jobs that are declared instances, by what they hold.
     grounds: BTreeMap<JobId, (String, Option<Capacity>)>,
     lending: Lending,
-    /// All ranks.
-    ranks: Idset,
+    /// All nodes.
+    inventory: Arc<ResourceSet>,
 }
 
 impl Served {
@@ -39,14 +40,14 @@ impl Served {
             place: settings.place.clone(),
             grounds: BTreeMap::new(),
             lending: Lending::new(settings),
-            ranks: Idset::new(),
+            inventory: Arc::default(),
         }
     }
 
     /// Folds what the declared instances hold.
     pub fn apply(&mut self, record: &Record) {
         match &record.event.kind {
-            Kind::ResourceDefine(set, _) => self.ranks = set.ranks(),
+            Kind::ResourceDefine(set, _) => self.inventory = Arc::clone(set),
             Kind::Memo(memo) => {
                 if let Some(change) = Change::told(memo) {
                     self.lending = Lending::of(&change.live);
@@ -94,8 +95,15 @@ impl Served {
             return Ok(());
         };
         let mut request = request.clone();
-        request.ranks = self.lending.ranks(to, &request, &self.ranks);
-        capacity.feasible(&request)
+        request.ranks = self.lending.ranks(to, &request, &self.inventory);
+        let known = || self.inventory.properties.keys().cloned().collect();
+        capacity.feasible(&request).map_err(|reason| match reason {
+            Reason::NoSuchNodes { constraint, .. } => Reason::NoSuchNodes {
+                constraint,
+                known: Some(known()),
+            },
+            other => other,
+        })
     }
 
     /// Whether this instance's jobs are its parent's.
@@ -125,14 +133,6 @@ impl Served {
 
     /// Whether it can be had here now.
     pub fn admits(&self, now: Time, spec: &Spec) -> Result<(), Refusal> {
-        let system = &spec.jobspec.attributes.system;
-        if let Some(key) = system.constraints.keys().find(|key| *key != "ranks") {
-            let text = format!(
-                "{PATH}.constraints: `{}` given, only `ranks` is served here yet",
-                key.escape_debug()
-            );
-            return Err(Refusal::invalid(text));
-        }
         self.depth(&spec.request.work)?;
         self.time(now, spec)
     }

@@ -103,7 +103,8 @@ impl Sched {
                 true => Takes::default(),
                 false => pools::takes(&seen.submit),
             };
-            self.reserved.lets(now, seen, set)
+            self.is_like(seen, set)
+                && self.reserved.lets(now, seen, set)
                 && self.is_apart(seen, set, taken)
                 && self.pools.lets(&takes, &mut taken.pools)
                 && self.is_free(set, taken)

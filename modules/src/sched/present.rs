@@ -59,6 +59,15 @@ impl Sched {
         set.is_disjoint(&self.used) && set.is_disjoint(taken) && set.nodes.iter().all(has_memory)
     }
 
+    /// Whether the nodes of a set are what that job asks of nodes.
+    pub(super) fn is_like(&self, seen: &Seen, set: &ResourceSet) -> bool {
+        let Some(constraint) = &seen.submit.spec.request.constraint else {
+            return true;
+        };
+        let all = self.inventory.as_ref();
+        all.is_some_and(|all| constraint.ranks(all).contains_all(&set.ranks()))
+    }
+
     /// The shell of each rank of the set, if all are in service; drained ranks
     /// serve what takes nothing of them.
     pub(super) fn shells_of(
@@ -86,7 +95,10 @@ impl Sched {
         // What an instance is to grow by waits for as long as that has the nodes that it would fit on.
         let lacks_room = matches!(
             reason,
-            Reason::NeverOnOneNode { .. } | Reason::NeverInAll { .. } | Reason::NoSuchRanks { .. }
+            Reason::NeverOnOneNode { .. }
+                | Reason::NeverInAll { .. }
+                | Reason::NoSuchRanks { .. }
+                | Reason::NoSuchNodes { .. }
         );
         // Where a suspended job cannot go on now it stays.
         let fails = |seen: &Seen| {

@@ -287,7 +287,9 @@ impl Sched {
         let mut want = seen.want(&self.gates);
         want.gang = self.starts_with(id);
         let to = seen.to.as_ref().map(|to| &*to.name);
-        let ranks = self.sets.lending.ranks(to, &want.request, &self.ranks);
+        let nothing = ResourceSet::new();
+        let all = self.inventory.as_deref().unwrap_or(&nothing);
+        let ranks = self.sets.lending.ranks(to, &want.request, all);
         want.request.ranks = self.apart_from_ground(seen, ranks);
         want
     }
@@ -296,7 +298,8 @@ impl Sched {
     pub(super) fn ranks_changed(&self) -> Vec<Delta> {
         let is_bound = self.sets.lending.is_bound();
         let waiting = self.jobs.iter().filter(|(id, seen)| {
-            let is_told = is_bound || seen.grows().is_some();
+            let is_like = seen.submit.spec.request.constraint.is_some();
+            let is_told = is_bound || is_like || seen.grows().is_some();
             is_told && self.wants(seen) && !self.resting.contains_key(id)
         });
         waiting.map(|(id, _)| self.want(*id)).collect()

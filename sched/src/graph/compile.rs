@@ -3,11 +3,12 @@
 //! Called once for each request; what it makes is matched as often as one likes.
 //! A type that the graph has nowhere is no error here: it is short, for ever.
 
+use eddy_wire::constraint::Constraint;
 use eddy_wire::jobspec::{
     Count, CountRange, Jobspec, MemoryNeed, Operator, Sharing, TaskCount, Vertex, parse_bytes,
 };
 
-use super::constraint::Constraint;
+use super::constraint::nodes;
 use super::containment::{Class, Graph, Kind};
 use super::matcher::{Refusal, When};
 use super::search::EACH_MAX;
@@ -57,7 +58,7 @@ impl Compiler<'_> {
     fn want(&mut self) -> Result<Result<Want, Refusal>, WantError> {
         let constraints = &self.jobspec.attributes.system.constraints;
         let constraint = Constraint::from_map(constraints)?;
-        let hosts = (!constraints.is_empty()).then(|| constraint.nodes(self.graph));
+        let hosts = (!constraints.is_empty()).then(|| nodes(&constraint, self.graph));
         let mut goals = self.list(
             &self.jobspec.resources,
             "resources",

@@ -10,7 +10,7 @@ use super::containment::Graph;
 use super::draft::{Draft, GraphError, Thing};
 
 impl Graph {
-    /// The graph of a resource set; its properties are bare properties of nodes.
+    /// The graph of a resource set; its properties are properties of nodes.
     ///
     /// # Errors
     /// [`GraphError`] where it has no node or more than can be counted.
@@ -22,6 +22,9 @@ impl Graph {
             for (property, having) in &set.properties {
                 if having.contains(rank.0) {
                     thing.properties.insert(property.clone(), String::new());
+                    if let Some((key, value)) = property.split_once('=') {
+                        thing.properties.insert(key.to_owned(), value.to_owned());
+                    }
                 }
             }
             let at = draft.within(root, thing);

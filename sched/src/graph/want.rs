@@ -3,11 +3,11 @@
 //! Made of a jobspec by `compile`, obeyed by the search. It names no vertices and
 //! knows nothing of what is free.
 
+use eddy_wire::constraint::ConstraintError;
 use eddy_wire::jobspec::{Count, CountRange, JobspecError, Operator};
 use fixedbitset::FixedBitSet;
 use thiserror::Error;
 
-use super::constraint::ConstraintError;
 use super::containment::Kind;
 use crate::policy::NodeRank;
 

@@ -13,7 +13,7 @@ use crate::walk::Blocked;
 impl Occupancy {
     pub(super) fn lacks_ranks(&self, ask: &Ask) -> bool {
         let all = self.inventory.all();
-        let mut named = ask.each().filter_map(|one| one.want.request.ranks.as_ref());
+        let mut named = ask.each().filter_map(|one| one.want.request.named_ranks());
         named.any(|ranks| all.has_ranks(ranks).is_err())
     }
 
@@ -24,7 +24,7 @@ impl Occupancy {
         if ask.joint().is_none() {
             return alone(ask);
         }
-        let named = ask.each().filter_map(|one| one.want.request.ranks.as_ref());
+        let named = ask.each().filter_map(|one| one.want.request.named_ranks());
         let lacks = named.filter_map(|ranks| all.has_ranks(ranks).err()).next();
         let together = || self.choose(ask, all.rooms(), all.rooms()).err();
         lacks.or_else(|| Some(together()?.never(&ask.want.request)))

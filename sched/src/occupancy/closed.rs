@@ -185,6 +185,7 @@ fn nobodys(nodes: usize) -> Arc<Ask> {
         sharing: Sharing::Exclusive,
         takes: Takes::Resources,
         ranks: None,
+        constraint: None,
         work: Work::Tasks,
         ntasks: nodes,
         duration: None,

@@ -32,6 +32,7 @@ pub(crate) fn slots(slots: u32, cores_per_slot: u32) -> Request {
     Request {
         takes: eddy_wire::jobspec::Takes::Resources,
         ranks: None,
+        constraint: None,
         work: eddy_wire::jobspec::Work::Tasks,
         nodes: None,
         slots,

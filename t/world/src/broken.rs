@@ -3,6 +3,7 @@
 //! Each is a wrapper around what passes between the parts of a world: an effect let through too
 //! early, a message changed, a record left out. The product knows nothing of it.
 
+mod careless;
 mod deaf;
 mod loose;
 
@@ -26,7 +27,8 @@ use eddy_wire::time::Time;
 
 use crate::leader::Leader;
 use crate::nature::{InstanceId, Nature};
-pub use deaf::Deaf;
+pub use careless::Careless;
+pub use deaf::{Deaf, Deafening};
 pub use loose::Loose;
 
 /// Cores of the largest node of a world.
@@ -105,6 +107,8 @@ pub enum Rule {
     GangScattered,
     /// Shells say that tasks are stopped, which run on.
     PauseUnheard,
+    /// Who starts jobs does not hear what they ask of nodes.
+    ConstraintUnheard,
 }
 
 impl Rule {
@@ -145,6 +149,7 @@ impl Rule {
         ("configuration-unheard", Rule::ConfigurationUnheard),
         ("gang-scattered", Rule::GangScattered),
         ("pause-unheard", Rule::PauseUnheard),
+        ("constraint-unheard", Rule::ConstraintUnheard),
     ];
 
     /// The rule of this name.

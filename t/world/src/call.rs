@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use eddy_modules::live::{By, Live};
+use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
@@ -429,6 +430,8 @@ pub struct Ask {
     pub nests: Nests,
     /// Only these ranks.
     pub ranks: Option<Idset>,
+    /// Only nodes that are like this (RFC 35).
+    pub requires: Option<String>,
     /// The queue.
     pub queue: Option<String>,
     /// What it waits for: schemes and values.
@@ -483,6 +486,7 @@ impl Default for Ask {
             requeue: Requeue::No,
             nests: Nests::No,
             ranks: None,
+            requires: None,
             queue: None,
             dependencies: Vec::new(),
             throttle: None,
@@ -498,6 +502,13 @@ impl Default for Ask {
 }
 
 impl Ask {
+    fn constraint(&self) -> Option<Constraint> {
+        let ranks = self.ranks.clone().map(Constraint::Ranks);
+        let text = self.requires.as_ref();
+        let like = text.map(|text| Constraint::from_query(text).expect("a query"));
+        like.or(ranks)
+    }
+
     /// As a jobspec of version 1 (RFC 25).
     pub fn jobspec(&self) -> Value {
         let mut with = vec![json!({ "type": "core", "count": self.cores })];
@@ -527,8 +538,8 @@ impl Ask {
             Nests::Beside => system["beside"] = json!(true),
             Nests::Grows(of) => system["grows"] = json!(of.0),
         }
-        if let Some(ranks) = &self.ranks {
-            system["constraints"] = json!({ "ranks": [ranks.to_string()] });
+        if let Some(constraint) = self.constraint() {
+            system["constraints"] = constraint.to_value();
         }
         if let Some(queue) = &self.queue {
             system["queue"] = json!(queue);

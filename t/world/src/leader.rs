@@ -27,7 +27,7 @@ use eddy_wire::services::instance::{SetConfig, SetConfigRequest};
 use eddy_wire::shell::Start;
 use eddy_wire::time::{Span, Time};
 
-use crate::broken::{self, Credulous, Deaf, Hasty, Loose, Rule};
+use crate::broken::{self, Careless, Credulous, Deaf, Deafening, Hasty, Loose, Rule};
 use crate::client::OWNER;
 use crate::clock::Clock;
 use crate::desk::Desk;
@@ -168,12 +168,6 @@ impl Instance {
         if nature.breaks(Rule::NeedsDropped) {
             modules[MANAGER] = Box::new(Hasty::new(Manager::new(&self.settings)));
         }
-        for (rule, at) in [(Rule::StopUnheard, SCHED), (Rule::DisableUnheard, INGEST)] {
-            if nature.breaks(rule) {
-                let real = modules.remove(at);
-                modules.insert(at, Box::new(Deaf::to_queues(real)));
-            }
-        }
         if nature.breaks(Rule::PoolsInflated) {
             let mut inflated = self.settings.clone();
             inflated.pools.iter_mut().for_each(|pool| pool.count += 1);
@@ -182,17 +176,21 @@ impl Instance {
         if nature.breaks(Rule::GangScattered) {
             modules[SCHED] = Box::new(Loose::new(Sched::new(&self.settings)));
         }
-        if nature.breaks(Rule::ConfigurationUnheard) {
-            let real = modules.remove(SCHED);
-            modules.insert(SCHED, Box::new(Deaf::to_configurations(real)));
+        if nature.breaks(Rule::ConstraintUnheard) {
+            modules[SCHED] = Box::new(Careless::new(Sched::new(&self.settings)));
         }
-        if nature.breaks(Rule::GivenWhileUsed) {
-            let real = modules.remove(RESOURCE);
-            modules.insert(RESOURCE, Box::new(Deaf::to_grants(real)));
-        }
-        if nature.breaks(Rule::ReservationUnheard) {
-            let real = modules.remove(SCHED);
-            modules.insert(SCHED, Box::new(Deaf::to_reservations(real)));
+        let deaf: [(Rule, usize, Deafening); 5] = [
+            (Rule::StopUnheard, SCHED, Deaf::to_queues),
+            (Rule::DisableUnheard, INGEST, Deaf::to_queues),
+            (Rule::ConfigurationUnheard, SCHED, Deaf::to_configurations),
+            (Rule::GivenWhileUsed, RESOURCE, Deaf::to_grants),
+            (Rule::ReservationUnheard, SCHED, Deaf::to_reservations),
+        ];
+        for (rule, at, deaf) in deaf {
+            if nature.breaks(rule) {
+                let real = modules.remove(at);
+                modules.insert(at, Box::new(deaf(real)));
+            }
         }
     }
 

@@ -230,7 +230,7 @@ fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, pla
             }
             let mut request = job.submit.spec.request.clone();
             let to = leads(instance, job);
-            request.ranks = lending.ranks(to, &request, &ledger.inventory.ranks());
+            request.ranks = lending.ranks(to, &request, &ledger.inventory);
             if let Work::Ground { of } = request.work {
                 // On nodes where its instance has nothing, while that runs.
                 let Some(has) = ledger.ground_of(of) else {

@@ -12,6 +12,7 @@
 //! order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7   before anything else
 //! among the words of a job gang=g:3 or gang=g:3:2 (members, and with how few it begins)
+//! requires=odd|rank:0   among those words: nodes of odd rank are `odd`, each two are in one `rack=rN`
 //! pool lic 2   before anything else; among the words of a job pool=lic:1; pools lists them
 //! filter first refuse   before anything else; name=a~first:no is refused by it (see `filter.rs`)
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
@@ -34,6 +35,7 @@ use std::collections::BTreeMap;
 
 use eddy_modules::live::{By, Live};
 use eddy_modules::settings::{Class, Qos, Queue};
+use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::filter::{Filter, OnFailure};
 use eddy_wire::id::{JobId, Rank};
@@ -541,6 +543,10 @@ fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
             ("pool", pool) => {
                 let (name, count) = pool.split_once(':').unwrap_or((pool, "1"));
                 ask.pools.push((name.to_owned(), u64::from(number(count)?)));
+            }
+            ("requires", text) => {
+                Constraint::from_query(text).map_err(|why| format!("{word}: {why}"))?;
+                ask.requires = Some(text.to_owned());
             }
             ("reservation", name) => ask.reservation = Some(name.to_owned()),
             ("qos", name) => ask.qos = Some(name.to_owned()),

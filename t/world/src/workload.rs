@@ -388,6 +388,7 @@ fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits
         ask.pools.push((POOL.to_owned(), count));
     }
     gang(&mut nature.random, &mut ask);
+    constrain(&mut nature.random, &mut ask);
     let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);
     let call = Call::submit(client.user, &ask, key);
@@ -408,6 +409,24 @@ fn gang(random: &mut Random, ask: &mut Ask) {
     // Somebody may come to have said that there is less than all of them take.
     ask.pools.clear();
     ask.ntasks = ask.ntasks.min(2);
+}
+
+/// Now and then only some nodes will do, in some instances none.
+fn constrain(random: &mut Random, ask: &mut Ask) {
+    const LIKE: [&str; 9] = [
+        "odd",
+        "^odd",
+        "odd",
+        "rack=r0",
+        "rack=r1|odd",
+        "host:node[0-1]",
+        "-host:node0",
+        "rank:1-3 -rack=r1",
+        "(odd rank:0-2)|gpu",
+    ];
+    if ask.nests != Nests::Beside && random.chance(15) {
+        ask.requires = Some((*random.pick(&LIKE)).to_owned());
+    }
 }
 
 /// Lets a submission wait for something now and then.

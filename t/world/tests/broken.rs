@@ -284,3 +284,8 @@ fn one_of_a_gang_left_behind_as_the_others_start() {
 fn tasks_that_run_on_though_their_shell_says_they_stopped() {
     found("pause-unheard", &["cores"]);
 }
+
+#[test]
+fn what_a_job_asks_of_nodes_unheard() {
+    found("constraint-unheard", &["which are not as it asks"]);
+}

@@ -263,6 +263,10 @@ impl Terms {
             mem,
             mem_per_task,
             exclusive: self.exclusive || under.exclusive,
+            requires: match self.requires.is_empty() {
+                true => under.requires,
+                false => self.requires,
+            },
             time_limit: self.time_limit.or(under.time_limit),
             queue: self.queue.or(under.queue),
             account,

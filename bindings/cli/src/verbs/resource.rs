@@ -1,11 +1,13 @@
 //! `eddy resource`: what there is, what of it is free or in service.
 
+mod like;
 mod nodes;
 
 use std::collections::BTreeMap;
 
 use clap::Subcommand;
 use eddy_client::{Client, ClientError};
+use eddy_wire::constraint::Constraint;
 use eddy_wire::id::Rank;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::overlay::{RankLink, Reach, Status as Links};
@@ -19,6 +21,7 @@ use serde_json::{Value, json};
 use nodes::Jobs;
 
 use crate::names::Users;
+use crate::request::constraint;
 use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::{output, when};
@@ -40,8 +43,11 @@ enum Verb {
     /// Show what is free, allocated and down
     ///
     /// Fields of --json: for each of all, allocated, down, free: nnodes, ncores, ngpus,
-    /// memory (bytes), nodelist (RFC 29), ranks (RFC 22) and R (RFC 20).
+    /// memory (bytes), nodelist (RFC 29), ranks (RFC 22) and R (RFC 20), which has the properties.
     List {
+        /// Only nodes that are like this, as for eddy submit --requires
+        #[arg(long, value_name = "QUERY", value_parser = constraint, allow_hyphen_values = true)]
+        requires: Option<Constraint>,
         /// One object
         #[arg(long)]
         json: bool,
@@ -52,8 +58,11 @@ enum Verb {
     /// Show which ranks are in service, and why others are not
     ///
     /// Fields of --json: rank, host, state (online, offline), drain (null, or t, reason, userid),
-    /// jobs (how many hold something there), why (why it is offline, or null).
+    /// jobs (how many hold something there), why (why it is offline, or null), properties.
     Status {
+        /// Only nodes that are like this, as for eddy submit --requires
+        #[arg(long, value_name = "QUERY", value_parser = constraint, allow_hyphen_values = true)]
+        requires: Option<Constraint>,
         /// One array of objects
         #[arg(long)]
         json: bool,
@@ -124,43 +133,47 @@ enum Verb {
 pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     global.session(async |client| {
         match args.verb {
-            Verb::List { json, no_header } => {
-                let reply = client.call::<List>(&()).await?;
+            Verb::List {
+                requires,
+                json,
+                no_header,
+            } => {
+                let reply = like::only(client.call::<List>(&()).await?, requires.as_ref());
                 match json {
                     true => output::json(&list_json(&reply))?,
                     false => print(&list_table(&reply), no_header)?,
                 }
             }
-            Verb::Status { json, no_header } => {
-                let ranks = client.call::<Status>(&()).await?;
-                let away = away(&client, &ranks).await?;
+            Verb::Status {
+                requires,
+                json,
+                no_header,
+            } => {
+                let (ranks, away, all) = ranks_like(&client, requires.as_ref()).await?;
                 match json {
-                    true => output::json(&status_json(&ranks, &away)?)?,
-                    false => print(&status_table(&ranks, &away), no_header)?,
+                    true => output::json(&status_json(&ranks, &away, &all)?)?,
+                    false => print(&status_table(&ranks, &away, &all), no_header)?,
                 }
             }
             Verb::Drain { targets: None, .. } => {
-                let ranks = client.call::<Status>(&()).await?;
-                print(&drained_table(&ranks), false)?;
+                print(&drained_table(&client.call::<Status>(&()).await?), false)?;
             }
             Verb::Drain {
                 force,
                 targets: Some(text),
                 reason,
             } => {
+                let (targets, reason) = (targets(&text), reason.join(" "));
                 let request = DrainRequest {
-                    targets: targets(&text),
-                    reason: reason.join(" "),
+                    targets,
+                    reason,
                     force,
                 };
                 client.call::<Drain>(&request).await?;
             }
             Verb::Undrain { targets: text } => {
-                client
-                    .call::<Undrain>(&UndrainRequest {
-                        targets: targets(&text),
-                    })
-                    .await?;
+                let targets = targets(&text);
+                client.call::<Undrain>(&UndrainRequest { targets }).await?;
             }
             Verb::Add { count } => nodes::add(&client, count).await?,
             Verb::Remove {
@@ -186,6 +199,18 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         }
         Ok(0)
     })
+}
+
+/// The ranks that are like this, why they are offline, and all nodes.
+async fn ranks_like(
+    client: &Client,
+    constraint: Option<&Constraint>,
+) -> anyhow::Result<(Vec<RankStatus>, BTreeMap<Rank, String>, ResourceSet)> {
+    let ranks = client.call::<Status>(&()).await?;
+    let all = client.call::<List>(&()).await?.all;
+    let ranks = like::only_ranks(ranks, &all, constraint);
+    let away = away(client, &ranks).await?;
+    Ok((ranks, away, all))
 }
 
 fn pools_table(pools: &[PoolRow]) -> Table {
@@ -241,24 +266,32 @@ fn list_json(reply: &ListReply) -> Value {
 }
 
 fn list_table(reply: &ListReply) -> Table {
-    let mut table = Table::new([
+    let has_properties = !reply.all.properties.is_empty();
+    let mut columns = vec![
         ("STATE", Align::Left),
         ("NNODES", Align::Right),
         ("NCORES", Align::Right),
         ("NGPUS", Align::Right),
-        ("NODELIST", Align::Left),
-    ]);
+    ];
+    if has_properties {
+        columns.push(("PROPERTIES", Align::Left));
+    }
+    columns.push(("NODELIST", Align::Left));
+    let mut table = Table::new(columns);
     let sets = [
         ("free", &reply.free),
         ("allocated", &reply.allocated),
         ("down", &reply.down),
     ];
     for (state, set) in sets {
-        let counts = [set.nnodes(), set.ncores(), set.ngpus()].map(|count| count.to_string());
-        let mut row = vec![state.to_owned()];
-        row.extend(counts);
-        row.push(set.nodelist());
-        table.push(row);
+        for (properties, set) in like::parts(set, &reply.all) {
+            let counts = [set.nnodes(), set.ncores(), set.ngpus()].map(|count| count.to_string());
+            let mut row = vec![state.to_owned()];
+            row.extend(counts);
+            row.extend(has_properties.then_some(properties));
+            row.push(set.nodelist());
+            table.push(row);
+        }
     }
     table
 }
@@ -303,10 +336,15 @@ fn why(link: &RankLink) -> String {
     }
 }
 
-fn status_json(ranks: &[RankStatus], away: &BTreeMap<Rank, String>) -> anyhow::Result<Value> {
+fn status_json(
+    ranks: &[RankStatus],
+    away: &BTreeMap<Rank, String>,
+    all: &ResourceSet,
+) -> anyhow::Result<Value> {
     let row = |rank: &RankStatus| {
         let mut row = serde_json::to_value(rank)?;
         row["why"] = json!(away.get(&rank.rank));
+        row["properties"] = json!(like::of_rank(all, rank.rank));
         Ok(row)
     };
     ranks.iter().map(row).collect()
@@ -323,23 +361,31 @@ fn reason(rank: &RankStatus, away: &BTreeMap<Rank, String>) -> String {
         .join("; ")
 }
 
-fn status_table(ranks: &[RankStatus], away: &BTreeMap<Rank, String>) -> Table {
-    let mut table = Table::new([
+fn status_table(ranks: &[RankStatus], away: &BTreeMap<Rank, String>, all: &ResourceSet) -> Table {
+    let mut columns = vec![
         ("RANK", Align::Right),
         ("HOST", Align::Left),
         ("STATE", Align::Left),
         ("JOBS", Align::Right),
-        ("REASON", Align::Left),
-    ]);
+    ];
+    let has_properties = !all.properties.is_empty();
+    if has_properties {
+        columns.push(("PROPERTIES", Align::Left));
+    }
+    columns.push(("REASON", Align::Left));
+    let mut table = Table::new(columns);
     for rank in ranks {
-        let jobs = rank.jobs.to_string();
-        table.push(vec![
+        let mut row = vec![
             rank.rank.to_string(),
             rank.host.clone(),
             state(rank),
-            jobs,
-            reason(rank, away),
-        ]);
+            rank.jobs.to_string(),
+        ];
+        if has_properties {
+            row.push(like::shown(&like::of_rank(all, rank.rank)));
+        }
+        row.push(reason(rank, away));
+        table.push(row);
     }
     table
 }
@@ -402,7 +448,7 @@ mod tests {
         });
         assert_eq!(reason(&rank, &away), "fan; it was lost: no answer");
         assert_eq!(reason(&rank, &BTreeMap::new()), "fan");
-        let json = status_json(&[rank], &away).expect("JSON");
+        let json = status_json(&[rank], &away, &ResourceSet::new()).expect("JSON");
         assert_eq!(json[0]["why"], "it was lost: no answer");
     }
 }

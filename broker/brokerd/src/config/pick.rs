@@ -12,8 +12,6 @@ use toml::Value;
 
 /// Whole percent, in hundredths of one.
 const WHOLE: u32 = 10_000;
-/// The property that nodes with GPUs have, where the inventory gives it to none.
-const GPU: &str = "gpu";
 
 pub(super) const HOSTS: &str = "hosts such as \"n[1-4]\" (RFC 29), at least one";
 pub(super) const PROPERTY: &str = "the name of a property of nodes, such as \"gpu\"";
@@ -95,15 +93,7 @@ impl Pick {
                 let nodes = nodes.filter(|(_, node)| hosts.contains(&*node.host));
                 nodes.map(|(Rank(rank), _)| *rank).collect()
             }
-            Pick::Property(name) => match inventory.properties.get(name) {
-                Some(ranks) => ranks.intersect(&inventory.ranks()),
-                None if name == GPU => {
-                    let nodes = inventory.nodes.iter();
-                    let nodes = nodes.filter(|(_, node)| !node.gpus.is_empty());
-                    nodes.map(|(Rank(rank), _)| *rank).collect()
-                }
-                None => Idset::new(),
-            },
+            Pick::Property(name) => inventory.ranks_with(name).intersect(&inventory.ranks()),
             Pick::Share(_) => {
                 let count = self.count(inventory).unwrap_or(0);
                 let ranks = inventory.nodes.keys().take(count as usize);

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::{Environment, Jobspec, JobspecError, MemoryNeed, Sharing, Takes, Work};
+use crate::constraint::Constraint;
 use crate::fsd::seconds_of_micros;
 use crate::idset::Idset;
 
@@ -31,6 +32,8 @@ pub struct Ask {
     pub sharing: Sharing,
     /// `-r`: only these ranks will do.
     pub ranks: Option<Idset>,
+    /// `--requires`: only nodes that are like this, beside what `ranks` says.
+    pub constraint: Option<Constraint>,
     /// Nothing: the tasks run beside what is granted on the ranks named.
     pub takes: Takes,
     /// What the command is; that of an instance is its leader's, one task.
@@ -71,6 +74,7 @@ impl Default for Ask {
             gpus_per_task: 0,
             sharing: Sharing::Shared,
             ranks: None,
+            constraint: None,
             takes: Takes::Resources,
             work: Work::Tasks,
             duration: 0,
@@ -190,6 +194,16 @@ impl Ask {
         Ok((node, count))
     }
 
+    fn constraints(&self) -> Option<Value> {
+        let ranks = self.ranks.clone().map(Constraint::Ranks);
+        let given = ranks.into_iter().chain(self.constraint.clone());
+        let mut given: Vec<Constraint> = given.collect();
+        match given.len() {
+            0 | 1 => given.pop().map(|one| one.to_value()),
+            _ => Some(Constraint::And(given).to_value()),
+        }
+    }
+
     fn system(&self) -> Value {
         let mut system = json!({ "duration": seconds_of_micros(self.duration) });
         let mut put = |key: &str, value: Option<Value>| {
@@ -200,11 +214,7 @@ impl Ask {
         let text = |text: &Option<String>| text.as_ref().map(|text| json!(text));
         put("cwd", text(&self.cwd));
         put("environment", Some(json!(self.environment)));
-        let ranks = self.ranks.as_ref();
-        put(
-            "constraints",
-            ranks.map(|ranks| json!({ "ranks": [ranks] })),
-        );
+        put("constraints", self.constraints());
         put(
             "beside",
             (self.takes == Takes::Nothing).then(|| true.into()),

@@ -4,10 +4,13 @@
 //! not reduce to it (racks, several tasks, counts left open) are refused by
 //! name, never served in part.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use thiserror::Error;
 
 use super::{Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
+use crate::constraint::Constraint;
 use crate::field::Path;
 use crate::id::JobId;
 use crate::idset::Idset;
@@ -74,8 +77,11 @@ pub struct Request {
     pub sharing: Sharing,
     /// Whether it takes anything at all.
     pub takes: Takes,
-    /// Only these ranks will do (RFC 31 `ranks`); `None` is any.
+    /// Only these ranks will do (RFC 31 `ranks`); `None` is any. Of what a constraint says they are
+    /// made where the inventory is known.
     pub ranks: Option<Idset>,
+    /// What its nodes must be like, where that is more than to be of some ranks.
+    pub constraint: Option<Arc<Constraint>>,
     /// What its command is.
     pub work: Work,
     /// How many tasks run.
@@ -91,6 +97,13 @@ impl Request {
             Work::Ground { of } => Some(of),
             Work::Tasks | Work::Instance { .. } => None,
         }
+    }
+
+    /// The ranks that must all be there: those it names itself. Of those that a constraint comes to
+    /// none need be.
+    pub fn named_ranks(&self) -> Option<&Idset> {
+        let named = self.ranks.as_ref();
+        named.filter(|_| self.constraint.is_none())
     }
 
     /// The ranks it runs on if it takes nothing: those it names, else the leader's.
@@ -231,6 +244,7 @@ impl Jobspec {
             sharing: shape.sharing,
             takes: self.takes()?,
             ranks: self.ranks()?,
+            constraint: self.constraint()?,
             work: self.work()?,
             ntasks,
             duration: Some(self.attributes.system.duration).filter(|&micros| micros > 0),
@@ -291,9 +305,10 @@ impl Jobspec {
         }
     }
 
-    /// RFC 31: `{"ranks": ["0-3,7"]}`, the only constraint that is served.
+    /// RFC 31: `{"ranks": ["0-3,7"]}` and nothing else; those all have to be there.
     fn ranks(&self) -> Result<Option<Idset>, JobspecError> {
-        let Some(value) = self.attributes.system.constraints.get("ranks") else {
+        let constraints = &self.attributes.system.constraints;
+        let Some(value) = constraints.get("ranks").filter(|_| constraints.len() == 1) else {
             return Ok(None);
         };
         let wrong = || choice("constraints.ranks", value, "an array of idsets");
@@ -308,6 +323,26 @@ impl Jobspec {
         match all.is_empty() {
             true => Err(wrong()),
             false => Ok(Some(all)),
+        }
+    }
+
+    /// RFC 31: anything else.
+    fn constraint(&self) -> Result<Option<Arc<Constraint>>, JobspecError> {
+        let constraints = &self.attributes.system.constraints;
+        let constraint = Constraint::from_map(constraints)?;
+        if constraint.allows_all() || self.ranks()?.is_some() {
+            return Ok(None);
+        }
+        match self.takes()? {
+            Takes::Resources => Ok(Some(Arc::new(constraint))),
+            Takes::Nothing => {
+                let given = Value::Object(constraints.clone());
+                Err(choice(
+                    "constraints",
+                    &given,
+                    "only `ranks`, where `beside` is true",
+                ))
+            }
         }
     }
 

@@ -130,6 +130,7 @@ mod tests {
             sharing: Sharing::Shared,
             takes: Takes::Resources,
             ranks: None,
+            constraint: None,
             work: Work::Tasks,
             ntasks: 16,
             duration: None,

@@ -1,11 +1,12 @@
 //! Cases computed by hand.
 
+use eddy_wire::constraint::{Constraint, QueryError};
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 use serde_json::{Value, json};
 
-use super::super::constraint::{Constraint, QueryError};
+use super::super::constraint::nodes;
 use super::super::{
     Arrange, Domain, Gang, Graph, Group, Host, Matcher, Package, Place, PlaceShare, Plan, Refusal,
     State, Want, When,
@@ -120,11 +121,8 @@ fn constraints_choose_nodes() {
     let graph =
         graph("cluster[1]{rack[1]:cold{node[2]:fast core[1]} rack[1]:switch=b{node[2] core[1]}}");
     let hosts = |value: Value| -> Vec<usize> {
-        Constraint::from_value(&value)
-            .unwrap()
-            .nodes(&graph)
-            .ones()
-            .collect()
+        let constraint = Constraint::from_value(&value).unwrap();
+        nodes(&constraint, &graph).ones().collect()
     };
     assert_eq!(hosts(json!({})), [0, 1, 2, 3]);
     assert_eq!(hosts(json!({"not": []})), [0usize; 0]);
@@ -304,9 +302,8 @@ fn gangs_stay_in_one_group() {
     assert_eq!((found.count, found.hosts(&graph(line)).len()), (3, 3));
     let found = of(&members(2, 1, "switch")).unwrap();
     // The smaller group will do.
-    let switch_a = Constraint::from_value(&json!({"properties": ["switch=a"]}))
-        .unwrap()
-        .nodes(&graph(line));
+    let switch_a = Constraint::from_value(&json!({"properties": ["switch=a"]})).unwrap();
+    let switch_a = nodes(&switch_a, &graph(line));
     assert_eq!(
         found.hosts(&graph(line)),
         switch_a.ones().collect::<Vec<_>>()

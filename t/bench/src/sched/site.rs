@@ -106,6 +106,7 @@ pub fn slots(count: u64) -> Request {
     Request {
         takes: Takes::Resources,
         ranks: None,
+        constraint: None,
         work: Work::Tasks,
         nodes: None,
         slots,

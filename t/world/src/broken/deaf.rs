@@ -10,6 +10,9 @@ use eddy_wire::id::Seq;
 use eddy_wire::reservation::Kept;
 use eddy_wire::time::Time;
 
+/// How a module is made not to hear something.
+pub type Deafening = fn(Box<dyn Module + Send>) -> Deaf;
+
 /// Around the real one.
 pub struct Deaf {
     real: Box<dyn Module + Send>,

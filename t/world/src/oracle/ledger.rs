@@ -183,10 +183,7 @@ impl Ledger {
 
     /// A resource has one holder, and only what there is can be held, where it can be asked for.
     fn alloc(&mut self, id: JobId, grant: &Arc<Grant>) -> Result<(), String> {
-        let beside = self
-            .jobs
-            .get(&id)
-            .is_some_and(|job| job.submit.spec.request.takes == Takes::Nothing);
+        let beside = self.jobs[&id].submit.spec.request.takes == Takes::Nothing;
         if beside && grant.set.nodes.values().any(|node| !node.is_empty()) {
             let taken = places(&grant.set);
             return Err(format!(
@@ -198,6 +195,7 @@ impl Ledger {
                 "job {id} was granted what the instance does not have"
             ));
         }
+        self.is_like(id, &grant.set)?;
         if let Work::Ground { of } = self.jobs[&id].submit.spec.request.work {
             self.apart(id, of, &grant.set)?;
         }
@@ -251,6 +249,20 @@ impl Ledger {
             None => self.away.remove(&id),
         };
         Ok(())
+    }
+
+    /// The nodes that a job is granted are as it asks.
+    fn is_like(&self, id: JobId, set: &ResourceSet) -> Result<(), String> {
+        let Some(constraint) = &self.jobs[&id].submit.spec.request.constraint else {
+            return Ok(());
+        };
+        let others = set.ranks().difference(&constraint.ranks(&self.inventory));
+        match others.is_empty() {
+            true => Ok(()),
+            false => Err(format!(
+                "job {id} was granted ranks {others}, which are not as it asks: {constraint}"
+            )),
+        }
     }
 
     /// What an instance grows by is where it has nothing, and is given while it runs.

@@ -1,10 +1,15 @@
 //! Constraints as people write them (RFC 35): `host:a[0-3] and (fast or not gpu)`.
 //!
-//! Called through [`Constraint::from_query`](super::Constraint::from_query). Words
+//! Called through [`Constraint::from_query`](super::Constraint::from_query) and, for the way back, by
+//! its `Display`. Words
 //! beside each other are joined by and, which binds tighter than or. It reads what
 //! the operators of RFC 31 can say and nothing else.
 
+use std::fmt;
+
 use thiserror::Error;
+
+use crate::hostlist::Hostlist;
 
 use super::{CONSTRAINT_DEPTH_MAX, Constraint, ConstraintError, hostlist, properties, ranks};
 
@@ -284,4 +289,81 @@ fn word(characters: &[char], from: usize) -> Result<(String, usize, Quoted), Que
         }
     }
     Ok((word, at - from, quoted))
+}
+
+/// What stands for a constraint that allows every node; it is never asked for.
+const ANY: &str = "any node";
+
+/// Writes the text that is read as a constraint of the same nodes.
+pub(super) fn write(constraint: &Constraint, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match constraint {
+        Constraint::Properties(names) if names.is_empty() => f.write_str(ANY),
+        Constraint::Properties(names) => write_properties(names, f),
+        Constraint::Hostlist(hosts) => {
+            let mut list = Hostlist::new();
+            let mut all = hosts.iter();
+            all.try_for_each(|host| list.push(host))
+                .map_err(|_| fmt::Error)?;
+            write!(f, "host:{list}")
+        }
+        Constraint::Ranks(ranks) => write!(f, "rank:{ranks}"),
+        Constraint::And(parts) => write_joined(parts, " and ", f),
+        Constraint::Or(parts) => write_joined(parts, " or ", f),
+        Constraint::Not(parts) => {
+            f.write_str("not ")?;
+            match parts.as_slice() {
+                [only] => write_part(only, f),
+                _ => {
+                    f.write_str("(")?;
+                    write_joined(parts, " and ", f)?;
+                    f.write_str(")")
+                }
+            }
+        }
+    }
+}
+
+fn write_joined(parts: &[Constraint], word: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match parts {
+        [] => f.write_str(ANY),
+        [only] => write(only, f),
+        [first, rest @ ..] => {
+            write_part(first, f)?;
+            rest.iter().try_for_each(|part| {
+                f.write_str(word)?;
+                write_part(part, f)
+            })
+        }
+    }
+}
+
+/// A part of something: in brackets where it has parts itself.
+fn write_part(part: &Constraint, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match part {
+        Constraint::And(_) | Constraint::Or(_) => {
+            f.write_str("(")?;
+            write(part, f)?;
+            f.write_str(")")
+        }
+        Constraint::Properties(_)
+        | Constraint::Hostlist(_)
+        | Constraint::Ranks(_)
+        | Constraint::Not(_) => write(part, f),
+    }
+}
+
+/// Names with commas between, which is and; quoted where they are words of the text.
+fn write_properties(names: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let text = names.join(",");
+    let is_word = ["and", "or", "not"].contains(&text.as_str());
+    let quote = match is_word || text.starts_with('-') || text.contains(char::is_whitespace) {
+        true => "'",
+        false => "",
+    };
+    // What is before the first colon is an operator.
+    let operator = match text.contains(':') {
+        true => "properties:",
+        false => "",
+    };
+    write!(f, "{quote}{operator}{text}{quote}")
 }

@@ -1,0 +1,42 @@
+//! Parts of the lines that reasons print as: jobs, properties, what somebody said.
+
+use crate::id::JobId;
+
+/// How many jobs are named.
+const LISTED_MAX: usize = 8;
+
+/// Jobs as in listings.
+pub(super) fn listed(jobs: &[JobId]) -> String {
+    let names = jobs.iter().take(LISTED_MAX).map(|job| job.f58_ascii());
+    let names: Vec<String> = names.collect();
+    let noun = if jobs.len() == 1 { "job" } else { "jobs" };
+    match jobs.len().saturating_sub(LISTED_MAX) {
+        0 => format!("{noun} {}", names.join(", ")),
+        more => format!("{noun} {} and {more} more", names.join(", ")),
+    }
+}
+
+/// How many properties are named.
+const PROPERTIES_MAX: usize = 16;
+
+/// What properties there are.
+pub(super) fn properties(known: &Option<Vec<String>>) -> String {
+    let Some(known) = known else {
+        return String::new();
+    };
+    let named = known.iter().take(PROPERTIES_MAX);
+    let named: Vec<&str> = named.map(String::as_str).collect();
+    match (named.as_slice(), known.len().saturating_sub(PROPERTIES_MAX)) {
+        ([], _) => ", and none has any property".to_owned(),
+        (named, 0) => format!("; there are {}", named.join(", ")),
+        (named, more) => format!("; there are {} and {more} more", named.join(", ")),
+    }
+}
+
+/// A reason behind what it is the reason of, if there is one.
+pub(super) fn said(why: &str) -> String {
+    match why.is_empty() {
+        true => String::new(),
+        false => format!(": {why}"),
+    }
+}
