@@ -116,12 +116,12 @@ fn what_it_waits_for_is_kept_from_those_who_would_take_longer() {
     let mut planner = planner("preset = \"easy\"");
     planner.apply(Delta::Held(OTHER, Owner::default(), set(&[(0, 2)], 20)));
     wants_back(&mut planner);
-    // It would have the second node for longer than the other has the first.
-    planner.apply(Delta::Want(BEHIND, Want::of(16, timed(slots(4, 1), 100))));
+    // One core of the first node and three of the second are nobody's by then; it would have more.
+    planner.apply(Delta::Want(BEHIND, Want::of(16, timed(slots(5, 1), 100))));
     assert_eq!(planner.plan(at(1), 100).verdicts, []);
     planner.apply(Delta::Unwant(BEHIND));
     // This is over by then.
-    planner.apply(Delta::Want(BEHIND, Want::of(16, timed(slots(4, 1), 5))));
+    planner.apply(Delta::Want(BEHIND, Want::of(16, timed(slots(5, 1), 5))));
     assert!(started(&planner.plan(at(2), 100), BEHIND).is_some());
 }
 

@@ -228,8 +228,8 @@ fn tasks_that_are_stopped_stay_so_until_they_are_let_go_on_or_end() {
     shell.tell(5, pause());
     let over = shell.give(5, ShellInput::Exited(PART, 0, SIGKILL));
     assert_eq!(over, [ShellEffect::Sweep(PART)]);
-    assert_eq!(shell.give(5, ShellInput::Paused(PART)), []);
     shell.give(5, ShellInput::Swept(PART));
+    assert_eq!(shell.give(5, ShellInput::Paused(PART)), []);
     let known = shell.tell(6, pause());
     assert_eq!(ended(&known).status, SIGKILL);
 }
