@@ -11,6 +11,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::services::child::{ChildRow, Summary};
 use eddy_wire::services::job::JobRow;
+use eddy_wire::suspension::Standing;
 use eddy_wire::time::{Span, Time};
 
 use crate::ids::Spelling;
@@ -178,6 +179,13 @@ const FIELDS: &[(&str, &str, Get)] = &[
     ("t_finish", "T_FINISH", |row, _| instant(row.t_finish)),
     ("t_cleanup", "T_CLEANUP", |row, _| instant(row.t_finish)),
     ("t_inactive", "T_INACTIVE", |row, _| instant(row.t_inactive)),
+    ("t_suspend", "T_SUSPEND", |row, _| instant(row.t_suspend)),
+    ("standing", "STANDING", |row, _| {
+        Value::Text(standing(row.standing).to_owned())
+    }),
+    ("suspended", "SUSPENDED", |row, _| {
+        length(Some(row.suspended))
+    }),
 ];
 
 /// Formats by name: `eddy jobs -o long`.
@@ -226,6 +234,16 @@ fn result(result: JobResult) -> (&'static str, &'static str) {
         JobResult::Failed => ("FAILED", "F"),
         JobResult::Canceled => ("CANCELED", "CA"),
         JobResult::Timeout => ("TIMEOUT", "TO"),
+    }
+}
+
+/// Whether one that runs has its cores.
+fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Runs => "runs",
+        Standing::Stopping => "stopping",
+        Standing::Suspended => "suspended",
+        Standing::Resuming => "resuming",
     }
 }
 

@@ -66,10 +66,10 @@ fn all_of_it_stops_and_goes_on_on_cores_that_are_free() -> Tested {
         "jobs",
         "--no-header",
         "-o",
-        "{status} {ncores} {reason}",
+        "{status} {standing} {ncores} {reason}",
         &job,
     ])?;
-    assert_eq!(shown.trim(), "SUSPENDED 0 it is suspended");
+    assert_eq!(shown.trim(), "SUSPENDED suspended 0 it is suspended");
 
     // Its core is another's, and so it goes on on the other one.
     let other = instance.submit_started(&["-c1", "sleep", "1000"])?;
