@@ -56,6 +56,8 @@ pub struct Suspension {
     since: Option<Time>,
     /// For how long it had none, until it last got them back.
     lasted: Span,
+    /// How often it was to stop.
+    stops: u32,
 }
 
 impl Suspension {
@@ -71,6 +73,7 @@ impl Suspension {
             }
             Kind::Start => self.started = Some(t),
             Kind::Suspend(_) => {
+                self.stops += 1;
                 self.standing = match self.standing {
                     Runs | Stopping => Stopping,
                     Suspended | Resuming => Suspended,
@@ -134,12 +137,7 @@ impl Suspension {
 
     /// Whether it was ever told to stop: what its shells know may be older.
     pub fn is_touched(&self) -> bool {
-        self.standing != Standing::Runs || self.lasted > Span::ZERO || self.is_changed()
-    }
-
-    fn is_changed(&self) -> bool {
-        let grant = self.grant.as_ref();
-        grant.is_some_and(|grant| grant.epoch.0 > 1)
+        self.stops > 0
     }
 
     /// For how long its tasks have run, where they do not now.
@@ -283,6 +281,7 @@ mod tests {
         job.apply(Time(3), &Kind::Resume(NOBODY));
         assert_eq!(job.standing(), Standing::Runs);
         assert_eq!(job.lasted(), Span::ZERO);
+        assert!(job.is_touched(), "its shells may have stopped it");
 
         job.apply(Time(4), &Kind::Suspend(NOBODY));
         let without = job.without_cores(Time(5)).unwrap();

@@ -253,9 +253,14 @@ impl Ledger {
 
     /// The nodes that a job is granted are as it asks.
     fn is_like(&self, id: JobId, set: &ResourceSet) -> Result<(), String> {
-        let Some(constraint) = &self.jobs[&id].submit.spec.request.constraint else {
+        let submit = &self.jobs[&id].submit;
+        let Some(constraint) = &submit.spec.request.constraint else {
             return Ok(());
         };
+        if submit.pass.is_some() {
+            // The numbers that it names are those of its parent, which has a judge of its own.
+            return Ok(());
+        }
         let others = set.ranks().difference(&constraint.ranks(&self.inventory));
         match others.is_empty() {
             true => Ok(()),
