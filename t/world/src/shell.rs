@@ -50,6 +50,8 @@ pub struct Shell {
     book: ShellBook,
     pipe: Option<PipeId>,
     tasks: BTreeMap<(Part, u32), Task>,
+    /// Parts that are being stopped.
+    pausing: BTreeSet<Part>,
     /// Tasks started, to tell a new end of a task from one that was put off.
     count: u64,
 }
@@ -102,6 +104,7 @@ impl Shell {
             book: ShellBook::new(instance.name(), epoch, epoch.0 as u32),
             pipe: None,
             tasks: BTreeMap::new(),
+            pausing: BTreeSet::new(),
             count: 0,
         }
     }
@@ -191,6 +194,7 @@ impl Shell {
                 }
                 ShellEffect::Signal(part, signal) => self.signal(nature, part, signal),
                 ShellEffect::Pause(part) => {
+                    self.pausing.insert(part);
                     nature.later(Delay::Process, self.turn(ShellTurn::Pauses(part)));
                 }
                 ShellEffect::Proceed(part, cores) => self.proceed(nature, part, &cores),
@@ -321,6 +325,9 @@ impl Shell {
 
     /// Stops the tasks of a part, if they still are to be stopped.
     pub fn pauses(&mut self, nature: &mut Nature, part: Part) {
+        if !self.pausing.remove(&part) {
+            return;
+        }
         let who = part_label(nature, self.instance, part);
         for ((_, rank), task) in self.tasks.range_mut((part, 0)..=(part, u32::MAX)) {
             let Pace::Until(ends) = task.pace else {
@@ -340,6 +347,7 @@ impl Shell {
 
     /// Lets the tasks of a part go on, on these cores; on none that it could count on if it is to end.
     fn proceed(&mut self, nature: &mut Nature, part: Part, cores: &Idset) {
+        self.pausing.remove(&part);
         let who = part_label(nature, self.instance, part);
         nature.note(|| format!("{who} goes on"));
         for ((_, rank), task) in self.tasks.range_mut((part, 0)..=(part, u32::MAX)) {
