@@ -238,6 +238,7 @@ impl Occupancy {
     /// It is now this time.
     pub fn at(&mut self, now: Time) {
         self.now = now;
+        self.gate.at(now);
         self.misses.clear();
     }
 

@@ -323,6 +323,7 @@ impl Planner {
         if self.occupancy.inventory().is_empty() {
             // Nobody can be placed.
         } else {
+            self.begin_pass(now);
             self.settle_claims(&mut outcome);
             match self.table.is_some() {
                 true => self.rounds(now, steps, &mut outcome),
@@ -337,7 +338,9 @@ impl Planner {
             outcome.head = self.head(now);
             let gate = self.occupancy.gate().again();
             let again = outcome.again.into_iter().chain(gate);
-            outcome.again = again.chain(self.occupancy.opens()).min();
+            let again = again.chain(self.occupancy.opens());
+            let table = self.table.as_ref().and_then(Table::again);
+            outcome.again = again.chain(table).min();
         }
         outcome.answers.extend(self.answers(now));
         if !outcome.unfinished {
@@ -347,6 +350,14 @@ impl Planner {
             outcome.shares = Some(self.told_shares(now));
         }
         outcome
+    }
+
+    /// What may be started in one pass is counted from here, unless one is under way.
+    fn begin_pass(&mut self, now: Time) {
+        if self.pass == Pass::Over {
+            self.pass = Pass::Current;
+            self.occupancy.begin(now);
+        }
     }
 
     /// Looks at the jobs that take nothing, each at most once until a rank it waits for comes.
@@ -399,10 +410,7 @@ impl Planner {
                 left => left.min(looks),
             };
             looks -= left;
-            if self.pass == Pass::Over {
-                self.pass = Pass::Current;
-                self.occupancy.begin(now);
-            }
+            self.begin_pass(now);
             let room = &mut self.occupancy;
             let progress = self.agenda.pass(room, now, left, &mut found);
             for verdict in found.drain(..) {

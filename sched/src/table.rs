@@ -75,6 +75,8 @@ pub(crate) struct Table {
     /// What accounts weigh.
     weights: Arc<BTreeMap<String, f64>>,
     news: News,
+    /// When the limits that held somebody back in the last round let go.
+    again: Option<Time>,
     /// Where the next draw begins.
     seed: u64,
 }
@@ -191,6 +193,7 @@ impl Table {
             stops: BTreeMap::new(),
             weights: Arc::default(),
             news: News::Some,
+            again: None,
             seed: 1,
         })
     }
@@ -271,7 +274,7 @@ impl Table {
     ) -> Next {
         let mut round = match self.round.take() {
             Some(round) => round,
-            None if self.news == News::None && room.gate().again().is_none_or(|at| at > now) => {
+            None if self.news == News::None && self.again.is_none_or(|at| at > now) => {
                 return Next::Done;
             }
             None => self.begin(room, turns, now),
@@ -295,6 +298,7 @@ impl Table {
                     if let Course::Deal(deal) = &round.course {
                         self.seed = deal.seed();
                     }
+                    self.again = room.gate().again();
                     return Next::Done;
                 }
             }
@@ -303,10 +307,14 @@ impl Table {
         Next::More
     }
 
+    /// When there is to be a round though nothing happens.
+    pub fn again(&self) -> Option<Time> {
+        self.again
+    }
+
     fn begin(&mut self, room: &mut Occupancy, turns: &Turns, now: Time) -> Round {
-        self.news = News::None;
+        (self.news, self.again) = (News::None, None);
         (self.stop, self.stops) = (None, BTreeMap::new());
-        room.begin(now);
         let stuck = match self.rules.policy.queue.walk {
             // The first who does not fit stops those behind him.
             Walk::Stop => Stuck::new(),

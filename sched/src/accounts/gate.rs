@@ -2,7 +2,7 @@
 //! that is started in one pass, the part of everything that an account holds.
 //!
 //! Asked before each start and charged by it. A start is one token, however wide
-//! the job is. Time is that of the pass under way.
+//! the job is.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) struct Gate {
     default_class: String,
     all: Option<Bucket>,
     accounts: BTreeMap<String, Bucket>,
-    /// When the pass under way began.
+    /// The time of what is asked.
     at: Time,
     /// Started in it.
     started: Amounts,
@@ -65,6 +65,11 @@ impl Gate {
         self.limits == Limits::default()
     }
 
+    /// It is later, also in a pass that is under way.
+    pub fn at(&mut self, now: Time) {
+        self.at = now;
+    }
+
     /// A pass begins.
     pub fn begin(&mut self, now: Time) {
         (self.at, self.started, self.again) = (now, Amounts::NONE, None);
@@ -88,13 +93,18 @@ impl Gate {
     /// The limit that holds it back.
     pub fn pass(&mut self, books: &Accounts, owner: &Owner, asks: &Amounts) -> Result<(), Stop> {
         let passed = self.look(books, owner, asks);
-        let again = match passed {
-            Ok(()) | Err(Stop::Fraction) => None,
-            Err(Stop::Pass) => Some(self.at.after(AGAIN)),
-            Err(Stop::Rate(at) | Stop::AccountRate(at)) => Some(at),
-        };
+        let again = passed.err().and_then(|stop| self.ends(stop));
         self.again = self.again.into_iter().chain(again).min();
         passed
+    }
+
+    /// When to ask again whoever is held back by that, if time alone lets him pass.
+    pub fn ends(&self, stop: Stop) -> Option<Time> {
+        match stop {
+            Stop::Fraction => None,
+            Stop::Pass => Some(self.at.after(AGAIN)),
+            Stop::Rate(at) | Stop::AccountRate(at) => Some(at),
+        }
     }
 
     /// The same without a note.

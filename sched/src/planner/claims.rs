@@ -17,7 +17,6 @@ use super::{Certainty, Place, Planner};
 use crate::occupancy::{Ask, CLEANUP, Spot};
 use crate::placement::Chosen;
 use crate::turns::Turn;
-use crate::walk::Room;
 
 /// One who holds something and is to end.
 #[derive(Clone, Copy, Debug)]
@@ -174,7 +173,10 @@ impl Planner {
 
     fn start_claimed(&mut self, job: JobId, outcome: &mut Outcome) {
         let (ask, _) = self.ask_of(job);
-        if !self.occupancy.admits(&ask) {
+        if let Some(stop) = self.occupancy.limit(&ask) {
+            // The pass that begins after this forgets what its limits noted: it is said here.
+            let again = self.occupancy.gate().ends(stop);
+            outcome.again = outcome.again.into_iter().chain(again).min();
             return;
         }
         if let Some(claim) = self.taking.claims.remove(&job) {

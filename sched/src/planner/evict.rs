@@ -22,9 +22,10 @@ use crate::accounts::account_of;
 use crate::need::Spread;
 use crate::occupancy::{Ask, CLEANUP, parts};
 use crate::placement::Chosen;
-use crate::policy::{Evict, Preference, Rung};
-use crate::rounds::{self, Bucket, Decision, Method, Preemption};
+use crate::policy::{Evict, Policy, Preference, Rung};
+use crate::rounds::{self, Bucket, Decision, Method, Preemption, Tokens};
 use crate::turns::Turn;
+use crate::walk::Room;
 
 /// From one round with eviction to the next.
 pub(super) const EVERY: Span = Span::seconds(1);
@@ -36,6 +37,8 @@ const STARTS_MAX: usize = 64;
 pub(super) struct Evictions {
     pub news: News,
     at: Option<Time>,
+    /// When there is another though nothing happened: a limit that held somebody back lets go.
+    again: Option<Time>,
     /// What is left of the rate of preemptions.
     pub bucket: Option<Bucket>,
 }
@@ -45,8 +48,21 @@ impl Default for Evictions {
         Evictions {
             news: News::Some,
             at: None,
+            again: None,
             bucket: None,
         }
+    }
+}
+
+impl Evictions {
+    /// When there is to be one, if there is.
+    fn due(&self, now: Time) -> Option<Time> {
+        let wanted = match self.news {
+            News::Some => now,
+            News::None => self.again?,
+        };
+        let rested = self.at.map_or(now, |at| at.after(EVERY));
+        Some(wanted.max(rested))
     }
 }
 
@@ -70,26 +86,41 @@ struct Heir {
 impl Planner {
     /// Names who gives way by a round over all accounts.
     pub(super) fn evict(&mut self, now: Time, outcome: &mut Outcome) {
-        if !self.evicts() || self.taking.round.news == News::None {
+        let Some(due) = self.evicts().then(|| self.taking.round.due(now)).flatten() else {
             return;
-        }
+        };
         if self.taking.claims.len() >= STARTS_MAX {
             // Nobody is given more before one of them has started.
             return;
         }
-        let due = self.taking.round.at.map_or(now, |at| at.after(EVERY));
         if due > now {
             outcome.again = outcome.again.into_iter().chain([due]).min();
             return;
         }
-        self.taking.round.news = News::None;
+        (self.taking.round.news, self.taking.round.again) = (News::None, None);
         if self.rows.turns().next().is_none() || !self.has_evictable() {
             return;
         }
         self.taking.round.at = Some(now);
         let scene = self.scene(now);
-        let decided = rounds::schedule(&scene.state, &self.policy);
+        let decided = rounds::schedule(&scene.state, &self.without_rates());
         self.carry_out(&scene, &decided, outcome);
+        let rate = self.policy.queue.limits.preempt_rate;
+        let tokens = rate.map(|rate| (rate, Tokens::new(rate, decided.buckets.preempt, now)));
+        let spent = tokens.filter(|(_, tokens)| tokens.spent());
+        let next = spent.map(|(rate, tokens)| now.after(tokens.until_one(rate)));
+        let gate = self.occupancy.gate().again();
+        self.taking.round.again = next.into_iter().chain(gate).min();
+        let again = outcome.again.into_iter().chain(self.taking.round.again);
+        outcome.again = again.min();
+    }
+
+    /// The policy by which it is asked who gives way. Rates of starts are those of the gate, to which
+    /// a job is one start: here its parts would each be one.
+    fn without_rates(&self) -> Policy {
+        let mut policy = self.policy.clone();
+        (policy.queue.limits.rate, policy.queue.limits.account_rate) = (None, None);
+        policy
     }
 
     fn evicts(&self) -> bool {
@@ -119,6 +150,8 @@ impl Planner {
     /// Names who is to end, as far as those for whom they end fit then.
     fn carry_out(&mut self, scene: &Scene, decided: &rounds::Outcome, outcome: &mut Outcome) {
         let mut heirs = heirs(scene, decided);
+        // Nobody ends for one who may not start.
+        heirs.retain(|heir| self.occupancy.admits(&heir.ask));
         heirs.truncate(STARTS_MAX.saturating_sub(self.taking.claims.len()));
         let given = self.inherited(given(scene, decided), &heirs);
         while let Some(at) = self.unfit(&heirs, &given) {

@@ -22,12 +22,10 @@ impl Planner {
                 outcome.unfinished = true;
                 return;
             }
+            self.begin_pass(now);
             let Some(table) = &mut self.table else {
                 return;
             };
-            if self.pass == Pass::Over {
-                self.pass = Pass::Current;
-            }
             let (room, turns) = (&mut self.occupancy, &self.turns);
             let next = table.round(room, turns, now, &mut looks, &mut found);
             for verdict in found.drain(..) {

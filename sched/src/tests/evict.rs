@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_wire::account::Name;
-use eddy_wire::id::JobId;
+use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
+
 use eddy_wire::jobspec::Request;
 use eddy_wire::plan::{Delta, Owner, Verdict, Want};
 use eddy_wire::preempt::{Cause, Preempts, QosRule};
@@ -36,6 +37,8 @@ struct Site {
     now: Time,
     last: u64,
     bucket: Option<Bucket>,
+    /// When the planner is to be asked again.
+    again: Option<Time>,
 }
 
 fn owner(user: u32, class: &str) -> Owner {
@@ -64,6 +67,7 @@ impl Site {
             now: BEGIN,
             last: 0,
             bucket: None,
+            again: None,
         }
     }
 
@@ -105,9 +109,17 @@ impl Site {
                 }
             }
             if !outcome.unfinished {
+                self.again = outcome.again;
                 return named;
             }
         }
+    }
+
+    /// Nothing happens until the planner said that it is to be asked.
+    fn wake(&mut self) -> BTreeMap<u64, (u64, Cause)> {
+        let at = self.again.expect("it is to be asked again");
+        assert!(at > self.now, "{at:?} is over at {:?}", self.now);
+        self.plan((at - self.now).0 / 1000 + 1)
     }
 
     fn end(&mut self, job: u64) {
@@ -336,8 +348,49 @@ fn the_protected_fraction_and_the_rate_are_kept() {
         site.plan(1000).is_empty(),
         "the next token comes after 10 s"
     );
-    site.want(3, "preemptible", slots(1, 4));
-    assert_eq!(site.plan(10_000).len(), 1);
+    assert_eq!(site.wake().len(), 1);
+}
+
+#[test]
+fn nobody_ends_for_one_who_may_not_start_yet() {
+    let policy = format!("{ARMADA}\n[queue.limits]\nrate = {{ per_second = 0.5, burst = 4 }}\n");
+    let mut site = Site::new(&policy, &[4]);
+    for _ in 0..4 {
+        site.want(1, "preemptible", slots(1, 1));
+    }
+    site.plan(0);
+    site.want(2, "preemptible", slots(1, 2));
+    assert!(site.plan(1000).is_empty(), "there is half a token");
+    assert_eq!(site.wake().len(), 2);
+}
+
+#[test]
+fn who_was_given_room_starts_as_soon_as_the_rate_lets_it() {
+    let policy = format!("{ARMADA}\n[queue.limits]\nrate = {{ per_second = 0.1, burst = 6 }}\n");
+    let mut site = Site::new(&policy, &[4, 1]);
+    for _ in 0..5 {
+        site.want(1, "preemptible", slots(1, 1));
+    }
+    site.plan(0);
+    site.want(2, "preemptible", slots(1, 2));
+    let named = site.plan(1000);
+    assert_eq!(named.len(), 2);
+    // Another has the last token before it can start.
+    let mut all = site.running.iter();
+    let on_small = all.find(|(_, (_, set))| set.nodes.contains_key(&Rank(1)));
+    let (&on_small, _) = on_small.expect("all nodes are full");
+    site.end(on_small);
+    site.want(3, "preemptible", slots(1, 1));
+    site.plan(1);
+    assert_eq!(site.of(3), 1);
+    named.into_keys().for_each(|victim| site.end(victim));
+    site.plan(1);
+    assert_eq!(site.of(2), 0);
+    let token = Time(BEGIN.0 + 11 * MICROS);
+    while site.of(2) == 0 && site.now < token {
+        site.wake();
+    }
+    assert_eq!(site.of(2), 2);
 }
 
 #[test]
