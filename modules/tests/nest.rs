@@ -1,8 +1,7 @@
 //! The channel of a child instance: who may speak, what it is told, who hosts
 //! its ranks, which numbers it draws.
 
-mod nest_stand;
-
+use crate::nest_stand::*;
 use eddy_broker::{Arrival, ClientId, Effect};
 use eddy_wire::event::{IdBlock, Kind};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
@@ -18,7 +17,6 @@ use eddy_wire::services::job::{
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::Span;
 use eddy_wire::time::Time;
-use nest_stand::*;
 use serde_json::json;
 
 fn refused(stand: &mut Stand, uid: u32, change: impl FnOnce(&mut AdoptRequest)) -> String {

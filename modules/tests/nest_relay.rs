@@ -1,7 +1,6 @@
 //! Requests that are a declared instance's, and how such an instance is there.
 
-mod nest_stand;
-
+use crate::nest_stand::*;
 use bytes::Bytes;
 use eddy_broker::effect::{ParentWord, ToParent};
 use eddy_broker::{Arrival, ClientId, Effect};
@@ -16,7 +15,6 @@ use eddy_wire::services::child::{
 };
 use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Submit, Submitted, Wait, WaitRequest};
 use eddy_wire::time::Span;
-use nest_stand::*;
 use serde_json::{Value, json};
 
 const CHANNEL: u64 = 2;

@@ -1,10 +1,9 @@
 //! Jobs that a parent passes down: what it says and records, and what its child does.
 
-mod nest_stand;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::nest_stand::*;
 use bytes::Bytes;
 use eddy_broker::effect::{ParentWord, ToParent};
 use eddy_broker::{Arrival, Effect};
@@ -22,7 +21,6 @@ use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
 use eddy_wire::shell::{FromShell, Part, PartState};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
-use nest_stand::*;
 use serde_json::json;
 
 const CHANNEL: u64 = 2;

@@ -1,9 +1,8 @@
 //! Jobs that span ranks, shells by seat, ranks that come and go.
 
-mod instance;
-
 use std::sync::Arc;
 
+use crate::instance::{Instance, ended, part};
 use eddy_broker::{Arrival, ParentWord};
 use eddy_wire::event::Kind;
 use eddy_wire::grant::Grant;
@@ -12,7 +11,6 @@ use eddy_wire::idset::Idset;
 use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::shell::{FromShell, PartState, Role, ToShell};
 use eddy_wire::time::Span;
-use instance::{Instance, ended, part};
 use serde_json::json;
 
 const OVER: [&str; 4] = ["finish", "release", "free", "clean"];

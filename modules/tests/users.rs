@@ -1,14 +1,8 @@
 //! Several users: what each may ask of whose jobs, and what each is shown.
 
-#[expect(
-    dead_code,
-    reason = "what is for jobs over several ranks is not used here"
-)]
-mod instance;
-
+use crate::instance::Instance;
 use eddy_wire::access::Listing;
 use eddy_wire::message::Roles;
-use instance::Instance;
 use serde_json::{Value, json};
 
 const ANN: (u32, Roles) = (1001, Roles::USER);

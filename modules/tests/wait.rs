@@ -1,12 +1,6 @@
 //! Who waits for ends hears of each, at once or with others, and of none twice.
 
-#[expect(
-    dead_code,
-    reason = "what is for jobs over several ranks is not used here"
-)]
-mod instance;
-
-use instance::{Instance, ended};
+use crate::instance::{Instance, ended};
 use serde_json::{Value, json};
 
 const THREE: [[u64; 2]; 1] = [[1, 3]];

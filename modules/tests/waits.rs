@@ -1,10 +1,8 @@
 //! Many jobs that wait for one, and a long chain: each dependency is looked at once.
 
-mod instance;
-
 use std::collections::BTreeMap;
 
-use instance::{Instance, ended, part};
+use crate::instance::{Instance, ended, part};
 use serde_json::{Value, json};
 
 const JOBS: u64 = 2_000;

@@ -1,16 +1,14 @@
 //! The journal in ordinary days: what is appended comes back, marks, history, locks, versions.
 
-mod journal_fixture;
-
 use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::journal_fixture::*;
 use eddy_brokerd::journal::{
     Batch, Blob, CommitError, Committed, Cursor, FORMAT, Filter, GENERATION, Journal, Mark,
     OpenError, ReadError, Reader, Readers,
 };
-use journal_fixture::*;
 
 const WAIT: Duration = Duration::from_secs(60);
 

@@ -1,15 +1,13 @@
 //! A damaged journal: what is wrong is found and said, nothing is dropped without `--recover`, and
 //! with it only what is not whole.
 
-mod journal_fixture;
-
 use std::fs;
 use std::path::Path;
 
+use crate::journal_fixture::*;
 use eddy_brokerd::journal::{
     Batch, Blob, Fault, Journal, Mark, OpenError, Reader, Recovered, verify,
 };
-use journal_fixture::*;
 
 /// Opens a journal that must be refused; answers the numbers and the fault.
 fn refused(dir: &Path) -> (u64, Option<u64>, Fault) {

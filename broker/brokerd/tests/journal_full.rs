@@ -1,15 +1,13 @@
 //! The journal on a full disk: nothing is lost, nothing is told that is not so, and it goes on.
 
-mod journal_fixture;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use crate::journal_fixture::*;
 use eddy_brokerd::journal::{CloseError, Committed, Journal, Options, verify};
-use journal_fixture::*;
 
 const WAIT: Duration = Duration::from_secs(60);
 const SMALL: Options = Options {

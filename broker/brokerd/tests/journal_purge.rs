@@ -1,9 +1,7 @@
 //! Forgetting finished jobs: what goes, what stays, and that nothing missing goes unaccounted for.
 
-mod journal_fixture;
-
+use crate::journal_fixture::*;
 use eddy_brokerd::journal::{Batch, Blob, GENERATION, Journal, Mark, Purge, verify};
-use journal_fixture::*;
 
 fn holes(journal: &std::path::Path) -> Vec<(i64, i64)> {
     let conn = rusqlite::Connection::open(database(journal)).unwrap();

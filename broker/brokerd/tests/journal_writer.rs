@@ -1,14 +1,12 @@
 //! The writer of the journal: what it commits when and in which order, and what real kills leave.
 
-mod journal_fixture;
-
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::journal_fixture::*;
 use eddy_brokerd::journal::{CommitError, Committed, SendError, verify};
-use journal_fixture::*;
 
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -210,7 +208,11 @@ fn killed_again_and_again(how: impl Fn(&mut Command)) {
         let mut victim = Command::new(env::current_exe().unwrap());
         how(&mut victim);
         let mut victim = victim
-            .args(["--exact", "victim_of_the_kill_test", "--nocapture"])
+            .args([
+                "--exact",
+                "journal_writer::victim_of_the_kill_test",
+                "--nocapture",
+            ])
             .env(VICTIM, dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -5,8 +5,6 @@
 //! A peer that is killed or stopped is this test program again, told by its
 //! environment which part to play.
 
-mod link_ends;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,12 +12,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::link_ends::{BOTH, End, meet, run};
 use bytes::Bytes;
 use eddy_broker::link::WINDOW_BYTES;
 use eddy_broker::tree::overlay::{OverlayInput, OverlayOutput, PipeId};
 use eddy_brokerd::link::{Limits, Transport};
 use eddy_wire::link::{Hello, HelloAnswer};
-use link_ends::{BOTH, End, meet, run};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use zeromq::{DealerSocket, Socket as _, SocketRecv as _};
 
@@ -37,7 +35,7 @@ impl Peer {
     fn start(part: &str, folder: &Path) -> Peer {
         let program = std::env::current_exe().expect("this program");
         let mut child = Command::new(program)
-            .args(["plays_its_part", "--exact", "--nocapture"])
+            .args(["link_findings::plays_its_part", "--exact", "--nocapture"])
             .env(PART, part)
             .env(FOLDER, folder)
             .stdin(Stdio::null())

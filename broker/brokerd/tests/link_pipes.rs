@@ -1,21 +1,19 @@
 //! Doors and pipes between two ranks: what is said when, over both transports
 //! and between ranks that prefer different ones.
 
-mod link_ends;
-
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::link_ends::{BOTH, End, meet, own_uid, run, short};
 use bytes::Bytes;
 use eddy_broker::tree::overlay::{OverlayInput, OverlayOutput};
 use eddy_brokerd::link::{FRAME_BYTES_MAX, Limits, Transport};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::Rank;
 use eddy_wire::link::{HELLO_BYTES_MAX, Hello, HelloAnswer};
-use link_ends::{BOTH, End, meet, own_uid, run, short};
 
 /// Frame number `n`, with its number in it.
 fn numbered(n: u32, bytes: usize) -> Bytes {

@@ -1,18 +1,16 @@
 //! Two ranks with the real link over real sockets, cut at random: every payload
 //! arrives once and in order, both ways, over both transports.
 
-mod link_ends;
-
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::link_ends::{BOTH, End, run};
 use bytes::Bytes;
 use eddy_broker::link::{Link, LinkConfig, LinkOutput};
 use eddy_broker::tree::overlay::{OverlayInput, OverlayOutput, PipeId};
 use eddy_brokerd::link::{Limits, Transport};
 use eddy_wire::link::{Hello, HelloAnswer};
 use eddy_wire::time::Time;
-use link_ends::{BOTH, End, run};
 use uuid::Uuid;
 
 /// Payloads each way.

@@ -1,0 +1,11 @@
+//! What crosses the wire, from outside the crate. One program, so that it is linked once.
+
+mod letters;
+mod life;
+mod messages;
+mod values;
+mod values_constraints;
+mod values_jobspec;
+mod values_properties;
+mod values_ranks;
+mod values_resources;

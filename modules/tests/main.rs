@@ -1,0 +1,13 @@
+//! Modules put together as in an instance. One program, so that it is linked once.
+
+mod cut;
+mod instance;
+mod inventory;
+mod nest;
+mod nest_relay;
+mod nest_stand;
+mod pass;
+mod ranks;
+mod users;
+mod wait;
+mod waits;

@@ -1,0 +1,36 @@
+//! The program `eddy` with real processes. One program, so that it is linked once.
+
+mod accounts;
+mod control;
+mod demo;
+mod dependencies;
+mod depth;
+mod disk_full;
+mod elastic;
+mod extents;
+mod filters;
+mod gangs;
+mod grant;
+mod guide;
+mod listing;
+mod nest;
+mod policy;
+mod policy_live;
+mod preempt;
+mod queue_rules;
+mod queues;
+mod recovery;
+mod recursive;
+mod refused;
+mod reload;
+mod requires;
+mod run;
+mod shells;
+mod sim;
+mod sim_history;
+mod size;
+mod start;
+mod suspend;
+mod tree;
+mod tree_refused;
+mod users;
