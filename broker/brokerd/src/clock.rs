@@ -115,6 +115,16 @@ impl Clock {
     }
 }
 
+/// The least time in which broker time may go on by so much: it gains on a wall clock that was set
+/// ahead. Of a wait that this shortens by less than a comparison it says nothing.
+pub fn earliest(wait: Span) -> Span {
+    let gaining = Span(wait.0 / (1000 + SLEW_PER_MILLE) * 1000);
+    match wait.0 - gaining.0 < COMPARE_EVERY.0 {
+        true => wait,
+        false => gaining,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +149,28 @@ mod tests {
             boot: 10 * S,
         });
         assert_eq!(stepped, Time(110 * S + S / 2), "10 s at 50 per mille");
+    }
+
+    #[test]
+    fn whoever_waits_for_a_time_looks_again_before_it_can_be() {
+        let mut clock = clock(100 * S, 0);
+        let stepped = Reading {
+            wall: 5000 * S,
+            boot: 0,
+        };
+        clock.compare(stepped);
+        let (until, mut boot, mut looks) = (Time(3700 * S), 0, 0);
+        while clock.at(boot) < until {
+            let wait = until - clock.at(boot);
+            boot += earliest(wait).0;
+            looks += 1;
+            clock.compare(Reading {
+                wall: 5000 * S + boot,
+                boot,
+            });
+            assert!(clock.at(boot) < until.after(Span::seconds(1)));
+        }
+        assert!(looks <= 5, "{looks} looks");
     }
 
     #[test]

@@ -9,6 +9,9 @@ use eddy_wire::time::{Span, Time};
 /// How fast broker time follows a step, in thousandths of the time that passes.
 const SLEW_PER_MILLE: i64 = 50;
 
+/// How often the wall clock is compared, at most.
+const COMPARE_EVERY: Span = Span::seconds(1);
+
 /// The machine's own clocks.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -91,7 +94,7 @@ impl Clock {
     /// Broker time.
     pub fn now(&mut self, reading: Reading) -> Time {
         let passed = reading.boot.0 - self.compared.0;
-        if passed >= 1_000_000 {
+        if passed >= COMPARE_EVERY.0 {
             let most = passed * SLEW_PER_MILLE / 1000;
             let ahead = reading.wall.0 - (reading.boot.0 + self.offset);
             self.offset += ahead.clamp(-most, most);
@@ -99,6 +102,16 @@ impl Clock {
         }
         self.last = self.last.max(Time(reading.boot.0 + self.offset));
         self.last
+    }
+}
+
+/// The least time in which broker time may go on by so much: it gains on a wall clock that was set
+/// ahead. Of a wait that this shortens by less than a comparison it says nothing.
+pub fn earliest(wait: Span) -> Span {
+    let gaining = Span(wait.0 / (1000 + SLEW_PER_MILLE) * 1000);
+    match wait.0 - gaining.0 < COMPARE_EVERY.0 {
+        true => wait,
+        false => gaining,
     }
 }
 

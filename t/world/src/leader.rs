@@ -29,6 +29,7 @@ use eddy_wire::time::{Span, Time};
 
 use crate::broken::{self, Careless, Credulous, Deaf, Deafening, Hasty, Loose, Rule};
 use crate::client::OWNER;
+use crate::clock;
 use crate::clock::Clock;
 use crate::desk::Desk;
 use crate::filter;
@@ -432,7 +433,7 @@ impl Instance {
             }
             Effect::Wake(at) => {
                 if !nature.breaks(Rule::WakeLost) {
-                    let due = nature.now.after((at - now).max(Span::ZERO));
+                    let due = nature.now.after(clock::earliest(at - now).max(Span::ZERO));
                     nature.queue.push(due, turn(Turn::Ticks(at)));
                 }
             }
@@ -568,7 +569,7 @@ impl Instance {
         }
         let left = at - self.leader_now(nature);
         if left.0 > 0 {
-            let again = nature.now.after(left.max(Span::millis(1)));
+            let again = nature.now.after(clock::earliest(left).max(Span::millis(1)));
             let ticks = Happening::Leader(self.id, life, Turn::Ticks(at));
             nature.queue.push(again, ticks);
         } else {

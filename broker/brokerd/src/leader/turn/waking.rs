@@ -9,6 +9,7 @@ use eddy_wire::time::Time;
 use tokio::time::Sleep;
 
 use super::{FAR, Leader};
+use crate::clock;
 
 impl Leader {
     pub(super) fn first_wake(&self) -> Option<Time> {
@@ -19,7 +20,8 @@ impl Leader {
     /// Sets the timer to the first wake-up that was asked for.
     pub(super) fn set_wake(&mut self, mut wake: Pin<&mut Sleep>) {
         let Some(at) = self.first_wake() else { return };
-        let after = Duration::from_micros((at - self.clock.now()).0.max(0) as u64);
+        let wait = clock::earliest(at - self.clock.now());
+        let after = Duration::from_micros(wait.0.max(0) as u64);
         let at = tokio::time::Instant::now() + after.min(FAR);
         let late = wake.deadline().saturating_duration_since(at);
         let early = at.saturating_duration_since(wake.deadline());
