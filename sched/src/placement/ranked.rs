@@ -4,6 +4,8 @@
 //! served at all does not depend on the order, so that refusals and searches for a
 //! time need not ask here. It changes nothing.
 
+use eddy_wire::jobspec::Sharing;
+
 use super::{Chosen, Short, choose, short_in_sum};
 use crate::by_use::By;
 use crate::need::{Need, Spread};
@@ -44,7 +46,10 @@ pub(crate) fn choose_ranked(
     let found = match (by, order.rank, need.spread) {
         (None, NodeRank::Locality, _) => search.near(),
         (None, _, _) => search.fill(search.downward()),
-        (Some(by), NodeRank::Spread, Spread::Slots(_)) => search.deal(search.by_use(by)),
+        // Whole nodes are not shared: to spread over more of them than need be helps nobody.
+        (Some(by), NodeRank::Spread, Spread::Slots(_)) if need.sharing == Sharing::Shared => {
+            search.deal(search.by_use(by))
+        }
         (Some(by), _, _) => search.fill(search.by_use(by)),
     };
     match found {

@@ -162,6 +162,29 @@ fn slots_spread_and_are_never_split() {
 }
 
 #[test]
+fn slots_on_whole_nodes_take_no_more_of_them_than_need_be() {
+    let mut planner = Planner::new();
+    let policy = "preset = \"easy\"\n[placement]\nrank = \"spread\"";
+    planner.apply(Delta::Policy(policy.into()));
+    planner.apply(Delta::Inventory(inventory(&[(4, 0, 0); 3])));
+    planner.apply(Delta::Up(Idset::first_ids(3)));
+    let whole = Request {
+        sharing: Sharing::Exclusive,
+        ..slots(2, 1)
+    };
+    for job in 1..=3 {
+        let want = Want::of(16, whole.clone());
+        planner.apply(Delta::Want(JobId(job), want));
+    }
+    let outcome = planner.plan(Time(1), 10);
+    let nodes = outcome.verdicts.iter().map(|(_, verdict)| match verdict {
+        Verdict::Start(set) => (set.nodes.len(), set.ncores()),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(nodes.collect::<Vec<_>>(), [(1, 4); 3]);
+}
+
+#[test]
 fn gpus_and_cores_must_be_on_the_same_node() {
     check(
         "nodes 1c,1g 4c
