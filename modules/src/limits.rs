@@ -515,13 +515,16 @@ fn checks(
     checks
 }
 
-/// What a job takes: what it asks for, whole nodes as the widest there are.
+/// What a job takes: what it asks for, whole nodes as the widest there are. Slots that lie anywhere
+/// on whole nodes take one at least.
 fn cost(spec: &Spec, widest: u64) -> Cost {
     let request = &spec.request;
     let nodes = u64::from(request.nodes.unwrap_or(1));
-    let cores = match request.sharing {
-        Sharing::Exclusive => nodes.saturating_mul(widest),
-        Sharing::Shared => u64::from(request.slots) * u64::from(request.cores_per_slot),
+    let asked = u64::from(request.slots) * u64::from(request.cores_per_slot);
+    let cores = match (request.sharing, request.nodes) {
+        (Sharing::Exclusive, Some(_)) => nodes.saturating_mul(widest),
+        (Sharing::Exclusive, None) => asked.max(widest),
+        (Sharing::Shared, _) => asked,
     };
     let limit = request.duration.filter(|limit| *limit > 0);
     let work = limit.map(|limit| u128::from(cores) * limit.unsigned_abs() as u128);

@@ -9,7 +9,7 @@ use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::fsd::{Fsd, parse_minutes_or_fsd};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::{Ask, Jobspec, MemoryNeed, Sharing, parse_bytes};
+use eddy_wire::jobspec::{Ask, Jobspec, MemoryNeed, Place, Sharing, parse_bytes};
 use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT, URGENCY_MAX};
 use serde_json::Value;
 use uuid::Uuid;
@@ -53,6 +53,10 @@ pub struct Terms {
     /// Whole nodes; needs -N
     #[arg(short = 'x', long, help_heading = "Resources")]
     pub exclusive: bool,
+    /// How tasks lie on nodes, as in PBS: free, pack (all on one node), scatter (each on a node of its
+    /// own), then shared or excl (nobody else on its nodes), such as pack:excl
+    #[arg(long, value_name = "PLACE", help_heading = "Resources")]
+    pub place: Option<Place>,
     /// Only nodes that are like this: properties (fast, ^fast), host:n[1-4], rank:0-3, joined by and,
     /// or, not and brackets (RFC 35); given again, all of it holds (in Slurm it is `constraint`)
     #[arg(long, alias = "constraint", value_name = "QUERY", value_parser = constraint, action = ArgAction::Append, allow_hyphen_values = true, help_heading = "Resources")]
@@ -271,6 +275,7 @@ impl Terms {
                 true => Sharing::Exclusive,
                 false => Sharing::Shared,
             },
+            place: self.place.unwrap_or_default(),
             constraint: match self.requires.as_slice() {
                 [] => None,
                 [only] => Some(only.clone()),

@@ -8,6 +8,7 @@ mod ask;
 mod count;
 mod memory;
 mod need;
+mod place;
 mod read;
 mod request;
 
@@ -21,6 +22,7 @@ pub use ask::{Ask, AskError};
 pub use count::{Count, CountError, CountRange, Operator};
 pub use memory::{BytesError, MemoryNeed, format_bytes, parse_bytes};
 pub use need::{After, DEPENDENCIES_MAX, Need, is_word};
+pub use place::{Arrange, Place, PlaceError};
 pub use request::{Request, Sharing, Takes, Unsupported, Work};
 
 use crate::constraint::ConstraintError;

@@ -1,5 +1,5 @@
-//! Jobs that only some nodes will do for, with real processes: over drained nodes, killed leaders and
-//! instances in instances.
+//! Jobs that only some nodes will do for, or that lie on them in some way, with real processes: over
+//! drained nodes, killed leaders and instances in instances.
 
 use std::fs;
 
@@ -31,6 +31,38 @@ fn nodes(instance: &Instance, job: &str) -> anyhow::Result<String> {
         .as_str()
         .unwrap_or_default()
         .to_owned())
+}
+
+#[test]
+fn tasks_lie_as_their_place_says() -> Tested {
+    let instance = start()?;
+    let placed = |place: &str, tasks: &str, command: &[&str]| -> anyhow::Result<String> {
+        let line = [&["--place", place, "-n", tasks][..], command].concat();
+        instance.submit(&line)
+    };
+    let on = |place: &str, tasks: &str| -> anyhow::Result<String> {
+        let job = placed(place, tasks, &["true"])?;
+        assert_eq!(instance.code(&job)?, 0);
+        nodes(&instance, &job)
+    };
+    assert_eq!(on("pack", "2")?, "n0");
+    assert_eq!(on("scatter", "2")?, "n[0-1]");
+    assert_eq!(on("excl", "3")?, "n[0-1]");
+    let wide = instance.run(&["submit", "--place=pack", "-n3", "true"])?;
+    assert!(wide.refusal()?.contains("2"), "{}", wide.err);
+    // Nobody is beside who has a node to himself, though half of it is free.
+    let alone = placed("pack:excl", "1", &["sleep", "1000"])?;
+    let beside = instance.submit(&["-n7", "true"])?;
+    instance.ok(&["job", "wait-event", &alone, "start"])?;
+    assert_eq!(instance.row(&beside)?["state"], "SCHED");
+    let fits = instance.submit(&["-n6", "true"])?;
+    instance.ok(&["cancel", &beside])?;
+    assert_eq!(instance.code(&fits)?, 0);
+    assert_eq!(nodes(&instance, &fits)?, "n[1-3]");
+    instance.ok(&["cancel", &alone])?;
+    let wrong = instance.run(&["submit", "--place=near", "true"])?;
+    assert!(wrong.err.contains("`near` is not known"), "{}", wrong.err);
+    Ok(())
 }
 
 #[test]

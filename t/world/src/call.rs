@@ -1,8 +1,9 @@
 //! The calls clients make: what goes over the wire, and what it is about for those who judge.
 
+mod jobspec;
+
 use bytes::Bytes;
 use eddy_modules::live::{By, Live};
-use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
@@ -23,7 +24,7 @@ use eddy_wire::services::sched;
 use eddy_wire::services::usage;
 use eddy_wire::services::{pool, reservation};
 use eddy_wire::time::Time;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::{Builder, Uuid};
 
 use crate::random::Random;
@@ -402,7 +403,7 @@ impl Call {
 pub struct Ask {
     /// On how many nodes; none is anywhere.
     pub nodes: Option<u32>,
-    /// Whole nodes: `node` has `exclusive`.
+    /// Whole nodes: `node` has `exclusive`, or where it has none `place` says it.
     pub sharing: eddy_wire::jobspec::Sharing,
     /// Tasks.
     pub ntasks: u32,
@@ -498,87 +499,6 @@ impl Default for Ask {
             class: None,
             account: None,
         }
-    }
-}
-
-impl Ask {
-    fn constraint(&self) -> Option<Constraint> {
-        let ranks = self.ranks.clone().map(Constraint::Ranks);
-        let text = self.requires.as_ref();
-        let like = text.map(|text| Constraint::from_query(text).expect("a query"));
-        like.or(ranks)
-    }
-
-    /// As a jobspec of version 1 (RFC 25).
-    pub fn jobspec(&self) -> Value {
-        let mut with = vec![json!({ "type": "core", "count": self.cores })];
-        if self.gpus > 0 {
-            with.push(json!({ "type": "gpu", "count": self.gpus }));
-        }
-        let slot =
-            |count: u32| json!({ "type": "slot", "count": count, "with": with, "label": "task" });
-        let (resource, count) = match self.nodes {
-            None => (slot(self.ntasks), json!({ "per_slot": 1 })),
-            Some(nodes) => {
-                let slots = self.ntasks.div_ceil(nodes.max(1));
-                let mut node = json!({ "type": "node", "count": nodes, "with": [slot(slots)] });
-                if self.sharing == eddy_wire::jobspec::Sharing::Exclusive {
-                    node["exclusive"] = Value::Bool(true);
-                }
-                (node, json!({ "total": self.ntasks }))
-            }
-        };
-        let mut system = json!({ "duration": self.limit, "job": { "name": self.name } });
-        if self.memory > 0 {
-            system["memory_per_task"] = json!(self.memory);
-        }
-        match self.nests {
-            Nests::No => {}
-            Nests::Instance => system["instance"] = json!({}),
-            Nests::Beside => system["beside"] = json!(true),
-            Nests::Grows(of) => system["grows"] = json!(of.0),
-        }
-        if let Some(constraint) = self.constraint() {
-            system["constraints"] = constraint.to_value();
-        }
-        if let Some(queue) = &self.queue {
-            system["queue"] = json!(queue);
-        }
-        if !self.dependencies.is_empty() {
-            let one =
-                |(scheme, value): &(String, String)| json!({"scheme": scheme, "value": value});
-            system["dependencies"] = self.dependencies.iter().map(one).collect();
-        }
-        if let Some(most) = self.throttle {
-            system["array"] = json!({ "throttle": most });
-        }
-        if let Some(set) = &self.set {
-            system["job_set"] = json!(set);
-        }
-        for (name, count) in &self.pools {
-            system["pools"][name] = json!(count);
-        }
-        if let Some((name, size, min)) = &self.gang {
-            system["gang"] = json!({ "name": name, "size": size, "min": min });
-        }
-        if let Some(name) = &self.reservation {
-            system["reservation"] = json!(name);
-        }
-        if let Some(qos) = &self.qos {
-            system["qos"] = json!(qos);
-        }
-        if let Some(class) = &self.class {
-            system["class"] = json!(class);
-        }
-        if let Some(account) = &self.account {
-            system["account"] = json!(account);
-        }
-        json!({
-            "resources": [resource],
-            "tasks": [{ "command": self.command, "slot": "task", "count": count }],
-            "attributes": { "system": system },
-            "version": 1,
-        })
     }
 }
 

@@ -501,7 +501,12 @@ fn ask(random: &mut Random, nodes: Nodes) -> Ask {
     ask.cores = random.between(1, i64::from(nodes.cores.min(4))) as u32;
     match random.below(10) {
         0..4 => {}
-        4..6 => ask.ntasks = random.between(1, 6) as u32,
+        4..6 => {
+            ask.ntasks = random.between(1, 6) as u32;
+            if random.chance(20) {
+                ask.sharing = Sharing::Exclusive;
+            }
+        }
         6..8 => {
             let count = random.between(1, i64::from(nodes.count)) as u32;
             ask.nodes = Some(count);

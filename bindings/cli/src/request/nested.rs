@@ -263,6 +263,7 @@ impl Terms {
             mem,
             mem_per_task,
             exclusive: self.exclusive || under.exclusive,
+            place: self.place.or(under.place),
             requires: match self.requires.is_empty() {
                 true => under.requires,
                 false => self.requires,

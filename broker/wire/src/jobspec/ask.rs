@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::{Environment, Jobspec, JobspecError, MemoryNeed, Sharing, Takes, Work};
+use super::{Arrange, Environment, Jobspec, JobspecError, MemoryNeed, Place, Sharing, Takes, Work};
 use crate::constraint::Constraint;
 use crate::fsd::seconds_of_micros;
 use crate::idset::Idset;
@@ -30,6 +30,8 @@ pub struct Ask {
     pub gpus_per_task: u32,
     /// `-x`: needs `-N`.
     pub sharing: Sharing,
+    /// `--place`: how tasks lie on nodes; what it says of sharing holds beside `-x`.
+    pub place: Place,
     /// `-r`: only these ranks will do.
     pub ranks: Option<Idset>,
     /// `--requires`: only nodes that are like this, beside what `ranks` says.
@@ -73,6 +75,7 @@ impl Default for Ask {
             cores_per_task: 1,
             gpus_per_task: 0,
             sharing: Sharing::Shared,
+            place: Place::default(),
             ranks: None,
             constraint: None,
             takes: Takes::Resources,
@@ -107,8 +110,29 @@ pub enum AskError {
         tasks: u32,
     },
     /// Whole nodes, but not how many.
-    #[error("exclusive needs a number of nodes")]
+    #[error(
+        "exclusive needs a number of nodes; a place of excl takes those whole that tasks lie on"
+    )]
     ExclusiveWithoutNodes,
+    /// Whole nodes, and not.
+    #[error("exclusive and a place of shared are asked for; allowed is one of them")]
+    ExclusiveAndShared,
+    /// All on one node, but more are asked for.
+    #[error("a place of pack is asked for on {nodes} nodes; allowed is 1 node")]
+    PackedOnNodes {
+        /// Nodes.
+        nodes: u32,
+    },
+    /// Each on a node of its own, but there are not as many nodes as tasks.
+    #[error(
+        "a place of scatter is asked for {tasks} tasks on {nodes} nodes; allowed are as many nodes as tasks"
+    )]
+    ScatteredOnNodes {
+        /// Nodes.
+        nodes: u32,
+        /// Tasks.
+        tasks: u32,
+    },
     /// A key that is empty, has an empty part, or too many parts.
     #[error("key `{key}` is not 1 to {KEY_PARTS_MAX} names with dots between")]
     Key {
@@ -166,15 +190,19 @@ impl Ask {
         let slot =
             |count: u32| json!({ "type": "slot", "count": count, "with": with, "label": "task" });
         let per_slot = json!({ "per_slot": 1 });
-        let Some(nodes) = self.nodes else {
-            return match self.sharing {
-                Sharing::Exclusive => Err(AskError::ExclusiveWithoutNodes),
-                Sharing::Shared => Ok((slot(self.ntasks.unwrap_or(1)), per_slot)),
+        let (sharing, arranged) = (self.sharing()?, self.arranged()?);
+        let Some(nodes) = arranged else {
+            return match (self.sharing, self.place.sharing) {
+                (Sharing::Exclusive, None) => Err(AskError::ExclusiveWithoutNodes),
+                // What its place says stands with its attributes.
+                _ => Ok((slot(self.ntasks.unwrap_or(1)), per_slot)),
             };
         };
-        let (tasks, sharing) = match self.ntasks {
-            Some(tasks) => (tasks, self.sharing),
-            None => (nodes, Sharing::Exclusive),
+        let (tasks, sharing) = match (self.ntasks, self.nodes) {
+            (Some(tasks), _) => (tasks, sharing.unwrap_or_default()),
+            // Nodes alone are whole ones, if nothing else is said.
+            (None, Some(_)) => (nodes, sharing.unwrap_or(Sharing::Exclusive)),
+            (None, None) => (nodes, sharing.unwrap_or_default()),
         };
         if nodes > tasks {
             return Err(AskError::MoreNodesThanTasks { nodes, tasks });
@@ -192,6 +220,43 @@ impl Ask {
             json!({ "total": tasks })
         };
         Ok((node, count))
+    }
+
+    /// Whether nodes are nobody else's, where that is said.
+    fn sharing(&self) -> Result<Option<Sharing>, AskError> {
+        match (self.sharing, self.place.sharing) {
+            (Sharing::Exclusive, Some(Sharing::Shared)) => Err(AskError::ExclusiveAndShared),
+            (Sharing::Exclusive, _) => Ok(Some(Sharing::Exclusive)),
+            (Sharing::Shared, said) => Ok(said),
+        }
+    }
+
+    /// On how many nodes its tasks lie, if not anywhere.
+    fn arranged(&self) -> Result<Option<u32>, AskError> {
+        let tasks = self.ntasks.or(self.nodes).unwrap_or(1);
+        match (self.place.arrange, self.nodes) {
+            (Arrange::Free, nodes) => Ok(nodes),
+            (Arrange::Pack, None | Some(1)) => Ok(Some(1)),
+            (Arrange::Pack, Some(nodes)) => Err(AskError::PackedOnNodes { nodes }),
+            (Arrange::Scatter, Some(nodes)) if nodes != tasks => {
+                Err(AskError::ScatteredOnNodes { nodes, tasks })
+            }
+            (Arrange::Scatter, _) => Ok(Some(tasks)),
+        }
+    }
+
+    /// What its resources cannot say of its place.
+    fn place(&self) -> Option<Value> {
+        match (self.place, self.nodes) {
+            (
+                Place {
+                    arrange: Arrange::Free,
+                    sharing: Some(Sharing::Exclusive),
+                },
+                None,
+            ) => Some(json!("excl")),
+            _ => None,
+        }
     }
 
     fn constraints(&self) -> Option<Value> {
@@ -215,6 +280,7 @@ impl Ask {
         put("cwd", text(&self.cwd));
         put("environment", Some(json!(self.environment)));
         put("constraints", self.constraints());
+        put("place", self.place());
         put(
             "beside",
             (self.takes == Takes::Nothing).then(|| true.into()),

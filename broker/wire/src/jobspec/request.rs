@@ -230,6 +230,10 @@ impl Jobspec {
                 },
             )
         })?;
+        let sharing = match (shape.sharing, self.place()?) {
+            (Sharing::Shared, Sharing::Shared) => Sharing::Shared,
+            (Sharing::Exclusive, _) | (_, Sharing::Exclusive) => Sharing::Exclusive,
+        };
         if shape.slot.cores == 0 && shape.sharing == Sharing::Shared {
             return Err(unsupported(path, Unsupported::NoCores));
         }
@@ -241,7 +245,7 @@ impl Jobspec {
             cores_per_slot: shape.slot.cores,
             gpus_per_slot: shape.slot.gpus,
             memory: self.memory(&shape, slots, ntasks)?,
-            sharing: shape.sharing,
+            sharing,
             takes: self.takes()?,
             ranks: self.ranks()?,
             constraint: self.constraint()?,

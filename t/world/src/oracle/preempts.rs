@@ -12,6 +12,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::preempt::{Cause, Mode, PREEMPTIONS_MAX, Preemption};
+use eddy_wire::suspension::Standing;
 use eddy_wire::time::{Span, Time};
 
 use super::Ledger;
@@ -87,7 +88,7 @@ impl Preempts {
                 ends_as_decided(job, exception)?;
                 self.heirs.remove(&id);
             }
-            Kind::Alloc(_) | Kind::Urgency(..) | Kind::JobspecUpdate(_) => {
+            Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Urgency(..) | Kind::JobspecUpdate(_) => {
                 self.heirs.remove(&id);
             }
             Kind::Free => {
@@ -114,7 +115,7 @@ impl Preempts {
             return Err(format!("job {id} was taken from {} times", job.preemptions));
         }
         let other = ledger.jobs.get(&by);
-        let Some(other) = other.filter(|other| other.state == JobState::Sched) else {
+        let Some(other) = other.filter(|other| wants(other)) else {
             return Err(format!(
                 "job {id} is taken from for job {by}, which does not wait"
             ));
@@ -182,7 +183,7 @@ impl Preempts {
         let mut late = None;
         self.heirs.retain(|id, heir| {
             let job = ledger.jobs.get(id);
-            let waits = job.is_some_and(|job| job.state == JobState::Sched && job.urgency > 0);
+            let waits = job.is_some_and(|job| wants(job) && job.urgency > 0);
             let since = heir.since.filter(|since| waits && t - *since > SOON);
             late = late.or(since.map(|since| (*id, since)));
             waits || heir.since.is_none()
@@ -194,6 +195,11 @@ impl Preempts {
             )),
         }
     }
+}
+
+/// Whether it waits for room: to begin, or to go on.
+fn wants(job: &Job) -> bool {
+    job.state == JobState::Sched || job.suspension.standing() == Standing::Resuming
 }
 
 /// The first end of who is taken from is that of the mode.

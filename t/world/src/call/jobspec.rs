@@ -1,0 +1,100 @@
+//! What a submission asks for, as a jobspec.
+
+use eddy_wire::constraint::Constraint;
+use eddy_wire::jobspec::Sharing;
+use serde_json::{Value, json};
+
+use super::{Ask, Nests};
+
+impl Ask {
+    fn constraint(&self) -> Option<Constraint> {
+        let ranks = self.ranks.clone().map(Constraint::Ranks);
+        let text = self.requires.as_ref();
+        let like = text.map(|text| Constraint::from_query(text).expect("a query"));
+        like.or(ranks)
+    }
+
+    /// As a jobspec of version 1 (RFC 25).
+    pub fn jobspec(&self) -> Value {
+        let (resource, count) = self.resource();
+        json!({
+            "resources": [resource],
+            "tasks": [{ "command": self.command, "slot": "task", "count": count }],
+            "attributes": { "system": self.system() },
+            "version": 1,
+        })
+    }
+
+    /// The resource tree and the count of tasks.
+    fn resource(&self) -> (Value, Value) {
+        let mut with = vec![json!({ "type": "core", "count": self.cores })];
+        if self.gpus > 0 {
+            with.push(json!({ "type": "gpu", "count": self.gpus }));
+        }
+        let slot =
+            |count: u32| json!({ "type": "slot", "count": count, "with": with, "label": "task" });
+        match self.nodes {
+            None => (slot(self.ntasks), json!({ "per_slot": 1 })),
+            Some(nodes) => {
+                let slots = self.ntasks.div_ceil(nodes.max(1));
+                let mut node = json!({ "type": "node", "count": nodes, "with": [slot(slots)] });
+                if self.sharing == Sharing::Exclusive {
+                    node["exclusive"] = Value::Bool(true);
+                }
+                (node, json!({ "total": self.ntasks }))
+            }
+        }
+    }
+
+    fn system(&self) -> Value {
+        let mut system = json!({ "duration": self.limit, "job": { "name": self.name } });
+        if (self.nodes, self.sharing) == (None, Sharing::Exclusive) {
+            system["place"] = json!("excl");
+        }
+        if self.memory > 0 {
+            system["memory_per_task"] = json!(self.memory);
+        }
+        match self.nests {
+            Nests::No => {}
+            Nests::Instance => system["instance"] = json!({}),
+            Nests::Beside => system["beside"] = json!(true),
+            Nests::Grows(of) => system["grows"] = json!(of.0),
+        }
+        if let Some(constraint) = self.constraint() {
+            system["constraints"] = constraint.to_value();
+        }
+        if let Some(queue) = &self.queue {
+            system["queue"] = json!(queue);
+        }
+        if !self.dependencies.is_empty() {
+            let one =
+                |(scheme, value): &(String, String)| json!({"scheme": scheme, "value": value});
+            system["dependencies"] = self.dependencies.iter().map(one).collect();
+        }
+        if let Some(most) = self.throttle {
+            system["array"] = json!({ "throttle": most });
+        }
+        if let Some(set) = &self.set {
+            system["job_set"] = json!(set);
+        }
+        for (name, count) in &self.pools {
+            system["pools"][name] = json!(count);
+        }
+        if let Some((name, size, min)) = &self.gang {
+            system["gang"] = json!({ "name": name, "size": size, "min": min });
+        }
+        if let Some(name) = &self.reservation {
+            system["reservation"] = json!(name);
+        }
+        if let Some(qos) = &self.qos {
+            system["qos"] = json!(qos);
+        }
+        if let Some(class) = &self.class {
+            system["class"] = json!(class);
+        }
+        if let Some(account) = &self.account {
+            system["account"] = json!(account);
+        }
+        system
+    }
+}
