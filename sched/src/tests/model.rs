@@ -206,7 +206,9 @@ impl State {
             Some(NodeRank::Locality) => return self.near(free, &nodes, request),
         }
         let on = match (self.rank, request.nodes) {
-            (Some(NodeRank::Spread), None) => self.dealt(free, &nodes, request)?,
+            (Some(NodeRank::Spread), None) if request.sharing == Sharing::Shared => {
+                self.dealt(free, &nodes, request)?
+            }
             _ => self.filled(free, &nodes, request)?,
         };
         let part = |(rank, on)| (rank, self.part(&free[&rank], rank, request, on));
