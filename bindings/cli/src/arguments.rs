@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ErrorKind};
-use clap::{ArgMatches, Command, Parser, Subcommand};
+use clap::{ArgMatches, Command, Parser};
 
 /// The exit code of a command line that is wrong.
 const USAGE: u8 = 2;
@@ -17,30 +17,30 @@ const USAGE: u8 = 2;
 /// exit code after its help or error was printed.
 pub fn parse<C: Parser>() -> Result<(String, C), ExitCode> {
     let args = under(std::env::args_os().collect());
+    let unreadable = not_utf8(&args);
+    if unreadable.is_none()
+        && let Ok(parsed) = parse_by::<C>(&mut C::command(), &args)
+    {
+        return Ok(parsed);
+    }
+    // What each verb is for, and its options, are known once all are put together.
     let mut command = C::command();
-    if let Some(line) = not_utf8(&args) {
-        eprintln!("{}: {line}", verb_of(&command, &args));
+    command.build();
+    let verb = verb_of(&command, &args);
+    if let Some(line) = unreadable {
+        eprintln!("{verb}: {line}");
         return Err(ExitCode::from(USAGE));
     }
-    let parsed = command
-        .try_get_matches_from_mut(&args)
-        .and_then(|mut matches| {
-            let verb = verb_of_matches(&matches);
-            C::from_arg_matches_mut(&mut matches).map(|cli| (verb, cli))
-        });
-    parsed.map_err(|error| refuse(&verb_of(&command, &args), &error))
+    parse_by::<C>(&mut command, &args).map_err(|error| refuse(&verb, &error))
 }
 
-/// The same for one of a few verbs, `S`; `None` is any other command line, and one
-/// of these that is wrong or asks for help, which is for [`parse`] to say.
-pub fn parse_one<C: Parser, S: Subcommand>() -> Option<(String, C)> {
-    let args: Vec<OsString> = std::env::args_os().collect();
-    let verb = args.get(1)?.to_str()?;
-    if !S::has_subcommand(verb) || not_utf8(&args).is_some() {
-        return None;
-    }
-    let parsed = C::try_parse_from(&args).ok()?;
-    Some((format!("eddy {verb}"), parsed))
+fn parse_by<C: Parser>(
+    command: &mut Command,
+    args: &[OsString],
+) -> Result<(String, C), clap::Error> {
+    let mut matches = command.try_get_matches_from_mut(args)?;
+    let verb = verb_of_matches(&matches);
+    C::from_arg_matches_mut(&mut matches).map(|cli| (verb, cli))
 }
 
 /// `account add NAME --parent OTHER` is its option `--under`: everywhere else `--parent` is the

@@ -51,8 +51,10 @@ struct Cli {
     verb: Verb,
 }
 
-/// Every verb and the file that does it.
+/// Every verb and the file that does it. The options of one are put together when it is asked for:
+/// those of all others take as long as beginning a process.
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum Verb {
     Start(verbs::start::Args),
     #[command(flatten)]
@@ -96,19 +98,9 @@ enum Verb {
     History(verbs::history::Args),
 }
 
-/// The verbs that workflows say again and again. Putting together all others takes as long as
-/// beginning a process, and as long as what these do.
-#[derive(Parser)]
-#[command(name = "eddy")]
-struct Workflow {
-    #[command(flatten)]
-    global: Global,
-    #[command(subcommand)]
-    work: Work,
-}
-
 /// What submits work.
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum Work {
     Submit(verbs::submit::Args),
     Run(verbs::run::Args),
@@ -127,16 +119,9 @@ impl Work {
     }
 }
 
-/// One process of an instance.
-#[derive(Parser)]
-#[command(name = "eddy")]
-struct Part {
-    #[command(subcommand)]
-    process: Process,
-}
-
-/// The processes that an instance is of. They are started by the thousand.
+/// The processes that an instance is of.
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum Process {
     #[command(hide = true)]
     Broker(verbs::broker::Args),
@@ -202,17 +187,11 @@ impl Cli {
 }
 
 fn main() -> ExitCode {
-    let (verb, done) = if let Some((verb, part)) = arguments::parse_one::<Part, Process>() {
-        (verb, part.process.run())
-    } else if let Some((verb, said)) = arguments::parse_one::<Workflow, Work>() {
-        (verb, said.work.run(&said.global))
-    } else {
-        match arguments::parse::<Cli>() {
-            Ok((verb, cli)) => (verb, cli.run()),
-            Err(exit) => return exit,
-        }
+    let (verb, cli) = match arguments::parse::<Cli>() {
+        Ok(parsed) => parsed,
+        Err(exit) => return exit,
     };
-    match done {
+    match cli.run() {
         Ok(code) => ExitCode::from(code),
         Err(error) => output::failed(&verb, &error),
     }
