@@ -4,6 +4,7 @@
 //! A job counts from its place in the queue on, with what it asks for, so that what is let through
 //! can never be over a limit, whoever of those let through starts first. It holds nobody itself.
 
+mod cost;
 mod days;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use eddy_wire::account::{Book, Excess, Limits as Given, Name, Party};
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::JobId;
-use eddy_wire::jobspec::{Sharing, Takes, Work};
+use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::Reason;
 use eddy_wire::queue::Rules;
@@ -22,6 +23,7 @@ use eddy_wire::time::{MICROS, Time};
 
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
+use cost::{Cost, Shapes};
 use days::Days;
 
 /// Whom a limit is of.
@@ -57,15 +59,6 @@ impl fmt::Display for Whose {
     }
 }
 
-/// What a job takes of limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Cost {
-    nodes: u64,
-    cores: u64,
-    /// Core-microseconds, where it has a time limit.
-    work: Option<u128>,
-}
-
 /// What those who are let through have of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
@@ -83,8 +76,8 @@ struct Seen {
     party: Party,
     spec: Arc<Spec>,
     state: JobState,
-    /// Since when it holds something.
-    since: Option<Time>,
+    /// Since when it holds what it does, and how many cores that is.
+    since: Option<(Time, u64)>,
     /// Its place in the queue; 0 is held by its user.
     place: i64,
 }
@@ -108,8 +101,7 @@ pub(crate) struct Limits {
     counts: BTreeMap<Whose, Count>,
     days: Days,
     jobs: BTreeMap<JobId, Seen>,
-    /// The most cores of a node: what a whole one may be.
-    widest: u64,
+    shapes: Shapes,
     /// When the last record was.
     t: Time,
 }
@@ -170,8 +162,7 @@ impl Limits {
                 self.recount();
             }
             (Kind::ResourceDefine(set, _), _) => {
-                let cores = set.nodes.values().map(|node| node.cores.len());
-                self.widest = cores.max().unwrap_or(0);
+                self.shapes = Shapes::of(set);
                 self.recount();
             }
             (Kind::Memo(memo), _) => {
@@ -211,7 +202,10 @@ impl Limits {
             return;
         };
         let since = match kind {
-            Kind::Alloc(_) => Some(t),
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
+                let cores = grant.set.nodes.values().map(|node| node.cores.len());
+                Some((t, cores.fold(0, u64::saturating_add)))
+            }
             Kind::Free => None,
             _ => seen.since,
         };
@@ -226,8 +220,7 @@ impl Limits {
         let Some(seen) = self.jobs.get_mut(&id) else {
             return;
         };
-        if let (Kind::Free, Some(from)) = (kind, seen.since) {
-            let cores = cost(&seen.spec, self.widest).cores;
+        if let (Kind::GrantChanged(_) | Kind::Free, Some((from, cores))) = (kind, seen.since) {
             self.days.used(&seen.party, seen.user, from, t, cores);
         }
         (seen.state, seen.since, seen.place) = (state, since, place);
@@ -276,7 +269,7 @@ impl Limits {
             return;
         }
         let counts = seen.counts();
-        let cost = cost(&seen.spec, self.widest);
+        let cost = self.shapes.cost(&seen.spec);
         for whose in self.bound_by(&seen.party, seen.user, &seen.spec) {
             let count = self.counts.entry(whose).or_default();
             let go = |own: &mut u64, by: u64| match step {
@@ -375,6 +368,12 @@ impl Limits {
         })
     }
 
+    /// The same of a job that is there.
+    pub fn of_running_with(&self, id: JobId) -> Option<Whose> {
+        let seen = self.jobs.get(&id)?;
+        self.of_running(seen.user, &seen.party, &seen.spec)
+    }
+
     /// What keeps so many jobs like this from being taken at all.
     pub fn refusing(
         &self,
@@ -400,7 +399,7 @@ impl Limits {
         if is_nobodys(spec) {
             return None;
         }
-        let cost = cost(spec, self.widest);
+        let cost = self.shapes.cost(spec);
         let mut first = None;
         for whose in self.bound_by(party, user, spec) {
             let Some(given) = self.given(&whose) else {
@@ -513,22 +512,6 @@ fn checks(
         );
     }
     checks
-}
-
-/// What a job takes: what it asks for, whole nodes as the widest there are. Slots that lie anywhere
-/// on whole nodes take one at least.
-fn cost(spec: &Spec, widest: u64) -> Cost {
-    let request = &spec.request;
-    let nodes = u64::from(request.nodes.unwrap_or(1));
-    let asked = u64::from(request.slots) * u64::from(request.cores_per_slot);
-    let cores = match (request.sharing, request.nodes) {
-        (Sharing::Exclusive, Some(_)) => nodes.saturating_mul(widest),
-        (Sharing::Exclusive, None) => asked.max(widest),
-        (Sharing::Shared, _) => asked,
-    };
-    let limit = request.duration.filter(|limit| *limit > 0);
-    let work = limit.map(|limit| u128::from(cores) * limit.unsigned_abs() as u128);
-    Cost { nodes, cores, work }
 }
 
 /// Whether a job takes nothing of anybody: charged to nobody, in no queue.

@@ -140,17 +140,34 @@ impl Accounts {
             memory: room.memory.saturating_mul(n),
         };
         let shared = amounts(&times(&slot, first).with(&times(&further, more)));
-        match (need.sharing, need.spread) {
-            (Sharing::Shared, _) | (Sharing::Exclusive, Spread::Slots(_)) => shared,
-            (Sharing::Exclusive, Spread::Nodes { nodes, .. }) => {
-                let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
-                let mut whole = Amounts::NONE;
-                for at in 0..KINDS.len() {
-                    whole[at] = (self.total[at] / self.nodes.max(1)).saturating_mul(nodes);
-                }
-                shared.most(&whole)
-            }
+        let nodes = match (need.sharing, need.spread) {
+            (Sharing::Shared, _) => return shared,
+            (Sharing::Exclusive, Spread::Nodes { nodes, .. }) => nodes,
+            (Sharing::Exclusive, Spread::Slots(slots)) => slots.div_ceil(self.slots_on_mean(need)),
+        };
+        let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
+        let mut whole = Amounts::NONE;
+        for at in 0..KINDS.len() {
+            whole[at] = self.mean(at).saturating_mul(nodes);
         }
+        shared.most(&whole)
+    }
+
+    /// What nodes have of a kind on average.
+    fn mean(&self, kind: usize) -> i64 {
+        self.total[kind] / self.nodes.max(1)
+    }
+
+    /// How many slots go on a node that has what nodes have on average, 1 at least.
+    fn slots_on_mean(&self, need: &Need) -> u64 {
+        let once = amounts(&need.room(0));
+        let slot = amounts(&need.room(1));
+        let times = (0..KINDS.len()).filter_map(|at| {
+            let each = slot[at] - once[at];
+            (each > 0).then(|| (self.mean(at) - once[at]).max(0) / each)
+        });
+        let least = times.min().unwrap_or(i64::MAX).max(1);
+        least.unsigned_abs()
     }
 }
 

@@ -164,6 +164,25 @@ fn what_can_never_be_is_refused_and_what_cannot_be_now_only_where_that_is_said()
     assert_eq!(refused(&limits, 1, 1), "");
 }
 
+fn granted(cores: u32) -> Arc<eddy_wire::grant::Grant> {
+    let node = eddy_wire::resource_set::NodeSet {
+        host: "n".into(),
+        cores: eddy_wire::idset::Idset::first_ids(cores),
+        gpus: eddy_wire::idset::Idset::new(),
+        memory: 0,
+    };
+    let set = ResourceSet {
+        nodes: [(eddy_wire::id::Rank(0), node)].into(),
+        ..Default::default()
+    };
+    Arc::new(eddy_wire::grant::Grant {
+        epoch: eddy_wire::id::Epoch(1),
+        set: Arc::new(set),
+        shells: BTreeMap::new(),
+        beside: BTreeMap::new(),
+    })
+}
+
 #[test]
 fn core_minutes_count_what_was_used_in_the_period_and_what_may_still_be() {
     let mut limits = limits();
@@ -183,24 +202,24 @@ fn core_minutes_count_what_was_used_in_the_period_and_what_may_still_be() {
         "{}",
         why(&limits, 4)
     );
-    let grant = eddy_wire::grant::Grant {
-        epoch: eddy_wire::id::Epoch(1),
-        set: Arc::default(),
-        shells: BTreeMap::new(),
-        beside: Default::default(),
-    };
     for job in 1..=2 {
         tell(&mut limits, 0, job, Kind::Priority(16));
-        tell(&mut limits, 0, job, Kind::Alloc(Arc::new(grant.clone())));
+        tell(&mut limits, 0, job, Kind::Alloc(granted(1)));
     }
     assert!(why(&limits, 3).ends_with("60 are taken, 30 asked for"));
     // It used ten minutes of its thirty.
     tell(&mut limits, 600, 1, Kind::Finish(0));
     tell(&mut limits, 600, 1, Kind::Free);
     assert!(why(&limits, 3).ends_with("40 are taken, 30 asked for"));
+    // For half of its time the other has no core.
+    tell(&mut limits, 600, 2, Kind::GrantChanged(granted(0)));
     // The other ends too, and the next day all is forgotten but what runs.
     tell(&mut limits, 1_200, 2, Kind::Finish(0));
     tell(&mut limits, 1_200, 2, Kind::Free);
     assert_eq!(why(&limits, 3), "");
+    submit(&mut limits, 5, "a", &spec(1, 2_400));
+    assert_eq!(why(&limits, 5), "");
+    submit(&mut limits, 6, "a", &spec(1, 2_460));
+    assert!(why(&limits, 6).ends_with("20 are taken, 41 asked for"));
     assert!(limits.binding(Time(86_400 * MICROS), JobId(3)).is_none());
 }

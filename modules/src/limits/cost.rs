@@ -1,0 +1,157 @@
+//! What a job takes of limits, by what it asks for.
+//!
+//! Part of the limits. Never less than it will hold: who is let through may not turn out to hold
+//! more. Whole nodes are taken to be as wide as the widest there are, and slots that lie anywhere on
+//! whole nodes to be on those on which the fewest go.
+
+use std::collections::BTreeSet;
+
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::spec::Spec;
+
+/// What a job takes of limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    pub nodes: u64,
+    pub cores: u64,
+    /// Core-microseconds, where it has a time limit.
+    pub work: Option<u128>,
+}
+
+/// What a node has of each kind, or a slot takes: cores, GPUs, bytes.
+type Amounts = [u64; 3];
+
+/// What nodes there are, each kind once.
+#[derive(Debug, Default)]
+pub(super) struct Shapes(BTreeSet<Amounts>);
+
+impl Shapes {
+    pub fn of(set: &ResourceSet) -> Shapes {
+        let shape = |node: &NodeSet| [node.cores.len(), node.gpus.len(), node.memory];
+        Shapes(set.nodes.values().map(shape).collect())
+    }
+
+    /// The most cores of a node.
+    fn widest(&self) -> u64 {
+        self.0.iter().map(|[cores, ..]| *cores).max().unwrap_or(0)
+    }
+
+    pub fn cost(&self, spec: &Spec) -> Cost {
+        let request = &spec.request;
+        let asked = u64::from(request.slots) * u64::from(request.cores_per_slot);
+        let (nodes, cores) = match (request.sharing, request.nodes) {
+            (Sharing::Shared, nodes) => (u64::from(nodes.unwrap_or(1)), asked),
+            (Sharing::Exclusive, Some(nodes)) => self.whole(u64::from(nodes)),
+            (Sharing::Exclusive, None) => self.whole(self.nodes_of(request)),
+        };
+        // Where no node is known it is what it asks for.
+        let cores = cores.max(asked);
+        let limit = request.duration.filter(|limit| *limit > 0);
+        let work = limit.map(|limit| u128::from(cores) * limit.unsigned_abs() as u128);
+        Cost { nodes, cores, work }
+    }
+
+    /// So many whole nodes, and their cores.
+    fn whole(&self, nodes: u64) -> (u64, u64) {
+        (nodes, nodes.saturating_mul(self.widest()))
+    }
+
+    /// On how many nodes slots are, of those on which any goes.
+    fn nodes_of(&self, request: &Request) -> u64 {
+        let slots = u64::from(request.slots);
+        let on = self.0.iter().map(|shape| slots_on(request, shape));
+        let fewest = on.filter(|on| *on > 0).min();
+        slots.div_ceil(fewest.unwrap_or(slots).max(1)).max(1)
+    }
+}
+
+/// How many slots of a request go on a node, all of them at most.
+fn slots_on(request: &Request, node: &Amounts) -> u64 {
+    let slots = u64::from(request.slots);
+    let cores = u64::from(request.cores_per_slot);
+    let tasks = u64::from(request.ntasks).div_ceil(slots.max(1));
+    let (once, memory) = match request.memory {
+        MemoryNeed::None => (0, 0),
+        MemoryNeed::PerNode(bytes) => (bytes, 0),
+        MemoryNeed::PerCore(bytes) => (0, bytes.saturating_mul(cores)),
+        MemoryNeed::PerTask(bytes) => (0, bytes.saturating_mul(tasks)),
+    };
+    let slot = [cores, u64::from(request.gpus_per_slot), memory];
+    let Some(left) = node[2].checked_sub(once) else {
+        return 0;
+    };
+    let there = [node[0], node[1], left];
+    let times = there.iter().zip(slot);
+    let times = times.filter_map(|(there, each)| there.checked_div(each));
+    times.min().unwrap_or(slots).min(slots)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use eddy_wire::id::Rank;
+    use eddy_wire::idset::Idset;
+    use eddy_wire::jobspec::{Takes, Work};
+
+    use super::*;
+
+    fn shapes(nodes: &[(u32, u64)]) -> Shapes {
+        let node = |(at, (cores, memory)): (usize, &(u32, u64))| {
+            let node = NodeSet {
+                host: format!("n{at}").into(),
+                cores: Idset::first_ids(*cores),
+                gpus: Idset::new(),
+                memory: *memory,
+            };
+            (Rank(at as u32), node)
+        };
+        let nodes: BTreeMap<Rank, NodeSet> = nodes.iter().enumerate().map(node).collect();
+        Shapes::of(&ResourceSet {
+            nodes,
+            ..ResourceSet::default()
+        })
+    }
+
+    fn anywhere(slots: u32, memory: MemoryNeed) -> Request {
+        Request {
+            nodes: None,
+            slots,
+            slots_per_node: slots,
+            cores_per_slot: 1,
+            gpus_per_slot: 0,
+            memory,
+            sharing: Sharing::Exclusive,
+            takes: Takes::Resources,
+            ranks: None,
+            constraint: None,
+            work: Work::Tasks,
+            ntasks: slots,
+            duration: None,
+        }
+    }
+
+    #[test]
+    fn slots_on_whole_nodes_count_all_nodes_that_they_may_be_on() {
+        let alike = shapes(&[(8, 16), (8, 16), (8, 16), (8, 16)]);
+        assert_eq!(alike.nodes_of(&anywhere(8, MemoryNeed::None)), 1);
+        assert_eq!(alike.nodes_of(&anywhere(9, MemoryNeed::None)), 2);
+        assert_eq!(alike.nodes_of(&anywhere(4, MemoryNeed::PerTask(12))), 4);
+        assert_eq!(alike.nodes_of(&anywhere(4, MemoryNeed::PerCore(8))), 2);
+        assert_eq!(alike.nodes_of(&anywhere(4, MemoryNeed::PerNode(16))), 1);
+        assert_eq!(alike.whole(4), (4, 32));
+    }
+
+    #[test]
+    fn of_unlike_nodes_those_count_on_which_fewest_go() {
+        let unlike = shapes(&[(2, 0), (8, 0), (0, 0)]);
+        assert_eq!(unlike.nodes_of(&anywhere(8, MemoryNeed::None)), 4);
+        assert_eq!(unlike.whole(4), (4, 32));
+        // Where nothing is known it is on one.
+        assert_eq!(
+            shapes(&[]).nodes_of(&anywhere(8, MemoryNeed::PerTask(1))),
+            1
+        );
+    }
+}
