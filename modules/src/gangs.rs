@@ -29,8 +29,8 @@ pub(crate) struct Known {
     pub gang: Gang,
     terms: Terms,
     pub members: BTreeMap<JobId, Begun>,
-    /// Those that are over.
-    past: Vec<JobId>,
+    /// The one whose end was recorded last: who hears of that record asks what it was in.
+    past: Option<JobId>,
     /// What each takes of pools.
     takes: BTreeMap<JobId, Takes>,
 }
@@ -101,12 +101,12 @@ impl Gangs {
                 };
                 known.members.remove(&job);
                 known.takes.remove(&job);
-                known.past.push(job);
-                if known.members.is_empty()
-                    && let Some(over) = self.all.remove(&key.clone())
-                {
-                    over.past.iter().for_each(|job| drop(self.of.remove(job)));
+                let before = known.past.replace(job);
+                if known.members.is_empty() {
+                    self.all.remove(&key.clone());
+                    self.of.remove(&job);
                 }
+                before.and_then(|job| self.of.remove(&job));
             }
             _ => {}
         }
@@ -121,7 +121,7 @@ impl Gangs {
             gang,
             terms: Terms::of(&submit.party, &submit.spec),
             members: BTreeMap::new(),
-            past: Vec::new(),
+            past: None,
             takes: BTreeMap::new(),
         });
         known.members.insert(job, Begun::No);
@@ -131,7 +131,7 @@ impl Gangs {
         self.of.insert(job, key);
     }
 
-    /// The gang that a job is or was in, as long as another of it is not over.
+    /// The gang that a job is in, or was in until just now if others are.
     pub(crate) fn of(&self, job: JobId) -> Option<&Known> {
         self.all.get(self.of.get(&job)?)
     }
@@ -174,8 +174,8 @@ impl Gangs {
     fn is_for_mates(&self, need: &Need, (user, gang): (u32, &Gang)) -> bool {
         match need {
             Need::After(_, job) => {
-                let of = self.of.get(job);
-                of.is_some_and(|(its, name)| (*its, name) == (user, &gang.name))
+                let known = self.all.get(&(user, gang.name.clone()));
+                known.is_some_and(|known| known.members.contains_key(job))
             }
             Need::Begin(_) => false,
             Need::Singleton => gang.size > 1,

@@ -7,6 +7,7 @@ mod collect;
 mod document;
 mod follow;
 mod lines;
+mod ready;
 mod rows;
 mod wait;
 
@@ -31,6 +32,7 @@ use collect::Collectors;
 use document::Documents;
 use follow::Followers;
 use lines::Lines;
+use ready::Ready;
 use rows::Listings;
 use wait::Waiters;
 
@@ -55,6 +57,7 @@ struct View {
     /// Whether those behind them wait for them.
     line: Line,
     lines: Lines,
+    ready: Ready,
     /// The ranks whose shells are connected.
     online: Idset,
     next_tag: u64,
@@ -151,6 +154,7 @@ impl List {
                 limits: Limits::new(settings),
                 access: settings.access.clone(),
                 lines: Lines::new(settings),
+                ready: Ready::default(),
                 ..View::default()
             },
             ..List::default()
@@ -241,11 +245,13 @@ impl View {
         self.lines.apply(record);
         let Some(id) = record.event.job else { return };
         if let Some(job) = Job::from_record(record) {
+            self.ready.submitted(&job);
             self.jobs.insert(id, job);
-        } else if let Some(job) = self.jobs.get_mut(&id)
-            && let Err(illegal) = job.apply(record)
-        {
-            panic!("record {} of job {id}: {illegal}", record.seq);
+        } else if let Some(job) = self.jobs.get_mut(&id) {
+            if let Err(illegal) = job.apply(record) {
+                panic!("record {} of job {id}: {illegal}", record.seq);
+            }
+            self.ready.moved(job);
         }
     }
 }

@@ -149,6 +149,7 @@ impl Module for Manager {
                 for job in self.jobs.values().filter(|job| !waits(job)) {
                     give(now, job, self.attempts_max, out);
                 }
+                self.bar_gangs(now, out);
                 self.waits.resume(now, &self.jobs, out);
                 self.let_next(now, None, out);
             }
@@ -160,6 +161,7 @@ impl Module for Manager {
             Input::Answer(tag, answer) => self.waits.answered(now, &self.jobs, tag, answer, out),
             Input::Tick => {
                 self.waits.tick(now, &self.jobs, out);
+                self.bar_gangs(now, out);
                 self.gate.tick(now);
                 self.let_next(now, None, out);
             }
@@ -227,10 +229,26 @@ impl Manager {
         if owed(job, self.attempts_max) != Action::Priority {
             return;
         }
+        if let Some(why) = self.gate.bars(id) {
+            return out.append(now, id, barred(&why));
+        }
         let place = self.hook.priority(job);
         // Who is held by his user asks for nothing.
         if place <= 0 || self.gate.admits(now, id, job.urgency, out) {
             out.append(now, id, Kind::Priority(place));
+        }
+    }
+
+    /// Ends those of gangs who wait for what limits that changed do not let them have.
+    fn bar_gangs(&mut self, now: Time, out: &mut Outbox) {
+        for id in self.gate.changed_gangs() {
+            let waits = self.jobs.get(&id).is_some_and(|job| match job.state {
+                JobState::Depend | JobState::Priority | JobState::Sched => true,
+                JobState::New | JobState::Run | JobState::Cleanup | JobState::Inactive => false,
+            });
+            if let Some(why) = self.gate.bars(id).filter(|_| waits) {
+                out.append(now, id, barred(&why));
+            }
         }
     }
 
@@ -311,6 +329,16 @@ fn give(now: Time, job: &Job, attempts_max: u32, out: &mut Outbox) {
         Action::Clean => Kind::Clean,
     };
     out.append(now, job.id, kind);
+}
+
+/// Ends one of a gang that a limit does not let start.
+fn barred(why: &str) -> Kind {
+    Kind::Exception(Box::new(Exception {
+        kind: "alloc".to_owned(),
+        severity: 0,
+        note: why.to_owned(),
+        userid: None,
+    }))
 }
 
 /// Ends a job for the sake of another.

@@ -244,9 +244,31 @@ impl Kept {
         want.eligible = want.eligible.max(self.reservation.from);
         self.misfits.remove(&job);
         self.wants.insert(job, want.clone());
+        if let Some(gang) = &want.gang {
+            // One more may stand for another that did not fit, and with him all of them did not.
+            self.try_mates(want.owner.user, &gang.name);
+        }
         if let Some(planner) = &mut self.planner {
             planner.apply(Delta::Want(job, want));
         }
+    }
+
+    /// Those of a gang that did not fit want again.
+    fn try_mates(&mut self, user: u32, gang: &Name) {
+        let Some(planner) = &mut self.planner else {
+            return;
+        };
+        let wants = &self.wants;
+        self.misfits.retain(|job, _| {
+            let want = wants.get(job).filter(|want| {
+                let own = want.gang.as_ref().is_some_and(|own| own.name == *gang);
+                own && want.owner.user == user
+            });
+            if let Some(want) = want {
+                planner.apply(Delta::Want(*job, want.clone()));
+            }
+            want.is_none()
+        });
     }
 
     fn forget(&mut self, job: JobId) {

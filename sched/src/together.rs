@@ -14,6 +14,7 @@ use eddy_wire::time::Span;
 
 use crate::feasible::Capacity;
 use crate::inventory::Inventory;
+use crate::need::{Need, Spread};
 use crate::occupancy::Ask;
 use crate::placement::{Chosen, Order, Short, choose_ranked};
 use crate::policy::NodeRank;
@@ -100,18 +101,20 @@ impl Together {
         inventory: &Inventory,
     ) -> Result<Placed, Short> {
         let all = inventory.all();
+        let mut left = Left::new(field);
         let placed = match &self.gang.uniform {
-            None => self.fill(field, rank, all, None),
+            None => self.fill(&mut left, rank, all, None),
             Some(label) => {
                 let mut best = Vec::new();
-                for ranks in groups(inventory, label) {
-                    let found = self.fill(field, rank, all, Some(ranks));
+                for ranks in self.worth_trying(field, all, groups(inventory, label)) {
+                    let found = self.fill(&mut left, rank, all, Some(ranks));
                     if found.len() > best.len() {
                         best = found;
                     }
                     if best.len() == self.members.len() {
                         break;
                     }
+                    left.restore(field);
                 }
                 best
             }
@@ -120,6 +123,43 @@ impl Together {
             true => Ok(Placed::from(placed)),
             false => Err(self.short(placed.len())),
         }
+    }
+
+    /// The values of a label whose nodes have the cores for as many as it may begin with; where none
+    /// has, the one with the most of them, so that it can be said how many it is short of.
+    fn worth_trying<'i>(
+        &self,
+        field: Field<'_>,
+        all: &Capacity,
+        groups: impl Iterator<Item = &'i Idset>,
+    ) -> Vec<&'i Idset> {
+        let asked = self.cores();
+        let cores = |ranks| all.within_ranks(ranks).totals(field.shared).cores;
+        let (mut enough, mut most) = (Vec::new(), None);
+        for ranks in groups {
+            let there = cores(ranks);
+            if there >= asked {
+                enough.push(ranks);
+            } else if most.is_none_or(|(most, _)| there > most) {
+                most = Some((there, ranks));
+            }
+        }
+        match enough.is_empty() {
+            true => most.into_iter().map(|(_, ranks)| ranks).collect(),
+            false => enough,
+        }
+    }
+
+    /// The cores that as many as it may begin with ask for at least.
+    fn cores(&self) -> u64 {
+        self.least(|ask| {
+            let need = &ask.need;
+            let times = match need.spread {
+                Spread::Nodes { nodes, .. } => nodes,
+                Spread::Slots(slots) => slots,
+            };
+            need.least().cores.saturating_mul(times)
+        })
     }
 
     /// What is missing where so many members could start.
@@ -139,12 +179,11 @@ impl Together {
     /// Each member on what those before it left.
     fn fill(
         &self,
-        field: Field<'_>,
+        left: &mut Left,
         rank: NodeRank,
         all: &Capacity,
         ranks: Option<&Idset>,
     ) -> Vec<Share> {
-        let (mut shared, mut idle) = (field.shared.clone(), field.idle.clone());
         let order = Order {
             rank,
             totals: all.rooms(),
@@ -161,23 +200,53 @@ impl Together {
                 },
             };
             let rooms = match need.sharing {
-                Sharing::Shared => &shared,
-                Sharing::Exclusive => &idle,
+                Sharing::Shared => &left.shared,
+                Sharing::Exclusive => &left.idle,
             };
             let Ok(chosen) = choose_ranked(order, rooms, &within, need) else {
                 continue;
             };
-            for one in &chosen {
-                let left = match need.sharing {
-                    Sharing::Shared => Some(shared.room(one.at).without(&need.room(one.slots))),
-                    Sharing::Exclusive => None,
-                };
-                shared.set(one.at, left);
-                idle.set(one.at, None);
-            }
+            chosen.iter().for_each(|one| left.take(one, need));
             shares.push(Share { member, chosen });
         }
         shares
+    }
+}
+
+/// What members leave of a field.
+struct Left {
+    shared: Rooms,
+    idle: Rooms,
+    /// The nodes of which something is taken.
+    touched: Vec<usize>,
+}
+
+impl Left {
+    fn new(field: Field<'_>) -> Left {
+        Left {
+            shared: field.shared.clone(),
+            idle: field.idle.clone(),
+            touched: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, one: &Chosen, need: &Need) {
+        let shared = match need.sharing {
+            Sharing::Shared => Some(self.shared.room(one.at).without(&need.room(one.slots))),
+            Sharing::Exclusive => None,
+        };
+        self.shared.set(one.at, shared);
+        self.idle.set(one.at, None);
+        self.touched.push(one.at);
+    }
+
+    /// As if nobody had taken anything.
+    fn restore(&mut self, field: Field<'_>) {
+        let as_it_was = |rooms: &Rooms, at: usize| rooms.has(at).then(|| rooms.room(at));
+        for at in self.touched.drain(..) {
+            self.shared.set(at, as_it_was(field.shared, at));
+            self.idle.set(at, as_it_was(field.idle, at));
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::{Kind, Record};
+use eddy_wire::gang;
 use eddy_wire::id::JobId;
 use eddy_wire::time::{MICROS, Time};
 
@@ -27,6 +28,9 @@ pub(super) struct Gate {
     held: BTreeMap<Whose, BTreeSet<(Reverse<u8>, JobId)>>,
     of: BTreeMap<JobId, (Whose, u8)>,
     look: Look,
+    /// Members of gangs that are not over, and whether limits changed since they were asked about.
+    gangs: BTreeSet<JobId>,
+    asked: Asked,
     /// Who was let through and whose place is not recorded yet: what it takes does not count so
     /// long, so nobody else of a limit is let through.
     proposed: Option<JobId>,
@@ -44,6 +48,14 @@ enum Look {
     All,
 }
 
+/// Whether a limit that came later may count for gangs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Asked {
+    #[default]
+    Since,
+    Before,
+}
+
 impl Gate {
     pub fn new(settings: &Settings) -> Gate {
         Gate {
@@ -55,15 +67,45 @@ impl Gate {
     pub fn apply(&mut self, record: &Record) {
         self.limits.apply(record);
         match (&record.event.kind, record.event.job) {
-            (Kind::Account(_), _) => self.look = Look::All,
-            (Kind::Memo(memo), None) if Change::told(memo).is_some() => self.look = Look::All,
+            (Kind::Submit(submit), Some(job)) => {
+                if gang::of(&submit.spec).is_ok_and(|gang| gang.is_some()) {
+                    self.gangs.insert(job);
+                }
+            }
+            (Kind::Account(_), _) => (self.look, self.asked) = (Look::All, Asked::Before),
+            (Kind::Memo(memo), None) if Change::told(memo).is_some() => {
+                (self.look, self.asked) = (Look::All, Asked::Before);
+            }
             // What is no more than a remark changes nothing of what is on its way.
             (Kind::Exception(exception), _) if exception.severity > 0 => {}
             (Kind::Priority(_) | Kind::Exception(_) | Kind::Clean, Some(job)) => {
+                if matches!(record.event.kind, Kind::Clean) {
+                    self.gangs.remove(&job);
+                }
                 self.forget(job);
                 self.proposed = self.proposed.filter(|proposed| *proposed != job);
             }
             _ => {}
+        }
+    }
+
+    /// Why a member of a gang may never have its place, where it may not: others of it that were let
+    /// through would wait for it, and it for what they keep of the limit.
+    pub fn bars(&self, job: JobId) -> Option<String> {
+        let whose = self
+            .gangs
+            .contains(&job)
+            .then(|| self.limits.of_running_with(job));
+        whose.flatten().map(|whose| {
+            format!("{whose} has a limit of what may run since, and gangs are served where there is none")
+        })
+    }
+
+    /// Those of gangs who are to be asked about because limits changed.
+    pub fn changed_gangs(&mut self) -> Vec<JobId> {
+        match std::mem::take(&mut self.asked) {
+            Asked::Since => Vec::new(),
+            Asked::Before => self.gangs.iter().copied().collect(),
         }
     }
 
@@ -125,7 +167,7 @@ impl Gate {
     /// Limits were changed, maybe with others that are not folded yet: who is kept back is asked
     /// about in a turn of its own.
     pub fn changed(&self, now: Time, out: &mut Outbox) {
-        if !self.of.is_empty() {
+        if !self.of.is_empty() || !self.gangs.is_empty() {
             out.volatile(Volatile::Wake(now));
         }
     }

@@ -23,13 +23,15 @@ impl Sched {
         let known = self.gangs.of(id)?;
         let mut gang = known.gang.clone();
         if known.has_begun() {
-            // Who runs on is not waited for; who is on its way back is.
+            // Who runs on is not waited for; who is on its way back is, and nobody of them is left
+            // out for good.
             let back = known.members.keys();
             let back = back.filter(|member| !self.goes_on(**member)).count();
             gang.size = u32::try_from(back).unwrap_or(u32::MAX);
-            gang.min = gang.min.min(gang.size);
+            gang.min = gang.size;
         }
-        (gang.size > 1).then(|| Arc::new(gang))
+        let is_bound = gang.size > 1 || gang.uniform.is_some();
+        is_bound.then(|| Arc::new(gang))
     }
 
     /// Whether a job holds its resources and is not to end.
@@ -39,7 +41,8 @@ impl Sched {
         })
     }
 
-    /// After a record of a job by which more or fewer of its gang, if that began, are waited for.
+    /// After a record of a job by which more or fewer of its gang, if that began, are waited for: one
+    /// of them says it for all.
     pub(super) fn gang_moved(&self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
         let moves = matches!(
             kind,
@@ -50,11 +53,11 @@ impl Sched {
         }
         let known = job.and_then(|id| self.gangs.of(id));
         let begun = known.filter(|known| known.has_begun()).into_iter();
-        let others = begun.flat_map(|known| known.members.keys());
-        let others = others.filter(|id| Some(**id) != job && self.waits(**id));
-        let deltas: Vec<Delta> = others.map(|id| self.want(*id)).collect();
-        if !deltas.is_empty() {
-            out.volatile(Volatile::Plan(deltas));
+        let mut others = begun.flat_map(|known| known.members.keys());
+        let waits =
+            |id: &JobId| Some(*id) != job && self.waits(*id) && !self.resting.contains_key(id);
+        if let Some(other) = others.find(|id| waits(id)) {
+            out.volatile(Volatile::Plan(vec![self.want(*other)]));
         }
     }
 

@@ -27,13 +27,17 @@ pub(super) type Gangs = BTreeMap<(u32, Name), Gathering>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gathering {
     members: BTreeSet<JobId>,
+    /// As the last of them said it: how many are to be there may change while some wait.
+    gang: Option<Arc<Gang>>,
     /// Who has a seat for all of them.
     seat: Option<JobId>,
 }
 
-fn size_of(want: &Want) -> usize {
-    let size = want.gang.as_ref().map_or(1, |gang| gang.size);
-    usize::try_from(size.max(1)).unwrap_or(usize::MAX)
+impl Gathering {
+    fn size(&self) -> usize {
+        let size = self.gang.as_ref().map_or(1, |gang| gang.size);
+        usize::try_from(size.max(1)).unwrap_or(usize::MAX)
+    }
 }
 
 fn key_of(want: &Want) -> Option<(u32, Name)> {
@@ -51,9 +55,11 @@ impl Planner {
             return;
         };
         waiting.place = Place::Gathered;
+        let gang = waiting.want.gang.clone();
         self.unseat(&key);
         let gathering = self.gangs.entry(key.clone()).or_default();
         gathering.members.insert(job);
+        gathering.gang = gang;
         self.seat_whole(&key);
     }
 
@@ -62,11 +68,7 @@ impl Planner {
         let Some(gathering) = self.gangs.get_mut(key) else {
             return;
         };
-        let first = gathering
-            .members
-            .first()
-            .and_then(|job| self.waiting.get(job));
-        let size = first.map_or(1, |one| size_of(&one.want));
+        let size = gathering.size();
         gathering.seat = gathering.members.iter().nth(size - 1).copied();
         if let Some(seat) = gathering.seat {
             self.seat(seat);
@@ -116,14 +118,16 @@ impl Planner {
     /// A job as the agenda has it, with its gang, and for how long it is planned if it says.
     pub(super) fn entry_of(&self, job: JobId) -> (Job<Arc<Ask>>, Option<Span>) {
         let Waiting { want, .. } = &self.waiting[&job];
-        let (Some(gathering), Some(gang)) = (self.gang_of_seat(job), &want.gang) else {
+        let gathering = self.gang_of_seat(job);
+        let gang = gathering.and_then(|gathering| Some((gathering, gathering.gang.as_ref()?)));
+        let Some((gathering, gang)) = gang else {
             return entry(job, want);
         };
         let rules = Rules::from(&self.policy.queue);
         let mut longest = Some(Span::ZERO);
         let mut pools: BTreeMap<Name, u64> = BTreeMap::new();
         let mut members = Vec::new();
-        for member in gathering.members.iter().take(size_of(want)) {
+        for member in gathering.members.iter().take(gathering.size()) {
             let want = &self.waiting[member].want;
             let limit = limit_of(want);
             longest = longest
@@ -180,9 +184,8 @@ impl Planner {
 
     /// None of a gang ever starts on this inventory, as one who stands for them never does.
     pub(super) fn never_gang(&mut self, seat: JobId, reason: &Reason, outcome: &mut Outcome) {
-        let size = self.waiting.get(&seat).map_or(1, |one| size_of(&one.want));
         let members = self.gang_of_seat(seat).into_iter();
-        let members = members.flat_map(|one| one.members.iter().take(size).copied());
+        let members = members.flat_map(|one| one.members.iter().take(one.size()).copied());
         for member in members.collect::<Vec<JobId>>() {
             self.unwant(member);
             let never = Verdict::Never(reason.clone());
@@ -209,13 +212,12 @@ impl Planner {
     /// Why one waits whose gang is not whole.
     pub(super) fn incomplete(&self, job: JobId, now: Time) -> Explained {
         let want = &self.waiting[&job].want;
-        let ready = key_of(want).and_then(|key| self.gangs.get(&key));
-        let reason = match &want.gang {
-            Some(gang) => Reason::GangIncomplete {
+        let gathering = key_of(want).and_then(|key| self.gangs.get(&key));
+        let gang = gathering.and_then(|one| Some((one, one.gang.as_ref()?)));
+        let reason = match gang {
+            Some((gathering, gang)) => Reason::GangIncomplete {
                 gang: gang.name.clone(),
-                ready: ready.map_or(0, |one| {
-                    u32::try_from(one.members.len()).unwrap_or(u32::MAX)
-                }),
+                ready: u32::try_from(gathering.members.len()).unwrap_or(u32::MAX),
                 size: gang.size,
             },
             None => Reason::New,

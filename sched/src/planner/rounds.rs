@@ -8,7 +8,6 @@ use eddy_wire::time::{Span, Time};
 
 use super::{LOOKS, Pass, Planner};
 use crate::accounts::{Stop, account_of};
-use crate::occupancy::Ask;
 use crate::table::{Halt, Next};
 use crate::turns::Turn;
 
@@ -95,7 +94,7 @@ impl Planner {
             .table
             .as_ref()
             .and_then(|table| table.halt(&turn, &want.owner));
-        let ask = Ask::new(turn.job, std::sync::Arc::clone(want));
+        let (ask, _) = self.ask_of(turn.job);
         let halt = halt.or_else(|| self.occupancy.limit(&ask).map(Halt::Limit))?;
         let account = account_of(&want.owner);
         let within = |at: Time| {

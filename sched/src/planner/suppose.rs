@@ -56,7 +56,7 @@ impl Planner {
 
     /// Each of those asked about as if it alone were changed so.
     pub(super) fn supposed(&self, question: &Question, now: Time) -> Answer {
-        let waits = |one: &Waiting| matches!(one.place, Place::Row(_));
+        let waits = |one: &Waiting| matches!(one.place, Place::Row(_) | Place::Gathered);
         let mut asked = self
             .waiting
             .iter()

@@ -97,3 +97,130 @@ fn what_a_gang_may_not_be_is_refused_in_one_line() -> Tested {
     assert!(lonely.err.contains("--gang-size"), "{}", lonely.err);
     Ok(())
 }
+
+#[test]
+fn many_of_a_gang_run_again_together() -> Tested {
+    let members = 96;
+    let fake = format!("--fake=nodes={members},cores=1");
+    let instance = Instance::start(&[&fake, "-S", "exec.test.run_duration=600s"])?;
+    instance.ok(&["config", "set", "policy.preset=easy"])?;
+    let size = format!("--gang-size={members}");
+    let all = format!("--cc=1-{members}");
+    let gang = ["submit", "--gang=g", &size, "--gang-min=2", &all, "true"];
+    let out = instance.ok(&gang)?;
+    let jobs: Vec<&str> = out.split_whitespace().collect();
+    for job in &jobs {
+        instance.ok(&["job", "wait-event", job, "start"])?;
+    }
+    // One node less: those who began once are not left out for good.
+    let other = instance.submit(&["--urgency=31", "-N1", "-x", "true"])?;
+    instance.ok(&[&["job", "requeue"][..], &jobs].concat())?;
+    instance.ok(&["job", "wait-event", &other, "start"])?;
+    for job in &jobs {
+        let row = instance.row(job)?;
+        assert_eq!(row["state"], "SCHED", "{row}");
+    }
+    instance.ok(&["cancel", &other])?;
+    for job in &jobs {
+        instance.ok(&["job", "wait-event", "--count=2", job, "start"])?;
+    }
+    instance.ok(&["cancel", "--all"])?;
+    Ok(())
+}
+
+#[test]
+fn a_limit_that_comes_later_ends_a_gang_that_waits_for_it() -> Tested {
+    let instance = Instance::start(&["--cores=4"])?;
+    let user = whoami()?;
+    instance.ok(&["account", "add", "phys"])?;
+    instance.ok(&["account", "add-user", "--account", "phys", &user])?;
+    let gang = [
+        "submit",
+        "-A",
+        "phys",
+        "--gang=h",
+        "--gang-size=3",
+        "--cc=1-3",
+        "--urgency=0",
+        "true",
+    ];
+    let out = instance.ok(&gang)?;
+    instance.ok(&["account", "edit", "phys", "--max-running-jobs", "2"])?;
+    for job in out.split_whitespace() {
+        assert_eq!(instance.code(job)?, 1);
+        let note = instance.row(job)?["reason"].to_string();
+        assert!(
+            note.contains("account `phys` has a limit of what may run since"),
+            "{note}"
+        );
+    }
+    let plain = instance.submit(&["-A", "phys", "true"])?;
+    assert_eq!(instance.code(&plain)?, 0);
+    Ok(())
+}
+
+#[test]
+fn who_takes_the_place_of_a_member_that_did_not_fit_starts_with_the_others() -> Tested {
+    let instance = Instance::start(&["--fake=nodes=2,cores=4", "-S", "exec.test.run_duration=1s"])?;
+    let user = whoami()?;
+    let reserve = [
+        "reservation",
+        "create",
+        "one",
+        "--duration=1h",
+        "--nodes=0",
+        "--users",
+        &user,
+    ];
+    instance.ok(&reserve)?;
+    let gang = ["-t10m", "--reservation=one", "--gang=g", "--gang-size=2"];
+    let one = instance.submit(&[&gang[..], &["-n2", "true"]].concat())?;
+    let rows = instance.row(&one)?["reason"].to_string();
+    assert!(rows.contains("1 of its 2 members are ready"), "{rows}");
+    let wide = instance.submit(&[&gang[..], &["-n4", "true"]].concat())?;
+    let says = why(&instance, &wide)?;
+    assert!(says.contains("does not fit"), "{says}");
+    instance.ok(&["cancel", &wide])?;
+    let two = instance.submit(&[&gang[..], &["-n2", "true"]].concat())?;
+    assert_eq!((instance.code(&one)?, instance.code(&two)?), (0, 0));
+    Ok(())
+}
+
+#[test]
+fn nodes_of_slots_that_lie_anywhere_count_for_limits() -> Tested {
+    let instance = Instance::start(&["--fake=nodes=4,cores=8,memory=16G"])?;
+    let user = whoami()?;
+    instance.ok(&[
+        "account",
+        "add",
+        "phys",
+        "--max-cores",
+        "8",
+        "--max-nodes",
+        "1",
+    ])?;
+    instance.ok(&["account", "add-user", "--account", "phys", &user])?;
+    let wide = [
+        "submit",
+        "-A",
+        "phys",
+        "-t1m",
+        "--place=excl",
+        "-n4",
+        "--mem-per-task=12G",
+        "true",
+    ];
+    let refused = instance.run(&wide)?;
+    let text = refused.refusal()?;
+    assert!(
+        text.contains("limit `nodes` of account `phys` is 1"),
+        "{text}"
+    );
+    Ok(())
+}
+
+/// Who runs this test, as accounts name users.
+fn whoami() -> anyhow::Result<String> {
+    let out = std::process::Command::new("id").arg("-un").output()?;
+    Ok(String::from_utf8(out.stdout)?.trim().to_owned())
+}
