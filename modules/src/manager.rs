@@ -86,9 +86,9 @@ impl Module for Manager {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| job.state.next(kind).is_ok())
             }
-            (Kind::Preempted(_), Some(id)) => {
+            (Kind::Preempted(preemption), Some(id)) => {
                 let job = self.jobs.get(&id);
-                job.is_some_and(|job| job.state == JobState::Run && job.preemption().is_none())
+                job.is_some_and(|job| may_give(job, preemption.mode))
             }
             (Kind::Suspend(_) | Kind::Resume(_), Some(id)) => {
                 let job = self.jobs.get(&id);
@@ -321,10 +321,12 @@ fn give(now: Time, job: &Job, attempts_max: u32, out: &mut Outbox) {
         Action::Validate => Kind::Validate,
         Action::Depend => Kind::Depend,
         Action::Free => Kind::Free,
-        Action::End => match job.preemption() {
-            Some(preemption) => preempted(preemption),
+        Action::End => match job.preemption().and_then(preempted) {
+            Some(exception) => exception,
             None => return,
         },
+        Action::Suspend => Kind::Suspend(None),
+        Action::Resume => Kind::Resume(None),
         Action::Requeue(attempt) => Kind::Requeue(attempt),
         Action::Clean => Kind::Clean,
     };
@@ -342,17 +344,27 @@ fn barred(why: &str) -> Kind {
 }
 
 /// Ends a job for the sake of another.
-fn preempted(preemption: &Preemption) -> Kind {
+fn preempted(preemption: &Preemption) -> Option<Kind> {
     let kind = match preemption.mode {
         Mode::Requeue => "requeue",
         Mode::Cancel => "cancel",
+        Mode::Suspend => return None,
     };
-    Kind::Exception(Box::new(Exception {
+    Some(Kind::Exception(Box::new(Exception {
         kind: kind.to_owned(),
         severity: 0,
         note: preemption.note(),
         userid: None,
-    }))
+    })))
+}
+
+/// Whether another may still take from a job what was decided: cores only while it has them.
+fn may_give(job: &Job, mode: Mode) -> bool {
+    let has_cores = match mode {
+        Mode::Requeue | Mode::Cancel => true,
+        Mode::Suspend => !job.suspension.standing().is_without_cores(),
+    };
+    job.state == JobState::Run && job.preemption().is_none() && has_cores
 }
 
 /// What is noted of a job that ends because its instance does.

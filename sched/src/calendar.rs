@@ -68,6 +68,7 @@ impl Calendar {
             | Delta::Ending(..)
             | Delta::Kept(..)
             | Delta::Spared(_)
+            | Delta::Gives(..)
             | Delta::Preempts(_)
             | Delta::Pools(_)
             | Delta::Uses(..)

@@ -54,6 +54,7 @@ impl Lines {
             | Delta::Ending(..)
             | Delta::Kept(..)
             | Delta::Spared(_)
+            | Delta::Gives(..)
             | Delta::Preempts(_)
             | Delta::Charged(..)
             | Delta::Policy(_)

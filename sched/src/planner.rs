@@ -234,7 +234,7 @@ impl Planner {
     /// - `Rests` replaces what is held by what is left of it, while the job may want the rest back.
     /// - `Freed` gives back what is held or proposed. A job that still wants waits in its turn.
     /// - `Ending` of a job that holds something: it is taken from no more, and what it leaves is kept
-    ///   for the job for which it ends. `Kept` takes back a verdict that one is to end.
+    ///   for the job for which it ends. `Gives` is what that is. `Kept` takes back a verdict that one is to end.
     /// - `Policy` is obeyed from the next pass on; one that cannot be read changes nothing.
     /// - `Account` counts from the next pass on, `Used` is as if it had been known all the time.
     /// - `Explain` and `Shares` are answered by the next outcome.
@@ -275,6 +275,11 @@ impl Planner {
             Delta::Spared(job) => {
                 if self.holdings.contains_key(&job) {
                     self.taking.spared.insert(job);
+                }
+            }
+            Delta::Gives(job, gives) => {
+                if self.holdings.contains_key(&job) {
+                    self.taking.gives(job, gives);
                 }
             }
             Delta::Preempts(rules) => self.arm(Some(rules)),

@@ -13,9 +13,9 @@ use crate::grant::Grant;
 use crate::id::{Attempt, JobId, Seq};
 use crate::idset::Idset;
 use crate::lifecycle::{Illegal, JobResult, JobState};
-use crate::preempt::{Preempted, Preemption};
+use crate::preempt::{Mode, Preempted, Preemption};
 use crate::services::job::URGENCY_DEFAULT;
-use crate::suspension::Suspension;
+use crate::suspension::{Standing, Suspension};
 use crate::time::Time;
 
 /// What an attempt holds.
@@ -36,6 +36,15 @@ pub struct End {
     pub t: Time,
     /// What happened.
     pub exception: Exception,
+}
+
+/// Whether what another takes from a job is still to be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taking {
+    /// It was given, or nobody takes.
+    Done,
+    /// It is to end, or to be stopped.
+    UnderWay,
 }
 
 /// A place among jobs that their user put in order.
@@ -93,8 +102,10 @@ pub struct Job {
     pub recalls: u32,
     /// How many of its attempts were ended for the sake of another job.
     pub preemptions: u32,
-    /// The last time that was decided.
+    /// The last time that another took from it.
     pub preempted: Option<Preempted>,
+    /// Whether that is still to come.
+    pub taking: Taking,
     /// Whether it has its cores, where it runs.
     pub suspension: Suspension,
     /// Whether its result was collected.
@@ -138,6 +149,7 @@ impl Job {
             recalls: 0,
             preemptions: 0,
             preempted: None,
+            taking: Taking::Done,
             suspension: Suspension::default(),
             collected: false,
             t_submit: record.event.t,
@@ -221,6 +233,10 @@ impl Job {
 
     fn folded(&mut self, record: &Record, next: JobState) {
         self.suspension.apply(record.event.t, &record.event.kind);
+        let is_change = matches!(record.event.kind, Kind::GrantChanged(_));
+        if is_change && self.suspension.standing() == Standing::Suspended {
+            self.taking = Taking::Done;
+        }
         self.state = next;
         self.seqs.push(record.seq);
     }
@@ -257,10 +273,10 @@ impl Job {
             })
     }
 
-    /// For whom this attempt is to end, if that was decided.
+    /// For whom this attempt is to end, or to give its cores, if that was decided and is not done.
     pub fn preemption(&self) -> Option<&Preemption> {
         let preempted = self.preempted.as_ref()?;
-        (preempted.attempt == self.attempt).then_some(&preempted.preemption)
+        (self.taking == Taking::UnderWay).then_some(&preempted.preemption)
     }
 
     /// Whether it may leave memory: over, and collected if it was to be.
@@ -308,9 +324,12 @@ impl Job {
     }
 
     fn preempt(&mut self, t: Time, preemption: &Preemption) {
-        // Of one attempt only the first counts.
+        // Of one attempt only the first counts, until it is done.
         if self.preemption().is_none() {
-            self.preemptions += 1;
+            self.taking = Taking::UnderWay;
+            if preemption.mode != Mode::Suspend {
+                self.preemptions += 1;
+            }
             self.preempted = Some(Preempted {
                 attempt: self.attempt,
                 t,
@@ -327,6 +346,7 @@ impl Job {
 
     fn begin(&mut self, attempt: Attempt) {
         self.attempt = attempt;
+        self.taking = Taking::Done;
         self.holding = Holding::Nothing;
         self.started = None;
         self.status = None;

@@ -61,6 +61,8 @@ pub enum Delta {
     Kept(JobId, Time),
     /// It is not to be taken from while it holds what it holds.
     Spared(JobId),
+    /// What one who holds something gives when it is taken from; all of it where nothing is said.
+    Gives(JobId, Gives),
     /// Who may take from whom.
     Preempts(Arc<Preempts>),
     /// These nodes are for those who wait in this line, and for nobody else; none, and there is no
@@ -178,6 +180,16 @@ pub struct Head {
     pub job: JobId,
     /// Why it waits.
     pub reason: Reason,
+}
+
+/// What a job gives to one who takes from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gives {
+    /// All that it holds: it ends.
+    #[default]
+    All,
+    /// Its cores: it is suspended.
+    Cores,
 }
 
 /// Why a rank gets no new work.
@@ -499,8 +511,8 @@ pub enum Reason {
         /// How long until it starts.
         within: Span,
     },
-    /// Others are ending to make room for it.
-    #[error("waits for {}, ending to make room for it within {} s", listed(jobs), within.0 / crate::time::MICROS)]
+    /// Others are making room for it.
+    #[error("waits for {}, making room for it within {} s", listed(jobs), within.0 / crate::time::MICROS)]
     Preempting {
         /// Those that are still to end.
         jobs: Vec<JobId>,

@@ -11,7 +11,7 @@ use crate::account::Name;
 use crate::id::{Attempt, JobId};
 use crate::time::{Span, Time};
 
-/// How often one job is taken from at most.
+/// How often one job is taken from at most, but for those times that it was suspended: it lost nothing.
 pub const PREEMPTIONS_MAX: u32 = 3;
 
 /// Why a running job ends for the sake of one that waits.
@@ -19,7 +19,7 @@ pub const PREEMPTIONS_MAX: u32 = 3;
 pub struct Preemption {
     /// The job that needs the room.
     pub by: JobId,
-    /// When the last of its tasks is killed.
+    /// When the last of its tasks is killed; of one that is suspended, when it should have been stopped.
     pub until: Time,
     /// For what.
     #[serde(default)]
@@ -62,6 +62,8 @@ pub enum Mode {
     Requeue,
     /// It ends.
     Cancel,
+    /// It gives its cores, and goes on when there are some.
+    Suspend,
 }
 
 /// That a job was taken from, as everybody sees it.

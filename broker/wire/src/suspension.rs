@@ -58,6 +58,8 @@ pub struct Suspension {
     lasted: Span,
     /// How often it was to stop.
     stops: u32,
+    /// Who stopped it last; nobody where another job needed its cores.
+    by: Option<u32>,
 }
 
 impl Suspension {
@@ -72,8 +74,9 @@ impl Suspension {
                 };
             }
             Kind::Start => self.started = Some(t),
-            Kind::Suspend(_) => {
+            Kind::Suspend(by) => {
                 self.stops += 1;
+                self.by = *by;
                 self.standing = match self.standing {
                     Runs | Stopping => Stopping,
                     Suspended | Resuming => Suspended,
@@ -118,6 +121,16 @@ impl Suspension {
     /// Where it stands.
     pub fn standing(&self) -> Standing {
         self.standing
+    }
+
+    /// Whether it has given its cores to another job, and is to have some again as soon as may be.
+    pub fn is_to_go_on(&self) -> bool {
+        self.standing == Standing::Suspended && self.by.is_none()
+    }
+
+    /// Whether a person stopped it last.
+    pub fn is_wanted(&self) -> bool {
+        self.by.is_some()
     }
 
     /// What it holds, and what it gives or gets by its next change.

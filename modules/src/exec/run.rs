@@ -16,6 +16,7 @@ use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
+use eddy_wire::preempt::Mode;
 use eddy_wire::shell::{Ended, Part, Role, Start};
 use eddy_wire::time::{Span, Time};
 
@@ -192,9 +193,13 @@ impl Run {
             Kind::Exception(exception) if exception.severity == 0 => {
                 self.end.get_or_insert(t);
             }
-            Kind::Preempted(preemption) => {
-                self.until.get_or_insert(preemption.until);
-            }
+            Kind::Preempted(preemption) => match preemption.mode {
+                Mode::Requeue | Mode::Cancel => {
+                    self.until.get_or_insert(preemption.until);
+                }
+                // Its end has a grace of its own, should it come.
+                Mode::Suspend => {}
+            },
             Kind::Finish(_) => {
                 self.end_proposed = true;
                 self.release = Release::Owed;

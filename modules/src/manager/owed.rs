@@ -5,6 +5,8 @@ use eddy_wire::id::Attempt;
 use eddy_wire::job::{Holding, Job};
 use eddy_wire::jobspec::Need;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::preempt::Mode;
+use eddy_wire::suspension::Standing;
 
 /// The next record the manager owes a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,10 @@ pub enum Action {
     Free,
     /// To end, as was decided for the sake of another.
     End,
+    /// To be stopped, as was decided for the sake of another.
+    Suspend,
+    /// To go on, after it was.
+    Resume,
     /// Another attempt.
     Requeue(Attempt),
     /// It is over.
@@ -45,9 +51,7 @@ pub fn owed(job: &Job, attempts_max: u32) -> Action {
         (JobState::Depend, _, _) => Action::Nothing,
         (JobState::Priority, _, _) => Action::Priority,
         // Of one that was passed down the parent says how it ends.
-        (JobState::Run, _, _) if job.preemption().is_some() && job.submit.pass.is_none() => {
-            Action::End
-        }
+        (JobState::Run, _, _) if job.submit.pass.is_none() => running(job),
         // sched allocates, exec starts and reports the end.
         (JobState::Sched | JobState::Run, _, _) => Action::Nothing,
         // exec ends what runs and records the release.
@@ -61,6 +65,22 @@ pub fn owed(job: &Job, attempts_max: u32) -> Action {
             }
         }
         (JobState::Inactive, _, _) => Action::Nothing,
+    }
+}
+
+/// What one that runs is owed for the sake of others.
+fn running(job: &Job) -> Action {
+    match (
+        job.preemption().map(|one| one.mode),
+        job.suspension.standing(),
+    ) {
+        (Some(Mode::Requeue | Mode::Cancel), _) => Action::End,
+        (Some(Mode::Suspend), Standing::Runs) => Action::Suspend,
+        (None, Standing::Suspended) if job.suspension.is_to_go_on() => Action::Resume,
+        // exec stops it and records that; sched finds it cores.
+        (_, Standing::Runs | Standing::Stopping | Standing::Suspended | Standing::Resuming) => {
+            Action::Nothing
+        }
     }
 }
 

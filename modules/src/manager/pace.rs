@@ -28,6 +28,10 @@ impl Manager {
             Err(why) => Err(why),
             Ok(()) => Ok(match job.suspension.standing() {
                 Standing::Runs | Standing::Resuming => Some(Kind::Suspend(Some(request.uid))),
+                // For another job it is stopped until there is room, for a person until he says so.
+                Standing::Stopping | Standing::Suspended if !job.suspension.is_wanted() => {
+                    Some(Kind::Suspend(Some(request.uid)))
+                }
                 Standing::Stopping | Standing::Suspended => None,
             }),
         })
@@ -47,6 +51,15 @@ impl Manager {
             match (runs(job), job.suspension.standing()) {
                 (Err(_), _) if all => Ok(None),
                 (Err(why), _) => Err(why),
+                (Ok(()), Standing::Stopping) if let Some(preemption) = job.preemption() => {
+                    match all {
+                        true => Ok(None),
+                        false => Err(format!(
+                            "it gives its cores to job {}, and goes on when it has some again",
+                            preemption.by.f58_ascii()
+                        )),
+                    }
+                }
                 (Ok(()), Standing::Stopping | Standing::Suspended) => {
                     Ok(Some(Kind::Resume(Some(request.uid))))
                 }

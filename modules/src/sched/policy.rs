@@ -33,6 +33,15 @@ pub(super) struct Obeyed {
     configured: Arc<Policy>,
     set: Option<(Seq, Memo)>,
     line: Line,
+    turns: Turns,
+}
+
+/// Who takes turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Turns {
+    #[default]
+    OfJobs,
+    OfAccounts,
 }
 
 /// A policy that was set, and the one that was configured then.
@@ -45,6 +54,14 @@ struct Memo {
 /// Whether a memo is about policies.
 pub(crate) fn is_one(memo: &Map<String, Value>) -> bool {
     memo.contains_key(KEY)
+}
+
+/// Whether accounts take turns by a policy.
+fn turns(policy: &Policy) -> Turns {
+    match policy.queue.source {
+        Source::Global | Source::ByQueue => Turns::OfJobs,
+        Source::PerAccountCost | Source::PerAccountSlices { .. } => Turns::OfAccounts,
+    }
 }
 
 fn line(policy: &Policy) -> Line {
@@ -62,6 +79,7 @@ impl Obeyed {
             configured: Arc::clone(configured),
             set: None,
             line: line(configured),
+            turns: turns(configured),
         }
     }
 
@@ -70,7 +88,7 @@ impl Obeyed {
         if let Some(memo) = memo.get(KEY) {
             let memo = serde_json::from_value(memo.clone()).ok();
             self.set = memo.map(|memo| (seq, memo));
-            self.line = line(&self.policy());
+            self.obeys(&self.policy());
         }
     }
 
@@ -99,7 +117,16 @@ impl Obeyed {
             }
         }
         self.configured = policy;
-        self.line = line(&self.policy());
+        self.obeys(&self.policy());
+    }
+
+    fn obeys(&mut self, policy: &Policy) {
+        (self.line, self.turns) = (line(policy), turns(policy));
+    }
+
+    /// Whether accounts take turns.
+    pub(super) fn takes_turns(&self) -> bool {
+        self.turns == Turns::OfAccounts
     }
 
     /// What it does with those behind a job that does not fit.
@@ -198,6 +225,7 @@ impl Sched {
         let waiting =
             waiting.filter(|(id, seen)| self.wants(seen) && !self.resting.contains_key(id));
         deltas.extend(waiting.map(|(id, _)| self.want(*id)));
+        deltas.extend(self.gifts());
         out.volatile(Volatile::Plan(deltas));
     }
 }

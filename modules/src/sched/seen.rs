@@ -11,6 +11,7 @@ use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Owner, Want};
 use eddy_wire::pool::Takes;
+use eddy_wire::preempt::Mode;
 use eddy_wire::queue::Gates;
 use eddy_wire::reservation;
 use eddy_wire::resource_set::ResourceSet;
@@ -105,13 +106,19 @@ impl Seen {
         match kind {
             Kind::Alloc(_) => self.since = t,
             Kind::Preempted(preemption) if self.preempted.is_none() => {
-                self.preemptions += 1;
+                if preemption.mode != Mode::Suspend {
+                    self.preemptions += 1;
+                }
                 self.preempted = Some((preemption.by, preemption.until));
             }
             Kind::Exception(exception) if exception.severity == 0 => {
                 self.ending.get_or_insert(t.after(grace));
             }
             Kind::Requeue(_) => (self.preempted, self.ending) = (None, None),
+            // It gave what was to be taken.
+            Kind::GrantChanged(_) if self.suspension.standing() == Standing::Stopping => {
+                self.preempted = None;
+            }
             _ => {}
         }
     }

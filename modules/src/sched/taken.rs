@@ -10,8 +10,9 @@ use eddy_broker::{Outbox, Volatile};
 use eddy_wire::account::Name;
 use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
+use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Delta, Verdict};
+use eddy_wire::plan::{Delta, Gives, Verdict};
 use eddy_wire::preempt::{Cause, Mode, PREEMPTIONS_MAX, Preemption, Preempts, QosRule};
 use eddy_wire::time::{Span, Time};
 
@@ -91,7 +92,36 @@ impl Sched {
             None => seen.ending.map(|until| Delta::Ending(id, None, until)),
         });
         let spared = seen.filter(|seen| seen.preemptions >= PREEMPTIONS_MAX);
-        ending.into_iter().chain(spared.map(|_| Delta::Spared(id)))
+        let rests = seen.filter(|seen| self.gives(seen) == Gives::Cores);
+        let rests = rests.map(|_| Delta::Gives(id, Gives::Cores));
+        let spared = spared.map(|_| Delta::Spared(id));
+        ending.into_iter().chain(spared).chain(rests)
+    }
+
+    /// Who gives what, by a configuration that is new.
+    pub(super) fn gifts(&self) -> impl Iterator<Item = Delta> + '_ {
+        let holders = self.jobs.iter().filter(|(_, seen)| seen.held.is_some());
+        holders.map(|(id, seen)| Delta::Gives(*id, self.gives(seen)))
+    }
+
+    /// What a job gives when it is taken from.
+    fn gives(&self, seen: &Seen) -> Gives {
+        match self.mode(seen) {
+            Mode::Suspend => Gives::Cores,
+            Mode::Requeue | Mode::Cancel => Gives::All,
+        }
+    }
+
+    /// What becomes of a job that is taken from. Only tasks of this instance can be suspended, and
+    /// where accounts take turns what they take from each other is all of a job.
+    fn mode(&self, seen: &Seen) -> Mode {
+        let request = &seen.submit.spec.request;
+        let is_ours = request.work == Work::Tasks && seen.to.is_none();
+        let can_rest = is_ours && request.takes == Takes::Resources && !self.obeyed.takes_turns();
+        match self.rules.end(&self.qos_of(seen)).mode {
+            Mode::Suspend if !can_rest => Mode::Requeue,
+            mode => mode,
+        }
     }
 
     /// Those who are to end for others: all for one job, or none where one of them does not.
@@ -138,12 +168,12 @@ impl Sched {
         (by, cause): (JobId, Cause),
         why: &str,
     ) -> Preemption {
-        let End { mode, grace, .. } = self.rules.end(&self.qos_of(seen));
+        let End { grace, .. } = self.rules.end(&self.qos_of(seen));
         Preemption {
             by,
             until: now.after(grace),
             cause,
-            mode,
+            mode: self.mode(seen),
             grace: grace.0,
             why: why.to_owned(),
         }

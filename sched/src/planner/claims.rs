@@ -100,8 +100,7 @@ impl Planner {
 
     /// What it held is free.
     pub(super) fn ended_for(&mut self, job: JobId) {
-        self.taking.spared.remove(&job);
-        self.taking.kept.remove(&job);
+        self.taking.forget(job);
         if self.taking.ending.remove(&job).is_some() {
             for claim in self.taking.claims.values_mut() {
                 claim.waits.remove(&job);

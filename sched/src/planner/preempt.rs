@@ -22,7 +22,7 @@ use super::taking::{Armed, Standing};
 use super::victims::{Candidate, Search, Sought};
 use super::{Certainty, Place, Planner};
 use crate::need::Need;
-use crate::occupancy::{Ask, CLEANUP, parts};
+use crate::occupancy::{Ask, CLEANUP};
 use crate::policy::{Preference, Reservations, Rung, Walk};
 use crate::turns::Turn;
 use crate::walk::{Room, Rules};
@@ -244,7 +244,7 @@ impl Planner {
         let inventory = self.occupancy.inventory();
         let candidate = |(.., Reverse(job)): &(i64, f64, Reverse<i64>, Reverse<JobId>)| Candidate {
             job: *job,
-            parts: parts(inventory, &self.holdings[job].set).collect(),
+            parts: self.taking.parts(inventory, *job, &self.holdings[job].set),
         };
         let candidates = found.iter().map(candidate);
         Pool {
@@ -319,11 +319,11 @@ impl Planner {
             .filter_map(|job| Some((job, self.holdings.get(job)?)))
             .map(|(job, holding)| Candidate {
                 job: *job,
-                parts: parts(inventory, &holding.set).collect(),
+                parts: self.taking.parts(inventory, *job, &holding.set),
             })
             .collect();
         let all = candidates.iter().chain(&back).flat_map(|one| &one.parts);
-        let there = all.map(|(at, _)| *at);
+        let there = all.map(|part| part.at);
         places.extend(there.filter(|at| inventory.is_serving(*at) && within.has(*at)));
         let apart: BTreeSet<JobId> = match places.iter().any(|at| self.is_promised(*at)) {
             true => candidates.iter().chain(&back).map(|one| one.job).collect(),
@@ -338,10 +338,9 @@ impl Planner {
                 .occupancy
                 .to_be_had(at, until, heeds, |job| apart.contains(&job));
             let parts = back.iter().flat_map(|one| &one.parts);
-            for (_, gives) in parts.filter(|(on, _)| *on == at) {
-                found.left = found.left.with(gives);
-                found.held = found.held.saturating_sub(1);
-            }
+            parts
+                .filter(|part| part.at == at)
+                .for_each(|part| part.give(&mut found));
             search.place(at, found, inventory.capacity(at));
         }
         search

@@ -9,12 +9,17 @@ use std::sync::Arc;
 
 use eddy_wire::account::Name;
 use eddy_wire::id::JobId;
-use eddy_wire::plan::Owner;
+use eddy_wire::plan::{Gives, Owner};
 use eddy_wire::preempt::Preempts;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use super::claims::{Claim, Ending};
 use super::evict::{Evictions, News};
+use super::victims::Part;
+use crate::inventory::Inventory;
+use crate::occupancy::parts;
+use crate::rooms::Room;
 
 /// What decides who may take from whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +57,8 @@ pub(super) struct Taking {
     /// Who holds something and is to end.
     pub(super) ending: BTreeMap<JobId, Ending>,
     pub(super) spared: BTreeSet<JobId>,
+    /// Who gives no more than his cores.
+    resting: BTreeSet<JobId>,
     /// Who is not to end before a time.
     pub(super) kept: BTreeMap<JobId, Time>,
     pub(super) claims: BTreeMap<JobId, Claim>,
@@ -97,6 +104,37 @@ impl Taking {
         if self.armed == Armed::Yes {
             remove(&mut self.holders, owner, job);
         }
+    }
+
+    /// What a job gives when it is taken from.
+    pub fn gives(&mut self, job: JobId, gives: Gives) {
+        match gives {
+            Gives::All => self.resting.remove(&job),
+            Gives::Cores => self.resting.insert(job),
+        };
+    }
+
+    /// Who gives no more than his cores.
+    pub fn resting(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.resting.iter().copied()
+    }
+
+    /// What one who holds that would leave of each node.
+    pub fn parts(&self, inventory: &Inventory, job: JobId, set: &ResourceSet) -> Vec<Part> {
+        let all = parts(inventory, set);
+        let rests = self.resting.contains(&job);
+        let part = |(at, holds): (usize, Room)| match rests {
+            false => Part::all(at, holds),
+            true => Part::cores(at, holds),
+        };
+        all.map(part).collect()
+    }
+
+    /// It holds nothing any more.
+    pub fn forget(&mut self, job: JobId) {
+        self.spared.remove(&job);
+        self.kept.remove(&job);
+        self.resting.remove(&job);
     }
 
     /// The longest that anybody is given to end.

@@ -26,7 +26,58 @@ const COMPARED_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub job: JobId,
-    pub parts: Vec<(usize, Room)>,
+    pub parts: Vec<Part>,
+}
+
+/// What one who gives way leaves of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub at: usize,
+    gives: Room,
+    keeps: Keeps,
+}
+
+/// Whether one who gives way keeps something of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeps {
+    Nothing,
+    Something,
+}
+
+impl Part {
+    /// All that he holds there.
+    pub fn all(at: usize, gives: Room) -> Part {
+        let keeps = Keeps::Nothing;
+        Part { at, gives, keeps }
+    }
+
+    /// The cores of what he holds there.
+    pub fn cores(at: usize, holds: Room) -> Part {
+        let gives = Room {
+            cores: holds.cores,
+            ..Room::default()
+        };
+        let keeps = match (holds.gpus, holds.memory) {
+            (0, 0) => Keeps::Nothing,
+            _ => Keeps::Something,
+        };
+        Part { at, gives, keeps }
+    }
+
+    /// As it is found once he gave it.
+    pub fn give(&self, found: &mut Found) {
+        found.left = found.left.with(&self.gives);
+        if self.keeps == Keeps::Nothing {
+            found.held = found.held.saturating_sub(1);
+        }
+    }
+
+    fn keep(&self, found: &mut Found) {
+        found.left = found.left.without(&self.gives);
+        if self.keeps == Keeps::Nothing {
+            found.held += 1;
+        }
+    }
 }
 
 /// A node that comes into question.
@@ -35,7 +86,7 @@ pub(super) struct Place {
     found: Found,
     capacity: Room,
     /// Who may be taken from there and was not, by their place among all.
-    victims: BTreeMap<usize, Room>,
+    victims: BTreeMap<usize, Part>,
     units: u64,
     version: u64,
 }
@@ -97,9 +148,9 @@ impl<'a> Search<'a> {
     /// The fewest who must give way; `None` where all would be too few.
     pub fn fewest(mut self) -> Option<Sought> {
         for (index, candidate) in self.candidates.iter().enumerate() {
-            for (at, gives) in &candidate.parts {
-                if let Some(place) = self.places.get_mut(at) {
-                    place.victims.insert(index, *gives);
+            for part in &candidate.parts {
+                if let Some(place) = self.places.get_mut(&part.at) {
+                    place.victims.insert(index, *part);
                 }
             }
         }
@@ -151,11 +202,10 @@ impl<'a> Search<'a> {
 
     fn gives_alone(&self, index: usize) -> u64 {
         let parts = self.candidates[index].parts.iter();
-        let more = parts.filter_map(|(at, gives)| {
-            let place = self.places.get(at)?;
+        let more = parts.filter_map(|part| {
+            let place = self.places.get(&part.at)?;
             let mut found = place.found.clone();
-            found.left = found.left.with(gives);
-            found.held = found.held.saturating_sub(1);
+            part.give(&mut found);
             let offers = offers(self.need, &found, &place.capacity);
             Some(offers.saturating_sub(place.units))
         });
@@ -170,7 +220,9 @@ impl<'a> Search<'a> {
         }
         let mut victims = match self.need.sharing {
             Sharing::Exclusive => {
-                let all = place.found.held == place.victims.len() as u64;
+                let leaving = place.victims.values();
+                let leaving = leaving.filter(|part| part.keeps == Keeps::Nothing).count();
+                let all = place.found.held == leaving as u64;
                 let is_free = all && !place.found.is_promised;
                 is_free.then(|| place.victims.keys().copied().collect())?
             }
@@ -185,8 +237,7 @@ impl<'a> Search<'a> {
         victims.sort_unstable();
         let mut after = place.found.clone();
         for index in &victims {
-            after.left = after.left.with(&place.victims[index]);
-            after.held = after.held.saturating_sub(1);
+            place.victims[index].give(&mut after);
         }
         let offers = offers(self.need, &after, &place.capacity);
         let gain = offers.saturating_sub(place.units);
@@ -194,7 +245,8 @@ impl<'a> Search<'a> {
     }
 
     fn take(&mut self, index: usize, touched: &mut BTreeSet<usize>) {
-        for (at, _) in &self.candidates[index].parts {
+        for part in &self.candidates[index].parts {
+            let at = &part.at;
             if let Some(place) = self.places.get_mut(at) {
                 place.give(index);
                 self.total -= place.units;
@@ -206,9 +258,9 @@ impl<'a> Search<'a> {
     }
 
     fn put_back(&mut self, index: usize) {
-        for (at, gives) in &self.candidates[index].parts {
-            if let Some(place) = self.places.get_mut(at) {
-                place.keep(index, gives);
+        for part in &self.candidates[index].parts {
+            if let Some(place) = self.places.get_mut(&part.at) {
+                place.keep(index, part);
                 self.total -= place.units;
                 place.units = place.offers(self.need);
                 self.total += place.units;
@@ -235,7 +287,7 @@ impl<'a> Search<'a> {
             .taken
             .iter()
             .flat_map(|index| &self.candidates[*index].parts);
-        let touched: BTreeSet<usize> = parts.map(|(at, _)| *at).collect();
+        let touched: BTreeSet<usize> = parts.map(|part| part.at).collect();
         let others = self.places.keys().filter(|at| !touched.contains(at));
         let mut left = self.need.count();
         let mut chosen = Vec::new();
@@ -265,17 +317,15 @@ impl Place {
     }
 
     fn give(&mut self, index: usize) {
-        if let Some(gives) = self.victims.remove(&index) {
-            self.found.left = self.found.left.with(&gives);
-            self.found.held = self.found.held.saturating_sub(1);
+        if let Some(part) = self.victims.remove(&index) {
+            part.give(&mut self.found);
             self.version += 1;
         }
     }
 
-    fn keep(&mut self, index: usize, gives: &Room) {
-        if self.victims.insert(index, *gives).is_none() {
-            self.found.left = self.found.left.without(gives);
-            self.found.held += 1;
+    fn keep(&mut self, index: usize, part: &Part) {
+        if self.victims.insert(index, *part).is_none() {
+            part.keep(&mut self.found);
             self.version += 1;
         }
     }
@@ -296,7 +346,7 @@ fn offers(need: &Need, found: &Found, capacity: &Room) -> u64 {
 }
 
 /// The fewest of a node's victims by whom it has that much, and of so few those who are to go first.
-fn cover(left: Left, want: &Room, victims: &BTreeMap<usize, Room>) -> Option<Vec<usize>> {
+fn cover(left: Left, want: &Room, victims: &BTreeMap<usize, Part>) -> Option<Vec<usize>> {
     let lacks = left.lacks(want);
     if lacks == [0; 3] {
         return Some(Vec::new());
@@ -311,11 +361,11 @@ fn cover(left: Left, want: &Room, victims: &BTreeMap<usize, Room>) -> Option<Vec
     };
     let mut largest: Vec<(Reverse<u64>, usize)> = victims
         .iter()
-        .map(|(index, room)| (Reverse(measure(room)), *index))
+        .map(|(index, part)| (Reverse(measure(&part.gives)), *index))
         .collect();
     largest.sort_unstable();
     let is_enough = |of: &mut dyn Iterator<Item = usize>| {
-        let sum = of.fold(left, |sum, index| sum.with(&victims[&index]));
+        let sum = of.fold(left, |sum, index| sum.with(&victims[&index].gives));
         sum.lacks(want) == [0; 3]
     };
     let most = largest.len();
@@ -324,7 +374,7 @@ fn cover(left: Left, want: &Room, victims: &BTreeMap<usize, Room>) -> Option<Vec
         let mut count = 0;
         while sum.lacks(want) != [0; 3] {
             let (_, index) = largest.get(count)?;
-            sum = sum.with(&victims[index]);
+            sum = sum.with(&victims[index].gives);
             count += 1;
         }
         count

@@ -8,7 +8,7 @@ use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Sharing};
 use eddy_wire::plan::{
-    Delta, Outcome, Owner, Question, Reason, Suppose, Unavailable, Verdict, Want,
+    Delta, Gives, Outcome, Owner, Question, Reason, Suppose, Unavailable, Verdict, Want,
 };
 use eddy_wire::preempt::{Preempts, QosRule};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
@@ -506,4 +506,51 @@ fn check(stand: &Stand, said: &[String], facts: &[(i64, String)], seed: u64) {
         heirs.iter().all(|heir| started.contains(heir)),
         "seed {seed}: {said:?}"
     );
+}
+
+#[test]
+fn who_is_suspended_gives_cores_and_no_memory_and_keeps_his_node_from_who_wants_it_whole() {
+    let mut stand = Stand::new(EASY, &[4, 4]);
+    let keeps = |stand: &mut Stand, job: u64, rank: u32, memory: u64| {
+        let node = NodeSet {
+            host: format!("node{rank}").into(),
+            cores: "0-3".parse().expect("cores"),
+            gpus: Idset::new(),
+            memory,
+        };
+        let set = ResourceSet {
+            nodes: [(Rank(rank), node)].into(),
+            expiration: at(10_000).0,
+            ..ResourceSet::default()
+        };
+        stand.apply(Delta::Held(JobId(job), owner("low"), Arc::new(set)));
+        stand.apply(Delta::Gives(JobId(job), Gives::Cores));
+    };
+    keeps(&mut stand, 1, 0, 1);
+    keeps(&mut stand, 2, 1, 0);
+    let whole = Request {
+        sharing: Sharing::Exclusive,
+        ..nodes(1, 1, 0)
+    };
+    stand.wants(7, "high", whole.clone());
+    assert_eq!(stand.says(10), ["end 2 for 7"]);
+    // Of the first the cores are to be had.
+    stand.wants(8, "high", slots(1, 4));
+    assert_eq!(stand.says(10), ["end 1 for 8"]);
+    stand.apply(Delta::Ending(JobId(1), Some(JobId(8)), at(15)));
+    let left = NodeSet {
+        host: "node0".into(),
+        cores: Idset::new(),
+        gpus: Idset::new(),
+        memory: 1,
+    };
+    let left = ResourceSet {
+        nodes: [(Rank(0), left)].into(),
+        ..ResourceSet::default()
+    };
+    stand.apply(Delta::Rests(JobId(1), None, Arc::new(left)));
+    assert_eq!(stand.says(11), ["start 8 0/0-3"]);
+    // All of both nodes is taken by those who stand as high.
+    stand.wants(9, "high", whole);
+    assert!(stand.says(12).is_empty());
 }

@@ -49,7 +49,7 @@ fn one_that_stays_is_killed_in_time_and_waits_again() -> Tested {
     instance.event(&low, "preempted")?;
     let why = instance.ok(&["why", &high])?;
     assert!(
-        why.contains(&format!("waits for job {low}, ending to make room for it")),
+        why.contains(&format!("waits for job {low}, making room for it")),
         "{why}"
     );
     let preempted = record(&instance, &low, "preempted")?;
@@ -98,7 +98,7 @@ fn one_that_stays_is_killed_in_time_and_waits_again() -> Tested {
 fn what_a_qos_may_not_be_is_refused_by_name() -> Tested {
     let place = Place::new()?;
     let file = place.path().join("eddy.toml");
-    std::fs::write(&file, "[[qos]]\nname = \"a\"\nmode = \"suspend\"\n")?;
+    std::fs::write(&file, "[[qos]]\nname = \"a\"\nmode = \"freeze\"\n")?;
     let file = file.display().to_string();
     let state = place.path().join("state");
     let started = Instance::start_in(place, state, &["--cores=1", "--config", &file]);
@@ -107,7 +107,7 @@ fn what_a_qos_may_not_be_is_refused_by_name() -> Tested {
     };
     let error = format!("{error:#}");
     assert!(
-        error.contains("requeue") && error.contains("not suspended"),
+        error.contains("\"freeze\"") && error.contains("\"suspend\""),
         "{error}"
     );
     Ok(())

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
 use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
@@ -152,5 +153,47 @@ fn what_cannot_be_suspended_is_refused_by_its_reason() -> Tested {
     instance.ok(&["resume", "--all"])?;
     instance.ok(&["resume", &job])?;
     instance.ok(&["cancel", "--all"])?;
+    Ok(())
+}
+
+#[test]
+fn a_job_of_a_qos_that_is_suspended_stops_for_another_and_goes_on_by_itself() -> Tested {
+    let place = Place::new()?;
+    let file = place.path().join("eddy.toml");
+    let config = "[[qos]]\nname = \"high\"\npreempts = [\"low\"]\n\n[[qos]]\nname = \"low\"\nmode = \"suspend\"\n";
+    std::fs::write(&file, config)?;
+    let (file, state) = (file.display().to_string(), place.path().join("state"));
+    let instance = Instance::start_in(place, state, &["--cores=2", "--config", &file])?;
+    let low = instance.submit_started(&[
+        "--qos=low",
+        "-c2",
+        "sh",
+        "-c",
+        "echo $$ >pid; exec sleep 1000",
+    ])?;
+    let pid = std::fs::read_to_string(instance.place.path().join("pid"))?;
+    let mut gate = instance.place.fifo("gate")?;
+    let high = instance.submit(&["--qos=high", "-c2", "sh", "-c", "read line <gate"])?;
+    instance.event(&high, "start")?;
+    assert_eq!(process(&pid)?.0, "T");
+    let row = instance.row(&low)?;
+    assert_eq!(
+        (&row["state"], &row["attempt"], &row["preemptions"]),
+        (&json!("RUN"), &json!(1), &json!(0))
+    );
+    assert_eq!(row["preempted"]["mode"], json!("suspend"));
+    instance.kill_leader()?;
+    instance.start_again()?;
+    let why = instance.ok(&["why", &low])?;
+    assert!(
+        why.contains("it gave its cores the last time at")
+            && why.contains(&format!("for job {high}: QoS high preempts QoS low")),
+        "{why}"
+    );
+    gate.let_go(1)?;
+    assert_eq!(instance.code(&high)?, 0);
+    stands(&instance, &low, "runs")?;
+    assert_eq!(process(&pid)?.0, "S");
+    instance.ok(&["cancel", &low])?;
     Ok(())
 }

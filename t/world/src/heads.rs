@@ -138,7 +138,7 @@ impl Watched {
                 let any = rules.qos.values().any(|rule| !rule.preempts.is_empty());
                 self.taking = if any { Taking::Some } else { Taking::None };
             }
-            Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) => {}
+            Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) | Delta::Gives(..) => {}
             Delta::Charged(..) | Delta::Line(..) | Delta::Pools(_) | Delta::Uses(..) => {}
             Delta::Account(_) | Delta::Used(_) | Delta::Explain(_) | Delta::Shares(_) => {}
         }

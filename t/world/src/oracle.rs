@@ -29,6 +29,7 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
+use eddy_wire::preempt::Mode;
 use eddy_wire::shell::{Part, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 
@@ -441,7 +442,8 @@ impl Oracle {
 /// When the KILL of one that is to end is due: a grace later, or when that was recorded to be.
 pub fn due(job: &Job, grace: Span) -> Option<Time> {
     let end = job.end.as_ref()?;
-    let until = job.preemption().map(|preemption| preemption.until);
+    let ended = job.preemption().filter(|one| one.mode != Mode::Suspend);
+    let until = ended.map(|preemption| preemption.until);
     Some(until.unwrap_or(end.t.after(grace)))
 }
 

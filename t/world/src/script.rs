@@ -271,6 +271,7 @@ impl Player {
                 Some(("exempt", n)) => qos.exempt = span(n),
                 Some(("grace", n)) => qos.grace = Some(span(n)),
                 Some(("mode", "cancel")) => qos.mode = Mode::Cancel,
+                Some(("mode", "suspend")) => qos.mode = Mode::Suspend,
                 Some(("mode", "requeue")) => qos.mode = Mode::Requeue,
                 _ => return Err(format!("`{word}` says nothing of a QoS")),
             }

@@ -199,7 +199,7 @@ fn standings(world: &mut World, random: &mut Random) {
         qos.preempts = names[at + 1..].to_vec();
         qos.exempt = *random.pick(&[Span::ZERO, Span::ZERO, Span::seconds(2), Span::seconds(20)]);
         qos.grace = *random.pick(&[None, Some(Span::millis(500)), Some(Span::seconds(8))]);
-        qos.mode = *random.pick(&[Mode::Requeue, Mode::Requeue, Mode::Cancel]);
+        qos.mode = *random.pick(&[Mode::Requeue, Mode::Suspend, Mode::Suspend, Mode::Cancel]);
         all.push(qos);
     }
     world.nature.oracle(ROOT).set_qos(&all);

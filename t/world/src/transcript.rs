@@ -214,6 +214,7 @@ fn told(kind: &Kind) -> Option<String> {
             let by = match preemption.mode {
                 Mode::Requeue => "requeue",
                 Mode::Cancel => "cancel",
+                Mode::Suspend => "suspend",
             };
             let (heir, why) = (preemption.by, &preemption.why);
             let grace = Span(preemption.grace);

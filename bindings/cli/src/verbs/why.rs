@@ -8,6 +8,7 @@ use eddy_client::Client;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Estimate, Explained, Suppose};
+use eddy_wire::preempt::Mode;
 use eddy_wire::services::job::{JobRow, JobSet};
 use eddy_wire::suspension::Standing;
 use serde_json::{Value, json};
@@ -185,12 +186,13 @@ fn lines(
     lines
 }
 
-/// For whom an attempt ended, the last time.
+/// For whom an attempt ended, or gave its cores, the last time.
 fn preempted(row: &JobRow, spelling: Spelling) -> Option<String> {
     let last = row.preempted.as_ref()?;
-    let times = match row.preemptions {
-        1 => "once".to_owned(),
-        times => format!("{times} times, the last"),
+    let times = match (last.preemption.mode, row.preemptions) {
+        (Mode::Suspend, _) => "it gave its cores the last time".to_owned(),
+        (Mode::Requeue | Mode::Cancel, 1) => "once".to_owned(),
+        (Mode::Requeue | Mode::Cancel, times) => format!("{times} times, the last"),
     };
     Some(format!(
         "  preempted: {times} at {} for job {}: {}",

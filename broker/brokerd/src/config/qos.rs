@@ -24,7 +24,7 @@ const ABOVE: &str = "names of [[qos]], neither its own nor of one that preempts 
 const WHOLE: &str = "a whole number";
 const FLAG: &str = "true or false";
 const SPAN: &str = "a duration such as \"5s\", or seconds";
-const MODE: &str = "\"requeue\" or \"cancel\" (jobs are not suspended)";
+const MODE: &str = "\"requeue\", \"cancel\" or \"suspend\"";
 const LIMITS: &str =
     "a table of running_jobs, submitted_jobs, nodes, cores, core_minutes, period, excess";
 const QOS_KEYS: &[&str] = &[
@@ -174,6 +174,7 @@ fn mode(value: &Value) -> Option<Mode> {
     Some(match value.as_str()? {
         "requeue" => Mode::Requeue,
         "cancel" => Mode::Cancel,
+        "suspend" => Mode::Suspend,
         _ => return None,
     })
 }

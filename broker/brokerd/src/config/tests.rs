@@ -354,9 +354,9 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
 }
 
 #[test]
-fn a_qos_takes_from_none_that_takes_from_it_and_suspends_nobody() {
+fn a_qos_takes_from_none_that_takes_from_it_by_a_mode_that_there_is() {
     let text = "[[qos]]\nname = \"a\"\npreempts = [\"b\"]\n[[qos]]\nname = \"b\"\npreempts = [\"a\"]\n\
-                [[qos]]\nname = \"c\"\npreempts = [\"c\"]\nmode = \"suspend\"\n";
+                [[qos]]\nname = \"c\"\npreempts = [\"c\"]\nmode = \"shrink\"\n";
     let errors = check(text).expect_err("each is taken from by whom it takes from");
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     lines.sort();
@@ -367,7 +367,7 @@ fn a_qos_takes_from_none_that_takes_from_it_and_suspends_nobody() {
             format!("qos[0].preempts: is [\"b\"]; {above}"),
             format!("qos[1].preempts: is [\"a\"]; {above}"),
             format!("qos[2].preempts: is [\"c\"]; {above}"),
-            "qos[2].mode: is \"suspend\"; allowed is \"requeue\" or \"cancel\" (jobs are not suspended)"
+            "qos[2].mode: is \"shrink\"; allowed is \"requeue\", \"cancel\" or \"suspend\""
                 .to_owned(),
         ]
         .into_iter()

@@ -3,7 +3,7 @@
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
 
-use super::{Candidate, Search, Sought};
+use super::{Candidate, Part, Search, Sought};
 use crate::need::Need;
 use crate::occupancy::{Found, Left};
 use crate::rooms::Room;
@@ -27,7 +27,10 @@ fn sought(
         .zip(jobs)
         .map(|(job, parts)| Candidate {
             job: JobId(job),
-            parts: parts.iter().map(|(at, n)| (*at, cores(*n))).collect(),
+            parts: parts
+                .iter()
+                .map(|(at, n)| Part::all(*at, cores(*n)))
+                .collect(),
         })
         .collect();
     let mut search = Search::new(&need, &candidates);

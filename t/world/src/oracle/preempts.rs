@@ -10,6 +10,7 @@ use eddy_wire::account::Name;
 use eddy_wire::event::{Exception, Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
+use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::preempt::{Cause, Mode, PREEMPTIONS_MAX, Preemption};
 use eddy_wire::suspension::Standing;
@@ -88,19 +89,29 @@ impl Preempts {
                 ends_as_decided(job, exception)?;
                 self.heirs.remove(&id);
             }
-            Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Urgency(..) | Kind::JobspecUpdate(_) => {
+            Kind::Alloc(_) | Kind::Urgency(..) | Kind::JobspecUpdate(_) => {
                 self.heirs.remove(&id);
             }
-            Kind::Free => {
-                for heir in self.heirs.values_mut() {
-                    if heir.victims.remove(&id) && heir.victims.is_empty() {
-                        heir.since = Some(t);
-                    }
+            Kind::GrantChanged(_) => {
+                self.heirs.remove(&id);
+                if job.suspension.standing() == Standing::Suspended {
+                    self.gave(id, t);
                 }
             }
+            Kind::Suspend(None) => stopped_as_decided(job)?,
+            Kind::Free => self.gave(id, t),
             _ => {}
         }
         self.all_start(ledger, t)
+    }
+
+    /// A job has given what was to be taken from it.
+    fn gave(&mut self, id: JobId, t: Time) {
+        for heir in self.heirs.values_mut() {
+            if heir.victims.remove(&id) && heir.victims.is_empty() {
+                heir.since = Some(t);
+            }
+        }
     }
 
     fn may_be_taken(
@@ -140,7 +151,13 @@ impl Preempts {
                 preemption.until
             ));
         }
-        if preemption.mode != rule.map(|rule| rule.mode).unwrap_or_default() {
+        let mode = match rule.map(|rule| rule.mode).unwrap_or_default() {
+            Mode::Suspend if !can_rest(job) => Mode::Requeue,
+            // Where accounts take turns it ends.
+            Mode::Suspend if preemption.mode == Mode::Requeue => Mode::Requeue,
+            mode => mode,
+        };
+        if preemption.mode != mode {
             return Err(format!("job {id} ends by {:?}", preemption.mode));
         }
         match preemption.cause {
@@ -202,6 +219,24 @@ fn wants(job: &Job) -> bool {
     job.state == JobState::Sched || job.suspension.standing() == Standing::Resuming
 }
 
+/// Whether a job can give its cores and go on later.
+fn can_rest(job: &Job) -> bool {
+    let request = &job.submit.spec.request;
+    let is_passed = job.grant().is_some_and(|grant| grant.shells.is_empty());
+    request.work == Work::Tasks && request.takes == Takes::Resources && !is_passed
+}
+
+/// Nobody is stopped but by a person or for another.
+fn stopped_as_decided(job: &Job) -> Result<(), String> {
+    match job.preemption().map(|one| one.mode) {
+        Some(Mode::Suspend) => Ok(()),
+        Some(Mode::Requeue | Mode::Cancel) | None => Err(format!(
+            "job {} is stopped, and nobody needs its cores",
+            job.id
+        )),
+    }
+}
+
 /// The first end of who is taken from is that of the mode.
 fn ends_as_decided(job: &Job, exception: &Exception) -> Result<(), String> {
     let Some(preemption) = job.preemption() else {
@@ -211,6 +246,8 @@ fn ends_as_decided(job: &Job, exception: &Exception) -> Result<(), String> {
     let kind = match preemption.mode {
         Mode::Requeue => "requeue",
         Mode::Cancel => "cancel",
+        Mode::Suspend if ours => return Err(format!("job {} ends and is to be stopped", job.id)),
+        Mode::Suspend => return Ok(()),
     };
     match ours && exception.kind != kind {
         true => Err(format!(
