@@ -41,6 +41,7 @@ impl Search<'_> {
             NodeRank::Pack | NodeRank::Spread if whole => At::Up(from),
             NodeRank::Pack => At::By(By::MostUsed, None),
             NodeRank::Spread => At::By(By::LeastUsed, None),
+            NodeRank::BestFit if whole => At::By(By::Smallest, None),
             NodeRank::BestFit => At::By(By::LeastFree, None),
         }
     }

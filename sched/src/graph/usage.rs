@@ -17,6 +17,8 @@ pub(super) enum By {
     LeastUsed,
     /// The one with the least free.
     LeastFree,
+    /// Of those that are not used at all the smallest.
+    Smallest,
 }
 
 /// Nodes by use.
@@ -113,7 +115,7 @@ impl Sized {
         let key = |used: i64| match by {
             By::MostUsed => -used,
             By::LeastUsed => used,
-            By::LeastFree => self.total - used,
+            By::LeastFree | By::Smallest => self.total - used,
         };
         let most_used = self.total.checked_sub(free)?;
         let look = |(used, hosts): (&i64, &BTreeSet<u32>)| {
@@ -141,6 +143,7 @@ impl Sized {
                 let inside = (low <= most_used).then(|| self.hosts.range(low..=most_used));
                 inside?.find_map(look)
             }
+            By::Smallest => self.hosts.get_key_value(&0).and_then(look),
         }
     }
 }
