@@ -34,6 +34,8 @@ pub(super) struct Obeyed {
     set: Option<(Seq, Memo)>,
     line: Line,
     turns: Turns,
+    /// The QoS of jobs that name none.
+    default_qos: String,
 }
 
 /// Who takes turns.
@@ -80,6 +82,7 @@ impl Obeyed {
             set: None,
             line: line(configured),
             turns: turns(configured),
+            default_qos: configured.priority.factors.default_qos.clone(),
         }
     }
 
@@ -122,6 +125,12 @@ impl Obeyed {
 
     fn obeys(&mut self, policy: &Policy) {
         (self.line, self.turns) = (line(policy), turns(policy));
+        self.default_qos
+            .clone_from(&policy.priority.factors.default_qos);
+    }
+
+    pub(super) fn default_qos(&self) -> &str {
+        &self.default_qos
     }
 
     /// Whether accounts take turns.

@@ -118,7 +118,7 @@ impl Sched {
         let request = &seen.submit.spec.request;
         let is_ours = request.work == Work::Tasks && seen.to.is_none();
         let can_rest = is_ours && request.takes == Takes::Resources && !self.obeyed.takes_turns();
-        match self.rules.end(&self.qos_of(seen)).mode {
+        match self.rules.end(self.qos_of(seen)).mode {
             Mode::Suspend if !can_rest => Mode::Requeue,
             mode => mode,
         }
@@ -168,7 +168,7 @@ impl Sched {
         (by, cause): (JobId, Cause),
         why: &str,
     ) -> Preemption {
-        let End { grace, .. } = self.rules.end(&self.qos_of(seen));
+        let End { grace, .. } = self.rules.end(self.qos_of(seen));
         Preemption {
             by,
             until: now.after(grace),
@@ -182,14 +182,12 @@ impl Sched {
     /// From when on a job may be taken from: what it holds is recorded a little later than planned.
     fn exempt_until(&self, id: JobId) -> Option<Time> {
         let seen = self.jobs.get(&id)?;
-        Some(seen.since.after(self.rules.end(&self.qos_of(seen)).exempt))
+        Some(seen.since.after(self.rules.end(self.qos_of(seen)).exempt))
     }
 
-    fn qos_of(&self, seen: &Seen) -> String {
-        match &seen.submit.party.qos {
-            Some(qos) => qos.to_string(),
-            None => self.obeyed.policy().priority.factors.default_qos,
-        }
+    fn qos_of<'s>(&'s self, seen: &'s Seen) -> &'s str {
+        let named = seen.submit.party.qos.as_ref().map(Name::as_str);
+        named.unwrap_or(self.obeyed.default_qos())
     }
 
     fn may_end(&self, now: Time, id: JobId) -> bool {
