@@ -353,7 +353,10 @@ impl Sched {
                 deltas.extend(self.ranks_changed());
                 return out.volatile(Volatile::Plan(deltas));
             }
-            (Kind::Drain(..) | Kind::Undrain(_), None) => return self.tell_ranks(out),
+            (Kind::Drain(..) | Kind::Undrain(_), None) => {
+                self.tell_gifts(out);
+                return self.tell_ranks(out);
+            }
             (Kind::Queue(turned), None) => return self.turned(turned, out),
             (Kind::Reservation(kept), None) => return self.reservation_applied(kept, out),
             (Kind::Account(changed), None) => Delta::Account(Box::new(changed.change.clone())),
@@ -362,7 +365,9 @@ impl Sched {
             }
             (Kind::Memo(memo), None) if policy::is_one(memo) => {
                 let told = self.obeyed.told();
-                Delta::Policy(told.unwrap_or_else(|| DEFAULT_POLICY.into()))
+                let policy = Delta::Policy(told.unwrap_or_else(|| DEFAULT_POLICY.into()));
+                out.volatile(Volatile::Plan(vec![policy]));
+                return self.tell_gifts(out);
             }
             _ => return,
         };

@@ -53,6 +53,8 @@ impl Manager {
                 (Err(why), _) => Err(why),
                 (Ok(()), Standing::Stopping) if let Some(preemption) = job.preemption() => {
                     match all {
+                        // It is stopped for another alone, and goes on by itself.
+                        _ if job.suspension.is_wanted() => Ok(Some(Kind::Suspend(None))),
                         true => Ok(None),
                         false => Err(format!(
                             "it gives its cores to job {}, and goes on when it has some again",

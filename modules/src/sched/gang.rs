@@ -36,9 +36,8 @@ impl Sched {
 
     /// Whether a job holds its resources and is not to end.
     fn goes_on(&self, id: JobId) -> bool {
-        self.jobs.get(&id).is_some_and(|seen| {
-            seen.held.is_some() && seen.ending.is_none() && seen.preempted.is_none()
-        })
+        let seen = self.jobs.get(&id);
+        seen.is_some_and(|seen| seen.held.is_some() && !seen.is_ending())
     }
 
     /// After a record of a job by which more or fewer of its gang, if that began, are waited for: one

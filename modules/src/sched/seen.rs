@@ -23,6 +23,14 @@ use super::pools;
 use super::sets::To;
 use crate::ingest::queues;
 
+/// How a job gives way to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    pub by: JobId,
+    pub until: Time,
+    pub mode: Mode,
+}
+
 /// A job as far as scheduling goes.
 pub(super) struct Seen {
     pub(super) submit: Arc<Submit>,
@@ -43,8 +51,8 @@ pub(super) struct Seen {
     pub(super) recalls: u32,
     /// How often it was to end for the sake of another.
     pub(super) preemptions: u32,
-    /// For whom it is to end now, and by when.
-    pub(super) preempted: Option<(JobId, Time)>,
+    /// For whom it is to give way now, how, and by when.
+    pub(super) preempted: Option<Way>,
     /// By when it ends that is ending.
     pub(super) ending: Option<Time>,
     /// When it was granted what it holds.
@@ -65,6 +73,15 @@ impl Seen {
             && self.state == JobState::Run
             && self.ending.is_none()
             && self.preempted.is_none()
+    }
+
+    /// Whether its attempt is to end.
+    pub(super) fn is_ending(&self) -> bool {
+        let ends = |way: Way| match way.mode {
+            Mode::Requeue | Mode::Cancel => true,
+            Mode::Suspend => false,
+        };
+        self.ending.is_some() || self.preempted.is_some_and(ends)
     }
 
     /// What a planner is to know of what it holds.
@@ -109,7 +126,11 @@ impl Seen {
                 if preemption.mode != Mode::Suspend {
                     self.preemptions += 1;
                 }
-                self.preempted = Some((preemption.by, preemption.until));
+                self.preempted = Some(Way {
+                    by: preemption.by,
+                    until: preemption.until,
+                    mode: preemption.mode,
+                });
             }
             Kind::Exception(exception) if exception.severity == 0 => {
                 self.ending.get_or_insert(t.after(grace));

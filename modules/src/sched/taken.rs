@@ -14,6 +14,7 @@ use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Gives, Verdict};
 use eddy_wire::preempt::{Cause, Mode, PREEMPTIONS_MAX, Preemption, Preempts, QosRule};
+use eddy_wire::reservation;
 use eddy_wire::time::{Span, Time};
 
 use super::seen::Seen;
@@ -88,7 +89,7 @@ impl Sched {
     pub(super) fn standing(&self, id: JobId) -> impl Iterator<Item = Delta> + '_ {
         let seen = self.jobs.get(&id).filter(|seen| seen.held.is_some());
         let ending = seen.and_then(|seen| match seen.preempted {
-            Some((by, until)) => Some(Delta::Ending(id, Some(by), until)),
+            Some(way) => Some(Delta::Ending(id, Some(way.by), way.until)),
             None => seen.ending.map(|until| Delta::Ending(id, None, until)),
         });
         let spared = seen.filter(|seen| seen.preemptions >= PREEMPTIONS_MAX);
@@ -98,30 +99,51 @@ impl Sched {
         ending.into_iter().chain(spared).chain(rests)
     }
 
+    /// Tells who gives what, by a policy that is new or where ranks serve or do not; where nobody is ever
+    /// suspended that changes nothing.
+    pub(super) fn tell_gifts(&self, out: &mut Outbox) {
+        let mut modes = self.rules.modes.values();
+        if modes.any(|mode| *mode == Mode::Suspend) {
+            out.volatile(Volatile::Plan(self.gifts().collect()));
+        }
+    }
+
     /// Who gives what, by a configuration that is new.
     pub(super) fn gifts(&self) -> impl Iterator<Item = Delta> + '_ {
         let holders = self.jobs.iter().filter(|(_, seen)| seen.held.is_some());
         holders.map(|(id, seen)| Delta::Gives(*id, self.gives(seen)))
     }
 
-    /// What a job gives when it is taken from.
+    /// What a job gives when it is taken from, or is giving.
     fn gives(&self, seen: &Seen) -> Gives {
-        match self.mode(seen) {
+        let decided = seen.preempted.map(|way| way.mode);
+        match decided.unwrap_or_else(|| self.mode(seen)) {
             Mode::Suspend => Gives::Cores,
             Mode::Requeue | Mode::Cancel => Gives::All,
         }
     }
 
-    /// What becomes of a job that is taken from. Only tasks of this instance can be suspended, and
-    /// where accounts take turns what they take from each other is all of a job.
+    /// What becomes of a job that is taken from.
     fn mode(&self, seen: &Seen) -> Mode {
-        let request = &seen.submit.spec.request;
-        let is_ours = request.work == Work::Tasks && seen.to.is_none();
-        let can_rest = is_ours && request.takes == Takes::Resources && !self.obeyed.takes_turns();
         match self.rules.end(self.qos_of(seen)).mode {
-            Mode::Suspend if !can_rest => Mode::Requeue,
+            Mode::Suspend if !self.can_rest(seen) => Mode::Requeue,
             mode => mode,
         }
+    }
+
+    /// Whether a job can give its cores for a while. Only tasks of this instance are stopped; on a node
+    /// that is drained, and in a reservation, whose time would run, it might never go on; and where
+    /// accounts take turns what they take from each other is all of a job.
+    fn can_rest(&self, seen: &Seen) -> bool {
+        let spec = &seen.submit.spec;
+        let is_ours = spec.request.work == Work::Tasks && seen.to.is_none();
+        let held = seen.held.as_ref();
+        let is_drained = held.is_some_and(|set| !set.ranks().is_disjoint(&self.drained));
+        is_ours
+            && spec.request.takes == Takes::Resources
+            && reservation::of(spec).is_none()
+            && !is_drained
+            && !self.obeyed.takes_turns()
     }
 
     /// Those who are to end for others: all for one job, or none where one of them does not.

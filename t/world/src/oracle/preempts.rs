@@ -13,6 +13,7 @@ use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::preempt::{Cause, Mode, PREEMPTIONS_MAX, Preemption};
+use eddy_wire::reservation;
 use eddy_wire::suspension::Standing;
 use eddy_wire::time::{Span, Time};
 
@@ -223,7 +224,9 @@ fn wants(job: &Job) -> bool {
 fn can_rest(job: &Job) -> bool {
     let request = &job.submit.spec.request;
     let is_passed = job.grant().is_some_and(|grant| grant.shells.is_empty());
-    request.work == Work::Tasks && request.takes == Takes::Resources && !is_passed
+    let is_reserved = reservation::of(&job.submit.spec).is_some();
+    let is_ours = request.work == Work::Tasks && request.takes == Takes::Resources;
+    is_ours && !is_passed && !is_reserved
 }
 
 /// Nobody is stopped but by a person or for another.
