@@ -36,6 +36,8 @@ pub struct Book {
     pub lives: BTreeMap<u64, Vec<String>>,
     /// Which of its jobs were instances.
     pub adopted: Vec<Adopted>,
+    /// The attempt in which each job is, from 1.
+    pub attempts: BTreeMap<u64, u64>,
 }
 
 /// Every journal below a root's state directory, the root's first.
@@ -92,12 +94,14 @@ fn book(state: &Path) -> anyhow::Result<Book> {
         rows: BTreeMap::new(),
         lives: BTreeMap::new(),
         adopted: Vec::new(),
+        attempts: BTreeMap::new(),
     };
     for line in sqlite(&journal, "SELECT id, row FROM job")?.lines() {
         let (job, row) = line.split_once('|').context("a row")?;
         book.rows.insert(job.parse()?, serde_json::from_str(row)?);
     }
-    let events = "SELECT job, name, iif(name = 'adopt', context, '') FROM event \
+    let events = "SELECT job, name, CASE name WHEN 'adopt' THEN context \
+        WHEN 'submit' THEN ifnull(json_extract(context, '$.pass.attempt'), 1) ELSE '' END FROM event \
         WHERE job > 0 AND name != 'id-block' ORDER BY seq";
     for line in sqlite(&journal, events)?.lines() {
         book.event(line).with_context(|| line.to_owned())?;
@@ -112,14 +116,20 @@ impl Book {
         let (job, name, context) = (field()?.parse()?, field()?, field()?);
         let life = self.lives.entry(job).or_default();
         life.push(name.to_owned());
+        let attempt = self.attempts.entry(job).or_default();
+        match name {
+            // One that is passed down begins with the attempt that its parent says.
+            "submit" => *attempt = context.parse()?,
+            "requeue" => *attempt += 1,
+            _ => {}
+        }
         if name != "adopt" {
             return Ok(());
         }
-        let requeues = life.iter().filter(|event| *event == "requeue").count();
         let adoption: Value = serde_json::from_str(context)?;
         let one = Adopted {
             job,
-            attempt: 1 + requeues as u64,
+            attempt: *attempt,
             instance: adoption["instance"].as_str().unwrap_or_default().to_owned(),
         };
         if !self.adopted.contains(&one) {

@@ -239,10 +239,10 @@ impl Known<'_> {
                 "job {job}: {life:?}"
             );
             ensure!(count("alloc") == count("free"), "job {job}: {life:?}");
-            let attempts = 1 + count("requeue") as u64;
+            let attempt = book.attempts.get(job).copied();
             ensure!(
-                row["attempt"].as_u64() == Some(attempts),
-                "{attempts} attempts: {row}"
+                row["attempt"].as_u64() == attempt,
+                "attempt {attempt:?}: {row}"
             );
             self.ended_as_it_must(book, *job, row)
                 .with_context(|| format!("job {job}: {life:?}: {row}"))?;
