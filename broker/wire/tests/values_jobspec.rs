@@ -1,26 +1,22 @@
 //! Jobspecs: Flux's form out, JSON and YAML in, what they come down to, and
 //! what is refused with its path.
 
-use eddy_wire::jobspec::{
-    Ask, AskError, Count, CountRange, JOBSPEC_BYTES_MAX, Jobspec, JobspecError, MemoryNeed, Place,
-    Request, Sharing, format_bytes, parse_bytes,
-};
-use eddy_wire::spec::Spec;
+use eddy_wire::jobspec::{Ask, AskError, Jobspec, JobspecError, MemoryNeed, Request, Sharing};
 use serde_json::{Value, json};
 
-fn ask() -> Ask {
+pub fn ask() -> Ask {
     Ask {
         command: vec!["/bin/hostname".to_owned()],
         ..Ask::default()
     }
 }
 
-fn request(ask: &Ask) -> Request {
+pub fn request(ask: &Ask) -> Request {
     ask.jobspec().unwrap().request().unwrap()
 }
 
 /// `slot>core`, one of everything, as Flux writes it.
-fn plain() -> Value {
+pub fn plain() -> Value {
     json!({
         "resources": [
             { "type": "slot", "count": 1, "with": [{ "type": "core", "count": 1 }], "label": "task" },
@@ -146,81 +142,6 @@ fn nodes_and_tasks_follow_the_arithmetic_of_flux() {
         ..ask()
     };
     assert_eq!(lone.jobspec(), Err(AskError::ExclusiveWithoutNodes));
-}
-
-#[test]
-fn a_place_says_where_tasks_lie_and_who_may_be_beside_them() {
-    let placed = |text: &str, ntasks, nodes| Ask {
-        place: text.parse().expect("a place"),
-        ntasks,
-        nodes,
-        ..ask()
-    };
-    let comes_to = |text: &str, ntasks, nodes| {
-        let request = request(&placed(text, ntasks, nodes));
-        (request.nodes, request.slots_per_node, request.sharing)
-    };
-    let (shared, whole) = (Sharing::Shared, Sharing::Exclusive);
-    assert_eq!(comes_to("free", Some(4), None), (None, 4, shared));
-    assert_eq!(comes_to("pack", Some(4), None), (Some(1), 4, shared));
-    assert_eq!(comes_to("pack:excl", Some(4), None), (Some(1), 4, whole));
-    assert_eq!(comes_to("scatter", Some(4), None), (Some(4), 1, shared));
-    assert_eq!(comes_to("vscatter", Some(2), Some(2)), (Some(2), 1, shared));
-    assert_eq!(comes_to("exclhost", Some(4), None), (None, 4, whole));
-    assert_eq!(comes_to("free:excl", Some(4), Some(2)), (Some(2), 2, whole));
-    // Nodes alone are whole, if it is not said otherwise.
-    assert_eq!(comes_to("scatter", None, Some(3)), (Some(3), 1, whole));
-    assert_eq!(comes_to("shared", None, Some(3)), (Some(3), 1, shared));
-    let exclusive = |text: &str| Ask {
-        sharing: Sharing::Exclusive,
-        ..placed(text, Some(2), None)
-    };
-    assert_eq!(request(&exclusive("excl")).sharing, whole);
-    assert_eq!(
-        exclusive("shared").jobspec(),
-        Err(AskError::ExclusiveAndShared)
-    );
-    assert_eq!(
-        placed("pack", None, Some(2)).jobspec(),
-        Err(AskError::PackedOnNodes { nodes: 2 })
-    );
-    let (nodes, tasks) = (2, 4);
-    assert_eq!(
-        placed("scatter", Some(tasks), Some(nodes)).jobspec(),
-        Err(AskError::ScatteredOnNodes { nodes, tasks })
-    );
-}
-
-#[test]
-fn what_is_no_place_is_named_with_what_is_allowed() {
-    let refused = |text: &str| text.parse::<Place>().expect_err("refused").to_string();
-    let allowed = "allowed are free, pack, scatter and vscatter, then shared, excl and exclhost, with : between";
-    for text in ["", "Pack", "pack:", "pack,excl"] {
-        let word = text.rsplit(':').next().expect("a word");
-        assert_eq!(refused(text), format!("`{word}` is not known; {allowed}"));
-    }
-    assert_eq!(
-        refused("pack:scatter"),
-        "`pack` and `scatter` cannot both hold"
-    );
-    assert_eq!(
-        refused("shared:excl"),
-        "`shared` and `excl` cannot both hold"
-    );
-    assert!(refused("scatter:group=rack").starts_with("`group=rack`: "));
-    let with = |place: Value| {
-        let ask = Ask {
-            attributes: vec![("place".to_owned(), place)],
-            ..ask()
-        };
-        let jobspec = ask.jobspec().expect("a jobspec");
-        jobspec.request().map(|request| request.sharing)
-    };
-    assert_eq!(with("free:exclhost".into()), Ok(Sharing::Exclusive));
-    for wrong in [serde_json::json!(1), "pack".into(), "near".into()] {
-        let error = with(wrong).expect_err("refused").to_string();
-        assert!(error.starts_with("attributes.system.place: "), "{error}");
-    }
 }
 
 #[test]
@@ -659,115 +580,4 @@ fn texts_that_would_grow_or_nest_without_end_are_refused() {
         Jobspec::parse(b"{\"\xff"),
         Err(JobspecError::NotUtf8 { at: 2 })
     );
-}
-
-#[test]
-fn the_environment_is_taken_apart_and_put_back() {
-    let mut document = plain();
-    document["attributes"]["system"]["environment"] = json!({ "HOME": "/", "X": null });
-    let whole = Jobspec::from_value(document).unwrap();
-    let mut bare = whole.clone();
-    let environment = bare.take_environment();
-    assert_eq!(serde_json::to_value(&bare).unwrap(), plain());
-    bare.put_environment(environment);
-    assert_eq!(bare, whole);
-}
-
-#[test]
-fn a_jobspec_and_its_environment_are_bounded_together() {
-    let with = |bytes: usize| {
-        let mut document = plain();
-        document["attributes"]["system"]["environment"] = json!({ "A": "x".repeat(bytes) });
-        Spec::from_jobspec(Jobspec::from_value(document).unwrap())
-    };
-    let whole = |spec: &Spec| spec.text.len() + spec.environment_text.len();
-    let rest = whole(&with(0).unwrap());
-    assert_eq!(
-        whole(&with(JOBSPEC_BYTES_MAX - rest).unwrap()),
-        JOBSPEC_BYTES_MAX
-    );
-    let given = JOBSPEC_BYTES_MAX + 1;
-    assert_eq!(
-        with(given - rest).unwrap_err(),
-        JobspecError::TooLong { given }
-    );
-}
-
-#[test]
-fn ranges_of_counts_read_and_print_as_rfc_45() {
-    for (text, short) in [
-        ("1-5:2:+", "1-5:2"),
-        ("1-4:1:+", "1-4"),
-        ("[1-4:2:*]", "1-4:2:*"),
-        ("[100+]", "100+"),
-        ("2+:2:^", "2+:2:^"),
-    ] {
-        assert_eq!(text.parse::<CountRange>().unwrap().to_string(), short);
-        let count: Count = text.parse().unwrap();
-        let object = serde_json::to_value(&count).unwrap();
-        let mut document = plain();
-        document["resources"][0]["count"] = object;
-        assert_eq!(
-            Jobspec::from_value(document).unwrap().resources[0].count,
-            count,
-            "{text}"
-        );
-    }
-    for text in [
-        "",
-        "0+",
-        "01+",
-        "5-4:1",
-        "1-4:0",
-        "1-4:1:*",
-        "1-4:2:^",
-        "1-4:2:-",
-        "1-4:2:+:",
-        "+",
-        "-4",
-        "1:2",
-        "[1-4:2",
-        "4294967296+",
-        "1-4:",
-        "1-4:2:",
-    ] {
-        assert!(text.parse::<CountRange>().is_err(), "{text}");
-    }
-}
-
-#[test]
-fn memory_is_counted_in_powers_of_two() {
-    for (text, bytes) in [
-        ("4G", 4 << 30),
-        ("4 GiB", 4 << 30),
-        ("4gb", 4 << 30),
-        ("4096", 4096),
-        ("1B", 1),
-        ("0", 0),
-    ] {
-        assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
-    }
-    for text in [
-        "",
-        "G",
-        "-1G",
-        "1.5G",
-        "4X",
-        "4BB",
-        "4GG",
-        "99999999E",
-        "18446744073709551616",
-    ] {
-        assert!(parse_bytes(text).is_err(), "{text}");
-    }
-    for (bytes, text) in [
-        (0, "0"),
-        (1000, "1000"),
-        (1536 << 20, "1536M"),
-        (1 << 40, "1T"),
-        (1 << 62, "4E"),
-    ] {
-        assert_eq!(format_bytes(bytes), text);
-        assert_eq!(parse_bytes(text), Ok(bytes));
-    }
 }

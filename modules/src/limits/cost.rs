@@ -1,8 +1,9 @@
 //! What a job takes of limits, by what it asks for.
 //!
-//! Part of the limits. Never less than it will hold: who is let through may not turn out to hold
-//! more. Whole nodes are taken to be as wide as the widest there are, and slots that lie anywhere on
-//! whole nodes to be on those on which the fewest go.
+//! Part of the limits. Never fewer cores than it will hold, nor whole nodes: who is let through may
+//! not turn out to hold more. Whole nodes are taken to be as wide as the widest there are, and slots
+//! that lie anywhere on whole nodes to be on those on which the fewest go. On nodes that it shares a
+//! job whose slots lie anywhere counts as on one.
 
 use std::collections::BTreeSet;
 
