@@ -2,8 +2,7 @@
 //! verdicts.
 //!
 //! The planner itself (eddy-sched) runs beside the broker; here is the mailbox
-//! around it. A verdict is a proposal: it is held against the present when it
-//! comes, and taken back if the job or a rank has gone meanwhile.
+//! around it. A verdict is a proposal (`sched/verdicts.rs`).
 
 mod asked;
 mod gang;
@@ -16,21 +15,21 @@ mod reserved;
 mod seen;
 mod sets;
 mod taken;
+mod verdicts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::{Endpoint, Heads, Input, Line, Module, Notice, Outbox, Request, Volatile};
+use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, Request, Volatile};
 use eddy_wire::access::Access;
 use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record};
-use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Place;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Delta, Head, Outcome, Reason, Unavailable, Verdict};
+use eddy_wire::plan::{Delta, Head, Reason, Unavailable};
 use eddy_wire::queue::{Gates, Turned};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
@@ -49,7 +48,6 @@ pub use passed::BOUNCE;
 use policy::Obeyed;
 pub(crate) use policy::is_one as is_policy;
 use pools::Pools;
-use present::JustTaken;
 use reserved::Reserved;
 use seen::Seen;
 use sets::Sets;
@@ -482,117 +480,6 @@ impl Sched {
         let deltas: Vec<Delta> = deltas.into_iter().filter(is_news).collect();
         if !deltas.is_empty() {
             out.volatile(Volatile::Plan(deltas));
-        }
-    }
-
-    fn planned(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
-        // Verdicts of one outcome are recorded together, after the last.
-        let mut taken = JustTaken::default();
-        let mut void = BTreeSet::new();
-        for (id, verdict) in &outcome.verdicts {
-            if let Some(gang) = outcome
-                .together
-                .iter()
-                .find(|gang| gang.first() == Some(id))
-            {
-                void.extend(self.voided(now, gang, &outcome.verdicts, &taken));
-            }
-            if void.contains(id) {
-                self.take_back(*id, out);
-                continue;
-            }
-            match verdict {
-                Verdict::Start(set) => self.start(now, *id, set, &mut taken, out),
-                Verdict::Never(reason) => self.never(now, *id, reason, out),
-                Verdict::Preempt { .. } => {}
-            }
-        }
-        self.take_from(now, &outcome.verdicts, out);
-        let line = self.obeyed.line();
-        if self.head != outcome.head || self.apart != outcome.apart || self.line != line {
-            self.head.clone_from(&outcome.head);
-            self.apart.clone_from(&outcome.apart);
-            self.line = line;
-            let heads = Heads {
-                main: outcome.head.clone(),
-                apart: outcome.apart.clone(),
-            };
-            out.notice(Notice::Head(heads, line));
-        }
-        for answer in &outcome.answers {
-            let user = |job| self.jobs.get(&job).map(|seen| seen.submit.user);
-            self.asked.answered(answer, user, out);
-        }
-        if let Some(told) = &outcome.shares {
-            self.asked.told(told, &self.obeyed.policy().preset, out);
-        }
-        if outcome.unfinished {
-            out.volatile(Volatile::Plan(Vec::new()));
-        } else if self.again != outcome.again {
-            self.again = outcome.again;
-            if let Some(at) = outcome.again {
-                out.volatile(Volatile::Wake(at.max(now)));
-            }
-        }
-    }
-
-    /// Records the grant, if the verdict is still true.
-    fn start(
-        &mut self,
-        now: Time,
-        id: JobId,
-        set: &Arc<ResourceSet>,
-        taken: &mut JustTaken,
-        out: &mut Outbox,
-    ) {
-        let seen = self.jobs.get(&id);
-        let wanted = seen.is_some_and(|seen| self.wants(seen));
-        let to = seen.and_then(|seen| seen.to.clone());
-        let is_free = self.is_let(now, id, set, taken);
-        let is_there = is_free && self.sets.has(to.as_ref(), set);
-        let shells = self.shells_for(id, set);
-        if let Some(seen) = seen.filter(|seen| seen.resumes()) {
-            // A queue that starts nothing, or an instance that ends, lets nobody go on.
-            let goes_on = wanted && is_there && self.intake == Intake::Open;
-            let grant = seen.suspension.with_cores(set).filter(|_| goes_on);
-            match grant.filter(|grant| seen.suspension.is_whole(grant)) {
-                Some(grant) => {
-                    taken.add(set, None);
-                    out.append(now, id, Kind::GrantChanged(Arc::new(grant)));
-                }
-                None => self.take_back(id, out),
-            }
-            return;
-        }
-        match (wanted, self.intake, shells.filter(|_| is_there)) {
-            (true, Intake::Open, Some(shells)) => {
-                let grant = Grant {
-                    epoch: Epoch(1),
-                    set: Arc::clone(set),
-                    // Of what is passed on the shells are its instance's.
-                    shells: match to {
-                        Some(_) => BTreeMap::new(),
-                        None => shells,
-                    },
-                    beside: Default::default(),
-                };
-                taken.add(set, seen.and_then(Seen::grows));
-                if let Some(to) = to {
-                    out.append(now, id, Kind::Passed(to.name.to_string()));
-                }
-                out.append(now, id, Kind::Alloc(Arc::new(grant)));
-            }
-            // Taken back; if it still waits it is asked for again.
-            (_, _, _) => {
-                let mut deltas = vec![Delta::Unwant(id)];
-                let is_to_come = is_free && self.sets.is_to_come(to.as_ref(), set);
-                if self.intake == Intake::Open && wanted && is_to_come {
-                    self.soon(now, id, out);
-                } else if self.intake == Intake::Open && wanted {
-                    deltas.push(self.want(id));
-                }
-                out.volatile(Volatile::Plan(deltas));
-            }
         }
     }
 }
