@@ -6,6 +6,7 @@
 //! records, and only a recorded end is forgotten by the shell. It places
 //! nothing and spawns nothing itself.
 
+mod away;
 mod due;
 mod grounds;
 mod kill;
@@ -29,6 +30,7 @@ use eddy_wire::time::{Span, Time};
 
 use crate::settings::Settings;
 use crate::timers::Timers;
+use away::Away;
 pub use layout::{Place, layout};
 use run::{PartView, Run};
 use shells::{Shells, Texts};
@@ -48,7 +50,7 @@ pub struct Exec {
     /// Those of them that are to be cancelled, since that is over and they have nothing.
     orphans: BTreeSet<JobId>,
     /// Those that run in one.
-    away: BTreeMap<JobId, String>,
+    away: BTreeMap<JobId, Away>,
     /// The instances that can be told something.
     serving: BTreeSet<String>,
     /// The runs that each life of a shell has parts of.
@@ -136,11 +138,12 @@ impl Module for Exec {
     fn stands(&self, event: &Event) -> bool {
         match (&event.kind, event.job) {
             (Kind::GrantChanged(grant), Some(job)) => {
-                let run = self.runs.get(&job);
-                run.is_some_and(|run| {
+                let run = self.runs.get(&job).map(|run| {
                     let follows = grant.epoch == run.grant.epoch.next() && !run.is_over();
                     follows && run.is_to_change()
-                })
+                });
+                let away = || self.away.get(&job).map(|away| away.is_followed_by(grant));
+                run.or_else(away).unwrap_or(false)
             }
             _ => true,
         }
@@ -193,7 +196,9 @@ impl Exec {
             }
             // Its instance runs it, and nest says what comes of that.
             Kind::Alloc(_) if let Some(name) = self.passed.remove(&job) => {
-                self.away.insert(job, name);
+                let mut away = Away::new(name);
+                away.apply(t, &record.event.kind);
+                self.away.insert(job, away);
             }
             Kind::Alloc(grant) => {
                 let (Some(submit), Some(attempt)) =
@@ -212,14 +217,7 @@ impl Exec {
                 self.note_shells(&run);
                 self.runs.insert(job, run);
             }
-            Kind::GrantChanged(_) => {
-                if let Some(mut run) = self.runs.remove(&job) {
-                    self.forget_shells(&run);
-                    run.apply(t, &record.event.kind);
-                    self.note_shells(&run);
-                    self.runs.insert(job, run);
-                }
-            }
+            kind @ Kind::GrantChanged(_) => self.regranted(job, t, kind),
             Kind::Free => self.remove(job),
             Kind::Clean => {
                 if let Some(submit) = self.submits.remove(&job)
@@ -238,6 +236,8 @@ impl Exec {
             kind => {
                 if let Some(run) = self.runs.get_mut(&job) {
                     run.apply(t, kind);
+                } else if let Some(away) = self.away.get_mut(&job) {
+                    away.apply(t, kind);
                 }
                 if let Kind::Adopt(adoption) = kind {
                     self.adopted(job, &adoption.instance);
@@ -251,23 +251,6 @@ impl Exec {
         self.away.remove(&job);
         if let Some(run) = self.runs.remove(&job) {
             self.forget_shells(&run);
-        }
-    }
-
-    fn note_shells(&mut self, run: &Run) {
-        for epoch in run.grant.shells.values() {
-            self.on.entry(*epoch).or_default().insert(run.job);
-        }
-    }
-
-    fn forget_shells(&mut self, run: &Run) {
-        for epoch in run.grant.shells.values() {
-            if let Some(jobs) = self.on.get_mut(epoch) {
-                jobs.remove(&run.job);
-                if jobs.is_empty() {
-                    self.on.remove(epoch);
-                }
-            }
         }
     }
 

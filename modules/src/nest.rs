@@ -12,6 +12,7 @@ mod child;
 mod handed;
 mod host;
 mod listing;
+mod pace;
 mod pass;
 mod relay;
 mod route;

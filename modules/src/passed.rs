@@ -6,6 +6,8 @@
 //! anew; its end is kept until the parent has recorded that (`waited`). The parent's side is
 //! `nest/pass.rs`.
 
+mod pace;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ use eddy_wire::hash::Hash;
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::preempt::Preemption;
 use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
+use eddy_wire::suspension::Suspension;
 use eddy_wire::time::Time;
 use uuid::{Builder, Uuid, Variant, Version};
 
@@ -44,6 +47,10 @@ struct Held {
     began: bool,
     status: Option<i32>,
     exception: Option<Exception>,
+    /// Whether it has its cores.
+    suspension: Suspension,
+    /// Which time it is that the parent has it stopped, as it said over this channel.
+    stop: Option<u32>,
     life: Life,
     /// Its next attempt, which came before this one was forgotten.
     next: Option<(Box<Given>, Bytes)>,
@@ -71,6 +78,7 @@ impl Module for Passed {
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
         };
+        held.suspension.apply(record.event.t, &record.event.kind);
         match &record.event.kind {
             Kind::Start => held.began = true,
             Kind::Finish(status) => held.status = Some(*status),
@@ -105,6 +113,12 @@ impl Module for Passed {
             Input::Parent(ParentWord::End(job, attempt, exception)) => {
                 self.end(now, (*job, *attempt), exception, out);
             }
+            Input::Parent(ParentWord::Pause(job, attempt, stop, userid)) => {
+                self.pause(now, (*job, *attempt), (*stop, *userid), out);
+            }
+            Input::Parent(ParentWord::Proceed(job, attempt, _)) => {
+                self.proceed(now, *job, *attempt, out);
+            }
             Input::Parent(ParentWord::Forget(job, attempt)) => {
                 self.forget(now, *job, *attempt, out);
             }
@@ -117,7 +131,10 @@ impl Module for Passed {
                         .for_each(|(job, held)| tell(*job, held, out));
                 }
             }
-            Input::Parent(ParentWord::Away) => self.channel = Channel::Away,
+            Input::Parent(ParentWord::Away) => {
+                self.channel = Channel::Away;
+                self.jobs.values_mut().for_each(|held| held.stop = None);
+            }
             Input::Applied(record) => self.applied(now, record, out),
             _ => {}
         }
@@ -131,6 +148,8 @@ impl Held {
             began: false,
             status: None,
             exception: None,
+            suspension: Suspension::default(),
+            stop: None,
             life: Life::Goes,
             next: None,
         }
@@ -158,6 +177,7 @@ impl Passed {
         match &record.event.kind {
             Kind::Clean if held.next.is_some() => out.append(now, id, Kind::Waited),
             Kind::Start | Kind::Clean => tell(id, held, out),
+            Kind::Suspend(_) | Kind::GrantChanged(_) => held.tell_stopped(id, out),
             Kind::Waited => {
                 if let Some((given, tail)) = held.next.take() {
                     self.jobs.remove(&id);
@@ -279,10 +299,14 @@ fn superseded(attempt: Attempt) -> Kind {
 
 /// What it holds is recorded, so it waits until that is durable.
 fn tell(job: JobId, held: &Held, out: &mut Outbox) {
+    tell_that(job, held.attempt, held.state(), out);
+}
+
+fn tell_that(job: JobId, attempt: Attempt, state: PassState, out: &mut Outbox) {
     let told = ToldOf {
         job,
-        attempt: held.attempt,
-        state: held.state(),
+        attempt,
+        state,
     };
     out.effect(Effect::Parent(ToParent::Told(Box::new(told))));
 }
@@ -294,12 +318,7 @@ fn refuse(job: JobId, attempt: Attempt, exception: Exception, out: &mut Outbox) 
         status: None,
         exception: Some(exception),
     };
-    let told = ToldOf {
-        job,
-        attempt,
-        state,
-    };
-    out.effect(Effect::Parent(ToParent::Told(Box::new(told))));
+    tell_that(job, attempt, state, out);
 }
 
 #[cfg(test)]

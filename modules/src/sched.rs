@@ -17,10 +17,10 @@ mod sets;
 mod taken;
 mod verdicts;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, Request, Volatile};
+use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, ParentWord, Request, Volatile};
 use eddy_wire::access::Access;
 use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
@@ -45,6 +45,7 @@ use crate::live::Change;
 use asked::Asked;
 use grounds::Grounds;
 pub use passed::BOUNCE;
+use passed::Passed;
 use policy::Obeyed;
 pub(crate) use policy::is_one as is_policy;
 use pools::Pools;
@@ -77,8 +78,8 @@ pub struct Sched {
     gangs: Gangs,
     /// Jobs that came back from where they were passed to wait so long for their next try.
     resting: BTreeMap<JobId, Time>,
-    /// Jobs that a parent passed down and that are still to begin.
-    passed: BTreeSet<JobId>,
+    /// Jobs that a parent passed down and that are still to begin, or to go on.
+    passed: Passed,
     /// What all of them hold.
     used: ResourceSet,
     inventory: Option<Arc<ResourceSet>>,
@@ -171,6 +172,7 @@ impl Module for Sched {
             }
             (Kind::Clean, Some(id)) => {
                 if let Some(seen) = self.jobs.remove(&id) {
+                    self.passed.forget(id);
                     self.forget_ground(id, &seen);
                 }
             }
@@ -184,10 +186,7 @@ impl Module for Sched {
                     seen.end(record.event.t, kind, self.rules.grace());
                     self.pools.apply(id, &seen.submit, kind);
                     seen.apply(record.event.t, kind, &self.gates);
-                    match seen.is_queued() && seen.submit.pass.is_some() {
-                        true => self.passed.insert(id),
-                        false => self.passed.remove(&id),
-                    };
+                    self.passed.apply(id, seen);
                 }
             }
             (Kind::Account(changed), None) => self.book.apply(&changed.change),
@@ -221,6 +220,10 @@ impl Module for Sched {
                 }
                 self.gang_moved(kind, job, out);
                 self.start_passed(now, kind, job, out);
+            }
+            Input::Parent(ParentWord::Proceed(job, _, cores)) => {
+                self.passed.goes_on(*job, cores);
+                self.go_on(now, *job, out);
             }
             Input::Planned(outcome) => self.planned(now, outcome, out),
             Input::Notice(Notice::Online(online)) => {

@@ -49,6 +49,8 @@ fn relayed(effects: &[Effect], channel: u64) -> Vec<(u64, Message)> {
         | FromParent::Preempted { .. }
         | FromParent::End { .. }
         | FromParent::Signal { .. }
+        | FromParent::Pause { .. }
+        | FromParent::Proceed { .. }
         | FromParent::Forget { .. } => None,
     };
     let parts = told(effects, channel);

@@ -17,7 +17,7 @@ use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::child::{
     ChildOf, FromParent, Granted, PassState, Passed, Told as TellsOf, ToldOf, ToldRequest,
 };
-use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
+use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Resume, Suspend, SuspendRequest};
 use eddy_wire::shell::{FromShell, Part, PartState};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
@@ -207,6 +207,56 @@ fn who_is_cancelled_is_ended_there_and_not_passed_again() {
         names[6..],
         ["exception", "finish", "release", "free", "clean"]
     );
+}
+
+#[test]
+fn who_is_stopped_gives_cores_when_its_instance_has_stopped_it_for_the_last_time() {
+    let (mut stand, _) = passed();
+    tells(&mut stand, 1, PassState::Running);
+    let request = SuspendRequest {
+        jobs: JobSet::one(JOB),
+        job_set: None,
+    };
+    let first = stand.call::<Suspend>(CLIENT, USER, &request);
+    let back = stand.call::<Resume>(CLIENT, USER, &request);
+    let second = stand.call::<Suspend>(CLIENT, USER, &request);
+    let said = [words(&first), words(&back), words(&second)].concat();
+    let [
+        FromParent::Pause { stop: 1, .. },
+        FromParent::Proceed { cores, .. },
+        FromParent::Pause { stop: 2, .. },
+    ] = &said[..]
+    else {
+        panic!("{said:?}")
+    };
+    assert_eq!(*cores, core_of_child());
+    tells(&mut stand, 1, PassState::Stopped { stop: 1 });
+    assert_eq!(
+        stand.names(JOB)[7..],
+        ["suspend", "resume", "suspend"],
+        "what came of the first counts no more"
+    );
+    tells(&mut stand, 1, PassState::Stopped { stop: 2 });
+    tells(&mut stand, 1, PassState::Stopped { stop: 2 });
+    assert_eq!(stand.names(JOB)[10..], ["grant-changed"]);
+    let again = adopt(&mut stand, CHANNEL + 1, BATCH);
+    let again: Vec<FromParent> = told(&again, CHANNEL + 1).iter().map(Told::word).collect();
+    assert!(
+        matches!(&again[2..], [FromParent::Pause { stop: 2, .. }]),
+        "it is said again over another channel: {again:?}"
+    );
+    stand.call::<Resume>(CLIENT, USER, &request);
+    let effects = starts(&mut stand, JOB, core([3], 0));
+    let said: Vec<FromParent> = told(&effects, CHANNEL + 1).iter().map(Told::word).collect();
+    let [FromParent::Proceed { cores, .. }] = &said[..] else {
+        panic!("{said:?}")
+    };
+    let its: Vec<_> = cores
+        .nodes
+        .iter()
+        .map(|(rank, node)| (*rank, node.cores.clone()))
+        .collect();
+    assert_eq!(its, [(Rank(1), Idset::one(0))]);
 }
 
 #[test]

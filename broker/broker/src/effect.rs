@@ -13,6 +13,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::Delta;
 use eddy_wire::preempt::Preemption;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{Granted, Passed, Summary, ToldOf};
 use eddy_wire::services::job::{EventsLine, JobRow, ListRequest, SubmitRequest, Submitted};
 use eddy_wire::shell::ToShell;
@@ -175,6 +176,10 @@ pub enum ParentWord {
     End(JobId, Attempt, Box<Exception>),
     /// A signal for the tasks of a job that was passed.
     Signal(JobId, Attempt, i32),
+    /// The tasks of a job that was passed are to be stopped: for which time, and who wants it.
+    Pause(JobId, Attempt, u32, Option<u32>),
+    /// They are to go on, on these cores.
+    Proceed(JobId, Attempt, Arc<ResourceSet>),
     /// The parent has recorded the end of a job that was passed.
     Forget(JobId, Attempt),
     /// What became of a submission that was handed up, by its tag.

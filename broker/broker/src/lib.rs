@@ -1,8 +1,8 @@
 //! One rank of an instance and the modules it hosts, as pure state.
 //!
 //! Read in this order: [`module`] (what a module is given and gives),
-//! [`effect`] (what leaves), [`gate`] (when it may leave), [`router`] (who
-//! answers what), [`phase`] (what the rank is doing), [`broker`] (all of it
+//! [`effect`] (what leaves), [`word_for`] (what a parent says, and to whom),
+//! [`gate`] (when it may leave), [`router`] (who answers what), [`phase`] (what the rank is doing), [`broker`] (all of it
 //! together), [`shellbook`] (the other process's bookkeeping), [`link`] (what
 //! holds two ranks together), [`tree`] (all ranks of an instance).
 //!
@@ -12,6 +12,8 @@
 pub mod module;
 
 pub mod effect;
+
+pub mod word_for;
 
 pub mod gate;
 
@@ -33,6 +35,8 @@ pub use effect::{
     ToParent, Volatile,
 };
 pub use gate::Gate;
+
 pub use module::{Heads, Input, Line, Module, Notice, Outbox, Request, Sender};
 pub use phase::Phase;
 pub use router::{Endpoint, Router};
+pub use word_for::WordFor;

@@ -128,6 +128,11 @@ impl Suspension {
         self.standing == Standing::Suspended && self.by.is_none()
     }
 
+    /// Who stopped it last; nobody where another job needed its cores.
+    pub fn by(&self) -> Option<u32> {
+        self.by
+    }
+
     /// Whether a person stopped it last.
     pub fn is_wanted(&self) -> bool {
         self.by.is_some()
@@ -151,6 +156,20 @@ impl Suspension {
     /// Whether it was ever told to stop: what its shells know may be older.
     pub fn is_touched(&self) -> bool {
         self.stops > 0
+    }
+
+    /// How often it was told to stop in this attempt: names the last time.
+    pub fn stops(&self) -> u32 {
+        self.stops
+    }
+
+    /// Whether its next grant, where it is this one, gives its cores back or has them again.
+    pub fn is_followed_by(&self, grant: &Grant) -> bool {
+        let follows = |held: &Arc<Grant>| grant.epoch == held.epoch.next();
+        match self.standing {
+            Standing::Stopping | Standing::Resuming => self.grant.as_ref().is_some_and(follows),
+            Standing::Runs | Standing::Suspended => false,
+        }
     }
 
     /// For how long its tasks have run, where they do not now.

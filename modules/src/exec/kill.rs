@@ -1,6 +1,6 @@
 //! `job.kill`: a signal to the tasks of jobs, which changes no record.
 
-use eddy_broker::{Notice, Outbox, Request};
+use eddy_broker::{Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::services::job::{Changed, KillRequest};
@@ -9,7 +9,9 @@ use super::Exec;
 
 /// How many refusals one answer names.
 const REFUSED_MAX: usize = 1000;
-const SIGCONT: i32 = 18;
+pub(super) const SIGCONT: i32 = 18;
+/// Why a job that is stopped is not sent that.
+pub(super) const SUSPENDED: &str = "it is suspended; `resume` lets it go on";
 
 impl Exec {
     pub(super) fn kill(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
@@ -35,7 +37,7 @@ impl Exec {
                 if !request.sender().may_act_for(run.submit.user) {
                     refuse(&mut changed, *id, "it is another user's");
                 } else if body.signal == SIGCONT && run.is_to_stop() {
-                    refuse(&mut changed, *id, "it is suspended; `resume` lets it go on");
+                    refuse(&mut changed, *id, SUSPENDED);
                 } else {
                     run.signal(body.signal, &self.shells, out);
                     changed.count += 1;
@@ -47,34 +49,9 @@ impl Exec {
         out.reply(request.caller, &changed);
         Ok(())
     }
-
-    /// Signals to jobs that run in instances of this one: those tell them to their tasks.
-    fn kill_away(
-        &self,
-        (first, last): (JobId, JobId),
-        (request, signal): (&Request, i32),
-        changed: &mut Changed,
-        out: &mut Outbox,
-    ) {
-        for (id, name) in self.away.range(first..=last) {
-            let user = self.submits.get(id).map(|submit| submit.user);
-            if user.is_none_or(|user| !request.sender().may_act_for(user)) {
-                refuse(changed, *id, "it is another user's");
-            } else if !self.serving.contains(name) {
-                refuse(
-                    changed,
-                    *id,
-                    &format!("queue instance {name} is not reached"),
-                );
-            } else {
-                out.notice(Notice::Signal(*id, signal));
-                changed.count += 1;
-            }
-        }
-    }
 }
 
-fn refuse(changed: &mut Changed, job: JobId, why: &str) {
+pub(super) fn refuse(changed: &mut Changed, job: JobId, why: &str) {
     if changed.refused.len() < REFUSED_MAX {
         changed.refused.push((job, why.to_owned()));
     }

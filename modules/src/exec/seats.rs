@@ -24,6 +24,35 @@ use super::{Effect, Exec, SIGKILL};
 const GATHER: Span = Span::millis(50);
 
 impl Exec {
+    /// What a job holds has changed, and with it perhaps the shells it runs through.
+    pub(super) fn regranted(&mut self, job: JobId, t: Time, kind: &Kind) {
+        if let Some(mut run) = self.runs.remove(&job) {
+            self.forget_shells(&run);
+            run.apply(t, kind);
+            self.note_shells(&run);
+            self.runs.insert(job, run);
+        } else if let Some(away) = self.away.get_mut(&job) {
+            away.apply(t, kind);
+        }
+    }
+
+    pub(super) fn note_shells(&mut self, run: &Run) {
+        for epoch in run.grant.shells.values() {
+            self.on.entry(*epoch).or_default().insert(run.job);
+        }
+    }
+
+    pub(super) fn forget_shells(&mut self, run: &Run) {
+        for epoch in run.grant.shells.values() {
+            if let Some(jobs) = self.on.get_mut(epoch) {
+                jobs.remove(&run.job);
+                if jobs.is_empty() {
+                    self.on.remove(epoch);
+                }
+            }
+        }
+    }
+
     /// Nodes may have come.
     pub(super) fn gather(&mut self, now: Time, out: &mut Outbox) {
         if self.gather.is_none() && self.runs.values().any(Run::is_instance) {

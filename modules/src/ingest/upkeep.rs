@@ -108,6 +108,8 @@ impl Ingest {
             | ParentWord::Preempted(..)
             | ParentWord::End(..)
             | ParentWord::Signal(..)
+            | ParentWord::Pause(..)
+            | ParentWord::Proceed(..)
             | ParentWord::Forget(..) => {}
         }
     }

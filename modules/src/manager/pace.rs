@@ -75,6 +75,9 @@ impl Manager {
 
 fn runs(job: &Job) -> Result<(), String> {
     match job.state {
+        _ if job.submit.pass.is_some() => {
+            Err("it was passed down: it is stopped and let go on in the parent".to_owned())
+        }
         JobState::Run if job.started.is_some() => Ok(()),
         JobState::Run => Err("it is about to start".to_owned()),
         JobState::Cleanup => Err("it is ending".to_owned()),
@@ -89,15 +92,11 @@ fn runs(job: &Job) -> Result<(), String> {
 fn can_stop(job: &Job) -> Result<(), String> {
     runs(job)?;
     let request = &job.submit.spec.request;
-    let is_passed = job.grant().is_some_and(|grant| grant.shells.is_empty());
     let why = match (&request.work, request.takes) {
         (Work::Instance { .. } | Work::Ground { .. }, _) => {
             "it is an instance: jobs in it can be suspended, by `--at`"
         }
         (Work::Tasks, Takes::Nothing) => "it takes nothing that it could give back",
-        (Work::Tasks, Takes::Resources) if is_passed || job.submit.pass.is_some() => {
-            "it runs in a queue instance, whose jobs are not suspended"
-        }
         (Work::Tasks, Takes::Resources) => return Ok(()),
     };
     Err(why.to_owned())

@@ -16,9 +16,10 @@ use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::message::Type;
-use eddy_wire::preempt::Preemption;
+use eddy_wire::preempt::{Mode, Preemption};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{FromParent, PassState, Passed, ToldOf, ToldRequest};
+use eddy_wire::suspension::Suspension;
 use eddy_wire::time::{Span, Time};
 
 use super::Nest;
@@ -32,22 +33,24 @@ const SIGKILL: i32 = 9;
 /// The jobs of queues.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
-    jobs: BTreeMap<JobId, Run>,
+    pub(super) jobs: BTreeMap<JobId, Run>,
 }
 
 /// A job of a queue, and where it was passed to.
 #[derive(Debug)]
-struct Run {
+pub(super) struct Run {
     submit: Arc<Submit>,
-    attempt: Attempt,
+    pub(super) attempt: Attempt,
     urgency: u8,
     /// The instance that this attempt was passed to.
     to: Option<String>,
-    grant: Option<Arc<Grant>>,
+    pub(super) grant: Option<Arc<Grant>>,
     began: Told,
     /// That it is to end for the sake of another.
     preempted: Option<Preemption>,
-    end: Option<Exception>,
+    /// Whether it has its cores.
+    pub(super) suspension: Suspension,
+    pub(super) end: Option<Exception>,
     release: Told,
 }
 
@@ -71,7 +74,7 @@ impl Passes {
         if let Kind::Clean = record.event.kind {
             self.jobs.remove(&id);
         } else if let Some(run) = self.jobs.get_mut(&id) {
-            run.apply(&record.event.kind);
+            run.apply(record.event.t, &record.event.kind);
         }
     }
 
@@ -100,18 +103,20 @@ impl Run {
             grant: None,
             began: Told::No,
             preempted: None,
+            suspension: Suspension::default(),
             end: None,
             release: Told::No,
         }
     }
 
-    fn apply(&mut self, kind: &Kind) {
+    fn apply(&mut self, t: Time, kind: &Kind) {
+        self.suspension.apply(t, kind);
         match kind {
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
             Kind::Passed(instance) => self.to = Some(instance.clone()),
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.grant = Some(Arc::clone(grant)),
             Kind::Start => self.began = Told::Recorded,
-            Kind::Preempted(preemption) => {
+            Kind::Preempted(preemption) if preemption.mode != Mode::Suspend => {
                 self.preempted.get_or_insert_with(|| (**preemption).clone());
             }
             Kind::Exception(exception) if exception.severity == 0 => {
@@ -127,7 +132,7 @@ impl Run {
         }
     }
 
-    fn is_under_way(&self) -> bool {
+    pub(super) fn is_under_way(&self) -> bool {
         self.grant.is_some() && self.release != Told::Recorded
     }
 }
@@ -148,7 +153,7 @@ impl Nest {
                 self.pass_down(now, to, job, out);
             }
             Kind::Release(_, Final::Yes) => forget(to, (job, run.attempt), out),
-            _ => {}
+            _ => self.pace_on(to, job, record, out),
         }
     }
 
@@ -160,6 +165,7 @@ impl Nest {
         let name = child.declared.as_deref();
         for job in name.map_or_else(Vec::new, |name| self.passes.under_way(name)) {
             self.pass_down(now, child, job, out);
+            self.pace_down(child, job, out);
         }
     }
 
@@ -252,6 +258,7 @@ impl Nest {
         match state {
             PassState::Accepted => {}
             PassState::Running => run.begin(now, job, out),
+            PassState::Stopped { stop } => run.stopped(now, (job, stop), out),
             PassState::Over {
                 began,
                 status,
@@ -389,7 +396,7 @@ fn unexplained() -> Exception {
 
 /// A set of this instance's nodes as the child counts them. One that has left the child keeps the
 /// number that it had there: the child finds nothing behind it, and gives the job back.
-fn within(child: &Child, set: &ResourceSet) -> ResourceSet {
+pub(super) fn within(child: &Child, set: &ResourceSet) -> ResourceSet {
     let number = |rank: &Rank| child.number(*rank);
     let nodes = set.nodes.iter();
     let nodes = nodes.filter_map(|(rank, node)| Some((number(rank)?, node.clone())));
@@ -413,7 +420,7 @@ fn forget(to: &Child, (job, attempt): (JobId, Attempt), out: &mut Outbox) {
     }
 }
 
-fn say(channel: Caller, word: &FromParent, tail: Bytes, out: &mut Outbox) {
+pub(super) fn say(channel: Caller, word: &FromParent, tail: Bytes, out: &mut Outbox) {
     out.effect(Effect::Reply(Reply {
         tail,
         ..Reply::new(channel, Type::Part, word)

@@ -1,13 +1,17 @@
-//! Jobs that a parent passed down: they start where it said, as soon as that is there.
+//! Jobs that a parent passed down: they start where it said, as soon as that is there, and go on there
+//! when they were suspended.
 //!
-//! The planner is not asked of them. One that cannot begin for [`BOUNCE_AFTER`] goes back.
+//! The planner is not asked of them. One that cannot begin for [`BOUNCE_AFTER`] goes back; one that is to
+//! go on waits, since the parent gives nobody else what it said.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::{Exception, Kind};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use super::present::JustTaken;
@@ -17,6 +21,38 @@ use super::{Intake, Sched};
 /// How long a job waits for what its parent said is free and its shells to come. A parent gives a
 /// node that it has just moved along with the job, and the node's shell is on its way then.
 const BOUNCE_AFTER: Span = Span::seconds(10);
+
+/// Those that are not where their parent wants them.
+#[derive(Default)]
+pub(super) struct Passed {
+    /// To begin.
+    begin: BTreeSet<JobId>,
+    /// To go on with these cores, as was said over a channel of this leader's life.
+    back: BTreeMap<JobId, Arc<ResourceSet>>,
+}
+
+impl Passed {
+    /// A job after one of its records.
+    pub(super) fn apply(&mut self, id: JobId, seen: &Seen) {
+        match seen.is_queued() && seen.submit.pass.is_some() {
+            true => self.begin.insert(id),
+            false => self.begin.remove(&id),
+        };
+        if !seen.suspension.standing().is_without_cores() {
+            self.back.remove(&id);
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: JobId) {
+        self.begin.remove(&id);
+        self.back.remove(&id);
+    }
+
+    /// The parent has said where a job goes on.
+    pub(super) fn goes_on(&mut self, id: JobId, cores: &Arc<ResourceSet>) {
+        self.back.insert(id, Arc::clone(cores));
+    }
+}
 
 impl Sched {
     /// After a record: starts what it lets start.
@@ -28,7 +64,7 @@ impl Sched {
         out: &mut Outbox,
     ) {
         match (kind, job) {
-            (Kind::Priority(_), Some(job)) if self.passed.contains(&job) => {
+            (Kind::Priority(_), Some(job)) if self.passed.begin.contains(&job) => {
                 if !self.start_one(now, job, out) {
                     out.volatile(Volatile::Wake(now.after(BOUNCE_AFTER)));
                 }
@@ -36,7 +72,10 @@ impl Sched {
             (Kind::Alloc(_), Some(job)) if self.grounds.are_for(job) => {
                 self.start_all_passed(now, out);
             }
-            (Kind::Free, Some(_)) | (Kind::Undrain(_) | Kind::ShellStart(..), None) => {
+            (Kind::Resume(_), Some(job)) => self.go_on(now, job, out),
+            // What was suspended has given cores back.
+            (Kind::Free | Kind::GrantChanged(_), Some(_))
+            | (Kind::Undrain(_) | Kind::ShellStart(..), None) => {
                 self.start_all_passed(now, out);
             }
             _ => {}
@@ -45,7 +84,13 @@ impl Sched {
 
     pub(super) fn start_all_passed(&mut self, now: Time, out: &mut Outbox) {
         let mut taken = JustTaken::default();
-        let jobs: Vec<JobId> = self.passed.iter().copied().collect();
+        for (job, cores) in &self.passed.back {
+            if let Some(grant) = self.grant_back(*job, cores, &taken) {
+                taken.add(cores, None);
+                out.append(now, *job, Kind::GrantChanged(Arc::new(grant)));
+            }
+        }
+        let jobs: Vec<JobId> = self.passed.begin.iter().copied().collect();
         for job in jobs {
             if let Some(grant) = self.passed_grant(job, &taken) {
                 let seen = self.jobs.get(&job);
@@ -58,7 +103,7 @@ impl Sched {
     /// A leader begins: who waited already goes back in time.
     pub(super) fn resume_passed(&mut self, now: Time, out: &mut Outbox) {
         self.start_all_passed(now, out);
-        if !self.passed.is_empty() {
+        if !self.passed.begin.is_empty() {
             out.volatile(Volatile::Wake(now));
         }
     }
@@ -70,6 +115,22 @@ impl Sched {
             out.append(now, job, Kind::Alloc(Arc::new(grant)));
         }
         starts
+    }
+
+    /// Lets one go on that was suspended, if what its parent said is there now.
+    pub(super) fn go_on(&self, now: Time, job: JobId, out: &mut Outbox) {
+        let cores = self.passed.back.get(&job);
+        let grant = cores.and_then(|cores| self.grant_back(job, cores, &JustTaken::default()));
+        if let Some(grant) = grant {
+            out.append(now, job, Kind::GrantChanged(Arc::new(grant)));
+        }
+    }
+
+    fn grant_back(&self, job: JobId, cores: &ResourceSet, taken: &JustTaken) -> Option<Grant> {
+        let seen = self.jobs.get(&job).filter(|seen| seen.resumes())?;
+        let goes_on = self.intake == Intake::Open && self.is_free(cores, taken);
+        let grant = seen.suspension.with_cores(cores).filter(|_| goes_on)?;
+        seen.suspension.is_whole(&grant).then_some(grant)
     }
 
     /// What the parent said, if that is there now.
@@ -90,7 +151,7 @@ impl Sched {
 
     /// Gives back what has waited too long: the parent, who thought otherwise, plans it again.
     pub(super) fn bounce(&self, now: Time, out: &mut Outbox) {
-        for job in &self.passed {
+        for job in &self.passed.begin {
             let Some(seen) = self.jobs.get(job) else {
                 continue;
             };

@@ -63,8 +63,9 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Whether the planner is to find it resources: queued and not held back, or suspended and to go on.
+    /// Where one runs that was passed down its parent has said.
     pub(super) fn wants(&self) -> bool {
-        (self.is_queued() && self.submit.pass.is_none()) || self.resumes()
+        self.submit.pass.is_none() && (self.is_queued() || self.resumes())
     }
 
     /// Whether it waits for the cores that it gave back.

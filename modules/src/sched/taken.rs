@@ -131,15 +131,14 @@ impl Sched {
         }
     }
 
-    /// Whether a job can give its cores for a while. Only tasks of this instance are stopped; on a node
-    /// that is drained, and in a reservation, whose time would run, it might never go on; and where
-    /// accounts take turns what they take from each other is all of a job.
+    /// Whether a job can give its cores for a while. Only tasks are stopped; on a node that is drained, and
+    /// in a reservation, whose time would run, it might never go on; and where accounts take turns what they
+    /// take from each other is all of a job.
     fn can_rest(&self, seen: &Seen) -> bool {
         let spec = &seen.submit.spec;
-        let is_ours = spec.request.work == Work::Tasks && seen.to.is_none();
         let held = seen.held.as_ref();
         let is_drained = held.is_some_and(|set| !set.ranks().is_disjoint(&self.drained));
-        is_ours
+        spec.request.work == Work::Tasks
             && spec.request.takes == Takes::Resources
             && reservation::of(spec).is_none()
             && !is_drained

@@ -294,3 +294,14 @@ pub fn on_this_thread<T>(work: impl Future<Output = T>) -> T {
         .build();
     runtime.expect("a runtime of one thread").block_on(work)
 }
+
+/// The leader that holds a state directory.
+///
+/// # Errors
+/// There is none.
+pub fn leader_of(state: &Path) -> anyhow::Result<Process> {
+    let text = std::fs::read_to_string(state.join("lock"))?;
+    let leader = Process::of(text.trim().parse()?).context("its leader has ended")?;
+    ensure!(leader.is_eddy("broker"), "{leader}");
+    Ok(leader)
+}

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::{LIMIT, Running};
@@ -104,14 +104,6 @@ fn ends_clean(root: &Instance) -> Tested {
     Ok(())
 }
 
-/// The leader that holds this state directory.
-fn leader_of(state: PathBuf) -> anyhow::Result<Process> {
-    let text = fs::read_to_string(state.join("lock"))?;
-    let leader = Process::of(text.trim().parse()?).context("its leader has ended")?;
-    anyhow::ensure!(leader.is_eddy("broker"), "{leader}");
-    Ok(leader)
-}
-
 /// The agent of that rank of the root.
 fn agent(root: &Instance, rank: u32) -> anyhow::Result<Process> {
     let state = format!("{}/ranks/{rank}", root.state().display());
@@ -183,21 +175,21 @@ fn a_job_of_a_child_goes_on_without_an_agent_that_hosts_it() -> Tested {
 fn a_job_of_a_child_goes_on_without_the_childs_leader() -> Tested {
     let tree = Tree::start()?;
     let state = state_of(&tree.root, &tree.child)?;
-    let first = leader_of(state.clone())?;
+    let first = leader_of(&state)?;
     tree.goes_on_without(|| first.kill())?;
-    assert_ne!(leader_of(state)?, first);
+    assert_ne!(leader_of(&state)?, first);
     tree.end()
 }
 
 #[test]
 fn a_job_of_a_child_goes_on_without_the_leader_of_the_root() -> Tested {
     let tree = Tree::start()?;
-    let leader = leader_of(state_of(&tree.root, &tree.child)?)?;
+    let leader = leader_of(&state_of(&tree.root, &tree.child)?)?;
     tree.goes_on_without(|| {
-        leader_of(tree.root.state().to_owned())?.kill()?;
+        leader_of(tree.root.state())?.kill()?;
         tree.root.start_again()
     })?;
-    assert_eq!(leader_of(state_of(&tree.root, &tree.child)?)?, leader);
+    assert_eq!(leader_of(&state_of(&tree.root, &tree.child)?)?, leader);
     tree.end()
 }
 
@@ -355,7 +347,7 @@ fn a_job_without_an_end_in_an_instance_that_was_killed_is_no_success() -> Tested
     let within = |words: &[&str]| root.run(&[&["--at", &job], words].concat());
     within(&["submit", "--wait-event=start", "-n2", "sleep", "1000"])?.ok()?;
     let number = root.ok(&["jobs", "--no-header", "-o", "{id.dec}", &job])?;
-    let leader = leader_of(state_of(&root, &number)?)?;
+    let leader = leader_of(&state_of(&root, &number)?)?;
     // It cannot record anything any more.
     leader.signal(Signal::STOP)?;
     root.ok(&["cancel", &job])?;

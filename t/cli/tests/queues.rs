@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
-use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::{LIMIT, Running};
@@ -63,14 +63,6 @@ fn state_of(instance: &Instance, name: &str) -> anyhow::Result<PathBuf> {
     states.next().with_context(|| format!("no state of {name}"))
 }
 
-/// The leader that holds this state directory.
-fn leader_of(state: PathBuf) -> anyhow::Result<Process> {
-    let text = fs::read_to_string(state.join("lock"))?;
-    let leader = Process::of(text.trim().parse()?).context("its leader has ended")?;
-    anyhow::ensure!(leader.is_eddy("broker"), "{leader}");
-    Ok(leader)
-}
-
 /// The decimal number of a job, however it is spelled.
 fn number(instance: &Instance, job: &str) -> anyhow::Result<u64> {
     let text = instance.ok(&["jobs", "--no-header", "-o", "{id.dec}", job])?;
@@ -88,7 +80,7 @@ fn numbers(instance: &Instance, words: &[&str]) -> anyhow::Result<Vec<u64>> {
 fn what_was_declared_is_there_again_without_the_file() -> Tested {
     let instance = declared()?;
     assert_eq!(instance.ok(&["run", "-q", "batch", "echo", "1"])?, "1");
-    leader_of(instance.state().to_owned())?.kill()?;
+    leader_of(instance.state())?.kill()?;
     let state = instance.state().to_string_lossy().into_owned();
     let again = ["start", "--background", "--statedir", &state];
     instance.place.run(&again)?.ok()?;
@@ -239,7 +231,7 @@ fn cancel_of_all_leaves_declared_instances() -> Tested {
     let instance = declared()?;
     let own = instance.submit_started(&["-q", "services", "sleep", "1000"])?;
     instance.ok(&["run", "-q", "batch", "true"])?;
-    let first = leader_of(state_of(&instance, "batch")?)?;
+    let first = leader_of(&state_of(&instance, "batch")?)?;
     let listed = instance.ok(&["cancel", "--all", "--dry-run"])?;
     assert_eq!(number(&instance, &listed)?, number(&instance, &own)?);
     let ran = instance.run(&["cancel", "--all"])?;
@@ -250,7 +242,7 @@ fn cancel_of_all_leaves_declared_instances() -> Tested {
     }
     assert_eq!(instance.code(&own)?, 128 + 15);
     instance.ok(&["run", "-q", "batch", "true"])?;
-    assert_eq!(leader_of(state_of(&instance, "batch")?)?, first);
+    assert_eq!(leader_of(&state_of(&instance, "batch")?)?, first);
     instance.shut_down()
 }
 
@@ -275,7 +267,7 @@ fn submissions_outlive_the_leader_of_their_queue_and_each_runs_once() -> Tested 
     let instance = declared()?;
     let mut tells = instance.place.fifo("told")?;
     instance.ok(&["run", "-q", "batch", "true"])?;
-    let first = leader_of(state_of(&instance, "batch")?)?;
+    let first = leader_of(&state_of(&instance, "batch")?)?;
     let script = format!(
         "i=0; while [ $i -lt {EACH} ]; do i=$((i+1)); \
          {eddy} submit -q batch sh -c 'echo $0 >>ran' $1.$i || exit; \
@@ -303,7 +295,7 @@ fn submissions_outlive_the_leader_of_their_queue_and_each_runs_once() -> Tested 
     let names: Vec<&str> = jobs.iter().map(String::as_str).collect();
     let ended = instance.run(&[&["job", "status"], &names[..]].concat())?;
     assert_eq!(ended.code, 0, "{}", ended.err);
-    assert_ne!(leader_of(state_of(&instance, "batch")?)?, first);
+    assert_ne!(leader_of(&state_of(&instance, "batch")?)?, first);
     let ran = fs::read_to_string(instance.place.path().join("ran"))?;
     let once: BTreeSet<&str> = ran.lines().collect();
     assert_eq!((ran.lines().count(), once.len()), (jobs.len(), jobs.len()));
@@ -321,11 +313,11 @@ fn queue_instances_keep_their_jobs_over_restarts_of_the_root() -> Tested {
     tells.line()?;
     tells.line()?;
     let state = state_of(&instance, "batch")?;
-    let leader = leader_of(state.clone())?;
+    let leader = leader_of(&state)?;
     // Its crash is nobody's end.
-    leader_of(instance.state().to_owned())?.kill()?;
+    leader_of(instance.state())?.kill()?;
     instance.start_again()?;
-    assert_eq!(leader_of(state.clone())?, leader);
+    assert_eq!(leader_of(&state)?, leader);
     gate.let_go(2)?;
     assert_eq!(instance.ok(&["job", "attach", &runs])?, "ended\nended");
     assert_eq!(instance.ok(&["job", "attach", &waits])?, "waited\nwaited");
@@ -405,7 +397,7 @@ fn jobs_of_queues_are_the_roots_wherever_they_run() -> Tested {
 fn a_stopped_leader_of_a_queue_holds_up_nobody_else() -> Tested {
     let instance = declared()?;
     instance.ok(&["run", "-q", "batch", "true"])?;
-    let leader = leader_of(state_of(&instance, "batch")?)?;
+    let leader = leader_of(&state_of(&instance, "batch")?)?;
     leader.signal(Signal::STOP)?;
     let waits = instance.begin(&["run", "-q", "batch", "echo", "late"])?;
     assert_eq!(
@@ -468,7 +460,7 @@ fn figures_of_an_instance_outlive_its_leader() -> Tested {
     for _ in 0..3 {
         instance.ok(&["run", "-q", "batch", "true"])?;
     }
-    leader_of(state_of(&instance, "batch")?)?.kill()?;
+    leader_of(&state_of(&instance, "batch")?)?.kill()?;
     instance.ok(&["run", "-q", "batch", "true"])?;
     // It is told to the parent a moment later.
     let until = Instant::now() + LIMIT;

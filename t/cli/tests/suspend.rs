@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
 use serde_json::{Value, json};
 
@@ -36,12 +36,17 @@ fn process(pid: &str) -> anyhow::Result<(String, String)> {
 }
 
 /// A job that runs a process and one that left its session, whose numbers it wrote to a file.
-fn family(instance: &Instance, file: &str) -> anyhow::Result<(String, Vec<String>)> {
+fn family(
+    instance: &Instance,
+    options: &[&str],
+    file: &str,
+) -> anyhow::Result<(String, Vec<String>)> {
     let script = format!(
         "setsid sleep 1000 & sleep 1000 & echo $$ > {file}.new; jobs -p >> {file}.new; \\
          mv {file}.new {file}; wait"
     );
-    let job = instance.submit_started(&["-c1", "sh", "-c", &script])?;
+    let command = ["sh", "-c", &script];
+    let job = instance.submit_started(&[options, &command].concat())?;
     let begun = Instant::now();
     loop {
         if let Ok(text) = std::fs::read_to_string(file) {
@@ -51,18 +56,34 @@ fn family(instance: &Instance, file: &str) -> anyhow::Result<(String, Vec<String
     }
 }
 
+fn all_are(pids: &[String], letter: &str) -> Tested {
+    for pid in pids {
+        let (state, _) = process(pid)?;
+        anyhow::ensure!(state == letter, "process {pid} of {pids:?} is {state}");
+    }
+    Ok(())
+}
+
+/// Waits until none of them is stopped.
+fn go_on(pids: &[String]) -> Tested {
+    let begun = Instant::now();
+    let is_stopped = |pid: &String| process(pid).is_ok_and(|(state, _)| state == "T");
+    while pids.iter().any(is_stopped) {
+        anyhow::ensure!(begun.elapsed() < PATIENCE, "something stays stopped");
+    }
+    Ok(())
+}
+
 #[test]
 fn all_of_it_stops_and_goes_on_on_cores_that_are_free() -> Tested {
     let instance = Instance::start(&["--cores=2"])?;
     let file = instance.state().join("pids").display().to_string();
-    let (job, pids) = family(&instance, &file)?;
+    let (job, pids) = family(&instance, &["-c1"], &file)?;
     assert_eq!(pids.len(), 3, "{pids:?}");
     let before = process(&pids[0])?;
     instance.ok(&["suspend", &job])?;
     stands(&instance, &job, "suspended")?;
-    for pid in &pids {
-        assert_eq!(process(pid)?.0, "T", "process {pid} of {pids:?}");
-    }
+    all_are(&pids, "T")?;
     let shown = instance.ok(&[
         "jobs",
         "--no-header",
@@ -76,13 +97,7 @@ fn all_of_it_stops_and_goes_on_on_cores_that_are_free() -> Tested {
     let other = instance.submit_started(&["-c1", "sleep", "1000"])?;
     instance.ok(&["resume", &job])?;
     stands(&instance, &job, "runs")?;
-    let begun = Instant::now();
-    while pids
-        .iter()
-        .any(|pid| process(pid).is_ok_and(|(state, _)| state == "T"))
-    {
-        anyhow::ensure!(begun.elapsed() < PATIENCE, "something stays stopped");
-    }
+    go_on(&pids)?;
     if before.1 == "0" {
         for pid in &pids {
             assert_eq!(process(pid)?.1, "1", "process {pid} of {pids:?}");
@@ -164,18 +179,12 @@ fn a_job_of_a_qos_that_is_suspended_stops_for_another_and_goes_on_by_itself() ->
     std::fs::write(&file, config)?;
     let (file, state) = (file.display().to_string(), place.path().join("state"));
     let instance = Instance::start_in(place, state, &["--cores=2", "--config", &file])?;
-    let low = instance.submit_started(&[
-        "--qos=low",
-        "-c2",
-        "sh",
-        "-c",
-        "echo $$ >pid; exec sleep 1000",
-    ])?;
-    let pid = std::fs::read_to_string(instance.place.path().join("pid"))?;
+    let pids = instance.state().join("pids").display().to_string();
+    let (low, pids) = family(&instance, &["--qos=low", "-c2"], &pids)?;
     let mut gate = instance.place.fifo("gate")?;
     let high = instance.submit(&["--qos=high", "-c2", "sh", "-c", "read line <gate"])?;
     instance.event(&high, "start")?;
-    assert_eq!(process(&pid)?.0, "T");
+    all_are(&pids, "T")?;
     let row = instance.row(&low)?;
     assert_eq!(
         (&row["state"], &row["attempt"], &row["preemptions"]),
@@ -193,7 +202,59 @@ fn a_job_of_a_qos_that_is_suspended_stops_for_another_and_goes_on_by_itself() ->
     gate.let_go(1)?;
     assert_eq!(instance.code(&high)?, 0);
     stands(&instance, &low, "runs")?;
-    assert_eq!(process(&pid)?.0, "S");
+    go_on(&pids)?;
     instance.ok(&["cancel", &low])?;
+    Ok(())
+}
+
+#[test]
+fn a_job_in_a_queue_instance_gives_its_cores_and_goes_on_whoever_dies() -> Tested {
+    let place = Place::new()?;
+    let file = place.path().join("eddy.toml");
+    let config = concat!(
+        "[[instance]]\nname = \"batch\"\nelastic = \"all\"\n\n",
+        "[[queue]]\nname = \"batch\"\ninstance = \"batch\"\n\n",
+        "[[qos]]\nname = \"high\"\npreempts = [\"low\"]\n\n",
+        "[[qos]]\nname = \"low\"\nmode = \"suspend\"\n",
+    );
+    std::fs::write(&file, config)?;
+    let (file, state) = (file.display().to_string(), place.path().join("state"));
+    let instance = Instance::start_in(place, state, &["--cores=2", "--config", &file])?;
+    let file = instance.state().join("pids").display().to_string();
+    let (job, pids) = family(&instance, &["-qbatch", "--qos=low", "-c2"], &file)?;
+
+    // A person stops it; its cores are another's, which is the root's own.
+    instance.ok(&["suspend", &job])?;
+    stands(&instance, &job, "suspended")?;
+    all_are(&pids, "T")?;
+    let killed = instance.run(&["job", "kill", "-s", "CONT", &job])?;
+    let refused = killed.refusal()?;
+    assert!(refused.contains("`resume` lets it go on"), "{refused}");
+    let other = instance.submit_started(&["-c2", "sleep", "1000"])?;
+    leader_of(&instance.state().join("children/batch"))?.kill()?;
+    instance.ok(&["resume", &job])?;
+    leader_of(instance.state())?.kill()?;
+    instance.start_again()?;
+    stands(&instance, &job, "resuming")?;
+    all_are(&pids, "T")?;
+    instance.ok(&["cancel", &other])?;
+    stands(&instance, &job, "runs")?;
+    go_on(&pids)?;
+
+    // One of a higher QoS takes from it, and it goes on by itself.
+    let mut gate = instance.place.fifo("gate")?;
+    let high = instance.submit(&["--qos=high", "-c2", "sh", "-c", "read line <gate"])?;
+    instance.event(&high, "start")?;
+    all_are(&pids, "T")?;
+    gate.let_go(1)?;
+    assert_eq!(instance.code(&high)?, 0);
+    stands(&instance, &job, "runs")?;
+    go_on(&pids)?;
+
+    // What is suspended can be ended.
+    instance.ok(&["suspend", &job])?;
+    stands(&instance, &job, "suspended")?;
+    instance.ok(&["cancel", &job])?;
+    assert_eq!(instance.code(&job)?, 128 + 15);
     Ok(())
 }

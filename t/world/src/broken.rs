@@ -107,6 +107,8 @@ pub enum Rule {
     GangScattered,
     /// Shells say that tasks are stopped, which run on.
     PauseUnheard,
+    /// An instance hears of other cores than those on which a job that was passed to it goes on.
+    ProceedElsewhere,
     /// Who starts jobs does not hear what they ask of nodes.
     ConstraintUnheard,
 }
@@ -149,6 +151,7 @@ impl Rule {
         ("configuration-unheard", Rule::ConfigurationUnheard),
         ("gang-scattered", Rule::GangScattered),
         ("pause-unheard", Rule::PauseUnheard),
+        ("proceed-elsewhere", Rule::ProceedElsewhere),
         ("constraint-unheard", Rule::ConstraintUnheard),
     ];
 
@@ -227,6 +230,18 @@ pub fn heard(nature: &Nature, leader: Option<&Leader>, word: FromParent) -> Opti
         }
         FromParent::Pass(passed) if nature.breaks(Rule::PassInflated) => {
             passed.pass.attempt.0 += 1;
+        }
+        FromParent::Proceed { cores, .. } if nature.breaks(Rule::ProceedElsewhere) => {
+            for node in Arc::make_mut(cores).nodes.values_mut() {
+                let number = node.cores.len() as u32;
+                let all = Idset::first_ids(CORES_MAX);
+                let others = all
+                    .difference(&node.cores)
+                    .iter()
+                    .take(number as usize)
+                    .collect();
+                node.cores = others;
+            }
         }
         _ => {}
     }

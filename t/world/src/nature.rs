@@ -11,7 +11,8 @@ use eddy_broker::{Answer, Query};
 use eddy_wire::event::{Final, Kind, Pass, Record};
 use eddy_wire::id::{Epoch, JobId};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::Takes;
+use eddy_wire::job::Job;
+use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::link::{Hello, HelloAnswer};
 use eddy_wire::message::Message;
 use eddy_wire::plan::{Delta, Outcome};
@@ -323,6 +324,9 @@ impl Nature {
                 None => Ok(()),
             },
             Kind::Alloc(grant) => self.fits(instance, job, &grant.set),
+            Kind::GrantChanged(grant) => self
+                .goes_on_as_held(instance, job, &grant.set)
+                .and_then(|()| self.is_still_below(instance, job)),
             Kind::Release(_, Final::Yes) | Kind::Free => self.is_empty(instance, job),
             _ => Ok(()),
         };
@@ -385,6 +389,40 @@ impl Nature {
                 places(set),
                 places(&held)
             )),
+        }
+    }
+
+    /// What was passed down and goes on after it was stopped does so on what it holds above.
+    fn goes_on_as_held(
+        &self,
+        instance: InstanceId,
+        job: JobId,
+        set: &ResourceSet,
+    ) -> Result<(), String> {
+        let own = self.judge(instance).recorded().jobs.get(&job);
+        match own.is_some_and(|job| job.submit.pass.is_some() && is_tasks(job)) {
+            true => self.fits(instance, job, set),
+            false => Ok(()),
+        }
+    }
+
+    /// A job that gives its cores back has none in the instance that it was passed to.
+    fn is_still_below(&self, instance: InstanceId, id: JobId) -> Result<(), String> {
+        let jobs = |of: InstanceId| self.judge(of).recorded().jobs.get(&id);
+        let Some(job) = jobs(instance).filter(|job| is_tasks(job)) else {
+            return Ok(());
+        };
+        let below = self.tree.children(instance).filter_map(jobs);
+        let its = |below: &&Job| {
+            let pass = below.submit.pass.as_ref();
+            pass.is_some_and(|pass| pass.attempt == job.attempt) && below.grant().is_some()
+        };
+        let runs = below
+            .filter(its)
+            .any(|below| !below.suspension.standing().is_without_cores());
+        match job.suspension.standing().is_without_cores() && runs {
+            true => Err(format!("job {id} gives cores back on which it runs")),
+            false => Ok(()),
         }
     }
 
@@ -544,4 +582,9 @@ impl Nature {
             Transcript::On(lines) => std::mem::take(lines),
         }
     }
+}
+
+/// Whether a job is nothing but its tasks.
+fn is_tasks(job: &Job) -> bool {
+    job.submit.spec.request.work == Work::Tasks
 }

@@ -1,5 +1,7 @@
 //! What must be true when nothing is under way: in a lull, and at the end.
 
+mod passed;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -380,7 +382,7 @@ pub fn is_tree_at_rest(world: &World) -> Result<(), (InstanceId, String)> {
         checked.map_err(|why| (id, why))?;
     }
     numbered_once(world).map_err(|why| (ROOT, why))?;
-    passed_truly(world).map_err(|why| (ROOT, why))?;
+    passed::truly(world).map_err(|why| (ROOT, why))?;
     all_answered(world).map_err(|why| (ROOT, why))
 }
 
@@ -395,48 +397,6 @@ fn numbered_once(world: &World) -> Result<(), String> {
         for (job, known) in &world.nature.judge(instance.id).durable().jobs {
             if known.submit.pass.is_none() && !given.insert(*job) {
                 return Err(format!("number {job} was given twice in queue instances"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What was passed down is what the parent has under that number, and both tell the same of it.
-fn passed_truly(world: &World) -> Result<(), String> {
-    for instance in &world.instances {
-        let Some(parent) = instance.nested.as_ref().map(|nested| nested.parent) else {
-            continue;
-        };
-        let above = world.nature.judge(parent).durable();
-        for (id, job) in &world.nature.judge(instance.id).durable().jobs {
-            let Some(pass) = &job.submit.pass else {
-                continue;
-            };
-            let Some(outside) = above.jobs.get(id) else {
-                return Err(format!("job {id} was passed down by nobody"));
-            };
-            if outside.submit.spec.hash != job.submit.spec.hash || outside.attempt < pass.attempt {
-                return Err(format!("job {id} is another one where it was passed to"));
-            }
-            let is_same = outside.attempt == pass.attempt;
-            let is_over = |job: &Job| job.state == JobState::Inactive;
-            if is_same && is_over(outside) && !is_over(job) && !world.is_over(instance.id) {
-                return Err(format!("job {id} is over, and not where it was passed to"));
-            }
-            // What an instance said as it ended may be lost, and then counts as killed.
-            let is_lost = outside.end.is_some() && outside.status == Some(SIGKILL);
-            if is_same && job.state == JobState::Inactive {
-                if outside.state != JobState::Inactive && !world.is_over(instance.id) {
-                    return Err(format!(
-                        "job {id} is over where it was passed to, and not here"
-                    ));
-                }
-                if job.status.is_some() && outside.status != job.status && !is_lost {
-                    let (there, here) = (job.status, outside.status);
-                    return Err(format!(
-                        "job {id} ended with {there:?} there and {here:?} here"
-                    ));
-                }
             }
         }
     }

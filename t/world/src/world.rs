@@ -280,10 +280,9 @@ impl World {
         };
         let stuck = judge.ganged().stuck(depends).into_iter();
         calls.extend(stuck.map(|job| Call::raise(job, "cancel", 0)));
+        // What is to stop does so by itself.
         let suspended = |(_, job): &(&JobId, &eddy_wire::job::Job)| {
-            let standing = job.suspension.standing();
-            let is_to_stop = matches!(standing, Standing::Stopping | Standing::Suspended);
-            job.state == JobState::Run && is_to_stop
+            job.state == JobState::Run && job.suspension.standing() == Standing::Suspended
         };
         let ledger = judge.durable();
         let suspended = ledger.jobs.iter().filter(suspended);

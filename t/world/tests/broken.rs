@@ -288,6 +288,15 @@ fn tasks_that_run_on_though_their_shell_says_they_stopped() {
 }
 
 #[test]
+fn an_instance_whose_jobs_go_on_on_other_cores() {
+    found_in(
+        Shape::Queues,
+        "proceed-elsewhere",
+        &["it grants", "never ends"],
+    );
+}
+
+#[test]
 fn what_a_job_asks_of_nodes_unheard() {
     found("constraint-unheard", &["which are not as it asks"]);
 }

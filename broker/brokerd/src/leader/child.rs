@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent};
+use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent, WordFor};
 use eddy_modules::settings::Place;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::IdBlock;
@@ -220,14 +220,15 @@ impl Child {
     }
 
     fn word(&mut self, now: Time, word: FromParent, message: &Message) -> Vec<Come> {
-        match word {
-            FromParent::Granted(granted) => {
+        match WordFor::new(word, &message.tail) {
+            WordFor::Modules(word) => vec![Come::Arrival(Arrival::Parent(word))],
+            WordFor::Granted(granted) => {
                 self.place.told(now, &granted);
                 let word = ParentWord::Granted(granted);
                 let come = Come::Arrival(Arrival::Parent(word));
                 [come].into_iter().chain(self.over(now)).collect()
             }
-            FromParent::Request { call } => match Message::decode(&message.tail) {
+            WordFor::Request(call) => match Message::decode(&message.tail) {
                 Ok(request) => self.call(call, request),
                 Err(error) => {
                     let refusal = Refusal::invalid(format!("the relayed message: {error}"));
@@ -236,29 +237,7 @@ impl Child {
                     Vec::new()
                 }
             },
-            FromParent::Pass(passed) => {
-                vec![parent(ParentWord::Pass(passed, message.tail.clone()))]
-            }
-            FromParent::Preempted {
-                job,
-                attempt,
-                left,
-                preemption,
-            } => vec![parent(ParentWord::Preempted(
-                job, attempt, left, preemption,
-            ))],
-            FromParent::End {
-                job,
-                attempt,
-                exception,
-            } => vec![parent(ParentWord::End(job, attempt, Box::new(exception)))],
-            FromParent::Signal {
-                job,
-                attempt,
-                signal,
-            } => vec![parent(ParentWord::Signal(job, attempt, signal))],
-            FromParent::Forget { job, attempt } => vec![parent(ParentWord::Forget(job, attempt))],
-            FromParent::Cancel { call } => match self.clients.remove(&call) {
+            WordFor::Cancel(call) => match self.clients.remove(&call) {
                 Some(client) => {
                     self.calls.remove(&client);
                     vec![Come::Gone(client)]
@@ -436,10 +415,6 @@ impl Child {
             let _ = outlet.flush();
         }
     }
-}
-
-fn parent(word: ParentWord) -> Come {
-    Come::Arrival(Arrival::Parent(word))
 }
 
 /// A request of the leader itself.

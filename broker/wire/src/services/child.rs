@@ -145,6 +145,28 @@ pub enum FromParent {
         /// Its number.
         signal: i32,
     },
+    /// The tasks of a job that was passed are to be stopped, and its cores to be given back. Answered by
+    /// [`PassState::Stopped`].
+    Pause {
+        /// Which job.
+        job: JobId,
+        /// And which attempt.
+        attempt: Attempt,
+        /// Which time it is that the parent stops it, counted from 1.
+        stop: u32,
+        /// Who wants it so; nobody where another job needs its cores.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        userid: Option<u32>,
+    },
+    /// The tasks of a job that was passed are to run, after they were to be stopped.
+    Proceed {
+        /// Which job.
+        job: JobId,
+        /// And which attempt.
+        attempt: Attempt,
+        /// On which cores, in the child's ranks; nothing else is in it.
+        cores: Arc<ResourceSet>,
+    },
     /// The end of a job that was passed is recorded by the parent: it need not be told again.
     Forget {
         /// Which job.
@@ -228,6 +250,11 @@ pub enum PassState {
     Accepted,
     /// Its tasks run.
     Running,
+    /// Its tasks are stopped, as the parent wanted, and it has no cores there.
+    Stopped {
+        /// The number of the [`FromParent::Pause`] that this answers.
+        stop: u32,
+    },
     /// It is over there, and nothing of it runs.
     Over {
         /// Whether its tasks ever ran.

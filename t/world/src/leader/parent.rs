@@ -4,7 +4,7 @@
 //! if from clients of the child, and their answers go back as calls.
 
 use bytes::Bytes;
-use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent};
+use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent, WordFor};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{IdBlock, Kind};
 use eddy_wire::id::Epoch;
@@ -220,14 +220,20 @@ impl Instance {
         let Some(word) = broken::heard(nature, self.leader.as_ref(), word) else {
             return;
         };
-        match word {
-            FromParent::Granted(granted) if self.leader.is_none() => {
+        match WordFor::new(word, tail) {
+            WordFor::Modules(word) => {
+                if let ParentWord::Signal(job, ..) = word {
+                    nature.oracle(self.id).signalled(job);
+                }
+                self.parent_word(nature, word);
+            }
+            WordFor::Granted(granted) if self.leader.is_none() => {
                 // It is told again once it leads.
                 self.parent_word(nature, ParentWord::Granted(granted.clone()));
                 let granted = Happening::Child(self.id, life, ChildTurn::Granted(granted));
                 nature.queue.push(nature.now, granted);
             }
-            FromParent::Granted(granted) => {
+            WordFor::Granted(granted) => {
                 let changed = ChildTurn::Changed(granted.clone());
                 let changed = Happening::Child(self.id, life, changed);
                 nature.queue.push(nature.now, changed);
@@ -236,39 +242,8 @@ impl Instance {
                 nature.oracle(self.id).set_until(until);
                 self.arrive(nature, Arrival::Parent(ParentWord::Granted(granted)));
             }
-            FromParent::Request { call } => self.relayed(nature, call, tail),
-            FromParent::Pass(passed) => {
-                self.parent_word(nature, ParentWord::Pass(passed, tail.clone()));
-            }
-            FromParent::Preempted {
-                job,
-                attempt,
-                left,
-                preemption,
-            } => {
-                let word = ParentWord::Preempted(job, attempt, left, preemption);
-                self.parent_word(nature, word);
-            }
-            FromParent::End {
-                job,
-                attempt,
-                exception,
-            } => {
-                let word = ParentWord::End(job, attempt, Box::new(exception));
-                self.parent_word(nature, word);
-            }
-            FromParent::Signal {
-                job,
-                attempt,
-                signal,
-            } => {
-                nature.oracle(self.id).signalled(job);
-                self.parent_word(nature, ParentWord::Signal(job, attempt, signal));
-            }
-            FromParent::Forget { job, attempt } => {
-                self.parent_word(nature, ParentWord::Forget(job, attempt));
-            }
-            FromParent::Cancel { call } => {
+            WordFor::Request(call) => self.relayed(nature, call, tail),
+            WordFor::Cancel(call) => {
                 let Some(nested) = &mut self.nested else {
                     return;
                 };

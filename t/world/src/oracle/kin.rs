@@ -54,6 +54,13 @@ impl Kin {
         self.parents.get(&id).copied()
     }
 
+    /// The instances that are jobs of this one, or were.
+    pub fn children(&self, of: InstanceId) -> impl Iterator<Item = InstanceId> + '_ {
+        let parents = self.parents.iter();
+        let its = parents.filter(move |(_, (parent, _))| *parent == of);
+        its.map(|(child, _)| *child)
+    }
+
     /// A process begins within these parts.
     pub fn begins(&mut self, living: Living, within: &Within) {
         self.living.insert(living, within.clone());

@@ -355,7 +355,11 @@ impl Ledger {
 
     /// Nobody else has any of these cores.
     fn alone(&self, id: JobId, grant: &Grant) -> Result<(), String> {
-        let mut others = self.held.iter().filter(|(other, _)| **other != id);
+        let ground = self.away.get(&id).and_then(|name| self.ground(name));
+        let mut others = self
+            .held
+            .iter()
+            .filter(|(other, _)| **other != id && Some(**other) != ground);
         let clashes = |other: &Grant| {
             grant.set.nodes.iter().any(|(rank, node)| {
                 let theirs = other.set.nodes.get(rank);

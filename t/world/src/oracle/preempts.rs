@@ -223,14 +223,17 @@ fn wants(job: &Job) -> bool {
 /// Whether a job can give its cores and go on later.
 fn can_rest(job: &Job) -> bool {
     let request = &job.submit.spec.request;
-    let is_passed = job.grant().is_some_and(|grant| grant.shells.is_empty());
     let is_reserved = reservation::of(&job.submit.spec).is_some();
-    let is_ours = request.work == Work::Tasks && request.takes == Takes::Resources;
-    is_ours && !is_passed && !is_reserved
+    let is_tasks = request.work == Work::Tasks && request.takes == Takes::Resources;
+    is_tasks && !is_reserved
 }
 
 /// Nobody is stopped but by a person or for another.
 fn stopped_as_decided(job: &Job) -> Result<(), String> {
+    if job.submit.pass.is_some() {
+        // Its parent decided, which has a judge of its own.
+        return Ok(());
+    }
     match job.preemption().map(|one| one.mode) {
         Some(Mode::Suspend) => Ok(()),
         Some(Mode::Requeue | Mode::Cancel) | None => Err(format!(

@@ -1,0 +1,80 @@
+//! Jobs that run in instances of this one: their shells are those instances'.
+//!
+//! What becomes of them says `nest`; here is what a person may do to their tasks, and what a change of
+//! their grant must follow.
+
+use eddy_broker::{Notice, Outbox, Request};
+use eddy_wire::event::Kind;
+use eddy_wire::grant::Grant;
+use eddy_wire::id::JobId;
+use eddy_wire::services::job::Changed;
+use eddy_wire::suspension::{Standing, Suspension};
+use eddy_wire::time::Time;
+
+use super::Exec;
+use super::kill::{SIGCONT, SUSPENDED, refuse};
+
+/// One of them.
+pub(super) struct Away {
+    /// The instance that it was passed to.
+    to: String,
+    suspension: Suspension,
+    life: Life,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Goes,
+    Ends,
+}
+
+impl Away {
+    pub(super) fn new(to: String) -> Away {
+        Away {
+            to,
+            suspension: Suspension::default(),
+            life: Life::Goes,
+        }
+    }
+
+    pub(super) fn apply(&mut self, t: Time, kind: &Kind) {
+        self.suspension.apply(t, kind);
+        match kind {
+            Kind::Finish(_) => self.life = Life::Ends,
+            Kind::Exception(exception) if exception.severity == 0 => self.life = Life::Ends,
+            _ => {}
+        }
+    }
+
+    /// Whether a change of its grant still means what it did when it was proposed.
+    pub(super) fn is_followed_by(&self, grant: &Grant) -> bool {
+        self.life == Life::Goes && self.suspension.is_followed_by(grant)
+    }
+}
+
+impl Exec {
+    /// Signals to jobs that run in instances of this one: those tell them to their tasks.
+    pub(super) fn kill_away(
+        &self,
+        (first, last): (JobId, JobId),
+        (request, signal): (&Request, i32),
+        changed: &mut Changed,
+        out: &mut Outbox,
+    ) {
+        for (id, away) in self.away.range(first..=last) {
+            let user = self.submits.get(id).map(|submit| submit.user);
+            let is_suspended = away.suspension.standing() != Standing::Runs;
+            if user.is_none_or(|user| !request.sender().may_act_for(user)) {
+                refuse(changed, *id, "it is another user's");
+            } else if signal == SIGCONT && is_suspended && away.life == Life::Goes {
+                refuse(changed, *id, SUSPENDED);
+            } else if !self.serving.contains(&away.to) {
+                let why = format!("queue instance {} is not reached", away.to);
+                refuse(changed, *id, &why);
+            } else {
+                out.notice(Notice::Signal(*id, signal));
+                changed.count += 1;
+            }
+        }
+    }
+}
