@@ -8,6 +8,7 @@ mod arriving;
 mod giving;
 mod idling;
 mod nodes;
+mod staying;
 pub(crate) mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ use arriving::Arriving;
 use giving::Giving;
 use idling::{Idling, Line};
 use nodes::Nodes;
+use staying::Staying;
 
 /// Longest reason of a drain in bytes.
 const REASON_BYTES_MAX: usize = 1024;
@@ -49,6 +51,7 @@ pub struct Resource {
     giving: Giving,
     arriving: Arriving,
     idling: Idling,
+    staying: Staying,
     seats: Seats,
     /// Which of its ranks the other modules know to be online.
     told: Idset,
@@ -154,13 +157,14 @@ impl Module for Resource {
             (Kind::ShellStart(ranks, epoch), _) => self.seats.started(ranks, *epoch),
             (Kind::ShellLost(epoch), _) => self.seats.lost(*epoch),
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(job)) => {
-                let before = self.grants.insert(job, Arc::clone(grant));
-                let t = record.event.t;
-                self.idling.held(t, before.as_deref(), Some(grant));
+                self.grants.insert(job, Arc::clone(grant));
+                let (before, now) = self.staying.granted(job, grant);
+                self.idling.held(record.event.t, &before, &now);
             }
             (Kind::Free, Some(job)) => {
-                let before = self.grants.remove(&job);
-                self.idling.held(record.event.t, before.as_deref(), None);
+                self.grants.remove(&job);
+                let before = self.staying.free(job);
+                self.idling.held(record.event.t, &before, &Idset::new());
             }
             _ => {}
         }
@@ -195,7 +199,7 @@ impl Module for Resource {
                     record.event.kind,
                     Kind::GiveBack(_) | Kind::Free | Kind::GrantChanged(_)
                 ) {
-                    self.giving.give(&self.grants, out);
+                    self.giving.give(&self.staying.ranks(), out);
                 }
                 if let Kind::Free | Kind::ResourceDefine(..) | Kind::Undrain(_) = record.event.kind
                 {
@@ -219,7 +223,7 @@ impl Module for Resource {
                 self.arriving.told(&granted.beside);
                 self.arrived(out);
                 self.take_back(now, &granted.leaving, out);
-                self.giving.give(&self.grants, out);
+                self.giving.give(&self.staying.ranks(), out);
             }
             Input::Cancel(caller) => self.arriving.drop_where(|of| of == caller),
             Input::Gone(client) => self.arriving.drop_where(|of| of.client == client),
@@ -253,6 +257,7 @@ impl Resource {
             giving: Giving::new(&settings.place, &settings.local),
             arriving: Arriving::default(),
             idling: Idling::new(settings.release_idle),
+            staying: Staying::default(),
             seats: Seats::default(),
             told: Idset::new(),
         }
@@ -301,7 +306,7 @@ impl Resource {
             }
             overlay::Remove::TOPIC => {
                 self.own_ranks()?;
-                self.nodes.remove(now, request, &self.grants, out)?;
+                self.nodes.remove(now, request, &self.staying, out)?;
             }
             other => unreachable!("the router sent `{other}` to resource"),
         }

@@ -221,8 +221,8 @@ impl Module for Sched {
                 self.gang_moved(kind, job, out);
                 self.start_passed(now, kind, job, out);
             }
-            Input::Parent(ParentWord::Proceed(job, _, cores)) => {
-                self.passed.goes_on(*job, cores);
+            Input::Parent(ParentWord::Proceed(job, attempt, cores)) => {
+                self.goes_back(*job, *attempt, cores);
                 self.go_on(now, *job, out);
             }
             Input::Planned(outcome) => self.planned(now, outcome, out),

@@ -236,6 +236,11 @@ fn who_is_stopped_gives_cores_when_its_instance_has_stopped_it_for_the_last_time
         ["suspend", "resume", "suspend"],
         "what came of the first counts no more"
     );
+    let again = tells(&mut stand, 1, PassState::Running);
+    assert!(
+        matches!(again[..], [FromParent::Pause { stop: 2, .. }]),
+        "it may have begun after it was told to stop: {again:?}"
+    );
     tells(&mut stand, 1, PassState::Stopped { stop: 2 });
     tells(&mut stand, 1, PassState::Stopped { stop: 2 });
     assert_eq!(stand.names(JOB)[10..], ["grant-changed"]);
@@ -406,6 +411,59 @@ fn granted() -> Arrival {
         mock: None,
         access: Default::default(),
     })))
+}
+
+#[test]
+fn one_that_is_to_stop_before_it_runs_stops_when_it_is_told_again() {
+    let mut stand = child();
+    stand.tell(comes(1, 2));
+    let pause = |by| Arrival::Parent(ParentWord::Pause(JobId(77), Attempt(1), 1, by));
+    stand.tell(pause(None));
+    assert_eq!(stand.names(JobId(77)).last(), Some(&"priority"));
+    with_shells(&mut stand);
+    assert_eq!(stand.names(JobId(77)).last(), Some(&"alloc"));
+    stand.tell(pause(None));
+    stand.tell(pause(None));
+    assert_eq!(stand.names(JobId(77))[4..], ["alloc", "suspend"]);
+    stand.tell(pause(Some(USER)));
+    assert_eq!(
+        stand.names(JobId(77))[6..],
+        ["suspend"],
+        "a person wants it, too"
+    );
+}
+
+#[test]
+fn that_it_had_stopped_for_an_earlier_time_says_nothing_of_this_one() {
+    let mut stand = child();
+    with_shells(&mut stand);
+    stand.tell(comes(1, 2));
+    let part = Part {
+        job: JobId(77),
+        attempt: Attempt(1),
+        rank: Rank(2),
+    };
+    let shell = |stand: &mut Stand, word| stand.tell(Arrival::Shell(Epoch(3), word));
+    shell(&mut stand, FromShell::Started { part, t: START });
+    let paused = || FromShell::Paused { part };
+    let word = |word| Arrival::Parent(word);
+    let pause = |stop| word(ParentWord::Pause(part.job, part.attempt, stop, None));
+    stand.tell(pause(1));
+    stand.tell(word(ParentWord::Proceed(
+        part.job,
+        part.attempt,
+        core([2], 2),
+    )));
+    shell(&mut stand, paused());
+    let effects = stand.tell(pause(2));
+    assert_eq!(
+        stand.names(part.job)[4..],
+        ["alloc", "start", "suspend", "resume", "suspend"]
+    );
+    assert_eq!(said(&effects), []);
+    let effects = shell(&mut stand, paused());
+    assert_eq!(said(&effects), [PassState::Stopped { stop: 2 }]);
+    assert_eq!(stand.names(part.job)[9..], ["grant-changed"]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ use crate::inventory::{Inventory, Kept};
 use crate::need::Need;
 use crate::placement::{Chosen, Order, Short, choose, choose_ranked, granted};
 use crate::policy::{NodeRank, Policy};
-use crate::rooms::Rooms;
+use crate::rooms::{Room as Amounts, Rooms};
 use crate::table::Table;
 use crate::together::{Field, Placed};
 use crate::walk::{Blocked, Ceiling, Room};
@@ -282,6 +282,16 @@ impl Occupancy {
             return None;
         }
         self.grant(spot, self.now, span)
+    }
+
+    /// Whether there is too little for a spot as long as this is kept of its nodes.
+    pub fn lacks(&self, spot: &Spot, kept: &ResourceSet) -> bool {
+        let kept: BTreeMap<usize, Amounts> = parts(&self.inventory, kept).collect();
+        takes(&self.inventory, spot).any(|(at, takes)| {
+            let all = self.inventory.capacity(at);
+            kept.get(&at)
+                .is_some_and(|kept| !all.without(kept).holds(&takes))
+        })
     }
 
     /// Whether these nodes are all in service.

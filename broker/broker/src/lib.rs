@@ -1,10 +1,11 @@
 //! One rank of an instance and the modules it hosts, as pure state.
 //!
 //! Read in this order: [`module`] (what a module is given and gives),
-//! [`effect`] (what leaves), [`word_for`] (what a parent says, and to whom),
-//! [`gate`] (when it may leave), [`router`] (who answers what), [`phase`] (what the rank is doing), [`broker`] (all of it
-//! together), [`shellbook`] (the other process's bookkeeping), [`link`] (what
-//! holds two ranks together), [`tree`] (all ranks of an instance).
+//! [`effect`] (what leaves), [`saying`] (what a parent says, and to whom),
+//! [`gate`] (when it may leave), [`router`] (who answers what), [`phase`]
+//! (what the rank is doing), [`broker`] (all of it together), [`shellbook`]
+//! (the other process's bookkeeping), [`link`] (what holds two ranks
+//! together), [`tree`] (all ranks of an instance).
 //!
 //! Two drivers run this same code: brokerd on a real machine and the simulated
 //! world in t/world. Here is no clock, no file, no socket, no randomness.
@@ -13,7 +14,7 @@ pub mod module;
 
 pub mod effect;
 
-pub mod word_for;
+pub mod saying;
 
 pub mod gate;
 
@@ -35,8 +36,7 @@ pub use effect::{
     ToParent, Volatile,
 };
 pub use gate::Gate;
-
 pub use module::{Heads, Input, Line, Module, Notice, Outbox, Request, Sender};
 pub use phase::Phase;
 pub use router::{Endpoint, Router};
-pub use word_for::WordFor;
+pub use saying::Saying;

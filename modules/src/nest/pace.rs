@@ -24,18 +24,18 @@ use super::pass::{Run, say, within};
 impl Nest {
     /// A record of a job that was passed says how it is to stand.
     pub(super) fn pace_on(&self, to: &Child, job: JobId, record: &Record, out: &mut Outbox) {
-        if matches!(
-            record.event.kind,
-            Kind::Suspend(_) | Kind::Resume(_) | Kind::GrantChanged(_)
-        ) {
-            self.pace_down(to, job, out);
+        let goes_on = self.passes.jobs[&job].suspension.standing() == Standing::Runs;
+        match record.event.kind {
+            Kind::Suspend(_) => self.pace_down(to, job, out),
+            Kind::Resume(_) | Kind::GrantChanged(_) if goes_on => self.pace_down(to, job, out),
+            _ => {}
         }
     }
 
     /// Says how a job is to stand that was ever to stop.
     pub(super) fn pace_down(&self, to: &Child, job: JobId, out: &mut Outbox) {
         let run = &self.passes.jobs[&job];
-        let channel = to.told.channel.filter(|_| run.is_to_go_on());
+        let channel = to.told.channel.filter(|_| run.is_paced());
         let Some((channel, grant)) = channel.zip(run.grant.as_ref()) else {
             return;
         };
@@ -59,8 +59,14 @@ impl Nest {
 }
 
 impl Run {
-    /// Whether it was ever to stop, and is not to end.
-    fn is_to_go_on(&self) -> bool {
+    /// Whether its instance runs it while it is to stop: what it was told came before there was
+    /// anything to be stopped.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.suspension.standing() == Standing::Stopping
+    }
+
+    /// Whether its instance is to be told how it stands: it was ever to stop, and is not to end.
+    fn is_paced(&self) -> bool {
         self.is_under_way() && self.end.is_none() && self.suspension.is_touched()
     }
 
@@ -69,7 +75,7 @@ impl Run {
     pub(super) fn stopped(&self, now: Time, (job, stop): (JobId, u32), out: &mut Outbox) {
         let is_it = self.suspension.standing() == Standing::Stopping
             && self.suspension.stops() == stop
-            && self.is_to_go_on();
+            && self.is_paced();
         if let Some(grant) = self.suspension.without_cores(now).filter(|_| is_it) {
             out.append(now, job, Kind::GrantChanged(Arc::new(grant)));
         }

@@ -257,7 +257,12 @@ impl Nest {
         };
         match state {
             PassState::Accepted => {}
-            PassState::Running => run.begin(now, job, out),
+            PassState::Running => {
+                run.begin(now, job, out);
+                if run.is_unheard() {
+                    self.pace_down(&self.children[&child], job, out);
+                }
+            }
             PassState::Stopped { stop } => run.stopped(now, (job, stop), out),
             PassState::Over {
                 began,

@@ -26,10 +26,13 @@ impl Passed {
             return;
         };
         held.stop = Some(stop);
+        let is_known = held.suspension.by() == userid;
         match held.suspension.standing() {
-            Standing::Runs | Standing::Resuming => out.append(now, job, Kind::Suspend(userid)),
-            Standing::Stopping => {}
-            Standing::Suspended => held.tell_stopped(job, out),
+            Standing::Stopping if is_known => {}
+            Standing::Suspended if is_known => held.tell_stopped(job, out),
+            Standing::Runs | Standing::Resuming | Standing::Stopping | Standing::Suspended => {
+                out.append(now, job, Kind::Suspend(userid));
+            }
         }
     }
 
@@ -41,7 +44,7 @@ impl Passed {
         held.stop = None;
         match held.suspension.standing() {
             Standing::Stopping | Standing::Suspended => {
-                out.append(now, job, Kind::Resume(held.suspension.by()));
+                out.append(now, job, Kind::Resume(None));
             }
             Standing::Runs | Standing::Resuming => {}
         }

@@ -6,13 +6,11 @@
 //! cancels it. What takes nothing (`eddy exec`, the ground of an elastic instance) keeps no node.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use eddy_broker::{Effect, Outbox, Request, ToParent, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
-use eddy_wire::grant::Grant;
-use eddy_wire::id::{JobId, Rank, Seq};
+use eddy_wire::id::{Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::child::Returns;
 use eddy_wire::services::grant::{GrantRow, GrantState, ReleaseRequest, Which};
@@ -96,16 +94,13 @@ impl Giving {
         }
     }
 
-    /// Tells the parent of those on which nothing runs any more.
-    pub(super) fn give(&mut self, grants: &BTreeMap<JobId, Arc<Grant>>, out: &mut Outbox) {
+    /// Tells the parent of those on which nobody stays any more.
+    pub(super) fn give(&mut self, staying: &Idset, out: &mut Outbox) {
         if self.leaving.is_empty() {
             return;
         }
-        let mut idle: Idset = self.leaving.keys().map(|rank| rank.0).collect();
-        for grant in grants.values() {
-            let held = grant.set.nodes.iter().filter(|(_, node)| !node.is_empty());
-            idle = idle.difference(&held.map(|(rank, _)| rank.0).collect());
-        }
+        let leaving: Idset = self.leaving.keys().map(|rank| rank.0).collect();
+        let idle = leaving.difference(staying);
         if !idle.is_empty() && idle != self.told {
             self.told.clone_from(&idle);
             out.effect(Effect::Parent(ToParent::Release(idle)));

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use eddy_wire::grant::Grant;
 use eddy_wire::id::Rank;
+use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
@@ -68,16 +68,16 @@ impl Idling {
         }
     }
 
-    /// A job holds something else than it did. What takes nothing of a node holds none.
-    pub(super) fn held(&mut self, t: Time, before: Option<&Grant>, now: Option<&Grant>) {
+    /// A job stays on other nodes than it did.
+    pub(super) fn held(&mut self, t: Time, before: &Idset, now: &Idset) {
         if !self.is_wanted() {
             return;
         }
-        for rank in ranks(now) {
+        for rank in now.iter().map(Rank) {
             *self.holders.entry(rank).or_default() += 1;
             self.since.remove(&rank);
         }
-        for rank in ranks(before) {
+        for rank in before.iter().map(Rank) {
             let Some(count) = self.holders.get_mut(&rank) else {
                 continue;
             };
@@ -122,19 +122,8 @@ impl Idling {
     }
 }
 
-fn ranks(grant: Option<&Grant>) -> impl Iterator<Item = Rank> + '_ {
-    let nodes = grant.into_iter().flat_map(|grant| &grant.set.nodes);
-    nodes
-        .filter(|(_, node)| !node.is_empty())
-        .map(|(rank, _)| *rank)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use eddy_wire::id::Epoch;
-    use eddy_wire::idset::Idset;
     use eddy_wire::resource_set::NodeSet;
     use eddy_wire::time::Span;
 
@@ -161,13 +150,8 @@ mod tests {
         }
     }
 
-    fn grant(ranks: &[u32], cores: u64) -> Grant {
-        Grant {
-            epoch: Epoch(1),
-            set: Arc::new(set(ranks, cores)),
-            shells: BTreeMap::new(),
-            beside: BTreeMap::new(),
-        }
+    fn ids(ids: &[u32]) -> Idset {
+        ids.iter().copied().collect()
     }
 
     fn at(seconds: i64) -> Time {
@@ -186,14 +170,13 @@ mod tests {
         let mut idling = Idling::new(Some(RULE));
         idling.defined(at(0), &set(&[0, 1, 2, 3], 2));
         let may_go = [Rank(1), Rank(2), Rank(3)];
-        idling.held(at(1), None, Some(&grant(&[1, 2], 1)));
+        idling.held(at(1), &ids(&[]), &ids(&[1, 2]));
         assert_eq!(idling.due(at(2), &may_go, 1), due(&[], Some(10)));
-        // A second job on one of them keeps it, what takes nothing keeps none.
-        idling.held(at(3), None, Some(&grant(&[1], 1)));
-        idling.held(at(3), None, Some(&grant(&[3], 0)));
-        idling.held(at(4), Some(&grant(&[1, 2], 1)), None);
+        // A second job on one of them keeps it.
+        idling.held(at(3), &ids(&[]), &ids(&[1]));
+        idling.held(at(4), &ids(&[1, 2]), &ids(&[]));
         assert_eq!(idling.due(at(10), &may_go, 1), due(&[3], Some(14)));
-        idling.held(at(12), Some(&grant(&[1], 1)), None);
+        idling.held(at(12), &ids(&[1]), &ids(&[]));
         assert_eq!(idling.due(at(21), &may_go, 1), due(&[3, 2], Some(22)));
         idling.waits(Line::Waiting);
         assert_eq!(idling.due(at(30), &may_go, 1), due(&[], None));

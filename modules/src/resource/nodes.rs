@@ -6,21 +6,20 @@
 //! told at its start counts only if it is another than what was told when the
 //! inventory was last replaced; else what was added and taken out since stands.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Added, Basis, Kind};
-use eddy_wire::grant::Grant;
 use eddy_wire::hash::Hash;
-use eddy_wire::id::{JobId, Rank, Seq};
+use eddy_wire::id::{Rank, Seq};
 use eddy_wire::idset::{ID_MAX, Idset};
 use eddy_wire::resource_set::{NodeSet, RANKS_MAX, ResourceSet};
 use eddy_wire::services::overlay::{ADDITIONS_KEPT, AddRequest, RemoveRequest};
 use eddy_wire::time::Time;
 use uuid::Uuid;
 
+use super::staying::Staying;
 use crate::settings::Settings;
 
 /// The inventory.
@@ -226,7 +225,7 @@ impl Nodes {
         &self,
         now: Time,
         request: &Request,
-        grants: &BTreeMap<JobId, Arc<Grant>>,
+        staying: &Staying,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let body: RemoveRequest = request.parse()?;
@@ -240,7 +239,7 @@ impl Nodes {
             out.reply(request.caller, &());
             return Ok(());
         }
-        self.removable(&ranks, grants)?;
+        self.removable(&ranks, staying)?;
         basis.removed = basis.removed.union(&ranks);
         let left = self.all().restrict(&self.ranks().difference(&ranks));
         out.append_own(now, self.define(left, &basis));
@@ -248,11 +247,7 @@ impl Nodes {
         Ok(())
     }
 
-    fn removable(
-        &self,
-        ranks: &Idset,
-        grants: &BTreeMap<JobId, Arc<Grant>>,
-    ) -> Result<(), Refusal> {
+    fn removable(&self, ranks: &Idset, staying: &Staying) -> Result<(), Refusal> {
         let foreign = ranks.difference(&self.ranks());
         if !foreign.is_empty() {
             let text = format!("ranks: {foreign} given, the inventory has {}", self.ranks());
@@ -265,19 +260,14 @@ impl Nodes {
             );
             return Err(Refusal::invalid(text));
         }
-        for (job, grant) in grants {
-            // What runs there and holds nothing ends or goes before the rank's shell does.
-            let held = grant.set.nodes.iter().filter(|(_, node)| !node.is_empty());
-            let mut held = held.filter(|(rank, _)| ranks.contains(rank.0));
-            if let Some((rank, _)) = held.next() {
-                let job = job.f58_ascii();
-                let text = format!(
-                    "ranks: job {job} holds rank {rank}; drain it and wait, or cancel the job"
-                );
-                return Err(Refusal::new(Code::Busy, text));
-            }
-        }
-        Ok(())
+        // What runs there and holds nothing ends or goes before the rank's shell does.
+        let Some((job, rank)) = staying.on(ranks) else {
+            return Ok(());
+        };
+        let job = job.f58_ascii();
+        let text =
+            format!("ranks: job {job} holds rank {rank}; drain it and wait, or cancel the job");
+        Err(Refusal::new(Code::Busy, text))
     }
 }
 

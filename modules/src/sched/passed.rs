@@ -10,7 +10,7 @@ use std::sync::Arc;
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::{Exception, Kind};
 use eddy_wire::grant::Grant;
-use eddy_wire::id::{Epoch, JobId};
+use eddy_wire::id::{Attempt, Epoch, JobId};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
@@ -46,11 +46,6 @@ impl Passed {
     pub(super) fn forget(&mut self, id: JobId) {
         self.begin.remove(&id);
         self.back.remove(&id);
-    }
-
-    /// The parent has said where a job goes on.
-    pub(super) fn goes_on(&mut self, id: JobId, cores: &Arc<ResourceSet>) {
-        self.back.insert(id, Arc::clone(cores));
     }
 }
 
@@ -115,6 +110,15 @@ impl Sched {
             out.append(now, job, Kind::Alloc(Arc::new(grant)));
         }
         starts
+    }
+
+    /// The parent has said on which cores one goes on.
+    pub(super) fn goes_back(&mut self, job: JobId, attempt: Attempt, cores: &Arc<ResourceSet>) {
+        let seen = self.jobs.get(&job);
+        let pass = seen.and_then(|seen| seen.submit.pass.as_ref());
+        if pass.is_some_and(|pass| pass.attempt == attempt) {
+            self.passed.back.insert(job, Arc::clone(cores));
+        }
     }
 
     /// Lets one go on that was suspended, if what its parent said is there now.

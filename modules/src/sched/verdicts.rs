@@ -91,6 +91,9 @@ impl Sched {
                     taken.add(set, None);
                     out.append(now, id, Kind::GrantChanged(Arc::new(grant)));
                 }
+                None if is_free && self.sets.is_to_come(to.as_ref(), set) => {
+                    self.soon(now, id, out)
+                }
                 None => self.take_back(id, out),
             }
             return;

@@ -11,6 +11,7 @@ use eddy_wire::time::Time;
 
 use super::charges::end_of;
 use super::{Certainty, Holding, Planner};
+use crate::turns::Turn;
 
 /// The number under which is held what a suspended job has left: that of no job.
 pub(super) fn resting(job: JobId) -> JobId {
@@ -19,10 +20,20 @@ pub(super) fn resting(job: JobId) -> JobId {
 
 impl Planner {
     /// It is recorded that a job has only this left, and who waits may have what it gave back. It is
-    /// charged for nothing here: what the order counts is cores.
+    /// charged for nothing here: what the order counts is cores. Nobody knows for how long; what is
+    /// promised to others from a guessed end on could keep the job itself from going on.
     pub(super) fn rests(&mut self, job: JobId, set: Arc<ResourceSet>) {
         self.free(job);
-        self.held(resting(job), None, set);
+        let turns = self.agenda.bookings().filter_map(|(turn, booking)| {
+            let lacks = self.occupancy.lacks(&booking.spot, &set);
+            lacks.then_some(*turn)
+        });
+        // What was promised from its end on nobody can keep.
+        let turns: Vec<Turn> = turns.collect();
+        for turn in turns {
+            self.agenda.unreserve(&turn, &mut self.occupancy);
+        }
+        self.held_until(resting(job), None, set, Time(i64::MAX));
     }
 
     /// What a job had left while it was suspended is held in another way, or not any more.
@@ -32,6 +43,11 @@ impl Planner {
 
     /// It is recorded that a job holds this.
     pub(super) fn held(&mut self, job: JobId, owner: Option<Owner>, set: Arc<ResourceSet>) {
+        let until = end_of(&set, self.policy.queue.default_limit);
+        self.held_until(job, owner, set, until);
+    }
+
+    fn held_until(&mut self, job: JobId, owner: Option<Owner>, set: Arc<ResourceSet>, until: Time) {
         let began = Time(set.starttime);
         match self.holdings.get_mut(&job) {
             Some(holding) if holding.set.nodes == set.nodes && holding.owner == owner => {
@@ -47,7 +63,6 @@ impl Planner {
             Some(_) | None => {
                 let ending = self.taking.ending.get(&job).copied();
                 self.free(job);
-                let until = end_of(&set, self.policy.queue.default_limit);
                 self.occupancy.hold(job, &set, until);
                 self.hold(job, owner, set, until, Certainty::Held);
                 if let Some(ending) = ending {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::Request;
+use eddy_wire::jobspec::{Request, Sharing};
 use eddy_wire::plan::{Delta, Outcome, Owner, Verdict, Want};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::time::{MICROS, Time};
 
-use super::model::{inventory, slots};
+use super::model::{inventory, nodes, slots};
 use crate::Lines;
 
 const SUSPENDED: JobId = JobId(1);
@@ -150,4 +150,64 @@ fn what_is_left_to_it_is_nobody_elses_until_it_is_over() {
     assert_eq!(planner.plan(at(2), 100).verdicts, []);
     planner.apply(Delta::Freed(SUSPENDED));
     assert!(started(&planner.plan(at(3), 100), BEHIND).is_some());
+}
+
+#[test]
+fn nobody_is_promised_what_is_left_to_it_from_an_end_that_nobody_knows() {
+    let mut planner = Lines::new();
+    let policy = "preset = \"conservative\"\n[queue]\ndefault_limit = \"20s\"";
+    planner.apply(Delta::Policy(policy.into()));
+    planner.apply(Delta::Inventory(inventory(&[(2, 1, 0)])));
+    planner.apply(Delta::Up(Idset::first_ids(1)));
+    let mut left = ResourceSet::clone(&set(&[(0, 0)], 0));
+    left.expiration = 0;
+    for node in left.nodes.values_mut() {
+        node.gpus = Idset::first_ids(1);
+    }
+    planner.apply(Delta::Rests(SUSPENDED, None, Arc::new(left)));
+    let gpu = Request {
+        gpus_per_slot: 1,
+        ..timed(slots(1, 1), 10)
+    };
+    planner.apply(Delta::Want(OTHER, Want::of(16, gpu)));
+    assert_eq!(planner.plan(at(10), 100).verdicts, []);
+    // It is to go on for longer than that.
+    let want = Want {
+        back: Some(Arc::new([(Rank(0), 2)].into())),
+        ..Want::of(31, timed(slots(2, 1), 30))
+    };
+    planner.apply(Delta::Want(SUSPENDED, want));
+    assert!(started(&planner.plan(at(11), 100), SUSPENDED).is_some());
+}
+
+#[test]
+fn nobody_keeps_a_promise_of_what_is_left_to_it() {
+    let mut planner = Lines::new();
+    planner.apply(Delta::Policy("preset = \"conservative\"".into()));
+    planner.apply(Delta::Inventory(inventory(&[(2, 1, 0)])));
+    planner.apply(Delta::Up(Idset::first_ids(1)));
+    let mut whole = ResourceSet::clone(&set(&[(0, 2)], 60));
+    for node in whole.nodes.values_mut() {
+        node.gpus = Idset::first_ids(1);
+    }
+    let mut left = whole.clone();
+    planner.apply(Delta::Held(SUSPENDED, Owner::default(), Arc::new(whole)));
+    let node = Request {
+        sharing: Sharing::Exclusive,
+        ..timed(nodes(1, 1, 1), 10)
+    };
+    planner.apply(Delta::Want(OTHER, Want::of(16, node)));
+    assert_eq!(planner.plan(at(10), 100).verdicts, []);
+    for node in left.nodes.values_mut() {
+        node.cores = Idset::new();
+    }
+    left.expiration = 0;
+    planner.apply(Delta::Rests(SUSPENDED, None, Arc::new(left)));
+    planner.plan(at(20), 100);
+    let want = Want {
+        back: Some(Arc::new([(Rank(0), 2)].into())),
+        ..Want::of(31, timed(slots(2, 1), 50))
+    };
+    planner.apply(Delta::Want(SUSPENDED, want));
+    assert!(started(&planner.plan(at(30), 100), SUSPENDED).is_some());
 }

@@ -298,7 +298,7 @@ pub fn on_this_thread<T>(work: impl Future<Output = T>) -> T {
 /// The leader that holds a state directory.
 ///
 /// # Errors
-/// There is none.
+/// None lives there.
 pub fn leader_of(state: &Path) -> anyhow::Result<Process> {
     let text = std::fs::read_to_string(state.join("lock"))?;
     let leader = Process::of(text.trim().parse()?).context("its leader has ended")?;

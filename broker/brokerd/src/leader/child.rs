@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent, WordFor};
+use eddy_broker::{Arrival, ClientId, ParentWord, Reply, Saying, ToParent};
 use eddy_modules::settings::Place;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::IdBlock;
@@ -220,15 +220,15 @@ impl Child {
     }
 
     fn word(&mut self, now: Time, word: FromParent, message: &Message) -> Vec<Come> {
-        match WordFor::new(word, &message.tail) {
-            WordFor::Modules(word) => vec![Come::Arrival(Arrival::Parent(word))],
-            WordFor::Granted(granted) => {
+        match Saying::new(word, &message.tail) {
+            Saying::Modules(word) => vec![Come::Arrival(Arrival::Parent(word))],
+            Saying::Granted(granted) => {
                 self.place.told(now, &granted);
                 let word = ParentWord::Granted(granted);
                 let come = Come::Arrival(Arrival::Parent(word));
                 [come].into_iter().chain(self.over(now)).collect()
             }
-            WordFor::Request(call) => match Message::decode(&message.tail) {
+            Saying::Request(call) => match Message::decode(&message.tail) {
                 Ok(request) => self.call(call, request),
                 Err(error) => {
                     let refusal = Refusal::invalid(format!("the relayed message: {error}"));
@@ -237,7 +237,7 @@ impl Child {
                     Vec::new()
                 }
             },
-            WordFor::Cancel(call) => match self.clients.remove(&call) {
+            Saying::Cancel(call) => match self.clients.remove(&call) {
                 Some(client) => {
                     self.calls.remove(&client);
                     vec![Come::Gone(client)]

@@ -41,7 +41,8 @@ impl Pace {
         ) {
             self.proposed = Proposed::NotYet;
         }
-        if self.suspension.standing() == Standing::Runs {
+        // What was said of an earlier stop says nothing of this one.
+        if self.suspension.standing() == Standing::Runs || matches!(kind, Kind::Suspend(_)) {
             self.stopped.clear();
         }
     }
@@ -127,7 +128,8 @@ impl Run {
 
     /// A part says that it is stopped.
     pub(in super::super) fn paused(&mut self, rank: Rank) {
-        if self.parts.contains_key(&rank) {
+        let is_to_stop = self.pace.suspension.standing() == Standing::Stopping;
+        if self.parts.contains_key(&rank) && is_to_stop {
             self.pace.stopped.insert(rank);
         }
     }

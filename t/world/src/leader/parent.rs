@@ -4,7 +4,7 @@
 //! if from clients of the child, and their answers go back as calls.
 
 use bytes::Bytes;
-use eddy_broker::{Arrival, ClientId, ParentWord, Reply, ToParent, WordFor};
+use eddy_broker::{Arrival, ClientId, ParentWord, Reply, Saying, ToParent};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{IdBlock, Kind};
 use eddy_wire::id::Epoch;
@@ -220,20 +220,20 @@ impl Instance {
         let Some(word) = broken::heard(nature, self.leader.as_ref(), word) else {
             return;
         };
-        match WordFor::new(word, tail) {
-            WordFor::Modules(word) => {
+        match Saying::new(word, tail) {
+            Saying::Modules(word) => {
                 if let ParentWord::Signal(job, ..) = word {
                     nature.oracle(self.id).signalled(job);
                 }
                 self.parent_word(nature, word);
             }
-            WordFor::Granted(granted) if self.leader.is_none() => {
+            Saying::Granted(granted) if self.leader.is_none() => {
                 // It is told again once it leads.
                 self.parent_word(nature, ParentWord::Granted(granted.clone()));
                 let granted = Happening::Child(self.id, life, ChildTurn::Granted(granted));
                 nature.queue.push(nature.now, granted);
             }
-            WordFor::Granted(granted) => {
+            Saying::Granted(granted) => {
                 let changed = ChildTurn::Changed(granted.clone());
                 let changed = Happening::Child(self.id, life, changed);
                 nature.queue.push(nature.now, changed);
@@ -242,8 +242,8 @@ impl Instance {
                 nature.oracle(self.id).set_until(until);
                 self.arrive(nature, Arrival::Parent(ParentWord::Granted(granted)));
             }
-            WordFor::Request(call) => self.relayed(nature, call, tail),
-            WordFor::Cancel(call) => {
+            Saying::Request(call) => self.relayed(nature, call, tail),
+            Saying::Cancel(call) => {
                 let Some(nested) = &mut self.nested else {
                     return;
                 };

@@ -7,7 +7,7 @@ use crate::effect::ParentWord;
 
 /// A word of the parent, by who it is for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum WordFor {
+pub enum Saying {
     /// What the child has, for the process and its modules.
     Granted(Box<Granted>),
     /// A request under this number; the message is the tail of the word.
@@ -18,13 +18,13 @@ pub enum WordFor {
     Modules(ParentWord),
 }
 
-impl WordFor {
+impl Saying {
     /// A word, and the `tail` that came with it.
-    pub fn new(word: FromParent, tail: &Bytes) -> WordFor {
-        WordFor::Modules(match word {
-            FromParent::Granted(granted) => return WordFor::Granted(granted),
-            FromParent::Request { call } => return WordFor::Request(call),
-            FromParent::Cancel { call } => return WordFor::Cancel(call),
+    pub fn new(word: FromParent, tail: &Bytes) -> Saying {
+        Saying::Modules(match word {
+            FromParent::Granted(granted) => return Saying::Granted(granted),
+            FromParent::Request { call } => return Saying::Request(call),
+            FromParent::Cancel { call } => return Saying::Cancel(call),
             FromParent::Pass(passed) => ParentWord::Pass(passed, tail.clone()),
             FromParent::Preempted {
                 job,

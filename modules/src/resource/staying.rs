@@ -1,0 +1,99 @@
+//! On which nodes jobs are that take something of them, also while they are suspended and have it not.
+
+use std::collections::BTreeMap;
+
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{JobId, Rank};
+use eddy_wire::idset::Idset;
+
+/// The fold of grants.
+#[derive(Debug, Default)]
+pub(super) struct Staying {
+    jobs: BTreeMap<JobId, Idset>,
+}
+
+impl Staying {
+    /// A job was granted this, or holds something else than it did; before and now it stays there.
+    pub(super) fn granted(&mut self, job: JobId, grant: &Grant) -> (Idset, Idset) {
+        let before = self.jobs.remove(&job).unwrap_or_default();
+        let held = grant.set.nodes.iter().filter(|(_, node)| !node.is_empty());
+        let held: Idset = held.map(|(rank, _)| rank.0).collect();
+        // What takes nothing never had anything there. Who gave his cores is to have them again.
+        let now = held.union(&before.intersect(&grant.set.ranks()));
+        if !now.is_empty() {
+            self.jobs.insert(job, now.clone());
+        }
+        (before, now)
+    }
+
+    /// What it held is free; there it was.
+    pub(super) fn free(&mut self, job: JobId) -> Idset {
+        self.jobs.remove(&job).unwrap_or_default()
+    }
+
+    /// One who stays on one of these nodes, and on which.
+    pub(super) fn on(&self, ranks: &Idset) -> Option<(JobId, Rank)> {
+        let mut stays = self.jobs.iter().filter_map(|(job, stays)| {
+            let rank = stays.intersect(ranks).first()?;
+            Some((*job, Rank(rank)))
+        });
+        stays.next()
+    }
+
+    /// All nodes on which somebody stays.
+    pub(super) fn ranks(&self) -> Idset {
+        let all = self.jobs.values();
+        all.fold(Idset::new(), |all, one| all.union(one))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use eddy_wire::id::Epoch;
+    use eddy_wire::resource_set::{NodeSet, ResourceSet};
+
+    use super::*;
+
+    fn grant(nodes: &[(u32, u32)]) -> Grant {
+        let node = |(rank, cores): &(u32, u32)| {
+            let node = NodeSet {
+                host: "n".into(),
+                cores: Idset::first_ids(*cores),
+                gpus: Idset::new(),
+                memory: 0,
+            };
+            (Rank(*rank), node)
+        };
+        let set = ResourceSet {
+            nodes: nodes.iter().map(node).collect(),
+            ..ResourceSet::default()
+        };
+        Grant {
+            epoch: Epoch(1),
+            set: Arc::new(set),
+            shells: BTreeMap::new(),
+            beside: BTreeMap::new(),
+        }
+    }
+
+    fn ids(ids: &str) -> Idset {
+        ids.parse().expect("ids")
+    }
+
+    #[test]
+    fn who_is_suspended_stays_and_what_takes_nothing_never_does() {
+        let mut staying = Staying::default();
+        let (job, other) = (JobId(1), JobId(2));
+        staying.granted(job, &grant(&[(1, 2), (2, 2)]));
+        staying.granted(other, &grant(&[(3, 0)]));
+        let suspended = staying.granted(job, &grant(&[(1, 0), (2, 0)]));
+        assert_eq!(suspended, (ids("1-2"), ids("1-2")));
+        assert_eq!(staying.ranks(), ids("1-2"));
+        // A node that leaves an instance is left.
+        assert_eq!(staying.granted(job, &grant(&[(1, 2)])).1, ids("1"));
+        assert_eq!(staying.free(job), ids("1"));
+        assert!(staying.ranks().is_empty());
+    }
+}
