@@ -65,6 +65,11 @@ impl Known {
         self.members.values().any(|begun| *begun == Begun::Yes)
     }
 
+    /// Whether it may begin: all members are there, or it has begun and others run again.
+    pub(crate) fn is_there(&self) -> bool {
+        self.has_begun() || self.members.len() as u64 == u64::from(self.gang.size)
+    }
+
     /// What a member would have that the others have not.
     fn differs(&self, gang: &Gang, terms: &Terms) -> Option<&'static str> {
         let there = &self.terms;

@@ -15,6 +15,7 @@ use eddy_wire::time::Time;
 
 use super::present::JustTaken;
 use super::{Intake, Sched, Seen, pools};
+use crate::gangs::Known;
 
 impl Sched {
     /// The gang with which a job starts, with so many as are to be there: all of one that has not
@@ -84,7 +85,9 @@ impl Sched {
             taken.add(set, grows);
             starts
         });
-        match all_start {
+        // One that was to be left out may have gone meanwhile, and left its place to another.
+        let known = gang.first().and_then(|id| self.gangs.of(*id));
+        match all_start && known.is_none_or(Known::is_there) {
             true => Vec::new(),
             false => gang.to_vec(),
         }
