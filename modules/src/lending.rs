@@ -104,6 +104,7 @@ mod tests {
     fn request(asked: Option<&str>, minutes: Option<i64>) -> Request {
         Request {
             nodes: None,
+            choice: None,
             slots: 1,
             slots_per_node: 1,
             cores_per_slot: 1,

@@ -1,6 +1,8 @@
 //! The row a listing shows of a job: derived from the fold, never stored as
 //! truth.
 
+use std::borrow::Cow;
+
 use eddy_wire::account::Name;
 use eddy_wire::event::Submit;
 use eddy_wire::job::Job;
@@ -11,8 +13,11 @@ use eddy_wire::suspension::Standing;
 /// The row of `job`; `reason` says why it waits, or is empty.
 pub fn row(job: &Job, reason: String) -> JobRow {
     let spec = &job.submit.spec;
-    let request = &spec.request;
     let placed = job.placed().map(|grant| &grant.set);
+    let request = match placed {
+        Some(set) => spec.request.granted(set),
+        None => Cow::Borrowed(&spec.request),
+    };
     let ended = job.end.as_ref().map(|end| {
         let note = &end.exception.note;
         let separator = if note.is_empty() { "" } else { ": " };

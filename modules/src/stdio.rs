@@ -143,7 +143,8 @@ impl Module for Stdio {
             }
             (Kind::Alloc(grant), Some(id)) => {
                 if let Some(known) = self.jobs.get_mut(&id) {
-                    known.places = layout(&known.submit.spec.request, &grant.set);
+                    let request = known.submit.spec.request.granted(&grant.set);
+                    known.places = layout(&request, &grant.set);
                     if let Some(latest) = known.attempts.last_mut() {
                         latest.ranks = grant.set.nodes.keys().copied().collect();
                     }

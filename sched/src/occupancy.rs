@@ -20,6 +20,7 @@ mod profiles;
 mod promises;
 mod returns;
 mod sweep;
+mod wider;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -302,6 +303,8 @@ impl Occupancy {
     /// Takes it of what is free now, if all of it is there, as grants from the time of the pass on: a
     /// pass of many slices promised by its own time.
     fn grant(&mut self, spot: &Spot, from: Time, span: Span) -> Option<Vec<Started>> {
+        let wider = self.wider(spot, from.after(span));
+        let spot = wider.as_ref().unwrap_or(spot);
         let mut sets = Vec::new();
         for (ask, chosen) in spot.parts() {
             let Some(set) = self.grant_one(ask, chosen, from) else {

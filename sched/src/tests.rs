@@ -34,3 +34,5 @@ mod limits;
 mod gangs;
 
 mod back;
+
+mod wider;

@@ -9,7 +9,7 @@ use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::fsd::{Fsd, parse_minutes_or_fsd};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::{Ask, Jobspec, MemoryNeed, Place, Sharing, parse_bytes};
+use eddy_wire::jobspec::{Ask, Count, Jobspec, MemoryNeed, Place, Sharing, parse_bytes};
 use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT, URGENCY_MAX};
 use serde_json::Value;
 use uuid::Uuid;
@@ -41,9 +41,10 @@ pub struct JobOptions {
 /// The options that jobs of tasks and jobs that are instances both have.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Terms {
-    /// Number of nodes; without -n: whole nodes
+    /// Number of nodes, or a choice of numbers (2-4, 2+, 2,4,8): as many of them as are free when the
+    /// fewest can start; without -n: whole nodes
     #[arg(short = 'N', long, value_name = "N", help_heading = "Resources")]
-    pub nodes: Option<u32>,
+    pub nodes: Option<Count>,
     /// Memory on each node, as in Slurm: 4G, 512M; a number without unit counts MiB
     #[arg(long, value_name = "SIZE", value_parser = memory, help_heading = "Resources")]
     pub mem: Option<u64>,
@@ -268,7 +269,7 @@ impl Terms {
         Ok(Ask {
             command: command.to_owned(),
             ntasks: slots.count,
-            nodes: self.nodes,
+            nodes: self.nodes.clone(),
             cores_per_task: slots.cores.unwrap_or(1),
             gpus_per_task: slots.gpus.unwrap_or(0),
             sharing: match self.exclusive {

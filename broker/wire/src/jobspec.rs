@@ -5,6 +5,7 @@
 //! was given (that is a grant).
 
 mod ask;
+mod choice;
 mod count;
 mod memory;
 mod need;
@@ -19,6 +20,7 @@ use serde_json::{Map, Number, Value};
 use thiserror::Error;
 
 pub use ask::{Ask, AskError};
+pub use choice::{Choice, Tasks};
 pub use count::{Count, CountError, CountRange, Operator};
 pub use memory::{BytesError, MemoryNeed, format_bytes, parse_bytes};
 pub use need::{After, DEPENDENCIES_MAX, Need, is_word};

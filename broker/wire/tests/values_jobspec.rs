@@ -40,7 +40,7 @@ fn an_ask_makes_the_document_that_flux_makes() {
     let expected = r#"{"resources":[{"type":"slot","count":1,"with":[{"type":"core","count":1}],"label":"task"}],"tasks":[{"command":["/bin/hostname"],"slot":"task","count":{"per_slot":1}}],"attributes":{"system":{"duration":0}},"version":1}"#;
     assert_eq!(jobspec.to_json(), expected);
     let many = Ask {
-        nodes: Some(2),
+        nodes: Some(2.into()),
         ntasks: Some(5),
         cores_per_task: 4,
         gpus_per_task: 1,
@@ -102,7 +102,7 @@ fn nodes_and_tasks_follow_the_arithmetic_of_flux() {
     );
 
     let even = request(&Ask {
-        nodes: Some(2),
+        nodes: Some(2.into()),
         ntasks: Some(8),
         ..ask()
     });
@@ -113,14 +113,14 @@ fn nodes_and_tasks_follow_the_arithmetic_of_flux() {
     assert_eq!(even.sharing, Sharing::Shared);
 
     let odd = request(&Ask {
-        nodes: Some(3),
+        nodes: Some(3.into()),
         ntasks: Some(4),
         ..ask()
     });
     assert_eq!((odd.slots_per_node, odd.slots, odd.ntasks), (2, 6, 4));
 
     let whole = request(&Ask {
-        nodes: Some(3),
+        nodes: Some(3.into()),
         ..ask()
     });
     assert_eq!(
@@ -129,7 +129,7 @@ fn nodes_and_tasks_follow_the_arithmetic_of_flux() {
     );
 
     let few = Ask {
-        nodes: Some(3),
+        nodes: Some(3.into()),
         ntasks: Some(2),
         ..ask()
     };
@@ -152,11 +152,11 @@ fn nothing_can_be_asked_for_zero_times_or_too_often() {
             ..ask()
         },
         Ask {
-            nodes: Some(0),
+            nodes: Some(0.into()),
             ..ask()
         },
         Ask {
-            nodes: Some(0),
+            nodes: Some(0.into()),
             ntasks: Some(0),
             ..ask()
         },
@@ -281,8 +281,8 @@ fn shapes_that_are_not_served_yet_are_named() {
             "resources: 2 resources side by side are not supported by this scheduler yet; it serves one",
         ),
         (
-            json!([{ "type": "node", "count": "2+", "with": [slot] }]),
-            "resources[0].count: count `2+` leaves a choice, which this scheduler does not support yet",
+            json!([{ "type": "slot", "count": "2+", "label": "task", "with": [{ "type": "core", "count": 1 }] }]),
+            "resources[0].count: count `2+` leaves a choice, which this scheduler does not support yet but for nodes",
         ),
         (
             in_slot(json!([{ "type": "gpu", "count": 1 }])),
@@ -579,5 +579,86 @@ fn texts_that_would_grow_or_nest_without_end_are_refused() {
     assert_eq!(
         Jobspec::parse(b"{\"\xff"),
         Err(JobspecError::NotUtf8 { at: 2 })
+    );
+}
+
+#[test]
+fn a_choice_of_nodes_is_asked_for_as_the_fewest() {
+    let choice = |nodes: &str| Ask {
+        command: vec!["true".to_owned()],
+        nodes: Some(nodes.parse().expect("a count")),
+        ..ask()
+    };
+    let some = |nodes: &str| {
+        let request = request(&Ask {
+            ntasks: None,
+            cores_per_task: 3,
+            ..choice(nodes)
+        });
+        assert_eq!((request.nodes, request.slots), (Some(2), 2), "{nodes}");
+        request
+    };
+    assert_eq!(some("2").choice, None);
+    assert_eq!(some("2-5").wider(100), [3, 4, 5]);
+    assert_eq!(some("2-5").wider(4), [3, 4]);
+    assert_eq!(some("2,4,9").wider(8), [4]);
+    assert_eq!(some("2-40:3:*").wider(100), [6, 18]);
+    assert_eq!(some("2+:2:^").wider(100), [4, 16]);
+    assert_eq!(some("2+").most_nodes(7), Some(7));
+    assert_eq!(
+        some("2-5").most_nodes(1),
+        Some(2),
+        "the fewest are asked for whatever there is"
+    );
+    let four = some("2-5").on_nodes(4);
+    assert_eq!(
+        (
+            four.nodes,
+            four.slots,
+            four.ntasks,
+            four.cores_per_slot,
+            four.choice
+        ),
+        (Some(4), 4, 4, 3, None)
+    );
+    let tasks = Ask {
+        ntasks: Some(8),
+        ..choice("2-4")
+    };
+    let refused = tasks.jobspec().expect_err("tasks on a choice").to_string();
+    assert!(
+        refused.contains("8 tasks are asked for on 2-4 nodes"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_choice_of_nodes_in_a_jobspec_says_whether_tasks_are_more() {
+    let spec = |count: Value, tasks: Value, slot: Value| {
+        Jobspec::from_value(json!({
+            "version": 1,
+            "resources": [{"type": "node", "count": count, "with": [
+                {"type": "slot", "count": 2, "label": "task", "with": slot}]}],
+            "tasks": [{"command": ["true"], "slot": "task", "count": tasks}],
+            "attributes": {"system": {"duration": 0}},
+        }))
+        .expect("a jobspec")
+        .request()
+    };
+    let core = || json!([{"type": "core", "count": 1}]);
+    let range = || json!({"min": 2, "max": 4, "operand": 1, "operator": "+"});
+    let each = spec(range(), json!({"per_slot": 3}), core()).expect("a request");
+    assert_eq!((each.ntasks, each.on_nodes(4).ntasks), (12, 24));
+    let total = spec(json!("2,4"), json!({"total": 5}), core()).expect("a request");
+    assert_eq!((total.ntasks, total.on_nodes(4).ntasks), (5, 5));
+    assert_eq!(total.on_nodes(4).slots, 8);
+    let memory =
+        json!([{"type": "core", "count": 1}, {"type": "memory", "count": 1, "unit": "GiB"}]);
+    let refused = spec(range(), json!({"total": 5}), memory).expect_err("memory of whom");
+    assert!(
+        refused
+            .to_string()
+            .contains("with a total of tasks and memory in slots it is one number"),
+        "{refused}"
     );
 }

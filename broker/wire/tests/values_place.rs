@@ -1,16 +1,16 @@
 //! Where tasks lie, in the words of PBS, and what that makes of a jobspec.
 
-use eddy_wire::jobspec::{Ask, AskError, Place, Sharing};
+use eddy_wire::jobspec::{Ask, AskError, Count, Place, Sharing};
 use serde_json::Value;
 
 use crate::values_jobspec::{ask, request};
 
 #[test]
 fn a_place_says_where_tasks_lie_and_who_may_be_beside_them() {
-    let placed = |text: &str, ntasks, nodes| Ask {
+    let placed = |text: &str, ntasks, nodes: Option<u32>| Ask {
         place: text.parse().expect("a place"),
         ntasks,
-        nodes,
+        nodes: nodes.map(Count::from),
         ..ask()
     };
     let comes_to = |text: &str, ntasks, nodes| {

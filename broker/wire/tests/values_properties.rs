@@ -88,7 +88,7 @@ fn ask() -> impl Strategy<Value = Ask> {
                 };
                 Ask {
                     command,
-                    nodes,
+                    nodes: nodes.map(Count::from),
                     ntasks,
                     cores_per_task: cores,
                     gpus_per_task: gpus,
@@ -206,8 +206,9 @@ proptest! {
         let jobspec = ask.jobspec().unwrap();
         prop_assert_eq!(Jobspec::parse(jobspec.to_json().as_bytes()), Ok(jobspec.clone()));
         let request = jobspec.request().unwrap();
-        prop_assert_eq!(request.nodes, ask.nodes);
-        prop_assert_eq!(request.ntasks, ask.ntasks.or(ask.nodes).unwrap_or(1));
+        let nodes = ask.nodes.as_ref().and_then(Count::fixed);
+        prop_assert_eq!(request.nodes, nodes);
+        prop_assert_eq!(request.ntasks, ask.ntasks.or(nodes).unwrap_or(1));
         prop_assert!(request.slots >= request.ntasks);
         prop_assert_eq!(request.cores_per_slot, ask.cores_per_task);
         prop_assert_eq!(request.gpus_per_slot, ask.gpus_per_task);

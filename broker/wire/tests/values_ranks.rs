@@ -14,7 +14,7 @@ fn ask() -> Ask {
 #[test]
 fn an_ask_for_ranks_beside_others_is_read_as_it_was_meant() {
     let beside = Ask {
-        nodes: Some(3),
+        nodes: Some(3.into()),
         ranks: Some(Idset::range(1, 3)),
         takes: Takes::Nothing,
         ..ask()
@@ -51,7 +51,7 @@ fn an_instance_has_one_task_however_many_nodes_it_has() {
     let name = Some("debug".to_owned());
     for name in [None, name] {
         let instance = Ask {
-            nodes: Some(4),
+            nodes: Some(4.into()),
             work: Work::Instance { name: name.clone() },
             ..ask()
         };

@@ -442,7 +442,7 @@ impl Run {
         let part = self.part(rank);
         let (grant, spec) = (&self.grant, &self.submit.spec);
         let sheet = self.sheet.get_or_insert_with(|| Sheet {
-            places: layout(&spec.request, &grant.set),
+            places: layout(&spec.request.granted(&grant.set), &grant.set),
             nodelist: grant.set.nodelist(),
         });
         let places = &sheet.places;
@@ -462,7 +462,7 @@ impl Run {
             uri: self.home.clone(),
             first_task: place.first_task,
             ntasks: place.ntasks,
-            job_ntasks: tasks(&spec.request),
+            job_ntasks: tasks(&spec.request.granted(&self.grant.set)),
             node_index: index as u32,
             job_nnodes: places.len() as u32,
             host: node.host.to_string(),

@@ -10,6 +10,7 @@ use eddy_wire::account::{Book, Name, Party};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::fsd::seconds_of_micros;
+use eddy_wire::jobspec::Count;
 use eddy_wire::queue::{Gates, Rules, UNNAMED};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
@@ -228,22 +229,21 @@ fn sized(name: &str, rules: &Rules, spec: &Spec) -> Result<(), Refusal> {
             &format!("queue `{name}` allows {allowed}"),
         ))
     };
-    let (nodes, cores) = (request.nodes.unwrap_or(1), u64::from(request.slots));
-    let cores = cores * u64::from(request.cores_per_slot);
-    if let Some(most) = rules.max_nodes.filter(|most| nodes > *most) {
-        return wrong(
-            RESOURCES,
-            format!("{nodes} nodes"),
-            format!("at most {most}"),
-        );
+    // Of a choice both ends count: it may be given any.
+    let least = request.nodes.unwrap_or(1);
+    let choice = request.choice.as_ref().map(|choice| &choice.nodes);
+    let most = choice.map_or(least, |nodes| nodes.most().unwrap_or(u32::MAX));
+    let given = choice.map_or_else(|| least.to_string(), Count::to_string);
+    let nodes = || format!("{given} nodes");
+    if let Some(allowed) = rules.max_nodes.filter(|allowed| most > *allowed) {
+        return wrong(RESOURCES, nodes(), format!("at most {allowed}"));
     }
-    if let Some(least) = rules.min_nodes.filter(|least| nodes < *least) {
-        return wrong(
-            RESOURCES,
-            format!("{nodes} nodes"),
-            format!("at least {least}"),
-        );
+    if let Some(allowed) = rules.min_nodes.filter(|allowed| least < *allowed) {
+        return wrong(RESOURCES, nodes(), format!("at least {allowed}"));
     }
+    let slots = u64::from(request.slots_per_node) * u64::from(most);
+    let slots = choice.map_or(u64::from(request.slots), |_| slots);
+    let cores = slots * u64::from(request.cores_per_slot);
     if let Some(most) = rules.max_cores.filter(|most| cores > u64::from(*most)) {
         return wrong(
             RESOURCES,

@@ -190,6 +190,7 @@ impl Seen {
         let slots = cores.values().fold(0, |sum: u32, n| sum.saturating_add(*n));
         want.request = Request {
             nodes: None,
+            choice: None,
             slots,
             slots_per_node: slots,
             cores_per_slot: 1,

@@ -177,6 +177,7 @@ fn nobodys(nodes: usize) -> Arc<Ask> {
     let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
     let request = Request {
         nodes: Some(nodes),
+        choice: None,
         slots: nodes,
         slots_per_node: 1,
         cores_per_slot: 0,

@@ -35,6 +35,7 @@ pub(crate) fn slots(slots: u32, cores_per_slot: u32) -> Request {
         constraint: None,
         work: eddy_wire::jobspec::Work::Tasks,
         nodes: None,
+        choice: None,
         slots,
         slots_per_node: slots,
         cores_per_slot,

@@ -3,7 +3,7 @@
 //! ```text
 //! nodes 4c 8c,2g,16m         inventory: cores, GPUs, bytes of memory of each node
 //! up 0-1 / down 1 / lost 1   ranks: in service, drained, offline
-//! want 7 slots=2 cores=4     also nodes= gpus= node-mem= core-mem= task-mem= tasks= at= ranks=
+//! want 7 slots=2 cores=4     also nodes= most= gpus= node-mem= core-mem= task-mem= tasks= at= ranks=
 //!                            whole beside
 //! unwant 7 / freed 7
 //! held 7 0/0-3 1/0-3         rank/cores
@@ -11,11 +11,12 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use eddy_wire::Time;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Takes};
+use eddy_wire::jobspec::{Choice, Count, MemoryNeed, Request, Sharing, Takes, Tasks};
 use eddy_wire::plan::{Delta, Outcome, Owner, Unavailable, Verdict, Want};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 
@@ -128,6 +129,7 @@ fn want(asks: &[&str]) -> (i64, Request) {
             sharing = Sharing::Exclusive;
         }
     }
+    let most = numbers.remove("most");
     let mut take = |key| numbers.remove(key);
     let count = |number: Option<i64>| number.map(|number| number as u32);
     let (asked, each) = (
@@ -138,6 +140,11 @@ fn want(asks: &[&str]) -> (i64, Request) {
         Some(number) => nodes(number, asked, each),
         None => slots(asked, each),
     };
+    if let (Some(most), Some(least)) = (most, request.nodes) {
+        let nodes: Count = format!("{least}-{most}").parse().expect("a choice");
+        let tasks = Tasks::OnEach;
+        request.choice = Some(Arc::new(Choice { nodes, tasks }));
+    }
     (request.sharing, request.takes, request.ranks) = (sharing, takes, ranks);
     request.gpus_per_slot = count(take("gpus")).unwrap_or(0);
     request.ntasks = count(take("tasks")).unwrap_or(request.ntasks);

@@ -403,6 +403,8 @@ impl Call {
 pub struct Ask {
     /// On how many nodes; none is anywhere.
     pub nodes: Option<u32>,
+    /// On so many at most, if there are as many; then there is a task on each.
+    pub most: Option<u32>,
     /// Whole nodes: `node` has `exclusive`, or where it has none `place` says it.
     pub sharing: eddy_wire::jobspec::Sharing,
     /// Tasks.
@@ -473,6 +475,7 @@ impl Default for Ask {
     fn default() -> Ask {
         Ask {
             nodes: None,
+            most: None,
             sharing: eddy_wire::jobspec::Sharing::Shared,
             ntasks: 1,
             cores: 1,

@@ -272,6 +272,7 @@ fn comes_back(instance: &Instance, job: &Job) -> Want {
     let slots = cores.values().sum();
     let request = Request {
         nodes: None,
+        choice: None,
         slots,
         slots_per_node: slots,
         cores_per_slot: 1,

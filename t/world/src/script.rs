@@ -8,6 +8,7 @@
 //! submit a cores=2 run=10 …    again a …       the same key, perhaps other words
 //!   qos=high class=x   and   qos high preempts=low,mid exempt=5 grace=2 mode=cancel  before anything
 //!   afterok=a …  begin=SECONDS  singleton  throttle=N  set=NAME  name=NAME      among those words
+//!   nodes=2-4 among the words of a job: as many of them as are free, a task on each
 //! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  suspend a  resume a
 //! order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7   before anything else
@@ -496,6 +497,15 @@ fn rank(world: &mut World, qos: &[Qos]) {
         .to_vec();
 }
 
+/// `2`, or `2-4` for a choice.
+fn on_nodes(ask: &mut Ask, nodes: &str) -> Result<(), String> {
+    let (least, most) = nodes.split_once('-').unzip();
+    let least = number(least.unwrap_or(nodes))?;
+    (ask.nodes, ask.most) = (Some(least), most.map(number).transpose()?);
+    ask.ntasks = ask.ntasks.max(least);
+    Ok(())
+}
+
 /// What the words of a submission ask for, on top of `ask`.
 fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
     let text = serde_json::json!({ "tasks": [{ "command": ask.command }] }).to_string();
@@ -507,10 +517,7 @@ fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
         }
         match word.split_once('=').unwrap_or((word, "")) {
             ("n", n) => ask.ntasks = number(n)?,
-            ("nodes", n) => {
-                ask.nodes = Some(number(n)?);
-                ask.ntasks = ask.ntasks.max(number(n)?);
-            }
+            ("nodes", n) => on_nodes(&mut ask, n)?,
             ("cores", n) => ask.cores = number(n)?,
             ("gpus", n) => ask.gpus = number(n)?,
             ("memory", n) => ask.memory = u64::from(number(n)?),

@@ -195,6 +195,7 @@ impl Habits {
             ask.nests = Nests::Instance;
             let count = random.between(1, i64::from(nodes.count)) as u32;
             (ask.nodes, ask.ntasks) = (Some(count), count);
+            ask.most = random.chance(30).then_some(count + 1);
             ask.cores = random.between(1, i64::from(nodes.cores)) as u32;
             (ask.cc, ask.memory, ask.gpus) = (None, 0, 0);
             ask.waitable = Waitable::No;
@@ -209,6 +210,7 @@ impl Habits {
             ask.nests = Nests::Grows(of);
             let count = random.between(1, 2) as u32;
             (ask.nodes, ask.ntasks) = (Some(count), count);
+            ask.most = random.chance(30).then_some(count + 1);
             ask.cores = random.between(1, i64::from(nodes.cores)) as u32;
             (ask.cc, ask.memory, ask.gpus) = (None, 0, 0);
             ask.waitable = Waitable::No;
@@ -403,6 +405,7 @@ fn gang(random: &mut Random, ask: &mut Ask) {
     }
     let (name, size, min) = *random.pick(&[("duo", 2, 2), ("trio", 3, 3), ("some", 3, 2)]);
     ask.gang = Some((name.to_owned(), size, min));
+    ask.most = None;
     // Whole gangs at once, too; and such as fit.
     ask.cc = random.chance(40).then(|| Idset::first_ids(size));
     ask.throttle = None;
@@ -512,6 +515,9 @@ fn ask(random: &mut Random, nodes: Nodes) -> Ask {
             ask.nodes = Some(count);
             ask.ntasks = count + random.below(3) as u32;
             ask.cores = 1;
+            if random.chance(30) {
+                (ask.ntasks, ask.most) = (count, Some(count + random.below(3) as u32));
+            }
         }
         8 => {
             ask.nodes = Some(random.between(1, i64::from(nodes.count)) as u32);

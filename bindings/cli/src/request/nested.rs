@@ -308,9 +308,9 @@ mod tests {
         let script =
             "#!/bin/sh\n# flux: -N2 -t 1h --mem=1G --env=A=1\n# flux: --job-name=x -S a.b=1\n";
         let under = InstanceOptions::of_script(script).expect("directives");
-        assert_eq!(under.terms.nodes, Some(2));
+        assert_eq!(under.terms.nodes, Some(2.into()));
         let both = options("-N 4 --mem-per-task=2M --env=A=2 -n8").over(under);
-        assert_eq!((both.terms.nodes, both.nslots), (Some(4), Some(8)));
+        assert_eq!((both.terms.nodes, both.nslots), (Some(4.into()), Some(8)));
         assert_eq!(
             (both.terms.mem, both.terms.mem_per_task),
             (None, Some(2 << 20))

@@ -159,7 +159,6 @@ fn urgency_is_a_number_or_a_word() {
 fn counts_that_are_none_are_refused() {
     for line in [
         "-n 0 true",
-        "-N 0 true",
         "-c 0 true",
         "-n 65537 true",
         "-N 4 -n 2 true",
@@ -167,6 +166,9 @@ fn counts_that_are_none_are_refused() {
     ] {
         let options = options(line).expect("numbers");
         assert!(options.jobspec(Stdin::Attached).is_err(), "{line}");
+    }
+    for nodes in ["0", "0-2", "4-2", "2-", "two"] {
+        assert!(options(&format!("-N {nodes} true")).is_err(), "{nodes}");
     }
     assert!(options("-n -1 true").is_err() && options("-n 99999999999 true").is_err());
 }

@@ -197,7 +197,7 @@ fn jobspec(args: &Args, terms: &Terms, ranks: &Idset, forward: Forward) -> anyho
         Forward::No => crate::request::Stdin::Empty,
     };
     let mut ask = terms.ask(slots, &args.command, stdin)?;
-    ask.nodes = Some(count);
+    ask.nodes = Some(count.into());
     ask.takes = Takes::Nothing;
     ask.ranks = Some(ranks.clone());
     let jobspec = ask.jobspec()?;

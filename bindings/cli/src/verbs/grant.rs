@@ -3,6 +3,7 @@
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use eddy_client::Client;
+use eddy_wire::jobspec::Count;
 use eddy_wire::services::grant::{
     Arrive, ArriveRequest, GrantRow, GrantState, List, Release, ReleaseRequest, Which,
 };
@@ -72,6 +73,9 @@ enum Verb {
 struct More {
     #[command(flatten)]
     options: InstanceOptions,
+    /// Come with so many as soon as they are free, and with up to -N if there are more then
+    #[arg(long, value_name = "N", requires = "nodes", help_heading = "Resources")]
+    min: Option<u32>,
     /// Wait until they are there
     #[arg(long, help_heading = "Submission")]
     wait: bool,
@@ -105,6 +109,14 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     })
 }
 
+/// So many nodes and up to as many as are asked for.
+fn from(min: u32, nodes: Option<&Count>) -> anyhow::Result<Count> {
+    let most = nodes.and_then(Count::fixed);
+    let most =
+        most.context("--min: -N is a choice of nodes already; allowed beside it is one number")?;
+    format!("{min}-{most}").parse().context("--min")
+}
+
 async fn ask(global: &Global, client: &Client, more: &More) -> anyhow::Result<u8> {
     let pong = client.call::<Ping>(&PingRequest::default()).await?;
     let (Some(parent), Some(own)) = (pong.parent, pong.path.rsplit('/').next()) else {
@@ -122,6 +134,9 @@ async fn ask(global: &Global, client: &Client, more: &More) -> anyhow::Result<u8
         .first()
         .context("the instance around knows no job that this one is")?;
     let terms = &mut options.terms;
+    if let Some(min) = more.min {
+        terms.nodes = Some(from(min, terms.nodes.as_ref())?);
+    }
     // What it says nothing of is as with the instance that grows.
     let account = match terms.bank {
         Some(_) => &mut None,

@@ -7,7 +7,9 @@
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::{Arrange, Environment, Jobspec, JobspecError, MemoryNeed, Place, Sharing, Takes, Work};
+use super::{
+    Arrange, Count, Environment, Jobspec, JobspecError, MemoryNeed, Place, Sharing, Takes, Work,
+};
 use crate::constraint::Constraint;
 use crate::fsd::seconds_of_micros;
 use crate::idset::Idset;
@@ -22,8 +24,8 @@ pub struct Ask {
     pub command: Vec<String>,
     /// `-n`: how many tasks; 1 if nothing is said.
     pub ntasks: Option<u32>,
-    /// `-N`: on how many nodes. Without `-n`: whole nodes, one task on each.
-    pub nodes: Option<u32>,
+    /// `-N`: on how many nodes, or a choice of numbers. Without `-n`: whole nodes, one task on each.
+    pub nodes: Option<Count>,
     /// `-c`
     pub cores_per_task: u32,
     /// `-g`
@@ -109,6 +111,16 @@ pub enum AskError {
         /// Tasks.
         tasks: u32,
     },
+    /// So many tasks, on a number of nodes that is left open.
+    #[error(
+        "{tasks} tasks are asked for on {nodes} nodes; on a choice of nodes allowed is one task on each, and no number"
+    )]
+    TasksOnChoice {
+        /// Nodes.
+        nodes: Count,
+        /// Tasks.
+        tasks: u32,
+    },
     /// Whole nodes, but not how many.
     #[error(
         "exclusive needs a number of nodes; a place of excl takes those whole that tasks lie on"
@@ -191,6 +203,11 @@ impl Ask {
             |count: u32| json!({ "type": "slot", "count": count, "with": with, "label": "task" });
         let per_slot = json!({ "per_slot": 1 });
         let (sharing, arranged) = (self.sharing()?, self.arranged()?);
+        let choice = self.nodes.as_ref().filter(|nodes| nodes.fixed().is_none());
+        if let (Some(nodes), Some(tasks)) = (choice, self.ntasks) {
+            let nodes = nodes.clone();
+            return Err(AskError::TasksOnChoice { nodes, tasks });
+        }
         let Some(nodes) = arranged else {
             return match (self.sharing, self.place.sharing) {
                 (Sharing::Exclusive, None) => Err(AskError::ExclusiveWithoutNodes),
@@ -198,7 +215,7 @@ impl Ask {
                 _ => Ok((slot(self.ntasks.unwrap_or(1)), per_slot)),
             };
         };
-        let (tasks, sharing) = match (self.ntasks, self.nodes) {
+        let (tasks, sharing) = match (self.ntasks, &self.nodes) {
             (Some(tasks), _) => (tasks, sharing.unwrap_or_default()),
             // Nodes alone are whole ones, if nothing else is said.
             (None, Some(_)) => (nodes, sharing.unwrap_or(Sharing::Exclusive)),
@@ -210,7 +227,8 @@ impl Ask {
         // Zero nodes is refused with the rest, when the document is read.
         let slots = tasks.div_ceil(nodes.max(1));
         let even = nodes == 0 || tasks % nodes == 0;
-        let mut node = json!({ "type": "node", "count": nodes, "with": [slot(slots)] });
+        let of_nodes = choice.map_or_else(|| json!(nodes), |choice| json!(choice));
+        let mut node = json!({ "type": "node", "count": of_nodes, "with": [slot(slots)] });
         if sharing == Sharing::Exclusive {
             node["exclusive"] = Value::Bool(true);
         }
@@ -233,8 +251,9 @@ impl Ask {
 
     /// On how many nodes its tasks lie, if not anywhere.
     fn arranged(&self) -> Result<Option<u32>, AskError> {
-        let tasks = self.ntasks.or(self.nodes).unwrap_or(1);
-        match (self.place.arrange, self.nodes) {
+        let nodes = self.nodes.as_ref().map(Count::least);
+        let tasks = self.ntasks.or(nodes).unwrap_or(1);
+        match (self.place.arrange, nodes) {
             (Arrange::Free, nodes) => Ok(nodes),
             (Arrange::Pack, None | Some(1)) => Ok(Some(1)),
             (Arrange::Pack, Some(nodes)) => Err(AskError::PackedOnNodes { nodes }),
@@ -247,7 +266,7 @@ impl Ask {
 
     /// What its resources cannot say of its place.
     fn place(&self) -> Option<Value> {
-        match (self.place, self.nodes) {
+        match (self.place, &self.nodes) {
             (
                 Place {
                     arrange: Arrange::Free,

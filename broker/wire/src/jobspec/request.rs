@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::{Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
+use super::choice::{Choice, Tasks, choice as choice_of};
+use super::{Count, Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
 use crate::constraint::Constraint;
 use crate::field::Path;
 use crate::id::JobId;
@@ -61,8 +62,10 @@ pub enum Work {
 /// The numbers of a jobspec. All are at least 1 where not said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How many nodes; `None` places slots anywhere.
+    /// How many nodes, the least of them where there is a choice; `None` places slots anywhere.
     pub nodes: Option<u32>,
+    /// Other numbers of nodes that will do; never without `nodes`.
+    pub choice: Option<Arc<Choice>>,
     /// How many slots on all nodes.
     pub slots: u32,
     /// How many slots on each node, where nodes are given; else all of them, on any.
@@ -130,8 +133,16 @@ pub enum Unsupported {
     #[error("{0} kinds of tasks are not supported by this scheduler yet; it serves one")]
     Tasks(usize),
     /// A count that is left to the scheduler.
-    #[error("count `{0}` leaves a choice, which this scheduler does not support yet")]
+    #[error("count `{0}` leaves a choice, which this scheduler does not support yet but for nodes")]
     Choice(String),
+    /// A number of nodes that is left to the scheduler, with what needs to know it.
+    #[error("count `{count}` leaves a choice; with {with} it is one number")]
+    ChoiceWith {
+        /// The count.
+        count: String,
+        /// What needs to know it.
+        with: &'static str,
+    },
     /// The same type twice in one vertex.
     #[error("type `{0}` is there a second time")]
     KindTwice(String),
@@ -194,7 +205,7 @@ struct Slot {
 
 /// Nodes and the slots on each.
 struct Shape {
-    nodes: Option<u32>,
+    nodes: Option<Count>,
     slots: u32,
     slot: Slot,
     node_memory: u64,
@@ -219,9 +230,10 @@ impl Jobspec {
             "slot" => slots(top, path)?,
             other => return Err(unsupported(path, Unsupported::Kind(other.to_owned()))),
         };
-        let slots = shape.nodes.unwrap_or(1).checked_mul(shape.slots);
+        let nodes = shape.nodes.as_ref().map(Count::least);
+        let slots = nodes.unwrap_or(1).checked_mul(shape.slots);
         let slots = slots.filter(|&slots| slots <= TASKS_MAX).ok_or_else(|| {
-            let nodes = shape.nodes.unwrap_or(1);
+            let nodes = nodes.unwrap_or(1);
             unsupported(
                 path,
                 Unsupported::TooManySlots {
@@ -239,7 +251,8 @@ impl Jobspec {
         }
         let ntasks = self.ntasks(slots, &shape.slot)?;
         let request = Request {
-            nodes: shape.nodes,
+            nodes,
+            choice: self.choice(&shape, path)?,
             slots,
             slots_per_node: shape.slots,
             cores_per_slot: shape.slot.cores,
@@ -259,6 +272,33 @@ impl Jobspec {
             }
             _ => Ok(request),
         }
+    }
+
+    /// What of its nodes is left to the scheduler.
+    fn choice(&self, shape: &Shape, path: Path<'_>) -> Result<Option<Arc<Choice>>, JobspecError> {
+        let tasks = match self.tasks.first().map(|task| &task.count) {
+            Some(TaskCount::Total(_)) => Tasks::AsMany,
+            Some(TaskCount::PerSlot(_) | TaskCount::PerResource { .. }) | None => Tasks::OnEach,
+        };
+        let Some(choice) = shape
+            .nodes
+            .as_ref()
+            .and_then(|count| choice_of(count, tasks))
+        else {
+            return Ok(None);
+        };
+        let system = &self.attributes.system.other;
+        let with = match (tasks, shape.slot.memory, self.takes()?) {
+            (_, _, Takes::Nothing) => "`beside`",
+            (Tasks::AsMany, 1.., _) => "a total of tasks and memory in slots",
+            _ if system.contains_key("gang") => "a gang",
+            _ => return Ok(Some(choice)),
+        };
+        let count = choice.nodes.to_string();
+        Err(unsupported(
+            path.key("count"),
+            Unsupported::ChoiceWith { count, with },
+        ))
     }
 
     fn ntasks(&self, slots: u32, slot: &Slot) -> Result<u32, JobspecError> {
@@ -411,28 +451,18 @@ fn unsupported(path: Path<'_>, what: Unsupported) -> JobspecError {
 
 /// `slot>core`, or `slot>node>core`, whose slots are whole nodes.
 fn slots(slot: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> {
-    let count = fixed(slot, path)?;
     let (sharing, node_memory) = (Sharing::Shared, 0);
-    let [only] = slot.with.as_slice() else {
-        let slot = slot_contents(slot, path)?;
+    let node = slot.with.first().filter(|only| only.kind == "node");
+    let Some(only) = node.filter(|_| slot.with.len() == 1) else {
         return Ok(Shape {
             nodes: None,
-            slots: count,
-            slot,
+            slots: fixed(slot, path)?,
+            slot: slot_contents(slot, path)?,
             node_memory,
             sharing,
         });
     };
-    if only.kind != "node" {
-        let slot = slot_contents(slot, path)?;
-        return Ok(Shape {
-            nodes: None,
-            slots: count,
-            slot,
-            node_memory,
-            sharing,
-        });
-    }
+    let count = counted(slot, path)?;
     let with = path.key("with");
     let path = with.index(0);
     match fixed(only, path)? {
@@ -453,7 +483,7 @@ fn slots(slot: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> {
 
 /// `node>slot>core`, perhaps with memory beside the slot.
 fn nodes_of_slots(node: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> {
-    let nodes = fixed(node, path)?;
+    let nodes = counted(node, path)?;
     let with = path.key("with");
     let mut shape: Option<(u32, Slot)> = None;
     let mut node_memory = 0;
@@ -534,10 +564,15 @@ fn memory_of(vertex: &Vertex, path: Path<'_>) -> Result<u64, JobspecError> {
     })
 }
 
-fn fixed(vertex: &Vertex, path: Path<'_>) -> Result<u32, JobspecError> {
-    if vertex.id.is_some() {
-        return Err(unsupported(path.key("id"), Unsupported::Id));
+fn counted(vertex: &Vertex, path: Path<'_>) -> Result<Count, JobspecError> {
+    match vertex.id {
+        Some(_) => Err(unsupported(path.key("id"), Unsupported::Id)),
+        None => Ok(vertex.count.clone()),
     }
+}
+
+fn fixed(vertex: &Vertex, path: Path<'_>) -> Result<u32, JobspecError> {
+    counted(vertex, path)?;
     vertex.count.fixed().ok_or_else(|| {
         unsupported(
             path.key("count"),

@@ -93,13 +93,13 @@ impl Suppose {
             return supposed;
         }
         if let Some(nodes) = self.nodes {
-            supposed.nodes = Some(nodes);
+            (supposed.nodes, supposed.choice) = (Some(nodes), None);
             supposed.slots = nodes.saturating_mul(match request.nodes {
                 Some(_) => request.slots_per_node,
                 None => 1,
             });
         } else if let Some(slots) = self.slots.filter(|_| request.cores_per_slot > 0) {
-            (supposed.nodes, supposed.slots) = (None, slots);
+            (supposed.nodes, supposed.choice, supposed.slots) = (None, None, slots);
         } else {
             return supposed;
         }
@@ -122,6 +122,7 @@ mod tests {
     fn request() -> Request {
         Request {
             nodes: Some(4),
+            choice: None,
             slots: 8,
             slots_per_node: 2,
             cores_per_slot: 3,

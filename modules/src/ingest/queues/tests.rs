@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eddy_wire::account::{Account, Change};
 use eddy_wire::event::Event;
 use eddy_wire::id::Seq;
-use eddy_wire::jobspec::Ask;
+use eddy_wire::jobspec::{Ask, Count};
 use eddy_wire::queue::{Turn, Turned};
 use eddy_wire::time::Time;
 
@@ -30,7 +30,7 @@ fn spec(queue: Option<&str>, nodes: Option<u32>, seconds: i64) -> Spec {
     let ask = Ask {
         command: vec!["true".to_owned()],
         queue: queue.map(str::to_owned),
-        nodes,
+        nodes: nodes.map(Count::from),
         ntasks: nodes,
         duration: seconds * eddy_wire::time::MICROS,
         ..Ask::default()

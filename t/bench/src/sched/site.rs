@@ -109,6 +109,7 @@ pub fn slots(count: u64) -> Request {
         constraint: None,
         work: Work::Tasks,
         nodes: None,
+        choice: None,
         slots,
         slots_per_node: slots,
         cores_per_slot: EACH,

@@ -37,11 +37,19 @@ impl Ask {
             None => (slot(self.ntasks), json!({ "per_slot": 1 })),
             Some(nodes) => {
                 let slots = self.ntasks.div_ceil(nodes.max(1));
-                let mut node = json!({ "type": "node", "count": nodes, "with": [slot(slots)] });
+                let count = match self.most {
+                    Some(most) => json!(format!("{nodes}-{most}")),
+                    None => json!(nodes),
+                };
+                let mut node = json!({ "type": "node", "count": count, "with": [slot(slots)] });
                 if self.sharing == Sharing::Exclusive {
                     node["exclusive"] = Value::Bool(true);
                 }
-                (node, json!({ "total": self.ntasks }))
+                let tasks = match self.most {
+                    Some(_) => json!({ "per_slot": 1 }),
+                    None => json!({ "total": self.ntasks }),
+                };
+                (node, tasks)
             }
         }
     }

@@ -251,9 +251,20 @@ impl Ledger {
         Ok(())
     }
 
-    /// The nodes that a job is granted are as it asks.
+    /// The nodes that a job is granted are as it asks, and so many.
     fn is_like(&self, id: JobId, set: &ResourceSet) -> Result<(), String> {
         let submit = &self.jobs[&id].submit;
+        let (request, given) = (&submit.spec.request, set.nodes.len() as u32);
+        let wider = || request.wider(given).last() == Some(&given);
+        if request.takes == Takes::Resources
+            && request
+                .nodes
+                .is_some_and(|least| least != given && !wider())
+        {
+            return Err(format!(
+                "job {id} was granted {given} nodes, which it does not ask for"
+            ));
+        }
         let Some(constraint) = &submit.spec.request.constraint else {
             return Ok(());
         };

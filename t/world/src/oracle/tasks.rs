@@ -1,5 +1,6 @@
 //! What really runs, against what the records say may run.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
@@ -125,6 +126,10 @@ impl Tasks {
         let none = BTreeMap::new();
         let tasks = self.attempts.get(&(job, found.attempt)).unwrap_or(&none);
         let request = &found.submit.spec.request;
+        let request = match found.placed() {
+            Some(grant) => request.granted(&grant.set),
+            None => Cow::Borrowed(request),
+        };
         // An instance is one task: its leader.
         let expected = match request.work {
             Work::Tasks => request.ntasks,
