@@ -24,12 +24,13 @@ pub struct Series {
 }
 
 impl Series {
-    /// Over so many steps from the first submission to `until`.
-    pub fn new(workload: &Workload, course: &Course, until: Time, steps: usize) -> Series {
+    /// From the first submission on in steps that reach `until`; as many as the caller can hold.
+    pub fn new(workload: &Workload, course: &Course, until: Time, step: Span) -> Series {
         let first = workload.jobs.iter().map(|job| job.submit).min();
         let from = first.unwrap_or_default();
-        let steps = steps.max(1);
-        let step = Span(((until - from).0 / steps as i64 + 1).max(1));
+        let step = step.max(Span(1));
+        let length = (until - from).0.max(1) as u64;
+        let steps = length.div_ceil(step.0 as u64) as usize;
         let (mut used, mut queue) = (Means::new(steps), Means::new(steps));
         for (job, start) in ran(workload, course) {
             let at = |time: Time| (time - from).0 as f64 / step.0 as f64;

@@ -267,6 +267,14 @@ fn rounds_and_reports_are_of_nodes() -> Tested {
     assert_eq!(json["armada"]["jobs"], 3);
     let page = fs::read_to_string(place.join("out.html"))?;
     assert!(page.contains("<svg") && page.contains("node1") && page.contains("armada"));
+    // What it was made of, so that it can be made again.
+    for input in [
+        "trace.swf",
+        "4 cores on 2 nodes, R.json",
+        "times that jobs ask for",
+    ] {
+        assert!(page.contains(input), "{input}");
+    }
     // Nothing is fetched and nothing runs.
     for word in ["http", "<script", "<link", "url("] {
         assert!(!page.contains(word), "{word}");

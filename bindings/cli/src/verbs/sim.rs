@@ -197,7 +197,7 @@ fn show(args: &Args, name: &str, scene: Scene<'_>, played: &[Played]) -> anyhow:
         write_starts(file, scene.workload, &played.course).with_context(|| file.clone())?;
     }
     if let Some(file) = &args.report {
-        let page = report::page(name, scene, played);
+        let page = report::page(name, args, scene, played);
         std::fs::write(file, page).with_context(|| file.clone())?;
     }
     match args.json {

@@ -78,7 +78,7 @@ fn use_and_queue_are_means_of_each_step() {
     let course = course([0, 10, 40]);
     let until = last_end(&workload, &course);
     assert_eq!(until, Time(50 * MICROS));
-    let series = Series::new(&workload, &course, until, 5);
+    let series = Series::new(&workload, &course, until, Span::seconds(10));
     let near = |values: &[f64], expected: [f64; 5]| {
         let pairs = values.iter().zip(expected);
         pairs
@@ -95,8 +95,8 @@ fn use_and_queue_are_means_of_each_step() {
         "{:?}",
         series.queue
     );
-    // A step that is longer than all has the mean of all: 2 * 20 + 30 + 3 * 10 over 50.
-    let one = Series::new(&workload, &course, until, 1);
+    // One step that is as long as all has the mean of all: 2 * 20 + 30 + 3 * 10 over 50.
+    let one = Series::new(&workload, &course, until, Span::seconds(50));
     assert!((one.used[0] - 2.0).abs() < 1e-5, "{:?}", one.used);
 }
 

@@ -1,4 +1,4 @@
-//! Charts as SVG text, by a few lines of our own: an area, lines, bars, boxes.
+//! Charts as SVG text, by a few lines of our own: lines, boxes, and what stands in them.
 //!
 //! Used by `report`. Colours are classes that the page's style knows, so that a
 //! page is dark or light as its reader is. It knows no jobs and no units.
@@ -12,7 +12,13 @@ const WIDTH: f64 = 960.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 10.0;
-const BELOW: f64 = 44.0;
+/// Below the area: the ticks, and the title where there is one.
+const TICKS: f64 = 24.0;
+const TITLE: f64 = 20.0;
+/// What a letter of a tick or a label takes at most; most take less.
+const LETTER: f64 = 6.5;
+/// The least height of a box with a label.
+const LINE: f64 = 13.0;
 
 /// How an axis is divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +44,7 @@ impl Axis {
     /// Even, from 0, with round numbers.
     pub fn from_zero(title: impl Into<String>, most: f64) -> Axis {
         let most = if most > 0.0 { most * 1.04 } else { 1.0 };
-        let step = round_step(most / 4.0);
+        let step = round_step(most / 6.0);
         let ticks = (0..10).map(|at| f64::from(at) * step);
         let ticks = ticks.take_while(|tick| *tick <= most);
         Axis {
@@ -46,6 +52,25 @@ impl Axis {
             scale: Scale::Even(0.0, most),
             ticks: ticks.map(|tick| (tick, number(tick))).collect(),
         }
+    }
+
+    /// By tens from 1, below which is the edge.
+    pub fn by_tens(title: impl Into<String>, most: f64) -> Axis {
+        let most = most.max(10.0) * 1.1;
+        let tens = (0..18).map(|power| 10_f64.powi(power));
+        let tens = tens.take_while(|tick| *tick <= most);
+        Axis {
+            title: title.into(),
+            scale: Scale::Log(1.0, most),
+            ticks: tens.map(|tick| (tick, number(tick))).collect(),
+        }
+    }
+
+    /// Of a hundred.
+    pub fn percent(title: impl Into<String>) -> Axis {
+        let ticks = [0.0, 25.0, 50.0, 75.0, 100.0];
+        let ticks = ticks.map(|tick| (tick, number(tick)));
+        Axis::even(title, (0.0, 104.0), ticks.to_vec())
     }
 
     /// These ticks, even.
@@ -70,6 +95,36 @@ impl Axis {
         match until > from {
             true => ((value - from) / (until - from)).clamp(0.0, 1.0),
             false => 0.0,
+        }
+    }
+}
+
+/// A name in so many parts of the width of a chart, cut where it is longer.
+pub fn fitting(name: &str, parts: usize) -> String {
+    let room = (WIDTH - LEFT - RIGHT) / parts.max(1) as f64;
+    cut(name, (room / LETTER) as usize, End::First)
+}
+
+/// A name in the room beside a chart: the ends of nodes' names tell them apart.
+pub fn beside(name: &str) -> String {
+    cut(name, ((LEFT - 6.0) / LETTER) as usize, End::Last)
+}
+
+/// Which end of a name is kept.
+enum End {
+    First,
+    Last,
+}
+
+fn cut(name: &str, most: usize, end: End) -> String {
+    let letters = name.chars().count();
+    let kept = most.saturating_sub(1);
+    match end {
+        _ if letters <= most => name.to_owned(),
+        End::First => name.chars().take(kept).chain(['…']).collect(),
+        End::Last => {
+            let last = name.chars().skip(letters - kept);
+            ['…'].into_iter().chain(last).collect()
         }
     }
 }
@@ -132,36 +187,55 @@ impl Chart {
     }
 
     fn at_y(&self, value: f64) -> f64 {
-        TOP + (1.0 - self.y.part(value)) * (self.height - TOP - BELOW)
+        TOP + (1.0 - self.y.part(value)) * (self.bottom() - TOP)
     }
 
-    /// A line in steps: each value holds until the next x.
+    fn bottom(&self) -> f64 {
+        let title = if self.x.title.is_empty() { 0.0 } else { TITLE };
+        self.height - TICKS - title
+    }
+
+    /// A line in steps: each value holds until the next x, the last to the right edge.
     pub fn steps(&mut self, points: &[(f64, f64)], colour: usize) {
+        let path = self.stairs(points);
+        let class = stroke(colour);
+        let _ = writeln!(self.body, "<path class=\"{class}\" d=\"{path}\"/>");
+    }
+
+    /// Such a line with what is below it.
+    pub fn filled(&mut self, points: &[(f64, f64)], colour: usize) {
+        let (left, bottom) = (
+            points.first().map_or(LEFT, |p| self.at_x(p.0)),
+            self.bottom(),
+        );
+        let path = self.stairs(points);
+        let fill = colour % COLOURS;
+        let _ = writeln!(
+            self.body,
+            "<path class=\"under f{fill}\" d=\"{path}V{bottom:.1}H{left:.1}Z\"/>"
+        );
+        self.steps(points, colour);
+    }
+
+    fn stairs(&self, points: &[(f64, f64)]) -> String {
         let mut path = String::new();
-        for (at, &(x, y)) in points.iter().enumerate() {
-            let (x, y) = (self.at_x(x), self.at_y(y));
-            let _ = match at {
-                0 => write!(path, "M{x:.1} {y:.1}"),
-                _ => write!(path, "H{x:.1}V{y:.1}"),
+        let mut level = String::new();
+        for &(x, y) in points {
+            let y = format!("{:.1}", self.at_y(y));
+            if y == level {
+                continue;
+            }
+            let x = self.at_x(x);
+            let _ = match level.as_str() {
+                "" => write!(path, "M{x:.1} {y}"),
+                _ => write!(path, "H{x:.1}V{y}"),
             };
+            level = y;
         }
-        self.path(&path, colour);
-    }
-
-    /// A line from point to point.
-    pub fn line(&mut self, points: &[(f64, f64)], colour: usize) {
-        let mut path = String::new();
-        for (at, &(x, y)) in points.iter().enumerate() {
-            let (x, y) = (self.at_x(x), self.at_y(y));
-            let begin = if at == 0 { 'M' } else { 'L' };
-            let _ = write!(path, "{begin}{x:.1} {y:.1}");
+        if !level.is_empty() {
+            let _ = write!(path, "H{:.1}", WIDTH - RIGHT);
         }
-        self.path(&path, colour);
-    }
-
-    fn path(&mut self, path: &str, colour: usize) {
-        let colour = colour % COLOURS;
-        let _ = writeln!(self.body, "<path class=\"l c{colour}\" d=\"{path}\"/>");
+        path
     }
 
     /// A box between two points, with what a pointer over it shows.
@@ -174,6 +248,22 @@ impl Chart {
             "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{high:.1}\" width=\"{width:.1}\" height=\"{height:.1}\">"
         );
         let _ = writeln!(self.body, "<title>{}</title></rect>", safe(said));
+    }
+
+    /// What stands in a box, if there is room for it.
+    pub fn label(&mut self, from: (f64, f64), until: (f64, f64), said: &str) {
+        let (left, right) = (self.at_x(from.0), self.at_x(until.0));
+        let (low, high) = (self.at_y(from.1), self.at_y(until.1));
+        let width = (said.chars().count() + 1) as f64 * LETTER;
+        if right - left < width || low - high < LINE {
+            return;
+        }
+        let (x, y) = ((left + right) / 2.0, (low + high) / 2.0 + 4.0);
+        let _ = writeln!(
+            self.body,
+            "<text class=\"in\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>",
+            safe(said)
+        );
     }
 
     /// A level line across.
@@ -189,9 +279,11 @@ impl Chart {
     /// The whole picture; `about` is what it shows, for who cannot see it.
     pub fn svg(self, about: &str) -> String {
         let (height, about) = (self.height, safe(about));
-        let (bottom, right) = (height - BELOW, WIDTH - RIGHT);
-        let mut svg =
-            format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{about}\">\n");
+        let (bottom, right) = (self.bottom(), WIDTH - RIGHT);
+        let mut svg = format!(
+            "<div class=\"wide\" tabindex=\"0\">\
+             <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{about}\">\n"
+        );
         for (value, said) in &self.x.ticks {
             let (x, said) = (self.at_x(*value), safe(said));
             let _ = writeln!(
@@ -216,11 +308,53 @@ impl Chart {
         let _ = writeln!(
             svg,
             "<text class=\"t\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-             <text class=\"t\" transform=\"translate(14 {y:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n</svg>",
+             <text class=\"t\" transform=\"translate(14 {y:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n</svg></div>",
             height - 8.0,
             safe(&self.x.title),
             safe(&self.y.title),
         );
         svg
+    }
+}
+
+/// The classes of a line: colours that come again are dashed.
+pub fn stroke(colour: usize) -> String {
+    let dash = if colour < COLOURS { "" } else { " dash" };
+    format!("l c{}{dash}", colour % COLOURS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_as_many_as_can_be_read() {
+        let ticks = |most| -> Vec<String> {
+            let axis = Axis::from_zero("jobs", most);
+            axis.ticks.into_iter().map(|(_, said)| said).collect()
+        };
+        assert_eq!(ticks(6.0), ["0", "2", "4", "6"]);
+        assert_eq!(ticks(100.0), ["0", "20", "40", "60", "80", "100"]);
+        assert_eq!(ticks(80_000.0), ["0", "20k", "40k", "60k", "80k"]);
+        assert_eq!(ticks(0.0), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        let tens = Axis::by_tens("jobs", 1002.0).ticks;
+        assert_eq!(tens.last(), Some(&(1000.0, "1000".to_owned())));
+    }
+
+    #[test]
+    fn a_long_name_is_cut_where_it_says_least() {
+        assert_eq!(fitting("physics/ann", 4), "physics/ann");
+        assert_eq!(fitting("physics/ann", 16), "physics…");
+        assert_eq!(beside("node12"), "node12");
+        assert_eq!(beside("gpu-node-0017"), "…de-0017");
+    }
+
+    #[test]
+    fn a_line_says_only_where_it_changes() {
+        let axis = |most| Axis::even("", (0.0, most), Vec::new());
+        let mut chart = Chart::new(axis(4.0), axis(1.0), 100.0);
+        chart.steps(&[(0.0, 1.0), (1.0, 1.0), (2.0, 0.0), (3.0, 0.0)], 0);
+        let path = format!("M{LEFT:.1} {TOP:.1}H504.0V{:.1}H944.0", 100.0 - TICKS);
+        assert!(chart.body.contains(&path), "{}", chart.body);
     }
 }
