@@ -337,10 +337,9 @@ impl Ingest {
         } = submission;
         let queue = spec.jobspec.attributes.system.queue.as_deref();
         let instance = self.queues.leads_to(queue);
-        let ground = instance.and_then(|name| self.served.ground(name));
+        let ground = self.served.ranks(queue, instance);
         let whose = (*user, party, &self.parties.charter().book);
-        self.reserved
-            .lets(now, whose, spec, ground.map(Capacity::ranks))
+        self.reserved.lets(now, whose, spec, ground.as_ref())
     }
 
     /// Whether it could be placed if all were free: here, or in the instance its queue leads to.
@@ -355,7 +354,7 @@ impl Ingest {
         let beside = |all: &Capacity| self.grounds.beside(&spec.request, all.ranks());
         let beside = aside.or(capacity).and_then(beside);
         let request = beside.as_ref().unwrap_or(&spec.request);
-        let has = self.served.has(capacity, instance, request);
+        let has = self.served.has(capacity, (queue, instance), request);
         has.map_err(Refusal::invalid)
     }
 

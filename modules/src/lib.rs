@@ -23,6 +23,8 @@ pub mod sched;
 
 pub mod lending;
 
+pub mod requires;
+
 pub mod exec;
 
 pub mod accounts;

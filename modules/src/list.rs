@@ -20,6 +20,7 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
+use eddy_wire::plan::Reason;
 use eddy_wire::queue::Gates;
 use eddy_wire::services::Service;
 use eddy_wire::services::job;
@@ -54,6 +55,8 @@ pub struct List {
 struct View {
     jobs: BTreeMap<JobId, Job>,
     heads: Heads,
+    /// Those who wait though their queue leaves them nothing, and why.
+    unmet: BTreeMap<JobId, Reason>,
     /// Whether those behind them wait for them.
     line: Line,
     lines: Lines,
@@ -231,6 +234,8 @@ impl View {
                 self.line = *line;
             }
             Notice::Online(online) => self.online.clone_from(online),
+            Notice::Unmet(id, Some(reason)) => drop(self.unmet.insert(*id, reason.clone())),
+            Notice::Unmet(id, None) => drop(self.unmet.remove(id)),
             _ => return,
         }
         self.version += 1;

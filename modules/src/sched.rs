@@ -210,6 +210,7 @@ impl Module for Sched {
             Input::Gone(client) => self.asked.drop_where(|of| of.client == client),
             Input::Applied(record) => {
                 let (kind, job) = (&record.event.kind, record.event.job);
+                self.looks_again(kind, job, out);
                 self.applied(now, kind, job, out);
                 if let (
                     Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Start | Kind::Free,
@@ -297,6 +298,7 @@ impl Sched {
         match kind {
             Kind::ResourceDefine(set, _) => {
                 (self.inventory, self.ranks) = (Some(Arc::clone(set)), set.ranks());
+                self.sets.requires.on(set);
             }
             Kind::ShellStart(ranks, epoch) => {
                 self.shells

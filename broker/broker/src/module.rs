@@ -114,6 +114,8 @@ pub enum Notice {
     Online(Idset),
     /// Why the first who wait do so, and what that is to those behind them.
     Head(Heads, Line),
+    /// A job waits though what its queue requires leaves nothing that it fits on, or does so no more.
+    Unmet(JobId, Option<Reason>),
     /// What was used before this leader began.
     Used(Arc<[Used]>),
     /// The declared instances that can be told something now.

@@ -379,6 +379,16 @@ pub enum Reason {
         /// The properties that nodes have, where that is known.
         known: Option<Vec<String>>,
     },
+    /// It would fit, but not where its queue lets it.
+    #[error("does not fit queue `{queue}`, which requires {requires}: {why}")]
+    NotInQueue {
+        /// Its queue.
+        queue: String,
+        /// What that requires of nodes, as a query.
+        requires: String,
+        /// Why it does not fit there.
+        why: String,
+    },
     /// It takes nothing, and its ranks are not all to be asked.
     #[error("waits for ranks {ranks}, which are down")]
     RanksDown {

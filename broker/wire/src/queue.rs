@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::account::{Limits, Name};
+use crate::constraint::Constraint;
 use crate::time::{Span, Time};
 
 /// Those jobs that name no queue, as if it were the name of theirs.
@@ -44,6 +45,10 @@ pub struct Rules {
     /// These QoS and no others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qos: Option<BTreeSet<Name>>,
+    /// Its jobs start only on nodes that have each of these properties; one that begins with `^` they
+    /// must not have (RFC 31, `properties`).
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub requires: BTreeSet<String>,
     /// Open to these users; with `accounts`, to both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<BTreeSet<u32>>,
@@ -65,6 +70,12 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// What nodes must be like for its jobs, if it says that.
+    pub fn required(&self) -> Option<Constraint> {
+        let names = self.requires.iter().cloned();
+        (!self.requires.is_empty()).then(|| Constraint::Properties(names.collect()))
+    }
+
     /// Whether nothing is asked of its jobs, and nothing given.
     pub fn is_empty(&self) -> bool {
         let priority = self.priority;

@@ -35,7 +35,7 @@ impl Reserved {
     }
 
     /// Whether a job of this party may run in the one that it names, if it does; `ground` are the
-    /// nodes that its queue leads to.
+    /// nodes that jobs of its queue may have.
     ///
     /// # Errors
     /// By the field.

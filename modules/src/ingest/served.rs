@@ -8,6 +8,7 @@ use eddy_sched::Capacity;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Takes, Work};
 use eddy_wire::message::Roles;
 use eddy_wire::plan::Reason;
@@ -18,6 +19,7 @@ use eddy_wire::time::{Span, Time};
 
 use crate::lending::Lending;
 use crate::live::Change;
+use crate::requires::Requires;
 use crate::settings::{Place, Settings};
 
 const PATH: &str = "attributes.system";
@@ -29,6 +31,7 @@ pub struct Served {
     /// Jobs that are declared instances, by what they hold.
     grounds: BTreeMap<JobId, (String, Option<Capacity>)>,
     lending: Lending,
+    requires: Requires,
     /// All nodes.
     inventory: Arc<ResourceSet>,
 }
@@ -40,6 +43,7 @@ impl Served {
             place: settings.place.clone(),
             grounds: BTreeMap::new(),
             lending: Lending::new(settings),
+            requires: Requires::new(&settings.queues, &ResourceSet::new()),
             inventory: Arc::default(),
         }
     }
@@ -47,10 +51,14 @@ impl Served {
     /// Folds what the declared instances hold.
     pub fn apply(&mut self, record: &Record) {
         match &record.event.kind {
-            Kind::ResourceDefine(set, _) => self.inventory = Arc::clone(set),
+            Kind::ResourceDefine(set, _) => {
+                self.inventory = Arc::clone(set);
+                self.requires.on(set);
+            }
             Kind::Memo(memo) => {
                 if let Some(change) = Change::told(memo) {
                     self.lending = Lending::of(&change.live);
+                    self.requires = Requires::new(&change.live.queues, &self.inventory);
                 }
             }
             _ => {}
@@ -83,27 +91,49 @@ impl Served {
         grounds.find(|(name, _)| name == instance)?.1.as_ref()
     }
 
-    /// Whether what is asked for could be had if all were free: of this instance, which has that, or
-    /// of the declared one that it is for.
+    /// The nodes that jobs of a queue may have: of those of the declared instance that it leads to;
+    /// all when `None`.
+    pub fn ranks(&self, queue: Option<&str>, to: Option<&str>) -> Option<Idset> {
+        let ground = to.and_then(|name| self.ground(name)).map(Capacity::ranks);
+        match (ground, self.requires.ranks(queue)) {
+            (Some(ground), Some(required)) => Some(ground.intersect(required)),
+            (one, other) => one.or(other).cloned(),
+        }
+    }
+
+    /// Whether what is asked for could be had if all were free, by a job of that queue: of this
+    /// instance, which has that, or of the declared one that it is for.
     pub fn has(
         &self,
         capacity: Option<&Capacity>,
-        to: Option<&str>,
+        (queue, to): (Option<&str>, Option<&str>),
         request: &Request,
     ) -> Result<(), Reason> {
         let Some(capacity) = to.and_then(|name| self.ground(name)).or(capacity) else {
             return Ok(());
         };
-        let mut request = request.clone();
-        request.ranks = self.lending.ranks(to, &request, &self.inventory);
         let known = || self.inventory.properties.keys().cloned().collect();
-        capacity.feasible(&request).map_err(|reason| match reason {
-            Reason::NoSuchNodes { constraint, .. } => Reason::NoSuchNodes {
-                constraint,
-                known: Some(known()),
-            },
-            other => other,
-        })
+        let feasible = |request: &Request| {
+            capacity.feasible(request).map_err(|reason| match reason {
+                Reason::NoSuchNodes { constraint, .. } => Reason::NoSuchNodes {
+                    constraint,
+                    known: Some(known()),
+                },
+                other => other,
+            })
+        };
+        let ranks = self.lending.ranks(to, request, &self.inventory);
+        feasible(&Request {
+            ranks: ranks.clone(),
+            ..request.clone()
+        })?;
+        // What would fit elsewhere is told that it is its queue.
+        if self.requires.ranks(queue).is_none() {
+            return Ok(());
+        }
+        let within = self.requires.within(queue, request.clone(), ranks);
+        let explain = |why: Reason| self.requires.explain(queue, &why).unwrap_or(why);
+        feasible(&within).map_err(explain)
     }
 
     /// Whether this instance's jobs are its parent's.

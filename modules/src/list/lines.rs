@@ -162,6 +162,7 @@ impl View {
             JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
             JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
             JobState::Sched if let Some(stopped) = self.stopped(job) => stopped,
+            JobState::Sched if let Some(unmet) = self.unmet.get(&job.id) => unmet.clone(),
             JobState::Sched if let Some(incomplete) = self.ready.incomplete(job.id) => incomplete,
             JobState::Sched if let Some(name) = reservation::of(&job.submit.spec) => {
                 Reason::Dependency {

@@ -15,6 +15,7 @@ use eddy_wire::error::Refusal;
 use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
 use eddy_wire::plan::Delta;
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::sched::PolicyReply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -218,7 +219,9 @@ impl Sched {
         self.obeyed.configured(&change.by, live.policy());
         self.rules.configured(&live.qos);
         self.pools.configured(&live.pools);
-        self.sets.configured(live);
+        let nothing = ResourceSet::new();
+        let all = self.inventory.as_deref().unwrap_or(&nothing);
+        self.sets.configured(live, all);
     }
 
     /// Tells the planner of it: with it those who wait have another order, or other ranks.

@@ -59,13 +59,17 @@ impl Sched {
         set.is_disjoint(&self.used) && set.is_disjoint(taken) && set.nodes.iter().all(has_memory)
     }
 
-    /// Whether the nodes of a set are what that job asks of nodes.
+    /// Whether the nodes of a set are what that job asks of nodes, and its queue requires.
     pub(super) fn is_like(&self, seen: &Seen, set: &ResourceSet) -> bool {
-        let Some(constraint) = &seen.submit.spec.request.constraint else {
-            return true;
-        };
-        let all = self.inventory.as_ref();
-        all.is_some_and(|all| constraint.ranks(all).contains_all(&set.ranks()))
+        let (ranks, all) = (set.ranks(), self.inventory.as_ref());
+        let constraint = seen.submit.spec.request.constraint.as_ref();
+        let is_like = constraint.is_none_or(|constraint| {
+            all.is_some_and(|all| constraint.ranks(all).contains_all(&ranks))
+        });
+        // Who goes on is where it began, whatever its queue requires since.
+        let required = self.sets.requires.ranks(seen.queue());
+        let required = required.filter(|_| !seen.resumes());
+        is_like && required.is_none_or(|required| required.contains_all(&ranks))
     }
 
     /// The shell of each rank of the set, if all are in service; drained ranks
@@ -91,7 +95,7 @@ impl Sched {
             .collect()
     }
 
-    pub(super) fn never(&self, now: Time, id: JobId, reason: &Reason, out: &mut Outbox) {
+    pub(super) fn never(&mut self, now: Time, id: JobId, reason: &Reason, out: &mut Outbox) {
         // What an instance is to grow by waits for as long as that has the nodes that it would fit on.
         let lacks_room = matches!(
             reason,
@@ -104,7 +108,8 @@ impl Sched {
         let fails = |seen: &Seen| {
             seen.is_queued() && seen.wants() && !(lacks_room && seen.grows().is_some())
         };
-        if self.jobs.get(&id).is_some_and(fails) {
+        let fails = self.jobs.get(&id).is_some_and(fails);
+        if fails && !(lacks_room && self.waits_for_queue(id, reason, out)) {
             let exception = Exception {
                 kind: "alloc".to_owned(),
                 severity: 0,

@@ -157,6 +157,11 @@ impl Seen {
         }
     }
 
+    /// Its queue, if it is in one of this instance: of what was passed down the parent's counts.
+    pub(super) fn queue(&self) -> Option<&str> {
+        queues::of(&self.submit.spec).filter(|_| self.submit.pass.is_none())
+    }
+
     /// For how long its queue was stopped until then.
     pub(super) fn stopped_until(&self, gates: &Gates, t: Time) -> Span {
         let queue = queues::of(&self.submit.spec);

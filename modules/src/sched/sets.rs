@@ -7,20 +7,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::{Outbox, Volatile};
+use eddy_broker::{Notice, Outbox, Volatile};
 use eddy_wire::event::{Kind, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
-use eddy_wire::plan::{Delta, LineName, Want};
+use eddy_wire::plan::{Delta, LineName, Reason, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use super::Sched;
 use super::seen::Seen;
 use crate::lending::Lending;
-use crate::live::Live;
+use crate::live::{Change, Live};
+use crate::requires::Requires;
 use crate::settings::{Queue, Settings};
 
 /// How long a job that came back rests before it is planned again, the first time; each time it
@@ -39,6 +40,19 @@ pub(super) struct Sets {
     held: BTreeMap<Arc<str>, Held>,
     elastic: BTreeMap<Arc<str>, Elastic>,
     lending: Lending,
+    pub(super) requires: Requires,
+    origin: Origin,
+    /// Jobs that wait though what their queue requires leaves nothing that they fit on.
+    unmet: BTreeSet<JobId>,
+}
+
+/// Whether queues were submitted to under what they require now.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Origin {
+    #[default]
+    Start,
+    /// It may have been something else.
+    Change,
 }
 
 /// What an instance of a fixed size holds.
@@ -109,13 +123,18 @@ impl Sets {
             held: BTreeMap::new(),
             elastic: elastic.collect(),
             lending: Lending::new(settings),
+            requires: Requires::new(&settings.queues, &ResourceSet::new()),
+            origin: Origin::Start,
+            unmet: BTreeSet::new(),
         }
     }
 
-    /// Queues lead where this says from now on, and this is lent.
-    pub(super) fn configured(&mut self, live: &Live) {
+    /// Queues lead where this says from now on, and require this; and this is lent.
+    pub(super) fn configured(&mut self, live: &Live, all: &ResourceSet) {
         self.leads = leads(&live.queues);
         self.lending = Lending::of(live);
+        self.requires = Requires::new(&live.queues, all);
+        self.origin = Origin::Change;
     }
 
     /// The instance that a job is passed to.
@@ -290,7 +309,9 @@ impl Sched {
         let nothing = ResourceSet::new();
         let all = self.inventory.as_deref().unwrap_or(&nothing);
         let ranks = self.sets.lending.ranks(to, &want.request, all);
-        want.request.ranks = self.apart_from_ground(seen, ranks);
+        let ranks = self.apart_from_ground(seen, ranks);
+        let requires = &self.sets.requires;
+        want.request = requires.within(seen.queue(), want.request, ranks);
         want
     }
 
@@ -299,10 +320,61 @@ impl Sched {
         let is_bound = self.sets.lending.is_bound();
         let waiting = self.jobs.iter().filter(|(id, seen)| {
             let is_like = seen.submit.spec.request.constraint.is_some();
+            let is_like = is_like || self.sets.requires.ranks(seen.queue()).is_some();
             let is_told = is_bound || is_like || seen.grows().is_some();
-            is_told && self.wants(seen) && !self.resting.contains_key(id)
+            (is_told || self.sets.unmet.contains(id))
+                && self.wants(seen)
+                && !self.resting.contains_key(id)
         });
         waiting.map(|(id, _)| self.want(*id)).collect()
+    }
+
+    /// Whether a job that never fits waits all the same, and says this: its queue, or that of one of its
+    /// gang, may have come to require what leaves it nothing, and may come to require something else.
+    pub(super) fn waits_for_queue(&mut self, id: JobId, reason: &Reason, out: &mut Outbox) -> bool {
+        if self.sets.origin == Origin::Start {
+            return false;
+        }
+        let mates = self.mates(id);
+        let gang = std::iter::once(&id).chain(&mates);
+        let mut gang = gang.filter_map(|id| self.jobs.get(id));
+        let explained = gang.find_map(|seen| self.sets.requires.explain(seen.queue(), reason));
+        let Some(reason) = explained else {
+            return false;
+        };
+        self.sets.unmet.insert(id);
+        out.notice(Notice::Unmet(id, Some(reason)));
+        true
+    }
+
+    /// What such jobs wait for may be there now: the planner looks again, and says so anew if not.
+    pub(super) fn looks_again(&mut self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
+        if self.sets.unmet.is_empty() {
+            return;
+        }
+        let unmet = self.sets.unmet.iter().copied();
+        let met: Vec<JobId> = match (kind, job) {
+            (Kind::Memo(memo), None) if Change::told(memo).is_some() => unmet.collect(),
+            (Kind::ResourceDefine(..), None) => unmet.collect(),
+            (Kind::JobspecUpdate(_) | Kind::Clean, Some(job)) => {
+                unmet.filter(|id| *id == job).collect()
+            }
+            (Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Free, Some(job)) => {
+                let seen = self.jobs.get(&job);
+                let Some(name) = seen.and_then(|seen| Sets::name(&seen.submit)) else {
+                    return;
+                };
+                let to = |id: &JobId| self.jobs.get(id)?.to.as_ref();
+                unmet
+                    .filter(|id| to(id).is_some_and(|to| &*to.name == name))
+                    .collect()
+            }
+            _ => return,
+        };
+        for id in met {
+            self.sets.unmet.remove(&id);
+            out.notice(Notice::Unmet(id, None));
+        }
     }
 
     /// Plans a job again a little later: its instance is to get ground where it was placed.

@@ -9,7 +9,8 @@ use serde_json::json;
 
 type Tested = anyhow::Result<()>;
 
-/// Four nodes of two cores on this machine: ranks 1 and 2 are fast, 2 and 3 in rack r1.
+/// Four nodes of two cores on this machine: ranks 1 and 2 are fast, 2 and 3 in rack r1. Jobs of the
+/// queue `quick` are for fast ones.
 fn start() -> anyhow::Result<Instance> {
     let place = Place::new()?;
     let file = place.join("R.json");
@@ -21,8 +22,10 @@ fn start() -> anyhow::Result<Instance> {
         "properties": {"fast": "1-2", "rack=r0": "0-1", "rack=r1": "2-3"},
     }});
     fs::write(&file, inventory.to_string())?;
-    let state = place.path().join("state");
-    Instance::start_in(place, state, &["--resources", &file])
+    let (config, state) = (place.join("eddy.toml"), place.path().join("state"));
+    let queues = "[[queue]]\nname = \"quick\"\nrequires = [\"fast\"]\n";
+    fs::write(&config, queues)?;
+    Instance::start_in(place, state, &["--resources", &file, "--config", &config])
 }
 
 /// Where a job ran.
@@ -62,6 +65,42 @@ fn tasks_lie_as_their_place_says() -> Tested {
     instance.ok(&["cancel", &alone])?;
     let wrong = instance.run(&["submit", "--place=near", "true"])?;
     assert!(wrong.err.contains("`near` is not known"), "{}", wrong.err);
+    Ok(())
+}
+
+#[test]
+fn a_queue_is_for_nodes_with_what_it_requires() -> Tested {
+    let instance = start()?;
+    let first = instance.submit(&["-q", "quick", "-N2", "sleep", "1000"])?;
+    instance.ok(&["job", "wait-event", &first, "start"])?;
+    assert_eq!(nodes(&instance, &first)?, "n[1-2]");
+    let wide = instance.run(&["submit", "-q", "quick", "-N3", "true"])?;
+    let text = "does not fit queue `quick`, which requires fast: asks for 3 whole nodes of ranks 1-2 \
+                (fast); the instance has 2";
+    assert!(wide.refusal()?.ends_with(text), "{}", wide.err);
+    let waits = instance.submit(&["-q", "quick", "--requires=rack=r1", "true"])?;
+    let why = instance.ok(&["why", &waits])?;
+    assert!(why.contains("queue:  quick requires fast"), "{why}");
+    let list = instance.ok(&["queue", "list", "-n", "quick"])?;
+    assert_eq!(list.split_whitespace().nth(8), Some("fast"), "{list}");
+    let requires = |names: &str| {
+        let key = format!("queue.quick.requires={names}");
+        instance.ok(&["config", "set", &key])
+    };
+    requires(r#"["slow"]"#)?;
+    let no_node = "does not fit queue `quick`, which requires slow: asks for nodes with rack=r1 and slow; \
+                   no node is so";
+    // Who asks the planner is answered after it has planned anew.
+    instance.ok(&["why", &waits])?;
+    let why = instance.ok(&["why", &waits])?;
+    assert!(why.contains(no_node), "{why}");
+    assert_eq!(instance.row(&waits)?["reason"], json!(no_node));
+    assert_eq!(instance.row(&first)?["state"], json!("RUN"));
+    instance.kill_leader()?;
+    instance.start_again()?;
+    requires(r#"["^fast"]"#)?;
+    assert_eq!(instance.code(&waits)?, 0);
+    assert_eq!(nodes(&instance, &waits)?, "n3");
     Ok(())
 }
 

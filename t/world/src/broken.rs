@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use eddy_broker::shellbook::{ShellBook, ShellEffect, ShellInput};
 use eddy_broker::{Endpoint, Input, Module, Outbox};
+use eddy_modules::Settings;
 use eddy_modules::manager::Manager;
 use eddy_modules::sched::Sched;
 use eddy_wire::event::{Event, Kind, Record};
@@ -23,7 +24,7 @@ use eddy_wire::jobspec::Need;
 use eddy_wire::plan::{Outcome, Verdict};
 use eddy_wire::services::child::FromParent;
 use eddy_wire::shell::{FromShell, Start, ToShell};
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 
 use crate::leader::Leader;
 use crate::nature::{InstanceId, Nature};
@@ -111,7 +112,26 @@ pub enum Rule {
     ProceedElsewhere,
     /// Who starts jobs does not hear what they ask of nodes.
     ConstraintUnheard,
+    /// Who starts jobs does not hear what their queues require of nodes.
+    RequiresUnheard,
 }
+
+/// A rule that is broken by settings that are others than they were.
+pub type Misled = (Rule, fn(&mut Settings));
+
+/// Those that the side of the planner is told.
+pub const MISLED: [Misled; 3] = [
+    (Rule::ExemptForgotten, |of| {
+        of.qos.iter_mut().for_each(|qos| qos.exempt = Span::ZERO);
+    }),
+    (Rule::PoolsInflated, |of| {
+        of.pools.iter_mut().for_each(|pool| pool.count += 1);
+    }),
+    (Rule::RequiresUnheard, |of| {
+        let queues = of.queues.iter_mut();
+        queues.for_each(|queue| queue.rules.requires.clear());
+    }),
+];
 
 impl Rule {
     /// All of them, by name.
@@ -153,6 +173,7 @@ impl Rule {
         ("pause-unheard", Rule::PauseUnheard),
         ("proceed-elsewhere", Rule::ProceedElsewhere),
         ("constraint-unheard", Rule::ConstraintUnheard),
+        ("requires-unheard", Rule::RequiresUnheard),
     ];
 
     /// The rule of this name.

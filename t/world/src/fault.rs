@@ -53,6 +53,8 @@ pub struct Drawn {
     pub pool: u64,
     /// How many of the limited queue may run.
     pub running: u32,
+    /// What the queue without a limit requires of nodes.
+    pub requires: &'static [&'static str],
     /// How many filters there are.
     pub filters: usize,
     /// Where it is from.

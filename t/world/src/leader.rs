@@ -158,21 +158,14 @@ impl Instance {
         if nature.breaks(Rule::VerdictUnchecked) {
             modules[SCHED] = Box::new(Credulous::new(Sched::new(&self.settings)));
         }
-        if nature.breaks(Rule::ExemptForgotten) {
+        let misled = broken::MISLED.iter();
+        for (_, mislead) in misled.filter(|(rule, _)| nature.breaks(*rule)) {
             let mut settings = self.settings.clone();
-            settings
-                .qos
-                .iter_mut()
-                .for_each(|qos| qos.exempt = Span::ZERO);
+            mislead(&mut settings);
             modules[SCHED] = Box::new(Sched::new(&settings));
         }
         if nature.breaks(Rule::NeedsDropped) {
             modules[MANAGER] = Box::new(Hasty::new(Manager::new(&self.settings)));
-        }
-        if nature.breaks(Rule::PoolsInflated) {
-            let mut inflated = self.settings.clone();
-            inflated.pools.iter_mut().for_each(|pool| pool.count += 1);
-            modules[SCHED] = Box::new(Sched::new(&inflated));
         }
         if nature.breaks(Rule::GangScattered) {
             modules[SCHED] = Box::new(Loose::new(Sched::new(&self.settings)));

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use eddy_modules::lending::Lending;
+use eddy_modules::requires::Requires;
 use eddy_sched::Lines;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
@@ -99,8 +100,14 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     let planned = instance.leader.as_ref().map(Leader::planned);
     let now = planned.unwrap_or(world.nature.now);
     let verdicts = planner.plan(now, 1).verdicts;
-    // What an instance is to grow by waits until it has room beside that.
-    let waits = |job: &JobId| ledger.jobs[job].submit.spec.request.grows().is_some();
+    // What an instance is to grow by waits until it has room beside that, and who has none by what a
+    // queue requires until it requires something else.
+    let requires = Requires::new(&instance.in_force(ledger).queues, &ledger.inventory);
+    let waits = |job: &JobId| {
+        let spec = &ledger.jobs[job].submit.spec;
+        let queue = spec.jobspec.attributes.system.queue.as_deref();
+        spec.request.grows().is_some() || requires.ranks(queue).is_some()
+    };
     let mut verdicts = verdicts.iter();
     let first =
         verdicts.find(|(job, verdict)| !matches!(verdict, Verdict::Never(_)) || !waits(job));
@@ -216,6 +223,7 @@ fn fresh(instance: &Instance, ledger: &Ledger) -> Lines {
 /// And of who waits.
 fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, planner: &mut Lines) {
     let lending = Lending::new(&instance.settings);
+    let requires = Requires::new(&instance.in_force(ledger).queues, &ledger.inventory);
     for (id, job) in &ledger.jobs {
         // What was passed down starts where its parent said; what came back rests for a while.
         if job.submit.pass.is_some() || job.recalls > 0 {
@@ -234,17 +242,18 @@ fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, pla
                 planner.apply(Delta::Want(*id, comes_back(instance, job)));
                 continue;
             }
-            let mut request = job.submit.spec.request.clone();
+            let request = job.submit.spec.request.clone();
             let to = leads(instance, job);
-            request.ranks = lending.ranks(to, &request, &ledger.inventory);
+            let mut ranks = lending.ranks(to, &request, &ledger.inventory);
             if let Work::Ground { of } = request.work {
                 // On nodes where its instance has nothing, while that runs.
                 let Some(has) = ledger.ground_of(of) else {
                     continue;
                 };
-                let ranks = request.ranks.unwrap_or_else(|| ledger.inventory.ranks());
-                request.ranks = Some(ranks.difference(&has));
+                let all = ranks.unwrap_or_else(|| ledger.inventory.ranks());
+                ranks = Some(all.difference(&has));
             }
+            let request = requires.within(queue, request, ranks);
             let gang = gang::of(&job.submit.spec).ok().flatten();
             if gang.is_some() && job.attempt > Attempt(1) {
                 // How many of one that began are waited for only its instance knows.

@@ -11,13 +11,13 @@
 //!   nodes=2-4 among the words of a job: as many of them as are free, a task on each
 //! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  suspend a  resume a
 //! order b a  wait a b  collect [a]  list
-//! queue q running=2 nodes=4 time=60 default=30 users=7   before anything else
+//! queue q running=2 nodes=4 time=60 default=30 users=7 requires=odd,rack=r0   before anything else
 //! among the words of a job gang=g:3 or gang=g:3:2 (members, and with how few it begins)
 //! requires=odd|rank:0   among those words: nodes of odd rank are `odd`, each two are in one `rack=rN`
 //! pool lic 2   before anything else; among the words of a job pool=lic:1; pools lists them
 //! filter first refuse   before anything else; name=a~first:no is refused by it (see `filter.rs`)
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
-//! reload running=q:3 pool=lic:1 filters=2 drop=q    the file says so; set ...  it is set over the file
+//! reload running=q:3 requires=q:odd pool=lic:1 filters=2 drop=q    the file says so; set ...  it is set over the file
 //! drain 0  undrain 0  give back 1  put k 1  get k  policy PRESET  shutdown
 //! lose submit a …              the answer is lost on its way
 //! hold disk|planner  release disk|planner      disk full|room
@@ -32,7 +32,7 @@
 mod reservations;
 mod trees;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_modules::live::{By, Live};
 use eddy_modules::settings::{Class, Qos, Queue};
@@ -253,6 +253,7 @@ impl Player {
                 Some(("nodes", n)) => rules.max_nodes = Some(number(n)?),
                 Some(("time", n)) => rules.max_time = Some(span(n)),
                 Some(("default", n)) => rules.default_time = Some(span(n)),
+                Some(("requires", names)) => rules.requires = properties(names),
                 Some(("users", n)) => rules.users = Some([number(n)?].into()),
                 _ => return Err(format!("`{word}` says nothing of a queue")),
             }
@@ -442,6 +443,12 @@ impl Player {
                     let rules = &mut queue.ok_or("no such queue")?.rules;
                     rules.limits.running_jobs = Some(most);
                 }
+                Some(("requires", rest)) => {
+                    let (name, names) = rest.split_once(':').unwrap_or((rest, ""));
+                    let mut queues = settings.queues.iter_mut();
+                    let queue = queues.find(|queue| queue.name == name);
+                    queue.ok_or("no such queue")?.rules.requires = properties(names);
+                }
                 Some(("drop", name)) => settings.queues.retain(|queue| queue.name != name),
                 Some(("filters", n)) => {
                     settings.filters = filter::two();
@@ -577,6 +584,12 @@ fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
 
 fn number(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+/// Properties of nodes with commas between.
+fn properties(names: &str) -> BTreeSet<String> {
+    let names = names.split(',').filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
 }
 
 /// Lets everything happen that follows now.

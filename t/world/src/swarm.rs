@@ -1,6 +1,6 @@
 //! One run of a seed: a random instance, random clients, random faults, then calm.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
             .push(BEGIN, Happening::ClientActs(client));
     }
     if random.chance(50) {
-        queues(&mut world);
+        queues(&mut world, &mut random);
     }
     let horizon = Span(world.pause.0 / 2 * i64::from(size) + 2_000_000);
     faults(&mut world, &mut random, horizon);
@@ -162,18 +162,34 @@ fn configurations(world: &mut World, random: &mut Random, horizon: Span) {
     if world.habits.own == Own::None {
         return;
     }
-    for _ in 0..*random.pick(&[0, 0, 1, 2, 4]) {
-        let what = Fault::Configure(Drawn {
-            pool: random.between(1, 4) as u64,
-            running: random.between(1, 4) as u32,
-            filters: match world.habits.screens {
-                Screens::None => 0,
-                Screens::Two => random.below(3) as usize,
-            },
-            source: *random.pick(&[Source::File, Source::Keys]),
-        });
-        let at = BEGIN.after(Span(random.between(0, horizon.0)));
-        world.nature.queue.push(at, Happening::Strikes(what));
+    let drawn = |random: &mut Random| Drawn {
+        pool: random.between(1, 4) as u64,
+        running: random.between(1, 4) as u32,
+        requires: random.pick::<&[&str]>(&REQUIRES),
+        filters: match world.habits.screens {
+            Screens::None => 0,
+            Screens::Two => random.below(3) as usize,
+        },
+        source: *random.pick(&[Source::File, Source::Keys]),
+    };
+    let changes = *random.pick(&[0, 0, 1, 2, 4]);
+    let mut strikes = Vec::new();
+    for _ in 0..changes {
+        let what = drawn(random);
+        strikes.push((BEGIN.after(Span(random.between(0, horizon.0))), what));
+    }
+    if changes > 0 {
+        // Who waits for what no node is waits no longer than that is required.
+        let last = Drawn {
+            pool: 4,
+            requires: &[],
+            ..drawn(random)
+        };
+        strikes.push((BEGIN.after(horizon), last));
+    }
+    for (at, what) in strikes {
+        let what = Happening::Strikes(Fault::Configure(what));
+        world.nature.queue.push(at, what);
     }
 }
 
@@ -215,8 +231,17 @@ fn standings(world: &mut World, random: &mut Random) {
     world.habits.ranks = Standings::Many;
 }
 
-/// Queues that the root serves itself: one without limits, one of which two jobs may run.
-fn queues(world: &mut World) {
+/// What queues require of nodes, in some worlds what none is.
+const REQUIRES: [&[&str]; 6] = [&[], &[], &[], &["odd"], &["^odd"], &["odd", "rack=r1"]];
+
+fn required(random: &mut Random) -> BTreeSet<String> {
+    let names = random.pick(&REQUIRES).iter();
+    names.map(|name| (*name).to_owned()).collect()
+}
+
+/// Queues that the root serves itself: one without limits, one of which two jobs may run. Now and then
+/// they require something of nodes.
+fn queues(world: &mut World, random: &mut Random) {
     let [free, two] = OWN_QUEUES;
     let limits = BTreeMap::from([(two.to_owned(), 2)]);
     for name in [free, two] {
@@ -225,6 +250,7 @@ fn queues(world: &mut World) {
             ..Queue::default()
         };
         queue.rules.limits.running_jobs = limits.get(name).copied();
+        queue.rules.requires = required(random);
         queue.rules.default_time = limits.get(name).map(|_| Span::seconds(3600));
         world.root().settings.queues.push(queue);
     }
@@ -365,6 +391,10 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     if let Some(name) = world.habits.queue {
         let extent = extent(&mut world, &mut random, name);
         declare(world.root(), name, extent);
+        let queues = &mut world.root().settings.queues;
+        for queue in queues.iter_mut().filter(|queue| queue.name == name) {
+            queue.rules.requires = required(&mut random);
+        }
     }
     // Now and then a larger one.
     let size = *random.pick(&[3, 5, 8]) * if random.chance(3) { 4 } else { 1 };

@@ -216,6 +216,7 @@ fn table(rows: &[QueueRow], no_header: bool) -> anyhow::Result<()> {
         ("RUNNING", Align::Right),
         ("PRIORITY", Align::Right),
         ("NODES", Align::Right),
+        ("REQUIRES", Align::Left),
         ("TIME", Align::Right),
         ("DEFAULT", Align::Right),
     ];
@@ -238,6 +239,7 @@ fn table(rows: &[QueueRow], no_header: bool) -> anyhow::Result<()> {
             row.running.to_string(),
             row.rules.priority.to_string(),
             nodes(&row.rules),
+            requires(&row.rules),
             time(row.rules.max_time),
             time(row.rules.default_time),
         ]);
@@ -257,6 +259,11 @@ fn nodes(rules: &Rules) -> String {
         (None, Some(most)) => format!("-{most}"),
         (Some(least), Some(most)) => format!("{least}-{most}"),
     }
+}
+
+fn requires(rules: &Rules) -> String {
+    let required = rules.required();
+    required.map_or_else(|| "-".to_owned(), |required| required.to_string())
 }
 
 fn time(span: Option<Span>) -> String {

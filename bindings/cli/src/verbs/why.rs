@@ -10,6 +10,7 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Estimate, Explained, Suppose};
 use eddy_wire::preempt::Mode;
 use eddy_wire::services::job::{JobRow, JobSet};
+use eddy_wire::services::queue::{List, QueueRow};
 use eddy_wire::suspension::Standing;
 use serde_json::{Value, json};
 
@@ -60,6 +61,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   ahead        how many jobs are before it in turn
   start        null, or earliest and latest: seconds since 1970; null is unknown
   priority     policy, value, terms with name, factor, weight, contribution
+  requires     what its queue requires of nodes, as --requires spells it, of a job that waits
   advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
   preemptions  how many of its attempts were ended for the sake of another job
   preempted    the last of them: attempt, t, by (a job), until, cause, mode, grace, why
@@ -77,15 +79,22 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let rows = question.rows(&client).await?;
         let code = known("why", &args.ids, &rows);
         let waiting = waiting(&client, &rows, &suppose).await?;
+        let required = required(&client, &rows, &waiting).await?;
         if args.json {
-            let object = |row| object(row, waiting.get(&row.id));
+            let required = |row: &JobRow| required.get(&row.queue).map(String::as_str);
+            let object = |row| object(row, waiting.get(&row.id), required(row));
             output::json(&rows.iter().map(object).collect::<Vec<Value>>())?;
             return Ok(code);
         }
         let mut out = output::stdout();
         for row in &rows {
-            for line in lines(row, waiting.get(&row.id), &suppose, Spelling::of_locale()) {
+            let waits = waiting.get(&row.id);
+            for line in lines(row, waits, &suppose, Spelling::of_locale()) {
                 writeln!(out, "{line}")?;
+            }
+            if let (Some(_), Some(required)) = (waits, required.get(&row.queue)) {
+                let queue = escaped(&row.queue);
+                writeln!(out, "  queue:  {queue} requires {}", escaped(required))?;
             }
         }
         out.flush()?;
@@ -141,6 +150,21 @@ async fn waiting(
     }
     let reply = supposed(client, Some(jobs), suppose).await?;
     Ok(reply.jobs.into_iter().map(|one| (one.job, one)).collect())
+}
+
+/// What queues of those that wait require of nodes, by queue, where they do.
+async fn required(
+    client: &Client,
+    rows: &[JobRow],
+    waiting: &BTreeMap<JobId, Explained>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut queued = rows.iter().filter(|row| waiting.contains_key(&row.id));
+    if queued.all(|row| row.queue.is_empty()) {
+        return Ok(BTreeMap::new());
+    }
+    let queues = client.call::<List>(&()).await?.into_iter();
+    let required = |row: QueueRow| Some((row.name, row.rules.required()?.to_string()));
+    Ok(queues.filter_map(required).collect())
 }
 
 fn lines(
@@ -236,7 +260,7 @@ fn start(start: Option<Estimate>) -> String {
     }
 }
 
-fn object(row: &JobRow, waits: Option<&Explained>) -> Value {
+fn object(row: &JobRow, waits: Option<&Explained>, required: Option<&str>) -> Value {
     let reason = waits.map_or_else(|| row.reason.clone(), |one| one.reason.to_string());
     json!({
         "id": row.id,
@@ -248,6 +272,7 @@ fn object(row: &JobRow, waits: Option<&Explained>) -> Value {
         "ahead": waits.map(|one| one.ahead),
         "start": waits.and_then(|one| one.start),
         "priority": waits.map(|one| &one.priority),
+        "requires": waits.and(required),
         "advice": waits.map(|one| &one.advice),
         "preemptions": row.preemptions,
         "preempted": row.preempted,

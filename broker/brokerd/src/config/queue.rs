@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use eddy_modules::settings::Queue;
 use eddy_wire::account::{Limits, Name};
+use eddy_wire::constraint::Constraint;
 use eddy_wire::queue::Rules;
 use serde::Serialize;
 use toml::{Table, Value};
@@ -23,6 +24,7 @@ const FLAG: &str = "true or false";
 const SPAN: &str = "a duration such as \"5s\", or seconds";
 const AMOUNT: &str = "a whole number from 1 to 65536";
 const CORES: &str = "a whole number from 1 to 16777216";
+const REQUIRES: &str = "names of properties of nodes, those that they must not have with ^ before";
 const QOS: &str = "names of [[qos]] or of the policy";
 const USERS: &str = "names of users that this host knows, or their numbers";
 const ACCOUNTS: &str = "names of accounts";
@@ -41,6 +43,7 @@ pub(super) const KEYS: &[&str] = &[
     "max_nodes",
     "max_cores",
     "max_time",
+    "requires",
     "limits",
     "user_limits",
     "qos",
@@ -202,6 +205,13 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
         let names = names.iter().map(|name| account(name)?);
         names.collect::<Option<BTreeSet<Name>>>().map(Some)
     };
+    let requires = |value: &Value| {
+        let names = list(value)?;
+        let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+        let names = names.collect::<Option<BTreeSet<String>>>()?;
+        let like = serde_json::json!({"properties": &names});
+        Constraint::from_value(&like).is_ok().then_some(names)
+    };
     let users = |value: &Value| {
         let users = list(value)?.iter().map(user);
         users.collect::<Option<BTreeSet<u32>>>().map(Some)
@@ -213,6 +223,14 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
         max_nodes: value(entry, "max_nodes", AMOUNT, None, amount, errors),
         max_cores: value(entry, "max_cores", CORES, None, cores, errors),
         max_time: value(entry, "max_time", SPAN, None, time, errors),
+        requires: value(
+            entry,
+            "requires",
+            REQUIRES,
+            BTreeSet::new(),
+            requires,
+            errors,
+        ),
         limits: value(entry, "limits", LIMITS, none, limits, errors),
         user_limits: value(entry, "user_limits", LIMITS, none, limits, errors),
         qos: value(entry, "qos", QOS, None, several, errors),

@@ -317,10 +317,12 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
     let rules = &config.instance.queues[0].rules;
     assert_eq!(rules.max_time, Some(Span::seconds(1800)));
     assert_eq!(rules.users.as_ref().map(|users| users.len()), Some(2));
+    let required = rules.required().map(|required| required.to_string());
+    assert_eq!(required.as_deref(), Some("^old,fast"));
     let factors = &config.instance.policy.priority.factors.queues;
     assert_eq!(factors.get("debug"), Some(&100.0));
     let text = "[[queue]]\nname = \"a\"\ndefault = true\nmax_nodes = 0\nlimits = { core_minutes = 3 }\n\
-                default_qos = \"none\"\nusers = [\"nobody-of-that-name\"]\nmaxtime = 3\n\
+                default_qos = \"none\"\nusers = [\"nobody-of-that-name\"]\nmaxtime = 3\nrequires = [\"a|b\"]\n\
                 [[queue]]\nname = \"b\"\ndefault = true\n";
     let errors = check(text).expect_err("much is wrong");
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -345,6 +347,10 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
                 "is 0; allowed is a whole number from 1 to 65536"
             ),
             wrong("maxtime", &format!("unknown key; there are {known}")),
+            wrong(
+                "requires",
+                "is [\"a|b\"]; allowed is names of properties of nodes, those that they must not have with ^ before"
+            ),
             wrong(
                 "users",
                 "is [\"nobody-of-that-name\"]; allowed is names of users that this host knows, or their numbers"

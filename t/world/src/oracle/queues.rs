@@ -1,9 +1,10 @@
 //! Whether what is said of queues holds: a disabled one accepts nothing, a stopped one starts
-//! nothing, and no more of one run than its limit says.
+//! nothing, no more of one run than its limit says, and only on nodes with what it requires.
 //!
 //! Knows the records and the limits that an instance was begun with, nothing of how they are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use eddy_modules::settings::Queue;
 use eddy_wire::event::{Kind, Record, Submit};
@@ -20,6 +21,9 @@ pub struct Queued {
     /// How many of a queue may run.
     limits: BTreeMap<String, u32>,
     home: Option<Home>,
+    /// Properties of nodes, by queue.
+    requires: BTreeMap<String, BTreeSet<String>>,
+    inventory: Arc<ResourceSet>,
     disabled: BTreeSet<String>,
     stopped: BTreeSet<String>,
     jobs: BTreeMap<JobId, String>,
@@ -48,8 +52,10 @@ impl Queued {
     }
 
     /// Other limits count from now on. Who was let through before goes on, so the most that ever could
-    /// run still can.
+    /// run still can; what is required counts for who starts.
     pub fn configured(&mut self, queues: &[Queue]) {
+        let requires = |queue: &Queue| (queue.name.clone(), queue.rules.requires.clone());
+        self.requires = queues.iter().map(requires).collect();
         for queue in queues {
             let Some(most) = self.limits.get_mut(&queue.name) else {
                 continue;
@@ -72,6 +78,7 @@ impl Queued {
     pub fn forgetful(&self) -> Queued {
         Queued {
             home: self.home.clone(),
+            requires: self.requires.clone(),
             ..Queued::new(self.limits.clone())
         }
     }
@@ -97,9 +104,14 @@ impl Queued {
                 }
                 Ok(())
             }
+            (Kind::ResourceDefine(set, _), _) => {
+                self.inventory = Arc::clone(set);
+                Ok(())
+            }
             (Kind::Submit(submit), Some(id)) => self.submitted(id, submit),
             (Kind::Alloc(grant), Some(id)) => {
                 self.is_lent(id, &grant.set)?;
+                self.is_required(id, &grant.set)?;
                 self.began(id)
             }
             (Kind::Free, Some(id)) => {
@@ -151,6 +163,28 @@ impl Queued {
             "job {id} of queue `{queue}` begins at home of `{}`, which lends for {} s",
             home.queue, home.lend_max
         ))
+    }
+
+    /// Its nodes have each property that its queue requires, and none that begins with `^`.
+    fn is_required(&self, id: JobId, set: &ResourceSet) -> Result<(), String> {
+        let Some(queue) = self.jobs.get(&id) else {
+            return Ok(());
+        };
+        let names = self.requires.get(queue).into_iter().flatten();
+        for name in names {
+            let (has, property) = match name.strip_prefix('^') {
+                Some(property) => (false, property),
+                None => (true, name.as_str()),
+            };
+            let with = self.inventory.ranks_with(property);
+            let is_other = |rank: &u32| with.contains(*rank) != has;
+            if let Some(rank) = set.ranks().iter().find(is_other) {
+                return Err(format!(
+                    "job {id} of queue `{queue}`, which requires {name}, was granted rank {rank}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn began(&mut self, id: JobId) -> Result<(), String> {

@@ -14,6 +14,7 @@ use crate::instance::{Launch, Nodes};
 use crate::journal::Room;
 use crate::nature::{AgentTurn, Delay, Happening, InstanceId, ROOT};
 use crate::pipe::{Peer, PipeId, Post, Side};
+use crate::workload::OWN_QUEUES;
 
 /// A process that can be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,6 +125,13 @@ impl World {
         for queue in &mut settings.queues {
             if let Some(running) = &mut queue.rules.limits.running_jobs {
                 *running = drawn.running;
+            }
+            if queue.name == OWN_QUEUES[0] {
+                queue.rules.requires = drawn
+                    .requires
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .collect();
             }
         }
         settings.filters = filter::two();
