@@ -150,6 +150,7 @@ fn queue(
             &mut queue.limits.submitted_jobs,
             &mut queue.user_limits.submitted_jobs,
         ),
+        "resources_default.neednodes" => put("requires", properties(value)),
         "acl_users" => {
             let names = value
                 .split(',')
@@ -198,6 +199,14 @@ fn counted(value: &str, all: &mut Option<u32>, each: &mut Option<u32>) -> bool {
         };
     }
     known
+}
+
+/// What Torque asks of each node of a job that says nothing of nodes: `bigmem:ib`. A number of nodes
+/// is none.
+fn properties(value: &str) -> Option<String> {
+    let is_property = |name: &str| name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let plain = value.split(':').all(is_property) && !value.contains(['+', '=', '|', '&']);
+    plain.then(|| list(value.split(':')))
 }
 
 fn is_true(value: &str) -> bool {

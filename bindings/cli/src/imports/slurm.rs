@@ -1,9 +1,10 @@
 //! `slurm.conf`: `NodeName` and `PartitionName` lines, and of the rest what has a counterpart.
 //!
 //! A partition becomes a queue. One that has nodes of its own, which no other partition has, is
-//! served by an instance on those; all others are queues of the root.
+//! served by an instance on those; all others are queues of the root, and require a property that
+//! only their nodes have, where those are not all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::Rank;
@@ -44,10 +45,11 @@ pub(super) fn read(text: &str) -> Found {
                 .for_each(|pair| setting(number, pair, &mut found)),
         }
     }
-    place(partitions, &hosts, &mut found);
+    let properties = place(partitions, &hosts, &mut found);
     let ranked = (0..).zip(hosts).map(|(rank, node)| (Rank(rank), node));
     let set = ResourceSet {
         nodes: ranked.collect(),
+        properties,
         ..ResourceSet::default()
     };
     found.nodes = (!set.is_empty()).then_some(set);
@@ -262,8 +264,13 @@ fn number_of(value: &str) -> Option<String> {
     value.parse::<u32>().ok().map(|number| number.to_string())
 }
 
-/// Puts partitions with nodes of their own on instances.
-fn place(partitions: Vec<Partition>, hosts: &[NodeSet], found: &mut Found) {
+/// Puts partitions with nodes of their own on instances; gives the properties of nodes of others.
+fn place(
+    partitions: Vec<Partition>,
+    hosts: &[NodeSet],
+    found: &mut Found,
+) -> BTreeMap<String, Idset> {
+    let mut properties = BTreeMap::new();
     let all: BTreeSet<String> = hosts.iter().map(|node| node.host.to_string()).collect();
     let whole = |partition: &Partition| {
         let nodes = partition.nodes.as_ref();
@@ -284,25 +291,30 @@ fn place(partitions: Vec<Partition>, hosts: &[NodeSet], found: &mut Found) {
             let ranks = ranks(nodes, hosts);
             let is_default = queue.keys.contains_key("default");
             match (known, ranks) {
-                _ if overlaps || shares_all => found.note(
-                    partition.line,
-                    format!("Nodes of {}: other partitions have some of them, and a node is one instance's: the queue may use all nodes", queue.name),
-                ),
-                _ if is_default => found.note(
-                    partition.line,
-                    format!("Nodes of {}: a default queue is one of root: the queue may use all nodes that no instance has", queue.name),
-                ),
-                (Some((_, name)), _) => queue.instance = Some(name.clone()),
+                (_, Some(ranks)) if overlaps || shares_all || is_default => {
+                    let name = queue.name.clone();
+                    let why = match is_default {
+                        true => "a default queue is one of root",
+                        false => "other partitions have some of them, and a node is one instance's",
+                    };
+                    found.note(
+                        partition.line,
+                        format!("Nodes of {name}: {why}: the queue requires the property `{name}`, which --resources writes"),
+                    );
+                    queue.keys.insert("requires", list([name.as_str()]));
+                    properties.insert(name, ranks);
+                }
+                (Some((_, name)), Some(_)) => queue.instance = Some(name.clone()),
                 (None, Some(ranks)) => {
                     let name = plain_instance(&queue.name);
                     found.instances.push(Instance {
                         name: name.clone(),
-                        ranks,
+                        ranks: ranks.to_string(),
                     });
                     made.push((nodes.clone(), name.clone()));
                     queue.instance = Some(name);
                 }
-                (None, None) => found.note(
+                (_, None) => found.note(
                     partition.line,
                     format!("Nodes of {}: not all of them are on NodeName lines: the queue may use all nodes", queue.name),
                 ),
@@ -310,17 +322,18 @@ fn place(partitions: Vec<Partition>, hosts: &[NodeSet], found: &mut Found) {
         }
         found.queues.push(queue);
     }
+    properties
 }
 
 /// Where these hosts are among the nodes, in the order of the text.
-fn ranks(nodes: &BTreeSet<String>, hosts: &[NodeSet]) -> Option<String> {
+fn ranks(nodes: &BTreeSet<String>, hosts: &[NodeSet]) -> Option<Idset> {
     let mut ranks = Idset::new();
     for (rank, node) in (0..).zip(hosts) {
         if nodes.contains(&*node.host) {
             ranks = ranks.union(&Idset::one(rank));
         }
     }
-    (ranks.len() == nodes.len() as u64).then(|| ranks.to_string())
+    (ranks.len() == nodes.len() as u64).then_some(ranks)
 }
 
 /// Minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]; as seconds.

@@ -26,6 +26,7 @@ set queue workq Priority = 50
 set queue workq resources_max.walltime = 48:00:00
 set queue workq resources_default.walltime = 01:00:00
 set queue workq resources_max.nodect = 8
+set queue workq resources_default.neednodes = bigmem:ib
 set queue workq max_run = [u:PBS_GENERIC=5]
 set queue workq max_queued = [o:PBS_ALL=100]
 set queue workq acl_user_enable = True
@@ -86,7 +87,13 @@ fn partitions_that_share_nodes_are_queues_of_the_root() {
     );
     let config = config::check(&found.to_toml()).expect("a configuration");
     assert!(config.instance.declared.is_empty());
-    assert!(config.instance.queues[0].default);
+    let [a, b] = &config.instance.queues[..] else {
+        panic!("two are there")
+    };
+    assert!(a.default && a.rules.requires.is_empty(), "it has all nodes");
+    assert_eq!(b.rules.requires, ["b".to_owned()].into());
+    let nodes = found.nodes.as_ref().expect("there are nodes");
+    assert_eq!(nodes.ranks_with("b").to_string(), "0");
     assert_eq!(found.notes.len(), 1);
     assert!(told(&found)[0].starts_with("line 3: Nodes of b: other partitions have some of them"));
 }
@@ -104,6 +111,8 @@ fn queues_of_qmgr_are_read_with_their_limits() {
         (queue.default, rules.priority, rules.max_nodes),
         (true, 50.0, Some(8))
     );
+    let required = rules.required().map(|required| required.to_string());
+    assert_eq!(required.as_deref(), Some("bigmem,ib"));
     assert_eq!(rules.user_limits.running_jobs, Some(5));
     assert_eq!(rules.limits.submitted_jobs, Some(100));
     assert_eq!(rules.users.as_ref().map(|users| users.len()), Some(1));
@@ -114,10 +123,10 @@ fn queues_of_qmgr_are_read_with_their_limits() {
     assert_eq!(
         told(&found),
         [
-            "line 15: set queue workq started = False: is said to the running instance: `eddy queue stop workq`",
-            "line 17: queue route: a queue that routes to others is not taken over",
-            "line 18: set queue route route_destinations = workq: is not taken over",
-            "line 21: set server scheduling = True: is not taken over",
+            "line 16: set queue workq started = False: is said to the running instance: `eddy queue stop workq`",
+            "line 18: queue route: a queue that routes to others is not taken over",
+            "line 19: set queue route route_destinations = workq: is not taken over",
+            "line 22: set server scheduling = True: is not taken over",
         ]
     );
 }
