@@ -96,6 +96,7 @@ mod tests {
         let query = query.map(|query| Constraint::from_query(query).expect("a query"));
         Request {
             nodes: None,
+            choice: None,
             slots: 1,
             slots_per_node: 1,
             cores_per_slot: 1,

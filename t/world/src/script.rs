@@ -29,6 +29,7 @@
 //! Those of machines and instances in instances are in `script/trees.rs`, those of reservations in
 //! `script/reservations.rs`.
 
+mod ask;
 mod reservations;
 mod trees;
 
@@ -36,12 +37,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_modules::live::{By, Live};
 use eddy_modules::settings::{Class, Qos, Queue};
-use eddy_wire::constraint::Constraint;
-use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::filter::{Filter, OnFailure};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::Sharing;
 use eddy_wire::pool::Pool;
 use eddy_wire::preempt::Mode;
 use eddy_wire::queue::Turn;
@@ -49,7 +47,7 @@ use eddy_wire::services::job::JobSet;
 use eddy_wire::time::{Span, Time};
 use uuid::Uuid;
 
-use crate::call::{Ask, Call, Nests, key};
+use crate::call::{Ask, Call, key};
 use crate::client::OWNER;
 use crate::fault::Fault;
 use crate::filter;
@@ -57,8 +55,9 @@ use crate::instance::{Hold, Nodes};
 use crate::journal::Room;
 use crate::nature::{BEGIN, Happening, InstanceId, Nature, Pace, ROOT};
 use crate::shell::Course;
-use crate::task::{Behaviour, span};
+use crate::task::span;
 use crate::world::World;
+use ask::ask;
 use trees::Machines;
 
 /// A script that does not come to rest within so many steps is wrong.
@@ -502,84 +501,6 @@ fn rank(world: &mut World, qos: &[Qos]) {
             priority: 0,
         })
         .to_vec();
-}
-
-/// `2`, or `2-4` for a choice.
-fn on_nodes(ask: &mut Ask, nodes: &str) -> Result<(), String> {
-    let (least, most) = nodes.split_once('-').unzip();
-    let least = number(least.unwrap_or(nodes))?;
-    (ask.nodes, ask.most) = (Some(least), most.map(number).transpose()?);
-    ask.ntasks = ask.ntasks.max(least);
-    Ok(())
-}
-
-/// What the words of a submission ask for, on top of `ask`.
-fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, String> {
-    let text = serde_json::json!({ "tasks": [{ "command": ask.command }] }).to_string();
-    let mut behaviour = Behaviour::of_jobspec(&text);
-    ask.name = name.to_owned();
-    for word in words {
-        if behaviour.take(word) {
-            continue;
-        }
-        match word.split_once('=').unwrap_or((word, "")) {
-            ("n", n) => ask.ntasks = number(n)?,
-            ("nodes", n) => on_nodes(&mut ask, n)?,
-            ("cores", n) => ask.cores = number(n)?,
-            ("gpus", n) => ask.gpus = number(n)?,
-            ("memory", n) => ask.memory = u64::from(number(n)?),
-            ("exclusive", _) => ask.sharing = Sharing::Exclusive,
-            ("limit", seconds) => ask.limit = span(seconds).0 as f64 / 1e6,
-            ("urgency", n) => ask.urgency = number(n)? as u8,
-            ("waitable", _) => ask.waitable = Waitable::Yes,
-            ("instance", _) => ask.nests = Nests::Instance,
-            ("beside", _) => ask.nests = Nests::Beside,
-            ("grows", n) => ask.nests = Nests::Grows(JobId(number(n)?.into())),
-            ("queue", name) => ask.queue = Some(name.to_owned()),
-            ("begin", seconds) => {
-                let at = BEGIN.after(span(seconds)).to_string();
-                ask.dependencies.push(("begin-time".to_owned(), at));
-            }
-            ("singleton", _) => ask
-                .dependencies
-                .push(("singleton".to_owned(), String::new())),
-            (scheme, job) if scheme.starts_with("after") => {
-                ask.dependencies.push((scheme.to_owned(), job.to_owned()));
-            }
-            ("throttle", n) => ask.throttle = Some(number(n)?),
-            ("set", name) => ask.set = Some(name.to_owned()),
-            ("gang", gang) => {
-                let mut parts = gang.split(':');
-                let name = parts.next().unwrap_or_default().to_owned();
-                let size = number(parts.next().unwrap_or_default())?;
-                let min = parts.next().map_or(Ok(size), number)?;
-                ask.gang = Some((name, size, min));
-            }
-            ("pool", pool) => {
-                let (name, count) = pool.split_once(':').unwrap_or((pool, "1"));
-                ask.pools.push((name.to_owned(), u64::from(number(count)?)));
-            }
-            ("requires", text) => {
-                Constraint::from_query(text).map_err(|why| format!("{word}: {why}"))?;
-                ask.requires = Some(text.to_owned());
-            }
-            ("reservation", name) => ask.reservation = Some(name.to_owned()),
-            ("qos", name) => ask.qos = Some(name.to_owned()),
-            ("class", name) => ask.class = Some(name.to_owned()),
-            ("name", name) => ask.name = name.to_owned(),
-            ("requeue", _) => ask.requeue = Requeue::OnNodeFailure,
-            ("cc", ids) => {
-                ask.cc = Some(
-                    ids.parse()
-                        .map_err(|_| format!("cc: `{ids}` is no idset"))?,
-                );
-                ask.name = format!("{name}{{cc}}");
-            }
-            _ => return Err(format!("`{word}` says nothing of a job")),
-        }
-    }
-    ask.command = behaviour.command();
-    Ok(ask)
 }
 
 fn number(text: &str) -> Result<u32, String> {
