@@ -267,7 +267,10 @@ impl World {
             let of = job.submit.spec.request.grows();
             let of = of.and_then(|of| ledger.jobs.get(&of));
             let is_ground = of.is_some_and(|of| of.state != JobState::Inactive);
-            let waits = matches!(job.state, JobState::Depend | JobState::Sched);
+            // Cores that one gave back may be such an instance's by now.
+            let resumes = job.suspension.standing() == Standing::Resuming;
+            let waits = matches!(job.state, JobState::Depend | JobState::Sched)
+                || (job.state == JobState::Run && resumes);
             waits && job.urgency > 0 && (declares || is_ground)
         };
         let waiting = ledger.jobs.iter().filter(waits);
