@@ -357,6 +357,15 @@ impl Limits {
         self.binding(self.t, id)
     }
 
+    /// Whether a limit of how many nodes or cores may be had counts for a job like this.
+    pub fn is_of_size(&self, user: u32, party: &Party, spec: &Spec) -> bool {
+        let all = self.bound_by(party, user, spec).into_iter();
+        let mut given = all.filter_map(|whose| self.given(&whose));
+        given.any(|given| {
+            given.nodes.is_some() || given.cores.is_some() || given.core_minutes.is_some()
+        })
+    }
+
     /// A limit of what may run at a time, of those that count for a job like this.
     pub fn of_running(&self, user: u32, party: &Party, spec: &Spec) -> Option<Whose> {
         let mut all = self.bound_by(party, user, spec).into_iter();

@@ -41,6 +41,7 @@ use eddy_wire::time::{Span, Time};
 use crate::Settings;
 use crate::gangs::Gangs;
 use crate::ingest::queues;
+use crate::limits::Limits;
 use crate::live::Change;
 use asked::Asked;
 use grounds::Grounds;
@@ -73,6 +74,8 @@ pub struct Sched {
     grounds: Grounds,
     /// The instances that queues lead to.
     sets: Sets,
+    /// Those of what may be had; it knows no jobs.
+    limits: Limits,
     reserved: Reserved,
     pools: Pools,
     gangs: Gangs,
@@ -142,6 +145,9 @@ impl Module for Sched {
 
     fn apply(&mut self, record: &Record) {
         self.gangs.apply(record);
+        if record.event.job.is_none() {
+            self.limits.apply(record);
+        }
         match (&record.event.kind, record.event.job) {
             (Kind::Memo(memo), None) => {
                 self.obeyed.apply(record.seq, memo);
@@ -265,6 +271,7 @@ impl Sched {
             rules: Rules::new(settings),
             access: settings.access.clone(),
             sets: Sets::new(settings),
+            limits: Limits::new(settings),
             grounds: Grounds::new(settings),
             pools: Pools::new(&settings.pools),
             ..Sched::default()
@@ -362,7 +369,11 @@ impl Sched {
             }
             (Kind::Queue(turned), None) => return self.turned(turned, out),
             (Kind::Reservation(kept), None) => return self.reservation_applied(kept, out),
-            (Kind::Account(changed), None) => Delta::Account(Box::new(changed.change.clone())),
+            (Kind::Account(changed), None) => {
+                let change = Delta::Account(Box::new(changed.change.clone()));
+                let deltas = std::iter::once(change).chain(self.choices());
+                return out.volatile(Volatile::Plan(deltas.collect()));
+            }
             (Kind::Memo(memo), None) if Change::told(memo).is_some() => {
                 return self.tell_configuration(out);
             }

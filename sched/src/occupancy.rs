@@ -52,6 +52,7 @@ use profiles::Profiles;
 use promises::{Promise, Promises};
 use returns::Return;
 pub(crate) use returns::parts;
+use wider::Width;
 
 /// What passes between the end of a job's limit and its resources being free: its end is asked
 /// for, waited for, forced and recorded.
@@ -95,6 +96,8 @@ pub(crate) struct Occupancy {
     inventory: Inventory,
     /// Which of the nodes that would do are taken.
     rank: NodeRank,
+    /// What is given to who leaves his number of nodes open.
+    width: Width,
     now: Time,
     /// What comes back when, by the job that holds it.
     ends: BTreeMap<(Time, JobId), Arc<ResourceSet>>,
@@ -125,6 +128,7 @@ impl Occupancy {
         let mut occupancy = Occupancy {
             inventory: Inventory::default(),
             rank: NodeRank::LowId,
+            width: Width::Most,
             now: Time(0),
             ends: BTreeMap::new(),
             returns: Vec::new(),
@@ -150,6 +154,7 @@ impl Occupancy {
         self.gate.obey(policy);
         let rank = Table::rank(policy);
         self.rank = rank;
+        self.width = Width::of(policy);
         self.inventory.keep(match rank {
             NodeRank::LowId | NodeRank::FirstFit | NodeRank::HighId | NodeRank::Locality => {
                 Kept::ByRank

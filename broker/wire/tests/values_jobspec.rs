@@ -604,12 +604,8 @@ fn a_choice_of_nodes_is_asked_for_as_the_fewest() {
     assert_eq!(some("2,4,9").wider(8), [4]);
     assert_eq!(some("2-40:3:*").wider(100), [6, 18]);
     assert_eq!(some("2+:2:^").wider(100), [4, 16]);
-    assert_eq!(some("2+").most_nodes(7), Some(7));
-    assert_eq!(
-        some("2-5").most_nodes(1),
-        Some(2),
-        "the fewest are asked for whatever there is"
-    );
+    assert_eq!(some("2+").wider(3), [3]);
+    assert!(some("2-5").wider(1).is_empty());
     let four = some("2-5").on_nodes(4);
     assert_eq!(
         (
@@ -652,6 +648,8 @@ fn a_choice_of_nodes_in_a_jobspec_says_whether_tasks_are_more() {
     let total = spec(json!("2,4"), json!({"total": 5}), core()).expect("a request");
     assert_eq!((total.ntasks, total.on_nodes(4).ntasks), (5, 5));
     assert_eq!(total.on_nodes(4).slots, 8);
+    let wide = spec(json!("1-100"), json!({"total": 5}), core()).expect("a request");
+    assert_eq!(wide.wider(1000), [2, 3, 4, 5], "each has a task");
     let memory =
         json!([{"type": "core", "count": 1}, {"type": "memory", "count": 1, "unit": "GiB"}]);
     let refused = spec(range(), json!({"total": 5}), memory).expect_err("memory of whom");

@@ -39,7 +39,7 @@ fn a_place_says_where_tasks_lie_and_who_may_be_beside_them() {
     );
     assert_eq!(
         placed("pack", None, Some(2)).jobspec(),
-        Err(AskError::PackedOnNodes { nodes: 2 })
+        Err(AskError::PackedOnNodes { nodes: 2.into() })
     );
     let (nodes, tasks) = (2, 4);
     assert_eq!(

@@ -241,15 +241,19 @@ fn sized(name: &str, rules: &Rules, spec: &Spec) -> Result<(), Refusal> {
     if let Some(allowed) = rules.min_nodes.filter(|allowed| least < *allowed) {
         return wrong(RESOURCES, nodes(), format!("at least {allowed}"));
     }
-    let slots = u64::from(request.slots_per_node) * u64::from(most);
-    let slots = choice.map_or(u64::from(request.slots), |_| slots);
-    let cores = slots * u64::from(request.cores_per_slot);
+    let each = u64::from(request.slots_per_node) * u64::from(request.cores_per_slot);
+    let (cores, given) = match choice {
+        Some(nodes) => {
+            let given = format!("{nodes} nodes of {each} cores");
+            (each.saturating_mul(u64::from(most)), given)
+        }
+        None => {
+            let cores = u64::from(request.slots) * u64::from(request.cores_per_slot);
+            (cores, format!("{cores} cores"))
+        }
+    };
     if let Some(most) = rules.max_cores.filter(|most| cores > u64::from(*most)) {
-        return wrong(
-            RESOURCES,
-            format!("{cores} cores"),
-            format!("at most {most}"),
-        );
+        return wrong(RESOURCES, given, format!("at most {most} cores"));
     }
     let Some(most) = rules.max_time else {
         return Ok(());

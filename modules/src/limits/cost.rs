@@ -2,8 +2,8 @@
 //!
 //! Part of the limits. Never fewer cores than it will hold, nor whole nodes: who is let through may
 //! not turn out to hold more. Whole nodes are taken to be as wide as the widest there are, and slots
-//! that lie anywhere on whole nodes to be on those on which the fewest go; where a choice of nodes is left
-//! it is the most. On nodes that it shares a job whose slots lie anywhere counts as on one.
+//! that lie anywhere on whole nodes to be on those on which the fewest go. On nodes that it shares a
+//! job whose slots lie anywhere counts as on one.
 
 use std::collections::BTreeSet;
 
@@ -25,31 +25,21 @@ type Amounts = [u64; 3];
 
 /// What nodes there are, each kind once.
 #[derive(Debug, Default)]
-pub(super) struct Shapes {
-    kinds: BTreeSet<Amounts>,
-    nodes: u32,
-}
+pub(super) struct Shapes(BTreeSet<Amounts>);
 
 impl Shapes {
     pub fn of(set: &ResourceSet) -> Shapes {
         let shape = |node: &NodeSet| [node.cores.len(), node.gpus.len(), node.memory];
-        Shapes {
-            kinds: set.nodes.values().map(shape).collect(),
-            nodes: u32::try_from(set.nodes.len()).unwrap_or(u32::MAX),
-        }
+        Shapes(set.nodes.values().map(shape).collect())
     }
 
     /// The most cores of a node.
     fn widest(&self) -> u64 {
-        let cores = self.kinds.iter().map(|[cores, ..]| *cores);
-        cores.max().unwrap_or(0)
+        self.0.iter().map(|[cores, ..]| *cores).max().unwrap_or(0)
     }
 
     pub fn cost(&self, spec: &Spec) -> Cost {
-        let request = &match spec.request.most_nodes(self.nodes) {
-            Some(most) => spec.request.on_nodes(most),
-            None => spec.request.clone(),
-        };
+        let request = &spec.request;
         let asked = u64::from(request.slots) * u64::from(request.cores_per_slot);
         let (nodes, cores) = match (request.sharing, request.nodes) {
             (Sharing::Shared, nodes) => (u64::from(nodes.unwrap_or(1)), asked),
@@ -71,7 +61,7 @@ impl Shapes {
     /// On how many nodes slots are, of those on which any goes.
     fn nodes_of(&self, request: &Request) -> u64 {
         let slots = u64::from(request.slots);
-        let on = self.kinds.iter().map(|shape| slots_on(request, shape));
+        let on = self.0.iter().map(|shape| slots_on(request, shape));
         let fewest = on.filter(|on| *on > 0).min();
         slots.div_ceil(fewest.unwrap_or(slots).max(1)).max(1)
     }

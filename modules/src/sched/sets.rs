@@ -312,7 +312,24 @@ impl Sched {
         let ranks = self.apart_from_ground(seen, ranks);
         let requires = &self.sets.requires;
         want.request = requires.within(seen.queue(), want.request, ranks);
+        // Limits of size let jobs through one by one, by what each will hold.
+        let Submit {
+            user, party, spec, ..
+        } = &*seen.submit;
+        if want.request.choice.is_some() && self.limits.is_of_size(*user, party, spec) {
+            want.request.choice = None;
+        }
         want
+    }
+
+    /// Who waits with a choice, which is none where limits count for him.
+    pub(super) fn choices(&self) -> impl Iterator<Item = Delta> + '_ {
+        let waiting = self.jobs.iter().filter(|(id, seen)| {
+            seen.submit.spec.request.choice.is_some()
+                && self.wants(seen)
+                && !self.resting.contains_key(id)
+        });
+        waiting.map(|(id, _)| self.want(*id))
     }
 
     /// Other ranks are there than were: those that jobs may be given are others, too.

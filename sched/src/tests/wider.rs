@@ -106,6 +106,19 @@ fn a_limit_of_its_account_counts_what_it_is_given() {
 }
 
 #[test]
+fn it_is_given_the_fewest_where_more_is_due_to_others() {
+    for policy in [
+        "preset = \"armada\"",
+        "preset = \"conservative-replanned\"",
+        "[queue.limits]\npass_fraction = { cores = 0.5 }",
+    ] {
+        let mut planner = planner(policy, 8);
+        want(&mut planner, 1, choice("2-8", 1, 100));
+        assert_eq!(starts(&mut planner), [(1, 2)], "{policy}");
+    }
+}
+
+#[test]
 fn only_numbers_that_it_names_will_do() {
     let mut one = planner("preset = \"fcfs\"", 7);
     want(&mut one, 1, choice("1,2,4,8", 1, 100));

@@ -1,6 +1,6 @@
 //! `eddy grant`: what an instance holds of the instance around it.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Subcommand;
 use eddy_client::Client;
 use eddy_wire::jobspec::Count;
@@ -114,6 +114,10 @@ fn from(min: u32, nodes: Option<&Count>) -> anyhow::Result<Count> {
     let most = nodes.and_then(Count::fixed);
     let most =
         most.context("--min: -N is a choice of nodes already; allowed beside it is one number")?;
+    ensure!(
+        (1..=most).contains(&min),
+        "--min: {min} given; allowed are 1 to {most}, what -N asks for"
+    );
     format!("{min}-{most}").parse().context("--min")
 }
 

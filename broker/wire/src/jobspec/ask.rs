@@ -133,7 +133,7 @@ pub enum AskError {
     #[error("a place of pack is asked for on {nodes} nodes; allowed is 1 node")]
     PackedOnNodes {
         /// Nodes.
-        nodes: u32,
+        nodes: Count,
     },
     /// Each on a node of its own, but there are not as many nodes as tasks.
     #[error(
@@ -202,12 +202,8 @@ impl Ask {
         let slot =
             |count: u32| json!({ "type": "slot", "count": count, "with": with, "label": "task" });
         let per_slot = json!({ "per_slot": 1 });
+        let choice = self.choice()?;
         let (sharing, arranged) = (self.sharing()?, self.arranged()?);
-        let choice = self.nodes.as_ref().filter(|nodes| nodes.fixed().is_none());
-        if let (Some(nodes), Some(tasks)) = (choice, self.ntasks) {
-            let nodes = nodes.clone();
-            return Err(AskError::TasksOnChoice { nodes, tasks });
-        }
         let Some(nodes) = arranged else {
             return match (self.sharing, self.place.sharing) {
                 (Sharing::Exclusive, None) => Err(AskError::ExclusiveWithoutNodes),
@@ -240,6 +236,24 @@ impl Ask {
         Ok((node, count))
     }
 
+    /// What of its nodes is left open.
+    fn choice(&self) -> Result<Option<&Count>, AskError> {
+        let choice = self.nodes.as_ref().filter(|nodes| nodes.fixed().is_none());
+        let Some(nodes) = choice else {
+            return Ok(None);
+        };
+        match (self.ntasks, self.place.arrange) {
+            (Some(tasks), _) => Err(AskError::TasksOnChoice {
+                nodes: nodes.clone(),
+                tasks,
+            }),
+            (None, Arrange::Pack) => Err(AskError::PackedOnNodes {
+                nodes: nodes.clone(),
+            }),
+            (None, Arrange::Free | Arrange::Scatter) => Ok(Some(nodes)),
+        }
+    }
+
     /// Whether nodes are nobody else's, where that is said.
     fn sharing(&self) -> Result<Option<Sharing>, AskError> {
         match (self.sharing, self.place.sharing) {
@@ -256,7 +270,9 @@ impl Ask {
         match (self.place.arrange, nodes) {
             (Arrange::Free, nodes) => Ok(nodes),
             (Arrange::Pack, None | Some(1)) => Ok(Some(1)),
-            (Arrange::Pack, Some(nodes)) => Err(AskError::PackedOnNodes { nodes }),
+            (Arrange::Pack, Some(nodes)) => Err(AskError::PackedOnNodes {
+                nodes: nodes.into(),
+            }),
             (Arrange::Scatter, Some(nodes)) if nodes != tasks => {
                 Err(AskError::ScatteredOnNodes { nodes, tasks })
             }

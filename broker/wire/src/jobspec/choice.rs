@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::count::{CountRange, Operator};
-use super::{Count, Request, TASKS_MAX};
+use super::{Count, Request, TASKS_MAX, Work};
 use crate::resource_set::ResourceSet;
 
 /// Other numbers of nodes that will do.
@@ -122,15 +122,15 @@ impl Request {
         let Some(choice) = self.choice.as_ref() else {
             return Vec::new();
         };
-        let least = self.nodes.unwrap_or(1);
-        let each = (self.ntasks / least.max(1)).max(self.slots_per_node).max(1);
+        let least = self.nodes.unwrap_or(1).max(1);
+        let (each, most) = match (choice.tasks, &self.work) {
+            (Tasks::OnEach, _) => (self.ntasks / least, most),
+            // Nodes without a task would be of no use.
+            (Tasks::AsMany, Work::Tasks) => (1, most.min(self.ntasks)),
+            (Tasks::AsMany, Work::Instance { .. } | Work::Ground { .. }) => (1, most),
+        };
+        let each = each.max(self.slots_per_node).max(1);
         choice.over(least, most.min(TASKS_MAX / each))
-    }
-
-    /// The most nodes that it may be given of so many.
-    pub fn most_nodes(&self, of: u32) -> Option<u32> {
-        let most = self.wider(of).last().copied();
-        most.or(self.nodes)
     }
 }
 

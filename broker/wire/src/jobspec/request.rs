@@ -288,9 +288,15 @@ impl Jobspec {
             return Ok(None);
         };
         let system = &self.attributes.system.other;
-        let with = match (tasks, shape.slot.memory, self.takes()?) {
-            (_, _, Takes::Nothing) => "`beside`",
-            (Tasks::AsMany, 1.., _) => "a total of tasks and memory in slots",
+        let of_tasks = self.work()? == Work::Tasks && tasks == Tasks::AsMany;
+        let is_each = |need: MemoryNeed| matches!(need, MemoryNeed::PerTask(_));
+        let with = match (shape.slot.memory, self.takes()?) {
+            (_, Takes::Nothing) => "`beside`",
+            // More nodes would have fewer tasks on each, and less memory.
+            (1.., _) if of_tasks => "a total of tasks and memory in slots",
+            _ if of_tasks && is_each(self.attributes.system.memory) => {
+                "a total of tasks and memory for each"
+            }
             _ if system.contains_key("gang") => "a gang",
             _ => return Ok(Some(choice)),
         };

@@ -151,7 +151,7 @@ impl Told {
             end: freed,
             limit: request.duration.map(Span),
             procs,
-            nodes: request.nodes.map(u64::from),
+            nodes: request.granted(&grant.set).nodes.map(u64::from),
             ranks: grant.set.nodes.keys().map(|rank| rank.0).collect(),
             owner: Owner::new(account.or(asked), &users.name(job.submit.user)),
             terms: Terms {
