@@ -87,29 +87,20 @@ impl Requires {
 
 #[cfg(test)]
 mod tests {
-    use eddy_wire::jobspec::{MemoryNeed, Sharing, Work};
+    use eddy_wire::jobspec::Ask;
     use eddy_wire::queue::Rules;
 
     use super::*;
 
     fn request(ranks: Option<&str>, query: Option<&str>) -> Request {
-        let query = query.map(|query| Constraint::from_query(query).expect("a query"));
-        Request {
-            nodes: None,
-            choice: None,
-            slots: 1,
-            slots_per_node: 1,
-            cores_per_slot: 1,
-            gpus_per_slot: 0,
-            memory: MemoryNeed::None,
-            sharing: Sharing::Shared,
-            takes: Takes::Resources,
+        let ask = Ask {
+            command: vec!["true".to_owned()],
             ranks: ranks.map(|ranks| ranks.parse().expect("ranks")),
-            constraint: query.map(Arc::new),
-            work: Work::Tasks,
-            ntasks: 1,
-            duration: None,
-        }
+            constraint: query.map(|query| Constraint::from_query(query).expect("a query")),
+            ..Ask::default()
+        };
+        let jobspec = ask.jobspec().expect("a jobspec");
+        jobspec.request().expect("a request")
     }
 
     /// Ranks 0 to 7, of which 2-5 are fast and 4-7 in rack r1.

@@ -6,6 +6,7 @@ mod inventory;
 mod nest;
 mod nest_relay;
 mod nest_stand;
+mod pace;
 mod pass;
 mod ranks;
 mod users;

@@ -17,17 +17,17 @@ use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::child::{
     ChildOf, FromParent, Granted, PassState, Passed, Told as TellsOf, ToldOf, ToldRequest,
 };
-use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Resume, Suspend, SuspendRequest};
+use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
 use eddy_wire::shell::{FromShell, Part, PartState};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
 use serde_json::json;
 
-const CHANNEL: u64 = 2;
-const CLIENT: u64 = 40;
-const JOB: JobId = JobId(3);
+pub const CHANNEL: u64 = 2;
+pub const CLIENT: u64 = 40;
+pub const JOB: JobId = JobId(3);
 
-fn core(ranks: impl IntoIterator<Item = u32>, core: u32) -> Arc<ResourceSet> {
+pub fn core(ranks: impl IntoIterator<Item = u32>, core: u32) -> Arc<ResourceSet> {
     let node = |rank: u32| NodeSet {
         host: format!("n{rank}").into(),
         cores: Idset::one(core),
@@ -45,7 +45,7 @@ fn core(ranks: impl IntoIterator<Item = u32>, core: u32) -> Arc<ResourceSet> {
 }
 
 /// The shells of all ranks are there.
-fn with_shells(stand: &mut Stand) {
+pub fn with_shells(stand: &mut Stand) {
     for epoch in 1..=4_u32 {
         let rank = Rank(epoch - 1);
         let job = if rank.0 < 2 { OWN } else { BATCH };
@@ -63,7 +63,7 @@ fn with_shells(stand: &mut Stand) {
     }
 }
 
-fn starts(stand: &mut Stand, job: JobId, set: Arc<ResourceSet>) -> Vec<Effect> {
+pub fn starts(stand: &mut Stand, job: JobId, set: Arc<ResourceSet>) -> Vec<Effect> {
     let outcome = Outcome {
         verdicts: vec![(job, Verdict::Start(set))],
         ..Outcome::default()
@@ -72,7 +72,7 @@ fn starts(stand: &mut Stand, job: JobId, set: Arc<ResourceSet>) -> Vec<Effect> {
 }
 
 /// A parent with a job of the queue that leads to `batch`, which was passed.
-fn passed() -> (Stand, Vec<Effect>) {
+pub fn passed() -> (Stand, Vec<Effect>) {
     let mut stand = Stand::with_children(&with_batch());
     with_shells(&mut stand);
     adopt(&mut stand, CHANNEL, BATCH);
@@ -81,11 +81,11 @@ fn passed() -> (Stand, Vec<Effect>) {
     (stand, effects)
 }
 
-fn words(effects: &[Effect]) -> Vec<FromParent> {
+pub fn words(effects: &[Effect]) -> Vec<FromParent> {
     told(effects, CHANNEL).iter().map(Told::word).collect()
 }
 
-fn tells(stand: &mut Stand, attempt: u32, state: PassState) -> Vec<FromParent> {
+pub fn tells(stand: &mut Stand, attempt: u32, state: PassState) -> Vec<FromParent> {
     let child = ChildOf {
         job: BATCH,
         attempt: Attempt(1),
@@ -152,7 +152,7 @@ fn a_job_of_its_queue_is_passed_in_the_ranks_of_the_instance() {
     );
 }
 
-fn core_of_child() -> Arc<ResourceSet> {
+pub fn core_of_child() -> Arc<ResourceSet> {
     let mut set = (*core([3], 1)).clone();
     let node = set.nodes.remove(&Rank(3)).expect("it is there");
     set.nodes.insert(Rank(1), node);
@@ -210,61 +210,6 @@ fn who_is_cancelled_is_ended_there_and_not_passed_again() {
 }
 
 #[test]
-fn who_is_stopped_gives_cores_when_its_instance_has_stopped_it_for_the_last_time() {
-    let (mut stand, _) = passed();
-    tells(&mut stand, 1, PassState::Running);
-    let request = SuspendRequest {
-        jobs: JobSet::one(JOB),
-        job_set: None,
-    };
-    let first = stand.call::<Suspend>(CLIENT, USER, &request);
-    let back = stand.call::<Resume>(CLIENT, USER, &request);
-    let second = stand.call::<Suspend>(CLIENT, USER, &request);
-    let said = [words(&first), words(&back), words(&second)].concat();
-    let [
-        FromParent::Pause { stop: 1, .. },
-        FromParent::Proceed { cores, .. },
-        FromParent::Pause { stop: 2, .. },
-    ] = &said[..]
-    else {
-        panic!("{said:?}")
-    };
-    assert_eq!(*cores, core_of_child());
-    tells(&mut stand, 1, PassState::Stopped { stop: 1 });
-    assert_eq!(
-        stand.names(JOB)[7..],
-        ["suspend", "resume", "suspend"],
-        "what came of the first counts no more"
-    );
-    let again = tells(&mut stand, 1, PassState::Running);
-    assert!(
-        matches!(again[..], [FromParent::Pause { stop: 2, .. }]),
-        "it may have begun after it was told to stop: {again:?}"
-    );
-    tells(&mut stand, 1, PassState::Stopped { stop: 2 });
-    tells(&mut stand, 1, PassState::Stopped { stop: 2 });
-    assert_eq!(stand.names(JOB)[10..], ["grant-changed"]);
-    let again = adopt(&mut stand, CHANNEL + 1, BATCH);
-    let again: Vec<FromParent> = told(&again, CHANNEL + 1).iter().map(Told::word).collect();
-    assert!(
-        matches!(&again[2..], [FromParent::Pause { stop: 2, .. }]),
-        "it is said again over another channel: {again:?}"
-    );
-    stand.call::<Resume>(CLIENT, USER, &request);
-    let effects = starts(&mut stand, JOB, core([3], 0));
-    let said: Vec<FromParent> = told(&effects, CHANNEL + 1).iter().map(Told::word).collect();
-    let [FromParent::Proceed { cores, .. }] = &said[..] else {
-        panic!("{said:?}")
-    };
-    let its: Vec<_> = cores
-        .nodes
-        .iter()
-        .map(|(rank, node)| (*rank, node.cores.clone()))
-        .collect();
-    assert_eq!(its, [(Rank(1), Idset::one(0))]);
-}
-
-#[test]
 fn what_comes_back_waits_again_and_rests() {
     let (mut stand, _) = passed();
     let bounced = over(None, Some(exception("bounce")));
@@ -305,7 +250,7 @@ fn what_comes_back_waits_again_and_rests() {
 }
 
 /// A queue instance to which a job comes.
-fn child() -> Stand {
+pub fn child() -> Stand {
     let mut settings = settings();
     settings.place.name = Some("batch".to_owned());
     settings.place.child = Some(ChildOf {
@@ -315,7 +260,7 @@ fn child() -> Stand {
     Stand::with_children(&settings)
 }
 
-fn comes(attempt: u32, rank: u32) -> Arrival {
+pub fn comes(attempt: u32, rank: u32) -> Arrival {
     comes_as(attempt, rank, json!({"queue": "long"}))
 }
 
@@ -338,7 +283,7 @@ fn comes_as(attempt: u32, rank: u32, system: serde_json::Value) -> Arrival {
     Arrival::Parent(ParentWord::Pass(Box::new(passed), Bytes::from(tail)))
 }
 
-fn said(effects: &[Effect]) -> Vec<PassState> {
+pub fn said(effects: &[Effect]) -> Vec<PassState> {
     let told = |effect: &Effect| match effect {
         Effect::Parent(ToParent::Told(told)) => Some(told.state.clone()),
         _ => None,
@@ -411,59 +356,6 @@ fn granted() -> Arrival {
         mock: None,
         access: Default::default(),
     })))
-}
-
-#[test]
-fn one_that_is_to_stop_before_it_runs_stops_when_it_is_told_again() {
-    let mut stand = child();
-    stand.tell(comes(1, 2));
-    let pause = |by| Arrival::Parent(ParentWord::Pause(JobId(77), Attempt(1), 1, by));
-    stand.tell(pause(None));
-    assert_eq!(stand.names(JobId(77)).last(), Some(&"priority"));
-    with_shells(&mut stand);
-    assert_eq!(stand.names(JobId(77)).last(), Some(&"alloc"));
-    stand.tell(pause(None));
-    stand.tell(pause(None));
-    assert_eq!(stand.names(JobId(77))[4..], ["alloc", "suspend"]);
-    stand.tell(pause(Some(USER)));
-    assert_eq!(
-        stand.names(JobId(77))[6..],
-        ["suspend"],
-        "a person wants it, too"
-    );
-}
-
-#[test]
-fn that_it_had_stopped_for_an_earlier_time_says_nothing_of_this_one() {
-    let mut stand = child();
-    with_shells(&mut stand);
-    stand.tell(comes(1, 2));
-    let part = Part {
-        job: JobId(77),
-        attempt: Attempt(1),
-        rank: Rank(2),
-    };
-    let shell = |stand: &mut Stand, word| stand.tell(Arrival::Shell(Epoch(3), word));
-    shell(&mut stand, FromShell::Started { part, t: START });
-    let paused = || FromShell::Paused { part };
-    let word = |word| Arrival::Parent(word);
-    let pause = |stop| word(ParentWord::Pause(part.job, part.attempt, stop, None));
-    stand.tell(pause(1));
-    stand.tell(word(ParentWord::Proceed(
-        part.job,
-        part.attempt,
-        core([2], 2),
-    )));
-    shell(&mut stand, paused());
-    let effects = stand.tell(pause(2));
-    assert_eq!(
-        stand.names(part.job)[4..],
-        ["alloc", "start", "suspend", "resume", "suspend"]
-    );
-    assert_eq!(said(&effects), []);
-    let effects = shell(&mut stand, paused());
-    assert_eq!(said(&effects), [PassState::Stopped { stop: 2 }]);
-    assert_eq!(stand.names(part.job)[9..], ["grant-changed"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod life;
 mod messages;
 mod values;
 mod values_amounts;
+mod values_choice;
 mod values_constraints;
 mod values_jobspec;
 mod values_place;

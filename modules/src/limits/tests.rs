@@ -223,3 +223,34 @@ fn core_minutes_count_what_was_used_in_the_period_and_what_may_still_be() {
     assert!(why(&limits, 6).ends_with("20 are taken, 41 asked for"));
     assert!(limits.binding(Time(86_400 * MICROS), JobId(3)).is_none());
 }
+
+#[test]
+fn limits_of_size_are_those_of_nodes_cores_and_what_they_come_to() {
+    let sized = |given: Given| {
+        let mut limits = limits();
+        set(&mut limits, account("a", None, given));
+        limits.is_of_size(7, &party("a"), &spec(1, 60))
+    };
+    let none = Given::default;
+    assert!(!sized(none()));
+    assert!(!sized(Given {
+        running_jobs: Some(1),
+        ..none()
+    }));
+    for given in [
+        Given {
+            nodes: Some(1),
+            ..none()
+        },
+        Given {
+            cores: Some(1),
+            ..none()
+        },
+        Given {
+            core_minutes: Some(1),
+            ..none()
+        },
+    ] {
+        assert!(sized(given));
+    }
+}

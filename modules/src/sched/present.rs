@@ -69,7 +69,21 @@ impl Sched {
         // Who goes on is where it began, whatever its queue requires since.
         let required = self.sets.requires.ranks(seen.queue());
         let required = required.filter(|_| !seen.resumes());
-        is_like && required.is_none_or(|required| required.contains_all(&ranks))
+        is_like
+            && self.is_sized(seen, set)
+            && required.is_none_or(|required| required.contains_all(&ranks))
+    }
+
+    /// Whether there are no more nodes than limits of size were told of, where any counts.
+    fn is_sized(&self, seen: &Seen, set: &ResourceSet) -> bool {
+        let submit = &seen.submit;
+        let request = &submit.spec.request;
+        let is_wider = request.choice.is_some() && request.nodes != Some(set.nodes.len() as u32);
+        let limited = || {
+            self.limits
+                .is_of_size(submit.user, &submit.party, &submit.spec)
+        };
+        !is_wider || seen.resumes() || !limited()
     }
 
     /// The shell of each rank of the set, if all are in service; drained ranks

@@ -125,21 +125,48 @@ fn what_it_waits_for_is_kept_from_those_who_would_take_longer() {
     assert!(started(&planner.plan(at(2), 100), BEHIND).is_some());
 }
 
-#[test]
-fn what_is_left_to_it_is_nobody_elses_until_it_is_over() {
+/// A node of two cores and a GPU.
+fn of_one_node(policy: &str) -> Lines {
     let mut planner = Lines::new();
+    planner.apply(Delta::Policy(policy.into()));
     planner.apply(Delta::Inventory(inventory(&[(2, 1, 0)])));
     planner.apply(Delta::Up(Idset::first_ids(1)));
-    let mut left = ResourceSet::clone(&set(&[(0, 0)], 60));
-    for node in left.nodes.values_mut() {
+    planner
+}
+
+/// So many of its cores and the GPU: until 60 s, or without an end where there are none.
+fn with_gpu(cores: u32) -> Arc<ResourceSet> {
+    let mut all = ResourceSet::clone(&set(&[(0, cores)], 60));
+    for node in all.nodes.values_mut() {
         node.gpus = Idset::first_ids(1);
     }
-    planner.apply(Delta::Rests(SUSPENDED, None, Arc::new(left)));
-    let gpu = Request {
+    if cores == 0 {
+        all.expiration = 0;
+    }
+    Arc::new(all)
+}
+
+fn gpu() -> Request {
+    Request {
         gpus_per_slot: 1,
         ..timed(slots(1, 1), 10)
+    }
+}
+
+/// It is to go on for so many seconds on its two cores.
+fn wants_two_back(planner: &mut Lines, seconds: i64) {
+    let want = Want {
+        back: Some(Arc::new([(Rank(0), 2)].into())),
+        ..Want::of(31, timed(slots(2, 1), seconds))
     };
-    planner.apply(Delta::Want(BEHIND, Want::of(16, gpu)));
+    planner.apply(Delta::Want(SUSPENDED, want));
+}
+
+#[test]
+fn what_is_left_to_it_is_nobody_elses_until_it_is_over() {
+    let mut planner = of_one_node("preset = \"fcfs\"");
+    planner.apply(Delta::Rests(SUSPENDED, None, with_gpu(0)));
+    planner.apply(Delta::Want(BEHIND, Want::of(16, gpu())));
     planner.apply(Delta::Want(OTHER, Want::of(31, timed(slots(2, 1), 10))));
     let outcome = planner.plan(at(1), 100);
     assert!(started(&outcome, OTHER).is_some() && started(&outcome, BEHIND).is_none());
@@ -154,60 +181,27 @@ fn what_is_left_to_it_is_nobody_elses_until_it_is_over() {
 
 #[test]
 fn nobody_is_promised_what_is_left_to_it_from_an_end_that_nobody_knows() {
-    let mut planner = Lines::new();
-    let policy = "preset = \"conservative\"\n[queue]\ndefault_limit = \"20s\"";
-    planner.apply(Delta::Policy(policy.into()));
-    planner.apply(Delta::Inventory(inventory(&[(2, 1, 0)])));
-    planner.apply(Delta::Up(Idset::first_ids(1)));
-    let mut left = ResourceSet::clone(&set(&[(0, 0)], 0));
-    left.expiration = 0;
-    for node in left.nodes.values_mut() {
-        node.gpus = Idset::first_ids(1);
-    }
-    planner.apply(Delta::Rests(SUSPENDED, None, Arc::new(left)));
-    let gpu = Request {
-        gpus_per_slot: 1,
-        ..timed(slots(1, 1), 10)
-    };
-    planner.apply(Delta::Want(OTHER, Want::of(16, gpu)));
+    let mut planner = of_one_node("preset = \"conservative\"\n[queue]\ndefault_limit = \"20s\"");
+    planner.apply(Delta::Rests(SUSPENDED, None, with_gpu(0)));
+    planner.apply(Delta::Want(OTHER, Want::of(16, gpu())));
     assert_eq!(planner.plan(at(10), 100).verdicts, []);
     // It is to go on for longer than that.
-    let want = Want {
-        back: Some(Arc::new([(Rank(0), 2)].into())),
-        ..Want::of(31, timed(slots(2, 1), 30))
-    };
-    planner.apply(Delta::Want(SUSPENDED, want));
+    wants_two_back(&mut planner, 30);
     assert!(started(&planner.plan(at(11), 100), SUSPENDED).is_some());
 }
 
 #[test]
 fn nobody_keeps_a_promise_of_what_is_left_to_it() {
-    let mut planner = Lines::new();
-    planner.apply(Delta::Policy("preset = \"conservative\"".into()));
-    planner.apply(Delta::Inventory(inventory(&[(2, 1, 0)])));
-    planner.apply(Delta::Up(Idset::first_ids(1)));
-    let mut whole = ResourceSet::clone(&set(&[(0, 2)], 60));
-    for node in whole.nodes.values_mut() {
-        node.gpus = Idset::first_ids(1);
-    }
-    let mut left = whole.clone();
-    planner.apply(Delta::Held(SUSPENDED, Owner::default(), Arc::new(whole)));
+    let mut planner = of_one_node("preset = \"conservative\"");
+    planner.apply(Delta::Held(SUSPENDED, Owner::default(), with_gpu(2)));
     let node = Request {
         sharing: Sharing::Exclusive,
         ..timed(nodes(1, 1, 1), 10)
     };
     planner.apply(Delta::Want(OTHER, Want::of(16, node)));
     assert_eq!(planner.plan(at(10), 100).verdicts, []);
-    for node in left.nodes.values_mut() {
-        node.cores = Idset::new();
-    }
-    left.expiration = 0;
-    planner.apply(Delta::Rests(SUSPENDED, None, Arc::new(left)));
+    planner.apply(Delta::Rests(SUSPENDED, None, with_gpu(0)));
     planner.plan(at(20), 100);
-    let want = Want {
-        back: Some(Arc::new([(Rank(0), 2)].into())),
-        ..Want::of(31, timed(slots(2, 1), 50))
-    };
-    planner.apply(Delta::Want(SUSPENDED, want));
+    wants_two_back(&mut planner, 50);
     assert!(started(&planner.plan(at(30), 100), SUSPENDED).is_some());
 }

@@ -336,8 +336,10 @@ fn turn(random: &mut Random, habits: Habits) -> Call {
 
 /// Accounts that all users are in, with limits that come and go.
 fn accounts(random: &mut Random) -> Call {
-    let limits = |random: &mut Random| match random.below(5) {
+    let limits = |random: &mut Random| match random.below(6) {
         0 => json!({}),
+        // More than there is: nobody waits for it, and yet it counts.
+        5 => json!({ "nodes": 10_000 }),
         most => json!({ "running_jobs": most }),
     };
     let (top, inner) = (limits(random), limits(random));

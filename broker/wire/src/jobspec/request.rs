@@ -13,6 +13,7 @@ use super::choice::{Choice, Tasks, choice as choice_of};
 use super::{Count, Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
 use crate::constraint::Constraint;
 use crate::field::Path;
+use crate::gang;
 use crate::id::JobId;
 use crate::idset::Idset;
 
@@ -297,7 +298,7 @@ impl Jobspec {
             _ if of_tasks && is_each(self.attributes.system.memory) => {
                 "a total of tasks and memory for each"
             }
-            _ if system.contains_key("gang") => "a gang",
+            _ if system.contains_key(gang::ATTRIBUTE) => "a gang",
             _ => return Ok(Some(choice)),
         };
         let count = choice.nodes.to_string();

@@ -24,6 +24,14 @@ struct Seen {
     state: JobState,
     place: i64,
     holds: Holds,
+    /// Whether a limit of size counted for it as it came.
+    sized: Sized,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sized {
+    No,
+    Yes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +55,7 @@ impl Limited {
     /// One more record.
     ///
     /// # Errors
-    /// It lets a job through over a limit.
+    /// It lets a job through over a limit, or gives it more than its limits were told of.
     pub fn apply(&mut self, record: &Record) -> Result<(), String> {
         match (&record.event.kind, record.event.job) {
             (Kind::Account(changed), _) => self.book.apply(&changed.change),
@@ -57,6 +65,7 @@ impl Limited {
                     state: JobState::New,
                     place: 0,
                     holds: Holds::Nothing,
+                    sized: self.sized(submit),
                 };
                 self.jobs.insert(id, seen);
             }
@@ -75,7 +84,10 @@ impl Limited {
         };
         seen.state = seen.state.next(kind).unwrap_or(seen.state);
         match kind {
-            Kind::Alloc(_) => seen.holds = Holds::Something,
+            Kind::Alloc(grant) => {
+                seen.holds = Holds::Something;
+                return self.least(id, grant.set.nodes.len());
+            }
             Kind::Free => seen.holds = Holds::Nothing,
             Kind::Priority(place) => {
                 seen.place = *place;
@@ -84,6 +96,37 @@ impl Limited {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether somebody limits how much a job like this may have.
+    fn sized(&self, submit: &Submit) -> Sized {
+        let Some(account) = &submit.party.account else {
+            return Sized::No;
+        };
+        let mut line = self.book.line(account);
+        let limits = line.any(|(_, account)| {
+            let given = &account.limits;
+            given.nodes.is_some() || given.cores.is_some() || given.core_minutes.is_some()
+        });
+        match limits {
+            true => Sized::Yes,
+            false => Sized::No,
+        }
+    }
+
+    /// Who leaves his number of nodes open is let through as the fewest, and is given those.
+    fn least(&self, id: JobId, given: usize) -> Result<(), String> {
+        let seen = &self.jobs[&id];
+        let request = &seen.submit.spec.request;
+        let is_sized = seen.sized == Sized::Yes && self.sized(&seen.submit) == Sized::Yes;
+        let wider = request.choice.is_some() && request.nodes != Some(given as u32);
+        // Of what was passed down the parent has let it through, and has a judge of its own.
+        match is_sized && wider && seen.submit.pass.is_none() {
+            true => Err(format!(
+                "job {id} was given {given} nodes, and its limits were told of the fewest"
+            )),
+            false => Ok(()),
+        }
     }
 
     fn within(&self, id: JobId) -> Result<(), String> {
