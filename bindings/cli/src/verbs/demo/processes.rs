@@ -88,16 +88,17 @@ fn holds(pid: Pid, file: &str, wanted: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     #[test]
     fn a_process_that_was_left_is_found_and_ended() {
         let directory = tempfile::tempdir().expect("a directory");
         assert_eq!(naming(directory.path()), []);
-        // Each reads what nobody writes.
+        // Each says back what it is told, and then waits for more.
         let waits = || {
             let mut command = Command::new("cat");
-            command.stdin(Stdio::piped()).stdout(Stdio::null());
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
         };
         let mut there = waits();
@@ -105,6 +106,13 @@ mod tests {
         let mut marked = waits();
         marked.env("EDDY_DEMO_OF", directory.path());
         let mut children = [there, marked].map(|mut one| one.spawn().expect("started"));
+        // A start is told before the new program has its environment; one that answers has it.
+        for child in &mut children {
+            let (stdin, stdout) = (child.stdin.as_mut(), child.stdout.as_mut());
+            stdin.expect("piped").write_all(b"there").expect("written");
+            let mut said = [0; 5];
+            stdout.expect("piped").read_exact(&mut said).expect("said");
+        }
         let mut left: Vec<u32> = naming(directory.path())
             .iter()
             .map(|one| one.pid.as_raw_nonzero().get().cast_unsigned())
