@@ -324,7 +324,7 @@ impl Inventory {
 
     /// What the node at this place has.
     pub fn capacity(&self, at: usize) -> Room {
-        room_of(&self.nodes[at].total)
+        self.all.rooms().room(at)
     }
 
     /// Whether the node at this place is in service.

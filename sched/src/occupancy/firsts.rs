@@ -18,6 +18,9 @@ const MOST: usize = 8;
 /// Where more than one node in so many changed, all are looked at anew.
 const CHANGED_MOST: usize = 4;
 
+/// The time of a node that is good now.
+pub(super) const AT_ONCE: Time = Time(i64::MIN);
+
 /// By what is asked, what was asked last at the end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Firsts(Vec<First>);
@@ -80,6 +83,11 @@ impl First {
         range.map(|(_, node)| *node)
     }
 
+    /// When a node may be good, promises aside; none if never.
+    pub fn of(&self, node: usize) -> Option<Time> {
+        self.times[node]
+    }
+
     /// Whether a node may be good by then.
     pub fn is_by(&self, node: usize, at: Time) -> bool {
         self.times[node].is_some_and(|time| time <= at)
@@ -123,12 +131,11 @@ impl Occupancy {
             return None;
         }
         let returns = &self.returns[node];
-        let at_once = Time(i64::MIN);
         match sharing {
             Sharing::Shared => {
                 let mut back = self.inventory.free().room(node);
                 if back.holds(least) {
-                    return Some(at_once);
+                    return Some(AT_ONCE);
                 }
                 let enough = returns.iter().find(|one| {
                     back = back.with(&one.back);
@@ -141,7 +148,7 @@ impl Occupancy {
                 // What is held by records that nobody gives back is in the way for ever.
                 let ever = held <= returns.len() as u64;
                 let there = ever && self.inventory.capacity(node).holds(least);
-                there.then(|| returns.last().map_or(at_once, |one| one.until))
+                there.then(|| returns.last().map_or(AT_ONCE, |one| one.until))
             }
         }
     }

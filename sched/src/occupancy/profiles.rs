@@ -52,6 +52,11 @@ impl Profiles {
         self.0.iter_mut().for_each(|one| one.state = State::Stale);
     }
 
+    /// That of a node, if it did not change since a search made it.
+    pub fn known(&self, node: usize) -> Option<&Profile> {
+        self.0.get(node).filter(|one| one.state == State::True)
+    }
+
     /// That of a node of which so much is free, and what comes back and is promised.
     pub fn of(
         &mut self,
@@ -69,6 +74,14 @@ impl Profiles {
 }
 
 impl Profile {
+    /// The least that is free all the time from one moment to before another.
+    pub fn least(&self, from: Time, until: Time) -> Amounts {
+        let begun = at(&self.shared, from);
+        let later = self.shared[begun + 1..].iter();
+        let later = later.take_while(|(time, _)| *time < until);
+        later.fold(self.shared[begun].1, |least, (_, free)| least.least(free))
+    }
+
     fn make(&mut self, free: Amounts, returns: &[Return], promises: &[Promise]) {
         self.state = State::True;
         self.first_end = returns.first().map_or(Time(i64::MAX), |one| one.until);

@@ -9,7 +9,7 @@
 use eddy_wire::jobspec::Sharing;
 use eddy_wire::time::{Span, Time};
 
-use super::firsts::First;
+use super::firsts::{self, First};
 use super::profiles::{self, Profile, Profiles};
 use super::promises::Promise;
 use super::{Ask, Occupancy};
@@ -109,7 +109,7 @@ impl Occupancy {
         loop {
             for (_, node) in nodes.by_ref().take(most) {
                 if within.has(node) {
-                    self.steps(search, node, profiles, &mut steps);
+                    self.steps(search, (node, first), profiles, &mut steps);
                     search.gain(&steps, &mut gains);
                 }
             }
@@ -122,35 +122,41 @@ impl Occupancy {
         }
     }
 
-    /// The places of nodes in service that are allowed.
-    fn nodes<'a>(&'a self, within: &'a Within) -> impl Iterator<Item = usize> + 'a {
-        let nodes = 0..self.inventory.len();
-        nodes.filter(|at| self.inventory.is_serving(*at) && within.has(*at))
-    }
-
     /// What a node is good for over time, from the beginning of a search on.
-    fn steps(
+    fn steps<'p>(
         &self,
         search: &Search<'_>,
-        node: usize,
-        profiles: &mut Profiles,
+        (node, first): (usize, &First),
+        profiles: &'p mut Profiles,
         steps: &mut Vec<Step>,
     ) {
         steps.clear();
-        let free = self.inventory.free().room(node);
-        let (returns, promises) = (&self.returns[node], self.promises.of(node));
-        match search.ask.need.sharing {
-            Sharing::Shared if promises.is_empty() => self.steps_freed(search, node, steps),
-            Sharing::Shared => {
-                let profile = profiles.of(node, free, returns, promises);
+        let promises = self.promises.of(node);
+        let profile = |profiles: &'p mut Profiles| {
+            let free = self.inventory.free().room(node);
+            profiles.of(node, free, &self.returns[node], promises)
+        };
+        match (search.ask.need.sharing, search.ask.need.spread) {
+            (_, Spread::Nodes { .. }) if promises.is_empty() => {
+                let good = first
+                    .of(node)
+                    .map(|time| self.counted(time).max(search.from));
+                push(steps, search.from, u64::from(good == Some(search.from)));
+                good.into_iter().for_each(|at| push(steps, at, 1));
+            }
+            (Sharing::Shared, Spread::Slots(_)) if promises.is_empty() => {
+                self.steps_freed(search, node, steps);
+            }
+            (Sharing::Shared, _) => {
+                let profile = profile(profiles);
                 match self.ends_at(profile.first_end) == profile.first_end {
                     true => search.steps_beside(profile, steps),
                     // Who is late is counted otherwise each time.
                     false => self.steps_late(search, node, steps),
                 }
             }
-            Sharing::Exclusive => {
-                let profile = profiles.of(node, free, returns, promises);
+            (Sharing::Exclusive, _) => {
+                let profile = profile(profiles);
                 self.steps_alone(search, node, profile, steps);
             }
         }
@@ -243,17 +249,20 @@ impl Occupancy {
         let mut few: Vec<usize> = first.by(at).take(most + 1).collect();
         if few.len() > most {
             // Those that will do are soon found.
-            return self.chosen(search, self.nodes(within), at);
+            let nodes = 0..self.inventory.len();
+            let nodes = nodes.filter(|node| first.is_by(*node, at) && within.has(*node));
+            return self.chosen(search, first, nodes, at);
         }
         few.sort_unstable();
         let few = few.into_iter().filter(|node| within.has(*node));
-        self.chosen(search, few, at)
+        self.chosen(search, first, few, at)
     }
 
     /// The first of these nodes that serve the request together from a time on for the span.
     fn chosen(
         &self,
         search: &Search<'_>,
+        first: &First,
         nodes: impl Iterator<Item = usize>,
         at: Time,
     ) -> Vec<Chosen> {
@@ -264,17 +273,9 @@ impl Occupancy {
             if left == 0 {
                 break;
             }
-            let there = match need.sharing {
-                Sharing::Shared => self.free_over(node, at, at.after(search.span)),
-                Sharing::Exclusive if self.is_idle_over(node, at, at.after(search.span)) => {
-                    self.inventory.capacity(node)
-                }
-                Sharing::Exclusive => continue,
-            };
-            if !there.holds(&search.least) {
+            let Some(slots) = self.slots_over(search, (node, first), at, left) else {
                 continue;
-            }
-            let slots = need.slots_on(&there, left);
+            };
             left -= match need.spread {
                 Spread::Nodes { .. } => 1,
                 Spread::Slots(_) => slots,
@@ -282,6 +283,31 @@ impl Occupancy {
             chosen.push(Chosen { at: node, slots });
         }
         chosen
+    }
+
+    /// How many slots of those that are `left` a node has from a time on for the span; none if not one.
+    fn slots_over(
+        &self,
+        search: &Search<'_>,
+        (node, first): (usize, &First),
+        at: Time,
+        left: u64,
+    ) -> Option<u64> {
+        let (need, until) = (&search.ask.need, at.after(search.span));
+        let there = match (need.sharing, need.spread) {
+            (_, Spread::Nodes { slots, .. }) if self.promises.of(node).is_empty() => {
+                let by = first.of(node).is_some_and(|time| self.counted(time) <= at);
+                return by.then_some(slots);
+            }
+            (Sharing::Shared, _) => self.free_over(node, at, until),
+            (Sharing::Exclusive, _) if self.is_idle_over(node, at, until) => {
+                self.inventory.capacity(node)
+            }
+            (Sharing::Exclusive, _) => return None,
+        };
+        there
+            .holds(&search.least)
+            .then(|| need.slots_on(&there, left))
     }
 
     /// The nodes that serve the request together from a time on for the span, by the policy's rank.
@@ -310,6 +336,11 @@ impl Occupancy {
 
     /// What is free of a node all the time from one moment to before another.
     pub(super) fn free_over(&self, node: usize, from: Time, until: Time) -> Amounts {
+        if let Some(profile) = self.profiles.known(node)
+            && self.ends_at(profile.first_end) == profile.first_end
+        {
+            return profile.least(from, until);
+        }
         let later = self.promises.of(node).iter();
         let later = later.filter(|one| one.from > from && one.from < until);
         let now = self.free_at(node, from);
@@ -318,10 +349,21 @@ impl Occupancy {
 
     /// Whether nobody has a part of a node from one moment to before another.
     pub(super) fn is_idle_over(&self, node: usize, from: Time, until: Time) -> bool {
-        let (_, held) = self.given_back(node, from);
+        let returns = &self.returns[node];
+        let last = returns.last();
+        let is_back = last.is_none_or(|one| self.ends_at(one.until) <= from)
+            && self.inventory.node(node).holdings() <= returns.len() as u64;
         let promises = self.promises.of(node).iter();
         let mut there = promises.filter(|one| one.from < until.max(Time(from.0.saturating_add(1))));
-        held == 0 && there.all(|one| one.until <= from)
+        is_back && there.all(|one| one.until <= from)
+    }
+
+    /// When what is of use from then on is: at once is before all.
+    fn counted(&self, time: Time) -> Time {
+        match time {
+            firsts::AT_ONCE => time,
+            until => self.ends_at(until),
+        }
     }
 }
 
