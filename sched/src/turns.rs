@@ -8,6 +8,7 @@ mod dues;
 
 mod parties;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::account::{Change, Name};
@@ -30,7 +31,7 @@ const UNLIMITED: Span = Span::seconds(3600);
 const EXPEDITE: u8 = 31;
 
 /// The turn of a job: the lesser is earlier. The job's number decides last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     /// Those of the formulas, behind that of the queue where queues come first.
     values: [i64; ORDER_MAX + 1],
@@ -69,7 +70,32 @@ impl Turn {
     }
 }
 
+impl Ord for Turn {
+    /// The first value nearly always decides: it is looked at by itself.
+    #[inline]
+    fn cmp(&self, other: &Turn) -> Ordering {
+        let rest = |turn: &Turn| (turn.values, turn.job, turn.row);
+        match self.values[0].cmp(&other.values[0]) {
+            Ordering::Equal => rest(self).cmp(&rest(other)),
+            decided => decided,
+        }
+    }
+}
+
+impl PartialOrd for Turn {
+    #[inline]
+    fn partial_cmp(&self, other: &Turn) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+
+    #[inline]
+    fn le(&self, other: &Turn) -> bool {
+        self.cmp(other) != Ordering::Greater
+    }
+}
+
 /// A number that rises as the value does, for every value there is.
+#[inline]
 fn rising(value: f64) -> i64 {
     // 0 and -0 are one value.
     let bits = (value + 0.0).to_bits().cast_signed();
@@ -284,6 +310,20 @@ impl Turns {
         let first = values.peek().copied().unwrap_or(0.0);
         let held_back = held_back(first, self.policy.priority.threshold);
         (!held_back).then(|| Turn::new(lead.into_iter().chain(values), job))
+    }
+
+    /// A turn with these values instead of those it has.
+    pub fn with_values(&self, turn: Turn, values: impl Iterator<Item = f64>) -> Option<Turn> {
+        let ahead = match self.policy.queue.source {
+            Source::ByQueue => 1,
+            Source::Global | Source::PerAccountCost | Source::PerAccountSlices { .. } => 0,
+        };
+        let (mut anew, mut is_held_back) = (turn, false);
+        for (at, value) in values.enumerate() {
+            anew.values[ahead + at] = !rising(value);
+            is_held_back |= at == 0 && held_back(value, self.policy.priority.threshold);
+        }
+        (!is_held_back).then_some(anew)
     }
 
     /// Whether the turn of a job is the same whatever its values.

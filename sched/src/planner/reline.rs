@@ -10,6 +10,7 @@ use eddy_wire::plan::SharesTold;
 use eddy_wire::time::Time;
 
 use super::charges::paid;
+use super::rows::Apart;
 use super::{Lined, Order, Pass, Place, Planner, RELINE, RELINED_MAX, Rows, Waiting};
 use crate::policy::{Reservations, Source, Walk, read};
 use crate::table::Table;
@@ -131,21 +132,32 @@ impl Planner {
         if self.table.is_some() {
             return self.reseat();
         }
-        let (rows, turns) = (&mut self.rows, &self.turns);
-        self.agenda.rekey(|turn: &Turn| rows.anew(turn, turns));
+        let (rows, turns) = (&self.rows, &self.turns);
+        let anew = |turn: &Turn| rows.anew(turn, turns);
+        self.agenda.rekey(anew);
         if !self.keeps() {
-            let (rows, turns) = (&mut self.rows, &self.turns);
-            let anew = |turn: &Turn| rows.anew(turn, turns);
             self.agenda.rekey_booked(&mut self.occupancy, anew);
-            let rows = &self.rows;
+        }
+        let apart = self.apart();
+        self.rows.stand(&self.turns, &apart);
+        let rows = &self.rows;
+        if !self.keeps() {
             self.agenda.follow_booked(|turn| rows.current(turn));
         }
-        let rows = &self.rows;
         self.agenda.follow(|turn| rows.current(turn));
         for turn in self.rows.risen(&self.turns) {
             let (entry, limit) = self.entry_of(turn.job);
             self.agenda.enter(turn, entry, limit, &self.occupancy);
         }
+    }
+
+    /// Those who keep their turn by a promise that stays, and those for whom others end.
+    fn apart(&self) -> Apart {
+        let claims = self.taking.claims.keys();
+        let claims: Vec<Turn> = claims.filter_map(|job| self.turn_of(*job)).collect();
+        let kept = self.agenda.bookings().map(|(turn, _)| turn);
+        let kept = kept.filter(|_| self.keeps());
+        self.rows.apart(kept.chain(&claims))
     }
 
     /// The same at the table.
@@ -185,9 +197,9 @@ impl Planner {
             false => 0,
         };
         let mut best: BTreeMap<i64, f64> = BTreeMap::new();
-        for turn in self.agenda.lined() {
-            let best = best.entry(lead(turn)).or_insert(f64::NEG_INFINITY);
-            *best = best.max(self.rows.first_value(turn));
+        for (turn, value) in self.rows.first_values(&self.apart()) {
+            let best = best.entry(lead(&turn)).or_insert(f64::NEG_INFINITY);
+            *best = best.max(value);
         }
         // Whoever is promised a later time counts as those without a promise.
         let booked = self.agenda.bookings();

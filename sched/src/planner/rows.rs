@@ -29,8 +29,18 @@ pub(super) struct Rows {
     owners: BTreeMap<Owner, u32>,
     /// By row: which of the owners.
     of: Vec<u32>,
+    /// By row, apart from it: the order of those who wait is not that of their rows, and what is
+    /// asked for each of them is to be near.
+    paces: Vec<Pace>,
     /// By formula and row, as of the last time.
     values: Vec<Vec<f64>>,
+}
+
+/// Whether the turn of a row changes with its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    Stays,
+    Changes,
 }
 
 /// One who waits, or nobody.
@@ -56,6 +66,16 @@ enum Standing {
     Below,
 }
 
+/// Rows of those who keep their turn, or are not in line.
+#[derive(Clone, Debug)]
+pub(super) struct Apart(Vec<bool>);
+
+impl Apart {
+    fn has(&self, row: usize) -> bool {
+        self.0[row]
+    }
+}
+
 impl Standing {
     fn turn(self) -> Option<Turn> {
         match self {
@@ -79,6 +99,7 @@ impl Rows {
             columns: uses.into_iter().map(|at| (at, Vec::new())).collect(),
             owners: BTreeMap::new(),
             of: Vec::new(),
+            paces: Vec::new(),
             values: Vec::new(),
         }
     }
@@ -96,6 +117,7 @@ impl Rows {
                     eligible: now,
                 });
                 self.of.push(0);
+                self.paces.push(Pace::Stays);
                 self.columns
                     .iter_mut()
                     .for_each(|(_, column)| column.push(0.0));
@@ -110,6 +132,10 @@ impl Rows {
         self.of[row as usize] = owner;
         self.describe(row, turns, want, now);
         let turn = turns.turn(job, want, now).map(|turn| turn.of_row(row));
+        self.paces[row as usize] = match turns.is_fixed(want) {
+            true => Pace::Stays,
+            false => Pace::Changes,
+        };
         self.rows[row as usize] = Row {
             job,
             standing: match turn {
@@ -147,6 +173,7 @@ impl Rows {
         self.free.clear();
         self.owners.clear();
         self.of.clear();
+        self.paces.clear();
         self.columns.iter_mut().for_each(|(_, all)| all.clear());
         self.values.clear();
     }
@@ -202,15 +229,41 @@ impl Rows {
         first.copied().unwrap_or(0.0)
     }
 
-    /// Gives one whose turn this is the turn of its values; none where it is below the threshold.
-    pub fn anew(&mut self, turn: &Turn, turns: &Turns) -> Option<Turn> {
+    /// The turn by its values of one in line whose turn this is; none where it is below the threshold.
+    pub fn anew(&self, turn: &Turn, turns: &Turns) -> Option<Turn> {
         let row = turn.row();
-        if self.rows.get(row).map(|one| one.standing) != Some(Standing::Turn(*turn)) {
-            return Some(*turn);
+        match self.paces.get(row) {
+            Some(Pace::Changes) => turns.with_values(*turn, self.values.iter().map(|all| all[row])),
+            Some(Pace::Stays) | None => Some(*turn),
         }
-        let next = self.of_values(row, turns);
-        self.rows[row].standing = next.map_or(Standing::Below, Standing::Turn);
-        next
+    }
+
+    /// Everybody has the turn of his values from now on, but those who are apart.
+    pub fn stand(&mut self, turns: &Turns, apart: &Apart) {
+        for at in 0..self.rows.len() {
+            if let Standing::Turn(turn) = self.rows[at].standing
+                && !apart.has(at)
+            {
+                let next = self.anew(&turn, turns);
+                self.rows[at].standing = next.map_or(Standing::Below, Standing::Turn);
+            }
+        }
+    }
+
+    /// The turns of all but those who are apart, each with its first value as of the last
+    /// [`Rows::refresh`], in no order.
+    pub fn first_values(&self, apart: &Apart) -> impl Iterator<Item = (Turn, f64)> {
+        (0..self.rows.len()).filter_map(|at| {
+            let turn = self.rows[at].standing.turn().filter(|_| !apart.has(at))?;
+            Some((turn, self.first_value(&turn)))
+        })
+    }
+
+    /// These rows.
+    pub fn apart<'t>(&self, turns: impl Iterator<Item = &'t Turn>) -> Apart {
+        let mut apart = Apart(vec![false; self.rows.len()]);
+        turns.for_each(|turn| apart.0[turn.row()] = true);
+        apart
     }
 
     /// The turn by now of one who had this turn; who is gone keeps it.
