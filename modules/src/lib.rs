@@ -60,6 +60,7 @@ pub mod report;
 pub mod row;
 
 mod ended;
+mod silence;
 mod timers;
 
 pub mod settings;

@@ -57,6 +57,8 @@ struct View {
     heads: Heads,
     /// Those who wait though their queue leaves them nothing, and why.
     unmet: BTreeMap<JobId, Reason>,
+    /// Why nothing begins at all.
+    halted: Option<Reason>,
     /// Whether those behind them wait for them.
     line: Line,
     lines: Lines,
@@ -235,6 +237,7 @@ impl View {
             }
             Notice::Online(online) => self.online.clone_from(online),
             Notice::Unmet(id, Some(reason)) => drop(self.unmet.insert(*id, reason.clone())),
+            Notice::Halted(why) => self.halted.clone_from(why),
             Notice::Unmet(id, None) => drop(self.unmet.remove(id)),
             _ => return,
         }

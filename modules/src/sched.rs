@@ -43,6 +43,7 @@ use crate::gangs::Gangs;
 use crate::ingest::queues;
 use crate::limits::Limits;
 use crate::live::Change;
+use crate::silence::{Silence, Turn};
 use asked::Asked;
 use grounds::Grounds;
 pub use passed::BOUNCE;
@@ -83,6 +84,8 @@ pub struct Sched {
     resting: BTreeMap<JobId, Time>,
     /// Jobs that a parent passed down and that are still to begin, or to go on.
     passed: Passed,
+    /// Whether the parent is heard.
+    silence: Silence,
     /// What all of them hold.
     used: ResourceSet,
     inventory: Option<Arc<ResourceSet>>,
@@ -206,6 +209,9 @@ impl Module for Sched {
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        // Whatever brings the moment: no verdict that comes with it is to be taken.
+        let turn = self.silence.at(now);
+        self.parent_turns(turn, out);
         match input {
             Input::Request(request) => {
                 if let Err(refusal) = self.request(now, request, out) {
@@ -231,6 +237,17 @@ impl Module for Sched {
             Input::Parent(ParentWord::Proceed(job, attempt, cores)) => {
                 self.goes_back(*job, *attempt, cores);
                 self.go_on(now, *job, out);
+            }
+            Input::Parent(ParentWord::Away) => {
+                let lapses = self.silence.begins(now);
+                lapses
+                    .map(Volatile::Wake)
+                    .into_iter()
+                    .for_each(|wake| out.volatile(wake));
+            }
+            Input::Parent(ParentWord::Granted(_)) => {
+                let turn = self.silence.ends();
+                self.parent_turns(turn, out);
             }
             Input::Planned(outcome) => self.planned(now, outcome, out),
             Input::Notice(Notice::Online(online)) => {
@@ -274,6 +291,7 @@ impl Sched {
             limits: Limits::new(settings),
             grounds: Grounds::new(settings),
             pools: Pools::new(&settings.pools),
+            silence: Silence::new(settings.lease),
             ..Sched::default()
         }
     }
@@ -422,18 +440,35 @@ impl Sched {
         }
     }
 
-    /// Whether the planner is to find resources for it: it waits, and its queue starts jobs.
+    /// Whether the planner is to find resources for it: it waits, its queue starts jobs, and the parent is
+    /// heard.
     fn wants(&self, seen: &Seen) -> bool {
         let queue = queues::of(&seen.submit.spec);
         let stopped = queue.and_then(|queue| self.gates.stopped(queue));
-        seen.wants() && stopped.is_none() && self.may_grow(seen)
+        seen.wants() && stopped.is_none() && self.may_grow(seen) && !self.silence.has_lapsed()
     }
 
     /// A queue was stopped or goes on: those of its jobs that wait.
     fn turned(&self, turned: &Turned, out: &mut Outbox) {
-        let of_it = |seen: &Seen| queues::of(&seen.submit.spec) == Some(turned.queue.as_str());
+        self.tell_wants(
+            |seen| queues::of(&seen.submit.spec) == Some(turned.queue.as_str()),
+            out,
+        );
+    }
+
+    /// The parent has been silent for too long, or is heard again: all who wait.
+    fn parent_turns(&self, turn: Option<Turn>, out: &mut Outbox) {
+        if turn.is_some() {
+            out.notice(Notice::Halted(self.silence.reason()));
+            self.tell_wants(|_| true, out);
+        }
+    }
+
+    /// What the planner is to find for these who wait by now.
+    fn tell_wants(&self, of_them: impl Fn(&Seen) -> bool, out: &mut Outbox) {
         let waiting = self.jobs.iter();
-        let waiting = waiting.filter(|(_, seen)| seen.wants() && of_it(seen));
+        let waiting = waiting
+            .filter(|(id, seen)| seen.wants() && of_them(seen) && !self.resting.contains_key(id));
         let deltas: Vec<Delta> = waiting.map(|(id, _)| self.want(*id)).collect();
         if !deltas.is_empty() {
             out.volatile(Volatile::Plan(deltas));

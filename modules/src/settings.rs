@@ -31,6 +31,8 @@ pub struct Settings {
     pub over: Over,
     /// From TERM to KILL.
     pub kill_grace: Span,
+    /// How long a child begins work though its parent is silent.
+    pub lease: Span,
     /// Whether nodes of a user's instance go back by themselves.
     pub release_idle: Option<ReleaseIdle>,
     /// Most jobs that are not over.
@@ -261,6 +263,7 @@ impl Settings {
             last_job: JobId(0),
             over: Over::default(),
             kill_grace: Span::seconds(5),
+            lease: Span::seconds(3600),
             release_idle: None,
             jobs_max: 1_000_000,
             attempts_max: 16,

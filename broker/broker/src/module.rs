@@ -116,6 +116,8 @@ pub enum Notice {
     Head(Heads, Line),
     /// A job waits though what its queue requires leaves nothing that it fits on, or does so no more.
     Unmet(JobId, Option<Reason>),
+    /// Why nothing begins here at all, or that work begins again.
+    Halted(Option<Reason>),
     /// What was used before this leader began.
     Used(Arc<[Used]>),
     /// The declared instances that can be told something now.

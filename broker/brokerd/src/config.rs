@@ -59,6 +59,8 @@ pub struct InstanceConfig {
     pub release_idle: Option<Span>,
     /// `grant.keep_nodes`: so many stay then.
     pub keep_nodes: u32,
+    /// `grant.lease`: how long jobs start though the parent is silent.
+    pub lease: Span,
     /// `exec.test.run_duration`: how long a mock task lasts; none runs real ones.
     pub run_duration: Option<Span>,
     /// `history.keep_age`: finished jobs older than this are forgotten.
@@ -207,6 +209,7 @@ impl Default for InstanceConfig {
             kill_grace: Span::seconds(5),
             release_idle: None,
             keep_nodes: 1,
+            lease: Span::seconds(3600),
             run_duration: None,
             keep_age: None,
             keep_jobs: 10_000_000,

@@ -543,6 +543,12 @@ pub enum Reason {
         /// What the administrator said; may be empty.
         why: String,
     },
+    /// The parent was not heard for so long that nothing begins any more.
+    #[error("waits for the parent instance, which has been silent for more than {} s", crate::fsd::seconds_of_micros(lease.0))]
+    ParentSilent {
+        /// How long work began all the same.
+        lease: Span,
+    },
     /// It waits for something else to happen first.
     #[error("waits for {what}")]
     Dependency {

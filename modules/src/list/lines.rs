@@ -160,6 +160,7 @@ impl View {
         let reason = match job.state {
             JobState::Depend => Reason::Dependency { what: needs(job) },
             JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
+            JobState::Sched if let Some(why) = &self.halted => why.clone(),
             JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
             JobState::Sched if let Some(stopped) = self.stopped(job) => stopped,
             JobState::Sched if let Some(unmet) = self.unmet.get(&job.id) => unmet.clone(),

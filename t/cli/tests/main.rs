@@ -26,6 +26,7 @@ mod reload;
 mod requires;
 mod run;
 mod shells;
+mod silence;
 mod sim;
 mod sim_history;
 mod size;

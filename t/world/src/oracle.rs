@@ -15,6 +15,7 @@ mod preempts;
 pub mod queues;
 mod replies;
 mod reserved;
+mod silence;
 mod tasks;
 mod users;
 mod waits;
@@ -58,6 +59,7 @@ pub struct Oracle {
     pooled: pools::Pooled,
     ganged: gangs::Ganged,
     screened: filtered::Screened,
+    silent: silence::Silent,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -153,6 +155,11 @@ impl Oracle {
         self.until = until;
     }
 
+    /// What it hears of its parent: nothing from now on, or again.
+    pub fn silent(&mut self) -> &mut silence::Silent {
+        &mut self.silent
+    }
+
     /// The first broken promise.
     pub fn finding(&self) -> Option<&str> {
         self.finding.as_deref()
@@ -227,6 +234,8 @@ impl Oracle {
         self.check(checked);
         let checked = self.screened.apply(record);
         self.check(checked);
+        let checked = self.silent.apply(&self.recorded, record);
+        self.check(checked);
         self.records.later.push_back(Arc::clone(record));
         let Some(job) = record.event.job else { return };
         let checked = users::may_record(&self.recorded, job, &record.event.kind);
@@ -284,6 +293,7 @@ impl Oracle {
     /// The leader is gone; what is durable up to here is all that is left.
     pub fn leader_lost(&mut self, seq: Seq) {
         self.commit(seq);
+        self.silent.ends();
         self.records.later.clear();
         self.recorded = self.durable.clone();
         self.limited = limits::Limited::default();

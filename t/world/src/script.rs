@@ -182,6 +182,10 @@ impl Player {
                 Ok(())
             }
             ["idle", seconds, keep] => self.release_idle(seconds, keep),
+            ["lease", seconds] => {
+                self.machines.lease = Some(span(seconds));
+                Ok(())
+            }
             ["in", path, rest @ ..] => self.inside(path, rest),
             ["crash", rest @ ..] if rest.len() > 1 => self.crash_of(rest),
             ["part", a, b, seconds] => self.part(a, b, seconds),

@@ -387,6 +387,10 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
             }),
             _ => None,
         },
+        lease: match random.below(3) {
+            0 => Span(random.between(0, 1_000_000)),
+            _ => Span::seconds(3600),
+        },
     };
     if let Some(name) = world.habits.queue {
         let extent = extent(&mut world, &mut random, name);

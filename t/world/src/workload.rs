@@ -112,6 +112,8 @@ pub struct Habits {
     pub screens: Screens,
     /// When sub-instances of users give nodes back by themselves.
     pub release_idle: Option<ReleaseIdle>,
+    /// How long instances begin jobs though their parents are silent.
+    pub lease: Span,
 }
 
 /// Filters of submissions.
@@ -160,6 +162,7 @@ impl Habits {
         ranks: Standings::Equal,
         screens: Screens::None,
         release_idle: None,
+        lease: Span::seconds(3600),
     };
 
     /// Makes an instance of a submission now and then, and shorter what lasts too long.

@@ -69,6 +69,13 @@ pub const KEYS: &[Key] = &[
         get: |config| json(&config.instance.keep_nodes),
     },
     Key {
+        path: "grant.lease",
+        allowed: SPAN,
+        meaning: "so long jobs of a sub-instance start without its parent being heard; what runs goes on",
+        set: |config, value| set_to(&mut config.instance.lease, span(value)?),
+        get: |config| json(&config.instance.lease),
+    },
+    Key {
         path: "exec.test.run_duration",
         allowed: SPAN,
         meaning: "no task is started; each is taken to end well after this time",

@@ -355,6 +355,7 @@ pub(super) fn settings(
     let mut settings = Settings::for_inventory(told);
     settings.owner = rustix::process::geteuid().as_raw();
     settings.kill_grace = config.instance.kill_grace;
+    settings.lease = config.instance.lease;
     let keep = config.instance.keep_nodes;
     let release = config.instance.release_idle;
     settings.release_idle = release.map(|after| ReleaseIdle { after, keep });

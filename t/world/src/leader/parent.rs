@@ -174,6 +174,10 @@ impl Instance {
         for call in std::mem::take(&mut nested.channel.relayed) {
             self.arrive(nature, Arrival::Gone(ClientId(RELAYED + call)));
         }
+        if self.leader.is_some() {
+            let (now, lease) = (self.leader_now(nature), self.settings.lease);
+            nature.oracle(self.id).silent().begins(now, lease);
+        }
         self.arrive(nature, Arrival::Parent(ParentWord::Away));
     }
 
@@ -240,6 +244,7 @@ impl Instance {
                 let now = self.leader_now(nature);
                 let until = granted.remaining.map(|remaining| now.after(remaining));
                 nature.oracle(self.id).set_until(until);
+                nature.oracle(self.id).silent().ends();
                 self.arrive(nature, Arrival::Parent(ParentWord::Granted(granted)));
             }
             Saying::Request(call) => self.relayed(nature, call, tail),

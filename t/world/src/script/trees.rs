@@ -36,6 +36,8 @@ pub(super) struct Machines {
     fanout: Option<u32>,
     queues: Vec<(String, Extent)>,
     release_idle: Option<ReleaseIdle>,
+    /// How long instances begin jobs though their parents are silent, where that is said.
+    pub(super) lease: Option<Span>,
 }
 
 impl Machines {
@@ -91,6 +93,7 @@ impl Player {
         let fanout = self.machines.fanout.unwrap_or(16);
         let mut world = World::of_machines(nature, self.nodes, self.grace, fanout);
         world.habits.release_idle = self.machines.release_idle;
+        world.habits.lease = self.machines.lease.unwrap_or(world.habits.lease);
         let root = world.root();
         for (name, extent) in &self.machines.queues {
             declare(root, name, extent.clone());

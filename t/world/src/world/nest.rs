@@ -94,6 +94,7 @@ impl World {
         let mut settings = Settings::for_inventory(Arc::new(ResourceSet::default()));
         settings.policy = Arc::clone(&self.instances[parent.place()].settings.policy);
         settings.release_idle = self.habits.release_idle;
+        settings.lease = self.habits.lease;
         let declared = self.nature.judge(parent).recorded().jobs.get(&job);
         let declared = declared.is_some_and(|job| {
             matches!(
