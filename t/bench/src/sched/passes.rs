@@ -145,13 +145,28 @@ fn measure(
     let mut first = Series::new(named("first pass"), "ms");
     first.figures.push((own_cpu()? - spent) * 1e3);
     report.add_budgeted(&first, "<= 1 s");
-    // Priorities are made anew each second: that is told apart from what follows each end.
     let mut after = Series::new(named("pass after one job ends"), "ms");
     let mut refreshed = Series::new(named("the same, priorities made anew"), "ms");
-    for job in 1..=rounds as u64 {
+    after_ends(&mut site, rounds, (&mut after, &mut refreshed))?;
+    report.add_budgeted(&after, case.budget);
+    if let Some(budget) = case.refresh {
+        report.add_budgeted(&refreshed, budget);
+    }
+    report.add(&memory);
+    Ok((first.figures[0], after.summary().median))
+}
+
+/// One job ends after the other. Priorities are made anew each second, which is told apart from what
+/// follows each end.
+fn after_ends(
+    site: &mut Site,
+    rounds: usize,
+    (after, refreshed): (&mut Series, &mut Series),
+) -> anyhow::Result<()> {
+    for round in 1..=rounds as u64 {
         for (series, later, job) in [
-            (&mut refreshed, MICROS, 2 * job),
-            (&mut after, MICROS / 1000, 2 * job + 1),
+            (&mut *refreshed, MICROS, 2 * round),
+            (&mut *after, MICROS / 1000, 2 * round + 1),
         ] {
             site.now = Time(site.now.0 + later);
             site.planner.apply(Delta::Freed(JobId(job * 7)));
@@ -160,10 +175,5 @@ fn measure(
             series.figures.push((own_cpu()? - spent) * 1e3);
         }
     }
-    report.add_budgeted(&after, case.budget);
-    if let Some(budget) = case.refresh {
-        report.add_budgeted(&refreshed, budget);
-    }
-    report.add(&memory);
-    Ok((first.figures[0], after.summary().median))
+    Ok(())
 }
