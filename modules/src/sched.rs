@@ -238,13 +238,7 @@ impl Module for Sched {
                 self.goes_back(*job, *attempt, cores);
                 self.go_on(now, *job, out);
             }
-            Input::Parent(ParentWord::Away) => {
-                let lapses = self.silence.begins(now);
-                lapses
-                    .map(Volatile::Wake)
-                    .into_iter()
-                    .for_each(|wake| out.volatile(wake));
-            }
+            Input::Parent(ParentWord::Away) => self.parent_silent(now, out),
             Input::Parent(ParentWord::Granted(_)) => {
                 let turn = self.silence.ends();
                 self.parent_turns(turn, out);
@@ -264,6 +258,8 @@ impl Module for Sched {
                 self.tell_all(out);
                 self.wait_for_ends(out);
                 self.resume_passed(now, out);
+                // A leader may begin without its parent, which is to be heard yet.
+                self.parent_silent(now, out);
             }
             Input::Tick => {
                 if self.again.is_some_and(|at| at <= now) {
@@ -291,7 +287,7 @@ impl Sched {
             limits: Limits::new(settings),
             grounds: Grounds::new(settings),
             pools: Pools::new(&settings.pools),
-            silence: Silence::new(settings.lease),
+            silence: Silence::new(settings.place.child.map(|_| settings.lease)),
             ..Sched::default()
         }
     }
@@ -445,7 +441,8 @@ impl Sched {
     fn wants(&self, seen: &Seen) -> bool {
         let queue = queues::of(&seen.submit.spec);
         let stopped = queue.and_then(|queue| self.gates.stopped(queue));
-        seen.wants() && stopped.is_none() && self.may_grow(seen) && !self.silence.has_lapsed()
+        let begins = seen.resumes() || !self.silence.has_lapsed();
+        seen.wants() && stopped.is_none() && self.may_grow(seen) && begins
     }
 
     /// A queue was stopped or goes on: those of its jobs that wait.
@@ -454,6 +451,13 @@ impl Sched {
             |seen| queues::of(&seen.submit.spec) == Some(turned.queue.as_str()),
             out,
         );
+    }
+
+    /// The parent is not heard from now on.
+    fn parent_silent(&mut self, now: Time, out: &mut Outbox) {
+        if let Some(lapses) = self.silence.begins(now) {
+            out.volatile(Volatile::Wake(lapses));
+        }
     }
 
     /// The parent has been silent for too long, or is heard again: all who wait.

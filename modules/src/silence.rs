@@ -1,7 +1,7 @@
 //! Whether the parent has been silent for so long that nothing begins here any more.
 //!
 //! Kept by the mailbox of the planner, which decides what begins. It outlives no leader: one that begins
-//! has just heard its parent.
+//! counts from its beginning, since it may begin without its parent.
 
 use eddy_wire::plan::Reason;
 use eddy_wire::time::{Span, Time};
@@ -9,8 +9,8 @@ use eddy_wire::time::{Span, Time};
 /// What was last heard of the parent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Silence {
-    /// How long work begins all the same.
-    lease: Span,
+    /// How long work begins all the same; none where there is no parent.
+    lease: Option<Span>,
     heard: Heard,
 }
 
@@ -35,20 +35,21 @@ pub(crate) enum Turn {
 }
 
 impl Silence {
-    /// With a parent that is there, or none.
-    pub fn new(lease: Span) -> Silence {
+    /// With a parent, if there is one, that is there.
+    pub fn new(lease: Option<Span>) -> Silence {
         Silence {
             lease,
             heard: Heard::There,
         }
     }
 
-    /// The channel is down: when the lease is over, unless it is known already.
+    /// The channel is down, or does not stand yet: when the lease is over, unless that is known already.
     pub fn begins(&mut self, now: Time) -> Option<Time> {
+        let lease = self.lease?;
         match self.heard {
             Heard::There => {
                 self.heard = Heard::SilentSince(now);
-                Some(now.after(self.lease))
+                Some(now.after(lease))
             }
             Heard::SilentSince(_) | Heard::Lapsed => None,
         }
@@ -62,12 +63,12 @@ impl Silence {
 
     /// It is now this time.
     pub fn at(&mut self, now: Time) -> Option<Turn> {
-        match self.heard {
-            Heard::SilentSince(since) if since.after(self.lease) <= now => {
+        match (self.heard, self.lease) {
+            (Heard::SilentSince(since), Some(lease)) if since.after(lease) <= now => {
                 self.heard = Heard::Lapsed;
                 Some(Turn::Lapses)
             }
-            Heard::SilentSince(_) | Heard::There | Heard::Lapsed => None,
+            (Heard::SilentSince(_) | Heard::There | Heard::Lapsed, _) => None,
         }
     }
 
@@ -78,8 +79,8 @@ impl Silence {
 
     /// Why nothing does.
     pub fn reason(&self) -> Option<Reason> {
-        let lease = self.lease;
-        self.has_lapsed().then_some(Reason::ParentSilent { lease })
+        let lease = self.lease.filter(|_| self.has_lapsed())?;
+        Some(Reason::ParentSilent { lease })
     }
 }
 
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn work_begins_until_the_lease_is_over() {
-        let mut silence = Silence::new(LEASE);
+        let mut silence = Silence::new(Some(LEASE));
         assert_eq!(silence.at(after(1000)), None);
         assert_eq!(silence.begins(after(1000)), Some(after(1060)));
         assert_eq!(silence.at(after(1059)), None);
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn only_the_first_of_many_lost_channels_begins_a_silence() {
-        let mut silence = Silence::new(LEASE);
+        let mut silence = Silence::new(Some(LEASE));
         assert_eq!(silence.begins(after(0)), Some(after(60)));
         assert_eq!(silence.begins(after(30)), None);
         assert_eq!(silence.at(after(60)), Some(Turn::Lapses));
@@ -120,9 +121,17 @@ mod tests {
 
     #[test]
     fn a_word_in_time_ends_it() {
-        let mut silence = Silence::new(LEASE);
+        let mut silence = Silence::new(Some(LEASE));
         silence.begins(after(0));
         assert_eq!(silence.ends(), None);
         assert_eq!(silence.at(after(61)), None);
+    }
+
+    #[test]
+    fn who_has_no_parent_waits_for_none() {
+        let mut silence = Silence::new(None);
+        assert_eq!(silence.begins(after(0)), None);
+        assert_eq!(silence.at(after(i64::MAX / 2_000_000)), None);
+        assert!(!silence.has_lapsed());
     }
 }

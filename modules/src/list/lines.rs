@@ -145,6 +145,12 @@ impl View {
         }
     }
 
+    /// That nothing begins here by itself.
+    fn halted_for(&self, job: &Job) -> Option<Reason> {
+        let halted = self.halted.as_ref();
+        halted.filter(|_| job.submit.pass.is_none()).cloned()
+    }
+
     /// That the queue of a job is stopped.
     fn stopped(&self, job: &Job) -> Option<Reason> {
         let queue = queues::of(&job.submit.spec)?;
@@ -160,7 +166,8 @@ impl View {
         let reason = match job.state {
             JobState::Depend => Reason::Dependency { what: needs(job) },
             JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
-            JobState::Sched if let Some(why) = &self.halted => why.clone(),
+            // What a parent passed down begins as it said.
+            JobState::Sched if let Some(why) = self.halted_for(job) => why,
             JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),
             JobState::Sched if let Some(stopped) = self.stopped(job) => stopped,
             JobState::Sched if let Some(unmet) = self.unmet.get(&job.id) => unmet.clone(),

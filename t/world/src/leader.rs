@@ -207,6 +207,10 @@ impl Instance {
         nature.oracle(self.id).configured(&Live::of(&in_force));
         let mut clock = Clock::start(nature.clock(self.machine()), self.journal.floor());
         let now = clock.now(nature.clock(self.machine()));
+        if self.nested.is_some() {
+            let lease = self.settings.lease;
+            nature.oracle(self.id).silent().begins(now, lease);
+        }
         let output = broker.resume(now, self.journal.last());
         let tree = self.tree(nature, life, broker.epoch());
         self.leader = Some(Leader {

@@ -18,11 +18,14 @@ use eddy_wire::id::JobId;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{Adopt, AdoptRequest, FromParent, Granted};
+use eddy_wire::services::instance::{Ping, PingRequest};
 use eddy_wire::services::job::{Info, InfoKey, InfoReply, InfoRequest};
+use eddy_wire::time::Span;
 use serde_json::Value;
 use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval_at};
 
 use crate::frame::{self, FrameError, Inbound, READ_BYTES};
 use crate::rundir::{self, LOCAL_SOCKET, SCHEME};
@@ -36,6 +39,12 @@ const INFO_TAG: u64 = 2;
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The match number of the question whether the parent is there.
+const BEAT_TAG: u64 = u64::MAX;
+/// How often that is asked at most and at least, and so many times in a lease.
+const BEAT_MIN: Duration = Duration::from_millis(50);
+const BEAT_MAX: Duration = Duration::from_secs(20);
+const BEATS: u32 = 4;
 /// How often a leader that cannot begin says what it waits for.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
@@ -81,8 +90,16 @@ enum LinkError {
     Closed,
     #[error("the parent answers: {0}")]
     Refused(Refusal),
+    #[error("the parent has not answered for {0:?}")]
+    Silent(Duration),
     #[error("the leader ends")]
     Ending,
+}
+
+/// How often to ask whether the parent is there, where work begins for so long without it.
+pub fn beat(lease: Span) -> Duration {
+    let lease = Duration::from_micros(lease.0.max(0).unsigned_abs());
+    (lease / BEATS).clamp(BEAT_MIN, BEAT_MAX)
 }
 
 /// Whether asking again is of no use.
@@ -98,12 +115,18 @@ fn is_final(refusal: &Refusal) -> bool {
     }
 }
 
-/// Keeps the channel for the life of the leader.
-pub async fn keep(address: Address, hello: AdoptRequest, heard: mpsc::Sender<Heard>) {
+/// Keeps the channel for the life of the leader. A rank on the way may hold a connection open to a
+/// parent that is gone: so the parent is asked, and a connection over which it does not answer is dropped.
+pub async fn keep(
+    address: Address,
+    hello: AdoptRequest,
+    heard: mpsc::Sender<Heard>,
+    beat: Duration,
+) {
     let mut pause = PAUSE_MIN;
     loop {
         let begun = Instant::now();
-        let error = match serve(&address, &hello, &heard).await {
+        let error = match serve(&address, &hello, &heard, beat).await {
             LinkError::Refused(refusal) if is_final(&refusal) => {
                 // The loop is gone only when the process ends.
                 let _ = heard.send(Heard::Refused(refusal)).await;
@@ -122,7 +145,12 @@ pub async fn keep(address: Address, hello: AdoptRequest, heard: mpsc::Sender<Hea
 }
 
 /// One connection, to its end.
-async fn serve(address: &Address, hello: &AdoptRequest, heard: &mpsc::Sender<Heard>) -> LinkError {
+async fn serve(
+    address: &Address,
+    hello: &AdoptRequest,
+    heard: &mpsc::Sender<Heard>,
+    beat: Duration,
+) -> LinkError {
     let stream = match UnixStream::connect(address.socket()).await {
         Ok(stream) => stream,
         Err(error) => return error.into(),
@@ -138,12 +166,27 @@ async fn serve(address: &Address, hello: &AdoptRequest, heard: &mpsc::Sender<Hea
     if let Err(error) = outlet.flush() {
         return error.into();
     }
-    if heard.send(Heard::Up(outlet)).await.is_err() {
+    if heard.send(Heard::Up(Rc::clone(&outlet))).await.is_err() {
         return LinkError::Ending;
     }
     let mut inbound = Inbound::default();
+    let mut beats = interval_at(tokio::time::Instant::now() + beat, beat);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut asked = Asked::No;
     let error = loop {
-        match next(&mut inlet, &mut inbound).await {
+        let come = tokio::select! {
+            come = next(&mut inlet, &mut inbound) => come,
+            _ = beats.tick() => {
+                match std::mem::replace(&mut asked, Asked::Yes) {
+                    Asked::No if ask_beat(&outlet) => continue,
+                    Asked::No => break LinkError::Closed,
+                    Asked::Yes => break LinkError::Silent(beat),
+                }
+            }
+        };
+        asked = Asked::No;
+        match come {
+            Ok(message) if message.matchtag == BEAT_TAG => {}
             Ok(message) if message.kind == Type::Refused && message.matchtag == ADOPT_TAG => {
                 break refusal_of(&message);
             }
@@ -159,6 +202,19 @@ async fn serve(address: &Address, hello: &AdoptRequest, heard: &mpsc::Sender<Hea
         return LinkError::Ending;
     }
     error
+}
+
+/// Whether an answer of the parent is outstanding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    No,
+    Yes,
+}
+
+/// Asks whether the parent is there, if the connection takes it.
+fn ask_beat(outlet: &Rc<Outlet>) -> bool {
+    let ping = Message::request(Ping::TOPIC, BEAT_TAG, &PingRequest::default());
+    outlet.put(&ping).is_ok() && outlet.flush().is_ok()
 }
 
 async fn next(inlet: &mut Inlet, inbound: &mut Inbound) -> Result<Message, LinkError> {

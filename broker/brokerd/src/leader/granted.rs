@@ -100,14 +100,16 @@ impl Nested {
         }
     }
 
-    /// Begins to keep the channel, as the leader of this epoch.
-    pub fn open(mut self, epoch: Epoch) -> Child {
+    /// Begins to keep the channel, as the leader of this epoch, of an instance that begins work for so
+    /// long without its parent.
+    pub fn open(mut self, epoch: Epoch, lease: Span) -> Child {
         self.hello.leader = epoch;
         let place = self.place();
         let program = Program::new(self.kept.command, &self.hello.instance, self.kept.begun);
         let (heard, hears) = mpsc::channel(ARRIVALS_MAX);
         let of = self.kept.of;
-        spawn_local(channel::keep(self.address, self.hello, heard));
+        let beat = channel::beat(lease);
+        spawn_local(channel::keep(self.address, self.hello, heard, beat));
         Child::new(of, place, hears, program)
     }
 }

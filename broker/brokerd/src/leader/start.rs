@@ -480,7 +480,7 @@ impl Prepared {
         let store = Store::new(writer, readers, inside.clone(), config, known, spool);
         let planner = Planning::new(inside.clone());
         let epoch = self.broker.epoch().next();
-        let child = self.nested.map(|nested| nested.open(epoch));
+        let child = self.nested.map(|nested| nested.open(epoch, config.lease));
         let configuring = Configuring::new(self.configuring, inside.clone());
         let mut filters = Filters::new(inside.clone());
         filters.want(&self.config.instance.filters);

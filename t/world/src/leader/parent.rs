@@ -300,6 +300,9 @@ impl Instance {
             self.arrive(nature, Arrival::Message(ClientId(RELAYED + call), message));
         }
         for word in words {
+            if matches!(word, ParentWord::Granted(_)) {
+                nature.oracle(self.id).silent().ends();
+            }
             self.arrive(nature, Arrival::Parent(word));
         }
     }
