@@ -377,13 +377,13 @@ impl Exec {
     }
 
     /// A shell says that a part is stopped.
-    fn paused(&mut self, now: Time, epoch: Epoch, part: Part, out: &mut Outbox) {
+    fn paused(&mut self, now: Time, epoch: Epoch, (part, stop): (Part, u32), out: &mut Outbox) {
         let known = self
             .runs
             .get_mut(&part.job)
             .filter(|run| run.attempt == part.attempt && run.shell(part.rank) == Some(epoch));
         if let Some(run) = known {
-            run.paused(part.rank);
+            run.paused(part.rank, stop);
             self.conclude(now, part.job, out);
         }
     }
@@ -397,7 +397,7 @@ impl Exec {
             FromShell::Ended { part, ended } => {
                 self.learn(now, epoch, *part, PartView::Ended(ended.clone()), out);
             }
-            FromShell::Paused { part } => self.paused(now, epoch, *part, out),
+            FromShell::Paused { part, stop } => self.paused(now, epoch, (*part, *stop), out),
             FromShell::NotMine { part, why } => self.not_mine(now, epoch, *part, why, out),
             FromShell::Output { .. } => {}
         }

@@ -99,7 +99,7 @@ fn that_it_had_stopped_for_an_earlier_time_says_nothing_of_this_one() {
     };
     let shell = |stand: &mut Stand, word| stand.tell(Arrival::Shell(Epoch(3), word));
     shell(&mut stand, FromShell::Started { part, t: START });
-    let paused = || FromShell::Paused { part };
+    let paused = |stop| FromShell::Paused { part, stop };
     let word = |word| Arrival::Parent(word);
     let pause = |stop| word(ParentWord::Pause(part.job, part.attempt, stop, None));
     stand.tell(pause(1));
@@ -108,14 +108,18 @@ fn that_it_had_stopped_for_an_earlier_time_says_nothing_of_this_one() {
         part.attempt,
         core([2], 2),
     )));
-    shell(&mut stand, paused());
+    shell(&mut stand, paused(1));
     let effects = stand.tell(pause(2));
     assert_eq!(
         stand.names(part.job)[4..],
         ["alloc", "start", "suspend", "resume", "suspend"]
     );
     assert_eq!(said(&effects), []);
-    let effects = shell(&mut stand, paused());
+    // One that was on its way until then is of the stop that was taken back.
+    let effects = shell(&mut stand, paused(1));
+    assert_eq!(said(&effects), []);
+    assert_eq!(stand.names(part.job).len(), 9);
+    let effects = shell(&mut stand, paused(2));
     assert_eq!(said(&effects), [PassState::Stopped { stop: 2 }]);
     assert_eq!(stand.names(part.job)[9..], ["grant-changed"]);
 }

@@ -52,8 +52,8 @@ pub enum ShellInput {
     Failed(Part, u32, i32, String),
     /// A task ended with this wait status.
     Exited(Part, u32, i32),
-    /// Every process of the part is stopped.
-    Paused(Part),
+    /// Every process of the part is stopped, which was to be for that time.
+    Paused(Part, u32),
     /// Nothing of the part runs, its output is written.
     Swept(Part),
 }
@@ -68,8 +68,8 @@ pub enum ShellEffect {
     Spawn(Spawn),
     /// Send a signal to everything of the part.
     Signal(Part, i32),
-    /// Stop everything of the part; answer `Paused`, once nothing of it runs.
-    Pause(Part),
+    /// Stop everything of the part, for that time; answer `Paused`, once nothing of it runs.
+    Pause(Part, u32),
     /// Let everything of the part go on that was stopped, on these cores (none is no change).
     Proceed(Part, Idset),
     /// End whatever of the part is left over, what is nested in it included, and
@@ -175,7 +175,7 @@ impl ShellBook {
                 self.failed(now, part, task, status, note, out);
             }
             ShellInput::Exited(part, task, status) => self.exited(now, part, task, status, out),
-            ShellInput::Paused(part) => self.paused(part, out),
+            ShellInput::Paused(part, stop) => self.paused(part, stop, out),
             ShellInput::Swept(part) => self.swept(now, part, out),
         }
     }
@@ -202,7 +202,9 @@ impl ShellBook {
             ToShell::Payload { hash, text } => self.keep(hash, text),
             ToShell::Start(start) => self.start(now, *start, out),
             ToShell::Signal { part, signal } => self.signal(part, signal, out),
-            ToShell::Pause { part } => self.change(part, out, |live, out| live.pause(part, out)),
+            ToShell::Pause { part, stop } => {
+                self.change(part, out, |live, out| live.pause(part, stop, out));
+            }
             ToShell::Proceed { part, cores } => {
                 self.change(part, out, |live, out| live.proceed(part, cores, out));
             }
@@ -373,9 +375,9 @@ impl ShellBook {
     }
 
     /// It may have been let go on, or have ended, meanwhile.
-    fn paused(&mut self, part: Part, out: &mut Vec<ShellEffect>) {
+    fn paused(&mut self, part: Part, stop: u32, out: &mut Vec<ShellEffect>) {
         if let Some(Held::Live(live)) = self.parts.get_mut(&part) {
-            live.paused(part, out);
+            live.paused(part, stop, out);
         }
     }
 

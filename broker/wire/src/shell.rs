@@ -140,6 +140,8 @@ pub enum ToShell {
     Pause {
         /// The part.
         part: Part,
+        /// For which time it is to stop, counted in the attempt from 1.
+        stop: u32,
     },
     /// Let them go on, on these cores.
     Proceed {
@@ -211,6 +213,8 @@ pub enum FromShell {
     Paused {
         /// The part.
         part: Part,
+        /// For which time it was to.
+        stop: u32,
     },
     /// All tasks of the part have ended and nothing of it runs.
     Ended {

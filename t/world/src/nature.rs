@@ -133,7 +133,7 @@ pub enum ShellTurn {
     /// A task ends by itself or by a signal, if this is still how it ends.
     TaskEnds(Part, u32, u64),
     /// The tasks of a part are stopped.
-    Pauses(Part),
+    Pauses(Part, u32),
     /// Everything of a part is ended.
     Sweeps(Part),
     /// It was killed: who watches it is to look.

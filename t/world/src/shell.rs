@@ -51,7 +51,7 @@ pub struct Shell {
     pipe: Option<PipeId>,
     tasks: BTreeMap<(Part, u32), Task>,
     /// Parts that are being stopped.
-    pausing: BTreeSet<Part>,
+    pausing: BTreeMap<Part, u32>,
     /// Tasks started, to tell a new end of a task from one that was put off.
     count: u64,
 }
@@ -104,7 +104,7 @@ impl Shell {
             book: ShellBook::new(instance.name(), epoch, epoch.0 as u32),
             pipe: None,
             tasks: BTreeMap::new(),
-            pausing: BTreeSet::new(),
+            pausing: BTreeMap::new(),
             count: 0,
         }
     }
@@ -193,9 +193,9 @@ impl Shell {
                     nature.later(Delay::Process, self.turn(ShellTurn::Spawns(spawn)));
                 }
                 ShellEffect::Signal(part, signal) => self.signal(nature, part, signal),
-                ShellEffect::Pause(part) => {
-                    self.pausing.insert(part);
-                    nature.later(Delay::Process, self.turn(ShellTurn::Pauses(part)));
+                ShellEffect::Pause(part, stop) => {
+                    self.pausing.insert(part, stop);
+                    nature.later(Delay::Process, self.turn(ShellTurn::Pauses(part, stop)));
                 }
                 ShellEffect::Proceed(part, cores) => self.proceed(nature, part, &cores),
                 ShellEffect::Sweep(part) => {
@@ -324,10 +324,11 @@ impl Shell {
     }
 
     /// Stops the tasks of a part, if they still are to be stopped.
-    pub fn pauses(&mut self, nature: &mut Nature, part: Part) {
-        if !self.pausing.remove(&part) {
+    pub fn pauses(&mut self, nature: &mut Nature, part: Part, stop: u32) {
+        if self.pausing.get(&part) != Some(&stop) {
             return;
         }
+        self.pausing.remove(&part);
         let who = part_label(nature, self.instance, part);
         for ((_, rank), task) in self.tasks.range_mut((part, 0)..=(part, u32::MAX)) {
             let Pace::Until(ends) = task.pace else {
@@ -342,7 +343,7 @@ impl Shell {
             nature.tree.leaf_ends(self.instance, part, *rank);
         }
         nature.note(|| format!("{who} is stopped"));
-        self.take(nature, ShellInput::Paused(part));
+        self.take(nature, ShellInput::Paused(part, stop));
     }
 
     /// Lets the tasks of a part go on, on these cores; on none that it could count on if it is to end.

@@ -43,9 +43,9 @@ pub(super) struct Live {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     Goes,
-    /// They are being stopped.
-    Stopping,
-    Stopped,
+    /// They are being stopped, for that time.
+    Stopping(u32),
+    Stopped(u32),
 }
 
 /// What a part lives by.
@@ -126,22 +126,26 @@ impl Live {
     }
 
     /// Stops its tasks. Neither leaders nor ground are: what they hold goes on elsewhere.
-    pub(super) fn pause(&mut self, part: Part, out: &mut Vec<ShellEffect>) {
+    pub(super) fn pause(&mut self, part: Part, stop: u32, out: &mut Vec<ShellEffect>) {
         match (self.pace, self.role) {
             (_, Role::Leader | Role::Ground) => {}
-            (Pace::Stopped, Role::Tasks) => out.push(ShellEffect::Send(FromShell::Paused { part })),
-            (Pace::Goes | Pace::Stopping, Role::Tasks) => {
-                self.pace = Pace::Stopping;
-                out.push(ShellEffect::Pause(part));
+            // It did not go on since, for whichever time it was stopped.
+            (Pace::Stopped(_), Role::Tasks) => {
+                self.pace = Pace::Stopped(stop);
+                out.push(ShellEffect::Send(FromShell::Paused { part, stop }));
+            }
+            (Pace::Goes | Pace::Stopping(_), Role::Tasks) => {
+                self.pace = Pace::Stopping(stop);
+                out.push(ShellEffect::Pause(part, stop));
             }
         }
     }
 
     /// They are stopped, if they still are to be.
-    pub(super) fn paused(&mut self, part: Part, out: &mut Vec<ShellEffect>) {
-        if self.pace == Pace::Stopping {
-            self.pace = Pace::Stopped;
-            out.push(ShellEffect::Send(FromShell::Paused { part }));
+    pub(super) fn paused(&mut self, part: Part, stop: u32, out: &mut Vec<ShellEffect>) {
+        if self.pace == Pace::Stopping(stop) {
+            self.pace = Pace::Stopped(stop);
+            out.push(ShellEffect::Send(FromShell::Paused { part, stop }));
         }
     }
 
@@ -149,7 +153,7 @@ impl Live {
     pub(super) fn proceed(&mut self, part: Part, cores: Idset, out: &mut Vec<ShellEffect>) {
         match self.pace {
             Pace::Goes => {}
-            Pace::Stopping | Pace::Stopped => {
+            Pace::Stopping(_) | Pace::Stopped(_) => {
                 self.pace = Pace::Goes;
                 out.push(ShellEffect::Proceed(part, cores));
             }

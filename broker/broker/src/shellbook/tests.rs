@@ -206,39 +206,48 @@ fn tasks_that_are_stopped_stay_so_until_they_are_let_go_on_or_end() {
     let mut shell = Shell::begin();
     shell.tell(0, ToShell::Start(Box::new(start(Role::Tasks, 1))));
     shell.give(0, ShellInput::Spawned(PART, 0));
-    let pause = || ToShell::Pause { part: PART };
-    let paused = [ShellEffect::Send(FromShell::Paused { part: PART })];
+    let pause = |stop| ToShell::Pause { part: PART, stop };
+    let paused = [ShellEffect::Send(FromShell::Paused {
+        part: PART,
+        stop: 1,
+    })];
     let proceed = |cores: &str| ToShell::Proceed {
         part: PART,
         cores: cores.parse().unwrap(),
     };
     assert_eq!(shell.tell(1, proceed("1")), [], "nothing was to stop");
-    assert_eq!(shell.tell(1, pause()), [ShellEffect::Pause(PART)]);
-    assert_eq!(shell.give(1, ShellInput::Paused(PART)), paused);
+    assert_eq!(shell.tell(1, pause(1)), [ShellEffect::Pause(PART, 1)]);
+    assert_eq!(shell.give(1, ShellInput::Paused(PART, 1)), paused);
     // A leader that begins says it again, and asks by it.
-    assert_eq!(shell.tell(2, pause()), paused);
+    assert_eq!(shell.tell(2, pause(1)), paused);
     let goes = [ShellEffect::Proceed(PART, "4-5".parse().unwrap())];
     assert_eq!(shell.tell(3, proceed("4-5")), goes);
     assert_eq!(shell.tell(3, proceed("4-5")), []);
 
-    shell.tell(4, pause());
+    shell.tell(4, pause(2));
     shell.tell(4, proceed(""));
-    let late = shell.give(4, ShellInput::Paused(PART));
+    let late = shell.give(4, ShellInput::Paused(PART, 2));
     assert_eq!(late, [], "it goes on");
-    shell.tell(5, pause());
+    shell.tell(5, pause(3));
+    let late = shell.give(5, ShellInput::Paused(PART, 2));
+    assert_eq!(late, [], "it went on since");
     let over = shell.give(5, ShellInput::Exited(PART, 0, SIGKILL));
     assert_eq!(over, [ShellEffect::Sweep(PART)]);
     shell.give(5, ShellInput::Swept(PART));
-    assert_eq!(shell.give(5, ShellInput::Paused(PART)), []);
-    let known = shell.tell(6, pause());
+    assert_eq!(shell.give(5, ShellInput::Paused(PART, 3)), []);
+    let known = shell.tell(6, pause(3));
     assert_eq!(ended(&known).status, SIGKILL);
 }
 
 #[test]
 fn neither_a_leader_nor_ground_is_stopped() {
+    let pause = || ToShell::Pause {
+        part: PART,
+        stop: 1,
+    };
     let mut shell = Shell::leading();
-    assert_eq!(shell.tell(1, ToShell::Pause { part: PART }), []);
+    assert_eq!(shell.tell(1, pause()), []);
     let mut shell = Shell::begin();
     shell.tell(0, ToShell::Start(Box::new(start(Role::Ground, 0))));
-    assert_eq!(shell.tell(1, ToShell::Pause { part: PART }), []);
+    assert_eq!(shell.tell(1, pause()), []);
 }

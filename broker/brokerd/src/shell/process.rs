@@ -296,9 +296,10 @@ impl Shell {
                 self.tasks.signal(part, signal);
                 self.mocks.signal(part, signal, &mut self.inputs);
             }
-            ShellEffect::Pause(part) => {
-                self.mocks.pause(Instant::now(), part, &mut self.inputs);
-                self.tasks.pause(Instant::now(), part);
+            ShellEffect::Pause(part, stop) => {
+                let now = Instant::now();
+                self.mocks.pause(now, (part, stop), &mut self.inputs);
+                self.tasks.pause(now, part, stop);
             }
             ShellEffect::Proceed(part, cores) => {
                 self.mocks.proceed(Instant::now(), part);

@@ -96,7 +96,8 @@ impl Run {
                 cores: self.grant.set.nodes.get(&rank)?.cores.clone(),
             }),
             (None, Standing::Stopping | Standing::Suspended | Standing::Resuming) => {
-                Some(ToShell::Pause { part })
+                let stop = self.pace.suspension.stops();
+                Some(ToShell::Pause { part, stop })
             }
         }
     }
@@ -126,9 +127,10 @@ impl Run {
         }
     }
 
-    /// A part says that it is stopped.
-    pub(in super::super) fn paused(&mut self, rank: Rank) {
-        let is_to_stop = self.pace.suspension.standing() == Standing::Stopping;
+    /// A part says that it is stopped, as it was to be for that time.
+    pub(in super::super) fn paused(&mut self, rank: Rank, stop: u32) {
+        let suspension = &self.pace.suspension;
+        let is_to_stop = suspension.standing() == Standing::Stopping && suspension.stops() == stop;
         if self.parts.contains_key(&rank) && is_to_stop {
             self.pace.stopped.insert(rank);
         }

@@ -66,10 +66,10 @@ impl World {
                     shell.task_ends(nature, part, task, end);
                 }
             }
-            ShellTurn::Pauses(part) => {
+            ShellTurn::Pauses(part, stop) => {
                 let (instance, nature) = (&mut self.instances[id.place()], &mut self.nature);
                 if let Some(shell) = instance.shells.get_mut(&epoch) {
-                    shell.pauses(nature, part);
+                    shell.pauses(nature, part, stop);
                 }
             }
             ShellTurn::Sweeps(part) => self.sweeps(id, epoch, part),

@@ -56,7 +56,12 @@ impl Mocks {
     }
 
     /// Stops those of a part, if it has any here.
-    pub fn pause(&mut self, now: Instant, part: Part, inputs: &mut VecDeque<ShellInput>) {
+    pub fn pause(
+        &mut self,
+        now: Instant,
+        (part, stop): (Part, u32),
+        inputs: &mut VecDeque<ShellInput>,
+    ) {
         if !self.running.contains_key(&part) {
             return;
         }
@@ -68,7 +73,7 @@ impl Mocks {
             }
             !is_of_it
         });
-        inputs.push_back(ShellInput::Paused(part));
+        inputs.push_back(ShellInput::Paused(part, stop));
     }
 
     /// Lets them go on.
@@ -182,8 +187,8 @@ mod tests {
     fn one_that_is_stopped_lasts_as_much_longer() {
         let (mut mocks, mut inputs, now) = started(Span::seconds(5));
         inputs.clear();
-        mocks.pause(now + Duration::from_secs(2), PART, &mut inputs);
-        assert_eq!(inputs, [ShellInput::Paused(PART)]);
+        mocks.pause(now + Duration::from_secs(2), (PART, 1), &mut inputs);
+        assert_eq!(inputs, [ShellInput::Paused(PART, 1)]);
         mocks.expire(now + Duration::from_secs(60), &mut inputs);
         mocks.proceed(now + Duration::from_secs(60), PART);
         mocks.expire(now + Duration::from_secs(62), &mut inputs);

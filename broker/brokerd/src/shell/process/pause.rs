@@ -30,16 +30,19 @@ pub struct Pausing {
 #[derive(Debug)]
 struct Round {
     quarry: Quarry,
+    /// For which time it is to stop.
+    stop: u32,
     next: Instant,
     pause: Duration,
     quiet: u32,
 }
 
 impl Pausing {
-    /// Stops what is of a part, from the next look on.
-    pub fn begin(&mut self, now: Instant, part: Part, quarry: Quarry) {
+    /// Stops what is of a part, from the next look on, for that time.
+    pub fn begin(&mut self, now: Instant, (part, stop): (Part, u32), quarry: Quarry) {
         let round = Round {
             quarry,
+            stop,
             next: now,
             pause: PAUSE_MIN,
             quiet: 0,
@@ -57,8 +60,8 @@ impl Pausing {
         self.parts.values().map(|round| round.next).min()
     }
 
-    /// Looks at those that are due; the parts of which nothing runs any more.
-    pub fn due(&mut self, now: Instant) -> Vec<Part> {
+    /// Looks at those that are due; the parts of which nothing runs any more, and for which time.
+    pub fn due(&mut self, now: Instant) -> Vec<(Part, u32)> {
         let mut stopped = Vec::new();
         for (part, round) in self.parts.iter_mut().filter(|(_, one)| one.next <= now) {
             match round.step() {
@@ -69,7 +72,7 @@ impl Pausing {
                 }
             }
             if round.quiet >= QUIET_ROUNDS {
-                stopped.push(*part);
+                stopped.push((*part, round.stop));
                 continue;
             }
             if round.quiet == 0 {
@@ -77,7 +80,7 @@ impl Pausing {
                 round.pause = (round.pause * 2).min(PAUSE_MAX);
             }
         }
-        stopped.iter().for_each(|part| self.forget(*part));
+        stopped.iter().for_each(|(part, _)| self.forget(*part));
         stopped
     }
 }

@@ -18,10 +18,10 @@ use crate::shell::process::pause;
 use crate::shell::{affinity, procfs};
 
 impl Tasks {
-    /// Stops everything of a part, from now on.
-    pub fn pause(&mut self, now: Instant, part: Part) {
+    /// Stops everything of a part, from now on, for that time.
+    pub fn pause(&mut self, now: Instant, part: Part, stop: u32) {
         if let Some(quarry) = self.quarry(part) {
-            self.pausing.begin(now, part, quarry);
+            self.pausing.begin(now, (part, stop), quarry);
         }
     }
 
@@ -33,7 +33,8 @@ impl Tasks {
     /// Looks again.
     pub fn stop_more(&mut self, now: Instant, inputs: &mut Inputs) {
         let stopped = self.pausing.due(now);
-        inputs.extend(stopped.into_iter().map(ShellInput::Paused));
+        let stopped = stopped.into_iter();
+        inputs.extend(stopped.map(|(part, stop)| ShellInput::Paused(part, stop)));
     }
 
     /// Lets everything of a part go on, on these cores if any are named.
