@@ -11,6 +11,7 @@ pub mod wait_event;
 pub mod kill;
 pub mod raise;
 pub mod requeue;
+pub mod submit;
 pub mod urgency;
 
 use clap::Subcommand;
@@ -42,6 +43,7 @@ enum Verb {
     Urgency(urgency::Args),
     Last(last::Args),
     Requeue(requeue::Args),
+    Submit(submit::Args),
 }
 
 pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
@@ -57,5 +59,6 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         Verb::Urgency(args) => urgency::run(global, &args),
         Verb::Last(args) => last::run(global, &args),
         Verb::Requeue(args) => requeue::run(global, &args),
+        Verb::Submit(args) => submit::run(global, &args),
     }
 }

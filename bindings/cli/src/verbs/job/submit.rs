@@ -1,0 +1,74 @@
+//! `eddy job submit`: submit a jobspec that was written by hand or by a program.
+
+use std::fs::File;
+use std::io::{Read, stdin};
+
+use anyhow::{Context, bail};
+use eddy_wire::event::{Requeue, Waitable};
+use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec};
+use eddy_wire::services::job::{Submit, SubmitRequest, URGENCY_DEFAULT};
+use uuid::Uuid;
+
+use crate::request;
+use crate::session::Global;
+use crate::verbs::submit::print_ids;
+
+/// Submit a jobspec (RFC 14, RFC 25), JSON or YAML, and print the id
+///
+/// It is sent as it is: the environment and the working directory of the tasks are those that it names.
+/// What it asks for and this scheduler does not serve is refused by name.
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    /// 0 to 31, hold (0), default (16) or expedite (31)
+    #[arg(long, value_name = "N", value_parser = request::urgency)]
+    urgency: Option<u8>,
+    /// waitable: keep the result until `eddy job wait` has collected it
+    #[arg(long, value_name = "FLAG", value_delimiter = ',', value_parser = ["waitable"])]
+    flags: Vec<String>,
+    /// File of the jobspec; - is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: String,
+}
+
+const EXAMPLES: &str = "Examples:
+  eddy run --dry-run -n2 ./solve | eddy job submit
+  eddy job submit --urgency=hold job.yaml";
+
+pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let text = text(&args.file)?;
+    let jobspec = Jobspec::parse(text.as_bytes()).with_context(|| args.file.clone())?;
+    let request = SubmitRequest {
+        key: Uuid::now_v7(),
+        jobspec: serde_json::to_value(&jobspec).context("the jobspec is not JSON")?,
+        cc: None,
+        urgency: args.urgency.unwrap_or(URGENCY_DEFAULT),
+        waitable: match args.flags.is_empty() {
+            true => Waitable::No,
+            false => Waitable::Yes,
+        },
+        requeue: Requeue::No,
+        on_behalf: None,
+    };
+    global.session(async |client| {
+        print_ids(client.call::<Submit>(&request).await?)?;
+        Ok(0)
+    })
+}
+
+fn text(file: &str) -> anyhow::Result<String> {
+    let most = JOBSPEC_BYTES_MAX as u64 + 1;
+    let mut text = String::new();
+    let read = match file {
+        "-" => stdin().take(most).read_to_string(&mut text),
+        file => {
+            let opened = File::open(file).with_context(|| format!("{file}: cannot be opened"))?;
+            opened.take(most).read_to_string(&mut text)
+        }
+    };
+    read.with_context(|| format!("{file}: cannot be read"))?;
+    if text.len() > JOBSPEC_BYTES_MAX {
+        bail!("{file}: has more than {JOBSPEC_BYTES_MAX} bytes, the limit `jobspec`");
+    }
+    Ok(text)
+}
