@@ -117,6 +117,7 @@ mod tests {
             work: Work::Tasks,
             ntasks: 1,
             duration: minutes.map(|minutes| minutes * 60_000_000),
+            sockets: None,
         }
     }
 

@@ -51,6 +51,7 @@ fn a_job_whose_finish_is_its_last_record_is_released_by_the_next_leader() {
         cores: Idset::one(0),
         gpus: Idset::new(),
         memory: 0,
+        ..NodeSet::default()
     };
     let set = Arc::new(ResourceSet {
         nodes: BTreeMap::from([(Rank(0), node)]),

@@ -18,6 +18,7 @@ fn broker(ranks: u32) -> Broker {
         cores: Idset::range(0, 3),
         gpus: Idset::new(),
         memory: 0,
+        ..NodeSet::default()
     };
     let nodes: BTreeMap<Rank, NodeSet> = (0..ranks).map(|rank| (Rank(rank), node(rank))).collect();
     let set = ResourceSet {

@@ -33,6 +33,7 @@ pub fn core(ranks: impl IntoIterator<Item = u32>, core: u32) -> Arc<ResourceSet>
         cores: Idset::one(core),
         gpus: Idset::new(),
         memory: 0,
+        ..NodeSet::default()
     };
     let nodes: BTreeMap<Rank, NodeSet> = ranks
         .into_iter()

@@ -37,6 +37,7 @@ pub(crate) struct Accounts {
     kinds: Kinds,
     total: Amounts,
     nodes: i64,
+    sockets: i64,
     by: BTreeMap<String, Has>,
 }
 
@@ -55,6 +56,7 @@ impl Default for Accounts {
             kinds: Kinds::new(KINDS).expect("three names"),
             total: Amounts::NONE,
             nodes: 0,
+            sockets: 0,
             by: BTreeMap::new(),
         }
     }
@@ -65,6 +67,8 @@ impl Accounts {
     pub fn define(&mut self, set: &ResourceSet) {
         self.total = amounts_of(set);
         self.nodes = i64::try_from(set.nodes.len()).unwrap_or(i64::MAX);
+        let sockets = |node: &NodeSet| node.sockets.known().map_or(1, <[_]>::len) as i64;
+        self.sockets = set.nodes.values().map(sockets).sum();
     }
 
     pub fn kinds(&self) -> &Kinds {
@@ -123,8 +127,8 @@ impl Accounts {
         self.by.keys().map(String::as_str)
     }
 
-    /// What a job will hold. Of nodes that it takes whole that is what they have on average, or
-    /// what it asks for if that is more.
+    /// What a job will hold. Of nodes and sockets that it takes whole that is what they have on average,
+    /// or what it asks for if that is more.
     pub fn asks(&self, need: &Need) -> Amounts {
         let slot = need.room(1);
         let slots = need.slots();
@@ -141,7 +145,10 @@ impl Accounts {
         };
         let shared = amounts(&times(&slot, first).with(&times(&further, more)));
         let nodes = match (need.sharing, need.spread) {
-            (Sharing::Shared, _) => return shared,
+            (Sharing::Shared, _) => {
+                let whole = i64::try_from(need.whole_sockets()).unwrap_or(i64::MAX);
+                return shared.most(&self.of_sockets(whole));
+            }
             (Sharing::Exclusive, Spread::Nodes { nodes, .. }) => nodes,
             (Sharing::Exclusive, Spread::Slots(slots)) => slots.div_ceil(self.slots_on_mean(need)),
         };
@@ -151,6 +158,16 @@ impl Accounts {
             whole[at] = self.mean(at).saturating_mul(nodes);
         }
         shared.most(&whole)
+    }
+
+    /// What so many sockets have on average; memory lies in none.
+    fn of_sockets(&self, sockets: i64) -> Amounts {
+        let mut all = Amounts::NONE;
+        for kind in 0..2 {
+            let each = self.total[kind] / self.sockets.max(1);
+            all[kind] = each.saturating_mul(sockets);
+        }
+        all
     }
 
     /// What nodes have of a kind on average.

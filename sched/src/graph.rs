@@ -5,7 +5,8 @@
 //! reads no files and no clock; who asks for what is not its concern. The files
 //! in the order in which a match comes about:
 //!
-//! - `draft`: containment as it is read, from `from_r`, `jgf`, `host` and `generator`.
+//! - `draft`: containment as it is read, from `from_r`, `jgf`, `host` and `generator`; `sockets` gives of it
+//!   what an inventory has.
 //! - `containment`: the finished [`Graph`], its vertices numbered in preorder by `maker`.
 //! - `constraint`: which nodes are allowed, by RFC 31 and RFC 35.
 //! - `want`: a jobspec as goals over the types of one graph.
@@ -47,6 +48,8 @@ mod hosts;
 mod entangled;
 
 mod found;
+
+mod sockets;
 
 mod matcher;
 

@@ -1,43 +1,31 @@
-//! What goes on nodes otherwise than as so many slots: a gang, or what comes back to a suspended job.
+//! What goes on nodes otherwise than as so many slots: a gang, what comes back to a suspended job, or slots
+//! that lie in sockets.
 //!
 //! Asked by the occupancy, in the place of `placement`. It knows no times.
 
 use std::collections::BTreeMap;
 
 use eddy_wire::id::Rank;
+use eddy_wire::jobspec::SocketGroup;
 
 use crate::inventory::Inventory;
 use crate::placement::{Chosen, Short};
-use crate::policy::NodeRank;
 use crate::rooms::Rooms;
-use crate::together::{Field, Placed, Together};
+use crate::together::{Placed, Together};
 
-/// One of the two.
+/// One of the three.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Joint<'a> {
     /// All members at once.
     Gang(&'a Together),
     /// So many cores of each of these nodes.
     Back(&'a BTreeMap<Rank, u32>),
-}
-
-impl Joint<'_> {
-    /// Where all of it goes at once.
-    pub fn place(
-        self,
-        field: Field<'_>,
-        rank: NodeRank,
-        inventory: &Inventory,
-    ) -> Result<Placed, Short> {
-        match self {
-            Joint::Gang(gang) => gang.place(field, rank, inventory),
-            Joint::Back(cores) => back(cores, field.shared, inventory),
-        }
-    }
+    /// Groups of slots, each in sockets of one node.
+    Sockets(&'a SocketGroup),
 }
 
 /// As many slots of one core on each node as it lacks there.
-fn back(
+pub(crate) fn back(
     cores: &BTreeMap<Rank, u32>,
     rooms: &Rooms,
     inventory: &Inventory,

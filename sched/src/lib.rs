@@ -79,6 +79,8 @@ mod within;
 
 mod placement;
 
+mod sockets;
+
 mod inventory;
 
 mod lines;

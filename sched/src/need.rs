@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, SocketGroup};
 
 use crate::rooms::Room;
 
@@ -15,6 +15,8 @@ use crate::rooms::Room;
 pub(crate) struct Need {
     pub spread: Spread,
     pub sharing: Sharing,
+    /// In which sockets slots lie: then what is said of slots here is said of such groups.
+    pub sockets: Option<SocketGroup>,
     /// What each slot takes of its node.
     slot: Room,
     /// Bytes that each node gives whatever the number of slots on it.
@@ -56,11 +58,40 @@ impl Need {
             gpus: u64::from(request.gpus_per_slot),
             memory,
         };
-        Need {
+        let need = Need {
             spread,
             sharing: request.sharing,
+            sockets: None,
             slot,
             node_memory,
+        };
+        match request.sockets {
+            None => need,
+            Some(group) => need.in_groups(group),
+        }
+    }
+
+    /// The same in groups of slots that lie in sockets.
+    fn in_groups(self, group: SocketGroup) -> Need {
+        let each = u64::from(group.slots.max(1));
+        let spread = match self.spread {
+            Spread::Nodes { nodes, slots } => Spread::Nodes {
+                nodes,
+                slots: slots.div_ceil(each),
+            },
+            Spread::Slots(slots) => Spread::Slots(slots.div_ceil(each)),
+        };
+        let sockets = u64::from(group.sockets.max(1));
+        let slot = Room {
+            cores: u64::from(group.cores).saturating_mul(sockets),
+            gpus: u64::from(group.gpus).saturating_mul(sockets),
+            memory: self.slot.memory.saturating_mul(each),
+        };
+        Need {
+            spread,
+            sockets: Some(group),
+            slot,
+            ..self
         }
     }
 
@@ -87,6 +118,9 @@ impl Need {
 
     /// Whether it asks for no less: where there is no room for the other, there is none for this.
     pub fn asks_no_less(&self, than: &Need) -> bool {
+        if self.sockets.is_some() || than.sockets.is_some() {
+            return self == than;
+        }
         let (count, each) = match (self.spread, than.spread) {
             (Spread::Nodes { nodes, .. }, Spread::Nodes { nodes: other, .. }) => {
                 (nodes >= other, self.least().holds(&than.least()))
@@ -128,11 +162,21 @@ impl Need {
         }
     }
 
-    /// How many slots in all.
+    /// How many slots in all, or groups of them.
     pub fn slots(&self) -> u64 {
         match self.spread {
             Spread::Nodes { nodes, slots } => nodes.saturating_mul(slots),
             Spread::Slots(slots) => slots,
+        }
+    }
+
+    /// How many sockets in all are nobody else's, of nodes that are shared.
+    pub fn whole_sockets(&self) -> u64 {
+        match (self.sockets, self.sharing) {
+            (Some(group), Sharing::Shared) if group.sharing == Sharing::Exclusive => {
+                self.slots().saturating_mul(u64::from(group.sockets))
+            }
+            (Some(_) | None, _) => 0,
         }
     }
 }
@@ -147,10 +191,19 @@ impl fmt::Display for Need {
             (Sharing::Shared, Spread::Slots(_)) => ("slots", " of "),
             (Sharing::Exclusive, Spread::Slots(_)) => ("slots on whole nodes", " of "),
         };
-        f.write_str(noun)?;
+        let (cores, gpus) = match self.sockets {
+            None => {
+                f.write_str(noun)?;
+                (least.cores, least.gpus)
+            }
+            Some(group) => {
+                link = self.fmt_sockets(group, f)?;
+                (u64::from(group.cores), u64::from(group.gpus))
+            }
+        };
         let parts = [
-            (least.cores, "cores"),
-            (least.gpus, "gpus"),
+            (cores, "cores"),
+            (gpus, "gpus"),
             (least.memory, "bytes of memory"),
         ];
         for (amount, what) in parts.into_iter().filter(|&(amount, _)| amount > 0) {
@@ -158,5 +211,37 @@ impl fmt::Display for Need {
             link = " and ";
         }
         Ok(())
+    }
+}
+
+impl Need {
+    /// `whole sockets`, `nodes with 2 sockets`; what follows is said of each socket.
+    fn fmt_sockets(
+        &self,
+        group: SocketGroup,
+        f: &mut fmt::Formatter<'_>,
+    ) -> Result<&'static str, fmt::Error> {
+        let whole = match group.sharing {
+            Sharing::Shared => "",
+            Sharing::Exclusive => "whole ",
+        };
+        let nodes = match self.sharing {
+            Sharing::Shared => "nodes",
+            Sharing::Exclusive => "whole nodes",
+        };
+        match (self.spread, group.sockets, self.sharing) {
+            (Spread::Slots(_), 1, Sharing::Shared) => write!(f, "{whole}sockets")?,
+            (Spread::Slots(_), 1, Sharing::Exclusive) => {
+                write!(f, "{whole}sockets on whole nodes")?;
+            }
+            (Spread::Slots(_), sockets, _) => {
+                write!(f, "times {sockets} {whole}sockets of one node")?
+            }
+            (Spread::Nodes { .. }, sockets, _) => {
+                write!(f, "{nodes} with {sockets} {whole}sockets")?;
+                return Ok(" of ");
+            }
+        }
+        Ok(" with ")
     }
 }

@@ -19,6 +19,7 @@ mod pools;
 mod profiles;
 mod promises;
 mod returns;
+mod sockets;
 mod sweep;
 mod wider;
 
@@ -33,14 +34,14 @@ use eddy_wire::time::{Span, Time};
 use crate::accounts::{Accounts, Gate};
 use crate::inventory::{Inventory, Kept};
 use crate::need::Need;
-use crate::placement::{Chosen, Order, Short, choose, choose_ranked, granted};
+use crate::placement::{Chosen, Order, Short, choose_ranked, granted_parts};
 use crate::policy::{NodeRank, Policy};
 use crate::rooms::{Room as Amounts, Rooms};
 use crate::table::Table;
 use crate::together::{Field, Placed};
 use crate::walk::{Blocked, Ceiling, Room};
 pub(crate) use ask::{Ask, Spot, Started};
-use ask::{spot, takes};
+use ask::{spot, takes, whole};
 pub(crate) use claims::{Found, Left};
 use closed::Closures;
 pub(crate) use closed::{Closure, Side};
@@ -52,6 +53,7 @@ use profiles::Profiles;
 use promises::{Promise, Promises};
 use returns::Return;
 pub(crate) use returns::parts;
+use sockets::There;
 use wider::Width;
 
 /// What passes between the end of a job's limit and its resources being free: its end is asked
@@ -177,27 +179,10 @@ impl Occupancy {
         {
             return Now::Fits(spot(ask, chosen));
         }
-        match self.choose(
-            ask,
-            self.inventory.all().rooms(),
-            self.inventory.all().rooms(),
-        ) {
+        match self.choose_all(ask, self.inventory.all().rooms()) {
             Ok(_) => Now::NoRoom,
             Err(_) => Now::Never,
         }
-    }
-
-    /// The lowest nodes on which it would be, were this free of nodes to share and this of whole ones.
-    fn choose(&self, ask: &Ask, shared: &Rooms, idle: &Rooms) -> Result<Placed, Short> {
-        if let Some(joint) = ask.joint() {
-            return joint.place(Field { shared, idle }, NodeRank::LowId, &self.inventory);
-        }
-        let rooms = match ask.need.sharing {
-            Sharing::Shared => shared,
-            Sharing::Exclusive => idle,
-        };
-        let within = self.inventory.all().within(&ask.want.request);
-        choose(rooms, &within, &ask.need).map(Placed::from)
     }
 
     fn order(&self, rank: NodeRank) -> Order<'_> {
@@ -312,7 +297,7 @@ impl Occupancy {
         let spot = wider.as_ref().unwrap_or(spot);
         let mut sets = Vec::new();
         for (ask, chosen) in spot.parts() {
-            let Some(set) = self.grant_one(ask, chosen, from) else {
+            let Some(set) = self.grant_one(ask, chosen, (from, span)) else {
                 let none = std::iter::empty();
                 sets.iter()
                     .for_each(|(_, set)| self.inventory.give(set, none.clone()));
@@ -332,7 +317,12 @@ impl Occupancy {
         Some(started)
     }
 
-    fn grant_one(&mut self, ask: &Ask, chosen: &[Chosen], from: Time) -> Option<ResourceSet> {
+    fn grant_one(
+        &mut self,
+        ask: &Ask,
+        chosen: &[Chosen],
+        (from, span): (Time, Span),
+    ) -> Option<ResourceSet> {
         let Ask { want, need, .. } = ask;
         let rooms = self.rooms(need.sharing);
         let there = |chosen: &Chosen| match need.sharing {
@@ -342,7 +332,13 @@ impl Occupancy {
         if !chosen.iter().all(there) {
             return None;
         }
-        let set = granted(&self.inventory, &want.request, need, chosen, from);
+        let until = self.now.max(from).after(span);
+        let mut nodes = BTreeMap::new();
+        for one in chosen {
+            let part = self.part(ask, one, until)?;
+            nodes.insert(self.inventory.node(one.at).rank, part);
+        }
+        let set = granted_parts(&self.inventory, &want.request, nodes, from);
         self.inventory.take(&set);
         Some(set)
     }
@@ -373,7 +369,9 @@ impl Occupancy {
         };
         if let Some(joint) = ask.joint() {
             let (shared, idle) = (rooms(Sharing::Shared), rooms(Sharing::Exclusive));
-            return joint.place(Field { shared, idle }, self.rank, &self.inventory);
+            let there = There::Over(self.now, until);
+            let field = Field { shared, idle };
+            return self.place_joint((ask, joint), (field, there), self.rank);
         }
         let rooms = rooms(ask.need.sharing);
         choose_ranked(self.order(self.rank), rooms, &within, &ask.need).map(Placed::from)
@@ -382,13 +380,19 @@ impl Occupancy {
     fn book(&mut self, spot: Spot, from: Time, until: Time) {
         self.numbered += 1;
         let of = self.numbered;
+        let pins = self.pins(&spot, from, until);
         for (at, takes) in takes(&self.inventory, &spot) {
+            let pin = pins.get(&at).cloned();
             let promise = Promise {
                 from,
                 until,
                 of,
                 job: spot.ask.job,
-                takes,
+                takes: match pin {
+                    None => takes,
+                    Some(_) => whole(&self.inventory, at),
+                },
+                pin,
             };
             self.promises.add(at, promise);
             self.profiles.forget(at);
@@ -427,7 +431,9 @@ impl Room for Occupancy {
 
     /// Cores. What closures do not concern may fit where none are free to others.
     fn least(&self, ask: &Arc<Ask>) -> u64 {
-        if matches!(&ask.want.request.work, Work::Instance { name: Some(_) }) {
+        // Nor do those know each other's sockets by what is left to others.
+        let declared = matches!(&ask.want.request.work, Work::Instance { name: Some(_) });
+        if declared || ask.need.sockets.is_some() {
             return 0;
         }
         let least = |need: &Need| {
@@ -475,9 +481,7 @@ impl Room for Occupancy {
             return Err(Blocked::Reserved);
         }
         if self.misses.has(ask, now, span) {
-            let (serving, all) = (self.inventory.serving(), self.inventory.all());
-            let tried = || choose(serving, &all.within(&ask.want.request), &ask.need).is_ok();
-            return Err(match self.misses.is_possible(ask, tried) {
+            return Err(match self.is_possible(ask) {
                 true => Blocked::Reserved,
                 false => self.blocked(ask),
             });
@@ -486,8 +490,7 @@ impl Room for Occupancy {
             Ok(chosen) => Ok(spot(ask, chosen)),
             Err(_) => {
                 self.misses.note(ask, now, span);
-                let (free, idle) = (self.inventory.free(), self.inventory.idle());
-                match self.choose(ask, free, idle) {
+                match self.choose_free(ask) {
                     Ok(_) => Err(Blocked::Reserved),
                     Err(_) => Err(self.blocked(ask)),
                 }

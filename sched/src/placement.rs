@@ -89,6 +89,7 @@ pub(crate) fn place_beside(inventory: &Inventory, request: &Request, now: Time) 
             cores: Idset::new(),
             gpus: Idset::new(),
             memory: 0,
+            ..NodeSet::default()
         };
         Some((Rank(rank), nothing))
     });
@@ -304,6 +305,21 @@ pub(crate) fn granted(
     grant(inventory, need, chosen, times(inventory, request, now))
 }
 
+/// The same with these parts of nodes.
+pub(crate) fn granted_parts(
+    inventory: &Inventory,
+    request: &Request,
+    nodes: BTreeMap<Rank, NodeSet>,
+    now: Time,
+) -> ResourceSet {
+    set_of(
+        inventory,
+        nodes,
+        request.slots.max(1),
+        times(inventory, request, now),
+    )
+}
+
 /// The resources of the chosen nodes.
 fn grant(inventory: &Inventory, need: &Need, chosen: &[Chosen], times: Times) -> ResourceSet {
     let part = |&Chosen { at, slots }: &Chosen| {
@@ -345,7 +361,7 @@ fn set_of(
     set
 }
 
-fn part_of(node: &Node, need: &Need, slots: u64) -> NodeSet {
+pub(crate) fn part_of(node: &Node, need: &Need, slots: u64) -> NodeSet {
     match need.sharing {
         Sharing::Exclusive => node.total.clone(),
         Sharing::Shared => {
@@ -356,6 +372,7 @@ fn part_of(node: &Node, need: &Need, slots: u64) -> NodeSet {
                 gpus: node.free.gpus.lowest(room.gpus),
                 // Of memory that nobody knows nothing can be given.
                 memory: room.memory.min(node.total.memory),
+                sockets: node.total.sockets.clone(),
             }
         }
     }

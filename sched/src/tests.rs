@@ -35,4 +35,6 @@ mod gangs;
 
 mod back;
 
+mod sockets;
+
 mod wider;

@@ -37,7 +37,7 @@ pub struct StartOptions {
     /// Pretend to have these nodes; tasks last -S exec.test.run_duration (default 0 s)
     #[arg(
         long,
-        value_name = "nodes=N,cores=N,gpus=N,memory=SIZE",
+        value_name = "nodes=N,sockets=N,cores=N,gpus=N,memory=SIZE",
         conflicts_with_all = ["resources", "cores"]
     )]
     pub fake: Option<String>,

@@ -31,6 +31,19 @@ pub struct JobOptions {
     /// GPUs for each task [default: 0]
     #[arg(short = 'g', long, value_name = "N", help_heading = "Resources")]
     pub gpus_per_task: Option<u32>,
+    /// Each task's cores and GPUs lie in one socket, those of at most N tasks in the same; needs -n
+    #[arg(
+        long,
+        alias = "ntasks-per-socket",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+        requires = "ntasks",
+        help_heading = "Resources"
+    )]
+    pub tasks_per_socket: Option<u32>,
+    /// Nobody else is in these sockets, all of whose cores the job has; needs --tasks-per-socket
+    #[arg(long, requires = "tasks_per_socket", help_heading = "Resources")]
+    pub whole_sockets: bool,
     #[command(flatten)]
     pub terms: Terms,
     /// Program and its arguments; options end here
@@ -216,7 +229,15 @@ impl JobOptions {
             cores: self.cores_per_task,
             gpus: self.gpus_per_task,
         };
-        let jobspec = self.terms.ask(slots, &self.command, stdin)?.jobspec()?;
+        let ask = Ask {
+            tasks_per_socket: self.tasks_per_socket,
+            sockets: match self.whole_sockets {
+                true => Sharing::Exclusive,
+                false => Sharing::Shared,
+            },
+            ..self.terms.ask(slots, &self.command, stdin)?
+        };
+        let jobspec = ask.jobspec()?;
         // What no instance takes is refused here, in the words it would use.
         jobspec.request()?;
         jobspec.needs()?;

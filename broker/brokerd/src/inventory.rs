@@ -8,10 +8,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use eddy_sched::graph::Graph;
 use eddy_wire::id::Rank;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::parse_bytes;
-use eddy_wire::resource_set::{NodeSet, RANKS_MAX, ResourceSet, ResourceSetError};
+use eddy_wire::resource_set::{
+    NodeSet, RANKS_MAX, ResourceSet, ResourceSetError, SOCKETS_MAX, Sockets,
+};
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::shell::affinity;
@@ -31,7 +35,7 @@ pub enum Source {
     Cores(u32),
     /// A file with R version 1 (RFC 20).
     File(PathBuf),
-    /// Nodes that do not exist, as `nodes=8,cores=32,gpus=4,memory=256G`.
+    /// Nodes that do not exist, as `nodes=8,sockets=2,cores=32,gpus=4,memory=256G`.
     Fake(String),
 }
 
@@ -111,7 +115,7 @@ pub enum InventoryError {
         source_option: &'static str,
     },
     /// A key of `--fake` that does not exist.
-    #[error("--fake: unknown key `{given}`; allowed are nodes, cores, gpus, memory")]
+    #[error("--fake: unknown key `{given}`; allowed are nodes, sockets, cores, gpus, memory")]
     Key {
         /// The key.
         given: String,
@@ -196,9 +200,14 @@ fn found(declared: Option<u32>) -> Result<ResourceSet, InventoryError> {
     }
     let only = NodeSet {
         host: node.host.into(),
-        cores,
         gpus: node.gpus.iter().copied().collect(),
         memory: node.memory.max(0) as u64,
+        // Of cores that do not exist nobody knows where they lie.
+        sockets: match missing {
+            0 => node.sockets,
+            _ => Sockets::default(),
+        },
+        cores,
     };
     Ok(ResourceSet {
         nodes: [(Rank(0), only)].into(),
@@ -228,12 +237,45 @@ fn from_file(path: &Path) -> Result<ResourceSet, InventoryError> {
     if set.is_empty() {
         return Err(InventoryError::Empty { path: path.into() });
     }
-    Ok(set)
+    Ok(with_sockets(set, path))
+}
+
+/// The same with the sockets that a graph beside it (RFC 40) tells of, where it says nothing of them itself. A graph
+/// that is not understood is carried on as before.
+fn with_sockets(mut set: ResourceSet, path: &Path) -> ResourceSet {
+    let Some(scheduling) = set
+        .scheduling
+        .as_deref()
+        .filter(|all| all.contains_key("graph"))
+    else {
+        return set;
+    };
+    let graph = Graph::from_jgf(&Value::Object(scheduling.clone())).map_err(|why| why.to_string());
+    let sockets = graph.and_then(|graph| {
+        let sockets = graph.sockets();
+        sockets.map_err(|(node, why)| format!("{node}: {why}"))
+    });
+    match sockets {
+        Err(why) => {
+            let file = path.display();
+            tracing::warn!(
+                "--resources {file}: scheduling.graph is not understood, so sockets are not known: {why}"
+            );
+        }
+        Ok(mut sockets) => {
+            for (rank, node) in &mut set.nodes {
+                if let (None, Some(its)) = (node.sockets.known(), sockets.remove(rank)) {
+                    node.sockets = its;
+                }
+            }
+        }
+    }
+    set
 }
 
 /// `nodes` counts where the text does not say.
 fn fake(text: &str, mut nodes: u64) -> Result<ResourceSet, InventoryError> {
-    let (mut cores, mut gpus, mut memory) = (1, 0, 0);
+    let (mut cores, mut gpus, mut memory, mut sockets) = (1, 0, 0, 1);
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let count = |least, most| {
@@ -246,6 +288,7 @@ fn fake(text: &str, mut nodes: u64) -> Result<ResourceSet, InventoryError> {
         match key {
             "nodes" => nodes = count(1, RANKS_MAX)?,
             "cores" => cores = count(1, IDS_MAX)?,
+            "sockets" => sockets = count(1, SOCKETS_MAX as u64)?,
             "gpus" => gpus = count(0, IDS_MAX)?,
             "memory" => {
                 memory = parse_bytes(value).map_err(|error| InventoryError::Number {
@@ -261,11 +304,20 @@ fn fake(text: &str, mut nodes: u64) -> Result<ResourceSet, InventoryError> {
             }
         }
     }
+    if sockets > cores {
+        return Err(number("--fake sockets", &sockets.to_string(), 1, cores));
+    }
+    // One socket needs not be said.
+    let sockets = match sockets {
+        1 => Sockets::default(),
+        several => Sockets::even(several as u32, cores as u32, gpus as u32),
+    };
     let node = |rank: u32| NodeSet {
         host: format!("fake{rank}").into(),
         cores: Idset::first_ids(cores as u32),
         gpus: Idset::first_ids(gpus as u32),
         memory,
+        sockets: sockets.clone(),
     };
     let nodes = (0..nodes as u32)
         .map(|rank| (Rank(rank), node(rank)))
@@ -313,6 +365,10 @@ mod tests {
             refused("cores=-1"),
             "--fake cores: is `-1`; allowed is a whole number from 1 to 65536"
         );
+        assert_eq!(
+            refused("sockets=3,cores=2"),
+            "--fake sockets: is `3`; allowed is a whole number from 1 to 2"
+        );
         assert!(refused("racks=1").contains("unknown key `racks`"));
         assert!(refused("memory=much").starts_with("--fake memory: is `much`"));
     }
@@ -337,6 +393,55 @@ mod tests {
             wrong.expect_err("two numbers").to_string(),
             "--size: is 8; allowed is 3, the number of nodes of --fake"
         );
+    }
+
+    #[test]
+    fn sockets_share_cores_and_gpus_evenly() {
+        let set = fake_of("nodes=1,sockets=2,cores=5,gpus=2").expect("all keys are known");
+        let sockets = set.nodes[&Rank(0)].sockets();
+        let told = sockets
+            .iter()
+            .map(|one| (one.cores.to_string(), one.gpus.to_string()));
+        let expected = [("0-2", "0"), ("3-4", "1")].map(|(c, g)| (c.to_owned(), g.to_owned()));
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_graph_beside_r_tells_of_sockets() {
+        let vertex = |id: &str, kind: &str, n: u32| serde_json::json!({"id": id, "metadata": {"type": kind, "id": n, "rank": 0}});
+        let edge = |(source, target): (&str, &str)| serde_json::json!({"source": source, "target": target});
+        let edges = [
+            ("c", "n"),
+            ("n", "s0"),
+            ("n", "s1"),
+            ("s0", "b"),
+            ("s1", "a"),
+        ];
+        let mut r = fake_of("nodes=1,cores=2").expect("a set").to_value();
+        r["scheduling"] = serde_json::json!({"graph": {
+            "nodes": [
+                vertex("c", "cluster", 0), vertex("n", "node", 0),
+                vertex("s0", "socket", 0), vertex("s1", "socket", 1),
+                vertex("a", "core", 0), vertex("b", "core", 1),
+            ],
+            "edges": edges.map(edge),
+        }});
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("R");
+        fs::write(&path, r.to_string()).expect("a file");
+        let set = Source::File(path.clone())
+            .inventory()
+            .expect("R with a graph");
+        let sockets = set.nodes[&Rank(0)].sockets();
+        let cores: Vec<String> = sockets.iter().map(|one| one.cores.to_string()).collect();
+        assert_eq!(cores, ["1", "0"]);
+        // What it does not understand it leaves alone.
+        r["scheduling"] = serde_json::json!({"graph": {}});
+        fs::write(&path, r.to_string()).expect("a file");
+        let set = Source::File(path)
+            .inventory()
+            .expect("R with something else");
+        assert!(set.nodes[&Rank(0)].sockets.known().is_none());
     }
 
     #[test]

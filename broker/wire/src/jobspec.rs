@@ -12,6 +12,8 @@ mod need;
 mod place;
 mod read;
 mod request;
+mod sockets;
+mod unsupported;
 
 use std::collections::BTreeMap;
 
@@ -25,7 +27,9 @@ pub use count::{Count, CountError, CountRange, Operator};
 pub use memory::{BytesError, MemoryNeed, format_bytes, parse_bytes};
 pub use need::{After, DEPENDENCIES_MAX, Need, is_word};
 pub use place::{Arrange, Place, PlaceError};
-pub use request::{Request, Sharing, Takes, Unsupported, Work};
+pub use request::{Request, Sharing, Takes, Work};
+pub use sockets::SocketGroup;
+pub use unsupported::Unsupported;
 
 use crate::constraint::ConstraintError;
 use crate::field::FieldError;

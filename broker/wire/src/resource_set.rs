@@ -5,6 +5,7 @@
 //! holds what (that is a grant) and is not a request (that is a jobspec).
 
 mod json;
+mod sockets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::fsd::FsdError;
 use crate::hostlist::{Hostlist, HostlistError};
 use crate::id::Rank;
 use crate::idset::{Idset, IdsetError};
+pub use sockets::{SOCKETS_MAX, Socket, Sockets, SocketsError};
 
 /// The most ranks of a resource set.
 pub const RANKS_MAX: u64 = 262_144;
@@ -25,7 +27,7 @@ pub const RANKS_MAX: u64 = 262_144;
 pub const GPU: &str = "gpu";
 
 /// What a resource set has on one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSet {
     /// The node's name.
     pub host: Arc<str>,
@@ -35,6 +37,8 @@ pub struct NodeSet {
     pub gpus: Idset,
     /// Bytes; 0 is none, or not known.
     pub memory: u64,
+    /// The sockets of the node in full, where they are known.
+    pub sockets: Sockets,
 }
 
 /// Resources of some nodes. Cores and GPUs are named, memory is an amount.
@@ -113,6 +117,14 @@ pub enum ResourceSetError {
         path: String,
         /// The rank.
         rank: u32,
+    },
+    /// Its sockets are none.
+    #[error("{path}: {source}")]
+    Sockets {
+        /// Where.
+        path: String,
+        /// Why.
+        source: SocketsError,
     },
     /// Names and ranks differ in number.
     #[error("execution.nodelist: has {hosts} hosts for {ranks} ranks")]

@@ -246,6 +246,7 @@ mod tests {
             cores: "0-2".parse().unwrap(),
             gpus: "0".parse().unwrap(),
             memory: 7,
+            ..NodeSet::default()
         };
         let set = ResourceSet {
             nodes: [(Rank(4), node)].into(),

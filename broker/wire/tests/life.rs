@@ -73,6 +73,7 @@ fn alloc() -> Arc<Grant> {
         cores,
         gpus: Idset::new(),
         memory: 1 << 30,
+        ..NodeSet::default()
     };
     let set = ResourceSet {
         nodes: BTreeMap::from([(Rank(0), node)]),

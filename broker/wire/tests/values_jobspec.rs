@@ -1,7 +1,9 @@
 //! Jobspecs: Flux's form out, JSON and YAML in, what they come down to, and
 //! what is refused with its path.
 
-use eddy_wire::jobspec::{Ask, AskError, Jobspec, JobspecError, MemoryNeed, Request, Sharing};
+use eddy_wire::jobspec::{
+    Ask, AskError, Jobspec, JobspecError, MemoryNeed, Request, Sharing, SocketGroup,
+};
 use serde_json::{Value, json};
 
 pub fn ask() -> Ask {
@@ -263,6 +265,107 @@ fn shapes_that_come_down_to_slots_are_served() {
 }
 
 #[test]
+fn slots_lie_in_sockets_and_sockets_in_slots() {
+    let slot = |count: u32, with: Value| json!({ "type": "slot", "count": count, "label": "task", "with": with });
+    let core = json!({ "type": "core", "count": 3 });
+    let gpu = json!({ "type": "gpu", "count": 1 });
+    let socket = |count: u32, with: Value| {
+        let mut socket = json!({ "type": "socket", "count": count });
+        if with != json!([]) {
+            socket["with"] = with;
+        }
+        socket
+    };
+    let slots = slot(2, json!([core, gpu]));
+    let mut alone = socket(4, json!([slots]));
+    alone["exclusive"] = json!(true);
+    let whole = |each: u32, with: Value| slot(5, json!([socket(each, with)]));
+    let on = |nodes: u32, with: Value| json!({ "type": "node", "count": nodes, "with": [with] });
+    let group = |sockets, slots, cores, gpus, sharing| SocketGroup {
+        sockets,
+        slots,
+        cores,
+        gpus,
+        sharing,
+    };
+    let (shared, exclusive) = (Sharing::Shared, Sharing::Exclusive);
+    // What is asked for; nodes, slots, those on each node, cores and GPUs of a slot; the group.
+    let cases = [
+        (
+            socket(4, json!([slots])),
+            (None, 8, 8, 3, 1),
+            group(1, 2, 6, 2, shared),
+        ),
+        (
+            on(2, socket(4, json!([slots]))),
+            (Some(2), 16, 8, 3, 1),
+            group(4, 8, 6, 2, shared),
+        ),
+        (alone, (None, 8, 8, 3, 1), group(1, 2, 6, 2, exclusive)),
+        (
+            whole(2, json!([core])),
+            (None, 5, 5, 6, 0),
+            group(2, 1, 3, 0, exclusive),
+        ),
+        (
+            whole(1, json!([])),
+            (None, 5, 5, 0, 0),
+            group(1, 1, 1, 0, exclusive),
+        ),
+        (
+            on(3, whole(2, json!([]))),
+            (Some(3), 15, 5, 0, 0),
+            group(10, 5, 1, 0, exclusive),
+        ),
+    ];
+    for (resource, (nodes, slots, per_node, cores, gpus), group) in cases {
+        let request = with_resources(json!([resource])).expect("it is served");
+        let numbers = (request.nodes, request.slots, request.slots_per_node);
+        assert_eq!(numbers, (nodes, slots, per_node), "{resource}");
+        assert_eq!(
+            (request.cores_per_slot, request.gpus_per_slot),
+            (cores, gpus),
+            "{resource}"
+        );
+        assert_eq!(request.sockets, Some(group), "{resource}");
+        assert_eq!(
+            (request.ntasks, request.sharing),
+            (slots, shared),
+            "{resource}"
+        );
+    }
+}
+
+#[test]
+fn sockets_are_asked_for_in_a_few_words() {
+    let resource = |ask: Ask| {
+        let ask = Ask {
+            command: vec!["a".to_owned()],
+            ..ask
+        };
+        let jobspec = ask.jobspec().expect("a jobspec");
+        let request = jobspec.request().expect("it is served");
+        let group = request.sockets.expect("sockets");
+        (group.sockets, group.slots, request.slots, request.ntasks)
+    };
+    let tasks = |count, most| Ask {
+        ntasks: Some(count),
+        tasks_per_socket: Some(most),
+        ..Ask::default()
+    };
+    let on_two = |ask: Ask| Ask {
+        nodes: Some(2.into()),
+        ..ask
+    };
+    // Sockets and slots of a group; slots and tasks in all.
+    assert_eq!(resource(tasks(4, 2)), (1, 2, 4, 4));
+    assert_eq!(resource(tasks(5, 4)), (1, 3, 6, 5));
+    assert_eq!(resource(tasks(1, 4)), (1, 1, 1, 1));
+    assert_eq!(resource(on_two(tasks(8, 2))), (2, 4, 8, 8));
+    assert_eq!(resource(on_two(tasks(7, 3))), (2, 4, 8, 7));
+}
+
+#[test]
 fn shapes_that_are_not_served_yet_are_named() {
     let slot = json!({ "type": "slot", "count": 1, "label": "task", "with": [{ "type": "core", "count": 1 }] });
     let in_slot =
@@ -270,11 +373,37 @@ fn shapes_that_are_not_served_yet_are_named() {
     let cases = [
         (
             json!([{ "type": "rack", "count": 1, "with": [slot] }]),
-            "resources[0]: type `rack` is not supported here by this scheduler yet; it serves node, slot, core, gpu and memory",
+            "resources[0]: type `rack` is not supported here by this scheduler yet; it serves node, socket, slot, core, gpu and memory",
         ),
         (
-            json!([{ "type": "node", "count": 1, "with": [{ "type": "socket", "count": 1, "with": [slot] }] }]),
-            "resources[0].with[0]: type `socket` is not supported here by this scheduler yet; it serves node, slot, core, gpu and memory",
+            json!([{ "type": "node", "count": 1, "with": [{ "type": "numa", "count": 1, "with": [slot] }] }]),
+            "resources[0].with[0]: type `numa` is not supported here by this scheduler yet; it serves node, socket, slot, core, gpu and memory",
+        ),
+        (
+            json!([{ "type": "socket", "count": 1, "with": [{ "type": "l3cache", "count": 1, "with": [slot] }] }]),
+            "resources[0].with[0]: type `l3cache` is not supported here by this scheduler yet; it serves node, socket, slot, core, gpu and memory",
+        ),
+        (
+            json!([{ "type": "socket", "count": "1-2", "with": [slot] }]),
+            "resources[0].count: count `1-2` leaves a choice, which this scheduler does not support yet but for nodes",
+        ),
+        (
+            json!([{ "type": "socket", "count": 1, "with": [slot, { "type": "gpu", "count": 1 }] }]),
+            "resources[0].with: 2 resources side by side are not supported by this scheduler yet; it serves one",
+        ),
+        (
+            in_slot(json!([{ "type": "socket", "count": 1 }, { "type": "core", "count": 1 }])),
+            "resources[0].with: something beside a socket in a slot is not supported by this scheduler yet",
+        ),
+        (
+            in_slot(
+                json!([{ "type": "socket", "count": 1, "with": [{ "type": "memory", "count": 1 }] }]),
+            ),
+            "resources[0].with[0]: memory of a socket is not supported by this scheduler yet; allowed is that of a node or an attribute",
+        ),
+        (
+            in_slot(json!([{ "type": "socket", "count": 1, "exclusive": false }])),
+            "resources[0].with[0].exclusive: sharing what is in a slot is not supported by this scheduler",
         ),
         (
             json!([slot, { "type": "core", "count": 1 }]),

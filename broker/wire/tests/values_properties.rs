@@ -33,6 +33,7 @@ fn node() -> impl Strategy<Value = NodeSet> {
         cores: idset(&cores),
         gpus: idset(&gpus),
         memory,
+        ..NodeSet::default()
     })
 }
 

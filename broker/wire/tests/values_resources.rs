@@ -57,6 +57,55 @@ fn a_resource_set_comes_back_as_it_went() {
 }
 
 #[test]
+fn sockets_come_back_as_they_went() {
+    let mut document = cluster();
+    let sockets = json!([{ "core": "0-3", "gpu": "0" }, { "core": "4-15" }]);
+    document["scheduling"]["eddy"]["sockets"] = json!({ "2-3": sockets });
+    let set = set(document.clone());
+    assert_eq!(set.to_value(), document);
+    assert!(set.nodes[&Rank(0)].sockets.known().is_none());
+    assert_eq!(set.nodes[&Rank(0)].sockets().len(), 1);
+    let node = &set.nodes[&Rank(3)];
+    // They are told in full, though the set has but a part of the second.
+    assert_eq!(node.sockets()[1].cores.to_string(), "4-15");
+    assert_eq!(node.of_socket(&node.sockets()[1]).cores.to_string(), "4-7");
+    // Whatever is taken out, it is the same node.
+    let left = set.difference(&part("2-3", "node[2-3]", "0-5", 0));
+    assert_eq!(left.nodes[&Rank(2)].sockets, node.sockets);
+}
+
+#[test]
+fn sockets_that_cannot_be_are_refused_by_name() {
+    let refused = |sockets: Value| {
+        let mut document = cluster();
+        document["scheduling"]["eddy"]["sockets"] = sockets;
+        ResourceSet::from_value(document).unwrap_err().to_string()
+    };
+    let path = "scheduling.eddy.sockets";
+    let cases = [
+        (
+            json!({ "0": [] }),
+            format!("{path}.0: has 0 sockets; allowed are 1 to 1024"),
+        ),
+        (
+            json!({ "0": [{ "core": "0" }, { "gpu": "1" }] }),
+            format!("{path}.0: socket 1 has no cores"),
+        ),
+        (
+            json!({ "0": [{ "core": "0-3" }, { "core": "3-7" }] }),
+            format!("{path}.0: core 3 lies in two sockets"),
+        ),
+        (
+            json!({ "9": [{ "core": "0" }] }),
+            format!("{path}.9: names ranks 9, which are not in execution.R_lite"),
+        ),
+    ];
+    for (sockets, line) in cases {
+        assert_eq!(refused(sockets), line);
+    }
+}
+
+#[test]
 fn names_belong_to_ranks_in_order_whatever_the_order_of_entries() {
     let set = set(json!({
         "version": 1,

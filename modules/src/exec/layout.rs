@@ -2,7 +2,7 @@
 
 use eddy_wire::id::Rank;
 use eddy_wire::jobspec::{Request, Takes, Work};
-use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
 
 /// The tasks of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +41,7 @@ pub fn layout(request: &Request, set: &ResourceSet) -> Vec<Place> {
         let slots = match (&request.work, request.takes, request.nodes) {
             (Work::Instance { .. } | Work::Ground { .. }, _, _) => left,
             (Work::Tasks, Takes::Nothing, _) | (Work::Tasks, _, Some(_)) => share,
-            (Work::Tasks, Takes::Resources, None) => {
-                slots_of(request, node.cores.len(), node.gpus.len())
-            }
+            (Work::Tasks, Takes::Resources, None) => slots_of(request, node),
         };
         let last = index + 1 == set.nodes.len();
         let ntasks = if last { left } else { slots.min(left) };
@@ -58,7 +56,11 @@ pub fn layout(request: &Request, set: &ResourceSet) -> Vec<Place> {
     places
 }
 
-fn slots_of(request: &Request, cores: u64, gpus: u64) -> u32 {
+fn slots_of(request: &Request, node: &NodeSet) -> u32 {
+    if let Some(group) = &request.sockets {
+        return group.slots_on(node);
+    }
+    let (cores, gpus) = (node.cores.len(), node.gpus.len());
     let by_cores = cores / u64::from(request.cores_per_slot.max(1));
     let slots = match request.gpus_per_slot {
         0 => by_cores,

@@ -244,6 +244,7 @@ fn nothing_on(host: Arc<str>) -> NodeSet {
         cores: Idset::new(),
         gpus: Idset::new(),
         memory: 0,
+        ..NodeSet::default()
     }
 }
 

@@ -317,6 +317,7 @@ mod tests {
             cores: Idset::one(0),
             gpus: Idset::new(),
             memory: 0,
+            ..NodeSet::default()
         };
         let nodes = ranks.map(|rank| (Rank(rank), node.clone()));
         let set = Arc::new(ResourceSet {

@@ -28,6 +28,7 @@ fn nodes(count: u32, cores: u32) -> Arc<ResourceSet> {
             cores: Idset::first_ids(cores),
             gpus: Idset::new(),
             memory: 4 << 30,
+            ..NodeSet::default()
         };
         (Rank(rank), node)
     };

@@ -1,13 +1,13 @@
 //! What a job takes of limits, by what it asks for.
 //!
 //! Part of the limits. Never fewer cores than it will hold, nor whole nodes: who is let through may
-//! not turn out to hold more. Whole nodes are taken to be as wide as the widest there are, and slots
+//! not turn out to hold more. Whole nodes and sockets are taken to be as wide as the widest there are, and slots
 //! that lie anywhere on whole nodes to be on those on which the fewest go. On nodes that it shares a
 //! job whose slots lie anywhere counts as on one.
 
 use std::collections::BTreeSet;
 
-use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, SocketGroup};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::spec::Spec;
 
@@ -23,14 +23,19 @@ pub(super) struct Cost {
 /// What a node has of each kind, or a slot takes: cores, GPUs, bytes.
 type Amounts = [u64; 3];
 
-/// What nodes there are, each kind once.
+/// What nodes there are, each kind once, and the most cores of a socket.
 #[derive(Debug, Default)]
-pub(super) struct Shapes(BTreeSet<Amounts>);
+pub(super) struct Shapes(BTreeSet<Amounts>, u64);
 
 impl Shapes {
     pub fn of(set: &ResourceSet) -> Shapes {
         let shape = |node: &NodeSet| [node.cores.len(), node.gpus.len(), node.memory];
-        Shapes(set.nodes.values().map(shape).collect())
+        let widest = |node: &NodeSet| match node.sockets.known() {
+            None => node.cores.len(),
+            Some(known) => known.iter().map(|one| one.cores.len()).max().unwrap_or(0),
+        };
+        let sockets = set.nodes.values().map(widest).max().unwrap_or(0);
+        Shapes(set.nodes.values().map(shape).collect(), sockets)
     }
 
     /// The most cores of a node.
@@ -42,7 +47,10 @@ impl Shapes {
         let request = &spec.request;
         let asked = u64::from(request.slots) * u64::from(request.cores_per_slot);
         let (nodes, cores) = match (request.sharing, request.nodes) {
-            (Sharing::Shared, nodes) => (u64::from(nodes.unwrap_or(1)), asked),
+            (Sharing::Shared, nodes) => {
+                let sockets = whole_sockets(request).saturating_mul(self.1);
+                (u64::from(nodes.unwrap_or(1)), asked.max(sockets))
+            }
             (Sharing::Exclusive, Some(nodes)) => self.whole(u64::from(nodes)),
             (Sharing::Exclusive, None) => self.whole(self.nodes_of(request)),
         };
@@ -65,6 +73,15 @@ impl Shapes {
         let fewest = on.filter(|on| *on > 0).min();
         slots.div_ceil(fewest.unwrap_or(slots).max(1)).max(1)
     }
+}
+
+/// How many sockets are nobody else's.
+fn whole_sockets(request: &Request) -> u64 {
+    let whole = |group: &&SocketGroup| group.sharing == Sharing::Exclusive;
+    request.sockets.as_ref().filter(whole).map_or(0, |group| {
+        let groups = request.slots.div_ceil(group.slots.max(1));
+        u64::from(groups).saturating_mul(u64::from(group.sockets))
+    })
 }
 
 /// How many slots of a request go on a node, all of them at most.
@@ -105,6 +122,7 @@ mod tests {
                 cores: Idset::first_ids(*cores),
                 gpus: Idset::new(),
                 memory: *memory,
+                ..NodeSet::default()
             };
             (Rank(at as u32), node)
         };
@@ -131,6 +149,7 @@ mod tests {
             work: Work::Tasks,
             ntasks: slots,
             duration: None,
+            sockets: None,
         }
     }
 

@@ -170,6 +170,7 @@ fn granted(cores: u32) -> Arc<eddy_wire::grant::Grant> {
         cores: eddy_wire::idset::Idset::first_ids(cores),
         gpus: eddy_wire::idset::Idset::new(),
         memory: 0,
+        ..eddy_wire::resource_set::NodeSet::default()
     };
     let set = ResourceSet {
         nodes: [(eddy_wire::id::Rank(0), node)].into(),

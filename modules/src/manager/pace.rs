@@ -97,6 +97,9 @@ fn can_stop(job: &Job) -> Result<(), String> {
             "it is an instance: jobs in it can be suspended, by `--at`"
         }
         (Work::Tasks, Takes::Nothing) => "it takes nothing that it could give back",
+        (Work::Tasks, Takes::Resources) if request.sockets.is_some() => {
+            "its cores lie in sockets, which might not be free together again"
+        }
         (Work::Tasks, Takes::Resources) => return Ok(()),
     };
     Err(why.to_owned())

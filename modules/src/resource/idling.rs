@@ -141,6 +141,7 @@ mod tests {
                 cores: (0..cores as u32).collect::<Idset>(),
                 gpus: Idset::new(),
                 memory: 0,
+                ..NodeSet::default()
             };
             (Rank(*rank), node)
         };

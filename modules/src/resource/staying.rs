@@ -63,6 +63,7 @@ mod tests {
                 cores: Idset::first_ids(*cores),
                 gpus: Idset::new(),
                 memory: 0,
+                ..NodeSet::default()
             };
             (Rank(*rank), node)
         };

@@ -200,6 +200,7 @@ impl Seen {
             slots_per_node: slots,
             cores_per_slot: 1,
             gpus_per_slot: 0,
+            sockets: None,
             memory: MemoryNeed::None,
             sharing: Sharing::Shared,
             ranks: Some(cores.keys().map(|rank| rank.0).collect()),

@@ -131,7 +131,8 @@ impl Sched {
         }
     }
 
-    /// Whether a job can give its cores for a while. Only tasks are stopped; on a node that is drained, and
+    /// Whether a job can give its cores for a while. Only tasks are stopped, and not
+    /// those whose cores are to lie in sockets; on a node that is drained, and
     /// in a reservation, whose time would run, it might never go on; and where accounts take turns what they
     /// take from each other is all of a job.
     fn can_rest(&self, seen: &Seen) -> bool {
@@ -140,6 +141,7 @@ impl Sched {
         let is_drained = held.is_some_and(|set| !set.ranks().is_disjoint(&self.drained));
         spec.request.work == Work::Tasks
             && spec.request.takes == Takes::Resources
+            && spec.request.sockets.is_none()
             && reservation::of(spec).is_none()
             && !is_drained
             && !self.obeyed.takes_turns()

@@ -73,6 +73,7 @@ impl Instance {
             cores: Idset::range(0, 3),
             gpus: Idset::new(),
             memory: 0,
+            ..NodeSet::default()
         };
         let set = ResourceSet {
             nodes: (0..ranks).map(|rank| (Rank(rank), node(rank))).collect(),

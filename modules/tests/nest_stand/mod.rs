@@ -76,6 +76,7 @@ fn nodes(ranks: impl IntoIterator<Item = u32>) -> ResourceSet {
         cores: Idset::range(0, 3),
         gpus: Idset::new(),
         memory: 0,
+        ..NodeSet::default()
     };
     let nodes: BTreeMap<Rank, NodeSet> = ranks
         .into_iter()

@@ -150,6 +150,7 @@ fn node_of<'s>(set: &'s mut ResourceSet, graph: &Graph, at: u32) -> Option<&'s m
         cores: Idset::new(),
         gpus: Idset::new(),
         memory: 0,
+        ..NodeSet::default()
     }))
 }
 

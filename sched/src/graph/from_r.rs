@@ -1,10 +1,12 @@
 //! A graph of what R version 1 says: a cluster of nodes with cores, GPUs and
 //! memory.
 //!
-//! Called where an inventory is known as R. R says nothing of racks and sockets;
-//! they come from JGF, from hosts or from the generator.
+//! Called where an inventory is known as R. R says nothing of racks, and of sockets only where
+//! somebody knew them; else they come from JGF, from hosts or from the generator.
 
+use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
+use petgraph::graph::NodeIndex;
 
 use super::containment::Graph;
 use super::draft::{Draft, GraphError, Thing};
@@ -28,16 +30,29 @@ impl Graph {
                 }
             }
             let at = draft.within(root, thing);
-            if !node.cores.is_empty() {
-                draft.within(at, Thing::run("core", node.cores.clone()));
+            let mut rest = node.clone();
+            for (socket, id) in node.sockets.known().unwrap_or_default().iter().zip(0..) {
+                let part = node.of_socket(socket);
+                (rest.cores, rest.gpus) = (
+                    rest.cores.difference(&part.cores),
+                    rest.gpus.difference(&part.gpus),
+                );
+                let within = draft.within(at, Thing::one("socket", id));
+                runs(&mut draft, within, (&part.cores, &part.gpus));
             }
-            if !node.gpus.is_empty() {
-                draft.within(at, Thing::run("gpu", node.gpus.clone()));
-            }
+            runs(&mut draft, at, (&rest.cores, &rest.gpus));
             if node.memory > 0 {
                 draft.within(at, Thing::amount("memory", 0, node.memory));
             }
         }
         draft.finish()
+    }
+}
+
+fn runs(draft: &mut Draft, within: NodeIndex, (cores, gpus): (&Idset, &Idset)) {
+    for (kind, ids) in [("core", cores), ("gpu", gpus)] {
+        if !ids.is_empty() {
+            draft.within(within, Thing::run(kind, ids.clone()));
+        }
     }
 }

@@ -52,7 +52,16 @@ impl Ask {
     /// What it is, where it is no number of slots.
     pub fn joint(&self) -> Option<Joint<'_>> {
         let back = self.want.back.as_deref().map(Joint::Back);
-        self.gang.as_ref().map(Joint::Gang).or(back)
+        let sockets = self.need.sockets.as_ref().map(Joint::Sockets);
+        self.gang.as_ref().map(Joint::Gang).or(back).or(sockets)
+    }
+
+    /// Whether its need says all that is asked for.
+    pub fn is_by_need(&self) -> bool {
+        match self.joint() {
+            None | Some(Joint::Sockets(_)) => true,
+            Some(Joint::Gang(_) | Joint::Back(_)) => false,
+        }
     }
 
     /// For how long one of those is planned, where all together are for `span`.
@@ -150,14 +159,22 @@ pub(super) fn takes<'s>(
     })
 }
 
-/// What slots take of a node. Of memory that nobody knows nothing is taken.
+/// What slots take of a node.
 fn amounts(inventory: &Inventory, need: &Need, chosen: &Chosen) -> Amounts {
-    let all = inventory.capacity(chosen.at);
-    let takes = match need.sharing {
-        Sharing::Shared => need.room(chosen.slots),
-        Sharing::Exclusive => all,
-    };
-    let memory = match all.memory {
+    match need.sharing {
+        Sharing::Shared => known(inventory, chosen.at, need.room(chosen.slots)),
+        Sharing::Exclusive => whole(inventory, chosen.at),
+    }
+}
+
+/// All of a node.
+pub(super) fn whole(inventory: &Inventory, at: usize) -> Amounts {
+    known(inventory, at, inventory.capacity(at))
+}
+
+/// Of memory that nobody knows nothing is taken.
+fn known(inventory: &Inventory, at: usize, takes: Amounts) -> Amounts {
+    let memory = match inventory.capacity(at).memory {
         Amounts::NO_LIMIT => 0,
         _ => takes.memory,
     };

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use eddy_wire::jobspec::Sharing;
 use eddy_wire::plan::Reason;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
+use super::sockets::There;
 use super::{Ask, Occupancy, spot};
-use crate::placement::{Unplaced, granted, place};
+use crate::placement::{Short, Unplaced, choose, granted, place};
+use crate::policy::NodeRank;
+use crate::rooms::Rooms;
+use crate::together::{Field, Placed};
 use crate::walk::Blocked;
 
 impl Occupancy {
@@ -26,7 +31,7 @@ impl Occupancy {
         }
         let named = ask.each().filter_map(|one| one.want.request.named_ranks());
         let lacks = named.filter_map(|ranks| all.has_ranks(ranks).err()).next();
-        let together = || self.choose(ask, all.rooms(), all.rooms()).err();
+        let together = || self.choose_all(ask, all.rooms()).err();
         lacks.or_else(|| Some(together()?.never(&ask.want.request)))
     }
 
@@ -39,7 +44,7 @@ impl Occupancy {
         if let Some(reason) = self.never(ask) {
             return Err(Unplaced::Never(reason));
         }
-        let short = match self.choose(ask, self.inventory.free(), self.inventory.idle()) {
+        let short = match self.choose_free(ask) {
             Ok(placed) => {
                 let spot = spot(&Arc::new(ask.clone()), placed);
                 let mut all = ResourceSet::default();
@@ -52,7 +57,7 @@ impl Occupancy {
             Err(short) => short,
         };
         let serving = self.inventory.serving();
-        Err(Unplaced::Wait(match self.choose(ask, serving, serving) {
+        Err(Unplaced::Wait(match self.choose_all(ask, serving) {
             Err(short) => {
                 let (what, asked, up) = short.numbers(request);
                 let away = self.inventory.away();
@@ -73,10 +78,10 @@ impl Occupancy {
     /// What is in the way of a request that does not fit now.
     pub(super) fn blocked(&self, ask: &Ask) -> Blocked {
         let (all, serving) = (self.inventory.all().rooms(), self.inventory.serving());
-        if self.choose(ask, all, all).is_err() {
+        if self.choose_all(ask, all).is_err() {
             return Blocked::Never;
         }
-        match self.choose(ask, serving, serving) {
+        match self.choose_all(ask, serving) {
             Err(_) => Blocked::NotInService,
             Ok(_) => Blocked::Busy {
                 what: "slots",
@@ -84,5 +89,44 @@ impl Occupancy {
                 free: 0,
             },
         }
+    }
+
+    /// The lowest nodes on which it would be, were nothing held of these.
+    pub(super) fn choose_all(&self, ask: &Ask, rooms: &Rooms) -> Result<Placed, Short> {
+        let field = Field {
+            shared: rooms,
+            idle: rooms,
+        };
+        self.choose(ask, field, There::All(rooms))
+    }
+
+    /// The lowest nodes on which it would be, were nothing promised.
+    pub(super) fn choose_free(&self, ask: &Ask) -> Result<Placed, Short> {
+        let field = Field {
+            shared: self.inventory.free(),
+            idle: self.inventory.idle(),
+        };
+        self.choose(ask, field, There::Free)
+    }
+
+    fn choose(&self, ask: &Ask, field: Field<'_>, there: There<'_>) -> Result<Placed, Short> {
+        if let Some(joint) = ask.joint() {
+            return self.place_joint((ask, joint), (field, there), NodeRank::LowId);
+        }
+        let rooms = match ask.need.sharing {
+            Sharing::Shared => field.shared,
+            Sharing::Exclusive => field.idle,
+        };
+        let within = self.inventory.all().within(&ask.want.request);
+        choose(rooms, &within, &ask.need).map(Placed::from)
+    }
+
+    /// Whether it would fit in the nodes in service if nothing were held.
+    pub(super) fn is_possible(&mut self, ask: &Ask) -> bool {
+        let mut misses = std::mem::take(&mut self.misses);
+        let tried = || self.choose_all(ask, self.inventory.serving()).is_ok();
+        let possible = misses.is_possible(ask, tried);
+        self.misses = misses;
+        possible
     }
 }

@@ -163,7 +163,7 @@ impl Occupancy {
         let touches = |closure: &Closure| {
             placed.is_none_or(|set| set.nodes.keys().any(|rank| closure.ranks.contains(rank.0)))
         };
-        let is_barred = self.choose(ask, &open, &open).is_err();
+        let is_barred = self.choose_all(ask, &open).is_err();
         let first = in_the_way
             .into_iter()
             .filter(|one| is_barred || placed.is_some() && touches(one))
@@ -190,6 +190,7 @@ fn nobodys(nodes: usize) -> Arc<Ask> {
         work: Work::Tasks,
         ntasks: nodes,
         duration: None,
+        sockets: None,
     };
     Ask::new(JobId(0), Arc::new(Want::of(0, request)))
 }

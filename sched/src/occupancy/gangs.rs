@@ -1,5 +1,5 @@
-//! The search for the earliest time at which what is no number of slots fits: a gang, or what comes
-//! back to a suspended job.
+//! Where what is no number of slots fits, and the search for the earliest time at which it does: a gang, what
+//! comes back to a suspended job, slots in sockets.
 //!
 //! Called by the sweep in the place of its own search. The moments at which more is free than before
 //! are few; those that could be first are tried, not all: a promise that begins in between may so make
@@ -9,8 +9,11 @@ use std::collections::BTreeSet;
 
 use eddy_wire::time::{Span, Time};
 
+use super::sockets::There;
 use super::{Ask, Occupancy};
-use crate::joint::Joint;
+use crate::joint::{Joint, back};
+use crate::placement::Short;
+use crate::policy::NodeRank;
 use crate::rooms::Rooms;
 use crate::together::{Field, Placed};
 
@@ -30,7 +33,7 @@ impl Occupancy {
         let mut at = 0;
         let (mut high, mut found) = loop {
             let moment = *moments.get(at)?;
-            if let Some(placed) = self.fits_from(joint, moment, span) {
+            if let Some(placed) = self.fits_from((ask, joint), moment, span) {
                 break (at, placed);
             }
             if at + 1 == moments.len() {
@@ -42,7 +45,7 @@ impl Occupancy {
         };
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.fits_from(joint, moments[middle], span) {
+            match self.fits_from((ask, joint), moments[middle], span) {
                 Some(placed) => (high, found) = (middle, placed),
                 None => low = middle + 1,
             }
@@ -62,8 +65,12 @@ impl Occupancy {
         moments.into_iter().filter(in_time).collect()
     }
 
-    fn fits_from(&self, joint: Joint<'_>, at: Time, span: Span) -> Option<Placed> {
+    fn fits_from(&self, (ask, joint): (&Ask, Joint<'_>), at: Time, span: Span) -> Option<Placed> {
         let until = at.after(span);
+        if let Joint::Sockets(group) = joint {
+            let there = There::Over(at, until);
+            return self.place_in_sockets((ask, group), there, self.rank).ok();
+        }
         let nodes = || 0..self.inventory.len();
         let serves = |node: usize| self.inventory.is_serving(node);
         let shared = nodes().map(|node| serves(node).then(|| self.free_over(node, at, until)));
@@ -74,8 +81,22 @@ impl Occupancy {
         });
         let idle = Rooms::new(idle);
         let (shared, idle) = (&shared, &idle);
-        joint
-            .place(Field { shared, idle }, self.rank, &self.inventory)
+        let field = Field { shared, idle };
+        self.place_joint((ask, joint), (field, There::Free), self.rank)
             .ok()
+    }
+
+    /// Where all of it goes at once, by these rooms; of sockets only what is there counts beside them.
+    pub(super) fn place_joint(
+        &self,
+        (ask, joint): (&Ask, Joint<'_>),
+        (field, there): (Field<'_>, There<'_>),
+        rank: NodeRank,
+    ) -> Result<Placed, Short> {
+        match joint {
+            Joint::Gang(gang) => gang.place(field, rank, &self.inventory),
+            Joint::Back(cores) => back(cores, field.shared, &self.inventory),
+            Joint::Sockets(group) => self.place_in_sockets((ask, group), there, rank),
+        }
     }
 }

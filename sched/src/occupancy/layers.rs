@@ -57,7 +57,7 @@ impl Occupancy {
             };
             let from = self.bookings[at].from.max(self.now);
             for node in self.bookings[at].spot.places() {
-                let there = layer.free.room(node).least(&self.free_at(node, from));
+                let there = layer.free.room(node).least(&self.beside_pins(node, from));
                 let is_up = layer.free.has(node);
                 layer.free.set(node, is_up.then_some(there));
                 layer.idle.set(node, None);
@@ -90,7 +90,7 @@ impl Occupancy {
         for at in 0..self.layers.0.len() {
             let booked = &self.bookings[at];
             if booked.has(node) {
-                let there = self.free_at(node, booked.from.max(self.now));
+                let there = self.beside_pins(node, booked.from.max(self.now));
                 free = free.map(|free: Amounts| free.least(&there));
                 whole = None;
             }

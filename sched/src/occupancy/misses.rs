@@ -94,7 +94,7 @@ impl Misses {
 
     /// Whether it cannot fit at this time, since less did not.
     pub fn has(&self, ask: &Ask, now: Time, span: Span) -> bool {
-        if ask.joint().is_some() {
+        if !ask.is_by_need() {
             return false;
         }
         let ranks = ask.want.request.ranks.as_ref();
@@ -108,7 +108,7 @@ impl Misses {
             self.misses.clear();
             self.at = now;
         }
-        if ask.joint().is_some() {
+        if !ask.is_by_need() {
             // Its members may fit one by one; cores come back where they do.
             return;
         }

@@ -2,13 +2,16 @@
 //!
 //! Kept so that a search that looks at a node need not look at every promise.
 
+use std::sync::Arc;
+
 use eddy_wire::id::JobId;
 use eddy_wire::time::Time;
 
+use super::sockets::Pin;
 use crate::rooms::Room as Amounts;
 
 /// A part of a node that is promised.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Promise {
     pub from: Time,
     pub until: Time,
@@ -16,7 +19,10 @@ pub(super) struct Promise {
     pub of: u64,
     /// To whom.
     pub job: JobId,
+    /// What it is to others in a search over time.
     pub takes: Amounts,
+    /// What it is by number, where it is of sockets.
+    pub pin: Option<Arc<Pin>>,
 }
 
 impl Promise {

@@ -134,6 +134,10 @@ impl Planner {
             if tried.contains(&key) && !named || !self.may_pass(&turn, &standing) {
                 continue;
             }
+            // What others leave in sum may lie in no socket.
+            if ask.need.sockets.is_some() {
+                continue;
+            }
             // Nodes alone would not help who waits for a pool.
             if !self.occupancy.admits(&ask) || self.occupancy.pool_short(&ask).is_some() {
                 continue;

@@ -29,6 +29,7 @@ fn set(cores: &[(u32, u32)], until: i64) -> Arc<ResourceSet> {
             cores: Idset::first_ids(*cores),
             gpus: Idset::new(),
             memory: 0,
+            ..NodeSet::default()
         };
         (Rank(*rank), node)
     };

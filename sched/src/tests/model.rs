@@ -21,6 +21,7 @@ pub(crate) fn inventory(nodes: &[(u32, u32, u64)]) -> Arc<ResourceSet> {
             cores: Idset::first_ids(cores),
             gpus: Idset::first_ids(gpus),
             memory,
+            ..NodeSet::default()
         };
         set.nodes.insert(Rank(rank), node);
     }
@@ -44,6 +45,7 @@ pub(crate) fn slots(slots: u32, cores_per_slot: u32) -> Request {
         sharing: Sharing::Shared,
         ntasks: slots,
         duration: None,
+        sockets: None,
     }
 }
 
@@ -105,6 +107,7 @@ impl State {
                         cores,
                         gpus,
                         memory,
+                        ..NodeSet::default()
                     },
                 ))
             };
@@ -325,6 +328,7 @@ impl State {
                 cores: free.cores.lowest(u64::from(on * request.cores_per_slot)),
                 gpus: free.gpus.lowest(u64::from(on * request.gpus_per_slot)),
                 memory: if unknown { 0 } else { memory(request, on) },
+                ..NodeSet::default()
             },
         }
     }

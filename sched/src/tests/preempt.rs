@@ -75,6 +75,7 @@ impl Stand {
                 cores: cores.parse().expect("cores"),
                 gpus: Idset::new(),
                 memory: 0,
+                ..NodeSet::default()
             };
             (Rank(rank.parse().expect("a rank")), node)
         });
@@ -517,6 +518,7 @@ fn who_is_suspended_gives_cores_and_no_memory_and_keeps_his_node_from_who_wants_
             cores: "0-3".parse().expect("cores"),
             gpus: Idset::new(),
             memory,
+            ..NodeSet::default()
         };
         let set = ResourceSet {
             nodes: [(Rank(rank), node)].into(),
@@ -543,6 +545,7 @@ fn who_is_suspended_gives_cores_and_no_memory_and_keeps_his_node_from_who_wants_
         cores: Idset::new(),
         gpus: Idset::new(),
         memory: 1,
+        ..NodeSet::default()
     };
     let left = ResourceSet {
         nodes: [(Rank(0), left)].into(),

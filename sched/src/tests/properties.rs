@@ -342,6 +342,7 @@ impl World {
                 cores: Idset::new(),
                 gpus: Idset::new(),
                 memory: 0,
+                ..NodeSet::default()
             };
             let node = sum.entry(*rank).or_insert(empty);
             assert!(!node.intersects(part), "held twice on rank {rank}");

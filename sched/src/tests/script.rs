@@ -95,6 +95,7 @@ fn held(part: &str) -> (Rank, NodeSet) {
             cores,
             gpus: Idset::new(),
             memory: 0,
+            ..NodeSet::default()
         },
     )
 }

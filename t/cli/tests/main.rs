@@ -30,6 +30,7 @@ mod silence;
 mod sim;
 mod sim_history;
 mod size;
+mod sockets;
 mod start;
 mod suspend;
 mod tree;

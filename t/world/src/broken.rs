@@ -112,6 +112,8 @@ pub enum Rule {
     ProceedElsewhere,
     /// Who starts jobs does not hear what they ask of nodes.
     ConstraintUnheard,
+    /// Who starts jobs does not hear in which sockets their slots are to lie.
+    SocketsUnheard,
     /// Who starts jobs does not hear what their queues require of nodes.
     RequiresUnheard,
 }
@@ -173,6 +175,7 @@ impl Rule {
         ("pause-unheard", Rule::PauseUnheard),
         ("proceed-elsewhere", Rule::ProceedElsewhere),
         ("constraint-unheard", Rule::ConstraintUnheard),
+        ("sockets-unheard", Rule::SocketsUnheard),
         ("requires-unheard", Rule::RequiresUnheard),
     ];
 

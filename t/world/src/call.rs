@@ -429,6 +429,8 @@ pub struct Ask {
     pub waitable: Waitable,
     /// Whether it runs again after a lost node.
     pub requeue: Requeue,
+    /// The sockets that its tasks lie in: of each node, where nodes are given.
+    pub sockets: Option<InSockets>,
     /// What it is to the instance it runs in.
     pub nests: Nests,
     /// Only these ranks.
@@ -455,6 +457,17 @@ pub struct Ask {
     pub class: Option<String>,
     /// The account; none is the user's default.
     pub account: Option<String>,
+}
+
+/// Sockets that a submission asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InSockets {
+    /// So many, with as many tasks in each.
+    Of(u32),
+    /// The same, and nobody else's.
+    Alone(u32),
+    /// So many whole ones for each task.
+    Each(u32),
 }
 
 /// What a job is to the instance it runs in.
@@ -488,6 +501,7 @@ impl Default for Ask {
             urgency: job::URGENCY_DEFAULT,
             waitable: Waitable::No,
             requeue: Requeue::No,
+            sockets: None,
             nests: Nests::No,
             ranks: None,
             requires: None,

@@ -12,7 +12,7 @@ use eddy_modules::Settings;
 use eddy_modules::live::{By, Change, Live};
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
-use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::resource_set::{NodeSet, ResourceSet, Sockets};
 use eddy_wire::shell::Part;
 use eddy_wire::time::{Span, Time};
 use serde_json::{Map, Value};
@@ -97,6 +97,8 @@ pub struct Nodes {
     pub gpus: u32,
     /// Bytes of memory of each; 0 is not known.
     pub memory: u64,
+    /// Sockets of each; 1 is not known.
+    pub sockets: u32,
 }
 
 impl Nodes {
@@ -107,6 +109,10 @@ impl Nodes {
             cores: Idset::first_ids(self.cores),
             gpus: Idset::first_ids(self.gpus),
             memory: self.memory,
+            sockets: match self.sockets {
+                1 => Sockets::default(),
+                several => Sockets::even(several, self.cores, self.gpus),
+            },
         };
         let nodes = (0..self.count).map(|rank| (Rank(rank), node(rank)));
         let ranks = 0..self.count;

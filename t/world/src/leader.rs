@@ -171,7 +171,10 @@ impl Instance {
             modules[SCHED] = Box::new(Loose::new(Sched::new(&self.settings)));
         }
         if nature.breaks(Rule::ConstraintUnheard) {
-            modules[SCHED] = Box::new(Careless::new(Sched::new(&self.settings)));
+            modules[SCHED] = Box::new(Careless::of_nodes(Sched::new(&self.settings)));
+        }
+        if nature.breaks(Rule::SocketsUnheard) {
+            modules[SCHED] = Box::new(Careless::of_sockets(Sched::new(&self.settings)));
         }
         let deaf: [(Rule, usize, Deafening); 5] = [
             (Rule::StopUnheard, SCHED, Deaf::to_queues),

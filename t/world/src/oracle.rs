@@ -16,6 +16,7 @@ pub mod queues;
 mod replies;
 mod reserved;
 mod silence;
+mod sockets;
 mod tasks;
 mod users;
 mod waits;
@@ -58,6 +59,7 @@ pub struct Oracle {
     preempts: preempts::Preempts,
     pooled: pools::Pooled,
     ganged: gangs::Ganged,
+    socketed: sockets::Socketed,
     screened: filtered::Screened,
     silent: silence::Silent,
     tasks: Tasks,
@@ -232,6 +234,8 @@ impl Oracle {
         self.check(checked);
         let checked = self.ganged.apply(record);
         self.check(checked);
+        let checked = self.socketed.apply(record);
+        self.check(checked);
         let checked = self.screened.apply(record);
         self.check(checked);
         let checked = self.silent.apply(&self.recorded, record);
@@ -302,6 +306,7 @@ impl Oracle {
         self.preempts.forget();
         self.pooled = self.pooled.forgetful();
         self.ganged = gangs::Ganged::default();
+        self.socketed = sockets::Socketed::default();
         for record in &self.records.durable {
             // What was found then is told already.
             drop(self.limited.apply(record));
@@ -309,6 +314,7 @@ impl Oracle {
             drop(self.reserved.apply(record));
             drop(self.pooled.apply(record));
             drop(self.ganged.apply(record));
+            drop(self.socketed.apply(record));
         }
         self.replies.forget();
     }

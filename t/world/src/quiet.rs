@@ -286,6 +286,7 @@ fn comes_back(instance: &Instance, job: &Job) -> Want {
         slots_per_node: slots,
         cores_per_slot: 1,
         gpus_per_slot: 0,
+        sockets: None,
         memory: MemoryNeed::None,
         sharing: Sharing::Shared,
         ranks: Some(cores.keys().map(|rank| rank.0).collect()),

@@ -4,7 +4,7 @@
 //! their order and times a person can check. Commands, one a line, `#` begins a comment:
 //!
 //! ```text
-//! nodes 2x4 gpus=1 memory=1G   grace 5         before anything else
+//! nodes 2x4 gpus=1 memory=1G sockets=2   grace 5         before anything else
 //! submit a cores=2 run=10 …    again a …       the same key, perhaps other words
 //!   qos=high class=x   and   qos high preempts=low,mid exempt=5 grace=2 mode=cancel  before anything
 //!   afterok=a …  begin=SECONDS  singleton  throttle=N  set=NAME  name=NAME      among those words
@@ -13,6 +13,7 @@
 //! order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7 requires=odd,rack=r0   before anything else
 //! among the words of a job gang=g:3 or gang=g:3:2 (members, and with how few it begins)
+//! sockets=2, sockets-alone=2 (nobody else's) or sockets-each=2 (of each task)   among those words
 //! requires=odd|rank:0   among those words: nodes of odd rank are `odd`, each two are in one `rack=rN`
 //! pool lic 2   before anything else; among the words of a job pool=lic:1; pools lists them
 //! filter first refuse   before anything else; name=a~first:no is refused by it (see `filter.rs`)
@@ -119,6 +120,7 @@ impl Player {
                 cores: 4,
                 gpus: 0,
                 memory: 0,
+                sockets: 1,
             },
             grace: Span::seconds(5),
             submitted: BTreeMap::new(),
@@ -234,7 +236,8 @@ impl Player {
             match word.split_once('=') {
                 Some(("gpus", n)) => self.nodes.gpus = number(n)?,
                 Some(("memory", n)) => self.nodes.memory = u64::from(number(n)?),
-                _ => return Err(format!("`{word}` is not gpus=N or memory=BYTES")),
+                Some(("sockets", n)) => self.nodes.sockets = number(n)?,
+                _ => return Err(format!("`{word}` is not gpus=N, memory=BYTES or sockets=N")),
             }
         }
         Ok(())

@@ -114,6 +114,13 @@ fn digest(world: &World) -> u64 {
     sum
 }
 
+/// The same nodes with some sockets, apart from all else that is drawn.
+fn with_sockets(seed: u64, nodes: Nodes) -> Nodes {
+    let most = i64::from(nodes.cores.min(3));
+    let sockets = Random::new(seed ^ 0x50c).between(1, most) as u32;
+    Nodes { sockets, ..nodes }
+}
+
 /// The world of a seed, with everything that is to strike it in its queue.
 pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
     let mut random = Random::new(seed ^ 0x5eed);
@@ -123,7 +130,9 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
         cores: *random.pick(&[1, 2, 4, 8]),
         gpus: *random.pick(&[0, 0, 2]),
         memory: *random.pick(&[0, 1 << 30]),
+        sockets: 1,
     };
+    let nodes = with_sockets(seed, nodes);
     let grace = *random.pick(&[Span::millis(100), Span::seconds(1), Span::seconds(5)]);
     let nature = Nature::new(seed, pace, grace);
     let mut world = World::new(nature, nodes, grace);
@@ -357,11 +366,12 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         cores: *random.pick(&[1, 2, 2, 4]),
         gpus: 0,
         memory: 0,
+        sockets: 1,
     };
     let grace = *random.pick(&[Span::millis(100), Span::seconds(1), Span::seconds(5)]);
     let fanout = *random.pick(&[1, 1, 2, 16]);
     let nature = Nature::new(seed, pace, grace);
-    let mut world = World::of_machines(nature, nodes, grace, fanout);
+    let mut world = World::of_machines(nature, with_sockets(seed, nodes), grace, fanout);
     world.nature.broken = broken;
     world
         .nature

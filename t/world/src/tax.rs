@@ -90,6 +90,7 @@ fn world(site: &Site) -> World {
         cores: site.cores,
         gpus: 0,
         memory: 0,
+        sockets: 1,
     };
     let mut world = World::new(nature, nodes, grace);
     world.root().settings.instance_command = vec!["task".to_owned()];

@@ -417,6 +417,7 @@ fn world(ground: &Ground) -> World {
         cores: ground.cores,
         gpus: 0,
         memory: 0,
+        sockets: 1,
     };
     let mut world = World::new(nature, nodes, grace);
     let settings = &mut world.root().settings;

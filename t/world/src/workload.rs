@@ -15,7 +15,7 @@ use eddy_wire::time::Span;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::call::{About, Ask, Call, Nests, key};
+use crate::call::{About, Ask, Call, InSockets, Nests, key};
 use crate::client::{Client, OWNER};
 use crate::filter;
 use crate::instance::Nodes;
@@ -396,6 +396,7 @@ fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits
     }
     gang(&mut nature.random, &mut ask);
     constrain(&mut nature.random, &mut ask);
+    sockets(&mut nature.random, &mut ask, nodes);
     let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);
     let call = Call::submit(client.user, &ask, key);
@@ -417,6 +418,22 @@ fn gang(random: &mut Random, ask: &mut Ask) {
     // Somebody may come to have said that there is less than all of them take.
     ask.pools.clear();
     ask.ntasks = ask.ntasks.min(2);
+}
+
+/// Now and then its tasks lie in sockets, where there are several.
+fn sockets(random: &mut Random, ask: &mut Ask, nodes: Nodes) {
+    if nodes.sockets < 2 || !random.chance(25) || ask.nests != Nests::No || ask.gang.is_some() {
+        return;
+    }
+    let count = random.between(1, i64::from(nodes.sockets)) as u32;
+    ask.most = None;
+    let most = (nodes.cores / nodes.sockets).max(1);
+    ask.cores = random.between(1, i64::from(most)) as u32;
+    ask.sockets = Some(match random.below(4) {
+        0..2 => InSockets::Of(count),
+        2 => InSockets::Alone(count),
+        _ => InSockets::Each(count),
+    });
 }
 
 /// Now and then only some nodes will do, in some instances none.

@@ -297,6 +297,11 @@ fn an_instance_whose_jobs_go_on_on_other_cores() {
 }
 
 #[test]
+fn what_a_job_asks_of_sockets_unheard() {
+    found("sockets-unheard", &["not in sockets as it asks"]);
+}
+
+#[test]
 fn what_a_job_asks_of_nodes_unheard() {
     found("constraint-unheard", &["which are not as it asks"]);
 }

@@ -149,6 +149,7 @@ fn nodes(number: usize, pairs: &[Pair], all: &mut Vec<NodeSet>, found: &mut Foun
             cores: range(cores),
             gpus: range(gpus),
             memory,
+            ..NodeSet::default()
         });
     }
 }

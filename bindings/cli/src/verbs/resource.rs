@@ -9,7 +9,7 @@ use clap::Subcommand;
 use eddy_client::{Client, ClientError};
 use eddy_wire::constraint::Constraint;
 use eddy_wire::id::Rank;
-use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::overlay::{RankLink, Reach, Status as Links};
 use eddy_wire::services::pool::{self, PoolRow};
 use eddy_wire::services::resource::{
@@ -43,7 +43,8 @@ enum Verb {
     /// Show what is free, allocated and down
     ///
     /// Fields of --json: for each of all, allocated, down, free: nnodes, ncores, ngpus,
-    /// memory (bytes), nodelist (RFC 29), ranks (RFC 22) and R (RFC 20), which has the properties.
+    /// memory (bytes), nodelist (RFC 29), ranks (RFC 22) and R (RFC 20), which has properties and sockets.
+    /// NSOCKETS are those of which there is any core, where they are known.
     List {
         /// Only nodes that are like this, as for eddy submit --requires
         #[arg(long, value_name = "QUERY", value_parser = constraint, allow_hyphen_values = true)]
@@ -267,12 +268,13 @@ fn list_json(reply: &ListReply) -> Value {
 
 fn list_table(reply: &ListReply) -> Table {
     let has_properties = !reply.all.properties.is_empty();
-    let mut columns = vec![
-        ("STATE", Align::Left),
-        ("NNODES", Align::Right),
-        ("NCORES", Align::Right),
-        ("NGPUS", Align::Right),
-    ];
+    let mut nodes = reply.all.nodes.values();
+    let has_sockets = nodes.any(|node| node.sockets.known().is_some());
+    let mut columns = vec![("STATE", Align::Left), ("NNODES", Align::Right)];
+    if has_sockets {
+        columns.push(("NSOCKETS", Align::Right));
+    }
+    columns.extend([("NCORES", Align::Right), ("NGPUS", Align::Right)]);
     if has_properties {
         columns.push(("PROPERTIES", Align::Left));
     }
@@ -285,15 +287,27 @@ fn list_table(reply: &ListReply) -> Table {
     ];
     for (state, set) in sets {
         for (properties, set) in like::parts(set, &reply.all) {
-            let counts = [set.nnodes(), set.ncores(), set.ngpus()].map(|count| count.to_string());
-            let mut row = vec![state.to_owned()];
-            row.extend(counts);
+            let mut row = vec![state.to_owned(), set.nnodes().to_string()];
+            row.extend(has_sockets.then(|| nsockets(&set).to_string()));
+            row.extend([set.ncores(), set.ngpus()].map(|count| count.to_string()));
             row.extend(has_properties.then_some(properties));
             row.push(set.nodelist());
             table.push(row);
         }
     }
     table
+}
+
+/// How many sockets it has any core of.
+fn nsockets(set: &ResourceSet) -> usize {
+    let on = |node: &NodeSet| {
+        let sockets = node.sockets();
+        let has = sockets
+            .iter()
+            .filter(|socket| !socket.cores.is_disjoint(&node.cores));
+        has.count()
+    };
+    set.nodes.values().map(on).sum()
 }
 
 fn state(rank: &RankStatus) -> String {

@@ -287,6 +287,7 @@ fn an_instance_that_asks_for_more_than_there_is_never_fits() {
         cores: Idset::one(0),
         gpus: Idset::new(),
         memory: 0,
+        ..NodeSet::default()
     };
     let there = ResourceSet {
         nodes: (0..2).map(|rank| (Rank(rank), node.clone())).collect(),
@@ -400,6 +401,7 @@ fn nodes(count: u32) -> ResourceSet {
         cores: Idset::one(0),
         gpus: Idset::new(),
         memory: 0,
+        ..NodeSet::default()
     };
     ResourceSet {
         nodes: (0..count).map(|rank| (Rank(rank), node(rank))).collect(),

@@ -217,6 +217,7 @@ mod tests {
             cores: Idset::one(rank + 2),
             gpus: Idset::new(),
             memory: 7,
+            ..NodeSet::default()
         };
         let nodes = ranks.iter().map(|rank| (Rank(*rank), node(rank)));
         let grant = Grant {

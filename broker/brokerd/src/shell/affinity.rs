@@ -10,10 +10,13 @@
 //! inside a grant of cores 2-3 also calls them 2 and 3. What the mask takes
 //! away is only not reported.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use eddy_wire::resource_set::{Socket, Sockets};
 
 /// More processors than any node has: the bound when lists are read.
 const CPUS_MAX: u32 = 8192;
@@ -130,6 +133,8 @@ pub enum Binding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     cores: Vec<CpuSet>,
+    /// The socket of each core, by the number the kernel gives it.
+    packages: Vec<Option<u32>>,
     allowed: CpuSet,
 }
 
@@ -150,6 +155,7 @@ impl Topology {
             )
         })?;
         let mut cores: Vec<CpuSet> = Vec::new();
+        let mut packages = Vec::new();
         let mut counted = CpuSet::default();
         for cpu in online.iter() {
             if counted.contains(cpu) {
@@ -158,8 +164,47 @@ impl Topology {
             let threads = threads_of(cpu_directory, cpu, &online);
             threads.iter().for_each(|thread| counted.insert(thread));
             cores.push(threads);
+            packages.push(package_of(cpu_directory, cpu));
         }
-        Ok(Topology { cores, allowed })
+        Ok(Topology {
+            cores,
+            packages,
+            allowed,
+        })
+    }
+
+    /// Cores in the order of their sockets: those that lie in one are together, whatever their numbers.
+    pub fn by_socket(&self, mut cores: Vec<u32>) -> Vec<u32> {
+        cores.sort_by_key(|core| (self.packages.get(*core as usize).copied().flatten(), *core));
+        cores
+    }
+
+    /// The sockets of the node, of all its cores, and which of these devices lie in them: none where the kernel does
+    /// not say, or there is one.
+    fn sockets(&self, gpus: &BTreeMap<u32, CpuSet>) -> Sockets {
+        let mut by_package: BTreeMap<u32, Socket> = BTreeMap::new();
+        for (core, package) in (0u32..).zip(&self.packages) {
+            match package {
+                Some(package) => by_package.entry(*package).or_default().cores.insert(core),
+                None => return Sockets::default(),
+            }
+        }
+        let cpus = |socket: &Socket| -> CpuSet {
+            let cores = socket.cores.iter().map(|core| &self.cores[core as usize]);
+            cores.flat_map(CpuSet::iter).collect()
+        };
+        for socket in by_package.values_mut() {
+            let cpus = cpus(socket);
+            // What is as near to another socket lies in none.
+            let near =
+                |near: &CpuSet| !near.is_empty() && near.iter().all(|cpu| cpus.contains(cpu));
+            let gpus = gpus.iter().filter(|(_, cpus)| near(cpus));
+            socket.gpus = gpus.map(|(gpu, _)| *gpu).collect();
+        }
+        match by_package.len() {
+            0 | 1 => Sockets::default(),
+            _ => Sockets::new(by_package.into_values().collect()).unwrap_or_default(),
+        }
     }
 
     /// Ids of the cores this process may use, rising. A core counts if at least
@@ -215,6 +260,13 @@ fn threads_of(cpu_directory: &Path, cpu: u32, online: &CpuSet) -> CpuSet {
     threads
 }
 
+/// The socket of a processor, if the kernel says.
+fn package_of(cpu_directory: &Path, cpu: u32) -> Option<u32> {
+    let path = cpu_directory.join(format!("cpu{cpu}/topology/physical_package_id"));
+    // It is -1 where nothing is known.
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
 /// Binds a thread of any process to these processors, those that rustix can name (the first 1,024).
 ///
 /// # Errors
@@ -255,6 +307,8 @@ pub struct Node {
     pub gpus: Vec<u32>,
     /// Bytes of memory (MemTotal: what the kernel manages).
     pub memory: i64,
+    /// Its sockets, where there are several.
+    pub sockets: Sockets,
 }
 
 /// Looks at this node. Errors name the file that could not be read.
@@ -266,29 +320,59 @@ pub fn discover() -> io::Result<Node> {
 pub fn discover_at(root: &Path, allowed: CpuSet) -> io::Result<Node> {
     let topology = Topology::read_at(&root.join("sys/devices/system/cpu"), allowed)?;
     let name = rustix::system::uname();
+    let gpus = gpus(root);
+    let near = gpus
+        .iter()
+        .filter_map(|(gpu, near)| Some((*gpu, near.clone()?)));
     Ok(Node {
         host: name.nodename().to_string_lossy().into_owned(),
         cores: topology.cores(),
-        gpus: gpus(root),
+        sockets: topology.sockets(&near.collect()),
+        gpus: gpus.into_keys().collect(),
         memory: memory(&root.join("proc/meminfo"))?,
     })
 }
 
-fn gpus(root: &Path) -> Vec<u32> {
-    let mut found: Vec<u32> = names(&root.join("dev"))
-        .filter_map(|name| name.strip_prefix("nvidia")?.parse().ok())
+/// GPUs by number, with the processors near each where the kernel says.
+fn gpus(root: &Path) -> BTreeMap<u32, Option<CpuSet>> {
+    let near =
+        |device: PathBuf| CpuSet::parse(&fs::read_to_string(device.join("local_cpulist")).ok()?);
+    let by_minor = nvidia(root);
+    let numbers = names(&root.join("dev"));
+    let numbers = numbers.filter_map(|name| name.strip_prefix("nvidia")?.parse().ok());
+    let mut found: BTreeMap<u32, Option<CpuSet>> = numbers
         .filter(|id| *id < CPUS_MAX)
+        .map(|id| {
+            let device = by_minor.get(&id);
+            let device = device.map(|name| root.join("sys/bus/pci/devices").join(name));
+            (id, device.and_then(near))
+        })
         .collect();
-    found.sort_unstable();
     let drm = root.join("sys/class/drm");
-    let amd = names(&drm)
+    let mut amd: Vec<String> = names(&drm)
         .filter(|name| name.starts_with("renderD"))
-        .filter_map(|name| fs::read_to_string(drm.join(name).join("device/vendor")).ok())
-        .filter(|vendor| vendor.trim() == "0x1002")
-        .count();
-    let next = found.last().map_or(0, |id| id + 1);
-    found.extend(next..next + amd as u32);
+        .filter(|name| {
+            let vendor = fs::read_to_string(drm.join(name).join("device/vendor"));
+            vendor.is_ok_and(|vendor| vendor.trim() == "0x1002")
+        })
+        .collect();
+    amd.sort_unstable();
+    let next = found.last_key_value().map_or(0, |(id, _)| id + 1);
+    found.extend((next..).zip(amd.iter().map(|name| near(drm.join(name).join("device")))));
     found
+}
+
+/// The addresses of the devices of NVIDIA's driver, by the number that they have below `/dev`.
+fn nvidia(root: &Path) -> BTreeMap<u32, String> {
+    let all = root.join("proc/driver/nvidia/gpus");
+    let minor = |name: String| {
+        let text = fs::read_to_string(all.join(&name).join("information")).ok()?;
+        let minor = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Device Minor:"));
+        Some((minor?.trim().parse().ok()?, name))
+    };
+    names(&all).filter_map(minor).collect()
 }
 
 /// Names in a directory; none if it is not there.
@@ -364,6 +448,45 @@ mod tests {
             topology.binding(&[1, 2]),
             Binding::Unbound { missing: vec![1] }
         );
+    }
+
+    #[test]
+    fn sockets_are_those_the_kernel_tells_of() {
+        let root = node(&["0", "1", "2", "3"], "0-3");
+        let below = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let found = || {
+            let node = discover_at(root.path(), CpuSet::parse("0-2").unwrap()).unwrap();
+            let told = |one: &Socket| (one.cores.to_string(), one.gpus.to_string());
+            let sockets = node
+                .sockets
+                .known()
+                .map(|all| all.iter().map(told).collect());
+            (node.gpus, sockets.unwrap_or_default())
+        };
+        // Two GPUs of one maker, one near each socket, and one of which nothing is known.
+        below("dev/nvidia0", "");
+        below("dev/nvidia7", "");
+        below(
+            "proc/driver/nvidia/gpus/0000:3b:00.0/information",
+            "Model: A\nDevice Minor: \t 0\n",
+        );
+        below("sys/bus/pci/devices/0000:3b:00.0/local_cpulist", "1,3\n");
+        below("sys/class/drm/renderD128/device/vendor", "0x1002\n");
+        below("sys/class/drm/renderD128/device/local_cpulist", "0,2\n");
+        assert_eq!(found(), (vec![0, 7, 8], vec![]));
+        // Neighbours are of different sockets; what is not in the mask is in one all the same.
+        for (cpu, package) in [(0, "0"), (1, "1"), (2, "0"), (3, "1")] {
+            let file = format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id");
+            below(&file, package);
+        }
+        let sockets = [("0,2", "8"), ("1,3", "0")].map(|(c, g)| (c.to_owned(), g.to_owned()));
+        assert_eq!(found(), (vec![0, 7, 8], sockets.to_vec()));
+        let order = topology(root.path(), "0-3").by_socket(vec![0, 1, 2, 3]);
+        assert_eq!(order, [0, 2, 1, 3]);
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub struct Ask {
     pub cores_per_task: u32,
     /// `-g`
     pub gpus_per_task: u32,
+    /// `--tasks-per-socket`: tasks lie in sockets, at most so many in each.
+    pub tasks_per_socket: Option<u32>,
+    /// `--whole-sockets`: whether others may have the rest of those.
+    pub sockets: Sharing,
     /// `-x`: needs `-N`.
     pub sharing: Sharing,
     /// `--place`: how tasks lie on nodes; what it says of sharing holds beside `-x`.
@@ -76,6 +80,8 @@ impl Default for Ask {
             nodes: None,
             cores_per_task: 1,
             gpus_per_task: 0,
+            tasks_per_socket: None,
+            sockets: Sharing::Shared,
             sharing: Sharing::Shared,
             place: Place::default(),
             ranks: None,
@@ -208,7 +214,14 @@ impl Ask {
             return match (self.sharing, self.place.sharing) {
                 (Sharing::Exclusive, None) => Err(AskError::ExclusiveWithoutNodes),
                 // What its place says stands with its attributes.
-                _ => Ok((slot(self.ntasks.unwrap_or(1)), per_slot)),
+                _ => {
+                    let tasks = self.ntasks.unwrap_or(1);
+                    let (within, slots) = self.in_sockets(tasks, slot);
+                    match slots == tasks {
+                        true => Ok((within, per_slot)),
+                        false => Ok((within, json!({ "total": tasks }))),
+                    }
+                }
             };
         };
         let (tasks, sharing) = match (self.ntasks, &self.nodes) {
@@ -221,10 +234,10 @@ impl Ask {
             return Err(AskError::MoreNodesThanTasks { nodes, tasks });
         }
         // Zero nodes is refused with the rest, when the document is read.
-        let slots = tasks.div_ceil(nodes.max(1));
-        let even = nodes == 0 || tasks % nodes == 0;
+        let (within, slots) = self.in_sockets(tasks.div_ceil(nodes.max(1)), slot);
+        let even = nodes == 0 || slots.checked_mul(nodes) == Some(tasks);
         let of_nodes = choice.map_or_else(|| json!(nodes), |choice| json!(choice));
-        let mut node = json!({ "type": "node", "count": of_nodes, "with": [slot(slots)] });
+        let mut node = json!({ "type": "node", "count": of_nodes, "with": [within] });
         if sharing == Sharing::Exclusive {
             node["exclusive"] = Value::Bool(true);
         }
@@ -234,6 +247,20 @@ impl Ask {
             json!({ "total": tasks })
         };
         Ok((node, count))
+    }
+
+    /// So many slots or some more, in sockets where that is asked for: as many in each.
+    fn in_sockets(&self, slots: u32, slot: impl Fn(u32) -> Value) -> (Value, u32) {
+        let Some(most) = self.tasks_per_socket else {
+            return (slot(slots), slots);
+        };
+        let sockets = slots.div_ceil(most.max(1)).max(1);
+        let each = slots.div_ceil(sockets);
+        let mut socket = json!({ "type": "socket", "count": sockets, "with": [slot(each)] });
+        if self.sockets == Sharing::Exclusive {
+            socket["exclusive"] = Value::Bool(true);
+        }
+        (socket, sockets.saturating_mul(each))
     }
 
     /// What of its nodes is left open.

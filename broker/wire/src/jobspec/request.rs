@@ -6,9 +6,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use thiserror::Error;
-
 use super::choice::{Choice, Tasks, choice as choice_of};
 use super::{Count, Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
 use crate::constraint::Constraint;
@@ -16,8 +13,11 @@ use crate::field::Path;
 use crate::gang;
 use crate::id::JobId;
 use crate::idset::Idset;
+use serde_json::Value;
 
 use super::memory::{times_unit, unit_shift};
+use super::sockets::{InSockets, SocketGroup, slots_in_socket, sockets_in_slot};
+use super::unsupported::{Unsupported, unsupported};
 
 /// Whether others may use what is left of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,10 +71,12 @@ pub struct Request {
     pub slots: u32,
     /// How many slots on each node, where nodes are given; else all of them, on any.
     pub slots_per_node: u32,
-    /// Cores of each slot; 0 only with whole nodes, which then have what they have.
+    /// Cores of each slot; 0 only with whole nodes or sockets, which then have what they have.
     pub cores_per_slot: u32,
     /// GPUs of each slot; may be 0.
     pub gpus_per_slot: u32,
+    /// In which sockets of their nodes slots lie, where that is said.
+    pub sockets: Option<SocketGroup>,
     /// Memory asked for.
     pub memory: MemoryNeed,
     /// Whole nodes, or what is left of them.
@@ -119,89 +121,12 @@ impl Request {
     }
 }
 
-/// What a jobspec may say by its RFC and this scheduler does not serve.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Unsupported {
-    /// A type of resource.
-    #[error(
-        "type `{0}` is not supported here by this scheduler yet; it serves node, slot, core, gpu and memory"
-    )]
-    Kind(String),
-    /// More than one tree of resources.
-    #[error("{0} resources side by side are not supported by this scheduler yet; it serves one")]
-    Roots(usize),
-    /// More than one task entry.
-    #[error("{0} kinds of tasks are not supported by this scheduler yet; it serves one")]
-    Tasks(usize),
-    /// A count that is left to the scheduler.
-    #[error("count `{0}` leaves a choice, which this scheduler does not support yet but for nodes")]
-    Choice(String),
-    /// A number of nodes that is left to the scheduler, with what needs to know it.
-    #[error("count `{count}` leaves a choice; with {with} it is one number")]
-    ChoiceWith {
-        /// The count.
-        count: String,
-        /// What needs to know it.
-        with: &'static str,
-    },
-    /// The same type twice in one vertex.
-    #[error("type `{0}` is there a second time")]
-    KindTwice(String),
-    /// A slot without cores on shared nodes.
-    #[error("a slot without cores is supported on whole nodes only")]
-    NoCores,
-    /// Something inside a core, GPU or memory.
-    #[error("something within a {0} is not supported by this scheduler")]
-    Within(String),
-    /// Resources of a slot that others may use.
-    #[error("sharing what is in a slot is not supported by this scheduler")]
-    SharedSlot,
-    /// A slot that spans nodes.
-    #[error("a slot of {0} nodes is not supported by this scheduler yet; allowed is 1")]
-    WideSlot(u32),
-    /// Tasks for each resource of a type that slots do not count.
-    #[error("tasks per `{0}` are not supported by this scheduler yet; allowed are core and gpu")]
-    PerResource(String),
-    /// Memory in slots and as an attribute, or on nodes and in slots.
-    #[error("memory is asked for in two ways")]
-    MemoryTwice,
-    /// Memory in a unit that is none, or more than fits.
-    #[error("{count} of unit `{unit}` are not an amount of memory")]
-    Memory {
-        /// The count.
-        count: u32,
-        /// The unit.
-        unit: String,
-    },
-    /// Picking resources by number.
-    #[error("choosing by id is not supported by this scheduler yet")]
-    Id,
-    /// Beside what runs on some ranks, but on another number of nodes.
-    #[error("{nodes} nodes are asked for beside what runs on {ranks} ranks; allowed are as many")]
-    Beside {
-        /// Nodes.
-        nodes: u32,
-        /// Ranks.
-        ranks: u64,
-    },
-    /// More slots than can be counted.
-    #[error(
-        "{nodes} nodes of {slots} slots are more than can be served; allowed are {TASKS_MAX} slots"
-    )]
-    TooManySlots {
-        /// Nodes.
-        nodes: u32,
-        /// Slots on each.
-        slots: u32,
-    },
-}
-
 /// What one slot has.
 #[derive(Default)]
-struct Slot {
-    cores: u32,
-    gpus: u32,
-    memory: u64,
+pub(super) struct Slot {
+    pub cores: u32,
+    pub gpus: u32,
+    pub memory: u64,
 }
 
 /// Nodes and the slots on each.
@@ -209,8 +134,23 @@ struct Shape {
     nodes: Option<Count>,
     slots: u32,
     slot: Slot,
+    sockets: Option<SocketGroup>,
     node_memory: u64,
     sharing: Sharing,
+}
+
+impl Shape {
+    /// Slots that lie in sockets, of so many nodes or of any.
+    fn in_sockets(nodes: Option<Count>, within: InSockets) -> Shape {
+        Shape {
+            nodes,
+            slots: within.slots(),
+            slot: within.slot,
+            sockets: Some(within.group),
+            node_memory: 0,
+            sharing: Sharing::Shared,
+        }
+    }
 }
 
 impl Jobspec {
@@ -229,6 +169,7 @@ impl Jobspec {
         let shape = match top.kind.as_str() {
             "node" => nodes_of_slots(top, path)?,
             "slot" => slots(top, path)?,
+            "socket" => Shape::in_sockets(None, slots_in_socket(top, path)?),
             other => return Err(unsupported(path, Unsupported::Kind(other.to_owned()))),
         };
         let nodes = shape.nodes.as_ref().map(Count::least);
@@ -247,7 +188,7 @@ impl Jobspec {
             (Sharing::Shared, Sharing::Shared) => Sharing::Shared,
             (Sharing::Exclusive, _) | (_, Sharing::Exclusive) => Sharing::Exclusive,
         };
-        if shape.slot.cores == 0 && shape.sharing == Sharing::Shared {
+        if shape.slot.cores == 0 && shape.sharing == Sharing::Shared && shape.sockets.is_none() {
             return Err(unsupported(path, Unsupported::NoCores));
         }
         let ntasks = self.ntasks(slots, &shape.slot)?;
@@ -258,6 +199,7 @@ impl Jobspec {
             slots_per_node: shape.slots,
             cores_per_slot: shape.slot.cores,
             gpus_per_slot: shape.slot.gpus,
+            sockets: self.sockets(&shape, path)?,
             memory: self.memory(&shape, slots, ntasks)?,
             sharing,
             takes: self.takes()?,
@@ -306,6 +248,21 @@ impl Jobspec {
             path.key("count"),
             Unsupported::ChoiceWith { count, with },
         ))
+    }
+
+    /// In which sockets its slots lie.
+    fn sockets(&self, shape: &Shape, path: Path<'_>) -> Result<Option<SocketGroup>, JobspecError> {
+        let Some(group) = shape.sockets else {
+            return Ok(None);
+        };
+        let with = match self.takes()? {
+            Takes::Nothing => "`beside`",
+            Takes::Resources if self.attributes.system.other.contains_key(gang::ATTRIBUTE) => {
+                "a gang"
+            }
+            Takes::Resources => return Ok(Some(group)),
+        };
+        Err(unsupported(path, Unsupported::SocketsWith(with)))
     }
 
     fn ntasks(&self, slots: u32, slot: &Slot) -> Result<u32, JobspecError> {
@@ -449,22 +406,19 @@ fn choice(key: &str, given: &Value, allowed: &'static str) -> JobspecError {
     }
 }
 
-fn unsupported(path: Path<'_>, what: Unsupported) -> JobspecError {
-    JobspecError::Unsupported {
-        path: path.to_string(),
-        what,
-    }
-}
-
-/// `slot>core`, or `slot>node>core`, whose slots are whole nodes.
+/// `slot>core`, `slot>socket>core`, or `slot>node>core`, whose slots are whole nodes.
 fn slots(slot: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> {
     let (sharing, node_memory) = (Sharing::Shared, 0);
+    if let Some(within) = sockets_in_slot(slot, path)? {
+        return Ok(Shape::in_sockets(None, within));
+    }
     let node = slot.with.first().filter(|only| only.kind == "node");
     let Some(only) = node.filter(|_| slot.with.len() == 1) else {
         return Ok(Shape {
             nodes: None,
             slots: fixed(slot, path)?,
             slot: slot_contents(slot, path)?,
+            sockets: None,
             node_memory,
             sharing,
         });
@@ -480,6 +434,7 @@ fn slots(slot: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> {
                 nodes: Some(count),
                 slots: 1,
                 slot,
+                sockets: None,
                 node_memory,
                 sharing,
             })
@@ -488,20 +443,20 @@ fn slots(slot: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> {
     }
 }
 
-/// `node>slot>core`, perhaps with memory beside the slot.
+/// `node>slot>core`, with sockets above or within the slot, perhaps with memory beside them.
 fn nodes_of_slots(node: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> {
     let nodes = counted(node, path)?;
     let with = path.key("with");
-    let mut shape: Option<(u32, Slot)> = None;
+    let mut shape: Option<Shape> = None;
     let mut node_memory = 0;
     for (at, vertex) in node.with.iter().enumerate() {
         let path = with.index(at);
         match vertex.kind.as_str() {
-            "slot" if shape.is_none() => {
-                shape = Some((fixed(vertex, path)?, slot_contents(vertex, path)?));
+            "slot" | "socket" if shape.is_none() => {
+                shape = Some(on_node(nodes.clone(), vertex, path)?);
             }
             "memory" if node_memory == 0 => node_memory = memory_of(vertex, path)?,
-            "slot" | "memory" => {
+            "slot" | "socket" | "memory" => {
                 return Err(unsupported(
                     path,
                     Unsupported::KindTwice(vertex.kind.clone()),
@@ -511,19 +466,36 @@ fn nodes_of_slots(node: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> 
         }
     }
     // A jobspec has a slot; if it is not here, it is not in this tree at all.
-    let (slots, slot) = shape.ok_or_else(|| unsupported(path, Unsupported::NoCores))?;
+    let shape = shape.ok_or_else(|| unsupported(path, Unsupported::NoCores))?;
     let sharing = node.exclusive.unwrap_or_default();
     Ok(Shape {
-        nodes: Some(nodes),
-        slots,
-        slot,
         node_memory,
         sharing,
+        ..shape
+    })
+}
+
+/// What lies on each node.
+fn on_node(nodes: Count, vertex: &Vertex, path: Path<'_>) -> Result<Shape, JobspecError> {
+    let within = match vertex.kind.as_str() {
+        "socket" => Some(slots_in_socket(vertex, path)?),
+        _ => sockets_in_slot(vertex, path)?,
+    };
+    if let Some(within) = within {
+        return Ok(Shape::in_sockets(Some(nodes), within.on_one_node()));
+    }
+    Ok(Shape {
+        nodes: Some(nodes),
+        slots: fixed(vertex, path)?,
+        slot: slot_contents(vertex, path)?,
+        sockets: None,
+        node_memory: 0,
+        sharing: Sharing::Shared,
     })
 }
 
 /// What a slot, or the one node in it, has: cores, GPUs, memory, each once.
-fn slot_contents(vertex: &Vertex, path: Path<'_>) -> Result<Slot, JobspecError> {
+pub(super) fn slot_contents(vertex: &Vertex, path: Path<'_>) -> Result<Slot, JobspecError> {
     let mut slot = Slot::default();
     let with = path.key("with");
     if vertex.exclusive == Some(Sharing::Shared) {
@@ -543,7 +515,7 @@ fn slot_contents(vertex: &Vertex, path: Path<'_>) -> Result<Slot, JobspecError> 
     Ok(slot)
 }
 
-fn leaf(vertex: &Vertex, path: Path<'_>) -> Result<u32, JobspecError> {
+pub(super) fn leaf(vertex: &Vertex, path: Path<'_>) -> Result<u32, JobspecError> {
     if !vertex.with.is_empty() {
         return Err(unsupported(
             path.key("with"),
@@ -571,14 +543,14 @@ fn memory_of(vertex: &Vertex, path: Path<'_>) -> Result<u64, JobspecError> {
     })
 }
 
-fn counted(vertex: &Vertex, path: Path<'_>) -> Result<Count, JobspecError> {
+pub(super) fn counted(vertex: &Vertex, path: Path<'_>) -> Result<Count, JobspecError> {
     match vertex.id {
         Some(_) => Err(unsupported(path.key("id"), Unsupported::Id)),
         None => Ok(vertex.count.clone()),
     }
 }
 
-fn fixed(vertex: &Vertex, path: Path<'_>) -> Result<u32, JobspecError> {
+pub(super) fn fixed(vertex: &Vertex, path: Path<'_>) -> Result<u32, JobspecError> {
     counted(vertex, path)?;
     vertex.count.fixed().ok_or_else(|| {
         unsupported(

@@ -82,8 +82,9 @@ impl Suppose {
         }
     }
 
-    /// The request of a job as it would be. Tasks are as many for each slot as before; a job that
-    /// takes nothing is not made to take something.
+    /// The request of a job as it would be. Tasks are as many for each slot as before, slots that lie in
+    /// sockets as many in each, so that there may be some more of them than supposed; a job that takes
+    /// nothing is not made to take something.
     pub fn request(&self, request: &Request) -> Request {
         let mut supposed = request.clone();
         if let Some(limit) = self.limit {
@@ -92,13 +93,16 @@ impl Suppose {
         if request.takes == Takes::Nothing {
             return supposed;
         }
+        let is_of_slots = request.cores_per_slot > 0 || request.sockets.is_some();
+        let least = request.sockets.map_or(1, |group| group.slots.max(1));
         if let Some(nodes) = self.nodes {
             (supposed.nodes, supposed.choice) = (Some(nodes), None);
             supposed.slots = nodes.saturating_mul(match request.nodes {
                 Some(_) => request.slots_per_node,
-                None => 1,
+                None => least,
             });
-        } else if let Some(slots) = self.slots.filter(|_| request.cores_per_slot > 0) {
+        } else if let Some(slots) = self.slots.filter(|_| is_of_slots) {
+            let slots = slots.div_ceil(least).saturating_mul(least);
             (supposed.nodes, supposed.choice, supposed.slots) = (None, None, slots);
         } else {
             return supposed;
@@ -135,6 +139,7 @@ mod tests {
             work: Work::Tasks,
             ntasks: 16,
             duration: None,
+            sockets: None,
         }
     }
 

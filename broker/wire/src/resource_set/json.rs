@@ -1,8 +1,9 @@
 //! The document R version 1 (RFC 20) of a resource set, both ways.
 //!
-//! Memory is not in the RFC; it rides in `scheduling.eddy.memory` as bytes of
-//! each rank, `{"0-7": 274877906944}`. All else in `scheduling` passes through
-//! unread.
+//! Memory and sockets are not in the RFC; they ride in `scheduling.eddy`: `memory` as
+//! bytes of each rank, `{"0-7": 274877906944}`, `sockets` as what each has,
+//! `{"0-7": [{"core": "0-15", "gpu": "0"}, {"core": "16-31"}]}`. All else in
+//! `scheduling` passes through unread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::{NodeSet, RANKS_MAX, ResourceSet, ResourceSetError};
+use super::{NodeSet, RANKS_MAX, ResourceSet, ResourceSetError, Socket, Sockets};
 use crate::field::{self, Object, Path};
 use crate::fsd::{micros_of_seconds, seconds_of_micros};
 use crate::hostlist::Hostlist;
@@ -97,6 +98,9 @@ impl ResourceSet {
             if let Some(memory) = eddy.shift_remove("memory") {
                 self.read_memory(memory, path.key("memory"), ranks)?;
             }
+            if let Some(sockets) = eddy.shift_remove("sockets") {
+                self.read_sockets(sockets, path.key("sockets"), ranks)?;
+            }
             if eddy.is_empty() {
                 scheduling.shift_remove("eddy");
             }
@@ -111,34 +115,56 @@ impl ResourceSet {
         path: Path<'_>,
         ranks: &Idset,
     ) -> Result<(), ResourceSetError> {
-        let mut seen = Idset::new();
-        for (key, bytes) in Object::open(value, path)?.rest {
-            let path = path.key(&key);
-            let having = read_idset(Value::String(key.clone()), path)?;
-            check_ranks(&having, ranks, path)?;
-            if let Some(rank) = seen.intersect(&having).first() {
-                return Err(ResourceSetError::Twice {
-                    path: path.to_string(),
-                    rank,
-                });
-            }
-            seen = seen.union(&having);
+        by_ranks(value, path, ranks, |having, bytes, path| {
             let memory = field::whole(&bytes, path, 0, i64::MAX as u64)?;
-            for rank in having.iter() {
-                let node = self
-                    .nodes
-                    .get_mut(&Rank(rank))
-                    .expect("the ranks were checked");
+            for node in self.nodes_of(having) {
                 node.memory = memory;
             }
-        }
-        Ok(())
+            Ok(())
+        })
+    }
+
+    fn read_sockets(
+        &mut self,
+        value: Value,
+        path: Path<'_>,
+        ranks: &Idset,
+    ) -> Result<(), ResourceSetError> {
+        by_ranks(value, path, ranks, |having, value, path| {
+            let mut all = Vec::new();
+            for (at, socket) in field::array(value, path)?.into_iter().enumerate() {
+                let path = path.index(at);
+                let mut socket = Object::closed(socket, path, CHILDREN)?;
+                let mut child = |key: &'static str| match socket.take(key) {
+                    Some(value) => read_idset(value, path.key(key)),
+                    None => Ok(Idset::new()),
+                };
+                let (cores, gpus) = (child("core")?, child("gpu")?);
+                all.push(Socket { cores, gpus });
+            }
+            let sockets = Sockets::new(all).map_err(|source| ResourceSetError::Sockets {
+                path: path.to_string(),
+                source,
+            })?;
+            for node in self.nodes_of(having) {
+                node.sockets = sockets.clone();
+            }
+            Ok(())
+        })
+    }
+
+    /// The nodes of ranks that it has.
+    fn nodes_of(&mut self, ranks: &Idset) -> impl Iterator<Item = &mut NodeSet> {
+        let nodes = self.nodes.iter_mut();
+        let these = nodes.filter(|(rank, _)| ranks.contains(rank.0));
+        these.map(|(_, node)| node)
     }
 
     /// R version 1 of this set: ranks that have the same share an entry.
     pub fn to_value(&self) -> Value {
         let mut groups: BTreeMap<(&Idset, &Idset), Idset> = BTreeMap::new();
         let mut memory: BTreeMap<u64, Idset> = BTreeMap::new();
+        let mut sockets: BTreeMap<&Sockets, Idset> = BTreeMap::new();
         for (rank, node) in &self.nodes {
             groups
                 .entry((&node.cores, &node.gpus))
@@ -146,6 +172,9 @@ impl ResourceSet {
                 .insert(rank.0);
             if node.memory > 0 {
                 memory.entry(node.memory).or_default().insert(rank.0);
+            }
+            if node.sockets.known().is_some() {
+                sockets.entry(&node.sockets).or_default().insert(rank.0);
             }
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
@@ -180,24 +209,63 @@ impl ResourceSet {
         let mut document = Map::new();
         document.insert("version".to_owned(), 1.into());
         document.insert("execution".to_owned(), Value::Object(execution));
-        if let Some(scheduling) = self.scheduling_with(&memory) {
+        if let Some(scheduling) = self.scheduling_with(&memory, &sockets) {
             document.insert("scheduling".to_owned(), scheduling);
         }
         Value::Object(document)
     }
 
-    fn scheduling_with(&self, memory: &BTreeMap<u64, Idset>) -> Option<Value> {
+    fn scheduling_with(
+        &self,
+        memory: &BTreeMap<u64, Idset>,
+        sockets: &BTreeMap<&Sockets, Idset>,
+    ) -> Option<Value> {
         let mut scheduling = self.scheduling.as_deref().cloned().unwrap_or_default();
-        if !memory.is_empty() {
-            let bytes: Map<String, Value> = memory
-                .iter()
-                .map(|(bytes, ranks)| (ranks.to_string(), json!(bytes)))
-                .collect();
-            let eddy = scheduling.entry("eddy").or_insert_with(|| json!({}));
-            eddy["memory"] = Value::Object(bytes);
-        }
+        let memory = memory.iter().map(|(bytes, ranks)| (ranks, json!(bytes)));
+        let sockets = sockets.iter().map(|(all, ranks)| (ranks, all.to_value()));
+        put(&mut scheduling, "memory", memory);
+        put(&mut scheduling, "sockets", sockets);
         (!scheduling.is_empty()).then_some(Value::Object(scheduling))
     }
+}
+
+/// Puts what some ranks have under `eddy`, where any has it.
+fn put<'r>(
+    scheduling: &mut Map<String, Value>,
+    key: &str,
+    by_ranks: impl Iterator<Item = (&'r Idset, Value)>,
+) {
+    let by_ranks: Map<String, Value> = by_ranks
+        .map(|(ranks, value)| (ranks.to_string(), value))
+        .collect();
+    if !by_ranks.is_empty() {
+        let eddy = scheduling.entry("eddy").or_insert_with(|| json!({}));
+        eddy[key] = Value::Object(by_ranks);
+    }
+}
+
+/// What is said of some ranks each, of no rank twice: `{"0-3": …, "7": …}`.
+fn by_ranks(
+    value: Value,
+    path: Path<'_>,
+    ranks: &Idset,
+    mut read: impl FnMut(&Idset, Value, Path<'_>) -> Result<(), ResourceSetError>,
+) -> Result<(), ResourceSetError> {
+    let mut seen = Idset::new();
+    for (key, value) in Object::open(value, path)?.rest {
+        let path = path.key(&key);
+        let having = read_idset(Value::String(key.clone()), path)?;
+        check_ranks(&having, ranks, path)?;
+        if let Some(rank) = seen.intersect(&having).first() {
+            return Err(ResourceSetError::Twice {
+                path: path.to_string(),
+                rank,
+            });
+        }
+        seen = seen.union(&having);
+        read(&having, value, path)?;
+    }
+    Ok(())
 }
 
 fn entry(cores: &Idset, gpus: &Idset, ranks: &Idset) -> Value {
@@ -283,6 +351,7 @@ fn name_nodes(
                     cores,
                     gpus,
                     memory: 0,
+                    ..NodeSet::default()
                 },
             )
         });

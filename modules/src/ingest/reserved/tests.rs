@@ -37,6 +37,7 @@ fn reserved() -> Reserved {
             cores: Idset::range(0, 3),
             gpus: Idset::new(),
             memory: 0,
+            ..NodeSet::default()
         };
         (Rank(rank), set)
     };

@@ -35,6 +35,7 @@ impl Site {
                 cores: Idset::first_ids(CORES),
                 gpus: Idset::new(),
                 memory: 0,
+                ..NodeSet::default()
             };
             (Rank(rank), node)
         };
@@ -118,6 +119,7 @@ pub fn slots(count: u64) -> Request {
         sharing: Sharing::Shared,
         ntasks: slots,
         duration: None,
+        sockets: None,
     }
 }
 

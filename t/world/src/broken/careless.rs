@@ -1,4 +1,4 @@
-//! The sched module, but what jobs ask of nodes it does not hear.
+//! The sched module, but something that jobs ask for it does not hear.
 
 use std::sync::Arc;
 
@@ -6,23 +6,42 @@ use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
 use eddy_modules::sched::Sched;
 use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::id::Seq;
+use eddy_wire::jobspec;
 use eddy_wire::time::Time;
 
 /// Around the real one.
 pub struct Careless {
     inner: Sched,
+    forgets: fn(&mut jobspec::Request),
 }
 
 impl Careless {
-    /// In place of that one.
-    pub fn new(inner: Sched) -> Careless {
-        Careless { inner }
+    /// In place of that one: it takes any node.
+    pub fn of_nodes(inner: Sched) -> Careless {
+        let forgets = |request: &mut jobspec::Request| request.constraint = None;
+        Careless { inner, forgets }
+    }
+
+    /// The same, which knows what is asked of nodes, and nothing of sockets.
+    pub fn of_sockets(inner: Sched) -> Careless {
+        let forgets = |request: &mut jobspec::Request| request.sockets = None;
+        Careless { inner, forgets }
+    }
+
+    /// The record of a submission without that.
+    fn careless(&self, record: &Record) -> Record {
+        let mut record = record.clone();
+        if let Kind::Submit(submit) = &mut record.event.kind {
+            let spec = &mut Arc::make_mut(submit).spec;
+            (self.forgets)(&mut Arc::make_mut(spec).request);
+        }
+        record
     }
 }
 
 impl Module for Careless {
     fn name(&self) -> &'static str {
-        "sched that takes any node"
+        "sched that hears not all"
     }
 
     fn endpoints(&self) -> &'static [Endpoint] {
@@ -42,28 +61,16 @@ impl Module for Careless {
     }
 
     fn apply(&mut self, record: &Record) {
-        self.inner.apply(&careless(record));
+        self.inner.apply(&self.careless(record));
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
         match input {
             Input::Applied(record) => {
-                let record = careless(record);
+                let record = self.careless(record);
                 self.inner.handle(now, Input::Applied(&record), out);
             }
             _ => self.inner.handle(now, input, out),
         }
     }
-}
-
-/// The record of a submission without that.
-fn careless(record: &Record) -> Record {
-    let mut record = record.clone();
-    if let Kind::Submit(submit) = &mut record.event.kind
-        && submit.spec.request.constraint.is_some()
-    {
-        let submit = Arc::make_mut(submit);
-        Arc::make_mut(&mut submit.spec).request.constraint = None;
-    }
-    record
 }

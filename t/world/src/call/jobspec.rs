@@ -4,7 +4,7 @@ use eddy_wire::constraint::Constraint;
 use eddy_wire::jobspec::Sharing;
 use serde_json::{Value, json};
 
-use super::{Ask, Nests};
+use super::{Ask, InSockets, Nests};
 
 impl Ask {
     fn constraint(&self) -> Option<Constraint> {
@@ -33,6 +33,12 @@ impl Ask {
         }
         let slot =
             |count: u32| json!({ "type": "slot", "count": count, "with": with, "label": "task" });
+        if let Some(sockets) = self.sockets {
+            return (
+                self.in_sockets(sockets, &with),
+                json!({ "total": self.ntasks }),
+            );
+        }
         match self.nodes {
             None => (slot(self.ntasks), json!({ "per_slot": 1 })),
             Some(nodes) => {
@@ -50,6 +56,33 @@ impl Ask {
                     None => json!({ "total": self.ntasks }),
                 };
                 (node, tasks)
+            }
+        }
+    }
+
+    fn in_sockets(&self, sockets: InSockets, contents: &[Value]) -> Value {
+        let slot = |count: u32, with: &[Value]| json!({ "type": "slot", "count": count, "with": with, "label": "task" });
+        let tasks = self.ntasks.div_ceil(self.nodes.unwrap_or(1).max(1));
+        let (count, exclusive) = match sockets {
+            InSockets::Of(count) => (count, false),
+            InSockets::Alone(count) => (count, true),
+            InSockets::Each(count) => {
+                let socket = json!({ "type": "socket", "count": count, "with": contents });
+                return self.on_nodes(slot(tasks, &[socket]));
+            }
+        };
+        let slots = slot(tasks.div_ceil(count.max(1)), contents);
+        let socket =
+            json!({ "type": "socket", "count": count, "exclusive": exclusive, "with": [slots] });
+        self.on_nodes(socket)
+    }
+
+    fn on_nodes(&self, with: Value) -> Value {
+        match self.nodes {
+            None => with,
+            Some(nodes) => {
+                let exclusive = self.sharing == Sharing::Exclusive;
+                json!({ "type": "node", "count": nodes, "exclusive": exclusive, "with": [with] })
             }
         }
     }

@@ -6,7 +6,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Sharing;
 
 use super::number;
-use crate::call::{Ask, Nests};
+use crate::call::{Ask, InSockets, Nests};
 use crate::nature::BEGIN;
 use crate::task::{Behaviour, span};
 
@@ -34,6 +34,9 @@ pub(super) fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, Strin
             ("cores", n) => ask.cores = number(n)?,
             ("gpus", n) => ask.gpus = number(n)?,
             ("memory", n) => ask.memory = u64::from(number(n)?),
+            ("sockets", n) => ask.sockets = Some(InSockets::Of(number(n)?)),
+            ("sockets-alone", n) => ask.sockets = Some(InSockets::Alone(number(n)?)),
+            ("sockets-each", n) => ask.sockets = Some(InSockets::Each(number(n)?)),
             ("exclusive", _) => ask.sharing = Sharing::Exclusive,
             ("limit", seconds) => ask.limit = span(seconds).0 as f64 / 1e6,
             ("urgency", n) => ask.urgency = number(n)? as u8,

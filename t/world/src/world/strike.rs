@@ -382,11 +382,16 @@ impl World {
         let inventory = &self.instances[id.place()].inventory;
         let cores = inventory.nodes.values().map(|node| node.cores.len() as u32);
         let gpus = inventory.nodes.values().map(|node| node.gpus.len() as u32);
+        let sockets = inventory
+            .nodes
+            .values()
+            .map(|node| node.sockets().len() as u32);
         Nodes {
             count: (inventory.nodes.len() as u32).max(1),
             cores: cores.max().unwrap_or(1).max(1),
             gpus: gpus.max().unwrap_or(0),
             memory: 0,
+            sockets: sockets.max().unwrap_or(1).max(1),
         }
     }
 }

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eddy_broker::shellbook::Spawn;
-use eddy_wire::idset::Idset;
 use eddy_wire::shell::{Role, Start};
 use rustix::fs::OFlags;
 
@@ -35,7 +34,12 @@ impl Tasks {
             .environments
             .get(start.environment, || Environment::parse(text))?;
         let cpus = self.binding(&program, start, task);
-        let gpus = shares(&start.gpus, start, task, program.gpu_affinity);
+        let gpus = shares(
+            start.gpus.iter().collect(),
+            start,
+            task,
+            program.gpu_affinity,
+        );
         let statedir = self.surroundings.statedir(&program, start, rights)?;
         let live = self
             .live
@@ -98,7 +102,8 @@ impl Tasks {
             return None;
         }
         let topology = self.surroundings.topology.get_or_init(topology).as_ref()?;
-        let cores = shares(&start.cores, start, task, program.affinity);
+        let cores = topology.by_socket(start.cores.iter().collect());
+        let cores = shares(cores, start, task, program.affinity);
         match topology.binding(&cores) {
             Binding::Cpus(cpus) => Some(cpus),
             Binding::Unbound { missing } => {
@@ -123,9 +128,8 @@ fn topology() -> Option<Topology> {
 }
 
 /// What of the part's cores or GPUs is for one task: all, or its share in
-/// rising order. With fewer of them than tasks, tasks share.
-fn shares(all: &Idset, start: &Start, task: u32, affinity: Affinity) -> Vec<u32> {
-    let ids: Vec<u32> = all.iter().collect();
+/// the order given. With fewer of them than tasks, tasks share.
+fn shares(ids: Vec<u32>, start: &Start, task: u32, affinity: Affinity) -> Vec<u32> {
     if affinity != Affinity::PerTask || ids.is_empty() {
         return ids;
     }
