@@ -183,7 +183,12 @@ impl Accounts {
             let each = slot[at] - once[at];
             (each > 0).then(|| (self.mean(at) - once[at]).max(0) / each)
         });
-        let least = times.min().unwrap_or(i64::MAX).max(1);
+        // What is said of slots is said of groups of them, where they lie in sockets.
+        let groups = need.sockets.map(|group| {
+            let sockets = self.sockets / self.nodes.max(1);
+            sockets / i64::from(group.sockets.max(1))
+        });
+        let least = times.chain(groups).min().unwrap_or(i64::MAX).max(1);
         least.unsigned_abs()
     }
 }

@@ -275,13 +275,14 @@ impl Occupancy {
         self.grant(spot, self.now, span)
     }
 
-    /// Whether there is too little for a spot as long as this is kept of its nodes.
+    /// Whether there is too little for a spot, or sockets may be, as long as this is kept of its nodes.
     pub fn lacks(&self, spot: &Spot, kept: &ResourceSet) -> bool {
         let kept: BTreeMap<usize, Amounts> = parts(&self.inventory, kept).collect();
         takes(&self.inventory, spot).any(|(at, takes)| {
-            let all = self.inventory.capacity(at);
-            kept.get(&at)
-                .is_some_and(|kept| !all.without(kept).holds(&takes))
+            let left = kept
+                .get(&at)
+                .map(|kept| self.inventory.capacity(at).without(kept));
+            left.is_some_and(|left| spot.ask.need.sockets.is_some() || !left.holds(&takes))
         })
     }
 

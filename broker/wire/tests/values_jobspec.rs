@@ -443,6 +443,22 @@ fn shapes_that_are_not_served_yet_are_named() {
     }
 }
 
+#[test]
+fn memory_for_each_core_of_whole_sockets_is_refused() {
+    let whole = json!([{ "type": "slot", "count": 1, "label": "task", "with": [{ "type": "socket", "count": 1 }] }]);
+    let asked = |key: &str| {
+        let mut document = plain();
+        document["resources"] = whole.clone();
+        document["attributes"]["system"][key] = json!("1G");
+        Jobspec::from_value(document).and_then(|jobspec| jobspec.request())
+    };
+    assert!(asked("memory_per_node").is_ok());
+    assert_eq!(
+        asked("memory_per_core").unwrap_err().to_string(),
+        "attributes.system.memory_per_core: sockets with memory for each core, where they are whole, are not supported by this scheduler yet"
+    );
+}
+
 /// The whole line said of the plain jobspec when the value at `pointer` is replaced.
 fn refusal(pointer: &str, value: Value) -> String {
     let mut document = plain();

@@ -20,16 +20,19 @@ pub(super) struct Cost {
     pub work: Option<u128>,
 }
 
-/// What a node has of each kind, or a slot takes: cores, GPUs, bytes.
-type Amounts = [u64; 3];
+/// What a node has of each kind: cores, GPUs, bytes, sockets.
+type Node = [u64; 4];
 
 /// What nodes there are, each kind once, and the most cores of a socket.
 #[derive(Debug, Default)]
-pub(super) struct Shapes(BTreeSet<Amounts>, u64);
+pub(super) struct Shapes(BTreeSet<Node>, u64);
 
 impl Shapes {
     pub fn of(set: &ResourceSet) -> Shapes {
-        let shape = |node: &NodeSet| [node.cores.len(), node.gpus.len(), node.memory];
+        let shape = |node: &NodeSet| {
+            let sockets = node.sockets.known().map_or(1, <[_]>::len) as u64;
+            [node.cores.len(), node.gpus.len(), node.memory, sockets]
+        };
         let widest = |node: &NodeSet| match node.sockets.known() {
             None => node.cores.len(),
             Some(known) => known.iter().map(|one| one.cores.len()).max().unwrap_or(0),
@@ -85,7 +88,7 @@ fn whole_sockets(request: &Request) -> u64 {
 }
 
 /// How many slots of a request go on a node, all of them at most.
-fn slots_on(request: &Request, node: &Amounts) -> u64 {
+fn slots_on(request: &Request, node: &Node) -> u64 {
     let slots = u64::from(request.slots);
     let cores = u64::from(request.cores_per_slot);
     let tasks = u64::from(request.ntasks).div_ceil(slots.max(1));
@@ -102,7 +105,11 @@ fn slots_on(request: &Request, node: &Amounts) -> u64 {
     let there = [node[0], node[1], left];
     let times = there.iter().zip(slot);
     let times = times.filter_map(|(there, each)| there.checked_div(each));
-    times.min().unwrap_or(slots).min(slots)
+    let in_sockets = request.sockets.as_ref().map(|group| {
+        let groups = node[3] / u64::from(group.sockets.max(1));
+        groups.saturating_mul(u64::from(group.slots))
+    });
+    times.chain(in_sockets).min().unwrap_or(slots).min(slots)
 }
 
 #[cfg(test)]
@@ -112,6 +119,7 @@ mod tests {
     use eddy_wire::id::Rank;
     use eddy_wire::idset::Idset;
     use eddy_wire::jobspec::{Takes, Work};
+    use eddy_wire::resource_set::Sockets;
 
     use super::*;
 
@@ -162,6 +170,37 @@ mod tests {
         assert_eq!(alike.nodes_of(&anywhere(4, MemoryNeed::PerCore(8))), 2);
         assert_eq!(alike.nodes_of(&anywhere(4, MemoryNeed::PerNode(16))), 1);
         assert_eq!(alike.whole(4), (4, 32));
+    }
+
+    #[test]
+    fn slots_in_sockets_on_whole_nodes_count_the_nodes_that_have_so_many() {
+        let socket = |cores: &str| eddy_wire::resource_set::Socket {
+            cores: cores.parse().expect("cores"),
+            gpus: Idset::new(),
+        };
+        let sockets = Sockets::new(vec![socket("0-3"), socket("4-7")]).expect("sockets");
+        let node = NodeSet {
+            cores: Idset::first_ids(8),
+            sockets,
+            ..NodeSet::default()
+        };
+        let shapes = Shapes::of(&ResourceSet {
+            nodes: (0..2).map(|rank| (Rank(rank), node.clone())).collect(),
+            ..ResourceSet::default()
+        });
+        let each = |slots, sockets| Request {
+            sockets: Some(SocketGroup {
+                sockets,
+                slots: 1,
+                cores: 1,
+                gpus: 0,
+                sharing: Sharing::Shared,
+            }),
+            ..anywhere(slots, MemoryNeed::None)
+        };
+        assert_eq!(shapes.nodes_of(&each(2, 1)), 1);
+        assert_eq!(shapes.nodes_of(&each(4, 1)), 2);
+        assert_eq!(shapes.nodes_of(&each(2, 2)), 2);
     }
 
     #[test]

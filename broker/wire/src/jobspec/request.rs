@@ -379,6 +379,15 @@ impl Jobspec {
 
     fn memory(&self, shape: &Shape, slots: u32, ntasks: u32) -> Result<MemoryNeed, JobspecError> {
         let attribute = self.attributes.system.memory;
+        let whole = shape
+            .sockets
+            .filter(|group| group.sharing == Sharing::Exclusive);
+        if let (MemoryNeed::PerCore(_), Some(_)) = (attribute, whole) {
+            let path = Path::Root.key("attributes");
+            let path = path.key("system");
+            let why = Unsupported::SocketsWith("memory for each core, where they are whole,");
+            return Err(unsupported(path.key("memory_per_core"), why));
+        }
         match (attribute, shape.node_memory, shape.slot.memory) {
             (attribute, 0, 0) => Ok(attribute),
             (MemoryNeed::None, bytes, 0) => Ok(MemoryNeed::PerNode(bytes)),

@@ -117,9 +117,7 @@ impl ResourceSet {
     ) -> Result<(), ResourceSetError> {
         by_ranks(value, path, ranks, |having, bytes, path| {
             let memory = field::whole(&bytes, path, 0, i64::MAX as u64)?;
-            for node in self.nodes_of(having) {
-                node.memory = memory;
-            }
+            self.change(having, |node| node.memory = memory);
             Ok(())
         })
     }
@@ -146,18 +144,19 @@ impl ResourceSet {
                 path: path.to_string(),
                 source,
             })?;
-            for node in self.nodes_of(having) {
-                node.sockets = sockets.clone();
-            }
+            self.change(having, |node| node.sockets = sockets.clone());
             Ok(())
         })
     }
 
-    /// The nodes of ranks that it has.
-    fn nodes_of(&mut self, ranks: &Idset) -> impl Iterator<Item = &mut NodeSet> {
-        let nodes = self.nodes.iter_mut();
-        let these = nodes.filter(|(rank, _)| ranks.contains(rank.0));
-        these.map(|(_, node)| node)
+    /// Changes the nodes of these ranks, and looks at no other: where each rank is another it is asked
+    /// as often as there are ranks.
+    fn change(&mut self, ranks: &Idset, mut change: impl FnMut(&mut NodeSet)) {
+        for rank in ranks.iter() {
+            if let Some(node) = self.nodes.get_mut(&Rank(rank)) {
+                change(node);
+            }
+        }
     }
 
     /// R version 1 of this set: ranks that have the same share an entry.
