@@ -11,9 +11,6 @@ use crate::instance::Instance;
 use crate::report::Report;
 use crate::rounds::{Entry, Series, alternate};
 
-/// Children before those that are measured.
-const WARM: usize = 100;
-
 /// From the command to the first job of the innermost instance, which says when it began.
 ///
 /// # Errors
@@ -85,8 +82,9 @@ pub fn workflow(setup: &Setup) -> anyhow::Result<Report> {
     let nested = || {
         let instance = Instance::start(setup, &["--cores", "16"])?;
         let leader = instance.leader()?;
-        // What a leader of children needs once is not what each of them leaves behind.
-        spawn_children(&instance, WARM)?;
+        // What a leader needs once for so many that nobody has asked of yet, and what its journal keeps of
+        // pages up to a bound, is not what each of them leaves behind.
+        spawn_children(&instance, count)?;
         let memory = crate::process::memory_of(leader)?;
         let before = machine_cpu()?;
         spawn_children(&instance, count)?;
