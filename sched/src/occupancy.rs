@@ -275,7 +275,7 @@ impl Occupancy {
         self.grant(spot, self.now, span)
     }
 
-    /// Whether there is too little for a spot, or sockets may be, as long as this is kept of its nodes.
+    /// Whether there is too little for a spot as long as this is kept of its nodes; for sockets there may be.
     pub fn lacks(&self, spot: &Spot, kept: &ResourceSet) -> bool {
         let kept: BTreeMap<usize, Amounts> = parts(&self.inventory, kept).collect();
         takes(&self.inventory, spot).any(|(at, takes)| {

@@ -12,3 +12,4 @@ mod values_place;
 mod values_properties;
 mod values_ranks;
 mod values_resources;
+mod values_sockets;

@@ -6,7 +6,7 @@ use eddy_wire::jobspec::{
 use eddy_wire::spec::Spec;
 use serde_json::json;
 
-use crate::values_jobspec::plain;
+use crate::values_jobspec::{plain, with_resources};
 
 #[test]
 fn the_environment_is_taken_apart_and_put_back() {
@@ -117,4 +117,46 @@ fn memory_is_counted_in_powers_of_two() {
         assert_eq!(format_bytes(bytes), text);
         assert_eq!(parse_bytes(text), Ok(bytes));
     }
+}
+
+#[test]
+fn texts_that_would_grow_or_nest_without_end_are_refused() {
+    let mut bomb = String::from("a: &a [x,x,x,x,x,x,x,x,x]\n");
+    for (name, before) in ('b'..='j').zip('a'..) {
+        bomb.push_str(&format!(
+            "{name}: &{name} [{}]\n",
+            vec![format!("*{before}"); 9].join(",")
+        ));
+    }
+    assert!(matches!(
+        Jobspec::parse(bomb.as_bytes()),
+        Err(JobspecError::Syntax { format: "YAML", .. })
+    ));
+    let deep = "[".repeat(100_000);
+    assert!(Jobspec::parse(deep.as_bytes()).is_err());
+    assert!(Jobspec::parse(format!("{{\"a\":{deep}").as_bytes()).is_err());
+    let mut value = json!(1);
+    for _ in 0..60 {
+        value = json!([value]);
+    }
+    let mut document = plain();
+    document["attributes"]["user"] = json!({ "deep": value });
+    assert_eq!(Jobspec::from_value(document), Err(JobspecError::TooDeep));
+    let mut vertex = json!({ "type": "core", "count": 1 });
+    for _ in 0..17 {
+        vertex = json!({ "type": "box", "count": 1, "with": [vertex] });
+    }
+    assert!(matches!(
+        with_resources(json!([vertex])),
+        Err(JobspecError::VertexTooDeep { .. })
+    ));
+    let long = vec![b' '; 5 << 20];
+    assert_eq!(
+        Jobspec::parse(&long),
+        Err(JobspecError::TooLong { given: 5 << 20 })
+    );
+    assert_eq!(
+        Jobspec::parse(b"{\"\xff"),
+        Err(JobspecError::NotUtf8 { at: 2 })
+    );
 }

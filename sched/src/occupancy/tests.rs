@@ -142,8 +142,7 @@ proptest! {
             }
             seconds.take(node, 0, until, cores.len());
             let host = format!("node{node}").into();
-            let part = NodeSet { host, cores, gpus: Idset::new(), memory: 0,
-..NodeSet::default() };
+            let part = NodeSet { host, cores, ..NodeSet::default() };
             let set = ResourceSet { nodes: [(rank, part)].into(), ..ResourceSet::default() };
             let set = Arc::new(set);
             room.hold(JobId(job), &set, at(until));

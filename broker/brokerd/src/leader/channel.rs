@@ -4,7 +4,8 @@
 //! Kept by a task of the runtime: it connects, says who the child is, brings
 //! what the parent says to the loop, and begins anew when the connection is
 //! lost, for ever. Before there is a loop, [`first_grant`] asks once and waits.
-//! It does not look at what is said, but for a refusal of the child itself.
+//! It does not look at what is said, but for a refusal of the child itself and
+//! the answer to its own question whether the parent is there.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream as Blocking;

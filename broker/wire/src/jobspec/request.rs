@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::choice::{Choice, Tasks, choice as choice_of};
 use super::{Count, Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
 use crate::constraint::Constraint;
@@ -13,7 +15,6 @@ use crate::field::Path;
 use crate::gang;
 use crate::id::JobId;
 use crate::idset::Idset;
-use serde_json::Value;
 
 use super::memory::{times_unit, unit_shift};
 use super::sockets::{InSockets, SocketGroup, slots_in_socket, sockets_in_slot};
