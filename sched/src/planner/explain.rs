@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Answer, Estimate, Explained, Question, Reason};
+use eddy_wire::plan::{self, Answer, Estimate, Explained, Outcome, Question, Reason};
 use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{Span, Time};
 
@@ -44,6 +44,31 @@ impl Planner {
             },
         };
         Some((turn.job, why))
+    }
+
+    /// Nobody will ask when jobs start: nothing is reckoned towards an answer.
+    pub(crate) fn unasked(mut self) -> Planner {
+        self.hindsight.probed = Time(i64::MAX);
+        self
+    }
+
+    /// How many start by an outcome, which is not carried out yet, whose turn is after that of one who waits
+    /// on.
+    pub(crate) fn passed(&self, outcome: &Outcome, now: Time) -> u64 {
+        let turn = |job: JobId| {
+            let waiting = self.waiting.get(&job)?;
+            self.turns.turn(job, &waiting.want, now)
+        };
+        let head = outcome.head.as_ref().and_then(|(job, _)| turn(*job));
+        let Some(head) = head.filter(|_| self.table.is_none()) else {
+            // Where accounts take turns nobody is before another's.
+            return 0;
+        };
+        let after = |(job, verdict): &&(JobId, plan::Verdict)| match verdict {
+            plan::Verdict::Start(_) => turn(*job).is_some_and(|turn| head < turn),
+            plan::Verdict::Never(_) | plan::Verdict::Preempt { .. } => false,
+        };
+        outcome.verdicts.iter().filter(after).count() as u64
     }
 
     pub(super) fn answer(&self, question: &Question, now: Time) -> Answer {

@@ -75,14 +75,15 @@ impl Fairness {
 /// In the order of time; adds up what was used.
 fn changes(workload: &Workload, course: &Course, owners: &mut [Standing]) -> Vec<Change> {
     let mut changes = Vec::with_capacity(workload.jobs.len() * 3);
-    for (job, start) in workload.jobs.iter().zip(&course.starts) {
+    for (place, (job, start)) in workload.jobs.iter().zip(&course.starts).enumerate() {
         let Some(start) = *start else { continue };
-        let procs = i128::from(job.procs);
+        let had = course.procs(place, job);
+        let procs = i128::from(had);
         let end = start.after(job.runs());
         changes.push((job.submit, job.owner, procs, 0));
         changes.push((start, job.owner, 0, procs));
         changes.push((end, job.owner, -procs, -procs));
-        let used = job.runs().0 as f64 / MICROS as f64 * job.procs as f64;
+        let used = job.runs().0 as f64 / MICROS as f64 * had as f64;
         owners[job.owner as usize].used += used;
     }
     changes.sort_unstable();

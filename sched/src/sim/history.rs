@@ -4,13 +4,15 @@
 //! makes a [`PastRun`] of each job that ran; this makes of them what replays and
 //! measures take. It reads no journal.
 
+use eddy_wire::jobspec::Request;
 use eddy_wire::time::{Span, Time};
 use serde::Deserialize;
 
+use super::json::shape_error;
 use super::machine::Machine;
 use super::replay::Course;
 use super::workload::{
-    Owner, Places, SimJob, Terms, UNKNOWN, Workload, WorkloadError, instant, shape_error, twice,
+    Owner, Places, SimJob, Terms, UNKNOWN, Workload, WorkloadError, instant, twice,
 };
 
 /// A job that was started, as it was recorded.
@@ -30,8 +32,10 @@ pub struct PastRun {
     pub procs: u64,
     /// Over how many nodes it was to be spread, where it asked for that.
     pub nodes: Option<u64>,
-    /// The nodes that it had.
-    pub ranks: Vec<u32>,
+    /// The nodes that it had, and its cores on each.
+    pub ranks: Vec<(u32, u64)>,
+    /// What it asked of nodes, where that is recorded.
+    pub request: Option<Request>,
     /// Whose it was.
     pub owner: Owner,
     /// What else it said.
@@ -88,6 +92,10 @@ impl Past {
             Some(id) => Err(WorkloadError::Twice(id)),
             None => Ok(Workload {
                 jobs,
+                requests: match self.runs.iter().any(|run| run.request.is_some()) {
+                    true => self.runs.iter().map(|run| run.request.clone()).collect(),
+                    false => Vec::new(),
+                },
                 dropped: self.left_out,
                 owners: owners.list(),
                 terms: terms.list(),
@@ -99,12 +107,8 @@ impl Past {
     /// What happened, in the order of the workload's jobs. Who passed whom and how often was planned
     /// is not recorded: both are 0.
     pub fn course(&self, machine: &Machine) -> Course {
-        let place = |rank: &u32| {
-            let nodes = machine.nodes();
-            let at = nodes.binary_search_by_key(rank, |node| node.rank).ok()?;
-            u32::try_from(at).ok()
-        };
-        let nodes = |run: &PastRun| run.ranks.iter().filter_map(place).collect();
+        let part = |(rank, cores): &(u32, u64)| Some((machine.seat(*rank)?, *cores));
+        let nodes = |run: &PastRun| run.ranks.iter().filter_map(part).collect();
         Course {
             starts: self.runs.iter().map(|run| Some(run.start)).collect(),
             max_queue: self.longest_queue(),
@@ -206,6 +210,7 @@ fn run(row: &Row, last: &mut Time) -> Result<Option<PastRun>, WorkloadError> {
         procs: row.ncores,
         nodes: None,
         ranks: Vec::new(),
+        request: None,
         owner: Owner::new(given(&row.account).as_deref(), &user),
         terms: Terms {
             queue: row.queue.clone(),

@@ -4,6 +4,8 @@
 //! as few nodes as have room for it when the machine is empty. It holds nothing
 //! and knows no time.
 
+use std::sync::Arc;
+
 use eddy_wire::resource_set::ResourceSet;
 
 use super::workload::SimJob;
@@ -12,10 +14,12 @@ use crate::policy::NodeRank;
 use crate::walk::{Count, Hold, Nodes, NodesNeed, NodesSpot};
 
 /// What jobs run on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     procs: u64,
     nodes: Vec<Seat>,
+    /// All that nodes have; nothing where processors are counted.
+    set: Option<Arc<ResourceSet>>,
     /// Cores of each node, the most first: how many nodes have at least so many.
     sizes: Vec<u64>,
 }
@@ -46,6 +50,7 @@ impl Machine {
         Machine {
             procs,
             nodes: Vec::new(),
+            set: None,
             sizes: Vec::new(),
         }
     }
@@ -63,6 +68,7 @@ impl Machine {
         Machine {
             procs: sizes.iter().sum(),
             nodes,
+            set: Some(Arc::new(set.clone())),
             sizes,
         }
     }
@@ -75,6 +81,17 @@ impl Machine {
     /// The nodes; none where processors are counted.
     pub fn nodes(&self) -> &[Seat] {
         &self.nodes
+    }
+
+    /// All that its nodes have; `None` where processors are counted.
+    pub fn set(&self) -> Option<&Arc<ResourceSet>> {
+        self.set.as_ref()
+    }
+
+    /// The place of a rank in [`Machine::nodes`].
+    pub fn seat(&self, rank: u32) -> Option<u32> {
+        let at = self.nodes.binary_search_by_key(&rank, |node| node.rank);
+        at.ok().and_then(|at| u32::try_from(at).ok())
     }
 
     /// How a job lies on it; `None` where it never fits. Each processor of a count is a node of its
@@ -130,9 +147,15 @@ impl Machine {
     }
 }
 
-/// Places in [`Machine::nodes`] of where a job went.
-pub fn places(spot: &NodesSpot) -> Vec<u32> {
-    spot.nodes.iter().map(|(at, _)| *at as u32).collect()
+/// Places in [`Machine::nodes`] of where a job went, and how many cores it has there.
+pub fn places(spot: &NodesSpot) -> Vec<(u32, u64)> {
+    let parts = spot.nodes.iter();
+    parts.map(|(at, has)| (*at as u32, count(has))).collect()
+}
+
+/// Of amounts that are cores only, how many.
+fn count(amounts: &Amounts) -> u64 {
+    u64::try_from(amounts[0] / UNIT).unwrap_or(0)
 }
 
 /// Cores as the only kind of amount.

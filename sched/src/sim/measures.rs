@@ -63,17 +63,20 @@ const TAU: Span = Span::seconds(10);
 struct Ran<'w> {
     job: &'w SimJob,
     start: Time,
+    /// Its processors.
+    procs: u64,
 }
 
 impl Measures {
     /// The figures of a course that is over.
     pub fn new(workload: &Workload, machine: &Machine, course: &Course) -> Measures {
         let procs = machine.procs();
-        let starts = course.starts.iter();
-        let started = workload.jobs.iter().zip(starts);
-        let mut ran: Vec<Ran<'_>> = started
-            .filter_map(|(job, start)| start.map(|start| Ran { job, start }))
-            .collect();
+        let started = workload.jobs.iter().zip(&course.starts).enumerate();
+        let ran = started.filter_map(|(place, (job, start))| {
+            let (start, procs) = ((*start)?, course.procs(place, job));
+            Some(Ran { job, start, procs })
+        });
+        let mut ran: Vec<Ran<'_>> = ran.collect();
         ran.sort_by_key(|ran| ran.job.id);
         let waits: Vec<f64> = ran.iter().map(|ran| seconds(ran.wait())).collect();
         let slow: Vec<f64> = ran.iter().map(Ran::slowdown).collect();
@@ -122,7 +125,7 @@ impl Ran<'_> {
 
     /// Processor seconds.
     fn used(&self) -> f64 {
-        seconds(self.job.runs()) * self.job.procs as f64
+        seconds(self.job.runs()) * self.procs as f64
     }
 }
 
@@ -161,7 +164,7 @@ fn makespan(ran: &[Ran<'_>]) -> Span {
 /// The most processors in use; what ends at an instant is not in use then.
 fn peak(ran: &[Ran<'_>]) -> u64 {
     let steps = ran.iter().flat_map(|ran| {
-        let procs = i128::from(ran.job.procs);
+        let procs = i128::from(ran.procs);
         [(ran.end(), -procs), (ran.start, procs)]
     });
     let mut steps: Vec<(Time, i128)> = steps.collect();
@@ -176,7 +179,7 @@ fn peak(ran: &[Ran<'_>]) -> u64 {
 }
 
 fn widest(ran: &mut [Ran<'_>]) -> f64 {
-    ran.sort_by_key(|ran| (std::cmp::Reverse(ran.job.procs), ran.job.id));
+    ran.sort_by_key(|ran| (std::cmp::Reverse(ran.procs), ran.job.id));
     let tenth = &ran[..ran.len().div_ceil(10)];
     tenth.iter().map(Ran::wait).max().map_or(0.0, seconds)
 }

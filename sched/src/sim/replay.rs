@@ -63,8 +63,18 @@ pub struct Course {
     pub passes: u64,
     /// Jobs that were taken from their nodes and began anew later.
     pub preempted: u64,
-    /// Where each job went, by its place: places of nodes in the machine. Empty on a count.
-    pub nodes: Vec<Vec<u32>>,
+    /// Where each job went, by its place: places of nodes in the machine, and how many processors of
+    /// each. Empty on a count.
+    pub nodes: Vec<Vec<(u32, u64)>>,
+    /// What each job was given, by its place; empty where that is what it asked for.
+    pub procs: Vec<u64>,
+}
+
+impl Course {
+    /// The processors that a job had that ran.
+    pub fn procs(&self, place: usize, job: &SimJob) -> u64 {
+        self.procs.get(place).copied().unwrap_or(job.procs)
+    }
 }
 
 /// What a job of the workload asks of the room.
@@ -93,8 +103,8 @@ pub struct Replay<'w, R: Room> {
     room: Limited<R>,
     need: Ask<'w, R>,
     claim: Box<dyn Fn(&SimJob) -> Claim + 'w>,
-    /// Places of nodes of a spot; nothing on a count.
-    nodes: fn(&R::Spot) -> Vec<u32>,
+    /// Places of nodes of a spot and processors there; nothing on a count.
+    nodes: fn(&R::Spot) -> Vec<(u32, u64)>,
     /// Places of jobs by submission and id, the next one last.
     coming: Vec<usize>,
     /// Ends of what runs; at the same instant in the order of their starts.
@@ -179,7 +189,7 @@ impl<'w> Replay<'w, Nodes> {
 struct Ground<'w, R: Room> {
     room: R,
     need: Ask<'w, R>,
-    nodes: fn(&R::Spot) -> Vec<u32>,
+    nodes: fn(&R::Spot) -> Vec<(u32, u64)>,
 }
 
 impl<'w, R: Room> Replay<'w, R> {

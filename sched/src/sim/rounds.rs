@@ -267,7 +267,9 @@ impl<'w> Rounds<'w> {
         }
         for nodes in started.chunk_by(|a, b| a.0 == b.0) {
             let place = nodes[0].0;
-            self.course.nodes[place] = nodes.iter().map(|(_, node)| *node).collect();
+            let shape = self.machine.shape(&self.jobs[place]);
+            let each = shape.map_or(0, |shape| shape.each);
+            self.course.nodes[place] = nodes.iter().map(|(_, node)| (*node, each)).collect();
             self.start(place, now);
         }
         self.idle = match started.is_empty() && preempted.is_empty() {

@@ -1,11 +1,13 @@
 //! What of a policy a replay obeys, and what it cannot.
 //!
 //! A policy with one queue is walked; one whose accounts take turns, or that takes
-//! from those who run, is played in rounds over nodes. The replay obeys the data
-//! and knows no name.
+//! from those who run, is played in rounds over nodes; jobs that ask for more than
+//! to be so many processors are planned as an instance plans. The replay obeys the
+//! data and knows no name.
 
 use thiserror::Error;
 
+use super::replay::Scene;
 use crate::amounts::KindsError;
 use crate::policy::{Evict, Policy, Rung, Source, preset};
 use crate::priority::FormulaError;
@@ -19,6 +21,8 @@ pub enum Way {
     Walk,
     /// Accounts take turns, in rounds over nodes.
     Rounds,
+    /// The planner of an instance plans, with all that jobs ask of nodes.
+    Planner,
 }
 
 /// A name that no policy has.
@@ -40,8 +44,8 @@ pub enum NotSimulated {
         /// How many may be.
         allowed: usize,
     },
-    /// A round needs nodes.
-    #[error("works in rounds over nodes; give --resources with the nodes of the machine")]
+    /// A round, and who asks something of nodes, needs nodes.
+    #[error("is played over nodes; give --resources with the nodes of the machine")]
     NeedsNodes,
     /// A round is for all that happens at an instant.
     #[error("works in rounds; --order is per-event, allowed is batch")]
@@ -71,8 +75,11 @@ pub fn named(name: &str) -> Result<Policy, UnknownPolicy> {
     preset(name).ok_or_else(|| UnknownPolicy(name.to_owned()))
 }
 
-/// How a policy is replayed.
-pub fn way(policy: &Policy) -> Way {
+/// How a policy is replayed on a scene.
+pub fn way(policy: &Policy, scene: Scene<'_>) -> Way {
+    if !scene.workload.requests.is_empty() {
+        return Way::Planner;
+    }
     let takes = policy.placement.ladder.iter().any(|rung| match rung {
         Rung::Free => false,
         Rung::Evicted | Rung::Urgency => true,

@@ -32,10 +32,10 @@ impl Series {
         let length = (until - from).0.max(1) as u64;
         let steps = length.div_ceil(step.0 as u64) as usize;
         let (mut used, mut queue) = (Means::new(steps), Means::new(steps));
-        for (job, start) in ran(workload, course) {
+        for (place, job, start) in ran(workload, course) {
             let at = |time: Time| (time - from).0 as f64 / step.0 as f64;
             let end = at(start.after(job.runs()));
-            used.add(at(start), end, job.procs as f64);
+            used.add(at(start), end, course.procs(place, job) as f64);
             queue.add(at(job.submit), at(start), 1.0);
         }
         Series {
@@ -96,13 +96,17 @@ impl Means {
 
 /// When the last job ended.
 pub fn last_end(workload: &Workload, course: &Course) -> Time {
-    let ends = ran(workload, course).map(|(job, start)| start.after(job.runs()));
+    let ends = ran(workload, course).map(|(_, job, start)| start.after(job.runs()));
     ends.max().unwrap_or_default()
 }
 
-fn ran<'a>(workload: &'a Workload, course: &'a Course) -> impl Iterator<Item = (&'a SimJob, Time)> {
-    let jobs = workload.jobs.iter().zip(&course.starts);
-    jobs.filter_map(|(job, start)| Some((job, (*start)?)))
+/// Places of jobs that ran, and when they started.
+fn ran<'a>(
+    workload: &'a Workload,
+    course: &'a Course,
+) -> impl Iterator<Item = (usize, &'a SimJob, Time)> {
+    let jobs = workload.jobs.iter().zip(&course.starts).enumerate();
+    jobs.filter_map(|(place, (job, start))| Some((place, job, (*start)?)))
 }
 
 /// A stretch of time.
@@ -124,7 +128,7 @@ impl Window {
         };
         let holds = |power: &u32| {
             let running = ran(workload, course)
-                .filter(|(job, start)| window(*power).has(*start, start.after(job.runs())));
+                .filter(|(_, job, start)| window(*power).has(*start, start.after(job.runs())));
             running.take(jobs + 1).count() <= jobs
         };
         // From about a second to about a year.
@@ -203,16 +207,16 @@ pub fn bars(
         }
         let place = bars[at].place;
         let job = &workload.jobs[place];
-        bars[at].procs = match (course.nodes.get(place), machine.shape(job)) {
-            (Some(nodes), Some(shape)) => nodes
+        bars[at].procs = match course.nodes.get(place) {
+            Some(nodes) => nodes
                 .iter()
-                .flat_map(|&node| {
+                .flat_map(|&(node, procs)| {
                     let base = bases[node as usize];
                     let end = bases[node as usize + 1];
-                    free.take(shape.each, (base, end))
+                    free.take(procs, (base, end))
                 })
                 .collect(),
-            (_, _) => free.take(job.procs, (0, machine.procs())),
+            None => free.take(job.procs, (0, machine.procs())),
         };
         ends.insert((bars[at].end, at));
     }

@@ -11,6 +11,8 @@ use crate::walk::Progress;
 
 mod parts;
 
+mod planned;
+
 mod rules;
 
 fn policy(text: &str) -> Policy {

@@ -1,12 +1,12 @@
 //! The jobs of a trace and the machine they ran on.
 //!
-//! Made by `swf` and by [`read_json`], replayed by `replay`. Times are whole
+//! Made by `swf`, `json` and `history`, replayed by `replay`, `rounds` and `planned`. Times are whole
 //! microseconds from whatever instant the trace counts from.
 
 use std::collections::BTreeMap;
 
+use eddy_wire::jobspec::{JobspecError, Request};
 use eddy_wire::time::{Span, Time};
-use serde::Deserialize;
 use thiserror::Error;
 
 /// What a trace says.
@@ -22,6 +22,8 @@ pub struct Workload {
     pub owners: Vec<Owner>,
     /// What else jobs say of themselves, each once; empty where none says anything.
     pub terms: Vec<Terms>,
+    /// What jobs ask of nodes beside their size, by place; empty where none asks anything.
+    pub requests: Vec<Option<Request>>,
     /// Shares of accounts, by `GROUP`, `GROUP/USER`, or `USER` of one without a group; absent is 1.
     pub shares: Shares,
 }
@@ -160,6 +162,15 @@ pub enum WorkloadError {
         /// What is allowed.
         allowed: &'static str,
     },
+    /// A jobspec that is none, or that an instance would refuse.
+    #[error("workload: job {id}: jobspec: {why}")]
+    Jobspec {
+        /// Which job.
+        id: u64,
+        /// What of it is wrong.
+        #[source]
+        why: JobspecError,
+    },
     /// A machine of nothing.
     #[error("workload: procs: 0; allowed is 1 or more")]
     Procs,
@@ -226,95 +237,8 @@ impl Workload {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Text {
-    procs: Option<u64>,
-    jobs: Vec<TextJob>,
-    #[serde(default)]
-    shares: Shares,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TextJob {
-    id: u64,
-    submit: f64,
-    run: f64,
-    procs: u64,
-    nodes: Option<u64>,
-    limit: Option<f64>,
-    user: Option<String>,
-    group: Option<String>,
-    queue: Option<String>,
-    qos: Option<String>,
-    class: Option<String>,
-    urgency: Option<u8>,
-}
-
-/// Reads `{"procs": N, "jobs": [{"id", "submit", "run", "procs", "nodes", "limit", "user", "group",
-/// "queue", "qos", "class", "urgency"}], "shares": {ACCOUNT: N}}`; times are in seconds, and all but
-/// the first four of a job may be absent.
-///
-/// # Errors
-/// [`WorkloadError`] names the line, or the job and the field.
-pub fn read_json(text: &[u8]) -> Result<Workload, WorkloadError> {
-    let text: Text = serde_json::from_slice(text).map_err(|error| shape_error(text, &error))?;
-    if text.procs == Some(0) {
-        return Err(WorkloadError::Procs);
-    }
-    let (mut owners, mut terms) = (Places::default(), Places::default());
-    let jobs = text.jobs.iter();
-    let jobs = jobs.map(|given| job(given, &mut owners, &mut terms));
-    let jobs: Vec<SimJob> = jobs.collect::<Result<_, _>>()?;
-    if let Some(id) = twice(&jobs) {
-        return Err(WorkloadError::Twice(id));
-    }
-    let mut workload = Workload {
-        procs: text.procs,
-        jobs,
-        owners: owners.list(),
-        terms: terms.list(),
-        ..Workload::default()
-    };
-    workload.share(text.shares)?;
-    Ok(workload)
-}
-
-/// What the reader of JSON says of a text, with the line, and the field whose value it does not take.
-pub(super) fn shape_error(text: &[u8], error: &serde_json::Error) -> WorkloadError {
-    let line = error.line();
-    let what = error.to_string();
-    // A field that is missing or unknown it names itself.
-    let of_value = ["invalid type", "invalid value"];
-    let named = of_value.iter().any(|begin| what.starts_with(begin));
-    match field_before(text, line, error.column()).filter(|_| named) {
-        Some(field) => WorkloadError::Shape {
-            line,
-            what: format!("{field}: {what}"),
-        },
-        None => WorkloadError::Shape { line, what },
-    }
-}
-
-/// The last name of a field that ends before a place of a text; lines and columns count from 1.
-fn field_before(text: &[u8], line: usize, column: usize) -> Option<String> {
-    let mut lines = text.split_inclusive(|&byte| byte == b'\n');
-    let begins: usize = lines
-        .by_ref()
-        .take(line.checked_sub(1)?)
-        .map(<[u8]>::len)
-        .sum();
-    let before = text.get(..begins.saturating_add(column).min(text.len()))?;
-    let colon = before.iter().rposition(|&byte| byte == b':')?;
-    let name = before[..colon].trim_ascii_end().strip_suffix(b"\"")?;
-    let begin = name.iter().rposition(|&byte| byte == b'"')?;
-    let name = String::from_utf8_lossy(&name[begin + 1..]);
-    Some(name.chars().take(NAME_SHOWN).collect())
-}
-
-/// As much of a name as an error repeats, in characters.
-const NAME_SHOWN: usize = 40;
+/// The latest time and the longest span of a trace: sums of some of them can still be counted.
+pub(super) const LONGEST: i64 = 1_000_000_000_000_000_000;
 
 /// A time of a trace, from seconds.
 pub(super) fn instant(seconds: f64) -> Option<Time> {
@@ -328,63 +252,3 @@ pub(super) fn twice(jobs: &[SimJob]) -> Option<u64> {
     let pair = ids.windows(2).find(|pair| pair[0] == pair[1])?;
     Some(pair[0])
 }
-
-fn job(
-    job: &TextJob,
-    owners: &mut Places<Owner>,
-    terms: &mut Places<Terms>,
-) -> Result<SimJob, WorkloadError> {
-    let wrong = |field, given: String, allowed| WorkloadError::Number {
-        id: job.id,
-        field,
-        given,
-        allowed,
-    };
-    let name = |field, given: &Option<String>| match given {
-        Some(given) if given.is_empty() || given.contains('/') => {
-            Err(wrong(field, format!("{given:?}"), "a name without `/`"))
-        }
-        Some(given) => Ok(given.clone()),
-        None => Ok(UNKNOWN.to_owned()),
-    };
-    let (group, user) = (name("group", &job.group)?, name("user", &job.user)?);
-    if job.procs == 0 {
-        return Err(wrong("procs", job.procs.to_string(), "1 or more"));
-    }
-    if let Some(nodes) = job.nodes.filter(|nodes| !(1..=job.procs).contains(nodes)) {
-        return Err(wrong("nodes", nodes.to_string(), "1 to the job's procs"));
-    }
-    let urgency = job.urgency.unwrap_or(Terms::default().urgency);
-    // One that is held would never run.
-    if !(1..=URGENCY_MAX).contains(&urgency) {
-        return Err(wrong("urgency", urgency.to_string(), "1 to 31"));
-    }
-    let seconds = |field, given: f64| {
-        instant(given).ok_or_else(|| wrong(field, given.to_string(), "0 to 1e12 s"))
-    };
-    let said = Terms {
-        queue: job.queue.clone().unwrap_or_default(),
-        qos: job.qos.clone(),
-        class: job.class.clone(),
-        urgency,
-    };
-    Ok(SimJob {
-        id: job.id,
-        submit: seconds("submit", job.submit)?,
-        procs: job.procs,
-        nodes: job.nodes,
-        run: Span(seconds("run", job.run)?.0),
-        limit: match job.limit {
-            Some(limit) => Some(Span(seconds("limit", limit)?.0)),
-            None => None,
-        },
-        owner: owners.owner(&group, &user),
-        terms: terms.place(said),
-    })
-}
-
-/// The highest urgency (RFC 14).
-const URGENCY_MAX: u8 = 31;
-
-/// The latest time and the longest span of a trace: sums of some of them can still be counted.
-pub(super) const LONGEST: i64 = 1_000_000_000_000_000_000;

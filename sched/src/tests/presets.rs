@@ -17,7 +17,6 @@ use super::model::{inventory, slots};
 use crate::Planner;
 use crate::policy::{PRESETS, Policy, preset};
 use crate::sim::*;
-use crate::walk::Progress;
 
 /// Cores of each node.
 const NODES: [u32; 4] = [4, 4, 2, 4];
@@ -105,18 +104,19 @@ fn play(workload: &Workload, policy: &Policy) -> Course {
         foresight: Foresight::Requested,
         events: Events::Batch,
     };
-    match way(policy) {
-        Way::Rounds => {
-            let mut replay = Rounds::new(scene, policy).expect("it is replayed");
-            assert_eq!(replay.slice(100_000), Progress::Done);
-            replay.course()
-        }
-        Way::Walk => {
-            let mut replay = Replay::on_nodes(scene, policy).expect("it is replayed");
-            assert_eq!(replay.slice(100_000), Progress::Done);
-            replay.course()
-        }
-    }
+    crate::sim::play(scene, policy, |_| {}).expect("it is replayed")
+}
+
+/// Whether accounts take turns in it, or take from each other.
+fn in_rounds(policy: &Policy) -> bool {
+    let (workload, machine) = (Workload::default(), machine());
+    let scene = Scene {
+        workload: &workload,
+        machine: &machine,
+        foresight: Foresight::Requested,
+        events: Events::Batch,
+    };
+    way(policy, scene) == Way::Rounds
 }
 
 /// When each job started, by its number.
@@ -231,8 +231,8 @@ proptest! {
                 prop_assert!(start >= job.submit, "{}: job {}", name, job.id);
                 let shape = machine.shape(job).expect("it fits");
                 prop_assert_eq!(course.nodes[place].len() as u64, shape.nodes);
-                for &node in &course.nodes[place] {
-                    let each = shape.each as i64;
+                for &(node, each) in &course.nodes[place] {
+                    let each = each as i64;
                     steps.push((node, start.after(job.runs()), -each));
                     steps.push((node, start, each));
                 }
@@ -254,7 +254,7 @@ proptest! {
     #[test]
     fn nothing_at_or_below_the_threshold_starts(asks in asks(), threshold in 0..7_u32) {
         for (name, mut policy) in presets() {
-            if way(&policy) == Way::Rounds {
+            if in_rounds(&policy) {
                 continue;
             }
             policy.priority.order = vec!["cores".to_owned()];

@@ -130,7 +130,7 @@ fn each_example_of_the_guide_does_what_it_says() -> Tested {
 fn each_example_of_the_simulator_does_what_it_says() -> Tested {
     let text = page("simulator.md")?;
     let examples = blocks(&text, "console");
-    assert_eq!(examples.len(), 2);
+    assert_eq!(examples.len(), 3);
     for (line, block) in examples {
         holds(&block, "").with_context(|| format!("doc/guide/simulator.md:{line}"))?;
     }

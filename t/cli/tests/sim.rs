@@ -115,7 +115,7 @@ fn garbage() -> Vec<(Vec<u8>, &'static str)> {
         (json("1"), "line 2: "),
         (
             json(r#"{"id": 1, "submit": 0, "run": 1}"#),
-            "line 2: missing field `procs`",
+            "job 1: procs: missing; allowed is 1 or more, or a jobspec",
         ),
         (
             json(r#"{"id": 1, "submit": "now", "run": 1, "procs": 1}"#),

@@ -133,6 +133,28 @@ fn jobs_are_charged_to_their_accounts_and_come_when_they_could_start() -> Tested
 }
 
 #[test]
+fn a_job_has_only_nodes_that_it_asked_for() -> Tested {
+    let fake = ["--fake", "nodes=2,cores=4", "-S", "policy.preset=fcfs"];
+    let instance = Instance::start(&fake)?;
+    let first = ["-n4", "-t", "1m", "--requires=rank:0"];
+    let first = submit(&instance, &first, "1.5s")?;
+    let second = submit(&instance, &["-n4", "-t", "1m", "--requires=rank:0"], "0.5s")?;
+    for job in [&first, &second] {
+        assert_eq!(instance.code(job)?, 0);
+    }
+    let state = instance.state().display().to_string();
+    let waited = |words: &[&str]| {
+        let words = [&["sim", &state, "--policy=fcfs", "--json"], words].concat();
+        let figures: Value = serde_json::from_str(&instance.place.run(&words)?.ok()?)?;
+        number(&figures, "fcfs", "max_wait")
+    };
+    // The other node was free all the time.
+    assert!(waited(&[])? > 1.0);
+    assert!(waited(&["--procs=8"])? < 0.5, "so many cores are all alike");
+    Ok(())
+}
+
+#[test]
 fn a_directory_without_a_history_is_refused_in_one_line() -> Tested {
     let instance = Instance::start(&START)?;
     let state = instance.state().display().to_string();

@@ -3,10 +3,7 @@
 use std::thread;
 
 use eddy_sched::policy::{PRESETS, preset};
-use eddy_sched::sim::{
-    Course, Events, Foresight, Machine, Replay, Rounds, Scene, Way, read_json, way,
-};
-use eddy_sched::walk::Progress;
+use eddy_sched::sim::{Course, Events, Foresight, Machine, Scene, play, read_json};
 use eddy_wire::resource_set::ResourceSet;
 
 const NODES: &str = r#"{"version": 1, "execution": {"starttime": 0, "expiration": 0,
@@ -28,7 +25,7 @@ fn workload() -> String {
     format!(r#"{{"jobs": [{}]}}"#, jobs.join(","))
 }
 
-fn play(name: &str) -> Course {
+fn played(name: &str) -> Course {
     let workload = read_json(workload().as_bytes()).expect("a workload");
     let machine = Machine::of(&ResourceSet::parse(NODES).expect("nodes"));
     let policy = preset(name).expect("a preset");
@@ -38,25 +35,14 @@ fn play(name: &str) -> Course {
         foresight: Foresight::Requested,
         events: Events::Batch,
     };
-    match way(&policy) {
-        Way::Rounds => {
-            let mut replay = Rounds::new(scene, &policy).expect("it is replayed");
-            while let Progress::More = replay.slice(100) {}
-            replay.course()
-        }
-        Way::Walk => {
-            let mut replay = Replay::on_nodes(scene, &policy).expect("it is replayed");
-            while let Progress::More = replay.slice(100) {}
-            replay.course()
-        }
-    }
+    play(scene, &policy, |_| {}).expect("it is replayed")
 }
 
 #[test]
 fn every_preset_schedules_alike_on_every_thread() {
     for preset in PRESETS {
-        let here = play(preset.name);
-        let there = thread::spawn(|| play(preset.name)).join();
+        let here = played(preset.name);
+        let there = thread::spawn(|| played(preset.name)).join();
         assert_eq!(here, there.expect("it ends"), "{}", preset.name);
     }
 }

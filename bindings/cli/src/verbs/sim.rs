@@ -19,10 +19,7 @@ use std::io::{BufWriter, IsTerminal, Write};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use eddy_sched::policy::Policy;
-use eddy_sched::sim::{
-    Course, Events, Foresight, Machine, Measures, Replay, Rounds, Scene, Way, Workload, way,
-};
-use eddy_sched::walk::Progress;
+use eddy_sched::sim::{Course, Events, Foresight, Machine, Measures, Scene, Workload, play};
 use eddy_wire::time::{MICROS, Time};
 use indicatif::{ProgressBar, ProgressStyle};
 use input::Given;
@@ -34,8 +31,10 @@ use crate::table::{Align, Table};
 /// Replay a trace of jobs, or the history of an instance, under policies and print what each would do
 ///
 /// A trace is in the Standard Workload Format (the Parallel Workloads Archive has many) or a JSON
-/// workload, {"procs": N, "jobs": [{"id", "submit", "run", "procs", "nodes", "limit", "user", "group",
-/// "queue", "qos", "class", "urgency"}], "shares": {ACCOUNT: N}}; either may be packed with gzip or xz.
+/// workload, {"procs": N, "jobs": [{"id", "submit", "run", "procs", "nodes", "jobspec", "limit", "user",
+/// "group", "queue", "qos", "class", "urgency"}], "shares": {ACCOUNT: N}}; either may be packed with gzip
+/// or xz. A job has "procs" (and "nodes"), or a "jobspec" (RFC 25), whose properties, sockets, GPUs, memory
+/// and whole nodes are obeyed on the nodes of --resources.
 /// A policy is a preset of `eddy policy list`, hybrid-K, a row of published tables (cons,
 /// cons-compress) or a file. The code is that of an instance; it needs none.
 ///
@@ -43,7 +42,8 @@ use crate::table::{Align, Table};
 /// `eddy jobs -a -A -c 0 --json` printed; or with --history, what the instance that --at means lists. Its
 /// first line, `recorded`, is what happened. The machine is that of the instance. A job comes when it
 /// could first have started, holds its cores from their grant until they are free, and is charged to
-/// its account, bank or project. Jobs that were not started or took no cores are left out.
+/// its account, bank or project. What its jobspec asks of nodes is obeyed; with --procs, only how many
+/// cores it had. Jobs that were not started or took no cores are left out.
 ///
 /// Processors are counted, or with --resources are cores of nodes: a job is spread evenly over the
 /// nodes that it asks for, or over as few as have room for it on the empty machine. Policies whose
@@ -110,9 +110,6 @@ enum Order {
     PerEvent,
 }
 
-/// Instants between two looks at the progress bar.
-const SLICE: u64 = 100;
-
 /// A schedule that is shown.
 struct Played {
     name: String,
@@ -157,6 +154,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     if let Some(file) = &args.shares {
         let shares = input::shares(file).with_context(|| file.clone())?;
         given.workload.share(shares).with_context(|| file.clone())?;
+    }
+    if args.procs.is_some() && given.past.is_some() {
+        // So many processors in place of the nodes that there were: only they can be asked for.
+        given.workload.requests.clear();
     }
     let machine = match (machine, args.procs, given.machine, given.workload.procs) {
         (Some(machine), _, _, _) => machine,
@@ -237,30 +238,7 @@ fn by_name(played: &[Played]) -> serde_json::Map<String, serde_json::Value> {
 
 fn replay(scene: Scene<'_>, name: &str, policy: &Policy) -> anyhow::Result<Course> {
     let bar = bar(name, scene.workload.jobs.len());
-    let shown = |done: usize| bar.set_position(done as u64);
-    let course = match (way(policy), scene.machine.nodes().is_empty()) {
-        (Way::Rounds, _) => {
-            let mut replay = Rounds::new(scene, policy)?;
-            while let Progress::More = replay.slice(SLICE) {
-                shown(replay.submitted());
-            }
-            replay.course()
-        }
-        (Way::Walk, true) => {
-            let mut replay = Replay::on_count(scene, policy)?;
-            while let Progress::More = replay.slice(SLICE) {
-                shown(replay.submitted());
-            }
-            replay.course()
-        }
-        (Way::Walk, false) => {
-            let mut replay = Replay::on_nodes(scene, policy)?;
-            while let Progress::More = replay.slice(SLICE) {
-                shown(replay.submitted());
-            }
-            replay.course()
-        }
-    };
+    let course = play(scene, policy, |done| bar.set_position(done as u64))?;
     bar.finish_and_clear();
     Ok(course)
 }

@@ -119,7 +119,7 @@ fn bars_are_the_lowest_that_are_free_and_a_window_holds_so_many() {
     );
     // On nodes: cores of the node where it was.
     let mut placed = course;
-    placed.nodes = vec![vec![1], vec![0], vec![0]];
+    placed.nodes = vec![vec![(1, 2)], vec![(0, 1)], vec![(0, 3)]];
     let drawn = bars(&workload, &nodes(&[4, 2]), &placed, all, 9);
     let procs: Vec<Vec<(u64, u64)>> = drawn.into_iter().map(|bar| bar.procs).collect();
     assert_eq!(procs, [vec![(4, 6)], vec![(0, 1)], vec![(0, 3)]]);

@@ -4,7 +4,6 @@
 use super::policy;
 use crate::sim::*;
 use crate::tests::model::inventory;
-use crate::walk::Progress;
 
 /// Starts in seconds on a machine; -1 is never.
 fn starts(jobs: &[&str], machine: &Machine, text: &str) -> (Vec<i64>, Course) {
@@ -17,23 +16,7 @@ fn starts(jobs: &[&str], machine: &Machine, text: &str) -> (Vec<i64>, Course) {
         foresight: Foresight::Requested,
         events: Events::Batch,
     };
-    let course = match (way(&policy), machine.nodes().is_empty()) {
-        (Way::Rounds, _) => {
-            let mut replay = Rounds::new(scene, &policy).expect("it is replayed");
-            assert_eq!(replay.slice(10_000), Progress::Done);
-            replay.course()
-        }
-        (Way::Walk, true) => {
-            let mut replay = Replay::on_count(scene, &policy).expect("it is replayed");
-            assert_eq!(replay.slice(10_000), Progress::Done);
-            replay.course()
-        }
-        (Way::Walk, false) => {
-            let mut replay = Replay::on_nodes(scene, &policy).expect("it is replayed");
-            assert_eq!(replay.slice(10_000), Progress::Done);
-            replay.course()
-        }
-    };
+    let course = play(scene, &policy, |_| {}).expect("it is replayed");
     let starts = course.starts.iter();
     let starts = starts.map(|start| start.map_or(-1, |start| start.0 / 1_000_000));
     (starts.collect(), course)
@@ -117,7 +100,10 @@ fn nodes_are_taken_by_their_rank() {
     let machine = nodes(&[2, 4, 3, 4]);
     let with = |rank: &str| {
         let text = format!("preset = \"fcfs\"\n[placement]\nrank = \"{rank}\"");
-        starts(&jobs, &machine, &text).1.nodes
+        let course = starts(&jobs, &machine, &text).1;
+        let places = |parts: &Vec<(u32, u64)>| parts.iter().map(|(node, _)| *node).collect();
+        let nodes: Vec<Vec<u32>> = course.nodes.iter().map(places).collect();
+        nodes
     };
     // Three cores: the first node with them; one core: the lowest node that has one.
     assert_eq!(with("low_id"), [vec![1], vec![0], vec![0, 1]]);
@@ -165,7 +151,7 @@ fn a_job_on_several_nodes_starts_whole_in_a_round() {
     ];
     let (begun, course) = starts(&jobs, &nodes(&[2, 2]), "preset = \"armada\"");
     assert_eq!(begun, [0, 10, 0]);
-    assert_eq!(course.nodes[1], [0, 1]);
+    assert_eq!(course.nodes[1], [(0, 2), (1, 2)]);
 }
 
 #[test]

@@ -152,7 +152,13 @@ impl Told {
             limit: request.duration.map(Span),
             procs,
             nodes: request.granted(&grant.set).nodes.map(u64::from),
-            ranks: grant.set.nodes.keys().map(|rank| rank.0).collect(),
+            ranks: grant
+                .set
+                .nodes
+                .iter()
+                .map(|(rank, node)| (rank.0, node.cores.len()))
+                .collect(),
+            request: Some(request.clone()),
             owner: Owner::new(account.or(asked), &users.name(job.submit.user)),
             terms: Terms {
                 queue: system.queue.clone().unwrap_or_default(),
