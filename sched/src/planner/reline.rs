@@ -133,9 +133,11 @@ impl Planner {
             return self.reseat();
         }
         let (rows, turns) = (&self.rows, &self.turns);
-        let anew = |turn: &Turn| rows.anew(turn, turns);
-        self.agenda.rekey(anew);
+        let fetch = |turn: &Turn| rows.fetch(turn);
+        let anew = |turn: &Turn, fetched| rows.anew(turn, fetched, turns);
+        self.agenda.rekey(fetch, anew);
         if !self.keeps() {
+            let anew = |turn: &Turn| anew(turn, fetch(turn));
             self.agenda.rekey_booked(&mut self.occupancy, anew);
         }
         let apart = self.apart();
@@ -197,9 +199,19 @@ impl Planner {
             false => 0,
         };
         let mut best: BTreeMap<i64, f64> = BTreeMap::new();
-        for (turn, value) in self.rows.first_values(&self.apart()) {
-            let best = best.entry(lead(&turn)).or_insert(f64::NEG_INFINITY);
-            *best = best.max(value);
+        let apart = self.apart();
+        let values = self.rows.first_values(&apart);
+        match is_by_queue {
+            true => values.for_each(|(turn, value)| {
+                let best = best.entry(turn.lead()).or_insert(f64::NEG_INFINITY);
+                *best = best.max(value);
+            }),
+            false => {
+                let most = values
+                    .map(|(_, value)| value)
+                    .fold(f64::NEG_INFINITY, f64::max);
+                best.insert(0, most);
+            }
         }
         // Whoever is promised a later time counts as those without a promise.
         let booked = self.agenda.bookings();

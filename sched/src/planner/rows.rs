@@ -6,6 +6,7 @@
 //! it asks for, and where it stands, is not known here.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use eddy_wire::id::JobId;
 use eddy_wire::plan::{Owner, Want};
@@ -32,15 +33,26 @@ pub(super) struct Rows {
     /// By row, apart from it: the order of those who wait is not that of their rows, and what is
     /// asked for each of them is to be near.
     paces: Vec<Pace>,
+    /// By row, likewise: from when its wait is counted, and since when it could have started.
+    since: Vec<Time>,
+    eligible: Vec<Time>,
     /// By formula and row, as of the last time.
     values: Vec<Vec<f64>>,
 }
 
 /// Whether the turn of a row changes with its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Pace {
+    #[default]
     Stays,
     Changes,
+}
+
+/// What of a row a turn is made of first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fetched {
+    pace: Pace,
+    first: f64,
 }
 
 /// One who waits, or nobody.
@@ -50,9 +62,6 @@ struct Row {
     standing: Standing,
     /// What decides before its values.
     lead: Option<f64>,
-    /// From when its wait is counted.
-    since: Time,
-    eligible: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +109,8 @@ impl Rows {
             owners: BTreeMap::new(),
             of: Vec::new(),
             paces: Vec::new(),
+            since: Vec::new(),
+            eligible: Vec::new(),
             values: Vec::new(),
         }
     }
@@ -113,9 +124,9 @@ impl Rows {
                     job,
                     standing: Standing::Nobody,
                     lead: None,
-                    since: now,
-                    eligible: now,
                 });
+                self.since.push(now);
+                self.eligible.push(now);
                 self.of.push(0);
                 self.paces.push(Pace::Stays);
                 self.columns
@@ -144,9 +155,9 @@ impl Rows {
                 Some(turn) => Standing::Turn(turn),
             },
             lead: turns.lead(want),
-            since: turns.since(want),
-            eligible: want.eligible,
         };
+        self.since[row as usize] = turns.since(want);
+        self.eligible[row as usize] = want.eligible;
         row
     }
 
@@ -174,6 +185,8 @@ impl Rows {
         self.owners.clear();
         self.of.clear();
         self.paces.clear();
+        self.since.clear();
+        self.eligible.clear();
         self.columns.iter_mut().for_each(|(_, all)| all.clear());
         self.values.clear();
     }
@@ -192,13 +205,13 @@ impl Rows {
     pub fn refresh(&mut self, turns: &Turns, now: Time) {
         let max_wait = turns.max_wait();
         for (at, column) in &mut self.columns {
-            let rows = column.iter_mut().zip(&self.rows);
+            let values = column.iter_mut();
             match FACTORS[*at] {
-                "wait" => {
-                    rows.for_each(|(value, row)| *value = factors::wait(now - row.since, max_wait));
-                }
-                "eligible" => rows.for_each(|(value, row)| {
-                    *value = (now - row.eligible).0.max(0) as f64 / MICROS as f64;
+                "wait" => values.zip(&self.since).for_each(|(value, since)| {
+                    *value = factors::wait(now - *since, max_wait);
+                }),
+                "eligible" => values.zip(&self.eligible).for_each(|(value, since)| {
+                    *value = (now - *since).0.max(0) as f64 / MICROS as f64;
                 }),
                 _ => {}
             }
@@ -229,12 +242,23 @@ impl Rows {
         first.copied().unwrap_or(0.0)
     }
 
+    /// What the turn of one in line is made anew of.
+    pub fn fetch(&self, turn: &Turn) -> Fetched {
+        Fetched {
+            pace: self.paces.get(turn.row()).copied().unwrap_or_default(),
+            first: self.first_value(turn),
+        }
+    }
+
     /// The turn by its values of one in line whose turn this is; none where it is below the threshold.
-    pub fn anew(&self, turn: &Turn, turns: &Turns) -> Option<Turn> {
-        let row = turn.row();
-        match self.paces.get(row) {
-            Some(Pace::Changes) => turns.with_values(*turn, self.values.iter().map(|all| all[row])),
-            Some(Pace::Stays) | None => Some(*turn),
+    pub fn anew(&self, turn: &Turn, fetched: Fetched, turns: &Turns) -> Option<Turn> {
+        match fetched.pace {
+            Pace::Changes => {
+                let further = self.values.iter().skip(1).map(|all| all[turn.row()]);
+                let first = (!self.values.is_empty()).then_some(fetched.first);
+                turns.with_values(*turn, first.into_iter().chain(further))
+            }
+            Pace::Stays => Some(*turn),
         }
     }
 
@@ -244,7 +268,7 @@ impl Rows {
             if let Standing::Turn(turn) = self.rows[at].standing
                 && !apart.has(at)
             {
-                let next = self.anew(&turn, turns);
+                let next = self.anew(&turn, self.fetch(&turn), turns);
                 self.rows[at].standing = next.map_or(Standing::Below, Standing::Turn);
             }
         }
@@ -252,10 +276,13 @@ impl Rows {
 
     /// The turns of all but those who are apart, each with its first value as of the last
     /// [`Rows::refresh`], in no order.
-    pub fn first_values(&self, apart: &Apart) -> impl Iterator<Item = (Turn, f64)> {
-        (0..self.rows.len()).filter_map(|at| {
-            let turn = self.rows[at].standing.turn().filter(|_| !apart.has(at))?;
-            Some((turn, self.first_value(&turn)))
+    pub fn first_values(&self, apart: &Apart) -> impl Iterator<Item = (&Turn, f64)> {
+        let values = self.values.first().map_or(&[][..], Vec::as_slice);
+        let values = values.iter().copied().chain(iter::repeat(0.0));
+        let rows = self.rows.iter().zip(&apart.0).zip(values);
+        rows.filter_map(|((row, apart), value)| match &row.standing {
+            Standing::Turn(turn) | Standing::Fixed(turn) if !apart => Some((turn, value)),
+            Standing::Turn(_) | Standing::Fixed(_) | Standing::Below | Standing::Nobody => None,
         })
     }
 

@@ -206,9 +206,13 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
     }
 
     /// Everyone in the line has another turn from now on, who is given none does not wait any more.
-    /// A pass under way is to [`Agenda::follow`].
-    pub fn rekey(&mut self, anew: impl FnMut(&K) -> Option<K>) {
-        self.line.rekey(anew);
+    /// What a turn is made of is fetched first. A pass under way is to [`Agenda::follow`].
+    pub fn rekey<T: Copy + Default>(
+        &mut self,
+        fetch: impl Fn(&K) -> T,
+        anew: impl FnMut(&K, T) -> Option<K>,
+    ) {
+        self.line.rekey(fetch, anew);
         if self.fillers.is_some() {
             let filler = |entry: &Entry<K, Job<R::Need>>| Entry {
                 key: (entry.span, entry.key.clone()),

@@ -13,8 +13,11 @@ use super::extent::Extent;
 /// Entries in a chunk and chunks in a group: a million wait in a few hundred groups.
 const FANOUT: usize = 64;
 
+/// Three quarters full, so that the next to come need not split each of them.
+const FILLED: usize = FANOUT * 3 / 4;
+
 /// With more than one in so many out of place all are put in order anew.
-const MOVED_MOST: usize = 4;
+const MOVED_MOST: usize = 2;
 
 /// Entries in the order of their keys, each key once.
 #[derive(Clone, Debug)]
@@ -65,18 +68,22 @@ impl<K: Ord + Clone, V> Line<K, V> {
     pub fn new(mut entries: Vec<Entry<K, V>>) -> Line<K, V> {
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         entries.dedup_by(|later, first| later.key == first.key);
-        let len = entries.len();
-        // Three quarters full, so that the next to come need not split each of them.
-        let most = FANOUT * 3 / 4;
         let mut rest = entries.into_iter().peekable();
+        let mut chunks = Vec::new();
+        while rest.peek().is_some() {
+            chunks.push(Chunk::new(rest.by_ref().take(FILLED).collect()));
+        }
+        Line::of(chunks)
+    }
+
+    /// All chunks, in order.
+    fn of(chunks: Vec<Chunk<K, V>>) -> Line<K, V> {
+        let mut rest = chunks.into_iter().peekable();
         let mut groups = Vec::new();
         while rest.peek().is_some() {
-            let mut chunks = Vec::new();
-            while chunks.len() < most && rest.peek().is_some() {
-                chunks.push(Chunk::new(rest.by_ref().take(most).collect()));
-            }
-            groups.push(Group::new(chunks));
+            groups.push(Group::new(rest.by_ref().take(FILLED).collect()));
         }
+        let len = groups.iter().map(|group: &Group<K, V>| group.len).sum();
         Line { groups, len }
     }
 
@@ -170,40 +177,40 @@ impl<K: Ord + Clone, V> Line<K, V> {
         Some(entry)
     }
 
-    /// Gives everyone another key; who is given none is taken out. Most stay where they are.
-    pub fn rekey(&mut self, mut anew: impl FnMut(&K) -> Option<K>) {
-        let mut middles = Vec::new();
-        for chunk in self.groups.iter_mut().flat_map(|group| &mut group.chunks) {
-            chunk.rekey(&mut anew);
-            middles.extend(chunk.middle());
-        }
-        let mut middles = middles.into_iter();
-        middles.next();
-        let (mut moved, mut last) = (Vec::new(), None);
-        for group in &mut self.groups {
-            for chunk in &mut group.chunks {
-                // One that jumped far ahead or back must not move all the others.
-                let next = match chunk.entries.is_empty() {
-                    true => continue,
-                    false => middles.next(),
-                };
-                chunk.part(last.as_ref(), next.as_ref(), &mut moved);
-                last = chunk.entries.last().map(|entry| entry.key.clone()).or(last);
+    /// Gives everyone another key; who is given none is taken out. Most stay where they are. What is
+    /// needed for that is fetched of many before it is used of any, so that one need not wait for the
+    /// other where it is far away.
+    pub fn rekey<T: Copy + Default>(
+        &mut self,
+        fetch: impl Fn(&K) -> T,
+        mut anew: impl FnMut(&K, T) -> Option<K>,
+    ) {
+        let groups = std::mem::take(&mut self.groups).into_iter();
+        let mut chunks: Vec<Chunk<K, V>> = groups.flat_map(|group| group.chunks).collect();
+        let mut parts = Parts::default();
+        // Each is parted as soon as it is known where the next begins, while it is near.
+        let mut held: Option<usize> = None;
+        for at in 0..chunks.len() {
+            chunks[at].rekey(&fetch, &mut anew);
+            if chunks[at].entries.is_empty() {
+                continue;
             }
-            group.chunks.retain(|chunk| !chunk.entries.is_empty());
-            group.sum();
+            let middle = chunks[at].middle();
+            if let Some(before) = held.replace(at) {
+                parts.part(&mut chunks[before], Some(&middle));
+            }
         }
-        self.groups.retain(|group| !group.chunks.is_empty());
-        self.len = self.groups.iter().map(|group| group.len).sum();
-        if moved.len() * MOVED_MOST > self.len {
-            let groups = std::mem::take(&mut self.groups).into_iter();
-            let chunks = groups.flat_map(|group| group.chunks);
-            moved.extend(chunks.flat_map(|chunk| chunk.entries));
+        if let Some(before) = held {
+            parts.part(&mut chunks[before], None);
+        }
+        let mut moved = parts.moved;
+        chunks.retain(|chunk| !chunk.entries.is_empty());
+        let stayed: usize = chunks.iter().map(|chunk| chunk.entries.len()).sum();
+        if moved.len() * MOVED_MOST > stayed {
+            moved.extend(chunks.into_iter().flat_map(|chunk| chunk.entries));
             *self = Line::new(moved);
         } else {
-            for entry in moved {
-                self.insert(entry);
-            }
+            *self = Line::of(merged(chunks, moved));
         }
     }
 
@@ -345,20 +352,46 @@ impl<K: Ord + Clone, V> Chunk<K, V> {
         &self.entries[0].key
     }
 
-    fn middle(&self) -> Option<K> {
-        let entry = self.entries.get(self.entries.len() / 2);
-        entry.map(|entry| entry.key.clone())
+    fn middle(&self) -> K {
+        self.entries[self.entries.len() / 2].key.clone()
+    }
+
+    /// As it is, or in several that are not full.
+    fn parts(self) -> impl Iterator<Item = Chunk<K, V>> {
+        let fits = self.entries.len() <= FANOUT;
+        let (whole, entries) = match fits {
+            true => (Some(self), Vec::new()),
+            false => (None, self.entries),
+        };
+        let mut rest = entries.into_iter().peekable();
+        let parts = std::iter::from_fn(move || {
+            rest.peek()?;
+            Some(Chunk::new(rest.by_ref().take(FILLED).collect()))
+        });
+        whole.into_iter().chain(parts)
     }
 
     /// Other keys, in their order.
-    fn rekey(&mut self, anew: &mut impl FnMut(&K) -> Option<K>) {
+    fn rekey<T: Copy + Default>(
+        &mut self,
+        fetch: impl Fn(&K) -> T,
+        anew: &mut impl FnMut(&K, T) -> Option<K>,
+    ) {
         let before = self.entries.len();
-        self.entries.retain_mut(|entry| match anew(&entry.key) {
-            Some(key) => {
-                entry.key = key;
-                true
+        let mut fetched = [T::default(); FANOUT];
+        for (fetched, entry) in fetched.iter_mut().zip(&self.entries) {
+            *fetched = fetch(&entry.key);
+        }
+        let mut fetched = fetched.into_iter();
+        self.entries.retain_mut(|entry| {
+            let of = fetched.next().unwrap_or_else(|| fetch(&entry.key));
+            match anew(&entry.key, of) {
+                Some(key) => {
+                    entry.key = key;
+                    true
+                }
+                None => false,
             }
-            None => false,
         });
         if self.entries.len() < before {
             self.sum();
@@ -368,25 +401,72 @@ impl<K: Ord + Clone, V> Chunk<K, V> {
         }
     }
 
-    /// Takes out those that are not behind one key, and those that are behind another.
-    fn part(&mut self, last: Option<&K>, next: Option<&K>, moved: &mut Vec<Entry<K, V>>) {
-        let behind = |key: &K| self.entries.partition_point(|entry| entry.key <= *key);
-        let (from, to) = (last.map_or(0, behind), next.map(behind));
-        let to = to.unwrap_or(self.entries.len()).max(from);
-        if (from, to) == (0, self.entries.len()) {
-            return;
-        }
-        moved.extend(self.entries.drain(to..));
-        moved.extend(self.entries.drain(..from));
-        self.sum();
-    }
-
     fn sum(&mut self) {
         self.extent = Extent::default();
         for entry in &self.entries {
             self.extent.add(entry.least, entry.span);
         }
     }
+}
+
+/// What is left of chunks in order, and who is to go elsewhere.
+struct Parts<K, V> {
+    /// The last that stays.
+    last: Option<K>,
+    moved: Vec<Entry<K, V>>,
+}
+
+impl<K, V> Default for Parts<K, V> {
+    fn default() -> Parts<K, V> {
+        let (last, moved) = (None, Vec::new());
+        Parts { last, moved }
+    }
+}
+
+impl<K: Ord + Clone, V> Parts<K, V> {
+    /// Takes out of the next chunk those that are not behind the last that stays, and those that are
+    /// behind the middle of the chunk that follows: one that jumped far ahead or back must not move all
+    /// the others.
+    fn part(&mut self, chunk: &mut Chunk<K, V>, next: Option<&K>) {
+        let entries = &mut chunk.entries;
+        let behind = |key: &K| entries.partition_point(|entry| entry.key <= *key);
+        let (from, to) = (self.last.as_ref().map_or(0, behind), next.map(behind));
+        let to = to.unwrap_or(entries.len()).max(from);
+        if (from, to) != (0, entries.len()) {
+            self.moved.extend(entries.drain(to..));
+            self.moved.extend(entries.drain(..from));
+            chunk.sum();
+        }
+        if let Some(entry) = chunk.entries.last() {
+            self.last = Some(entry.key.clone());
+        }
+    }
+}
+
+/// Chunks in order with more entries, none of whose keys is there: each takes at once what belongs into
+/// it.
+fn merged<K: Ord + Clone, V>(
+    chunks: Vec<Chunk<K, V>>,
+    mut more: Vec<Entry<K, V>>,
+) -> Vec<Chunk<K, V>> {
+    more.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    let mut more = more.into_iter().peekable();
+    let mut merged = Vec::with_capacity(chunks.len() + more.len() / FILLED);
+    let mut rest = chunks.into_iter().peekable();
+    while let Some(mut chunk) = rest.next() {
+        let next = rest.peek().map(Chunk::first);
+        let held = chunk.entries.len();
+        while let Some(entry) = more.next_if(|one| next.is_none_or(|next| one.key < *next)) {
+            chunk.entries.push(entry);
+        }
+        if chunk.entries.len() > held {
+            // Two runs, each in order.
+            chunk.entries.sort_by(|a, b| a.key.cmp(&b.key));
+            chunk.sum();
+        }
+        merged.extend(chunk.parts());
+    }
+    merged
 }
 
 /// The last part that begins at or before a key; the first where none does.

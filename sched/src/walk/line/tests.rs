@@ -78,7 +78,8 @@ proptest! {
             (_, 2) => Some((at as i64 + 1000, at)),
             (shift, _) => Some((at as i64 + shift, at)),
         };
-        line.rekey(anew);
+        // What is fetched is of the key that each has.
+        line.rekey(|key| Some(*key), |key, fetched| anew(key).filter(|_| fetched == Some(*key)));
         let mut sorted: Vec<(i64, usize)> =
             (0..jobs.len()).filter_map(|at| anew(&(0, at))).collect();
         sorted.sort_unstable();
