@@ -191,8 +191,8 @@ impl Exec {
             Kind::Requeue(attempt) => {
                 self.attempts.insert(job, *attempt);
             }
-            Kind::Passed(name) => {
-                self.passed.insert(job, name.clone());
+            Kind::Passed(to) => {
+                self.passed.insert(job, to.instance.clone());
             }
             // Its instance runs it, and nest says what comes of that.
             Kind::Alloc(_) if let Some(name) = self.passed.remove(&job) => {

@@ -195,7 +195,7 @@ impl Ledger {
             return;
         };
         match kind {
-            Kind::Passed(instance) => job.to = Some(instance.clone()),
+            Kind::Passed(to) => job.to = Some(to.instance.clone()),
             Kind::Alloc(grant) => job.open(t, grant, &mut self.nodes),
             Kind::GrantChanged(grant) => {
                 let ranks: Vec<Rank> = job.parts.keys().copied().collect();

@@ -135,10 +135,10 @@ impl Module for Stdio {
                     known.places.clear();
                 }
             }
-            (Kind::Passed(name), Some(id)) => {
+            (Kind::Passed(to), Some(id)) => {
                 let known = self.jobs.get_mut(&id);
                 if let Some(latest) = known.and_then(|known| known.attempts.last_mut()) {
-                    latest.to = Some(name.clone());
+                    latest.to = Some(to.instance.clone());
                 }
             }
             (Kind::Alloc(grant), Some(id)) => {

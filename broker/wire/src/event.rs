@@ -30,8 +30,11 @@ mod basis;
 
 mod context;
 
+mod pass;
+
 pub use basis::{Added, Basis};
 use context::*;
+pub use pass::{Pass, PassedTo, Together};
 
 /// Something that happened, at a time, to a job or (no job) to the instance.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,18 +87,6 @@ pub struct Submit {
     pub filtered: Option<Arc<Vec<Filtered>>>,
     /// What its parent said when it passed the job down; none for a job of the instance's own.
     pub pass: Option<Arc<Pass>>,
-}
-
-/// What a parent decided of a job before it passed it to a queue instance: there the job has the
-/// number that it has in the parent, is kept until the parent has recorded its end (`waited`), and
-/// starts on these resources as soon as they are there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pass {
-    /// Which attempt of the job it is, counted by the parent.
-    pub attempt: Attempt,
-    /// Where it runs, in the ranks of the instance it was passed to.
-    #[serde(rename = "R")]
-    pub set: Arc<ResourceSet>,
 }
 
 /// A jobspec and an environment as they were sent: what a repeated submission is held against.
@@ -248,7 +239,7 @@ pub enum Kind {
     /// It must end by the given time, for another's sake.
     Preempted(Box<Preemption>),
     /// Handed to a child instance for start.
-    Passed(String),
+    Passed(PassedTo),
     /// The child gave it back.
     Recalled(String),
     /// The grant of a running job changed.
@@ -430,7 +421,8 @@ impl Kind {
             Kind::IdBlock(block) => json(block),
             Kind::Requeue(attempt) => format!("{{\"attempt\":{}}}", attempt.0),
             Kind::Preempted(preemption) => json(preemption),
-            Kind::Passed(instance) | Kind::Recalled(instance) => json(&Instance {
+            Kind::Passed(to) => json(to),
+            Kind::Recalled(instance) => json(&Instance {
                 instance: instance.clone(),
             }),
             Kind::LeaderStart(epoch) | Kind::ShellLost(epoch) => json(&Epoched { epoch: *epoch }),
@@ -548,7 +540,7 @@ impl Context<'_> {
             "suspend" => Kind::Suspend(self.asker()?),
             "resume" => Kind::Resume(self.asker()?),
             "preempted" => Kind::Preempted(self.parse()?),
-            "passed" => Kind::Passed(self.parse::<Instance>()?.instance),
+            "passed" => Kind::Passed(self.parse()?),
             "recalled" => Kind::Recalled(self.parse::<Instance>()?.instance),
             "grant-changed" => Kind::GrantChanged(Arc::new(self.parse()?)),
             "adopt" => Kind::Adopt(self.parse()?),

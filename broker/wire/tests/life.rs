@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use eddy_wire::Time;
 use eddy_wire::event::{
-    EVENT_VERSION, Event, Exception, Final, Kind, Record, Requeue, Submit, Waitable,
+    EVENT_VERSION, Event, Exception, Final, Kind, PassedTo, Record, Requeue, Submit, Together,
+    Waitable,
 };
 use eddy_wire::grant::Grant;
 use eddy_wire::hash::Hash;
@@ -142,7 +143,17 @@ fn kinds() -> Vec<Kind> {
             grace: 5,
             why: "account a has more than its share".to_owned(),
         })),
-        Kind::Passed("q".to_owned()),
+        Kind::Passed(PassedTo {
+            instance: "q".to_owned(),
+            with: None,
+        }),
+        Kind::Passed(PassedTo {
+            instance: "q".to_owned(),
+            with: Some(Together {
+                first: JobId(3),
+                count: 2,
+            }),
+        }),
         Kind::Recalled("q".to_owned()),
         Kind::GrantChanged(alloc()),
         Kind::LeaderStart(Epoch(2)),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use eddy_broker::{Caller, Effect, Notice, Outbox, Reply, Request};
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Submit};
+use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Submit, Together};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::message::Type;
@@ -44,6 +44,8 @@ pub(super) struct Run {
     urgency: u8,
     /// The instance that this attempt was passed to.
     to: Option<String>,
+    /// With whom it starts there.
+    with: Option<Together>,
     pub(super) grant: Option<Arc<Grant>>,
     began: Told,
     /// That it is to end for the sake of another.
@@ -100,6 +102,7 @@ impl Run {
             attempt: eddy_wire::job::first_attempt(submit),
             urgency: submit.urgency,
             to: None,
+            with: None,
             grant: None,
             began: Told::No,
             preempted: None,
@@ -113,7 +116,10 @@ impl Run {
         self.suspension.apply(t, kind);
         match kind {
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
-            Kind::Passed(instance) => self.to = Some(instance.clone()),
+            Kind::Passed(to) => {
+                self.to = Some(to.instance.clone());
+                self.with = to.with;
+            }
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.grant = Some(Arc::clone(grant)),
             Kind::Start => self.began = Told::Recorded,
             Kind::Preempted(preemption) if preemption.mode != Mode::Suspend => {
@@ -197,6 +203,7 @@ impl Nest {
         let pass = Pass {
             attempt,
             set: Arc::new(within(to, &grant.set)),
+            with: run.with,
         };
         let passed = Passed {
             job,

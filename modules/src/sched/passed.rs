@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, Volatile};
-use eddy_wire::event::{Exception, Kind};
+use eddy_wire::event::{Exception, Kind, Together};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId};
 use eddy_wire::resource_set::ResourceSet;
@@ -27,6 +27,8 @@ const BOUNCE_AFTER: Span = Span::seconds(10);
 pub(super) struct Passed {
     /// To begin.
     begin: BTreeSet<JobId>,
+    /// Those of them that begin with others.
+    groups: BTreeMap<Together, BTreeSet<JobId>>,
     /// To go on with these cores, as was said over a channel of this leader's life.
     back: BTreeMap<JobId, Arc<ResourceSet>>,
 }
@@ -34,18 +36,33 @@ pub(super) struct Passed {
 impl Passed {
     /// A job after one of its records.
     pub(super) fn apply(&mut self, id: JobId, seen: &Seen) {
-        match seen.is_queued() && seen.submit.pass.is_some() {
-            true => self.begin.insert(id),
-            false => self.begin.remove(&id),
-        };
+        match (&seen.submit.pass, seen.is_queued()) {
+            (Some(pass), true) => {
+                self.begin.insert(id);
+                if let Some(with) = pass.with {
+                    self.groups.entry(with).or_default().insert(id);
+                }
+            }
+            (Some(_), false) => self.begins_not(id),
+            (None, _) => {}
+        }
         if !seen.suspension.standing().is_without_cores() {
             self.back.remove(&id);
         }
     }
 
     pub(super) fn forget(&mut self, id: JobId) {
-        self.begin.remove(&id);
+        self.begins_not(id);
         self.back.remove(&id);
+    }
+
+    fn begins_not(&mut self, id: JobId) {
+        if self.begin.remove(&id) {
+            self.groups.retain(|_, group| {
+                group.remove(&id);
+                !group.is_empty()
+            });
+        }
     }
 }
 
@@ -60,7 +77,7 @@ impl Sched {
     ) {
         match (kind, job) {
             (Kind::Priority(_), Some(job)) if self.passed.begin.contains(&job) => {
-                if !self.start_one(now, job, out) {
+                if !self.start_with(now, job, &mut JustTaken::default(), out) {
                     out.volatile(Volatile::Wake(now.after(BOUNCE_AFTER)));
                 }
             }
@@ -77,7 +94,7 @@ impl Sched {
         }
     }
 
-    pub(super) fn start_all_passed(&mut self, now: Time, out: &mut Outbox) {
+    pub(super) fn start_all_passed(&self, now: Time, out: &mut Outbox) {
         let mut taken = JustTaken::default();
         for (job, cores) in &self.passed.back {
             if let Some(grant) = self.grant_back(*job, cores, &taken) {
@@ -85,12 +102,11 @@ impl Sched {
                 out.append(now, *job, Kind::GrantChanged(Arc::new(grant)));
             }
         }
-        let jobs: Vec<JobId> = self.passed.begin.iter().copied().collect();
-        for job in jobs {
-            if let Some(grant) = self.passed_grant(job, &taken) {
-                let seen = self.jobs.get(&job);
-                taken.add(&grant.set, seen.and_then(Seen::grows));
-                out.append(now, job, Kind::Alloc(Arc::new(grant)));
+        for job in &self.passed.begin {
+            // Of those that start together the first asks for all.
+            let group = self.group_of(*job).and_then(|(_, group)| group.first());
+            if group.is_none_or(|first| first == job) {
+                self.start_with(now, *job, &mut taken, out);
             }
         }
     }
@@ -103,13 +119,37 @@ impl Sched {
         }
     }
 
-    fn start_one(&self, now: Time, job: JobId, out: &mut Outbox) -> bool {
-        let grant = self.passed_grant(job, &JustTaken::default());
-        let starts = grant.is_some();
-        if let Some(grant) = grant {
-            out.append(now, job, Kind::Alloc(Arc::new(grant)));
+    /// With whom a job is to start, and who of them is there to begin.
+    fn group_of(&self, job: JobId) -> Option<(Together, &BTreeSet<JobId>)> {
+        let with = self.jobs.get(&job)?.submit.pass.as_ref()?.with?;
+        Some((with, self.passed.groups.get(&with)?))
+    }
+
+    /// Starts a job with all that start with it, or nobody; says whether they start.
+    fn start_with(&self, now: Time, job: JobId, taken: &mut JustTaken, out: &mut Outbox) -> bool {
+        let mates = match self.group_of(job) {
+            None => vec![job],
+            Some((with, group)) if group.len() as u64 == u64::from(with.count) => {
+                group.iter().copied().collect()
+            }
+            // One of them is still to come, or comes no more.
+            Some(_) => return false,
+        };
+        let mut next = taken.clone();
+        let mut grants = Vec::new();
+        for mate in mates {
+            let Some(grant) = self.passed_grant(mate, &next) else {
+                return false;
+            };
+            let grows = self.jobs.get(&mate).and_then(Seen::grows);
+            next.add(&grant.set, grows);
+            grants.push((mate, grant));
         }
-        starts
+        *taken = next;
+        for (mate, grant) in grants {
+            out.append(now, mate, Kind::Alloc(Arc::new(grant)));
+        }
+        true
     }
 
     /// The parent has said on which cores one goes on.
@@ -175,6 +215,17 @@ impl Sched {
     }
 
     fn in_the_way(&self, job: &JobId) -> String {
+        let mut job = job;
+        if let Some((Together { count, .. }, group)) = self.group_of(*job) {
+            let there = group.len();
+            if there as u64 != u64::from(count) {
+                return format!(
+                    "{there} of {count} that start together were there for {BOUNCE_AFTER} s"
+                );
+            }
+            let alone = |mate: &&JobId| self.passed_grant(**mate, &JustTaken::default()).is_some();
+            job = group.iter().find(|mate| !alone(mate)).unwrap_or(job);
+        }
         let pass = self.jobs.get(job).and_then(|seen| seen.submit.pass.clone());
         let ranks = pass.map(|pass| pass.set.ranks()).unwrap_or_default();
         let away = ranks.difference(&self.online);

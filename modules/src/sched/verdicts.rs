@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Heads, Notice, Outbox, Volatile};
-use eddy_wire::event::Kind;
+use eddy_wire::event::{Kind, PassedTo, Together};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId};
 use eddy_wire::plan::{Delta, Outcome, Verdict};
@@ -20,6 +20,7 @@ impl Sched {
         // Verdicts of one outcome are recorded together, after the last.
         let mut taken = JustTaken::default();
         let mut void = BTreeSet::new();
+        let mut with = BTreeMap::new();
         for (id, verdict) in &outcome.verdicts {
             if let Some(gang) = outcome
                 .together
@@ -27,13 +28,16 @@ impl Sched {
                 .find(|gang| gang.first() == Some(id))
             {
                 void.extend(self.voided(now, gang, &outcome.verdicts, &taken));
+                with.extend(together(gang, &outcome.verdicts));
             }
             if void.contains(id) {
                 self.take_back(*id, out);
                 continue;
             }
             match verdict {
-                Verdict::Start(set) => self.start(now, *id, set, &mut taken, out),
+                Verdict::Start(set) => {
+                    self.start(now, (*id, with.get(id).copied()), set, &mut taken, out);
+                }
                 Verdict::Never(reason) => self.never(now, *id, reason, out),
                 Verdict::Preempt { .. } => {}
             }
@@ -71,7 +75,7 @@ impl Sched {
     fn start(
         &mut self,
         now: Time,
-        id: JobId,
+        (id, with): (JobId, Option<Together>),
         set: &Arc<ResourceSet>,
         taken: &mut JustTaken,
         out: &mut Outbox,
@@ -112,7 +116,8 @@ impl Sched {
                 };
                 taken.add(set, seen.and_then(Seen::grows));
                 if let Some(to) = to {
-                    out.append(now, id, Kind::Passed(to.name.to_string()));
+                    let instance = to.name.to_string();
+                    out.append(now, id, Kind::Passed(PassedTo { instance, with }));
                 }
                 out.append(now, id, Kind::Alloc(Arc::new(grant)));
             }
@@ -129,4 +134,20 @@ impl Sched {
             }
         }
     }
+}
+
+/// Those of a gang who start, each with what says so where he is passed: one alone starts with nobody.
+fn together(
+    gang: &[JobId],
+    verdicts: &[(JobId, Verdict)],
+) -> impl Iterator<Item = (JobId, Together)> {
+    let starts = |(id, verdict): &&(JobId, Verdict)| match verdict {
+        Verdict::Start(_) => gang.contains(id),
+        Verdict::Never(_) | Verdict::Preempt { .. } => false,
+    };
+    let starts: BTreeSet<JobId> = verdicts.iter().filter(starts).map(|(id, _)| *id).collect();
+    let first = starts.first().copied().filter(|_| starts.len() > 1);
+    let count = u32::try_from(starts.len()).unwrap_or(u32::MAX);
+    let with = first.map(|first| Together { first, count });
+    starts.into_iter().filter_map(move |id| Some((id, with?)))
 }

@@ -1,12 +1,13 @@
 //! Whether gangs begin whole: when all their members are there, and with as many as they may begin
-//! with, in records of which none is missing.
+//! with, in records of which none is missing; in an instance that they were passed to, all that were
+//! passed at once.
 //!
 //! Knows the records, nothing of who chooses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::account::Name;
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Kind, Record, Together};
 use eddy_wire::gang::{self, Gang};
 use eddy_wire::id::JobId;
 
@@ -19,6 +20,10 @@ pub struct Ganged {
     gangs: BTreeMap<Key, Known>,
     /// The gang that begins with these records.
     begins: Option<Key>,
+    /// With whom jobs that a parent passed down are to start.
+    passed: BTreeMap<JobId, Together>,
+    /// Those who start with these records, and how many have.
+    start: Option<(Together, u32)>,
 }
 
 #[derive(Clone, Debug)]
@@ -47,6 +52,7 @@ impl Ganged {
     /// # Errors
     /// A gang began with fewer than it may, before all were there, or has more than its members.
     pub fn apply(&mut self, record: &Record) -> Result<(), String> {
+        self.together(record)?;
         let Some(id) = record.event.job else {
             return self.began();
         };
@@ -59,6 +65,36 @@ impl Ganged {
             false => self.began(),
         };
         checked.and(self.fold(id, key, &record.event.kind))
+    }
+
+    /// The same of jobs that a parent passed down.
+    fn together(&mut self, record: &Record) -> Result<(), String> {
+        let with = record
+            .event
+            .job
+            .and_then(|id| self.passed.get(&id).copied());
+        let starts = with.filter(|_| matches!(&record.event.kind, Kind::Alloc(_)));
+        let ended = self.start.take_if(|(all, _)| Some(*all) != starts);
+        match (&record.event.kind, record.event.job) {
+            (Kind::Submit(submit), Some(id)) => {
+                let with = submit.pass.as_ref().and_then(|pass| pass.with);
+                self.passed.extend(with.map(|with| (id, with)));
+            }
+            (Kind::Clean, Some(id)) => {
+                self.passed.remove(&id);
+            }
+            _ => {}
+        }
+        if let Some(all) = starts {
+            let (_, begun) = self.start.get_or_insert((all, 0));
+            *begun += 1;
+        }
+        match ended {
+            Some((Together { first, count }, begun)) if begun != count => Err(format!(
+                "{begun} start of {count} that were passed down with job {first}"
+            )),
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn fold(&mut self, id: JobId, key: Option<Key>, kind: &Kind) -> Result<(), String> {

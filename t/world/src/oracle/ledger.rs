@@ -121,8 +121,8 @@ impl Ledger {
         job.apply(record)
             .map_err(|illegal| format!("job {id}: {illegal}"))?;
         match kind {
-            Kind::Passed(name) => {
-                self.passed.insert(id, name.clone());
+            Kind::Passed(to) => {
+                self.passed.insert(id, to.instance.clone());
             }
             Kind::Alloc(grant) => {
                 self.alloc(id, grant)?;
