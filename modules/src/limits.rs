@@ -20,6 +20,7 @@ use eddy_wire::plan::Reason;
 use eddy_wire::queue::Rules;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{MICROS, Time};
+use eddy_wire::usage::Payer;
 
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
@@ -83,6 +84,15 @@ struct Seen {
 }
 
 impl Seen {
+    fn payer(&self) -> Payer {
+        Payer {
+            account: self.party.account.clone(),
+            user: self.user,
+            qos: self.party.qos.clone(),
+            queue: self.spec.jobspec.attributes.system.queue.clone(),
+        }
+    }
+
     /// Whether it was let through and has not ended.
     fn counts(&self) -> bool {
         let waits = self.state == JobState::Sched && self.place > 0;
@@ -221,7 +231,7 @@ impl Limits {
             return;
         };
         if let (Kind::GrantChanged(_) | Kind::Free, Some((from, cores))) = (kind, seen.since) {
-            self.days.used(&seen.party, seen.user, from, t, cores);
+            self.days.used(seen.payer(), from, t, cores);
         }
         (seen.state, seen.since, seen.place) = (state, since, place);
         self.count(id, Step::More);

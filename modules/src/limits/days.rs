@@ -2,18 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use eddy_wire::account::{Book, Name, Party, Period};
+use eddy_wire::account::{Book, Period};
 use eddy_wire::time::{MICROS, Time};
-use eddy_wire::usage::Account;
+use eddy_wire::usage::{Account, Payer};
 
 use super::Whose;
 
 const DAY: i64 = 86_400 * MICROS;
 /// Days that are kept: no period is longer than a year.
 const DAYS_MAX: i64 = 400;
-
-/// Who it was: account, user, QoS.
-type Payer = (Option<Name>, u32, Option<Name>);
 
 /// Core-microseconds by day since 1970.
 #[derive(Debug, Default)]
@@ -26,9 +23,7 @@ impl Days {
     pub fn of(accounts: &[Account]) -> Days {
         let mut days = Days::default();
         for account in accounts {
-            let payer = &account.payer;
-            let key = (payer.account.clone(), payer.user, payer.qos.clone());
-            let own = days.of.entry(key).or_default();
+            let own = days.of.entry(account.payer.clone()).or_default();
             for stretch in &account.stretches {
                 *own.entry(stretch.from.div_euclid(DAY)).or_default() += stretch.used.cores;
             }
@@ -37,9 +32,8 @@ impl Days {
     }
 
     /// So many cores were held from then to then.
-    pub fn used(&mut self, party: &Party, user: u32, from: Time, to: Time, cores: u64) {
-        let key = (party.account.clone(), user, party.qos.clone());
-        let own = self.of.entry(key).or_default();
+    pub fn used(&mut self, payer: Payer, from: Time, to: Time, cores: u64) {
+        let own = self.of.entry(payer).or_default();
         let oldest = to.0.div_euclid(DAY) - DAYS_MAX;
         let mut at = from.0.max(oldest * DAY);
         while at < to.0 {
@@ -56,16 +50,18 @@ impl Days {
     /// What somebody used since the period began.
     pub fn since(&self, book: &Book, whose: &Whose, period: Period, now: Time) -> u128 {
         let begin = beginning(period, now.0.div_euclid(DAY));
-        let is_theirs = |(account, user, qos): &Payer| match whose {
-            Whose::Account(name) => account
-                .as_ref()
-                .is_some_and(|own| book.line(own).any(|(above, _)| above == name)),
-            Whose::Member(name, of) => account.as_ref() == Some(name) && user == of,
-            Whose::User(of) => user == of,
-            Whose::Qos(name) => qos.as_ref() == Some(name),
-            Whose::QosUser(name, of) => qos.as_ref() == Some(name) && user == of,
-            // What was used is not kept by queue: they limit no core-minutes.
-            Whose::Queue(_) | Whose::QueueUser(..) => false,
+        let is_under = |payer: &Payer, name| {
+            let own = payer.account.as_ref();
+            own.is_some_and(|own| book.line(own).any(|(above, _)| above == name))
+        };
+        let is_theirs = |payer: &Payer| match whose {
+            Whose::Account(name) => is_under(payer, name),
+            Whose::Member(name, of) => payer.account.as_ref() == Some(name) && payer.user == *of,
+            Whose::User(of) => payer.user == *of,
+            Whose::Qos(name) => payer.qos.as_ref() == Some(name),
+            Whose::QosUser(name, of) => payer.qos.as_ref() == Some(name) && payer.user == *of,
+            Whose::Queue(name) => payer.queue.as_deref() == Some(name),
+            Whose::QueueUser(name, of) => payer.queue.as_deref() == Some(name) && payer.user == *of,
         };
         let theirs = self.of.iter().filter(|(payer, _)| is_theirs(payer));
         theirs

@@ -226,6 +226,45 @@ fn core_minutes_count_what_was_used_in_the_period_and_what_may_still_be() {
 }
 
 #[test]
+fn core_minutes_of_a_queue_count_what_its_jobs_used_and_no_others() {
+    let hour = Given {
+        core_minutes: Some(60),
+        period: Period::Day,
+        ..Given::default()
+    };
+    let queue = Queue {
+        name: "short".to_owned(),
+        instance: None,
+        default: false,
+        rules: Rules {
+            limits: hour,
+            ..Rules::default()
+        },
+    };
+    let mut settings = Settings::for_inventory(Arc::new(ResourceSet::default()));
+    settings.queues.push(queue);
+    let mut limits = Limits::new(&settings);
+    let half = spec(1, 1_800);
+    let of_queue = Arc::new(half.with(Some("short"), None));
+    for (job, spec) in [(1, &of_queue), (2, &half), (3, &of_queue), (4, &of_queue)] {
+        submit(&mut limits, job, "a", spec);
+    }
+    for job in 1..=2 {
+        tell(&mut limits, 0, job, Kind::Priority(16));
+        tell(&mut limits, 0, job, Kind::Alloc(granted(1)));
+        tell(&mut limits, 1_800, job, Kind::Finish(0));
+        tell(&mut limits, 1_800, job, Kind::Free);
+    }
+    // One of the two that used half an hour each was of the queue.
+    assert_eq!(why(&limits, 3), "");
+    tell(&mut limits, 1_800, 3, Kind::Priority(16));
+    let text = "limit `core_minutes` of queue `short` is 60: 60 are taken, 30 asked for";
+    assert_eq!(why(&limits, 4), text);
+    // The next day only what the third may still use is taken.
+    assert!(limits.binding(Time(86_400 * MICROS), JobId(4)).is_none());
+}
+
+#[test]
 fn limits_of_size_are_those_of_nodes_cores_and_what_they_come_to() {
     let sized = |given: Given| {
         let mut limits = limits();

@@ -25,7 +25,7 @@ const WHOLE: &str = "a whole number";
 const FLAG: &str = "true or false";
 const SPAN: &str = "a duration such as \"5s\", or seconds";
 const MODE: &str = "\"requeue\", \"cancel\" or \"suspend\"";
-const LIMITS: &str =
+pub(super) const LIMITS: &str =
     "a table of running_jobs, submitted_jobs, nodes, cores, core_minutes, period, excess";
 const QOS_KEYS: &[&str] = &[
     "name",
@@ -166,7 +166,8 @@ fn number(value: &Value) -> Option<f64> {
     number.filter(|number| number.is_finite() && *number >= 0.0)
 }
 
-fn limits(value: &Value) -> Option<Limits> {
+/// What may be had, of a QoS or a queue.
+pub(super) fn limits(value: &Value) -> Option<Limits> {
     value.clone().try_into().ok()
 }
 

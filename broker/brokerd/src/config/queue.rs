@@ -15,7 +15,7 @@ use toml::{Table, Value};
 
 use super::declared::{Entry, NAME, ROOT, entries, is_name, unique};
 use super::keys::{count, span};
-use super::qos::value;
+use super::qos::{LIMITS, limits, value};
 use super::{Config, ConfigError, spell};
 use crate::passwd;
 
@@ -31,7 +31,6 @@ const ACCOUNTS: &str = "names of accounts";
 const ACCOUNT: &str = "the name of an account";
 const ONE_QOS: &str = "the name of a [[qos]], or of one of the policy";
 const CLASS: &str = "the name of a [[class]], or of one of the policy";
-const LIMITS: &str = "a table of running_jobs, submitted_jobs, nodes, cores, excess";
 const DEFAULT: &str = "false for a queue that leads to an instance; only one of root can be it";
 /// In the order of the documentation.
 pub(super) const KEYS: &[&str] = &[
@@ -253,12 +252,4 @@ fn user(value: &Value) -> Option<u32> {
         Value::String(name) => passwd::number(name).or_else(|| name.parse().ok()),
         _ => None,
     }
-}
-
-/// Core-minutes are not counted by queue.
-fn limits(value: &Value) -> Option<Limits> {
-    let table = value.as_table()?;
-    let is_counted = |key: &String| !matches!(key.as_str(), "core_minutes" | "period");
-    let limits = table.keys().all(is_counted).then(|| value.clone())?;
-    limits.try_into().ok()
 }

@@ -322,7 +322,7 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
     assert_eq!(required.as_deref(), Some("^old,fast"));
     let factors = &config.instance.policy.priority.factors.queues;
     assert_eq!(factors.get("debug"), Some(&100.0));
-    let text = "[[queue]]\nname = \"a\"\ndefault = true\nmax_nodes = 0\nlimits = { core_minutes = 3 }\n\
+    let text = "[[queue]]\nname = \"a\"\ndefault = true\nmax_nodes = 0\nlimits = { core_minutes = \"3\" }\n\
                 default_qos = \"none\"\nusers = [\"nobody-of-that-name\"]\nmaxtime = 3\nrequires = [\"a|b\"]\n\
                 [[queue]]\nname = \"b\"\ndefault = true\n";
     let errors = check(text).expect_err("much is wrong");
@@ -341,7 +341,8 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
             ),
             wrong(
                 "limits",
-                "is { core_minutes = 3 }; allowed is a table of running_jobs, submitted_jobs, nodes, cores, excess"
+                "is { core_minutes = \"3\" }; allowed is a table of running_jobs, submitted_jobs, nodes, cores, \
+                 core_minutes, period, excess"
             ),
             wrong(
                 "max_nodes",
