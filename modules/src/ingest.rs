@@ -312,13 +312,10 @@ impl Ingest {
         self.grounds
             .lets(submission.user, &submission.spec, count)?;
         self.served.admits(now, &submission.spec)?;
-        let charter = self.parties.charter();
-        self.queues.lets(
-            submission.user,
-            &submission.party,
-            &charter.book,
-            &submission.spec,
-        )?;
+        let book = &self.parties.charter().book;
+        let of = (submission.user, &submission.party);
+        let cores = || self.parties.most_cores(&submission.spec);
+        self.queues.lets(of, book, &submission.spec, cores)?;
         let (party, count) = ((submission.user, &submission.party), submission.count());
         self.parties
             .within_limits(now, party, &submission.spec, count)?;

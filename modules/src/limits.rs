@@ -367,6 +367,11 @@ impl Limits {
         self.binding(self.t, id)
     }
 
+    /// The most cores that a job may be given.
+    pub fn most_cores(&self, spec: &Spec) -> u64 {
+        self.shapes.most_cores(&spec.request)
+    }
+
     /// Whether a limit of how many nodes or cores may be had counts for a job like this.
     pub fn is_of_size(&self, user: u32, party: &Party, spec: &Spec) -> bool {
         let all = self.bound_by(party, user, spec).into_iter();

@@ -60,6 +60,11 @@ impl Parties {
         &self.charter
     }
 
+    /// The most cores that a job may be given.
+    pub fn most_cores(&self, spec: &Spec) -> u64 {
+        self.limits.most_cores(spec)
+    }
+
     /// Whether so many more jobs of a party can be taken.
     ///
     /// # Errors

@@ -160,17 +160,23 @@ impl Queues {
         Some(cut.min(left.unwrap_or(cut)))
     }
 
-    /// Whether a queue lets this job of this party in.
+    /// Whether a queue lets this job of this user and party in, which may be given so many cores.
     ///
     /// # Errors
     /// By the field.
-    pub fn lets(&self, user: u32, party: &Party, book: &Book, spec: &Spec) -> Result<(), Refusal> {
+    pub fn lets(
+        &self,
+        (user, party): (u32, &Party),
+        book: &Book,
+        spec: &Spec,
+        cores: impl Fn() -> u64,
+    ) -> Result<(), Refusal> {
         let (Some(name), Some(rules)) = (of(spec), self.rules(spec)) else {
             return Ok(());
         };
         open_to(name, rules, user, party, book)?;
         with_qos(name, rules, party)?;
-        sized(name, rules, spec)
+        sized(name, rules, spec, cores)
     }
 }
 
@@ -220,7 +226,7 @@ fn with_qos(name: &str, rules: &Rules, party: &Party) -> Result<(), Refusal> {
     Err(invalid(QOS, &given, &there))
 }
 
-fn sized(name: &str, rules: &Rules, spec: &Spec) -> Result<(), Refusal> {
+fn sized(name: &str, rules: &Rules, spec: &Spec, cores: impl Fn() -> u64) -> Result<(), Refusal> {
     let request = &spec.request;
     let wrong = |field, given: String, allowed: String| {
         Err(invalid(
@@ -241,18 +247,14 @@ fn sized(name: &str, rules: &Rules, spec: &Spec) -> Result<(), Refusal> {
     if let Some(allowed) = rules.min_nodes.filter(|allowed| least < *allowed) {
         return wrong(RESOURCES, nodes(), format!("at least {allowed}"));
     }
-    let each = u64::from(request.slots_per_node) * u64::from(request.cores_per_slot);
-    let (cores, given) = match choice {
-        Some(nodes) => {
-            let given = format!("{nodes} nodes of {each} cores");
-            (each.saturating_mul(u64::from(most)), given)
-        }
-        None => {
-            let cores = u64::from(request.slots) * u64::from(request.cores_per_slot);
-            (cores, format!("{cores} cores"))
-        }
-    };
-    if let Some(most) = rules.max_cores.filter(|most| cores > u64::from(*most)) {
+    if let Some(most) = rules.max_cores.filter(|most| cores() > u64::from(*most)) {
+        let asked = u64::from(request.slots) * u64::from(request.cores_per_slot);
+        let each = u64::from(request.slots_per_node) * u64::from(request.cores_per_slot);
+        let given = match (choice, cores()) {
+            (Some(nodes), _) => format!("{nodes} nodes of {each} cores"),
+            (None, cores) if cores > asked => format!("up to {cores} cores, of what is whole,"),
+            (None, cores) => format!("{cores} cores"),
+        };
         return wrong(RESOURCES, given, format!("at most {most} cores"));
     }
     let Some(most) = rules.max_time else {

@@ -46,8 +46,22 @@ impl Shapes {
         self.0.iter().map(|[cores, ..]| *cores).max().unwrap_or(0)
     }
 
+    /// The most cores that a job may be given: of a choice of nodes, with the most of them.
+    pub fn most_cores(&self, request: &Request) -> u64 {
+        match &request.choice {
+            None => self.cost_of(request).cores,
+            Some(choice) => match choice.nodes.most() {
+                Some(most) => self.cost_of(&request.on_nodes(most)).cores,
+                None => u64::MAX,
+            },
+        }
+    }
+
     pub fn cost(&self, spec: &Spec) -> Cost {
-        let request = &spec.request;
+        self.cost_of(&spec.request)
+    }
+
+    fn cost_of(&self, request: &Request) -> Cost {
         let asked = u64::from(request.slots) * u64::from(request.cores_per_slot);
         let (nodes, cores) = match (request.sharing, request.nodes) {
             (Sharing::Shared, nodes) => {
@@ -115,10 +129,11 @@ fn slots_on(request: &Request, node: &Node) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use eddy_wire::id::Rank;
     use eddy_wire::idset::Idset;
-    use eddy_wire::jobspec::{Takes, Work};
+    use eddy_wire::jobspec::{Choice, Takes, Tasks, Work};
     use eddy_wire::resource_set::Sockets;
 
     use super::*;
@@ -170,6 +185,30 @@ mod tests {
         assert_eq!(alike.nodes_of(&anywhere(4, MemoryNeed::PerCore(8))), 2);
         assert_eq!(alike.nodes_of(&anywhere(4, MemoryNeed::PerNode(16))), 1);
         assert_eq!(alike.whole(4), (4, 32));
+    }
+
+    #[test]
+    fn a_queue_counts_whole_nodes_with_all_their_cores_and_a_choice_with_the_most() {
+        let shapes = shapes(&[(8, 16), (4, 16)]);
+        let whole = |choice: Option<Choice>| Request {
+            nodes: Some(2),
+            choice: choice.map(Arc::new),
+            slots: 2,
+            slots_per_node: 1,
+            ..anywhere(2, MemoryNeed::None)
+        };
+        let choice = |nodes: &str| Choice {
+            nodes: nodes.parse().expect("a count"),
+            tasks: Tasks::OnEach,
+        };
+        assert_eq!(shapes.most_cores(&whole(None)), 16);
+        assert_eq!(shapes.most_cores(&whole(Some(choice("2-5")))), 40);
+        assert_eq!(shapes.most_cores(&whole(Some(choice("2+")))), u64::MAX);
+        let shared = Request {
+            sharing: Sharing::Shared,
+            ..whole(Some(choice("2-5")))
+        };
+        assert_eq!(shapes.most_cores(&shared), 5);
     }
 
     #[test]

@@ -16,6 +16,7 @@ run_duration = "3000s"
 name = "debug"
 priority = 3
 max_nodes = 1
+max_cores = 1
 max_time = "30m"
 default_time = "10m"
 user_limits = { running_jobs = 1 }
@@ -70,6 +71,10 @@ fn a_queue_gives_what_a_job_does_not_say_and_refuses_by_field() -> Tested {
         (
             &["-q", "debug", "-N2"],
             "resources: 2 nodes given, queue `debug` allows at most 1",
+        ),
+        (
+            &["-q", "debug", "-N1", "--exclusive"],
+            "resources: up to 2 cores, of what is whole, given, queue `debug` allows at most 1 cores",
         ),
         (
             &["-q", "fast"],

@@ -72,7 +72,8 @@ fn what_a_queue_does_not_allow_is_refused_with_what_it_does() {
         ..Party::default()
     };
     let asks = |user, party: Party, nodes, seconds| {
-        queues.lets(user, &party, &book, &spec(Some("debug"), nodes, seconds))
+        let spec = spec(Some("debug"), nodes, seconds);
+        queues.lets((user, &party), &book, &spec, || 1)
     };
     let good = || party(None, Some("normal"));
     assert_eq!(asks(7, good(), Some(2), 60), Ok(()));
