@@ -229,6 +229,9 @@ impl Table {
         let line = self.lines.entry(account_of(&ask.want.owner)).or_default();
         line.asked += asks;
         let shape = self.shapes.enter(&ask);
+        if let (Some(shape), Some(round)) = (shape, &mut self.round) {
+            round.stuck.asked(shape);
+        }
         line.alike.entry(shape).or_default().insert(turn);
         let entry = Entry {
             shape,
@@ -317,7 +320,7 @@ impl Table {
         (self.stop, self.stops) = (None, BTreeMap::new());
         let stuck = match self.rules.policy.queue.walk {
             // The first who does not fit stops those behind him.
-            Walk::Stop => Stuck::new(),
+            Walk::Stop => Stuck::default(),
             Walk::Skip | Walk::Reserve { .. } => self.shapes.stuck(room, now),
         };
         let course = match self.rules.turns {
@@ -331,12 +334,12 @@ impl Table {
 
     /// The first of an account behind a turn that may fit: those known to be stuck are passed
     /// many at once, where nothing depends on how many they are; so many of it were seen in the round.
-    fn behind(
-        &self,
+    fn behind<'t>(
+        &'t self,
         account: &str,
         (after, seen): (Option<&Turn>, u32),
         stuck: &Stuck,
-    ) -> Option<(&Turn, &Entry)> {
+    ) -> Option<(&'t Turn, &'t Entry)> {
         let line = self.lines.get(account)?;
         let from = after.map_or(Bound::Unbounded, |turn| Bound::Excluded(*turn));
         let from = (from, Bound::Unbounded);
@@ -348,12 +351,20 @@ impl Table {
         if stuck.is_empty() || counts || !few || queue.walk == Walk::Stop {
             return line.jobs.range(from).next();
         }
-        let may_fit = |shape: &Option<Shape>| shape.is_none_or(|shape| !stuck.contains(&shape));
-        let open = line.alike.iter().filter(|(shape, _)| may_fit(shape));
-        let turn = open
-            .filter_map(|(_, turns)| turns.range(from).next())
-            .min()?;
-        line.jobs.get_key_value(turn)
+        let next = |turns: &'t BTreeSet<Turn>| turns.range(from).next();
+        let turn = match stuck.open().filter(|open| open.len() < line.alike.len()) {
+            Some(open) => {
+                let shapes = open.iter().copied().map(Some).chain([None]);
+                let alike = shapes.filter_map(|shape| line.alike.get(&shape));
+                alike.filter_map(next).min()
+            }
+            None => {
+                let may_fit = |shape: Option<Shape>| shape.is_none_or(|one| !stuck.contains(&one));
+                let open = line.alike.iter().filter(|(shape, _)| may_fit(**shape));
+                open.filter_map(|(_, turns)| next(turns)).min()
+            }
+        };
+        line.jobs.get_key_value(turn?)
     }
 
     /// Offers a job the room that is free now.
@@ -408,7 +419,7 @@ impl Table {
                 Offered::Never
             }
             Now::NoRoom => {
-                stuck.extend(shape);
+                shape.into_iter().for_each(|shape| stuck.shuts(shape));
                 self.denied(account, turn)
             }
         }

@@ -23,6 +23,8 @@ pub(super) struct Deal {
     remainder: Remainder,
     weights: Units,
     hands: Vec<Hand>,
+    /// Places of those who may still be drawn, and what each is due.
+    shares: Vec<(usize, f64)>,
     stage: Stage,
 }
 
@@ -52,6 +54,13 @@ impl Deal {
     /// Where the next draw begins.
     pub fn seed(&self) -> u64 {
         self.draw.get_seed()
+    }
+
+    /// Slices are dealt: all are drawn for what is left.
+    fn draw_all(&mut self) {
+        let share = |hand: &Hand| scalar(&hand.portion.share, &self.weights);
+        self.shares = self.hands.iter().map(share).enumerate().collect();
+        self.stage = Stage::Draw;
     }
 }
 
@@ -86,6 +95,7 @@ impl Table {
             remainder,
             weights,
             hands: self.lines.keys().zip(portions).map(hand).collect(),
+            shares: Vec::new(),
             stage: Stage::Slice(0),
         }
     }
@@ -128,30 +138,32 @@ impl Table {
                     next => next,
                 },
                 None => {
-                    deal.stage = Stage::Draw;
+                    deal.draw_all();
                     Next::More
                 }
             },
             Stage::Draw if self.stop.is_some() => Next::Done,
-            Stage::Draw => {
-                let share = |hand: &Hand| scalar(&hand.portion.share, &deal.weights);
-                let shares: Vec<(usize, f64)> = deal.hands.iter().map(share).enumerate().collect();
-                match pick(&shares, deal.remainder, &mut deal.draw) {
-                    Some(at) => {
-                        deal.stage = Stage::Drawn(at);
-                        Next::More
-                    }
-                    None => Next::Done,
+            Stage::Draw => match pick(&deal.shares, deal.remainder, &mut deal.draw) {
+                Some(at) => {
+                    deal.stage = Stage::Drawn(at);
+                    Next::More
                 }
-            }
+                None => Next::Done,
+            },
             Stage::Drawn(at) => {
                 let next = self.drawn_step(&mut deal.hands[at], stuck, room, now, out);
                 match next {
-                    Next::Started => deal.stage = Stage::Draw,
+                    Next::Started => {
+                        // What it is due is less by what it was given.
+                        let share = scalar(&deal.hands[at].portion.share, &deal.weights);
+                        let known = deal.shares.iter_mut().find(|(of, _)| *of == at);
+                        known.into_iter().for_each(|(_, known)| *known = share);
+                        deal.stage = Stage::Draw;
+                    }
                     Next::More => {}
                     Next::Done => {
                         // An account in which nothing fits must not stop the others.
-                        deal.hands.remove(at);
+                        deal.shares.retain(|(of, _)| *of != at);
                         deal.stage = Stage::Draw;
                         return Next::More;
                     }

@@ -17,8 +17,43 @@ const TRIED_MAX: usize = 1024;
 /// The number of a shape, never used again.
 pub(super) type Shape = u64;
 
-/// What fits nowhere in a round: room only shrinks in it.
-pub(super) type Stuck = BTreeSet<Shape>;
+/// What fits nowhere in a round, and what may fit: room only shrinks in it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stuck {
+    stuck: BTreeSet<Shape>,
+    /// All others, where they were looked at.
+    open: Option<BTreeSet<Shape>>,
+}
+
+impl Stuck {
+    pub fn contains(&self, shape: &Shape) -> bool {
+        self.stuck.contains(shape)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.stuck.is_empty()
+    }
+
+    /// All that may fit, where that is known.
+    pub fn open(&self) -> Option<&BTreeSet<Shape>> {
+        self.open.as_ref()
+    }
+
+    /// It fits nowhere any more.
+    pub fn shuts(&mut self, shape: Shape) {
+        self.stuck.insert(shape);
+        if let Some(open) = &mut self.open {
+            open.remove(&shape);
+        }
+    }
+
+    /// Somebody asks for it, perhaps the first.
+    pub fn asked(&mut self, shape: Shape) {
+        if let Some(open) = self.open.as_mut().filter(|_| !self.stuck.contains(&shape)) {
+            open.insert(shape);
+        }
+    }
+}
 
 /// All shapes of those who wait.
 #[derive(Clone, Debug, Default)]
@@ -70,11 +105,16 @@ impl Shapes {
     /// What fits nowhere now, however short it were.
     pub fn stuck(&self, room: &mut Occupancy, now: Time) -> Stuck {
         let tried = self.by_need.values().take(TRIED_MAX);
-        let stuck = tried.filter(|known| match room.fits(&known.ask, now, Span(1)) {
-            Now::NoRoom => true,
-            // Whoever can never be is to be told so.
-            Now::Fits(_) | Now::Never => false,
-        });
-        stuck.map(|known| known.shape).collect()
+        let (stuck, open): (Vec<&Known>, Vec<&Known>) =
+            tried.partition(|known| match room.fits(&known.ask, now, Span(1)) {
+                Now::NoRoom => true,
+                // Whoever can never be is to be told so.
+                Now::Fits(_) | Now::Never => false,
+            });
+        let shapes = |known: Vec<&Known>| known.into_iter().map(|one| one.shape).collect();
+        Stuck {
+            stuck: shapes(stuck),
+            open: (self.by_need.len() <= TRIED_MAX).then(|| shapes(open)),
+        }
     }
 }
