@@ -24,7 +24,7 @@ use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, ParentWord, Req
 use eddy_wire::access::Access;
 use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Place;
@@ -52,7 +52,7 @@ use policy::Obeyed;
 pub(crate) use policy::is_one as is_policy;
 use pools::Pools;
 use reserved::Reserved;
-use seen::Seen;
+use seen::{PassedWith, Seen};
 use sets::Sets;
 use taken::Rules;
 
@@ -146,6 +146,16 @@ impl Module for Sched {
         self.reserved.live(seqs);
     }
 
+    fn stands(&self, event: &Event) -> bool {
+        match (&event.kind, event.job) {
+            (Kind::Alloc(_), Some(job)) => {
+                let passed = |seen: &Seen| seen.submit.pass.is_some();
+                !self.jobs.get(&job).is_some_and(passed) || self.passed.may_begin(job)
+            }
+            _ => true,
+        }
+    }
+
     fn apply(&mut self, record: &Record) {
         self.gangs.apply(record);
         if record.event.job.is_none() {
@@ -170,6 +180,7 @@ impl Module for Sched {
                     place: Place::FIRST,
                     held: None,
                     to: self.sets.of(submit),
+                    passed_with: PassedWith::Nobody,
                     recalls: 0,
                     preemptions: 0,
                     preempted: None,
@@ -181,7 +192,7 @@ impl Module for Sched {
             }
             (Kind::Clean, Some(id)) => {
                 if let Some(seen) = self.jobs.remove(&id) {
-                    self.passed.forget(id);
+                    self.passed.forget(id, &seen);
                     self.forget_ground(id, &seen);
                 }
             }

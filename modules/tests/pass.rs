@@ -376,6 +376,19 @@ fn those_that_are_passed_with_each_other_go_back_together() {
 }
 
 #[test]
+fn one_who_comes_late_keeps_its_mate_from_going_back_before_it() {
+    // There is no shell.
+    let mut stand = child();
+    stand.tell(comes_with(77, 2));
+    stand.now = stand.now.after(Span::seconds(8));
+    stand.tell(comes_with(78, 3));
+    stand.now = stand.now.after(Span::seconds(3));
+    assert_eq!(said(&stand.tell(Arrival::Tick)).len(), 0);
+    stand.now = stand.now.after(Span::seconds(8));
+    assert_eq!(said(&stand.tell(Arrival::Tick)).len(), 2);
+}
+
+#[test]
 fn one_whose_mate_comes_no_more_goes_back() {
     let mut stand = child();
     with_shells(&mut stand);

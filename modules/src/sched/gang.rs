@@ -14,6 +14,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
 use super::present::JustTaken;
+use super::seen::PassedWith;
 use super::{Intake, Sched, Seen, pools};
 use crate::gangs::Known;
 
@@ -35,10 +36,14 @@ impl Sched {
         is_bound.then(|| Arc::new(gang))
     }
 
-    /// Whether a job holds its resources and is not to end.
+    /// Whether a job holds its resources and is not to end. One that was passed down with others, and has not
+    /// begun there, may come back with them.
     fn goes_on(&self, id: JobId) -> bool {
-        let seen = self.jobs.get(&id);
-        seen.is_some_and(|seen| seen.held.is_some() && !seen.is_ending())
+        let goes_on = |seen: &Seen| {
+            let may_come_back = seen.passed_with == PassedWith::Others;
+            seen.held.is_some() && !seen.is_ending() && !may_come_back
+        };
+        self.jobs.get(&id).is_some_and(goes_on)
     }
 
     /// After a record of a job by which more or fewer of its gang, if that began, are waited for: one
@@ -46,7 +51,12 @@ impl Sched {
     pub(super) fn gang_moved(&self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
         let moves = matches!(
             kind,
-            Kind::Exception(_) | Kind::Preempted(_) | Kind::Requeue(_) | Kind::Free | Kind::Clean
+            Kind::Exception(_)
+                | Kind::Preempted(_)
+                | Kind::Requeue(_)
+                | Kind::Start
+                | Kind::Free
+                | Kind::Clean
         );
         if !moves {
             return;

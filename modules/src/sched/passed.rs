@@ -11,6 +11,7 @@ use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::{Exception, Kind, Together};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId};
+use eddy_wire::lifecycle::JobState;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
@@ -25,12 +26,28 @@ const BOUNCE_AFTER: Span = Span::seconds(10);
 /// Those that are not where their parent wants them.
 #[derive(Default)]
 pub(super) struct Passed {
-    /// To begin.
-    begin: BTreeSet<JobId>,
+    /// To begin, and with whom.
+    begin: BTreeMap<JobId, Option<Together>>,
     /// Those of them that begin with others.
-    groups: BTreeMap<Together, BTreeSet<JobId>>,
+    groups: BTreeMap<Together, Group>,
     /// To go on with these cores, as was said over a channel of this leader's life.
     back: BTreeMap<JobId, Arc<ResourceSet>>,
+}
+
+/// Those who begin with each other.
+#[derive(Default)]
+struct Group {
+    /// Who is there to begin.
+    there: BTreeSet<JobId>,
+    /// How many have begun.
+    begun: u32,
+}
+
+impl Group {
+    /// Whether nobody is missing.
+    fn is_whole(&self, with: Together) -> bool {
+        self.there.len() as u64 + u64::from(self.begun) == u64::from(with.count)
+    }
 }
 
 impl Passed {
@@ -38,12 +55,12 @@ impl Passed {
     pub(super) fn apply(&mut self, id: JobId, seen: &Seen) {
         match (&seen.submit.pass, seen.is_queued()) {
             (Some(pass), true) => {
-                self.begin.insert(id);
+                self.begin.insert(id, pass.with);
                 if let Some(with) = pass.with {
-                    self.groups.entry(with).or_default().insert(id);
+                    self.groups.entry(with).or_default().there.insert(id);
                 }
             }
-            (Some(_), false) => self.begins_not(id),
+            (Some(_), false) => self.begins_not(id, seen),
             (None, _) => {}
         }
         if !seen.suspension.standing().is_without_cores() {
@@ -51,17 +68,33 @@ impl Passed {
         }
     }
 
-    pub(super) fn forget(&mut self, id: JobId) {
-        self.begins_not(id);
+    pub(super) fn forget(&mut self, id: JobId, seen: &Seen) {
+        self.begins_not(id, seen);
         self.back.remove(&id);
     }
 
-    fn begins_not(&mut self, id: JobId) {
-        if self.begin.remove(&id) {
-            self.groups.retain(|_, group| {
-                group.remove(&id);
-                !group.is_empty()
-            });
+    /// Whether a job is there to begin, and none of those that begin with it is missing.
+    pub(super) fn may_begin(&self, id: JobId) -> bool {
+        let with = self.begin.get(&id);
+        with.is_some_and(|with| {
+            with.is_none_or(|with| {
+                let group = self.groups.get(&with);
+                group.is_some_and(|group| group.is_whole(with))
+            })
+        })
+    }
+
+    /// It has begun, or will not.
+    fn begins_not(&mut self, id: JobId, seen: &Seen) {
+        let Some(with) = self.begin.remove(&id).flatten() else {
+            return;
+        };
+        if let Some(group) = self.groups.get_mut(&with) {
+            group.there.remove(&id);
+            group.begun += u32::from(seen.state == JobState::Run);
+            if group.there.is_empty() {
+                self.groups.remove(&with);
+            }
         }
     }
 }
@@ -76,7 +109,7 @@ impl Sched {
         out: &mut Outbox,
     ) {
         match (kind, job) {
-            (Kind::Priority(_), Some(job)) if self.passed.begin.contains(&job) => {
+            (Kind::Priority(_), Some(job)) if self.passed.begin.contains_key(&job) => {
                 if !self.start_with(now, job, &mut JustTaken::default(), out) {
                     out.volatile(Volatile::Wake(now.after(BOUNCE_AFTER)));
                 }
@@ -102,9 +135,10 @@ impl Sched {
                 out.append(now, *job, Kind::GrantChanged(Arc::new(grant)));
             }
         }
-        for job in &self.passed.begin {
+        for job in self.passed.begin.keys() {
             // Of those that start together the first asks for all.
-            let group = self.group_of(*job).and_then(|(_, group)| group.first());
+            let group = self.group_of(*job);
+            let group = group.and_then(|(_, group)| group.there.first());
             if group.is_none_or(|first| first == job) {
                 self.start_with(now, *job, &mut taken, out);
             }
@@ -120,8 +154,8 @@ impl Sched {
     }
 
     /// With whom a job is to start, and who of them is there to begin.
-    fn group_of(&self, job: JobId) -> Option<(Together, &BTreeSet<JobId>)> {
-        let with = self.jobs.get(&job)?.submit.pass.as_ref()?.with?;
+    fn group_of(&self, job: JobId) -> Option<(Together, &Group)> {
+        let with = (*self.passed.begin.get(&job)?)?;
         Some((with, self.passed.groups.get(&with)?))
     }
 
@@ -129,9 +163,7 @@ impl Sched {
     fn start_with(&self, now: Time, job: JobId, taken: &mut JustTaken, out: &mut Outbox) -> bool {
         let mates = match self.group_of(job) {
             None => vec![job],
-            Some((with, group)) if group.len() as u64 == u64::from(with.count) => {
-                group.iter().copied().collect()
-            }
+            Some((with, group)) if group.is_whole(with) => group.there.iter().copied().collect(),
             // One of them is still to come, or comes no more.
             Some(_) => return false,
         };
@@ -193,13 +225,20 @@ impl Sched {
         })
     }
 
-    /// Gives back what has waited too long: the parent, who thought otherwise, plans it again.
+    /// Gives back what has waited too long, with all that start with it: the parent, who thought otherwise,
+    /// plans it again.
     pub(super) fn bounce(&self, now: Time, out: &mut Outbox) {
-        for job in &self.passed.begin {
-            let Some(seen) = self.jobs.get(job) else {
+        let since = |job: &JobId| self.jobs.get(job).map(|seen| seen.eligible);
+        for job in self.passed.begin.keys() {
+            let group = self.group_of(*job);
+            // The last that came counts for all.
+            let last = match group {
+                Some((_, group)) => group.there.iter().filter_map(since).max(),
+                None => since(job),
+            };
+            let Some(due) = last.map(|since| since.after(BOUNCE_AFTER)) else {
                 continue;
             };
-            let due = seen.eligible.after(BOUNCE_AFTER);
             if due > now {
                 out.volatile(Volatile::Wake(due));
                 continue;
@@ -216,15 +255,16 @@ impl Sched {
 
     fn in_the_way(&self, job: &JobId) -> String {
         let mut job = job;
-        if let Some((Together { count, .. }, group)) = self.group_of(*job) {
-            let there = group.len();
-            if there as u64 != u64::from(count) {
+        if let Some((with, group)) = self.group_of(*job) {
+            let (there, count) = (group.there.len(), with.count);
+            if !group.is_whole(with) {
                 return format!(
                     "{there} of {count} that start together were there for {BOUNCE_AFTER} s"
                 );
             }
             let alone = |mate: &&JobId| self.passed_grant(**mate, &JustTaken::default()).is_some();
-            job = group.iter().find(|mate| !alone(mate)).unwrap_or(job);
+            let mut mates = group.there.iter();
+            job = mates.find(|mate| !alone(mate)).unwrap_or(job);
         }
         let pass = self.jobs.get(job).and_then(|seen| seen.submit.pass.clone());
         let ranks = pass.map(|pass| pass.set.ranks()).unwrap_or_default();

@@ -31,6 +31,13 @@ pub(super) struct Way {
     pub mode: Mode,
 }
 
+/// With whom an attempt was passed down, as long as it has not begun there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PassedWith {
+    Nobody,
+    Others,
+}
+
 /// A job as far as scheduling goes.
 pub(super) struct Seen {
     pub(super) submit: Arc<Submit>,
@@ -47,6 +54,8 @@ pub(super) struct Seen {
     pub(super) held: Option<Arc<ResourceSet>>,
     /// The instance that it is passed to.
     pub(super) to: Option<To>,
+    /// With whom it was.
+    pub(super) passed_with: PassedWith,
     /// How often it came back from there.
     pub(super) recalls: u32,
     /// How often it was to end for the sake of another.
@@ -115,6 +124,8 @@ impl Seen {
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
             Kind::Order(place, _) => self.place = *place,
             Kind::Recalled(_) => self.recalls += 1,
+            Kind::Passed(to) if to.with.is_some() => self.passed_with = PassedWith::Others,
+            Kind::Start | Kind::Requeue(_) => self.passed_with = PassedWith::Nobody,
             _ => {}
         }
     }

@@ -32,6 +32,22 @@ struct Known {
     members: BTreeSet<JobId>,
     /// Those that were ever granted anything.
     granted: BTreeSet<JobId>,
+    /// Those that were passed down with others, and have neither begun there nor come back.
+    below: BTreeMap<JobId, Together>,
+}
+
+impl Known {
+    /// A member is passed down.
+    fn passed(&mut self, id: JobId, with: Option<Together>) -> Result<(), String> {
+        let mut others = self.below.iter().filter(|(_, below)| Some(**below) != with);
+        if let Some((other, _)) = others.next() {
+            return Err(format!(
+                "job {id} is passed without job {other} of its gang, which may come back"
+            ));
+        }
+        self.below.extend(with.map(|with| (id, with)));
+        Ok(())
+    }
 }
 
 impl Ganged {
@@ -109,6 +125,7 @@ impl Ganged {
                     gang,
                     members: BTreeSet::new(),
                     granted: BTreeSet::new(),
+                    below: BTreeMap::new(),
                 });
                 known.members.insert(id);
                 let (name, size) = (&known.gang.name, known.gang.size);
@@ -139,9 +156,20 @@ impl Ganged {
                 }
                 Ok(())
             }
+            (Kind::Passed(to), Some(key)) => {
+                let known = self.gangs.get_mut(&key);
+                known.map_or(Ok(()), |known| known.passed(id, to.with))
+            }
+            (Kind::Start | Kind::Requeue(_) | Kind::Finish(_), Some(key)) => {
+                if let Some(known) = self.gangs.get_mut(&key) {
+                    known.below.remove(&id);
+                }
+                Ok(())
+            }
             (Kind::Clean, Some(key)) => {
                 self.of.remove(&id);
                 if let Some(known) = self.gangs.get_mut(&key) {
+                    known.below.remove(&id);
                     known.members.remove(&id);
                     if known.members.is_empty() {
                         self.gangs.remove(&key);
