@@ -564,7 +564,8 @@ impl Room for Occupancy {
     }
 
     fn admits(&mut self, ask: &Arc<Ask>) -> bool {
-        !self.is_limited(ask)
+        // What was granted just now has been charged already.
+        self.fresh.contains_key(&ask.job) || !self.is_limited(ask)
     }
 
     fn take(&mut self, spot: &Spot, from: Time, span: Span) {

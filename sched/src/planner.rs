@@ -343,7 +343,7 @@ impl Planner {
             outcome.head = self.head(now);
             let gate = self.occupancy.gate().again();
             let again = outcome.again.into_iter().chain(gate);
-            let again = again.chain(self.occupancy.opens());
+            let again = again.chain(self.occupancy.opens()).chain(self.due(now));
             let table = self.table.as_ref().and_then(Table::again);
             outcome.again = again.chain(table).min();
         }
@@ -361,8 +361,19 @@ impl Planner {
     fn begin_pass(&mut self, now: Time) {
         if self.pass == Pass::Over {
             self.pass = Pass::Current;
+            if self.occupancy.gate().again().is_some_and(|at| at <= now) {
+                // Who was held back by a limit may have his promise sooner.
+                self.agenda.freed();
+            }
             self.occupancy.begin(now);
         }
+    }
+
+    /// When a promise is due, where starts are limited: where they are not, what it waits for tells.
+    fn due(&self, now: Time) -> Option<Time> {
+        let is_limited = !self.occupancy.gate().is_open();
+        let due = self.agenda.next_due().filter(|_| is_limited);
+        due.filter(|at| *at > now)
     }
 
     /// Looks at the jobs that take nothing, each at most once until a rank it waits for comes.

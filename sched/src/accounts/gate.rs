@@ -107,6 +107,23 @@ impl Gate {
         }
     }
 
+    /// Whether a job that asks for so much is more than its account may have at all.
+    pub fn is_beyond(&self, books: &Accounts, owner: &Owner, asks: &Amounts) -> bool {
+        self.of_account(books, owner)
+            .is_some_and(|most| !most.holds(asks))
+    }
+
+    /// What an account may have of the class of a job, where that is limited.
+    fn of_account(&self, books: &Accounts, owner: &Owner) -> Option<Amounts> {
+        let of_class = self.limits.account_fraction.get(self.class_of(owner))?;
+        Some(fractions(books.total(), books.kinds(), of_class))
+    }
+
+    fn class_of<'a>(&'a self, owner: &'a Owner) -> &'a str {
+        let named = owner.class.as_ref().map(Name::as_str);
+        named.unwrap_or(&self.default_class)
+    }
+
     /// The same without a note.
     pub fn look(&self, books: &Accounts, owner: &Owner, asks: &Amounts) -> Result<(), Stop> {
         if self.is_open() {
@@ -125,11 +142,9 @@ impl Gate {
             let bucket = self.accounts.get(&account).copied();
             self.tokens(rate, bucket).map_err(Stop::AccountRate)?;
         }
-        let default = self.default_class.as_str();
-        let class = owner.class.as_ref().map_or(default, Name::as_str);
-        let of_class = self.limits.account_fraction.get(class);
-        let most = of_class.map(|parts| fractions(total, kinds, parts));
-        let has = || books.has_of_class(&account, class, default);
+        let most = self.of_account(books, owner);
+        let class = self.class_of(owner);
+        let has = || books.has_of_class(&account, class, &self.default_class);
         match most.is_none_or(|most| most.holds(&(has() + *asks))) {
             true => Ok(()),
             false => Err(Stop::Fraction),

@@ -48,6 +48,12 @@ impl Occupancy {
         each.fold(Amounts::NONE, |sum, asks| sum + asks)
     }
 
+    /// Whether it is more than its account may have at all.
+    pub fn is_beyond(&self, ask: &Ask) -> bool {
+        let asks = self.asks(ask);
+        self.gate.is_beyond(&self.accounts, &ask.want.owner, &asks)
+    }
+
     /// The limit that would hold it back now.
     pub fn limit(&self, ask: &Ask) -> Option<Stop> {
         let asks = self.asks(ask);

@@ -4,15 +4,16 @@
 //! would start when is tried out on a copy.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{self, Answer, Estimate, Explained, Outcome, Question, Reason};
+use eddy_wire::plan::{self, Answer, Estimate, Explained, Outcome, Question, Reason, Want};
 use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{Span, Time};
 
 use super::hindsight::{Basis, PROBE};
 use super::{Place, Planner, Waiting};
-use crate::occupancy::Occupancy;
+use crate::occupancy::{Ask, Occupancy};
 use crate::placement::Unplaced;
 use crate::policy::{Reservations, Walk};
 use crate::turns::Turn;
@@ -50,6 +51,12 @@ impl Planner {
     pub(crate) fn unasked(mut self) -> Planner {
         self.hindsight.probed = Time(i64::MAX);
         self
+    }
+
+    /// Whether a job asks for more than its account may have at all: no end lets it start.
+    pub(crate) fn is_beyond(&self, want: &Want) -> bool {
+        let ask = Ask::new(JobId(0), Arc::new(want.clone()));
+        self.occupancy.is_beyond(&ask)
     }
 
     /// How many start by an outcome, which is not carried out yet, whose turn is after that of one who waits

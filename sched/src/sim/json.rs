@@ -3,6 +3,7 @@
 //! A job says how many processors it needs, or asks of nodes what a jobspec
 //! (RFC 25) can ask. Bytes in, a workload out.
 
+use eddy_wire::gang;
 use eddy_wire::jobspec::{Jobspec, Request};
 use eddy_wire::time::Span;
 use serde::Deserialize;
@@ -171,6 +172,15 @@ impl TextJob {
         let jobspec = Jobspec::from_value(jobspec.clone()).map_err(refused)?;
         let request = jobspec.request().map_err(refused)?;
         let system = jobspec.attributes.system;
+        let of_others = [
+            ("a gang", system.other.contains_key(gang::ATTRIBUTE)),
+            ("ground for an instance", request.grows().is_some()),
+            ("dependencies", !system.dependencies.is_empty()),
+        ];
+        if let Some((given, _)) = of_others.iter().find(|(_, is_given)| *is_given) {
+            let allowed = "what a job asks for by itself";
+            return Err(self.wrong("jobspec", (*given).to_owned(), allowed));
+        }
         Ok(Asked {
             procs: least_cores(&request),
             nodes: request.nodes.map(u64::from),
@@ -200,7 +210,12 @@ impl TextJob {
         terms: &mut Places<Terms>,
     ) -> Result<SimJob, WorkloadError> {
         let or = |own: &Option<String>, spec: &Option<String>| own.clone().or(spec.clone());
-        let group = self.name("group", or(&self.group, &asked.group))?;
+        let field = if self.group.is_some() {
+            "group"
+        } else {
+            "account"
+        };
+        let group = self.name(field, or(&self.group, &asked.group))?;
         let user = self.name("user", self.user.clone())?;
         let urgency = self.urgency.unwrap_or(Terms::default().urgency);
         // One that is held would never run.

@@ -3,7 +3,7 @@
 //! Groups are accounts, and so are users without one where there are groups or shares.
 //! Names are numbers in the order of names, so that every name of a trace will do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::account::{Account, Change, Member, Name, Shares};
 use eddy_wire::plan::Owner as Party;
@@ -21,13 +21,14 @@ pub(super) struct Parties {
 impl Parties {
     pub(super) fn of(workload: &Workload) -> Parties {
         let tops: BTreeSet<(&str, &str)> = workload.owners.iter().map(top).collect();
+        let numbers: BTreeMap<(&str, &str), usize> = tops.into_iter().zip(0..).collect();
         let known = |owner: &Owner| owner.group != UNKNOWN;
         let flat = workload.shares.is_empty() && !workload.owners.iter().any(known);
         let parties = (0..).zip(&workload.owners).map(|(user, owner)| Party {
             user,
             account: match flat {
                 true => None,
-                false => name(tops.range(..top(owner)).count()),
+                false => name(numbers[&top(owner)]),
             },
             ..Party::default()
         });

@@ -43,7 +43,7 @@ pub struct Planned<'w> {
     waiting: u64,
     /// When there is a pass though nothing happens.
     again: Option<Time>,
-    /// Passes in turn that nothing asked for and that decided nothing.
+    /// Passes in turn at which nobody came or went, and that decided nothing.
     idle: u32,
     course: Course,
 }
@@ -58,9 +58,9 @@ impl<'w> Planned<'w> {
     /// A policy over the nodes of a machine.
     ///
     /// # Errors
-    /// [`NotSimulated::NeedsNodes`] for a machine without nodes.
+    /// [`NotSimulated::AskNodes`] for a machine without nodes.
     pub fn new(scene: Scene<'w>, policy: &Policy) -> Result<Planned<'w>, NotSimulated> {
-        let nodes = scene.machine.set().ok_or(NotSimulated::NeedsNodes)?;
+        let nodes = scene.machine.set().ok_or(NotSimulated::AskNodes)?;
         let mut planner = Planner::with(policy.clone()).unasked();
         planner.apply(Delta::Inventory(Arc::clone(nodes)));
         planner.apply(Delta::Up(nodes.ranks()));
@@ -108,9 +108,16 @@ impl<'w> Planned<'w> {
             let Some(now) = next else {
                 return Progress::Done;
             };
+            let events = self.coming.len() + self.ends.len();
+            let begun = self.begun;
             match self.scene.events {
                 Events::Batch => self.batch(now),
                 Events::Each => self.each(now),
+            }
+            let is_idle = begun == self.begun && events == self.coming.len() + self.ends.len();
+            self.idle = if is_idle { self.idle + 1 } else { 0 };
+            if self.idle > IDLE_MOST {
+                self.again = None;
             }
         }
         Progress::More
@@ -216,20 +223,21 @@ impl<'w> Planned<'w> {
             eligible: job.submit,
             ..Want::of(self.scene.workload.terms(job).urgency, request)
         };
+        if self.planner.is_beyond(&want) {
+            return;
+        }
         self.waiting += 1;
         self.planner.apply(Delta::Want(self.ids[place], want));
     }
 
-    /// One pass, and another for as long as it takes from somebody.
+    /// One pass, and another for as long as that takes from somebody.
     fn pass(&mut self, now: Time) {
         self.course.max_queue = self.course.max_queue.max(self.waiting);
         self.course.passes += 1;
-        let mut decided = false;
         loop {
             let outcome = self.planner.plan(now, STEPS);
             self.again = outcome.again.filter(|again| *again > now);
-            let mut taken = false;
-            decided |= !outcome.verdicts.is_empty();
+            let mut goes_on = outcome.unfinished && !outcome.verdicts.is_empty();
             self.course.backfilled += self.planner.passed(&outcome, now);
             for (job, verdict) in outcome.verdicts {
                 let place = self.places[job.0 as usize];
@@ -237,18 +245,14 @@ impl<'w> Planned<'w> {
                     Verdict::Start(set) => self.start(place, set, now),
                     Verdict::Never(_) => self.waiting -= 1,
                     Verdict::Preempt { by, .. } => {
-                        taken = true;
+                        goes_on |= self.running[place].is_some();
                         self.preempt(place, by, now);
                     }
                 }
             }
-            if !taken && !outcome.unfinished {
+            if !goes_on {
                 break;
             }
-        }
-        self.idle = if decided { 0 } else { self.idle + 1 };
-        if self.idle > IDLE_MOST && self.ends.is_empty() {
-            self.again = None;
         }
     }
 

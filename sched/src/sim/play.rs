@@ -1,9 +1,12 @@
 //! Plays a scene under a policy from its first event to its last, in the way that both ask for.
 
+use eddy_wire::time::MICROS;
+
 use super::planned::Planned;
 use super::replay::{Course, Replay, Scene};
 use super::rounds::Rounds;
-use super::rules::{NotSimulated, Way, way};
+use super::rules::{LONGEST_PLAN, NotSimulated, Way, way};
+use super::workload::{SimJob, Workload};
 use crate::policy::Policy;
 use crate::walk::Progress;
 
@@ -19,6 +22,9 @@ pub fn play(
     policy: &Policy,
     mut shown: impl FnMut(usize),
 ) -> Result<Course, NotSimulated> {
+    if !is_countable(scene.workload) {
+        return Err(NotSimulated::TooLong);
+    }
     match (way(policy, scene), scene.machine.nodes().is_empty()) {
         (Way::Planner, _) => {
             let mut replay = Planned::new(scene, policy)?;
@@ -49,4 +55,13 @@ pub fn play(
             Ok(replay.course())
         }
     }
+}
+
+/// Whether the last job would end in time if one ran after the other, each for all that it asks for.
+fn is_countable(workload: &Workload) -> bool {
+    let length = |job: &SimJob| i128::from(job.limit.map_or(job.run, |limit| limit.max(job.run)).0);
+    let all: i128 = workload.jobs.iter().map(length).sum();
+    let last = workload.jobs.iter().map(|job| job.submit.0).max();
+    let year = 31_557_600 * i128::from(MICROS);
+    all + i128::from(last.unwrap_or(0)) <= i128::from(LONGEST_PLAN) * year
 }

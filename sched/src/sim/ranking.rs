@@ -138,7 +138,10 @@ impl Ranking {
             "fair_share" => self.shares.get(job.owner as usize).copied().unwrap_or(0.0),
             "qos" => factors::qos(rules, said.and_then(|said| said.qos.as_deref())),
             "queue" => self.queue(job),
-            "size" => factors::size(&[(nodes(), self.all_nodes())], rules.size),
+            "size" => {
+                let cores = (job.procs as f64, self.machine.procs() as f64);
+                factors::size(&[(nodes(), self.all_nodes()), cores], rules.size)
+            }
             "user" => factors::user(None),
             "urgency" => f64::from(said.map_or(Terms::default().urgency, |said| said.urgency)),
             "class" => {

@@ -30,6 +30,9 @@ pub enum Way {
 #[error("policy: `{0}` is unknown; there are {NAMES} and the others of `eddy policy list`")]
 pub struct UnknownPolicy(pub String);
 
+/// Years that a replay may come to: a quarter of what a time can count.
+pub(super) const LONGEST_PLAN: i64 = 70_000;
+
 /// The names of published rows, as a sentence needs them.
 const NAMES: &str = "fcfs, easy, easy-sjbf, easy-sjf, easy-saf, hybrid-K, cons, cons-compress";
 
@@ -44,9 +47,17 @@ pub enum NotSimulated {
         /// How many may be.
         allowed: usize,
     },
-    /// A round, and who asks something of nodes, needs nodes.
-    #[error("is played over nodes; give --resources with the nodes of the machine")]
+    /// A round needs nodes.
+    #[error("works in rounds over nodes; give --resources with the nodes of the machine")]
     NeedsNodes,
+    /// Somebody asks something of nodes.
+    #[error("jobs have a jobspec, and ask for nodes; give --resources with those of the machine")]
+    AskNodes,
+    /// Times beyond what can be counted.
+    #[error(
+        "all that jobs may wait and run comes to more than {LONGEST_PLAN} years, the most that is played"
+    )]
+    TooLong,
     /// A round is for all that happens at an instant.
     #[error("works in rounds; --order is per-event, allowed is batch")]
     NeedsBatch,

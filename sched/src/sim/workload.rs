@@ -163,7 +163,7 @@ pub enum WorkloadError {
         allowed: &'static str,
     },
     /// A jobspec that is none, or that an instance would refuse.
-    #[error("workload: job {id}: jobspec: {why}")]
+    #[error("workload: job {id}: jobspec")]
     Jobspec {
         /// Which job.
         id: u64,

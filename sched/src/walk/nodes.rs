@@ -7,6 +7,7 @@
 //! node is looked at; it knows no cores by number.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use eddy_wire::time::{Span, Time};
 
@@ -260,7 +261,8 @@ impl Room for Nodes {
                 }
             }
             let after = short.unwrap_or(at).max(at);
-            let next = self.ends.range(Time(after.0.saturating_add(1))..).next();
+            let later = (Bound::Excluded(after), Bound::Unbounded);
+            let next = self.ends.range(later).next();
             at = *next.ok_or(Blocked::Never)?.0;
         }
     }

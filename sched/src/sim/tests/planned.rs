@@ -1,6 +1,8 @@
 //! Replays through the planner of an instance: what jobs ask of nodes is obeyed, and
 //! who asks nothing is served as everywhere.
 
+use std::error::Error as _;
+
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::MICROS;
 
@@ -214,9 +216,9 @@ fn a_workload_without_groups_and_shares_has_no_accounts() {
 fn a_jobspec_that_is_none_is_refused_by_the_number_of_the_job() {
     let said = |job: String| {
         let text = format!(r#"{{"jobs": [{job}]}}"#);
-        read_json(text.as_bytes())
-            .expect_err("it is refused")
-            .to_string()
+        let error = read_json(text.as_bytes()).expect_err("it is refused");
+        let source = error.source().map(|source| format!(": {source}"));
+        format!("{error}{}", source.unwrap_or_default())
     };
     assert_eq!(
         said(job(7, 0, &slots(1, 1), "").replace("\"version\": 1", "\"version\": 2")),
@@ -235,6 +237,94 @@ fn a_jobspec_that_is_none_is_refused_by_the_number_of_the_job() {
 }
 
 #[test]
+fn what_others_have_to_do_with_is_refused() {
+    let said = |system: &str| {
+        let text = format!(r#"{{"jobs": [{}]}}"#, job(7, 0, &slots(1, 1), system));
+        let error = read_json(text.as_bytes()).expect_err("it is refused");
+        error.to_string()
+    };
+    assert_eq!(
+        said(r#", "gang": {"name": "g", "size": 2}"#),
+        "workload: job 7: jobspec: a gang; allowed is what a job asks for by itself"
+    );
+    let after = r#", "dependencies": [{"scheme": "after", "value": "1"}]"#;
+    assert!(said(after).contains("jobspec: dependencies; allowed is"));
+}
+
+/// One of 8 s that takes all nodes, then two of a node each.
+fn behind_one() -> Vec<String> {
+    let run = |job: String, run: &str| job.replace("\"run\": 10", run);
+    vec![
+        run(job(1, 0, &slots(4, 4), ""), r#""run": 20, "limit": 30"#),
+        run(job(2, 0, &slots(1, 4), ""), r#""run": 1, "limit": 30"#),
+        run(job(3, 0, &slots(1, 4), ""), r#""run": 5, "limit": 30"#),
+    ]
+}
+
+#[test]
+fn who_has_a_promise_and_no_token_starts_when_there_is_one() {
+    let policy =
+        "preset = \"conservative\"\n[queue.limits]\nrate = { per_second = 0.3, burst = 1 }";
+    // A token comes each three seconds and a third, the next after the second has taken one.
+    let course = course(&behind_one(), policy);
+    assert_eq!(starts(&course), [0, 20, 23]);
+}
+
+#[test]
+fn who_waits_for_a_token_however_long_is_not_given_up() {
+    let one = |id: u64| job(id, id, &slots(1, 1), "").replace("\"run\": 10", "\"run\": 1");
+    let jobs: Vec<String> = (1..=3_700).map(one).collect();
+    let policy = "preset = \"fcfs\"\n[queue.limits]\nrate = { per_second = 0.01, burst = 1 }";
+    let course = course(&jobs, policy);
+    assert!(course.starts.iter().all(Option::is_some));
+}
+
+#[test]
+fn who_asks_for_more_than_his_account_may_have_holds_nobody_up() {
+    let jobs = [job(1, 0, &slots(4, 4), ""), job(2, 0, &slots(2, 4), "")];
+    let policy = "preset = \"fcfs\"\n[queue.limits.account_fraction]\ndefault = { cores = 0.5 }";
+    let class =
+        "\n[placement]\ndefault_class = \"default\"\n[placement.classes.default]\npriority = 0";
+    assert_eq!(starts(&course(&jobs, &format!("{policy}{class}"))), [-1, 0]);
+}
+
+#[test]
+fn times_beyond_what_can_be_counted_are_refused() {
+    let long =
+        |id| job(id, 0, &slots(4, 4), "").replace("\"run\": 10", "\"run\": 1e12, \"limit\": 1e12");
+    let text = format!(r#"{{"jobs": [{}, {}, {}]}}"#, long(1), long(2), long(3));
+    let workload = read_json(text.as_bytes()).expect("a workload");
+    let machine = Machine::of(&ResourceSet::parse(NODES).expect("nodes"));
+    let scene = Scene {
+        workload: &workload,
+        machine: &machine,
+        foresight: Foresight::Requested,
+        events: Events::Batch,
+    };
+    let refused = play(scene, &policy("preset = \"easy\""), |_| {});
+    assert_eq!(refused, Err(NotSimulated::TooLong));
+}
+
+#[test]
+fn jobs_without_limits_end_a_search_that_finds_nothing() {
+    // Nobody knows when the first ends: the second can be promised nothing.
+    let text = r#"{"jobs": [{"id": 1, "submit": 0, "run": 20, "procs": 16},
+        {"id": 2, "submit": 0, "run": 5, "procs": 9}]}"#;
+    let workload = read_json(text.as_bytes()).expect("a workload");
+    let machine = Machine::of(&ResourceSet::parse(NODES).expect("nodes"));
+    for name in ["easy", "conservative", "flux"] {
+        let scene = Scene {
+            workload: &workload,
+            machine: &machine,
+            foresight: Foresight::Requested,
+            events: Events::Batch,
+        };
+        let course = play(scene, &named(name).expect("a policy"), |_| {}).expect("it is replayed");
+        assert_eq!(starts(&course), [0, 20], "{name}");
+    }
+}
+
+#[test]
 fn who_asks_something_of_nodes_needs_nodes() {
     let text = format!(
         r#"{{"procs": 4, "jobs": [{}]}}"#,
@@ -249,7 +339,7 @@ fn who_asks_something_of_nodes_needs_nodes() {
         events: Events::Batch,
     };
     let refused = play(scene, &policy("preset = \"fcfs\""), |_| {});
-    assert_eq!(refused, Err(NotSimulated::NeedsNodes));
+    assert_eq!(refused, Err(NotSimulated::AskNodes));
 }
 
 /// Times in units that are long against the time after an end that an instance plans with.
