@@ -373,7 +373,8 @@ impl Planner {
     fn due(&self, now: Time) -> Option<Time> {
         let is_limited = !self.occupancy.gate().is_open();
         let due = self.agenda.next_due().filter(|_| is_limited);
-        due.filter(|at| *at > now)
+        // Behind one without an end it is promised for the end of time.
+        due.filter(|at| *at > now && *at < Time(i64::MAX))
     }
 
     /// Looks at the jobs that take nothing, each at most once until a rank it waits for comes.
