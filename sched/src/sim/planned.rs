@@ -16,7 +16,7 @@ use eddy_wire::time::Time;
 
 use super::machine::Machine;
 use super::parties::Parties;
-use super::replay::{Course, Events, Foresight, Scene, coming};
+use super::replay::{Course, Foresight, Moment, Scene, coming};
 use super::rules::NotSimulated;
 use super::workload::SimJob;
 use crate::Planner;
@@ -110,10 +110,7 @@ impl<'w> Planned<'w> {
             };
             let events = self.coming.len() + self.ends.len();
             let begun = self.begun;
-            match self.scene.events {
-                Events::Batch => self.batch(now),
-                Events::Each => self.each(now),
-            }
+            self.instant(self.scene.events, now);
             let is_idle = begun == self.begun && events == self.coming.len() + self.ends.len();
             self.idle = if is_idle { self.idle + 1 } else { 0 };
             if self.idle > IDLE_MOST {
@@ -131,54 +128,6 @@ impl<'w> Planned<'w> {
     /// What happened so far.
     pub fn course(self) -> Course {
         self.course
-    }
-
-    fn batch(&mut self, now: Time) {
-        while self.end(now) {}
-        while self.submit(now) {}
-        self.pass(now);
-    }
-
-    fn each(&mut self, now: Time) {
-        let before = self.course.passes;
-        while self.submit(now) {
-            self.pass(now);
-        }
-        while self.end(now) {
-            self.pass(now);
-        }
-        if self.course.passes == before {
-            self.pass(now);
-        }
-    }
-
-    /// Ends the first that ends by this time, if any does.
-    fn end(&mut self, now: Time) -> bool {
-        match self.ends.peek() {
-            Some(Reverse((at, _, _))) if *at <= now => {}
-            Some(_) | None => return false,
-        }
-        let Some(Reverse((_, run, place))) = self.ends.pop() else {
-            return false;
-        };
-        if self.running[place].take_if(|runs| *runs == run).is_some() {
-            self.planner.apply(Delta::Freed(self.ids[place]));
-        }
-        true
-    }
-
-    /// Takes in the first that comes by this time, if any does.
-    fn submit(&mut self, now: Time) -> bool {
-        let jobs = &self.scene.workload.jobs;
-        let next = self.coming.last();
-        let Some(&place) = next.filter(|&&place| jobs[place].submit <= now) else {
-            return false;
-        };
-        self.coming.pop();
-        if let Some(request) = self.request(place) {
-            self.want(place, request);
-        }
-        true
     }
 
     fn job(&self, place: usize) -> &'w SimJob {
@@ -230,32 +179,6 @@ impl<'w> Planned<'w> {
         self.planner.apply(Delta::Want(self.ids[place], want));
     }
 
-    /// One pass, and another for as long as that takes from somebody.
-    fn pass(&mut self, now: Time) {
-        self.course.max_queue = self.course.max_queue.max(self.waiting);
-        self.course.passes += 1;
-        loop {
-            let outcome = self.planner.plan(now, STEPS);
-            self.again = outcome.again.filter(|again| *again > now);
-            let mut goes_on = outcome.unfinished && !outcome.verdicts.is_empty();
-            self.course.backfilled += self.planner.passed(&outcome, now);
-            for (job, verdict) in outcome.verdicts {
-                let place = self.places[job.0 as usize];
-                match verdict {
-                    Verdict::Start(set) => self.start(place, set, now),
-                    Verdict::Never(_) => self.waiting -= 1,
-                    Verdict::Preempt { by, .. } => {
-                        goes_on |= self.running[place].is_some();
-                        self.preempt(place, by, now);
-                    }
-                }
-            }
-            if !goes_on {
-                break;
-            }
-        }
-    }
-
     fn start(&mut self, place: usize, set: Arc<ResourceSet>, now: Time) {
         let job = self.job(place);
         let owner = self.owner(job);
@@ -286,6 +209,60 @@ impl<'w> Planned<'w> {
         self.planner.apply(Delta::Freed(id));
         if let Some(request) = self.request(place) {
             self.want(place, request);
+        }
+    }
+}
+
+impl Moment for Planned<'_> {
+    fn end(&mut self, now: Time) -> bool {
+        match self.ends.peek() {
+            Some(Reverse((at, _, _))) if *at <= now => {}
+            Some(_) | None => return false,
+        }
+        let Some(Reverse((_, run, place))) = self.ends.pop() else {
+            return false;
+        };
+        if self.running[place].take_if(|runs| *runs == run).is_some() {
+            self.planner.apply(Delta::Freed(self.ids[place]));
+        }
+        true
+    }
+
+    fn submit(&mut self, now: Time) -> bool {
+        let jobs = &self.scene.workload.jobs;
+        let next = self.coming.last();
+        let Some(&place) = next.filter(|&&place| jobs[place].submit <= now) else {
+            return false;
+        };
+        self.coming.pop();
+        if let Some(request) = self.request(place) {
+            self.want(place, request);
+        }
+        true
+    }
+
+    fn pass(&mut self, now: Time) {
+        self.course.max_queue = self.course.max_queue.max(self.waiting);
+        self.course.passes += 1;
+        loop {
+            let outcome = self.planner.plan(now, STEPS);
+            self.again = outcome.again.filter(|again| *again > now);
+            let mut goes_on = outcome.unfinished && !outcome.verdicts.is_empty();
+            self.course.backfilled += self.planner.passed(&outcome, now);
+            for (job, verdict) in outcome.verdicts {
+                let place = self.places[job.0 as usize];
+                match verdict {
+                    Verdict::Start(set) => self.start(place, set, now),
+                    Verdict::Never(_) => self.waiting -= 1,
+                    Verdict::Preempt { by, .. } => {
+                        goes_on |= self.running[place].is_some();
+                        self.preempt(place, by, now);
+                    }
+                }
+            }
+            if !goes_on {
+                break;
+            }
         }
     }
 }

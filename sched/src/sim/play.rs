@@ -25,35 +25,36 @@ pub fn play(
     if !is_countable(scene.workload) {
         return Err(NotSimulated::TooLong);
     }
-    match (way(policy, scene), scene.machine.nodes().is_empty()) {
-        (Way::Planner, _) => {
-            let mut replay = Planned::new(scene, policy)?;
-            while let Progress::More = replay.slice(SLICE) {
-                shown(replay.submitted());
+    let shown = &mut shown;
+    Ok(
+        match (way(policy, scene), scene.machine.nodes().is_empty()) {
+            (Way::Planner, _) => {
+                let mut replay = Planned::new(scene, policy)?;
+                to_the_end(|| (replay.slice(SLICE), replay.submitted()), shown);
+                replay.course()
             }
-            Ok(replay.course())
-        }
-        (Way::Rounds, _) => {
-            let mut replay = Rounds::new(scene, policy)?;
-            while let Progress::More = replay.slice(SLICE) {
-                shown(replay.submitted());
+            (Way::Rounds, _) => {
+                let mut replay = Rounds::new(scene, policy)?;
+                to_the_end(|| (replay.slice(SLICE), replay.submitted()), shown);
+                replay.course()
             }
-            Ok(replay.course())
-        }
-        (Way::Walk, true) => {
-            let mut replay = Replay::on_count(scene, policy)?;
-            while let Progress::More = replay.slice(SLICE) {
-                shown(replay.submitted());
+            (Way::Walk, true) => {
+                let mut replay = Replay::on_count(scene, policy)?;
+                to_the_end(|| (replay.slice(SLICE), replay.submitted()), shown);
+                replay.course()
             }
-            Ok(replay.course())
-        }
-        (Way::Walk, false) => {
-            let mut replay = Replay::on_nodes(scene, policy)?;
-            while let Progress::More = replay.slice(SLICE) {
-                shown(replay.submitted());
+            (Way::Walk, false) => {
+                let mut replay = Replay::on_nodes(scene, policy)?;
+                to_the_end(|| (replay.slice(SLICE), replay.submitted()), shown);
+                replay.course()
             }
-            Ok(replay.course())
-        }
+        },
+    )
+}
+
+fn to_the_end(mut slice: impl FnMut() -> (Progress, usize), shown: &mut impl FnMut(usize)) {
+    while let (Progress::More, submitted) = slice() {
+        shown(submitted);
     }
 }
 

@@ -192,6 +192,43 @@ struct Ground<'w, R: Room> {
     nodes: fn(&R::Spot) -> Vec<(u32, u64)>,
 }
 
+/// What happens at an instant, in the order that a replay gives its events.
+pub(super) trait Moment {
+    /// Ends the first that ends by this time; says whether any does.
+    fn end(&mut self, now: Time) -> bool;
+
+    /// Takes in the first that comes by this time; says whether any does.
+    fn submit(&mut self, now: Time) -> bool;
+
+    /// Plans.
+    fn pass(&mut self, now: Time);
+
+    /// All that happens at this time.
+    fn instant(&mut self, events: Events, now: Time) {
+        match events {
+            Events::Batch => {
+                while self.end(now) {}
+                while self.submit(now) {}
+                self.pass(now);
+            }
+            Events::Each => {
+                let mut any = false;
+                while self.submit(now) {
+                    self.pass(now);
+                    any = true;
+                }
+                while self.end(now) {
+                    self.pass(now);
+                    any = true;
+                }
+                if !any {
+                    self.pass(now);
+                }
+            }
+        }
+    }
+}
+
 impl<'w, R: Room> Replay<'w, R> {
     fn new(
         scene: Scene<'w>,
@@ -236,10 +273,7 @@ impl<'w, R: Room> Replay<'w, R> {
             let Some(now) = self.next_event() else {
                 return Progress::Done;
             };
-            match self.events {
-                Events::Batch => self.batch(now),
-                Events::Each => self.each(now),
-            }
+            self.instant(self.events, now);
         }
         Progress::More
     }
@@ -260,65 +294,6 @@ impl<'w, R: Room> Replay<'w, R> {
         let due = self.agenda.next_due();
         let again = self.room.again();
         submit.into_iter().chain(end).chain(due).chain(again).min()
-    }
-
-    fn batch(&mut self, now: Time) {
-        while self.end(now) {}
-        while self.submit(now) {}
-        self.pass(now);
-    }
-
-    fn each(&mut self, now: Time) {
-        let before = self.course.passes;
-        while self.submit(now) {
-            self.pass(now);
-        }
-        while self.end(now) {
-            self.pass(now);
-        }
-        if self.course.passes == before {
-            self.pass(now);
-        }
-    }
-
-    /// Ends the first that ends at this time, if any does.
-    fn end(&mut self, now: Time) -> bool {
-        match self.ends.peek() {
-            Some(Reverse((at, _, _))) if *at == now => {}
-            Some(_) | None => return false,
-        }
-        let Some(Reverse((_, _, place))) = self.ends.pop() else {
-            return false;
-        };
-        let held = self.running[place].take().expect("only what runs ends");
-        if held.until > now {
-            self.room.give(&held.spot, now, held.until - now);
-            self.agenda.freed();
-        } else {
-            self.room.over(held.spot.claim);
-        }
-        self.ranking.ended(&self.jobs[place], now);
-        true
-    }
-
-    /// Takes in the first that comes at this time, if any does.
-    fn submit(&mut self, now: Time) -> bool {
-        let next = self.coming.last();
-        let Some(&place) = next.filter(|&&place| self.jobs[place].submit == now) else {
-            return false;
-        };
-        self.coming.pop();
-        let job = &self.jobs[place];
-        let span = self.span(job);
-        let (need, claim) = ((self.need)(job), (self.claim)(job));
-        if self.room.can_ever(&Asked { need, claim }, now, span) {
-            self.ranking.came(job);
-            let ranked = self.ranking.rank(job, span, place, now);
-            self.enter(ranked, place);
-            self.seat[place] = self.waiting.len() as u32;
-            self.waiting.push(Waits { place, ranked });
-        }
-        true
     }
 
     /// For how long a job is planned.
@@ -394,22 +369,6 @@ impl<'w, R: Room> Replay<'w, R> {
         }
     }
 
-    fn pass(&mut self, now: Time) {
-        self.room.forget(now);
-        self.refresh(now);
-        self.course.passes += 1;
-        self.course.max_queue = self.course.max_queue.max(self.agenda.len() as u64);
-        self.room.begin(now);
-        let mut started = std::mem::take(&mut self.started);
-        // What one had reserved and may not take now others may have.
-        while let Starts::Denied = self.walk(now, &mut started) {}
-        if let Some(first) = self.agenda.first() {
-            self.course.backfilled += started.iter().filter(|key| first < key).count() as u64;
-        }
-        started.clear();
-        self.started = started;
-    }
-
     /// One walk over all who wait, to its end.
     fn walk(&mut self, now: Time, started: &mut Vec<Turn>) -> Starts {
         // Where starts are limited each counts before the next is looked at.
@@ -472,6 +431,62 @@ impl<'w, R: Room> Replay<'w, R> {
         if let Some(moved) = self.waiting.get(seat) {
             self.seat[moved.place] = seat as u32;
         }
+    }
+}
+
+impl<R: Room> Moment for Replay<'_, R> {
+    fn end(&mut self, now: Time) -> bool {
+        match self.ends.peek() {
+            Some(Reverse((at, _, _))) if *at == now => {}
+            Some(_) | None => return false,
+        }
+        let Some(Reverse((_, _, place))) = self.ends.pop() else {
+            return false;
+        };
+        let held = self.running[place].take().expect("only what runs ends");
+        if held.until > now {
+            self.room.give(&held.spot, now, held.until - now);
+            self.agenda.freed();
+        } else {
+            self.room.over(held.spot.claim);
+        }
+        self.ranking.ended(&self.jobs[place], now);
+        true
+    }
+
+    fn submit(&mut self, now: Time) -> bool {
+        let next = self.coming.last();
+        let Some(&place) = next.filter(|&&place| self.jobs[place].submit == now) else {
+            return false;
+        };
+        self.coming.pop();
+        let job = &self.jobs[place];
+        let span = self.span(job);
+        let (need, claim) = ((self.need)(job), (self.claim)(job));
+        if self.room.can_ever(&Asked { need, claim }, now, span) {
+            self.ranking.came(job);
+            let ranked = self.ranking.rank(job, span, place, now);
+            self.enter(ranked, place);
+            self.seat[place] = self.waiting.len() as u32;
+            self.waiting.push(Waits { place, ranked });
+        }
+        true
+    }
+
+    fn pass(&mut self, now: Time) {
+        self.room.forget(now);
+        self.refresh(now);
+        self.course.passes += 1;
+        self.course.max_queue = self.course.max_queue.max(self.agenda.len() as u64);
+        self.room.begin(now);
+        let mut started = std::mem::take(&mut self.started);
+        // What one had reserved and may not take now others may have.
+        while let Starts::Denied = self.walk(now, &mut started) {}
+        if let Some(first) = self.agenda.first() {
+            self.course.backfilled += started.iter().filter(|key| first < key).count() as u64;
+        }
+        started.clear();
+        self.started = started;
     }
 }
 

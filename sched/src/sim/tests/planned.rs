@@ -18,17 +18,22 @@ const NODES: &str = r#"{"version": 1, "execution": {"starttime": 0, "expiration"
     "scheduling": {"eddy": {"sockets": {"0-1": [{"core": "0-1"}, {"core": "2-3"}],
         "2-3": [{"core": "0-1", "gpu": "0"}, {"core": "2-3"}]}}}}"#;
 
+/// One pass at each instant, by the times that jobs ask for.
+fn scene<'w>(workload: &'w Workload, machine: &'w Machine) -> Scene<'w> {
+    Scene {
+        workload,
+        machine,
+        foresight: Foresight::Requested,
+        events: Events::Batch,
+    }
+}
+
 fn course(jobs: &[String], policy: &str) -> Course {
     let text = format!(r#"{{"jobs": [{}]}}"#, jobs.join(","));
     let workload = read_json(text.as_bytes()).expect("a workload");
     let machine = Machine::of(&ResourceSet::parse(NODES).expect("nodes"));
     let policy = super::policy(policy);
-    let scene = Scene {
-        workload: &workload,
-        machine: &machine,
-        foresight: Foresight::Requested,
-        events: Events::Batch,
-    };
+    let scene = scene(&workload, &machine);
     assert_eq!(way(&policy, scene), Way::Planner);
     play(scene, &policy, |_| {}).expect("it is replayed")
 }
@@ -126,12 +131,7 @@ fn users_are_due_their_shares() {
     );
     let workload = read_json(text.as_bytes()).expect("a workload");
     let machine = Machine::of(&ResourceSet::parse(NODES).expect("nodes"));
-    let scene = Scene {
-        workload: &workload,
-        machine: &machine,
-        foresight: Foresight::Requested,
-        events: Events::Batch,
-    };
+    let scene = scene(&workload, &machine);
     let fair = policy(
         "preset = \"flux\"\n[priority]\norder = [\"fair_share\"]\n[usage]\ndecay = { form = \"none\" }",
     );
@@ -295,12 +295,7 @@ fn times_beyond_what_can_be_counted_are_refused() {
     let text = format!(r#"{{"jobs": [{}, {}, {}]}}"#, long(1), long(2), long(3));
     let workload = read_json(text.as_bytes()).expect("a workload");
     let machine = Machine::of(&ResourceSet::parse(NODES).expect("nodes"));
-    let scene = Scene {
-        workload: &workload,
-        machine: &machine,
-        foresight: Foresight::Requested,
-        events: Events::Batch,
-    };
+    let scene = scene(&workload, &machine);
     let refused = play(scene, &policy("preset = \"easy\""), |_| {});
     assert_eq!(refused, Err(NotSimulated::TooLong));
 }
@@ -313,12 +308,7 @@ fn jobs_without_limits_end_a_search_that_finds_nothing() {
     let workload = read_json(text.as_bytes()).expect("a workload");
     let machine = Machine::of(&ResourceSet::parse(NODES).expect("nodes"));
     for name in ["easy", "conservative", "flux"] {
-        let scene = Scene {
-            workload: &workload,
-            machine: &machine,
-            foresight: Foresight::Requested,
-            events: Events::Batch,
-        };
+        let scene = scene(&workload, &machine);
         let course = play(scene, &named(name).expect("a policy"), |_| {}).expect("it is replayed");
         assert_eq!(starts(&course), [0, 20], "{name}");
     }
@@ -332,12 +322,7 @@ fn who_asks_something_of_nodes_needs_nodes() {
     );
     let workload = read_json(text.as_bytes()).expect("a workload");
     let machine = Machine::count(4);
-    let scene = Scene {
-        workload: &workload,
-        machine: &machine,
-        foresight: Foresight::Requested,
-        events: Events::Batch,
-    };
+    let scene = scene(&workload, &machine);
     let refused = play(scene, &policy("preset = \"fcfs\""), |_| {});
     assert_eq!(refused, Err(NotSimulated::AskNodes));
 }
@@ -375,12 +360,7 @@ proptest! {
             let policy = named(name).expect("a policy");
             let mut played = |requests| {
                 workload.requests = requests;
-                let scene = Scene {
-                    workload: &workload,
-                    machine: &machine,
-                    foresight: Foresight::Requested,
-                    events: Events::Batch,
-                };
+                let scene = scene(&workload, &machine);
                 play(scene, &policy, |_| {}).expect("it is replayed")
             };
             let (walked, planned) = (played(Vec::new()), played(vec![None; asks.len()]));
