@@ -8,6 +8,7 @@ mod nest_relay;
 mod nest_stand;
 mod pace;
 mod pass;
+mod pass_together;
 mod ranks;
 mod users;
 mod wait;

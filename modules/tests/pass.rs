@@ -7,7 +7,7 @@ use crate::nest_stand::*;
 use bytes::Bytes;
 use eddy_broker::effect::{ParentWord, ToParent};
 use eddy_broker::{Arrival, Effect};
-use eddy_wire::event::{Exception, Kind, Pass, Together};
+use eddy_wire::event::{Exception, Kind, Pass};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
@@ -265,30 +265,6 @@ pub fn comes(attempt: u32, rank: u32) -> Arrival {
     comes_as(attempt, rank, json!({"queue": "long"}))
 }
 
-/// One of two that are passed down at once, of which 77 is the first.
-fn comes_with(job: u64, rank: u32) -> Arrival {
-    let Arrival::Parent(ParentWord::Pass(passed, tail)) = comes(1, rank) else {
-        panic!("a pass")
-    };
-    let with = Some(Together {
-        first: JobId(77),
-        count: 2,
-    });
-    let pass = Pass {
-        with,
-        ..passed.pass
-    };
-    let job = JobId(job);
-    Arrival::Parent(ParentWord::Pass(
-        Box::new(Passed {
-            job,
-            pass,
-            ..*passed
-        }),
-        tail,
-    ))
-}
-
 fn comes_as(attempt: u32, rank: u32, system: serde_json::Value) -> Arrival {
     let jobspec = Jobspec::from_value(jobspec(system)).expect("a jobspec");
     let spec = Spec::from_jobspec(jobspec).expect("a request");
@@ -344,71 +320,6 @@ fn a_child_starts_what_comes_where_its_parent_said_and_once() {
     assert_eq!(why.kind, "bounce");
     assert_eq!(said(&stand.tell(comes(1, 2))).len(), 1, "it is told again");
     assert_eq!(stand.names(JobId(77))[4..], ["exception", "clean"]);
-}
-
-#[test]
-fn those_that_are_passed_with_each_other_start_together() {
-    let mut stand = child();
-    with_shells(&mut stand);
-    stand.tell(comes_with(77, 2));
-    assert_eq!(
-        stand.names(JobId(77)).last(),
-        Some(&"priority"),
-        "the other is not there"
-    );
-    stand.tell(comes_with(78, 3));
-    for job in [77, 78] {
-        assert_eq!(stand.names(JobId(job)).last(), Some(&"alloc"), "{job}");
-    }
-}
-
-#[test]
-fn those_that_are_passed_with_each_other_go_back_together() {
-    // There is no shell.
-    let mut stand = child();
-    stand.tell(comes_with(78, 3));
-    stand.tell(comes_with(77, 2));
-    stand.now = stand.now.after(Span::seconds(11));
-    let effects = stand.tell(Arrival::Tick);
-    let ends = said(&effects);
-    let bounce = |state: &PassState| matches!(state, PassState::Over { began: false, exception: Some(why), .. } if why.kind == "bounce");
-    assert!(ends.len() == 2 && ends.iter().all(bounce), "{effects:?}");
-}
-
-#[test]
-fn one_who_comes_late_keeps_its_mate_from_going_back_before_it() {
-    // There is no shell.
-    let mut stand = child();
-    stand.tell(comes_with(77, 2));
-    stand.now = stand.now.after(Span::seconds(8));
-    stand.tell(comes_with(78, 3));
-    stand.now = stand.now.after(Span::seconds(3));
-    assert_eq!(said(&stand.tell(Arrival::Tick)).len(), 0);
-    stand.now = stand.now.after(Span::seconds(8));
-    assert_eq!(said(&stand.tell(Arrival::Tick)).len(), 2);
-}
-
-#[test]
-fn one_whose_mate_comes_no_more_goes_back() {
-    let mut stand = child();
-    with_shells(&mut stand);
-    stand.tell(comes_with(77, 2));
-    stand.now = stand.now.after(Span::seconds(11));
-    let effects = stand.tell(Arrival::Tick);
-    let [
-        PassState::Over {
-            began: false,
-            exception: Some(why),
-            ..
-        },
-    ] = &said(&effects)[..]
-    else {
-        panic!("{effects:?}")
-    };
-    assert_eq!(
-        why.note,
-        "1 of 2 that start together were there for 10.000000 s"
-    );
 }
 
 #[test]

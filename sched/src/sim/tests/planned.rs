@@ -251,7 +251,7 @@ fn what_others_have_to_do_with_is_refused() {
     assert!(said(after).contains("jobspec: dependencies; allowed is"));
 }
 
-/// One of 8 s that takes all nodes, then two of a node each.
+/// One of 20 s that takes all nodes and asks for 30 s, then two of a node each.
 fn behind_one() -> Vec<String> {
     let run = |job: String, run: &str| job.replace("\"run\": 10", run);
     vec![
