@@ -15,6 +15,7 @@ mod firsts;
 mod gangs;
 mod layers;
 mod misses;
+mod moved;
 mod pools;
 mod profiles;
 mod promises;
@@ -540,27 +541,22 @@ impl Room for Occupancy {
         (old, at): (&Spot, Time),
         span: Span,
     ) -> Option<(Time, Spot)> {
-        if at <= from || self.is_limited(ask) {
+        self.move_between(ask, (from, at), (old, at), span)
+    }
+
+    fn at_once(
+        &mut self,
+        ask: &Arc<Ask>,
+        now: Time,
+        (old, at): (&Spot, Time),
+        span: Span,
+    ) -> Option<Spot> {
+        if !self.may_begin(ask) {
             return None;
         }
-        if self.is_let_in(ask) {
-            return self.without_closures(|room| room.sooner(ask, from, (old, at), span));
-        }
-        self.give(old, at, span);
-        let found = self.with_pools(ask, (from, Some(at)), span, |room, from| {
-            room.sweep(ask, (from, Some(at)), span)
-        });
-        match found {
-            Some((sooner, chosen)) => {
-                let found = spot(ask, chosen);
-                self.take(&found, sooner, span);
-                Some((sooner, found))
-            }
-            None => {
-                self.take(old, at, span);
-                None
-            }
-        }
+        let before = Time(now.0.saturating_add(1));
+        let moved = self.move_between(ask, (now, before), (old, at), span);
+        moved.map(|(_, spot)| spot)
     }
 
     fn admits(&mut self, ask: &Arc<Ask>) -> bool {

@@ -369,10 +369,12 @@ impl Planner {
         }
     }
 
-    /// When a promise is due, where starts are limited: where they are not, what it waits for tells.
+    /// When a promise is due, where starts are limited: where they are not, what it waits for tells. And
+    /// when all is to be planned anew.
     fn due(&self, now: Time) -> Option<Time> {
         let is_limited = !self.occupancy.gate().is_open();
         let due = self.agenda.next_due().filter(|_| is_limited);
+        let due = due.into_iter().chain(self.agenda.next_plan()).min();
         // Behind one without an end it is promised for the end of time.
         due.filter(|at| *at > now && *at < Time(i64::MAX))
     }

@@ -360,6 +360,8 @@ pub struct QueueRules {
     pub fill_order: FillOrder,
     /// Whether reservations stay.
     pub reservations: Reservations,
+    /// How often all is planned anew where reservations are replanned; `None` is in each pass.
+    pub replan_every: Option<Span>,
     /// Jobs that are tried in a pass, per account where the source is per account; `None` is all.
     pub lookback: Option<u32>,
     /// After this wait a job is given a reservation whatever the order; `None` is never.

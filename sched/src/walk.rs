@@ -9,9 +9,12 @@
 //! - `room`: what is asked of resources; `count` and `nodes` are two such.
 //! - `line`: who waits, in order; `extent` and `ceiling` let it pass over many at once.
 //! - `rules`: what of a policy a walk obeys.
-//! - `agenda`: who waits and what is reserved for whom; `pass` is one walk over it.
+//! - `agenda`: who waits and what is reserved for whom; `pass` is one walk over it, `stage` where it is,
+//!   and `anew` when all is planned again.
 
 mod agenda;
+
+mod anew;
 
 mod ceiling;
 
@@ -28,6 +31,8 @@ mod pass;
 mod room;
 
 mod rules;
+
+mod stage;
 
 pub use agenda::{Agenda, Booking, Job};
 pub use ceiling::Ceiling;

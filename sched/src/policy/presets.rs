@@ -204,6 +204,7 @@ fn bare_queue() -> QueueRules {
         walk: Walk::Stop,
         fill_order: FillOrder::Queue,
         reservations: Reservations::Replanned,
+        replan_every: None,
         lookback: None,
         reserve_after: None,
         displace_margin: 0.0,

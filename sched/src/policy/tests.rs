@@ -345,6 +345,10 @@ fn what_is_seldom_meant_is_said() {
         ]
     );
     assert_eq!(
+        warned("preset = \"conservative\"\n[queue]\nreplan_every = \"1m\"\n"),
+        ["queue.replan_every: counts only where queue.reservations is \"replanned\""]
+    );
+    assert_eq!(
         warned("preset = \"flux\"\n[usage.decay]\nhalf = \"30s\"\n"),
         [
             "usage.decay.half: 30s is shorter than priority.refresh, 1m: priorities are old when they are used",

@@ -280,6 +280,12 @@ fn reservations(policy: &Policy, list: &mut Warnings) {
             "counts only where queue.reservations is \"kept\"",
         );
     }
+    if rules.replan_every.is_some() && rules.reservations == Reservations::Kept {
+        list.say(
+            "queue.replan_every",
+            "counts only where queue.reservations is \"replanned\"",
+        );
+    }
     if let (Some(window), Some(limit)) = (rules.window, rules.default_limit)
         && window < limit
     {

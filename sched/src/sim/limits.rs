@@ -315,6 +315,18 @@ impl<R: Room> Room for Limited<R> {
         Some((at, Granted { spot, claim }))
     }
 
+    fn at_once(
+        &mut self,
+        need: &Self::Need,
+        now: Time,
+        (old, at): (&Self::Spot, Time),
+        span: Span,
+    ) -> Option<Self::Spot> {
+        let spot = self.room.at_once(&need.need, now, (&old.spot, at), span)?;
+        let claim = need.claim;
+        Some(Granted { spot, claim })
+    }
+
     fn take(&mut self, spot: &Self::Spot, from: Time, span: Span) {
         let claim = spot.claim;
         if let Some(bounds) = &mut self.bounds {

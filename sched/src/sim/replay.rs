@@ -291,7 +291,8 @@ impl<'w, R: Room> Replay<'w, R> {
     fn next_event(&self) -> Option<Time> {
         let submit = self.coming.last().map(|&place| self.jobs[place].submit);
         let end = self.ends.peek().map(|Reverse((at, _, _))| *at);
-        let due = self.agenda.next_due();
+        let due = self.agenda.next_due().into_iter();
+        let due = due.chain(self.agenda.next_plan());
         let again = self.room.again();
         submit.into_iter().chain(end).chain(due).chain(again).min()
     }

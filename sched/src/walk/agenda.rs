@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_wire::time::{Span, Time};
 
+use super::anew::Anew;
 use super::line::{Entry, Line};
-use super::pass::Pass;
 use super::room::Room;
 use super::rules::Rules;
+use super::stage::Pass;
 use crate::policy::FillOrder;
 
 /// Who waits and what is reserved, by keys that say the turn; the job's id is the last part of a
@@ -27,6 +28,7 @@ pub struct Agenda<K, R: Room> {
     pub(super) since: BTreeSet<(Time, K)>,
     /// Whether what is reserved might be had earlier.
     pub(super) news: News,
+    pub(super) anew: Anew,
     pub(super) pass: Option<Pass<K>>,
 }
 
@@ -90,6 +92,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             due: BTreeSet::new(),
             since: BTreeSet::new(),
             news: News::None,
+            anew: Anew::default(),
             pass: None,
         }
     }
@@ -112,6 +115,10 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             news: match self.pass {
                 Some(_) => News::Freed,
                 None => self.news,
+            },
+            anew: match self.pass {
+                Some(_) => Anew::default(),
+                None => self.anew.clone(),
             },
             pass: None,
         }
@@ -147,6 +154,12 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
     /// When the first reservation is due: the next pass must not be later.
     pub fn next_due(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
+    }
+
+    /// When a pass would plan what none could so far: the next must not be later.
+    pub fn next_plan(&self) -> Option<Time> {
+        let at = self.anew.next(self.rules.replan_every);
+        at.filter(|_| !self.is_empty())
     }
 
     /// One more waits. Jobs that can never fit are to be kept elsewhere, lest they use up the
@@ -186,6 +199,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         // What it had not put in order yet the next one does.
         if self.pass.take().is_some() {
             self.freed();
+            self.anew = Anew::default();
         }
     }
 
@@ -231,7 +245,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
     /// The same of those who have a reservation. What is reserved stays as long as their order is
     /// the same.
     pub fn rekey_booked(&mut self, room: &mut R, mut anew: impl FnMut(&K) -> Option<K>) {
-        let mut last: Option<K> = None;
+        let (mut first, mut last): (Option<K>, Option<K>) = (None, None);
         for (key, booking) in std::mem::take(&mut self.booked) {
             self.due.remove(&(booking.at, key.clone()));
             match anew(&key) {
@@ -239,6 +253,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                     if last.as_ref().is_some_and(|last| *last >= key) {
                         self.freed();
                     }
+                    first.get_or_insert_with(|| key.clone());
                     last = Some(key.clone());
                     self.book(key, booking);
                 }
@@ -247,6 +262,10 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                     self.freed();
                 }
             }
+        }
+        if self.booked.keys().next() != first.as_ref() {
+            // Nobody is to delay who is first now.
+            self.anew = Anew::default();
         }
     }
 
@@ -320,6 +339,15 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
     pub(super) fn book(&mut self, key: K, booking: Booking<R>) {
         self.due.insert((booking.at, key.clone()));
         self.booked.insert(key, booking);
+    }
+
+    /// What is reserved for one is elsewhere, at another time.
+    pub(super) fn rebook(&mut self, key: &K, (at, spot): (Time, R::Spot)) {
+        if let Some(booking) = self.booked.get_mut(key) {
+            self.due.remove(&(booking.at, key.clone()));
+            self.due.insert((at, key.clone()));
+            (booking.at, booking.spot) = (at, spot);
+        }
     }
 
     pub(super) fn unbook(&mut self, key: &K) -> Option<Booking<R>> {

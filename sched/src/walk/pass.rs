@@ -2,6 +2,8 @@
 //!
 //! 1. What is reserved is put in order: kept reservations move earlier if
 //!    something was freed, replanned ones are dropped if the plan would change.
+//!    Where that is not due yet, who can start at once does, and in 3 only who is
+//!    first of all is given a reservation.
 //! 2. What is due starts.
 //! 3. From the head: each starts, or is given a reservation, or blocks, until
 //!    there are as many reservations as the rules allow.
@@ -16,8 +18,8 @@ use eddy_wire::time::{Span, Time};
 
 use super::agenda::{Agenda, Booking, News};
 use super::ceiling::Ceiling;
-use super::line::Line;
 use super::room::{Blocked, Room};
+use super::stage::{Heads, Pass, Reach, Stage};
 use crate::policy::{Reservations, Walk};
 
 /// What a pass decides.
@@ -59,42 +61,6 @@ pub enum Progress {
     More,
 }
 
-/// Where a pass is.
-pub(super) struct Pass<K> {
-    now: Time,
-    stage: Stage<K>,
-    reach: Reach<K>,
-}
-
-/// Who is tried.
-enum Reach<K> {
-    All,
-    /// The last of them.
-    UpTo(K),
-    Nobody,
-}
-
-enum Stage<K> {
-    /// Drop the reservations of those behind this one, or all, the last first.
-    Drop(Option<K>),
-    /// Move reservations earlier, from the first after this.
-    Compress(Option<K>),
-    Due,
-    Begin,
-    /// From the head, after this one.
-    Heads(Option<K>),
-    Overdue(VecDeque<K>),
-    Fill {
-        after: Option<K>,
-        ceiling: Ceiling,
-    },
-    FillShortest {
-        after: Option<(Span, K)>,
-        ceiling: Ceiling,
-    },
-    Over,
-}
-
 type Verdicts<K, R> = Vec<Verdict<K, <R as Room>::Spot>>;
 
 impl<K: Ord + Clone, R: Room> Agenda<K, R> {
@@ -129,14 +95,28 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         let stage = match (self.rules.reservations, news) {
             (Reservations::Kept, News::Freed) => Stage::Compress(None),
             (Reservations::Kept, News::None) => Stage::Due,
-            (Reservations::Replanned, News::Freed) => Stage::Drop(None),
-            (Reservations::Replanned, News::None) => match self.plans_the_same(now) {
-                true => Stage::Due,
-                false => Stage::Drop(None),
-            },
+            (Reservations::Replanned, news) => return self.begin_replanned(news, now),
         };
-        let reach = Reach::All;
-        Pass { now, stage, reach }
+        self.anew.made(now);
+        Pass::new(now, stage, Heads::Planned)
+    }
+
+    fn begin_replanned(&mut self, news: News, now: Time) -> Pass<K> {
+        if !self.anew.may(now, self.rules.replan_every) {
+            self.anew.passed();
+            let stage = match news {
+                News::Freed => Stage::Compress(None),
+                News::None => Stage::Due,
+            };
+            return Pass::new(now, stage, Heads::First);
+        }
+        let is_same = news == News::None && self.plans_the_same(now) && !self.anew.is_behind();
+        self.anew.made(now);
+        let stage = match is_same {
+            true => Stage::Due,
+            false => Stage::Drop(None),
+        };
+        Pass::new(now, stage, Heads::Planned)
     }
 
     /// Who is tried in this pass: who has a reservation was.
@@ -173,8 +153,9 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
     ) -> Stage<K> {
         match stage {
             Stage::Drop(ahead) => self.drop_last(ahead, room),
-            Stage::Compress(after) => self.compress(after, room, pass.now, out),
-            Stage::Due => self.due(room, pass.now, out),
+            Stage::Compress(after) => self.compress(after, room, pass, out),
+            Stage::Hasten(after) => self.hasten(after, room, pass.now),
+            Stage::Due => self.due(room, pass, out),
             Stage::Begin => {
                 pass.reach = self.reach();
                 Stage::Heads(None)
@@ -206,35 +187,49 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         &mut self,
         after: Option<K>,
         room: &mut R,
-        now: Time,
+        pass: &Pass<K>,
         out: &mut Verdicts<K, R>,
     ) -> Stage<K> {
-        let next = match &after {
-            None => self.booked.iter_mut().next(),
-            Some(key) => {
-                let rest = (Bound::Excluded(key), Bound::Unbounded);
-                self.booked.range_mut(rest).next()
-            }
-        };
-        let Some((key, booking)) = next else {
+        let Some((key, booking)) = self.booked_after(after) else {
             return Stage::Due;
         };
-        let key = key.clone();
         let old = (&booking.spot, booking.at);
-        if let Some((at, spot)) = room.sooner(&booking.job.need, now, old, booking.span) {
-            self.due.remove(&(booking.at, key.clone()));
-            self.due.insert((at, key.clone()));
-            (booking.at, booking.spot) = (at, spot.clone());
-            if at > now {
+        if let Some((at, spot)) = room.sooner(&booking.job.need, pass.now, old, booking.span) {
+            self.rebook(&key, (at, spot.clone()));
+            if at > pass.now {
                 let key = key.clone();
                 out.push(Verdict::Reserve { key, at, spot });
             }
         }
-        Stage::Compress(Some(key))
+        match pass.heads {
+            Heads::Planned => Stage::Compress(Some(key)),
+            // Whom nobody may delay; the others are as late as they were.
+            Heads::First => Stage::Hasten(key),
+        }
+    }
+
+    fn hasten(&mut self, after: K, room: &mut R, now: Time) -> Stage<K> {
+        let Some((key, booking)) = self.booked_after(Some(after)) else {
+            return Stage::Due;
+        };
+        let old = (&booking.spot, booking.at);
+        if booking.at > now
+            && let Some(spot) = room.at_once(&booking.job.need, now, old, booking.span)
+        {
+            self.rebook(&key, (now, spot));
+        }
+        Stage::Hasten(key)
+    }
+
+    fn booked_after(&self, after: Option<K>) -> Option<(K, &Booking<R>)> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = self.booked.range((after, Bound::Unbounded));
+        rest.next().map(|(key, booking)| (key.clone(), booking))
     }
 
     /// Starts the first that is due.
-    fn due(&mut self, room: &mut R, now: Time, out: &mut Verdicts<K, R>) -> Stage<K> {
+    fn due(&mut self, room: &mut R, pass: &mut Pass<K>, out: &mut Verdicts<K, R>) -> Stage<K> {
+        let now = pass.now;
         let due = self.due.first().filter(|(at, _)| *at <= now);
         let Some((at, key)) = due.cloned() else {
             return Stage::Begin;
@@ -246,7 +241,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             return Stage::Due;
         }
         if at < now {
-            return self.late(key, booking, room, now, out);
+            return self.late(key, booking, room, pass, out);
         }
         let Booking { spot, span, .. } = booking;
         out.push(Verdict::Start { key, spot, span });
@@ -260,9 +255,10 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         key: K,
         booking: Booking<R>,
         room: &mut R,
-        now: Time,
+        pass: &mut Pass<K>,
         out: &mut Verdicts<K, R>,
     ) -> Stage<K> {
+        let now = pass.now;
         let Booking {
             at,
             spot,
@@ -280,6 +276,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                 self.line_up(key.clone(), job, span, room);
                 // What it leaves is also for those ahead of it, whose promises are later still.
                 self.freed();
+                pass.heads = Heads::Planned;
                 Stage::Drop(Some(key))
             }
         }
@@ -292,14 +289,22 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         pass: &mut Pass<K>,
         out: &mut Verdicts<K, R>,
     ) -> Stage<K> {
-        let reserves = match self.rules.walk {
-            Walk::Stop | Walk::Reserve { .. } => self.booked.len() < self.rules.depth(),
-            Walk::Skip => return self.after_heads(room, after, pass),
+        if self.rules.walk == Walk::Skip {
+            return self.after_heads(room, after, pass);
+        }
+        let entry = self.line.after(after.as_ref());
+        let reserves = match pass.heads {
+            Heads::Planned => self.booked.len() + pass.beyond < self.rules.depth(),
+            Heads::First => {
+                let booked = self.booked.keys().next();
+                let leads = |key: &K| booked.is_none_or(|booked| key < booked);
+                pass.beyond == 0 && entry.is_some_and(|entry| leads(&entry.key))
+            }
         };
         if !reserves && self.rules.walk != Walk::Stop {
             return self.after_heads(room, after, pass);
         }
-        let Some(entry) = self.line.after(after.as_ref()) else {
+        let Some(entry) = entry else {
             return Stage::Over;
         };
         if pass.is_beyond(&entry.key) {
@@ -312,11 +317,28 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                 Tried::Waits | Tried::Cannot => Stage::Over,
             },
             Walk::Skip | Walk::Reserve { .. } => {
+                let alone = self.booked.is_empty();
                 match self.plan(&key, room, pass.now, out) {
                     Planned::Cannot => pass.look_further(&self.line),
-                    Planned::Can => {}
+                    Planned::Beyond => pass.beyond += 1,
+                    Planned::Later if alone => {}
+                    Planned::Later => return self.plan_behind(key, pass),
+                    Planned::Now | Planned::No => {}
                 }
                 Stage::Heads(Some(key))
+            }
+        }
+    }
+
+    /// Goes on behind one who has a reservation now. If he is before all others who had one, nobody is to
+    /// delay him: all is planned anew.
+    fn plan_behind(&mut self, key: K, pass: &mut Pass<K>) -> Stage<K> {
+        match pass.heads {
+            Heads::Planned => Stage::Heads(Some(key)),
+            Heads::First => {
+                pass.heads = Heads::Planned;
+                self.anew.made(pass.now);
+                Stage::Drop(None)
             }
         }
     }
@@ -439,7 +461,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
     /// in the line and uses up nothing.
     fn plan(&mut self, key: &K, room: &mut R, now: Time, out: &mut Verdicts<K, R>) -> Planned {
         let Some(entry) = self.line.get(key) else {
-            return Planned::Can;
+            return Planned::Now;
         };
         let span = entry.span;
         let key = key.clone();
@@ -448,14 +470,15 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                 room.take(&spot, now, span);
                 self.unline(&key);
                 out.push(Verdict::Start { key, spot, span });
-            }
-            Ok((at, _)) if self.rules.window.is_some_and(|window| at - now > window) => {
-                out.push(Verdict::Wait {
-                    key,
-                    why: Blocked::Reserved,
-                });
+                Planned::Now
             }
             Ok((at, spot)) => {
+                if let Some(window) = self.rules.window.filter(|window| at - now > *window) {
+                    self.anew.beyond(Time(at.0.saturating_sub(window.0)));
+                    let why = Blocked::Reserved;
+                    out.push(Verdict::Wait { key, why });
+                    return Planned::Beyond;
+                }
                 room.take(&spot, at, span);
                 let job = self.unline(&key).expect("it was in the line").value;
                 out.push(Verdict::Reserve {
@@ -472,86 +495,31 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                         job,
                     },
                 );
+                Planned::Later
             }
             Err(why) => {
                 out.push(Verdict::Wait { key, why });
-                return match why {
+                match why {
                     Blocked::Never | Blocked::NotInService => Planned::Cannot,
-                    Blocked::Busy { .. } | Blocked::Reserved | Blocked::Limited => Planned::Can,
-                };
+                    Blocked::Busy { .. } | Blocked::Reserved | Blocked::Limited => Planned::No,
+                }
             }
         }
-        Planned::Can
     }
 }
 
 /// Whether a job can be given a time, now or later.
 enum Planned {
-    Can,
+    /// It started, or waits no more.
+    Now,
+    /// It has a reservation.
+    Later,
+    /// Not in this pass.
+    No,
+    /// Not within the window.
+    Beyond,
     /// Not as things are: it takes nobody's place in the lookback.
     Cannot,
-}
-
-impl<K: Ord + Clone> Pass<K> {
-    /// Those in the line whom it names have other turns.
-    pub(super) fn follow(&mut self, turn: impl Fn(&K) -> K) {
-        match &mut self.stage {
-            Stage::Heads(Some(key))
-            | Stage::Fill {
-                after: Some(key), ..
-            }
-            | Stage::FillShortest {
-                after: Some((_, key)),
-                ..
-            } => *key = turn(key),
-            Stage::Overdue(keys) => keys.iter_mut().for_each(|key| *key = turn(key)),
-            Stage::Drop(_)
-            | Stage::Compress(_)
-            | Stage::Due
-            | Stage::Begin
-            | Stage::Over
-            | Stage::Heads(None)
-            | Stage::Fill { after: None, .. }
-            | Stage::FillShortest { after: None, .. } => {}
-        }
-        if let Reach::UpTo(key) = &mut self.reach {
-            *key = turn(key);
-        }
-    }
-
-    /// Those who have a reservation have other turns, and so has the one they are behind.
-    pub(super) fn follow_booked(&mut self, turn: impl Fn(&K) -> K) {
-        match &mut self.stage {
-            Stage::Drop(Some(key)) | Stage::Compress(Some(key)) => *key = turn(key),
-            Stage::Drop(None)
-            | Stage::Compress(None)
-            | Stage::Due
-            | Stage::Begin
-            | Stage::Over
-            | Stage::Heads(_)
-            | Stage::Overdue(_)
-            | Stage::Fill { .. }
-            | Stage::FillShortest { .. } => {}
-        }
-    }
-
-    /// One more is tried than was said: one of those cannot run as things are.
-    fn look_further<V>(&mut self, line: &Line<K, V>) {
-        if let Reach::UpTo(last) = &self.reach {
-            self.reach = match line.after(Some(last)) {
-                Some(next) => Reach::UpTo(next.key.clone()),
-                None => Reach::All,
-            };
-        }
-    }
-
-    fn is_beyond(&self, key: &K) -> bool {
-        match &self.reach {
-            Reach::All => false,
-            Reach::UpTo(last) => key > last,
-            Reach::Nobody => true,
-        }
-    }
 }
 
 enum Tried {

@@ -77,6 +77,25 @@ pub trait Room {
         }
     }
 
+    /// Moves what was taken from `old.1` for the span to `now`, and says where it went; `None` if it
+    /// stays because there is no room for it now.
+    fn at_once(
+        &mut self,
+        need: &Self::Need,
+        now: Time,
+        old: (&Self::Spot, Time),
+        span: Span,
+    ) -> Option<Self::Spot> {
+        let (spot, at) = old;
+        self.give(spot, at, span);
+        let found = self.fit(need, now, span).ok();
+        match &found {
+            Some(found) => self.take(found, now, span),
+            None => self.take(spot, at, span),
+        }
+        found
+    }
+
     /// From `from` for the span the spot is not to be had by others.
     fn take(&mut self, spot: &Self::Spot, from: Time, span: Span);
 

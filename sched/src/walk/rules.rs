@@ -16,6 +16,8 @@ pub struct Rules {
     pub fill_order: FillOrder,
     /// Whether reservations stay.
     pub reservations: Reservations,
+    /// How often all is planned anew that is; `None` is in each pass.
+    pub replan_every: Option<Span>,
     /// Jobs that are tried in a pass; `None` is all.
     pub lookback: Option<u32>,
     /// After this wait a job is given a reservation whatever the order.
@@ -48,6 +50,7 @@ impl From<&QueueRules> for Rules {
             walk: queue.walk,
             fill_order: queue.fill_order,
             reservations: queue.reservations,
+            replan_every: queue.replan_every,
             lookback: queue.lookback,
             reserve_after: queue.reserve_after,
             default_limit: queue.default_limit,

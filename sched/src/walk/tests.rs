@@ -16,6 +16,7 @@ fn rules(walk: Walk) -> Rules {
         walk,
         fill_order: FillOrder::Queue,
         reservations: Reservations::Replanned,
+        replan_every: None,
         lookback: None,
         reserve_after: None,
         default_limit: None,
@@ -164,6 +165,96 @@ fn beyond_the_window_nothing_is_planned() {
 }
 
 #[test]
+fn who_is_beyond_the_window_was_looked_at() {
+    let rules = Rules {
+        window: Some(Span(9)),
+        ..rules(Walk::Reserve { depth: 2 })
+    };
+    // The first is beyond it, so the third is one more than two.
+    let mut room = room(&[(4, 10), (3, 8)]);
+    let mut agenda = agenda(rules, &room, &[(8, 5), (4, 2), (5, 1)]);
+    let plan = pass(&mut agenda, &mut room, 0);
+    assert_eq!(plan, (vec![], BTreeMap::from([(2, 8)])));
+    // It is within the window from 1 on.
+    assert_eq!(agenda.next_plan(), Some(Time(1)));
+    let plan = pass(&mut agenda, &mut room, 1);
+    assert_eq!(plan.1, BTreeMap::from([(1, 10), (2, 8)]));
+    assert_eq!(agenda.next_plan(), None);
+}
+
+/// All is planned anew every 10.
+fn seldom(depth: u32) -> Rules {
+    Rules {
+        replan_every: Some(Span(10)),
+        ..rules(Walk::Reserve { depth })
+    }
+}
+
+#[test]
+fn between_two_plans_who_can_starts_and_the_first_is_moved() {
+    let mut room = room(&[(4, 30), (3, 40)]);
+    let mut agenda = agenda(seldom(3), &room, &[(8, 5), (3, 50), (2, 60)]);
+    let plan = pass(&mut agenda, &mut room, 0);
+    assert_eq!(plan, (vec![], BTreeMap::from([(1, 40), (2, 45), (3, 45)])));
+    // What is held until 40 ends at 4, and another comes.
+    room.give(&3, Time(4), Span(36));
+    agenda.freed();
+    let (need, since) = (2, Time(4));
+    agenda.enter(4, Job { need, since }, Some(Span(3)), &room);
+    assert_eq!(agenda.next_plan(), None);
+    // A plan made now would start all three earlier; only the first, whom nobody may delay, is moved.
+    let plan = pass(&mut agenda, &mut room, 4);
+    assert_eq!(plan, (vec![4], BTreeMap::from([(1, 30), (2, 45), (3, 45)])));
+    assert_eq!(agenda.next_plan(), Some(Time(10)));
+    let plan = pass(&mut agenda, &mut room, 10);
+    assert_eq!(plan, (vec![], BTreeMap::from([(1, 30), (2, 35), (3, 35)])));
+    assert_eq!(agenda.next_plan(), None);
+}
+
+#[test]
+fn who_comes_before_all_is_planned_at_once() {
+    let mut room = room(&[(4, 30)]);
+    let mut agenda = agenda(seldom(2), &room, &[]);
+    let since = Time(0);
+    agenda.enter(5, Job { need: 8, since }, Some(Span(5)), &room);
+    let plan = pass(&mut agenda, &mut room, 0);
+    assert_eq!(plan.1, BTreeMap::from([(5, 30)]));
+    for (key, need) in [(4, 7), (7, 8)] {
+        agenda.enter(key, Job { need, since }, Some(Span(5)), &room);
+    }
+    // Before all: it is planned as if they were not there, and they behind it, one more than there are
+    // reservations.
+    let plan = pass(&mut agenda, &mut room, 1);
+    assert_eq!(plan.1, BTreeMap::from([(4, 30), (5, 35)]));
+    assert_eq!(agenda.next_plan(), None);
+}
+
+#[test]
+fn who_has_a_reservation_is_asked_first_between_two_plans() {
+    let mut room = room(&[(6, 30), (2, 40)]);
+    let mut agenda = agenda(seldom(3), &room, &[(8, 5), (2, 10), (2, 5), (2, 4)]);
+    let plan = pass(&mut agenda, &mut room, 0);
+    assert_eq!(plan, (vec![], BTreeMap::from([(1, 40), (2, 30), (3, 30)])));
+    room.give(&2, Time(4), Span(36));
+    agenda.freed();
+    let plan = pass(&mut agenda, &mut room, 4);
+    assert_eq!(plan, (vec![2], BTreeMap::from([(1, 40), (3, 30)])));
+}
+
+#[test]
+fn a_plan_that_was_broken_off_is_made_in_the_next_pass() {
+    let mut room = room(&[(8, 20)]);
+    let mut agenda = agenda(seldom(2), &room, &[(8, 5), (8, 5)]);
+    assert_eq!(
+        agenda.pass(&mut room, Time(0), 3, &mut Vec::new()),
+        Progress::More
+    );
+    agenda.restart();
+    let plan = pass(&mut agenda, &mut room, 1);
+    assert_eq!(plan.1, BTreeMap::from([(1, 20), (2, 25)]));
+}
+
+#[test]
 fn a_kept_reservation_only_moves_earlier() {
     let rules = Rules {
         reservations: Reservations::Kept,
@@ -309,16 +400,25 @@ proptest! {
         prop_assert_eq!(planned, replanned);
     }
 
-    /// Kept reservations never move later, and none is over the other, whatever ends when.
+    /// Kept reservations never move later, nor others between two plans, and none is over the other,
+    /// whatever ends when.
     #[test]
     fn a_promise_is_kept(
+        kept in any::<bool>(),
         jobs in prop::collection::vec((1..=TOTAL, 1..20_i64), 1..60),
         held in prop::collection::vec((1..3_u64, 1..40_i64), 1..4),
         at in 0..20_i64,
     ) {
-        let rules = Rules {
-            reservations: Reservations::Kept,
-            ..rules(Walk::Reserve { depth: Walk::ALL })
+        let all = rules(Walk::Reserve { depth: Walk::ALL });
+        let rules = match kept {
+            true => Rules {
+                reservations: Reservations::Kept,
+                ..all
+            },
+            false => Rules {
+                replan_every: Some(Span(100)),
+                ..all
+            },
         };
         let mut room = room(&held);
         let mut agenda = agenda(rules, &room, &jobs);

@@ -288,6 +288,7 @@ fn is_judged(policy: &Policy) -> bool {
         && policy.placement.ladder == [Rung::Free]
         && policy.queue.limits == Limits::default()
         && policy.queue.reservations == Reservations::Replanned
+        && policy.queue.replan_every.is_none()
         && policy.priority.order == ["urgency"]
 }
 

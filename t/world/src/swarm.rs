@@ -279,7 +279,7 @@ fn queues(world: &mut World, random: &mut Random) {
 /// Policies by which instances order their jobs.
 const POLICIES: [&str; 16] = [
     "preset = \"easy\"",
-    "preset = \"hybrid-8\"\nqueue.depth = 3",
+    "preset = \"hybrid-8\"\nqueue.depth = 3\nqueue.replan_every = \"20s\"",
     "preset = \"conservative\"",
     "preset = \"conservative-replanned\"",
     "preset = \"flux\"",

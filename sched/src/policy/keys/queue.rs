@@ -69,6 +69,10 @@ const ENDLESS: Or<Length> = Or {
     some: Length::Longer,
     none: "inf",
 };
+const EACH_PASS: Or<Length> = Or {
+    some: Length::Longer,
+    none: "pass",
+};
 const RATE: Or<Bucket> = Or {
     some: Bucket,
     none: "none",
@@ -85,9 +89,15 @@ pub(super) fn walk(visit: &mut impl Visit, rules: &mut QueueRules) {
     );
     visit.key(
         "reservations",
-        "kept: only moved earlier; replanned: each pass plans anew",
+        "kept: only moved earlier; replanned: planned anew",
         &RESERVATIONS,
         &mut rules.reservations,
+    );
+    visit.key(
+        "replan_every",
+        "how often all is planned anew; between, only who can start at once is moved",
+        &EACH_PASS,
+        &mut rules.replan_every,
     );
     times(visit, rules);
     visit.key(

@@ -2,12 +2,11 @@
 
 use eddy_sched::policy::{Limits, NodeRank, preset};
 use eddy_wire::id::JobId;
-use eddy_wire::jobspec::Sharing;
 use eddy_wire::plan::Delta;
-use eddy_wire::time::{MICROS, Time};
+use eddy_wire::time::{MICROS, Span};
 
 use super::growth::exponent;
-use super::site::{CORES, EACH, Site, slots, whole};
+use super::site::{CORES, EACH, Site, slots};
 use crate::Setup;
 use crate::process::{own_cpu, own_memory};
 use crate::report::Report;
@@ -112,6 +111,7 @@ fn measure(
     }
     // What is measured are passes, not how few may be started in a second.
     obeyed.queue.limits = Limits::default();
+    let every = obeyed.queue.replan_every;
     let before = own_memory();
     let mut site = Site::new(obeyed, nodes);
     let running = u64::from(nodes * CORES / EACH);
@@ -129,17 +129,13 @@ fn measure(
         .push((own_memory() - before) * 1e6 / f64::from(nodes));
     report.add(&memory);
     let before = own_memory();
-    for job in running + 1..=running + waiting {
-        let request = match site.dice(10) {
-            0..6 => slots(1 + site.dice(8)),
-            6..9 => whole(1 + site.dice(64), Sharing::Shared),
-            _ => whole(1 + site.dice(u64::from(nodes) / 10), Sharing::Exclusive),
-        };
-        site.want(job, request);
-    }
+    site.crowd(running + 1..=running + waiting);
     let mut memory = Series::new(named("memory of one who waits"), "B");
-    let bytes = (own_memory() - before) * 1e6;
-    memory.figures.push(bytes / waiting as f64);
+    memory
+        .figures
+        .push((own_memory() - before) * 1e6 / waiting as f64);
+    // Where all is planned anew only so often, it is now.
+    site.now = site.now.after(every.unwrap_or(Span::ZERO));
     let spent = own_cpu()?;
     site.plan();
     let mut first = Series::new(named("first pass"), "ms");
@@ -151,6 +147,13 @@ fn measure(
     report.add_budgeted(&after, case.budget);
     if let Some(budget) = case.refresh {
         report.add_budgeted(&refreshed, budget);
+    }
+    if let Some(every) = every {
+        let mut anew = Series::new(named("the same, all planned anew"), "ms");
+        for job in (1..=running).rev().take(rounds) {
+            anew.figures.push(after_end(&mut site, every, job)?);
+        }
+        report.add_budgeted(&anew, "<= 1 % of a core");
     }
     report.add(&memory);
     Ok((first.figures[0], after.summary().median))
@@ -168,12 +171,17 @@ fn after_ends(
             (&mut *refreshed, MICROS, 2 * round),
             (&mut *after, MICROS / 1000, 2 * round + 1),
         ] {
-            site.now = Time(site.now.0 + later);
-            site.planner.apply(Delta::Freed(JobId(job * 7)));
-            let spent = own_cpu()?;
-            site.plan();
-            series.figures.push((own_cpu()? - spent) * 1e3);
+            series.figures.push(after_end(site, Span(later), job * 7)?);
         }
     }
     Ok(())
+}
+
+/// What a pass takes, in milliseconds, after a job ended that much later.
+fn after_end(site: &mut Site, later: Span, job: u64) -> anyhow::Result<f64> {
+    site.now = site.now.after(later);
+    site.planner.apply(Delta::Freed(JobId(job)));
+    let spent = own_cpu()?;
+    site.plan();
+    Ok((own_cpu()? - spent) * 1e3)
 }

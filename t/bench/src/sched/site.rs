@@ -1,5 +1,6 @@
 //! A planner with nodes, and jobs that are drawn for it.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use eddy_sched::Planner;
@@ -24,6 +25,7 @@ const BEGIN: Time = Time(1_000_000 * MICROS);
 pub struct Site {
     pub planner: Planner,
     pub now: Time,
+    nodes: u64,
     seed: u64,
 }
 
@@ -49,6 +51,7 @@ impl Site {
         Site {
             planner,
             now: BEGIN,
+            nodes: u64::from(nodes),
             seed: 88_172_645_463_325_252,
         }
     }
@@ -75,6 +78,18 @@ impl Site {
             ..Want::of(16, request)
         };
         self.planner.apply(Delta::Want(JobId(job), want));
+    }
+
+    /// All kinds of jobs wait: a few slots, whole nodes shared and alone.
+    pub fn crowd(&mut self, jobs: RangeInclusive<u64>) {
+        for job in jobs {
+            let request = match self.dice(10) {
+                0..6 => slots(1 + self.dice(8)),
+                6..9 => whole(1 + self.dice(64), Sharing::Shared),
+                _ => whole(1 + self.dice(self.nodes / 10), Sharing::Exclusive),
+            };
+            self.want(job, request);
+        }
     }
 
     /// Plans until nothing is left to say and records it; how many start.

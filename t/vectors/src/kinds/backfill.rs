@@ -131,6 +131,7 @@ fn rules(walk: Walk, lookback: Option<u32>) -> Rules {
         walk,
         fill_order: FillOrder::Queue,
         reservations: Reservations::Replanned,
+        replan_every: None,
         lookback,
         reserve_after: None,
         default_limit: None,
