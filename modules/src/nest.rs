@@ -258,6 +258,7 @@ impl Nest {
             self.tell_grant(now, *of, out);
         }
         match &record.event.kind {
+            Kind::Passed(_) => return self.listing.passed(job, out),
             Kind::Clean => {}
             _ if !self.children.contains_key(&job) => return,
             Kind::GrantChanged(_) => {

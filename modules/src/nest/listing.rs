@@ -176,6 +176,14 @@ impl Nest {
 }
 
 impl Listing {
+    /// A job was passed on: who follows it asks again, and is told by its instance.
+    pub(super) fn passed(&mut self, job: JobId, out: &mut Outbox) {
+        let is_its = |follower: &mut Follower| follower.job == Some(job);
+        for follower in self.followers.extract_if(.., is_its) {
+            out.reply(follower.caller, &Vec::<ChildRow>::new());
+        }
+    }
+
     fn look_up(&mut self, request: &Request, job: JobId, out: &mut Outbox) {
         self.last_tag += 1;
         let asked = Asked {
