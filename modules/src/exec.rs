@@ -196,7 +196,10 @@ impl Exec {
             }
             // Its instance runs it, and nest says what comes of that.
             Kind::Alloc(_) if let Some(name) = self.passed.remove(&job) => {
-                let mut away = Away::new(name);
+                let Some(submit) = self.submits.get(&job) else {
+                    panic!("job {job} was granted resources but never submitted")
+                };
+                let mut away = Away::new(name, submit.spec.request.work.clone());
                 away.apply(t, &record.event.kind);
                 self.away.insert(job, away);
             }

@@ -14,9 +14,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, ToParent};
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Exception, Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::event::{Exception, Kind, Pass, Record, Requeue, Submit, Waitable};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Work;
 use eddy_wire::preempt::Preemption;
 use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
 use eddy_wire::suspension::Suspension;
@@ -49,6 +51,11 @@ struct Held {
     exception: Option<Exception>,
     /// Whether it has its cores.
     suspension: Suspension,
+    /// Where the parent gave it something, as it was passed.
+    given: Idset,
+    /// Where it has something.
+    has: Idset,
+    work: Work,
     /// Which time it is that the parent has it stopped, as it said over this channel.
     stop: Option<u32>,
     life: Life,
@@ -71,7 +78,8 @@ impl Module for Passed {
         let Some(id) = record.event.job else { return };
         if let Kind::Submit(submit) = &record.event.kind {
             if let Some(pass) = &submit.pass {
-                self.jobs.insert(id, Held::new(pass.attempt));
+                let work = submit.spec.request.work.clone();
+                self.jobs.insert(id, Held::new(pass, work));
             }
             return;
         }
@@ -81,6 +89,7 @@ impl Module for Passed {
         held.suspension.apply(record.event.t, &record.event.kind);
         match &record.event.kind {
             Kind::Start => held.began = true,
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => held.has = grant.set.ranks(),
             Kind::Finish(status) => held.status = Some(*status),
             Kind::Exception(exception) if exception.severity == 0 => {
                 held.exception.get_or_insert_with(|| (**exception).clone());
@@ -126,9 +135,10 @@ impl Module for Passed {
             // whenever it has changed.
             Input::Parent(ParentWord::Granted(_)) => {
                 if std::mem::replace(&mut self.channel, Channel::Stands) == Channel::Away {
-                    self.jobs
-                        .iter()
-                        .for_each(|(job, held)| tell(*job, held, out));
+                    for (job, held) in &self.jobs {
+                        tell(*job, held, out);
+                        held.tell_returned(*job, out);
+                    }
                 }
             }
             Input::Parent(ParentWord::Away) => {
@@ -142,9 +152,12 @@ impl Module for Passed {
 }
 
 impl Held {
-    fn new(attempt: Attempt) -> Held {
+    fn new(pass: &Pass, work: Work) -> Held {
         Held {
-            attempt,
+            attempt: pass.attempt,
+            given: pass.set.ranks(),
+            has: Idset::new(),
+            work,
             began: false,
             status: None,
             exception: None,
@@ -152,6 +165,15 @@ impl Held {
             stop: None,
             life: Life::Goes,
             next: None,
+        }
+    }
+
+    /// Says which nodes it has returned while it goes on, if it is an instance and has.
+    fn tell_returned(&self, job: JobId, out: &mut Outbox) {
+        let goes_on = self.life == Life::Goes && self.began && self.work != Work::Tasks;
+        let ranks = self.given.difference(&self.has);
+        if goes_on && !ranks.is_empty() {
+            tell_that(job, self.attempt, PassState::Returned { ranks }, out);
         }
     }
 
@@ -177,7 +199,11 @@ impl Passed {
         match &record.event.kind {
             Kind::Clean if held.next.is_some() => out.append(now, id, Kind::Waited),
             Kind::Start | Kind::Clean => tell(id, held, out),
-            Kind::Suspend(_) | Kind::GrantChanged(_) => held.tell_stopped(id, out),
+            Kind::Suspend(_) => held.tell_stopped(id, out),
+            Kind::GrantChanged(_) => {
+                held.tell_stopped(id, out);
+                held.tell_returned(id, out);
+            }
             Kind::Waited => {
                 if let Some((given, tail)) = held.next.take() {
                     self.jobs.remove(&id);

@@ -219,7 +219,7 @@ impl Module for Resource {
                 if let Some(kind) = self.nodes.granted(granted.inventory()) {
                     out.append_own(now, kind);
                 }
-                self.giving.told(granted.returns);
+                self.giving.told_anew();
                 self.arriving.told(&granted.beside);
                 self.arrived(out);
                 self.take_back(now, &granted.leaving, out);
@@ -295,7 +295,7 @@ impl Resource {
             resource::Undrain::TOPIC => self.undrain(now, request, out)?,
             grant::List::TOPIC => out.answer(request.caller, &self.granted_rows()?),
             grant::Arrive::TOPIC => {
-                self.giving.may_come()?;
+                self.giving.may()?;
                 self.arriving.ask(request)?;
                 self.arrived(out);
             }

@@ -10,6 +10,7 @@ mod pace;
 mod pass;
 mod pass_together;
 mod ranks;
+mod returned;
 mod users;
 mod wait;
 mod waits;

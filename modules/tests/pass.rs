@@ -345,7 +345,6 @@ fn granted() -> Arrival {
         },
         ranks: (0..4).map(|rank| (Rank(rank), Rank(rank))).collect(),
         room: Some(inventory()),
-        returns: Default::default(),
         local: Idset::one(0),
         leaving: Idset::new(),
         beside: Default::default(),

@@ -288,7 +288,6 @@ fn a_parent_that_says_how_much_time_is_left_is_believed() {
     let granted = Granted {
         ranks: [(Rank(0), Rank(0))].into(),
         room: None,
-        returns: Default::default(),
         grant: grant.expect("it has a grant"),
         path: "1".to_owned(),
         depth: 1,

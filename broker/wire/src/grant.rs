@@ -40,9 +40,10 @@ pub struct Grant {
 pub struct Seats {
     /// The number that each rank had last.
     of: BTreeMap<Rank, Rank>,
+    /// The rank of each number there ever was, in their order.
+    ranks: Vec<Rank>,
     /// The ranks that are there.
     here: BTreeSet<Rank>,
-    next: u32,
 }
 
 impl Seats {
@@ -57,8 +58,8 @@ impl Seats {
         self.here.retain(|rank| there.contains(rank));
         for rank in &there {
             if self.here.insert(*rank) {
-                self.of.insert(*rank, Rank(self.next));
-                self.next += 1;
+                self.of.insert(*rank, Rank(self.ranks.len() as u32));
+                self.ranks.push(*rank);
             }
         }
     }
@@ -67,6 +68,11 @@ impl Seats {
     pub fn numbers(&self) -> BTreeMap<Rank, Rank> {
         let here = self.here.iter();
         here.map(|rank| (*rank, self.of[rank])).collect()
+    }
+
+    /// The rank that has a number inside, or had it.
+    pub fn rank(&self, number: Rank) -> Option<Rank> {
+        self.ranks.get(number.0 as usize).copied()
     }
 
     /// What a rank is called inside, or was called last.
@@ -122,5 +128,8 @@ mod tests {
         seats.follow(&grant(&[3, 7]));
         assert_eq!(numbers(&seats), [(3, 0), (7, 3)]);
         assert_eq!(seats.number(Rank(9)), None);
+        let of = |number| seats.rank(Rank(number));
+        assert_eq!((of(1), of(3)), (Some(Rank(7)), Some(Rank(7))));
+        assert_eq!(of(4), None);
     }
 }

@@ -7,6 +7,7 @@ use eddy_broker::{Notice, Outbox, Request};
 use eddy_wire::event::Kind;
 use eddy_wire::grant::Grant;
 use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Work;
 use eddy_wire::services::job::Changed;
 use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::Time;
@@ -18,6 +19,7 @@ use super::kill::{SIGCONT, SUSPENDED, refuse};
 pub(super) struct Away {
     /// The instance that it was passed to.
     to: String,
+    work: Work,
     suspension: Suspension,
     life: Life,
 }
@@ -29,9 +31,10 @@ enum Life {
 }
 
 impl Away {
-    pub(super) fn new(to: String) -> Away {
+    pub(super) fn new(to: String, work: Work) -> Away {
         Away {
             to,
+            work,
             suspension: Suspension::default(),
             life: Life::Goes,
         }
@@ -46,9 +49,17 @@ impl Away {
         }
     }
 
-    /// Whether a change of its grant still means what it did when it was proposed.
+    /// Whether a change of its grant still means what it did when it was proposed: tasks stop or go on, an
+    /// instance returns nodes.
     pub(super) fn is_followed_by(&self, grant: &Grant) -> bool {
-        self.life == Life::Goes && self.suspension.is_followed_by(grant)
+        let follows = match self.work {
+            Work::Tasks => self.suspension.is_followed_by(grant),
+            Work::Instance { .. } | Work::Ground { .. } => {
+                let held = self.suspension.grant();
+                held.is_some_and(|held| grant.epoch == held.epoch.next())
+            }
+        };
+        self.life == Life::Goes && follows
     }
 }
 

@@ -180,8 +180,7 @@ impl Exec {
         };
         // One that is ending goes on doing so; of ground alone that is what is to come of it.
         let is_ending = run.end.is_some() && run.grows().is_none();
-        // What was passed goes back at its end, which has begun where it is ground that is to end.
-        let goes = run.footing() == Footing::Left || (run.end.is_some() && run.grows().is_some());
+        let goes = run.footing() == Footing::Left;
         if !run.is_instance() || !goes || is_ending {
             return;
         }
@@ -256,8 +255,7 @@ enum Footing {
     /// It is declared and of a fixed size: a node stays its own, and it has ground there again as
     /// soon as that is back.
     Kept,
-    /// It is a user's: a node without ground is given back, and is paid for no more. Not where its
-    /// job was passed down: its grant is another instance's, which is told of its end only.
+    /// It is a user's: a node without ground is given back, and is paid for no more.
     Left,
 }
 
@@ -266,7 +264,6 @@ impl Run {
         match self.name() {
             Some(_) if self.is_elastic() => Footing::Elastic,
             Some(_) => Footing::Kept,
-            None if self.submit.pass.is_some() => Footing::Kept,
             None => Footing::Left,
         }
     }

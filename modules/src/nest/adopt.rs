@@ -12,7 +12,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{
-    AdoptRequest, ChildOf, FromParent, Granted, ID_BLOCK, IdsRequest, ReportRequest, Returns,
+    AdoptRequest, ChildOf, FromParent, Granted, ID_BLOCK, IdsRequest, ReportRequest,
 };
 use eddy_wire::time::{Span, Time};
 
@@ -151,10 +151,6 @@ impl Nest {
             beside: child.beside_numbers(),
             leaving: self.leaving(child),
             room: self.room(child),
-            returns: match child.job.submit.pass {
-                Some(_) => Returns::AtEnd,
-                None => Returns::Early,
-            },
             local: self.hosts.leaders(child),
             path: match self.place.path.as_str() {
                 "" => job.0.to_string(),

@@ -247,6 +247,12 @@ impl Child {
         self.seats.number(rank)
     }
 
+    /// The ranks that have these numbers in it, or had them.
+    pub(super) fn ranks_of(&self, numbers: &Idset) -> Idset {
+        let ranks = numbers.iter().filter_map(|n| self.seats.rank(Rank(n)));
+        ranks.map(|rank| rank.0).collect()
+    }
+
     /// Whether it holds nothing itself: what its jobs are given is theirs alone.
     pub(super) fn is_elastic(&self) -> bool {
         self.job.submit.spec.request.takes == Takes::Nothing

@@ -52,12 +52,6 @@ impl Nest {
         let numbers = child.numbers().into_iter();
         let given = numbers.filter(|(_, number)| body.ranks.contains(number.0));
         let ranks: Idset = given.map(|(rank, _)| rank.0).collect();
-        // The root hears of the end of what it passed only: but that comes when nothing is left.
-        let early = ranks.difference(&child.leaving());
-        if child.job.submit.pass.is_some() && !early.is_empty() {
-            let text = "child.job: what was passed down goes back at its end only";
-            return Err(Refusal::new(Code::Denied, text));
-        }
         let own = ranks.intersect(&self.hosts.kept(child));
         if !own.is_empty() {
             let text =

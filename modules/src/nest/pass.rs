@@ -15,6 +15,8 @@ use eddy_wire::error::Refusal;
 use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Submit, Together};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Work;
 use eddy_wire::message::Type;
 use eddy_wire::preempt::{Mode, Preemption};
 use eddy_wire::resource_set::ResourceSet;
@@ -54,6 +56,8 @@ pub(super) struct Run {
     pub(super) suspension: Suspension,
     pub(super) end: Option<Exception>,
     release: Told,
+    /// The nodes that it has returned, by what its instance said to this leader.
+    returned: Idset,
 }
 
 /// Whether something is recorded. Each is proposed once in a leader's life.
@@ -109,6 +113,7 @@ impl Run {
             suspension: Suspension::default(),
             end: None,
             release: Told::No,
+            returned: Idset::new(),
         }
     }
 
@@ -159,7 +164,13 @@ impl Nest {
                 self.pass_down(now, to, job, out);
             }
             Kind::Release(_, Final::Yes) => forget(to, (job, run.attempt), out),
-            _ => self.pace_on(to, job, record, out),
+            kind => {
+                if let Kind::GrantChanged(_) = kind {
+                    // More may have been said meanwhile.
+                    run.leave_returned(now, job, out);
+                }
+                self.pace_on(to, job, record, out);
+            }
         }
     }
 
@@ -271,6 +282,13 @@ impl Nest {
                 }
             }
             PassState::Stopped { stop } => run.stopped(now, (job, stop), out),
+            PassState::Returned { ranks } => {
+                let ranks = self.children[&child].ranks_of(&ranks);
+                if let Some(run) = self.passes.jobs.get_mut(&job) {
+                    run.returned = run.returned.union(&ranks);
+                    run.leave_returned(now, job, out);
+                }
+            }
             PassState::Over {
                 began,
                 status,
@@ -347,6 +365,31 @@ impl Run {
             self.began = Told::Proposed;
             out.append(now, job, Kind::Start);
         }
+    }
+
+    /// What it has returned it holds no more. Which node is its leader's its instance knows.
+    fn leave_returned(&self, now: Time, job: JobId, out: &mut Outbox) {
+        let is_instance = self.submit.spec.request.work != Work::Tasks;
+        let goes_on = is_instance && self.end.is_none();
+        let Some(grant) = self.grant.as_ref().filter(|_| goes_on) else {
+            return;
+        };
+        let goes = |rank: &Rank| self.returned.contains(rank.0);
+        let going = grant.set.nodes.keys().filter(|rank| goes(rank)).count();
+        // The last goes with its end.
+        if going == 0 || going == grant.set.nodes.len() {
+            return;
+        }
+        let mut set = grant.set.as_ref().clone();
+        for rank in grant.set.nodes.keys().filter(|rank| goes(rank)) {
+            set.remove(*rank);
+        }
+        let next = Grant {
+            epoch: grant.epoch.next(),
+            set: Arc::new(set),
+            ..grant.as_ref().clone()
+        };
+        out.append(now, job, Kind::GrantChanged(Arc::new(next)));
     }
 
     /// It is over, and nothing of it runs.

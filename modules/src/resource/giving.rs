@@ -12,7 +12,6 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{Rank, Seq};
 use eddy_wire::idset::Idset;
-use eddy_wire::services::child::Returns;
 use eddy_wire::services::grant::{GrantRow, GrantState, ReleaseRequest, Which};
 use eddy_wire::time::Time;
 
@@ -38,8 +37,8 @@ enum Holding {
     Own,
     /// A queue's, by its configuration.
     Declared(String),
-    /// The parent's, for as long as the instance wants it, or to its end.
-    Granted(Returns),
+    /// The parent's, for as long as the instance wants it.
+    Granted,
 }
 
 impl Giving {
@@ -48,7 +47,7 @@ impl Giving {
             holding: match (&place.child, &place.name) {
                 (None, _) => Holding::Own,
                 (Some(_), Some(name)) => Holding::Declared(name.clone()),
-                (Some(_), None) => Holding::Granted(Returns::default()),
+                (Some(_), None) => Holding::Granted,
             },
             local: local.clone(),
             leaving: BTreeMap::new(),
@@ -75,11 +74,8 @@ impl Giving {
     }
 
     /// The channel stands anew: what was told may not have been heard.
-    pub(super) fn told(&mut self, returns: Returns) {
+    pub(super) fn told_anew(&mut self) {
         self.told = Idset::new();
-        if let Holding::Granted(own) = &mut self.holding {
-            *own = returns;
-        }
     }
 
     /// Whether these ranks may stay after all: they may not where the parent may take them by now.
@@ -109,11 +105,7 @@ impl Giving {
 
     pub(super) fn may(&self) -> Result<(), Refusal> {
         let text = match &self.holding {
-            Holding::Granted(Returns::Early) => return Ok(()),
-            Holding::Granted(Returns::AtEnd) => {
-                "this instance is in that of a queue, which takes nodes back at its end only"
-                    .to_owned()
-            }
+            Holding::Granted => return Ok(()),
             Holding::Own => {
                 "this instance is no job of another: what it has is its own; `eddy overlay remove` \
                  takes ranks out"
@@ -124,14 +116,6 @@ impl Giving {
             }
         };
         Err(Refusal::new(Code::Denied, text))
-    }
-
-    /// Whether nodes may come to it by asking.
-    pub(super) fn may_come(&self) -> Result<(), Refusal> {
-        match &self.holding {
-            Holding::Granted(_) => Ok(()),
-            Holding::Own | Holding::Declared(_) => self.may(),
-        }
     }
 
     fn state(&self, rank: Rank) -> GrantState {

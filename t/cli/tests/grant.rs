@@ -162,6 +162,61 @@ fn idle_nodes_go_back_by_themselves() -> Tested {
     instance.shut_down()
 }
 
+/// A queue whose instance is given what its jobs ask for, and one that the root serves.
+const ELASTIC: &str = r#"
+[[instance]]
+name = "batch"
+elastic = "all"
+
+[[queue]]
+name = "batch"
+instance = "batch"
+
+[[queue]]
+name = "own"
+instance = "root"
+"#;
+
+#[test]
+fn what_a_workflow_in_a_queue_gives_back_is_for_others() -> Tested {
+    let place = Place::new()?;
+    let config = place.join("queue.toml");
+    fs::write(&config, ELASTIC)?;
+    let state = place.path().join("state");
+    let options = ["--size=4", "--cores=2", "--config", &config];
+    let instance = Instance::start_in(place, state, &options)?;
+    let whole = ["alloc", "--bg", "-q", "batch", "-N4", "-n4", "--exclusive"];
+    let inside = instance.ok(&whole)?;
+    let waits = instance.submit(&["-q", "batch", "-N1", "-n2", "true"])?;
+    assert_eq!(instance.row(&waits)?["state"], "SCHED");
+    let released = instance.ok(&["--at", &inside, "grant", "release", "--count", "1"])?;
+    assert_eq!(released.lines().count(), 1, "{released}");
+    instance.event(&waits, "clean")?;
+    assert_eq!(instance.row(&inside)?["nnodes"], 3);
+    // What the root gives itself, while the leader of the queue's instance is gone and comes back.
+    let leads = |one: &Process| one.arguments.iter().any(|word| word == "--child");
+    let mut leaders = instance.place.processes();
+    leaders.retain(leads);
+    instance.ok(&["--at", &inside, "grant", "release", "--count", "1"])?;
+    leaders[0].kill()?;
+    instance.ok(&[
+        "run",
+        "-q",
+        "own",
+        "-N2",
+        "-n2",
+        "-c2",
+        "--exclusive",
+        "true",
+    ])?;
+    assert_eq!(instance.row(&inside)?["nnodes"], 2);
+    instance.ok(&["--at", &inside, "run", "-N2", "-n2", "true"])?;
+    instance.ok(&["cancel", &inside])?;
+    instance.event(&inside, "clean")?;
+    instance.ok(&["run", "-q", "batch", "-N4", "-n4", "-c2", "true"])?;
+    instance.shut_down()
+}
+
 #[test]
 fn a_workflow_grows_by_a_job_of_the_instance_around_it() -> Tested {
     let instance = Instance::start(&["--size=4", "--cores=2"])?;

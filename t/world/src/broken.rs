@@ -22,7 +22,7 @@ use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Need;
 use eddy_wire::plan::{Outcome, Verdict};
-use eddy_wire::services::child::FromParent;
+use eddy_wire::services::child::{FromParent, PassState, ToldOf};
 use eddy_wire::shell::{FromShell, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 
@@ -116,6 +116,8 @@ pub enum Rule {
     SocketsUnheard,
     /// Who starts jobs does not hear what their queues require of nodes.
     RequiresUnheard,
+    /// An instance in that of a queue gives nodes back, and the root hears nothing of it.
+    ReturnUnheard,
 }
 
 /// A rule that is broken by settings that are others than they were.
@@ -177,6 +179,7 @@ impl Rule {
         ("constraint-unheard", Rule::ConstraintUnheard),
         ("sockets-unheard", Rule::SocketsUnheard),
         ("requires-unheard", Rule::RequiresUnheard),
+        ("return-unheard", Rule::ReturnUnheard),
     ];
 
     /// The rule of this name.
@@ -234,6 +237,11 @@ pub fn forget_ends(book: &mut ShellBook, now: Time, effects: &mut Vec<ShellEffec
         let forget = ToShell::Forget { part };
         book.handle(now, ShellInput::Broker(forget), effects);
     }
+}
+
+/// Whether it says that nodes were returned, and is not to be heard.
+pub fn unreturned(nature: &Nature, told: &ToldOf) -> bool {
+    nature.breaks(Rule::ReturnUnheard) && matches!(told.state, PassState::Returned { .. })
 }
 
 /// What a leader hears of what its parent says, by the rules that are broken.

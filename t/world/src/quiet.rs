@@ -1,6 +1,6 @@
 //! What must be true when nothing is under way: in a lull, and at the end.
 
-mod passed;
+pub mod passed;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

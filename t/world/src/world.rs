@@ -54,6 +54,8 @@ pub struct World {
     frozen: BTreeMap<Holder, Time>,
     /// Machines that cannot reach each other, and until when.
     parted: Vec<(usize, usize, Time)>,
+    /// Since when instances in those of queues were seen to hold what they have not, while it is calm.
+    unlike: BTreeMap<(InstanceId, JobId), Time>,
     hostings: u64,
     steps: u64,
 }
@@ -75,6 +77,8 @@ const REPAIRS_MAX: u32 = 8;
 /// How often a world with ranks apart is looked at once it is calm, and how long.
 const LOOK: Span = Span::seconds(5);
 const CALM_MAX: Span = Span::seconds(1_200);
+/// How long two may tell apart what a job holds, once it is calm.
+const UNLIKE_MAX: Span = Span::seconds(60);
 
 impl World {
     /// A world in which nothing has happened, with all ranks on one machine.
@@ -93,6 +97,7 @@ impl World {
             visitors: Visitors::None,
             frozen: BTreeMap::new(),
             parted: Vec::new(),
+            unlike: BTreeMap::new(),
             hostings: 0,
             steps: 0,
         }
@@ -227,7 +232,20 @@ impl World {
             for id in ids {
                 self.repair(id);
             }
+            self.hold_alike();
             self.shut_idle();
+        }
+    }
+
+    /// What an instance has given back, or lost, is soon nothing that it holds outside.
+    fn hold_alike(&mut self) {
+        let unlike = quiet::passed::unlike(self);
+        self.unlike.retain(|of, _| unlike.contains_key(of));
+        for (of, why) in unlike {
+            let since = *self.unlike.entry(of).or_insert(self.nature.now);
+            if self.nature.now - since > UNLIKE_MAX {
+                self.nature.fail(of.0, format!("{why}, for {UNLIKE_MAX:?}"));
+            }
         }
     }
 
@@ -323,6 +341,7 @@ impl World {
             instance.nested.is_some()
                 && instance.settings.place.name.is_none()
                 && instance.leader.is_some()
+                && !self.is_unlike(instance)
                 && self
                     .nature
                     .judge(instance.id)
@@ -338,6 +357,13 @@ impl World {
                 self.call(administrator, Call::shutdown());
             }
         }
+    }
+
+    /// Whether it is a job that is to be seen to hold outside what it has.
+    fn is_unlike(&self, instance: &Instance) -> bool {
+        let nested = instance.nested.as_ref();
+        let of = nested.map(|nested| (nested.parent, nested.child.job));
+        of.is_some_and(|of| self.unlike.contains_key(&of))
     }
 
     /// A client makes a call.

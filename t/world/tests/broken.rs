@@ -305,3 +305,8 @@ fn what_a_job_asks_of_sockets_unheard() {
 fn what_a_job_asks_of_nodes_unheard() {
     found("constraint-unheard", &["which are not as it asks"]);
 }
+
+#[test]
+fn nodes_that_go_back_unheard() {
+    found_in(Shape::Queues, "return-unheard", &["where it was passed to"]);
+}

@@ -242,7 +242,6 @@ mod tests {
                     .map(|(at, of)| (Rank(*of), at))
                     .collect(),
                 room: None,
-                returns: Default::default(),
                 leaving: Idset::new(),
                 beside: Default::default(),
                 local: local.iter().copied().collect(),

@@ -255,6 +255,12 @@ pub enum PassState {
         /// The number of the [`FromParent::Pause`] that this answers.
         stop: u32,
     },
+    /// It is an instance that goes on without these nodes, in the child's ranks: what it was given there
+    /// it has no more, and nothing of it runs there.
+    Returned {
+        /// All that it has returned so far.
+        ranks: Idset,
+    },
     /// It is over there, and nothing of it runs.
     Over {
         /// Whether its tasks ever ran.
@@ -278,9 +284,6 @@ pub struct Granted {
     /// was granted: an elastic instance holds nothing itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<Arc<ResourceSet>>,
-    /// Whether nodes of it may go back before its end.
-    #[serde(default)]
-    pub returns: Returns,
     /// Those of its nodes, as it calls them, that other jobs of the parent hold for it, by those.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub beside: BTreeMap<Rank, JobId>,
@@ -308,17 +311,6 @@ pub struct Granted {
     /// Who besides its owner may connect to a declared instance, and as what.
     #[serde(default)]
     pub access: Access,
-}
-
-/// When a parent takes nodes of an instance back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Returns {
-    /// As soon as the instance gives them.
-    #[default]
-    Early,
-    /// When it ends: they are not the parent's own, but what another passed to it for that job.
-    AtEnd,
 }
 
 impl Granted {

@@ -68,6 +68,7 @@ impl Instance {
                 let request = child::IdsRequest { child, number };
                 self.ask_parent::<child::Ids>(nature, Asked::Ids, &request, Bytes::new());
             }
+            ToParent::Told(told) if broken::unreturned(nature, &told) => {}
             ToParent::Told(told) => {
                 let jobs = vec![*told];
                 let request = child::ToldRequest { child, jobs };

@@ -396,7 +396,8 @@ impl Ledger {
             Work::Instance { name } => name.is_some() && request.takes == Takes::Resources,
         };
         let first = |grant: &Grant| grant.set.nodes.keys().next().copied();
-        if first(grant) != first(held) {
+        // Where it was passed to, other ranks may be the lowest.
+        if first(grant) != first(held) && !held.shells.is_empty() {
             return Err(format!("the node of the leader of job {id} has left it"));
         }
         match is_fixed && grant.set.nodes != held.set.nodes {

@@ -1,10 +1,17 @@
 //! Whether a parent and those that it passed jobs to tell the same of them.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
+use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::suspension::Standing;
 
 use super::SIGKILL;
+use crate::nature::InstanceId;
 use crate::world::World;
 
 /// What was passed down is what the parent has under that number, and both tell the same of it.
@@ -50,6 +57,56 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// What an instance that was passed down has is what its parent has it hold.
+fn holds_alike(outside: &Job, inside: &Job) -> Result<(), String> {
+    let goes_on = |job: &Job| job.end.is_none() && job.state == JobState::Run;
+    let is_instance = outside.submit.spec.request.work != Work::Tasks;
+    if !is_instance || !goes_on(outside) || !goes_on(inside) {
+        return Ok(());
+    }
+    let nodes = |job: &Job| -> Vec<(Arc<str>, Idset)> {
+        let nodes = job
+            .grant()
+            .into_iter()
+            .flat_map(|grant| grant.set.nodes.values());
+        let mut nodes: Vec<_> = nodes
+            .map(|node| (Arc::clone(&node.host), node.cores.clone()))
+            .collect();
+        nodes.sort_by(|a, b| a.0.cmp(&b.0));
+        nodes
+    };
+    let (here, there) = (nodes(outside), nodes(inside));
+    match here == there {
+        true => Ok(()),
+        false => Err(format!(
+            "job {} holds {here:?}, and {there:?} where it was passed to",
+            outside.id
+        )),
+    }
+}
+
+/// Instances that hold other nodes than they have where they were passed to, by those and their job there.
+pub fn unlike(world: &World) -> BTreeMap<(InstanceId, JobId), String> {
+    let mut unlike = BTreeMap::new();
+    for instance in &world.instances {
+        let parent = instance.nested.as_ref().map(|nested| nested.parent);
+        let Some(parent) = parent.filter(|_| !world.is_over(instance.id)) else {
+            continue;
+        };
+        let above = &world.nature.judge(parent).durable().jobs;
+        for (id, job) in &world.nature.judge(instance.id).durable().jobs {
+            let outside = above.get(id).filter(|outside| {
+                let pass = job.submit.pass.as_ref();
+                pass.is_some_and(|pass| pass.attempt == outside.attempt)
+            });
+            if let Some(Err(why)) = outside.map(|outside| holds_alike(outside, job)) {
+                unlike.insert((instance.id, *id), why);
+            }
+        }
+    }
+    unlike
 }
 
 /// Whether a job that was passed down runs or not its parent says.
