@@ -374,9 +374,12 @@ impl Planner {
     fn due(&self, now: Time) -> Option<Time> {
         let is_limited = !self.occupancy.gate().is_open();
         let due = self.agenda.next_due().filter(|_| is_limited);
-        let due = due.into_iter().chain(self.agenda.next_plan()).min();
         // Behind one without an end it is promised for the end of time.
-        due.filter(|at| *at > now && *at < Time(i64::MAX))
+        let due = due.filter(|at| *at > now && *at < Time(i64::MAX));
+        // It may have come while a pass of many slices was under way.
+        let plan = self.agenda.next_plan().map(|at| at.max(now.after(Span(1))));
+        let walks = self.table.is_none() && !self.occupancy.inventory().is_empty();
+        due.into_iter().chain(plan.filter(|_| walks)).min()
     }
 
     /// Looks at the jobs that take nothing, each at most once until a rank it waits for comes.
@@ -495,6 +498,7 @@ impl Planner {
             None => {
                 self.enter(job);
                 self.agenda.freed();
+                self.agenda.plan_soon();
             }
         }
     }
@@ -539,6 +543,8 @@ impl Planner {
         if before.is_some_and(|before| before.want.request != want.request) {
             self.take_back(job);
         }
+        let turn = self.turn_of(job);
+        let promised = turn.is_some_and(|turn| self.agenda.booking(&turn).is_some());
         self.unwant(job);
         let waiting = self.owners.entry(want.owner.clone()).or_default();
         if *waiting == 0 {
@@ -550,6 +556,10 @@ impl Planner {
         self.waiting.insert(job, Waiting { want, place });
         if !self.holdings.contains_key(&job) {
             self.enter(job);
+        }
+        if promised {
+            // Nobody is to have meanwhile what it was promised.
+            self.agenda.plan_soon();
         }
     }
 

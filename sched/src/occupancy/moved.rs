@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use eddy_wire::time::{Span, Time};
 
+use super::Occupancy;
 use super::ask::{Ask, Spot, spot};
-use super::{Occupancy, firsts};
 use crate::need::Spread;
 use crate::walk::Room;
 
@@ -46,24 +46,24 @@ impl Occupancy {
     }
 
     /// Whether nodes have enough now, whatever is promised of them. It may say too much, never too little.
-    pub(super) fn may_begin(&mut self, ask: &Ask) -> bool {
+    pub(super) fn may_begin(&self, ask: &Ask) -> bool {
         if ask.joint().is_some() || self.is_let_in(ask) {
             return true;
         }
         let need = &ask.need;
-        let first = self.first(need.sharing, need.least());
-        let mut left = need.count();
-        for node in first.by(firsts::AT_ONCE) {
-            let free = self.inventory.free().room(node);
+        let rooms = self.rooms(need.sharing);
+        let within = self.inventory.all().within(&ask.want.request);
+        let (mut left, mut from) = (need.count(), 0);
+        while let Some(at) = within.next(rooms, from, &need.least()) {
             left -= match need.spread {
                 Spread::Nodes { .. } => 1,
-                Spread::Slots(_) => need.slots_on(&free, left),
+                Spread::Slots(_) => need.slots_on(&rooms.room(at), left),
             };
             if left == 0 {
-                break;
+                return true;
             }
+            from = at + 1;
         }
-        self.firsts.give(first);
-        left == 0
+        false
     }
 }

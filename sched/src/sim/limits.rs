@@ -322,8 +322,11 @@ impl<R: Room> Room for Limited<R> {
         (old, at): (&Self::Spot, Time),
         span: Span,
     ) -> Option<Self::Spot> {
-        let spot = self.room.at_once(&need.need, now, (&old.spot, at), span)?;
         let claim = need.claim;
+        if let Some(bounds) = &mut self.bounds {
+            bounds.may_start(claim.owner).ok()?;
+        }
+        let spot = self.room.at_once(&need.need, now, (&old.spot, at), span)?;
         Some(Granted { spot, claim })
     }
 

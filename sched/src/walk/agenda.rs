@@ -12,8 +12,8 @@ use super::anew::Anew;
 use super::line::{Entry, Line};
 use super::room::Room;
 use super::rules::Rules;
-use super::stage::Pass;
-use crate::policy::FillOrder;
+use super::stage::{Heads, Pass};
+use crate::policy::{FillOrder, Reservations};
 
 /// Who waits and what is reserved, by keys that say the turn; the job's id is the last part of a
 /// key, so that no two are alike.
@@ -158,7 +158,11 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
 
     /// When a pass would plan what none could so far: the next must not be later.
     pub fn next_plan(&self) -> Option<Time> {
-        let at = self.anew.next(self.rules.replan_every);
+        let every = match self.rules.reservations {
+            Reservations::Kept => None,
+            Reservations::Replanned => self.rules.replan_every,
+        };
+        let at = self.anew.next(every);
         at.filter(|_| !self.is_empty())
     }
 
@@ -191,16 +195,25 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             room.give(&booking.spot, booking.at, booking.span);
             self.line_up(key.clone(), booking.job, booking.span, room);
             self.freed();
+            // Nobody is to have meanwhile what it had.
+            self.plan_soon();
         }
     }
 
     /// The pass under way is over; the next begins with the first, whose order is another.
     pub fn restart(&mut self) {
         // What it had not put in order yet the next one does.
-        if self.pass.take().is_some() {
+        if let Some(pass) = self.pass.take() {
             self.freed();
-            self.anew = Anew::default();
+            if let Heads::Planned = pass.heads {
+                self.plan_soon();
+            }
         }
+    }
+
+    /// All is planned anew in the next pass, where that is what replanned means.
+    pub fn plan_soon(&mut self) {
+        self.anew = Anew::default();
     }
 
     /// The first in order of those who have no reservation.
@@ -214,8 +227,14 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         if let Some(entry) = self.unline(old) {
             self.insert(Entry { key: new, ..entry });
         } else if let Some(booking) = self.unbook(old) {
+            // Nobody is to delay who is first now, it or another.
+            let others = self.booked.keys().next();
+            let moved = others.is_some_and(|other| (old < other) != (new < *other));
             self.book(new, booking);
             self.freed();
+            if moved {
+                self.plan_soon();
+            }
         }
     }
 
@@ -265,7 +284,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         }
         if self.booked.keys().next() != first.as_ref() {
             // Nobody is to delay who is first now.
-            self.anew = Anew::default();
+            self.plan_soon();
         }
     }
 

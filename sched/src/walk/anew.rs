@@ -6,6 +6,9 @@
 
 use eddy_wire::time::{Span, Time};
 
+/// Two looks at who is beyond the window are apart by that at least.
+const REST: Span = Span::seconds(1);
+
 /// What an agenda knows of its last plan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Anew {
@@ -59,9 +62,12 @@ impl Anew {
     pub fn next(&self, every: Option<Span>) -> Option<Time> {
         let soonest = self.not_before(every);
         let outdated = soonest.filter(|_| self.is_behind());
+        // Behind one who is late the window may reach it no sooner each time that is looked.
+        let rest = self.at.map(|at| at.after(REST));
+        let least = soonest.into_iter().chain(rest).max();
         let enters = self
             .enters
-            .map(|at| soonest.map_or(at, |soonest| at.max(soonest)));
+            .map(|at| least.map_or(at, |least| at.max(least)));
         outdated.into_iter().chain(enters).min()
     }
 

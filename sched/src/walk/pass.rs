@@ -2,8 +2,8 @@
 //!
 //! 1. What is reserved is put in order: kept reservations move earlier if
 //!    something was freed, replanned ones are dropped if the plan would change.
-//!    Where that is not due yet, who can start at once does, and in 3 only who is
-//!    first of all is given a reservation.
+//!    Where that is not due yet, 3 comes first, for those alone who are before all
+//!    that have one; then who has one and can start at once does.
 //! 2. What is due starts.
 //! 3. From the head: each starts, or is given a reservation, or blocks, until
 //!    there are as many reservations as the rules allow.
@@ -17,6 +17,7 @@ use std::ops::Bound;
 use eddy_wire::time::{Span, Time};
 
 use super::agenda::{Agenda, Booking, News};
+use super::anew::Anew;
 use super::ceiling::Ceiling;
 use super::room::{Blocked, Room};
 use super::stage::{Heads, Pass, Reach, Stage};
@@ -61,6 +62,9 @@ pub enum Progress {
     More,
 }
 
+/// Between two plans so many are looked at who are before all that have a reservation.
+const LEADS_MAX: usize = 8;
+
 type Verdicts<K, R> = Vec<Verdict<K, <R as Room>::Spot>>;
 
 impl<K: Ord + Clone, R: Room> Agenda<K, R> {
@@ -97,21 +101,25 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             (Reservations::Kept, News::None) => Stage::Due,
             (Reservations::Replanned, news) => return self.begin_replanned(news, now),
         };
-        self.anew.made(now);
+        self.begin_plan(now);
         Pass::new(now, stage, Heads::Planned)
+    }
+
+    /// All who wait are planned from here on.
+    fn begin_plan(&mut self, now: Time) {
+        match self.is_empty() {
+            true => self.anew = Anew::default(),
+            false => self.anew.made(now),
+        }
     }
 
     fn begin_replanned(&mut self, news: News, now: Time) -> Pass<K> {
         if !self.anew.may(now, self.rules.replan_every) {
             self.anew.passed();
-            let stage = match news {
-                News::Freed => Stage::Compress(None),
-                News::None => Stage::Due,
-            };
-            return Pass::new(now, stage, Heads::First);
+            return Pass::new(now, Stage::Heads(None), Heads::First(news));
         }
         let is_same = news == News::None && self.plans_the_same(now) && !self.anew.is_behind();
-        self.anew.made(now);
+        self.begin_plan(now);
         let stage = match is_same {
             true => Stage::Due,
             false => Stage::Drop(None),
@@ -154,11 +162,14 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         match stage {
             Stage::Drop(ahead) => self.drop_last(ahead, room),
             Stage::Compress(after) => self.compress(after, room, pass, out),
-            Stage::Hasten(after) => self.hasten(after, room, pass.now),
+            Stage::Hasten(after) => self.hasten(after, room, pass.now, out),
             Stage::Due => self.due(room, pass, out),
             Stage::Begin => {
                 pass.reach = self.reach();
-                Stage::Heads(None)
+                match pass.heads {
+                    Heads::Planned => Stage::Heads(None),
+                    Heads::First(_) | Heads::Over => self.after_heads(room, None, pass),
+                }
             }
             Stage::Heads(after) => self.head(after, room, pass, out),
             Stage::Overdue(keys) => self.overdue(keys, room, pass.now, out),
@@ -204,19 +215,21 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         match pass.heads {
             Heads::Planned => Stage::Compress(Some(key)),
             // Whom nobody may delay; the others are as late as they were.
-            Heads::First => Stage::Hasten(key),
+            Heads::First(_) | Heads::Over => Stage::Hasten(key),
         }
     }
 
-    fn hasten(&mut self, after: K, room: &mut R, now: Time) -> Stage<K> {
+    fn hasten(&mut self, after: K, room: &mut R, now: Time, out: &mut Verdicts<K, R>) -> Stage<K> {
         let Some((key, booking)) = self.booked_after(Some(after)) else {
             return Stage::Due;
         };
-        let old = (&booking.spot, booking.at);
+        let (old, span) = ((&booking.spot, booking.at), booking.span);
         if booking.at > now
-            && let Some(spot) = room.at_once(&booking.job.need, now, old, booking.span)
+            && let Some(spot) = room.at_once(&booking.job.need, now, old, span)
         {
-            self.rebook(&key, (now, spot));
+            self.unbook(&key);
+            let key = key.clone();
+            out.push(Verdict::Start { key, spot, span });
         }
         Stage::Hasten(key)
     }
@@ -238,6 +251,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         if !room.admits(&booking.job.need) {
             room.give(&booking.spot, at, booking.span);
             self.line_up(key, booking.job, booking.span, room);
+            self.plan_soon();
             return Stage::Due;
         }
         if at < now {
@@ -295,11 +309,12 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         let entry = self.line.after(after.as_ref());
         let reserves = match pass.heads {
             Heads::Planned => self.booked.len() + pass.beyond < self.rules.depth(),
-            Heads::First => {
+            Heads::First(_) => {
                 let booked = self.booked.keys().next();
                 let leads = |key: &K| booked.is_none_or(|booked| key < booked);
-                pass.beyond == 0 && entry.is_some_and(|entry| leads(&entry.key))
+                pass.beyond < LEADS_MAX && entry.is_some_and(|entry| leads(&entry.key))
             }
+            Heads::Over => false,
         };
         if !reserves && self.rules.walk != Walk::Stop {
             return self.after_heads(room, after, pass);
@@ -319,7 +334,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             Walk::Skip | Walk::Reserve { .. } => {
                 let alone = self.booked.is_empty();
                 match self.plan(&key, room, pass.now, out) {
-                    Planned::Cannot => pass.look_further(&self.line),
+                    Planned::Cannot => pass.cannot(&self.line),
                     Planned::Beyond => pass.beyond += 1,
                     Planned::Later if alone => {}
                     Planned::Later => return self.plan_behind(key, pass),
@@ -334,8 +349,8 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
     /// delay him: all is planned anew.
     fn plan_behind(&mut self, key: K, pass: &mut Pass<K>) -> Stage<K> {
         match pass.heads {
-            Heads::Planned => Stage::Heads(Some(key)),
-            Heads::First => {
+            Heads::Planned | Heads::Over => Stage::Heads(Some(key)),
+            Heads::First(_) => {
                 pass.heads = Heads::Planned;
                 self.anew.made(pass.now);
                 Stage::Drop(None)
@@ -343,7 +358,14 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         }
     }
 
-    fn after_heads(&mut self, room: &mut R, after: Option<K>, pass: &Pass<K>) -> Stage<K> {
+    fn after_heads(&mut self, room: &mut R, after: Option<K>, pass: &mut Pass<K>) -> Stage<K> {
+        if let Heads::First(news) = pass.heads {
+            pass.heads = Heads::Over;
+            return match news {
+                News::Freed => Stage::Compress(None),
+                News::None => Stage::Due,
+            };
+        }
         let Some(wait) = self.rules.reserve_after else {
             return self.begin_fill(room, after, pass.now);
         };
@@ -474,7 +496,10 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             }
             Ok((at, spot)) => {
                 if let Some(window) = self.rules.window.filter(|window| at - now > *window) {
-                    self.anew.beyond(Time(at.0.saturating_sub(window.0)));
+                    // Behind one without an end nobody knows when.
+                    if at < Time(i64::MAX) {
+                        self.anew.beyond(Time(at.0.saturating_sub(window.0)));
+                    }
                     let why = Blocked::Reserved;
                     out.push(Verdict::Wait { key, why });
                     return Planned::Beyond;

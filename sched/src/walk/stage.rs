@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use eddy_wire::time::{Span, Time};
 
+use super::agenda::News;
 use super::ceiling::Ceiling;
 use super::line::Line;
 
@@ -16,7 +17,7 @@ pub(super) struct Pass<K> {
     pub stage: Stage<K>,
     pub reach: Reach<K>,
     pub heads: Heads,
-    /// How many the window had no time for.
+    /// How many the window had no time for; between two plans, who cannot be planned at all among them.
     pub beyond: usize,
 }
 
@@ -24,8 +25,10 @@ pub(super) struct Pass<K> {
 pub(super) enum Heads {
     /// As many as the rules allow.
     Planned,
-    /// Who is before all that have one, until all are planned again.
-    First,
+    /// Who is before all that have one, until all are planned again; then what there is news of.
+    First(News),
+    /// Nobody any more.
+    Over,
 }
 
 /// Who is tried.
@@ -114,6 +117,14 @@ impl<K: Ord + Clone> Pass<K> {
             | Stage::Overdue(_)
             | Stage::Fill { .. }
             | Stage::FillShortest { .. } => {}
+        }
+    }
+
+    /// One can be given no time: of those that a plan is made of it is none.
+    pub fn cannot<V>(&mut self, line: &Line<K, V>) {
+        match self.heads {
+            Heads::Planned | Heads::Over => self.look_further(line),
+            Heads::First(_) => self.beyond += 1,
         }
     }
 

@@ -176,7 +176,11 @@ fn who_is_beyond_the_window_was_looked_at() {
     let plan = pass(&mut agenda, &mut room, 0);
     assert_eq!(plan, (vec![], BTreeMap::from([(2, 8)])));
     // It is within the window from 1 on.
-    assert_eq!(agenda.next_plan(), Some(Time(1)));
+    assert_eq!(
+        agenda.next_plan(),
+        Some(Time(1_000_000)),
+        "a second, though it is from 1 on"
+    );
     let plan = pass(&mut agenda, &mut room, 1);
     assert_eq!(plan.1, BTreeMap::from([(1, 10), (2, 8)]));
     assert_eq!(agenda.next_plan(), None);
@@ -239,6 +243,33 @@ fn who_has_a_reservation_is_asked_first_between_two_plans() {
     agenda.freed();
     let plan = pass(&mut agenda, &mut room, 4);
     assert_eq!(plan, (vec![2], BTreeMap::from([(1, 40), (3, 30)])));
+}
+
+#[test]
+fn who_comes_before_all_is_passed_by_nobody_who_could_start_at_once() {
+    let mut room = room(&[(6, 30), (2, 40)]);
+    let mut agenda = agenda(seldom(2), &room, &[]);
+    let since = Time(0);
+    agenda.enter(5, Job { need: 2, since }, Some(Span(50)), &room);
+    assert_eq!(pass(&mut agenda, &mut room, 0).1, BTreeMap::from([(5, 30)]));
+    agenda.enter(1, Job { need: 8, since }, Some(Span(5)), &room);
+    room.give(&2, Time(4), Span(36));
+    agenda.freed();
+    let plan = pass(&mut agenda, &mut room, 4);
+    assert_eq!(plan, (vec![], BTreeMap::from([(1, 30), (5, 35)])));
+}
+
+#[test]
+fn who_loses_a_reservation_has_another_before_gaps_are_filled() {
+    let mut room = room(&[(7, 30)]);
+    let mut agenda = agenda(seldom(2), &room, &[(7, 5), (8, 5)]);
+    let plan = BTreeMap::from([(1, 30), (2, 35)]);
+    assert_eq!(pass(&mut agenda, &mut room, 0), (vec![], plan.clone()));
+    agenda.unreserve(&2, &mut room);
+    let since = Time(1);
+    // It would hold the second back.
+    agenda.enter(9, Job { need: 1, since }, Some(Span(36)), &room);
+    assert_eq!(pass(&mut agenda, &mut room, 1), (vec![], plan));
 }
 
 #[test]

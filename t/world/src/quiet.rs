@@ -141,6 +141,8 @@ fn is_from_scratch(policy: &Policy) -> bool {
     };
     same_nodes
         && policy.queue.reservations == Reservations::Replanned
+        // Between two plans what is planned is not what would be.
+        && policy.queue.replan_every.is_none()
         && policy.priority.order == ["urgency"]
 }
 
