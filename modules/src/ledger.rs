@@ -165,7 +165,7 @@ impl Open {
     fn open(&mut self, t: Time, grant: &Grant, nodes: &mut Nodes) {
         for (rank, node) in &grant.set.nodes {
             let held = Amounts::of(node);
-            if held != Amounts::default() {
+            if held != Amounts::default() && !self.parts.contains_key(rank) {
                 nodes.take(t, *rank, &self.purpose, held);
                 if let Some(to) = &self.to {
                     nodes.take_of(t, *rank, to, held);
@@ -198,7 +198,12 @@ impl Ledger {
             Kind::Passed(to) => job.to = Some(to.instance.clone()),
             Kind::Alloc(grant) => job.open(t, grant, &mut self.nodes),
             Kind::GrantChanged(grant) => {
-                let ranks: Vec<Rank> = job.parts.keys().copied().collect();
+                let stays = |rank: &Rank, part: &Part| {
+                    let node = grant.set.nodes.get(rank);
+                    node.is_some_and(|node| Amounts::of(node) == part.held)
+                };
+                let parts = job.parts.iter().filter(|(rank, part)| !stays(rank, part));
+                let ranks: Vec<Rank> = parts.map(|(rank, _)| *rank).collect();
                 for rank in ranks {
                     job.close(t, rank, &mut self.nodes);
                 }

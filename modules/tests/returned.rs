@@ -2,8 +2,10 @@
 
 use eddy_broker::Arrival;
 use eddy_wire::event::Kind;
+use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
-use eddy_wire::services::child::PassState;
+use eddy_wire::message::Type;
+use eddy_wire::services::child::{ChildOf, PassState, Told as TellsOf, ToldOf, ToldRequest};
 use serde_json::{Value, json};
 
 use crate::nest_stand::*;
@@ -52,6 +54,8 @@ fn what_is_returned_is_recorded_once_in_the_ranks_of_the_root() {
     let changes = names.iter().filter(|name| **name == "grant-changed");
     assert_eq!(changes.count(), 1, "{names:?}");
     tells(&mut stand, 1, returned(Idset::one(7)));
+    // Endless if looked at one by one.
+    tells(&mut stand, 1, returned(Idset::range(2, u32::MAX / 2)));
     tells(&mut stand, 1, returned(Idset::first_ids(2)));
     assert_eq!(stand.names(JOB), names, "its last node goes with it");
 }
@@ -69,6 +73,38 @@ fn what_an_attempt_that_is_over_returned_changes_nothing() {
     tells(&mut stand, 2, returned(Idset::one(1)));
     stand.tell(Arrival::Tick);
     assert_eq!(held(&stand), [Idset::range(2, 3)]);
+}
+
+/// What a user's instance says of a job is refused: nothing is passed to it.
+#[test]
+fn a_users_instance_says_nothing_of_jobs() {
+    let mut stand = instance();
+    let other = JobId(OWN.0);
+    let child = ChildOf {
+        job: other,
+        attempt: Attempt(1),
+    };
+    let over = PassState::Over {
+        began: true,
+        status: Some(0),
+        exception: None,
+    };
+    for state in [returned(Idset::first_ids(9)), over] {
+        for job in [other, JOB] {
+            let of = ToldOf {
+                job,
+                attempt: Attempt(1),
+                state: state.clone(),
+            };
+            let names = stand.names(job);
+            let jobs = vec![of];
+            let request = ToldRequest { child, jobs };
+            let effects = stand.call::<TellsOf>(CLIENT, USER, &request);
+            let refused = told(&effects, CLIENT);
+            assert_eq!(refused.last().map(|one| one.kind), Some(Type::Refused));
+            assert_eq!(stand.names(job), names);
+        }
+    }
 }
 
 #[test]

@@ -505,11 +505,11 @@ impl Planner {
 
     fn propose(&mut self, job: JobId, set: Arc<ResourceSet>, until: Time) -> Arc<ResourceSet> {
         let owner = self.waiting[&job].want.owner.clone();
+        let since = self.since(&set);
+        let held = Arc::clone(&set);
         self.hold(
-            job,
-            Some(owner),
-            Arc::clone(&set),
-            until,
+            (job, Some(owner)),
+            (held, since, until),
             Certainty::Proposed,
         );
         self.aside(job);
@@ -518,13 +518,13 @@ impl Planner {
 
     fn hold(
         &mut self,
-        job: JobId,
-        owner: Option<Owner>,
-        set: Arc<ResourceSet>,
-        until: Time,
+        (job, owner): (JobId, Option<Owner>),
+        (set, since, until): (Arc<ResourceSet>, Time, Time),
         certainty: Certainty,
     ) {
-        let rate = owner.as_ref().map_or(0.0, |owner| self.began(owner, &set));
+        let rate = owner
+            .as_ref()
+            .map_or(0.0, |owner| self.began(owner, &set, since));
         if let (Some(owner), Certainty::Held) = (&owner, certainty) {
             self.taking.holds(owner, job);
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Epoch, JobId, Rank};
+use crate::idset::Idset;
 use crate::resource_set::ResourceSet;
 
 /// Resources held by a job, which change only by records.
@@ -68,6 +69,11 @@ impl Seats {
     pub fn numbers(&self) -> BTreeMap<Rank, Rank> {
         let here = self.here.iter();
         here.map(|rank| (*rank, self.of[rank])).collect()
+    }
+
+    /// All numbers there ever were.
+    pub fn all(&self) -> Idset {
+        Idset::first_ids(self.ranks.len() as u32)
     }
 
     /// The rank that has a number inside, or had it.

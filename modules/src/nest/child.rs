@@ -249,7 +249,9 @@ impl Child {
 
     /// The ranks that have these numbers in it, or had them.
     pub(super) fn ranks_of(&self, numbers: &Idset) -> Idset {
-        let ranks = numbers.iter().filter_map(|n| self.seats.rank(Rank(n)));
+        // There may be more numbers than anything ever had.
+        let there = numbers.intersect(&self.seats.all());
+        let ranks = there.iter().filter_map(|n| self.seats.rank(Rank(n)));
         ranks.map(|rank| rank.0).collect()
     }
 

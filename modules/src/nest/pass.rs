@@ -4,14 +4,14 @@
 //! recorded here. When it is granted resources (`passed`, then `alloc`), its instance is told over
 //! the channel, again whenever that stands anew, until its end is recorded here; the instance runs
 //! it and says what it comes to (`modules/src/passed.rs` there). Nothing is remembered of what was
-//! said: what is owed follows from the records.
+//! said but which nodes it has returned: what is owed follows from the records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use eddy_broker::{Caller, Effect, Notice, Outbox, Reply, Request};
-use eddy_wire::error::Refusal;
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Submit, Together};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, JobId, Rank};
@@ -245,21 +245,19 @@ impl Nest {
     ) -> Result<(), Refusal> {
         let body: ToldRequest = request.parse()?;
         let child = self.speaker(request, body.child)?;
-        let (of, name) = (child.id(), child.declared.clone());
+        // A user's instance is passed nothing, and is not to speak for jobs of this one.
+        let (of, Some(name)) = (child.id(), child.declared.clone()) else {
+            let text = "child.job: jobs are passed to queue instances only";
+            return Err(Refusal::new(Code::Denied, text));
+        };
         for told in body.jobs {
-            self.told_of(now, (of, name.as_deref()), told, out);
+            self.told_of(now, (of, &name), told, out);
         }
         out.answer(request.caller, &());
         Ok(())
     }
 
-    fn told_of(
-        &mut self,
-        now: Time,
-        (child, name): (JobId, Option<&str>),
-        told: ToldOf,
-        out: &mut Outbox,
-    ) {
+    fn told_of(&mut self, now: Time, (child, name): (JobId, &str), told: ToldOf, out: &mut Outbox) {
         let ToldOf {
             job,
             attempt,
@@ -267,7 +265,7 @@ impl Nest {
         } = told;
         let run = self.passes.jobs.get_mut(&job);
         let run = run.filter(|run| {
-            run.attempt == attempt && run.to.as_deref() == name && run.is_under_way()
+            run.attempt == attempt && run.to.as_deref() == Some(name) && run.is_under_way()
         });
         let Some(run) = run else {
             // It is over here, or was given up: nothing that is said of it counts.

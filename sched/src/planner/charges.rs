@@ -40,8 +40,12 @@ impl Planner {
         if known.is_some_and(|known| known.set.nodes == set.nodes) {
             return;
         }
+        let since = match known {
+            Some(_) => self.since(&set).max(self.occupancy.now()),
+            None => self.since(&set),
+        };
         self.free(job);
-        let rate = self.began(&owner, &set);
+        let rate = self.began(&owner, &set, since);
         let until = end_of(&set, self.policy.queue.default_limit);
         let holding = Holding {
             set,
@@ -53,12 +57,16 @@ impl Planner {
         self.charged.insert(job, holding);
     }
 
-    /// Charges somebody; what that costs in each second.
-    pub(super) fn began(&mut self, owner: &Owner, set: &ResourceSet) -> f64 {
-        let since = match set.starttime {
+    /// From when on a set is charged that is held for the first time.
+    pub(super) fn since(&self, set: &ResourceSet) -> Time {
+        match set.starttime {
             0 => self.occupancy.now(),
             start => Time(start),
-        };
+        }
+    }
+
+    /// Charges somebody from a time on; what that costs in each second.
+    pub(super) fn began(&mut self, owner: &Owner, set: &ResourceSet, since: Time) -> f64 {
         self.turns.began(owner, set, since);
         self.occupancy.accounts_mut().began(owner, set);
         self.lined.order = Order::Moved;

@@ -60,11 +60,17 @@ impl Planner {
                     self.taking.holds(owner, job);
                 }
             }
-            Some(_) | None => {
+            known => {
+                // What it held until now is charged; it goes on with something else.
+                let goes_on = known.is_some_and(|known| known.certainty == Certainty::Held);
+                let since = match goes_on {
+                    true => self.since(&set).max(self.occupancy.now()),
+                    false => self.since(&set),
+                };
                 let ending = self.taking.ending.get(&job).copied();
                 self.free(job);
                 self.occupancy.hold(job, &set, until);
-                self.hold(job, owner, set, until, Certainty::Held);
+                self.hold((job, owner), (set, since, until), Certainty::Held);
                 if let Some(ending) = ending {
                     self.ends(job, ending.by, ending.until, ending.certainty);
                 }

@@ -2,6 +2,7 @@
 //! together from the same books without a planner.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use eddy_wire::account::{Account, Change, Member, Name, Shares};
 use eddy_wire::id::JobId;
@@ -236,4 +237,50 @@ fn the_planners_fair_share_is_that_of_the_same_books_without_a_planner() {
             );
         }
     }
+}
+
+/// What gives nodes back is charged for what it held until then, once, and from then on for the rest.
+#[test]
+fn who_gives_nodes_back_is_charged_for_each_once() {
+    let text =
+        "preset = \"flux\"\nusage.decay = { form = \"none\" }\nshare.within_pass = \"static\"";
+    let policy = read(text).expect("a policy");
+    let mut planner = Planner::with(policy);
+    planner.apply(Delta::Inventory(inventory(&[
+        (4, 0, 0),
+        (4, 0, 0),
+        (4, 0, 0),
+    ])));
+    planner.apply(Delta::Up(Idset::first_ids(3)));
+    let holder = Owner {
+        user: 7,
+        ..Owner::default()
+    };
+    let hours = |count: i64| Time(NOW.0 + count * 3600 * MICROS);
+    let whole = |nodes: u32| {
+        let mut set = (*inventory(&[(4, 0, 0), (4, 0, 0), (4, 0, 0)])).clone();
+        set.nodes.retain(|rank, _| rank.0 < nodes);
+        set.starttime = NOW.0;
+        Arc::new(set)
+    };
+    let used = |planner: &mut Planner, now: Time| {
+        planner.apply(Delta::Shares(1));
+        let told = planner.plan(now, 9).shares.expect("they were asked for");
+        let row = told.rows.into_iter().find(|row| row.user == Some(7));
+        row.map_or(0.0, |row| row.usage)
+    };
+    used(&mut planner, hours(0));
+    planner.apply(Delta::Held(JobId(1), holder.clone(), whole(3)));
+    let three = used(&mut planner, hours(1));
+    for nodes in [2, 1] {
+        planner.apply(Delta::Held(JobId(1), holder.clone(), whole(nodes)));
+        let same = used(&mut planner, hours(1));
+        assert!((same - three).abs() < 1e-6 * three, "{same}, not {three}");
+    }
+    let later = used(&mut planner, hours(2));
+    let one = three / 3.0;
+    assert!(
+        (later - three - one).abs() < 1e-6 * three,
+        "{later}, {three} before"
+    );
 }
