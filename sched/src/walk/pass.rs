@@ -338,7 +338,8 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                     Planned::Beyond => pass.beyond += 1,
                     Planned::Later if alone => {}
                     Planned::Later => return self.plan_behind(key, pass),
-                    Planned::Now | Planned::No => {}
+                    Planned::No => pass.passes_over(),
+                    Planned::Now => {}
                 }
                 Stage::Heads(Some(key))
             }

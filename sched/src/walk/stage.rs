@@ -17,7 +17,7 @@ pub(super) struct Pass<K> {
     pub stage: Stage<K>,
     pub reach: Reach<K>,
     pub heads: Heads,
-    /// How many the window had no time for; between two plans, who cannot be planned at all among them.
+    /// How many the window had no time for; between two plans, whoever was given no time.
     pub beyond: usize,
 }
 
@@ -124,7 +124,14 @@ impl<K: Ord + Clone> Pass<K> {
     pub fn cannot<V>(&mut self, line: &Line<K, V>) {
         match self.heads {
             Heads::Planned | Heads::Over => self.look_further(line),
-            Heads::First(_) => self.beyond += 1,
+            Heads::First(_) => self.passes_over(),
+        }
+    }
+
+    /// One is given no time: between two plans few such are looked at.
+    pub fn passes_over(&mut self) {
+        if let Heads::First(_) = self.heads {
+            self.beyond += 1;
         }
     }
 

@@ -260,6 +260,24 @@ fn who_comes_before_all_is_passed_by_nobody_who_could_start_at_once() {
 }
 
 #[test]
+fn between_two_plans_few_are_looked_at_who_can_be_given_no_time() {
+    let mut room = room(&[(8, 30)]);
+    let mut agenda = agenda(seldom(2), &room, &[]);
+    let since = Time(0);
+    agenda.enter(500, Job { need: 8, since }, Some(Span(5)), &room);
+    pass(&mut agenda, &mut room, 0);
+    for key in 1..=100 {
+        agenda.enter(key, Job { need: 9, since }, Some(Span(5)), &room);
+    }
+    let mut out = Vec::new();
+    assert_eq!(
+        agenda.pass(&mut room, Time(1), 20, &mut out),
+        Progress::Done
+    );
+    assert_eq!(out.len(), 8, "they could never run");
+}
+
+#[test]
 fn who_loses_a_reservation_has_another_before_gaps_are_filled() {
     let mut room = room(&[(7, 30)]);
     let mut agenda = agenda(seldom(2), &room, &[(7, 5), (8, 5)]);
