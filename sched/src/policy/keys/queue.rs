@@ -95,7 +95,7 @@ pub(super) fn walk(visit: &mut impl Visit, rules: &mut QueueRules) {
     );
     visit.key(
         "replan_every",
-        "how often all is planned anew; between, only who can start at once is moved",
+        "how often all is planned anew; between, who is first is moved earlier, and whoever can starts",
         &EACH_PASS,
         &mut rules.replan_every,
     );
