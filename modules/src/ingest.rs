@@ -20,6 +20,7 @@ mod reserved;
 mod served;
 pub(crate) mod specs;
 mod submission;
+mod taking;
 mod targets;
 mod upkeep;
 
@@ -128,10 +129,11 @@ impl Module for Ingest {
         self.reserved.apply(record);
         self.served.apply(record);
         self.gangs.apply(record);
+        self.above.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
                 // The number of a job that was passed down is none of this instance's own.
-                if submit.pass.is_none() {
+                if submit.pass.is_none() || submit.is_taken_here() {
                     self.numbers.passed(job);
                 }
                 if let Work::Instance { name: Some(name) } = &submit.spec.request.work {
@@ -155,6 +157,7 @@ impl Module for Ingest {
                     self.filters.configured(&live.filters);
                     (self.jobs_max, self.pools) = (live.jobs_max, live.pools);
                 }
+                self.numbers.noted(record.seq, memo);
                 if let Some(last) = blocks::last_of(memo) {
                     self.numbers.passed(last);
                 }
@@ -182,6 +185,11 @@ impl Module for Ingest {
                 if matches!(self.intake, Intake::DiskFull(_)) {
                     self.intake = Intake::Open;
                     self.bring_up(now, out);
+                }
+            }
+            Input::Notice(Notice::TakenUp(request, taken)) => {
+                if let Err(refusal) = self.take_up(now, request, taken, out) {
+                    out.refuse(request.caller, &refusal);
                 }
             }
             Input::Resume => {
@@ -221,6 +229,7 @@ impl Module for Ingest {
     fn live(&self, seqs: &mut Vec<Seq>) {
         self.numbers.live(seqs);
         self.fleet.live(seqs);
+        self.above.live(seqs);
     }
 }
 
@@ -268,6 +277,7 @@ impl Ingest {
             let (user, key) = submission.name();
             return match self.keys.recent(user, &key) {
                 Some(known) => self.repeated(&submission, known, out),
+                None if self.takes_here(&submission) => self.take_unseen(now, submission, out),
                 None => self.hand_up(request, submission.bytes(), out),
             };
         }
@@ -280,14 +290,19 @@ impl Ingest {
             Seen::Never => self.screen(now, submission, out),
             Seen::As(known) => self.repeated(&submission, known, out),
             Seen::AskJournal => {
-                let tag = self.next_tag;
-                self.next_tag += 1;
-                let query = Query::Key(submission.user, submission.request.key);
-                self.asked.insert(tag, submission);
-                out.volatile(Volatile::Query(tag, query));
+                self.ask_journal(submission, out);
                 Ok(())
             }
         }
+    }
+
+    /// Has its key looked up.
+    fn ask_journal(&mut self, submission: Submission, out: &mut Outbox) {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let query = Query::Key(submission.user, submission.request.key);
+        self.asked.insert(tag, submission);
+        out.volatile(Volatile::Query(tag, query));
     }
 
     fn is_open(&self) -> Result<(), Refusal> {
@@ -401,19 +416,9 @@ impl Ingest {
             .map(|ids| self.copies(ids.len(), ids.iter()))
             .transpose()?;
         let spec = self.specs.intern(body.jobspec.take())?;
+        let spec = self.named_above(spec);
         self.served.permits(request.roles, &spec)?;
-        let submission = Submission {
-            caller: request.caller,
-            user,
-            asked_by: (user != request.uid).then_some(request.uid),
-            party: Party::default(),
-            spec,
-            sent: None,
-            filtered: None,
-            request: body,
-            copies,
-            found: 0,
-        };
+        let submission = Submission::new(request, body, spec, copies);
         targets::bounded(&submission)?;
         Ok(submission)
     }
@@ -443,10 +448,18 @@ impl Ingest {
         };
         let caller = submission.caller;
         let outcome = match answer {
+            Answer::Key(_) | Answer::KeyForgotten if submission.taken.is_some() => {
+                let found = match answer {
+                    Answer::Key(found) => found.as_ref().map(Known::from),
+                    _ => None,
+                };
+                self.take_known(now, submission, found, out)
+            }
             Answer::Key(Some(found)) => self.repeated(&submission, Known::from(found), out),
             // The same key may have come twice while the journal was asked.
             Answer::Key(None) => match self.keys.recent(submission.user, &submission.request.key) {
                 Some(known) => self.repeated(&submission, known, out),
+                None if self.is_for_above(&submission) => self.take_here(now, submission, out),
                 None => self.screen(now, submission, out),
             },
             Answer::Finished(_) => self.found(now, submission, answer, out),
@@ -471,6 +484,11 @@ impl Ingest {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let count = submission.count();
+        if let Some(taken) = &submission.taken {
+            let first = taken.first;
+            self.propose(now, submission, first, out);
+            return Ok(());
+        }
         // Who waits for numbers is served in order.
         let taken = match self.held.is_empty() {
             true => self.numbers.take(count),
@@ -493,14 +511,20 @@ impl Ingest {
     /// Proposes the jobs of a submission from this number on, and answers.
     fn propose(&self, now: Time, submission: Submission, first: JobId, out: &mut Outbox) {
         let (JobId(first), count) = (first, submission.count());
+        let here = self.is_for_above(&submission);
+        let pass = here.then(|| Arc::new(above::taken_here()));
+        let taken = submission.taken.as_ref();
+        let t = taken.map_or(now, |taken| taken.submitted.min(now));
         for index in 0..count {
             let cc = submission
                 .copies
                 .as_ref()
                 .map(|copies| copies[index as usize]);
+            let job = JobId(first + u64::from(index));
+            let changed = taken.and_then(|taken| taken.urgencies.get(&job).copied());
             let submit = Submit {
                 user: submission.user,
-                urgency: submission.request.urgency,
+                urgency: changed.unwrap_or(submission.request.urgency),
                 waitable: submission.request.waitable,
                 requeue: submission.request.requeue,
                 key: submission.request.key,
@@ -512,21 +536,14 @@ impl Ingest {
                 spec: Arc::clone(&submission.spec),
                 sent: submission.sent.clone(),
                 filtered: submission.filtered.clone(),
-                pass: None,
+                pass: pass.clone(),
             };
-            out.append(
-                now,
-                JobId(first + u64::from(index)),
-                Kind::Submit(Arc::new(submit)),
-            );
+            out.append(t, job, Kind::Submit(Arc::new(submit)));
         }
-        out.reply(
-            submission.caller,
-            &Submitted {
-                first: JobId(first),
-                count,
-            },
-        );
+        let note = self.numbers.note(JobId(first + u64::from(count) - 1));
+        note.into_iter().for_each(|note| out.append_own(now, note));
+        let first = JobId(first);
+        out.reply(submission.caller, &Submitted { first, count });
     }
 
     /// The key is known: the same jobs again, or a contradiction.
@@ -547,13 +564,8 @@ impl Ingest {
             );
             return Err(Refusal::new(Code::Conflict, text));
         }
-        out.reply(
-            submission.caller,
-            &Submitted {
-                first: known.first,
-                count: known.count,
-            },
-        );
+        let Known { first, count, .. } = known;
+        out.reply(submission.caller, &Submitted { first, count });
         Ok(())
     }
 }

@@ -153,10 +153,11 @@ impl Open {
     /// It holds nothing on this rank any more.
     fn close(&mut self, t: Time, rank: Rank, nodes: &mut Nodes) {
         if let Some(Part { from, held }) = self.parts.remove(&rank) {
-            nodes.give_back(t, rank, &self.purpose, held);
             if let Some(to) = &self.to {
+                nodes.gave(t, rank, to, held);
                 nodes.give_back_to(t, rank, to, held);
             }
+            nodes.give_back(t, rank, &self.purpose, held);
             let to = t.max(from);
             self.closed.push(Closed { from, to, held });
         }
@@ -166,10 +167,11 @@ impl Open {
         for (rank, node) in &grant.set.nodes {
             let held = Amounts::of(node);
             if held != Amounts::default() && !self.parts.contains_key(rank) {
-                nodes.take(t, *rank, &self.purpose, held);
                 if let Some(to) = &self.to {
+                    nodes.took(t, *rank, to, held);
                     nodes.take_of(t, *rank, to, held);
                 }
+                nodes.take(t, *rank, &self.purpose, held);
                 self.parts.insert(*rank, Part { from: t, held });
             }
         }

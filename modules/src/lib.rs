@@ -60,6 +60,7 @@ pub mod report;
 pub mod row;
 
 mod ended;
+mod queues_above;
 mod silence;
 mod timers;
 
@@ -80,7 +81,7 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(queues::Queues::new(settings)),
         Box::new(ledger::Ledger::default()),
         Box::new(nest::Nest::new(settings)),
-        Box::new(passed::Passed::default()),
+        Box::new(passed::Passed::new(settings)),
         Box::new(events::Events::default()),
         Box::new(stdio::Stdio::default()),
         Box::new(resource::Resource::new(settings)),

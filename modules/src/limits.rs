@@ -237,6 +237,16 @@ impl Limits {
         self.count(id, Step::More);
     }
 
+    /// Whether any limit may count for jobs of that queue.
+    pub fn counts_in(&self, queue: &str) -> bool {
+        let of_qos = |qos: &Qos| !qos.limits.is_empty() || !qos.user_limits.is_empty();
+        let others = self
+            .limits
+            .keys()
+            .any(|whose| !matches!(whose, Whose::Queue(_)));
+        self.queues.contains_key(queue) || others || self.qos.values().any(of_qos)
+    }
+
     /// Which limits there are, and who has how much of them.
     fn recount(&mut self) {
         let mut limits = BTreeMap::new();

@@ -7,8 +7,10 @@
 //! nothing: a child is a job, and its jobs are the child's own.
 
 mod adopt;
+mod begun;
 pub(crate) mod blocks;
 mod child;
+mod closed;
 mod handed;
 mod host;
 mod listing;
@@ -16,6 +18,7 @@ mod pace;
 mod pass;
 mod relay;
 mod route;
+mod taken;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,18 +26,20 @@ use std::sync::Arc;
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Request};
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Final, Kind, Record};
+use eddy_wire::event::{Event, Final, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
+use eddy_wire::queue::Gates;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
-    Adopt, Answer, Children, HandUp, Ids, Owners, Release, Report, Told,
+    Adopt, Answer, Children, HandUp, Ids, Owners, Release, Report, Settled, Told,
 };
 use eddy_wire::time::{Span, Time};
 
 use crate::ingest::fleet::Fleet;
+use crate::limits::Limits;
 use crate::live::Change;
 use crate::settings::{Place, Queue, Settings};
 use blocks::Blocks;
@@ -66,6 +71,14 @@ pub struct Nest {
     passes: Passes,
     /// The declared instances that the other modules know to be reached.
     serving: BTreeSet<String>,
+    /// What was begun in declared instances without this one.
+    begun: begun::Begins,
+    /// Where nothing is to begin in them but what this instance says.
+    closed: closed::Nodes,
+    /// What is counted of jobs; it knows none.
+    limits: Limits,
+    gates: Gates,
+    default_time: Option<Span>,
     blocks: Blocks,
     /// The highest job number given or set aside.
     last_job: JobId,
@@ -88,6 +101,7 @@ impl Module for Nest {
             Endpoint::of::<Report>(),
             Endpoint::of::<Told>(),
             Endpoint::of::<HandUp>(),
+            Endpoint::of::<Settled>(),
             Endpoint::of::<Release>(),
             Endpoint::of::<Children>(),
             Endpoint::of::<Owners>(),
@@ -99,10 +113,21 @@ impl Module for Nest {
         self.is_relayed(request)
     }
 
+    fn stands(&self, event: &Event) -> bool {
+        match (&event.kind, event.job) {
+            (Kind::Passed(_) | Kind::Alloc(_), Some(job)) => self.may_be_granted(job),
+            _ => true,
+        }
+    }
+
     fn apply(&mut self, record: &Record) {
         self.fleet.apply(record);
         self.blocks.apply(record);
         self.passes.apply(record);
+        if record.event.job.is_none() {
+            self.limits.apply(record);
+            self.closed.apply(&record.event.kind);
+        }
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
                 self.last_job = self.last_job.max(job);
@@ -138,9 +163,11 @@ impl Module for Nest {
                     self.last_job = self.last_job.max(last);
                 }
                 if let Some(change) = Change::told(memo) {
-                    self.queues = change.live.queues;
+                    (self.queues, self.default_time) =
+                        (change.live.queues, change.live.default_time);
                 }
             }
+            (Kind::Queue(turned), None) => self.gates.apply(record.event.t, turned),
             (kind, Some(job)) => match self.grounds.get(&job) {
                 Some(of) => {
                     if let Some(child) = self.children.get_mut(of) {
@@ -196,7 +223,10 @@ impl Module for Nest {
                     out.refuse(request.caller, &refusal);
                 }
             }
-            Input::Tick => self.tell_rows(now, out),
+            Input::Tick => {
+                self.tell_rows(now, out);
+                self.settle_late(now, out);
+            }
             _ => {}
         }
     }
@@ -224,6 +254,11 @@ impl Nest {
             leaving: Idset::new(),
             passes: Passes::default(),
             serving: BTreeSet::new(),
+            begun: begun::Begins::default(),
+            closed: closed::Nodes::default(),
+            limits: Limits::new(settings),
+            gates: Gates::default(),
+            default_time: settings.default_time,
             blocks: Blocks::default(),
             last_job: settings.last_job,
             reached: settings.local.clone(),
@@ -241,6 +276,7 @@ impl Nest {
             Report::TOPIC => self.report(now, request, out),
             Told::TOPIC => self.told(now, request, out),
             HandUp::TOPIC => self.handed_up(request, out),
+            Settled::TOPIC => self.settled(now, request, out),
             Release::TOPIC => self.given_back(request, out),
             Children::TOPIC if !self.is_relayed(request) => self.list(request, out),
             Owners::TOPIC => self.owners(request, out),
@@ -250,9 +286,10 @@ impl Nest {
 
     fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         let Some(job) = record.event.job else {
-            return;
+            return self.tell_queues(now, &record.event.kind, out);
         };
         self.pass_on(now, record, out);
+        self.taken_on(now, job, &record.event.kind, out);
         if let (Kind::Exception(_), Some(of)) = (&record.event.kind, self.grounds.get(&job)) {
             // What it holds is to go back.
             self.tell_grant(now, *of, out);

@@ -4,9 +4,11 @@
 //! goes the path of every job but for its place: where it runs the parent has said. What is
 //! recorded of it is told once that is durable, and all of it again whenever the channel stands
 //! anew; its end is kept until the parent has recorded that (`waited`). The parent's side is
-//! `nest/pass.rs`.
+//! `nest/pass.rs`. What this instance took itself while its parent was away is handed up first
+//! (`passed/taken.rs`); from there on it is as what was passed.
 
 mod pace;
+pub(crate) mod taken;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, ToParent};
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Exception, Kind, Pass, Record, Requeue, Submit, Waitable};
-use eddy_wire::hash::Hash;
+use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Requeue, Submit, Waitable};
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
@@ -23,9 +24,10 @@ use eddy_wire::preempt::Preemption;
 use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
 use eddy_wire::suspension::Suspension;
 use eddy_wire::time::Time;
-use uuid::{Builder, Uuid, Variant, Version};
 
 use crate::ingest::specs::Specs;
+use crate::settings::Settings;
+use taken::{Own, is_ordered_above};
 
 /// Jobs that were passed to this instance and of whose end the parent may not know.
 #[derive(Default)]
@@ -33,6 +35,12 @@ pub struct Passed {
     jobs: BTreeMap<JobId, Held>,
     specs: Specs,
     channel: Channel,
+    /// When what the parent could not take is handed up again.
+    retry: Option<Time>,
+    /// How often that was so over this channel.
+    tries: u32,
+    /// It is an instance to which jobs can be passed.
+    declared: Option<String>,
 }
 
 /// Whether the parent is heard, and so has been told all.
@@ -46,7 +54,8 @@ enum Channel {
 /// One of them.
 struct Held {
     attempt: Attempt,
-    began: bool,
+    began: Option<Time>,
+    ended: Option<Time>,
     status: Option<i32>,
     exception: Option<Exception>,
     /// Whether it has its cores.
@@ -59,6 +68,8 @@ struct Held {
     /// Which time it is that the parent has it stopped, as it said over this channel.
     stop: Option<u32>,
     life: Life,
+    /// What this instance took itself.
+    own: Option<Own>,
     /// Its next attempt, which came before this one was forgotten.
     next: Option<(Box<Given>, Bytes)>,
 }
@@ -79,7 +90,9 @@ impl Module for Passed {
         if let Kind::Submit(submit) = &record.event.kind {
             if let Some(pass) = &submit.pass {
                 let work = submit.spec.request.work.clone();
-                self.jobs.insert(id, Held::new(pass, work));
+                let mut held = Held::new(pass, work);
+                held.own = Own::of(record.event.t, submit);
+                self.jobs.insert(id, held);
             }
             return;
         }
@@ -88,13 +101,28 @@ impl Module for Passed {
         };
         held.suspension.apply(record.event.t, &record.event.kind);
         match &record.event.kind {
-            Kind::Start => held.began = true,
-            Kind::Alloc(grant) | Kind::GrantChanged(grant) => held.has = grant.set.ranks(),
+            Kind::Start => held.began = Some(record.event.t),
+            Kind::GrantChanged(grant) => held.has = grant.set.ranks(),
+            Kind::Release(_, Final::Yes) => held.ended = Some(record.event.t),
             Kind::Finish(status) => held.status = Some(*status),
             Kind::Exception(exception) if exception.severity == 0 => {
                 held.exception.get_or_insert_with(|| (**exception).clone());
             }
-            Kind::Clean => held.life = Life::Over,
+            Kind::Clean => {
+                held.life = Life::Over;
+                // What never had anything gives nothing back: it holds something above until then.
+                held.ended.get_or_insert(record.event.t);
+            }
+            kind @ (Kind::Alloc(_) | Kind::Urgency(..) | Kind::Memo(_)) => {
+                if let Kind::Alloc(grant) = kind {
+                    held.has = grant.set.ranks();
+                    // What this instance took itself was given nothing until now.
+                    held.given = held.given.union(&held.has);
+                }
+                if let Some(own) = &mut held.own {
+                    own.apply(record.event.t, kind);
+                }
+            }
             Kind::Waited => {
                 // What is to follow is kept for those who are told of this record.
                 if held.next.is_none() {
@@ -139,13 +167,22 @@ impl Module for Passed {
                         tell(*job, held, out);
                         held.tell_returned(*job, out);
                     }
+                    self.settle(out);
                 }
+            }
+            Input::Parent(ParentWord::TakenUp(first, outcome)) => {
+                self.taken_up(now, *first, outcome, out);
             }
             Input::Parent(ParentWord::Away) => {
                 self.channel = Channel::Away;
-                self.jobs.values_mut().for_each(|held| held.stop = None);
+                (self.retry, self.tries) = (None, 0);
+                for held in self.jobs.values_mut() {
+                    held.stop = None;
+                    held.own.iter_mut().for_each(Own::ask_again);
+                }
             }
             Input::Applied(record) => self.applied(now, record, out),
+            Input::Tick => self.try_again(now, out),
             _ => {}
         }
     }
@@ -158,46 +195,74 @@ impl Held {
             given: pass.set.ranks(),
             has: Idset::new(),
             work,
-            began: false,
+            began: None,
+            ended: None,
             status: None,
             exception: None,
             suspension: Suspension::default(),
             stop: None,
             life: Life::Goes,
+            own: None,
             next: None,
         }
     }
 
     /// Says which nodes it has returned while it goes on, if it is an instance and has.
     fn tell_returned(&self, job: JobId, out: &mut Outbox) {
-        let goes_on = self.life == Life::Goes && self.began && self.work != Work::Tasks;
+        let is_instance = self.work != Work::Tasks && self.is_known();
+        let goes_on = self.life == Life::Goes && self.began.is_some();
         let ranks = self.given.difference(&self.has);
-        if goes_on && !ranks.is_empty() {
-            tell_that(job, self.attempt, PassState::Returned { ranks }, out);
+        if is_instance && goes_on && !ranks.is_empty() {
+            let told = ToldOf {
+                job,
+                attempt: self.attempt,
+                state: PassState::Returned { ranks },
+                began: self.began,
+                ended: None,
+                begun: None,
+            };
+            say(told, out);
         }
+    }
+
+    /// Whether the parent knows it.
+    fn is_known(&self) -> bool {
+        self.own.as_ref().is_none_or(Own::is_known)
     }
 
     fn state(&self) -> PassState {
         match self.life {
             Life::Over => PassState::Over {
-                began: self.began,
+                began: self.began.is_some(),
                 status: self.status,
                 exception: self.exception.clone(),
             },
-            Life::Goes if self.began => PassState::Running,
+            Life::Goes if self.began.is_some() => PassState::Running,
             Life::Goes => PassState::Accepted,
         }
     }
 }
 
 impl Passed {
+    /// No jobs yet.
+    pub fn new(settings: &Settings) -> Passed {
+        Passed {
+            declared: settings.place.name.clone(),
+            ..Passed::default()
+        }
+    }
+
     fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         let Some(id) = record.event.job else { return };
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
         };
         match &record.event.kind {
+            Kind::Submit(_) if !held.is_known() && self.channel == Channel::Stands => {
+                self.hand_up_last(id, out);
+            }
             Kind::Clean if held.next.is_some() => out.append(now, id, Kind::Waited),
+            Kind::Memo(memo) if is_ordered_above(memo) => self.is_ordered(id, out),
             Kind::Start | Kind::Clean => tell(id, held, out),
             Kind::Suspend(_) => held.tell_stopped(id, out),
             Kind::GrantChanged(_) => {
@@ -219,7 +284,11 @@ impl Passed {
         let (job, attempt) = (given.job, given.pass.attempt);
         match self.jobs.get_mut(&job) {
             Some(held) if attempt < held.attempt => {}
-            Some(held) if attempt == held.attempt => tell(job, held, out),
+            Some(held) if attempt == held.attempt => {
+                if !held.is_placed(now, given, tail, out) {
+                    tell(job, held, out);
+                }
+            }
             Some(held) => {
                 // The parent has given the earlier attempt up, or it would not pass another.
                 held.next = Some((Box::new(given.clone()), tail.clone()));
@@ -260,13 +329,13 @@ impl Passed {
             urgency: given.urgency,
             waitable: Waitable::No,
             requeue: Requeue::No,
-            key: key(given.job, given.pass.attempt),
-            index: 0,
-            count: 1,
+            key: given.key,
+            index: given.index,
+            count: given.count,
             cc: given.cc,
             party: given.party.clone(),
             spec: self.specs.of_blobs(text, environment)?,
-            sent: None,
+            sent: given.sent.map(Arc::new),
             filtered: None,
             pass: Some(Arc::new(given.pass.clone())),
         })
@@ -304,16 +373,6 @@ impl Passed {
     }
 }
 
-/// A key that no sender's is, of version 8 (RFC 9562): what repeats a pass is its number and attempt.
-fn key(job: JobId, attempt: Attempt) -> Uuid {
-    let Hash(bytes) = Hash::of(format!("eddy pass {job} {attempt}").as_bytes());
-    let first = bytes.first_chunk::<16>().expect("a hash has 32 bytes");
-    Builder::from_bytes(*first)
-        .with_version(Version::Custom)
-        .with_variant(Variant::RFC4122)
-        .into_uuid()
-}
-
 fn superseded(attempt: Attempt) -> Kind {
     Kind::Exception(Box::new(Exception {
         kind: "cancel".to_owned(),
@@ -325,15 +384,23 @@ fn superseded(attempt: Attempt) -> Kind {
 
 /// What it holds is recorded, so it waits until that is durable.
 fn tell(job: JobId, held: &Held, out: &mut Outbox) {
-    tell_that(job, held.attempt, held.state(), out);
+    // Of what the parent has not heard of it would take this for a mistake.
+    if held.is_known() {
+        say(
+            ToldOf {
+                job,
+                attempt: held.attempt,
+                state: held.state(),
+                began: held.began,
+                ended: held.ended,
+                begun: held.own.as_ref().and_then(Own::begun),
+            },
+            out,
+        );
+    }
 }
 
-fn tell_that(job: JobId, attempt: Attempt, state: PassState, out: &mut Outbox) {
-    let told = ToldOf {
-        job,
-        attempt,
-        state,
-    };
+fn say(told: ToldOf, out: &mut Outbox) {
     out.effect(Effect::Parent(ToParent::Told(Box::new(told))));
 }
 
@@ -344,22 +411,13 @@ fn refuse(job: JobId, attempt: Attempt, exception: Exception, out: &mut Outbox) 
         status: None,
         exception: Some(exception),
     };
-    tell_that(job, attempt, state, out);
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn each_pass_has_a_key_of_its_own() {
-        // Parts of a number that a version is written over are no part of a name.
-        let jobs = (0..20_000).chain((15..60).map(|bit| 5 + (1 << bit)));
-        let keys = jobs.flat_map(|job| (1..=2).map(move |at| key(JobId(job), Attempt(at))));
-        let keys: Vec<Uuid> = keys.collect();
-        let distinct: BTreeSet<&Uuid> = keys.iter().collect();
-        assert_eq!(distinct.len(), keys.len());
-    }
+    let told = ToldOf {
+        job,
+        attempt,
+        state,
+        began: None,
+        ended: None,
+        begun: None,
+    };
+    say(told, out);
 }

@@ -15,6 +15,7 @@ mod reserved;
 mod seen;
 mod sets;
 mod taken;
+mod unordered;
 mod verdicts;
 
 use std::collections::BTreeMap;
@@ -52,9 +53,10 @@ use policy::Obeyed;
 pub(crate) use policy::is_one as is_policy;
 use pools::Pools;
 use reserved::Reserved;
-use seen::{PassedWith, Seen};
+use seen::{Order, PassedWith, Seen};
 use sets::Sets;
 use taken::Rules;
+use unordered::Unordered;
 
 /// What planners obey that are told of nothing else.
 const DEFAULT_POLICY: &str = "preset = \"fcfs\"";
@@ -86,6 +88,8 @@ pub struct Sched {
     passed: Passed,
     /// Whether the parent is heard.
     silence: Silence,
+    /// Jobs that this instance took for its parent, and that are not its to order yet.
+    unordered: Unordered,
     /// What all of them hold.
     used: ResourceSet,
     inventory: Option<Arc<ResourceSet>>,
@@ -149,8 +153,11 @@ impl Module for Sched {
     fn stands(&self, event: &Event) -> bool {
         match (&event.kind, event.job) {
             (Kind::Alloc(_), Some(job)) => {
-                let passed = |seen: &Seen| seen.submit.pass.is_some();
-                !self.jobs.get(&job).is_some_and(passed) || self.passed.may_begin(job)
+                let seen = self.jobs.get(&job);
+                // What was taken here may begin by the word of nobody.
+                let is_passed =
+                    |seen: &Seen| seen.submit.pass.is_some() && !seen.submit.is_taken_here();
+                !seen.is_some_and(is_passed) || self.passed.may_begin(job)
             }
             _ => true,
         }
@@ -158,6 +165,7 @@ impl Module for Sched {
 
     fn apply(&mut self, record: &Record) {
         self.gangs.apply(record);
+        self.unordered.apply(record);
         if record.event.job.is_none() {
             self.limits.apply(record);
         }
@@ -187,12 +195,17 @@ impl Module for Sched {
                     ending: None,
                     since: record.event.t,
                     suspension: Suspension::default(),
+                    order: match &submit.pass {
+                        None => Order::Here,
+                        Some(_) => Order::Above,
+                    },
                 };
                 self.jobs.insert(id, seen);
             }
             (Kind::Clean, Some(id)) => {
                 if let Some(seen) = self.jobs.remove(&id) {
                     self.passed.forget(id, &seen);
+                    self.unordered.forget(id);
                     self.forget_ground(id, &seen);
                 }
             }
@@ -206,7 +219,9 @@ impl Module for Sched {
                     seen.end(record.event.t, kind, self.rules.grace());
                     self.pools.apply(id, &seen.submit, kind);
                     seen.apply(record.event.t, kind, &self.gates);
+                    seen.passed(kind, &self.sets);
                     self.passed.apply(id, seen);
+                    self.unordered.moved(id, seen);
                 }
             }
             (Kind::Account(changed), None) => self.book.apply(&changed.change),
@@ -223,6 +238,13 @@ impl Module for Sched {
         // Whatever brings the moment: no verdict that comes with it is to be taken.
         let turn = self.silence.at(now);
         self.parent_turns(turn, out);
+        self.take(now, input, out);
+        self.order(out);
+    }
+}
+
+impl Sched {
+    fn take(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
         match input {
             Input::Request(request) => {
                 if let Err(refusal) = self.request(now, request, out) {
@@ -245,6 +267,9 @@ impl Module for Sched {
                 self.gang_moved(kind, job, out);
                 self.start_passed(now, kind, job, out);
             }
+            Input::Parent(ParentWord::Pass(given, tail)) => {
+                self.place_unordered(now, (given, tail), out);
+            }
             Input::Parent(ParentWord::Proceed(job, attempt, cores)) => {
                 self.goes_back(*job, *attempt, cores);
                 self.go_on(now, *job, out);
@@ -253,6 +278,7 @@ impl Module for Sched {
             Input::Parent(ParentWord::Granted(_)) => {
                 let turn = self.silence.ends();
                 self.parent_turns(turn, out);
+                self.unordered.heard();
             }
             Input::Planned(outcome) => self.planned(now, outcome, out),
             Input::Notice(Notice::Online(online)) => {
@@ -285,9 +311,7 @@ impl Module for Sched {
             _ => {}
         }
     }
-}
 
-impl Sched {
     /// A mailbox to which nothing has come.
     pub fn new(settings: &Settings) -> Sched {
         Sched {
@@ -298,7 +322,12 @@ impl Sched {
             limits: Limits::new(settings),
             grounds: Grounds::new(settings),
             pools: Pools::new(&settings.pools),
-            silence: Silence::new(settings.place.child.map(|_| settings.lease)),
+            silence: Silence::new(
+                settings.place.child.map(|_| settings.lease),
+                settings
+                    .autonomous_after
+                    .filter(|_| settings.place.name.is_some()),
+            ),
             ..Sched::default()
         }
     }
@@ -466,14 +495,16 @@ impl Sched {
 
     /// The parent is not heard from now on.
     fn parent_silent(&mut self, now: Time, out: &mut Outbox) {
-        if let Some(lapses) = self.silence.begins(now) {
-            out.volatile(Volatile::Wake(lapses));
+        for then in self.silence.begins(now) {
+            out.volatile(Volatile::Wake(then));
         }
+        self.unordered.say_again();
     }
 
     /// The parent has been silent for too long, or is heard again: all who wait.
-    fn parent_turns(&self, turn: Option<Turn>, out: &mut Outbox) {
+    fn parent_turns(&mut self, turn: Option<Turn>, out: &mut Outbox) {
         if turn.is_some() {
+            self.unordered.say_again();
             out.notice(Notice::Halted(self.silence.reason()));
             self.tell_wants(|_| true, out);
         }

@@ -33,6 +33,8 @@ pub struct Settings {
     pub kill_grace: Span,
     /// How long a child begins work though its parent is silent.
     pub lease: Span,
+    /// When a queue instance whose parent is silent begins jobs that it took itself; `None` is never.
+    pub autonomous_after: Option<Span>,
     /// Whether nodes of a user's instance go back by themselves.
     pub release_idle: Option<ReleaseIdle>,
     /// Most jobs that are not over.
@@ -264,6 +266,7 @@ impl Settings {
             over: Over::default(),
             kill_grace: Span::seconds(5),
             lease: Span::seconds(3600),
+            autonomous_after: Some(Span::seconds(30)),
             release_idle: None,
             jobs_max: 1_000_000,
             attempts_max: 16,

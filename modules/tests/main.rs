@@ -11,6 +11,8 @@ mod pass;
 mod pass_together;
 mod ranks;
 mod returned;
+mod taken;
+mod taken_child;
 mod users;
 mod wait;
 mod waits;

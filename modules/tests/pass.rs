@@ -95,6 +95,9 @@ pub fn tells(stand: &mut Stand, attempt: u32, state: PassState) -> Vec<FromParen
         job: JOB,
         attempt: Attempt(attempt),
         state,
+        began: None,
+        ended: None,
+        begun: None,
     };
     let jobs = vec![of];
     let effects = stand.call::<TellsOf>(CHANNEL, 0, &ToldRequest { child, jobs });
@@ -103,7 +106,7 @@ pub fn tells(stand: &mut Stand, attempt: u32, state: PassState) -> Vec<FromParen
     parts.map(|told| told.word()).collect()
 }
 
-fn over(status: Option<i32>, exception: Option<Exception>) -> PassState {
+pub fn over(status: Option<i32>, exception: Option<Exception>) -> PassState {
     PassState::Over {
         began: status.is_some(),
         status,
@@ -111,7 +114,7 @@ fn over(status: Option<i32>, exception: Option<Exception>) -> PassState {
     }
 }
 
-fn exception(kind: &str) -> Exception {
+pub fn exception(kind: &str) -> Exception {
     Exception {
         kind: kind.to_owned(),
         severity: 0,
@@ -274,11 +277,16 @@ fn comes_as(attempt: u32, rank: u32, system: serde_json::Value) -> Arrival {
             attempt: Attempt(attempt),
             set: core([rank], 2),
             with: None,
+            taken: Default::default(),
         },
         user: USER,
         urgency: 16,
         cc: None,
         party: Default::default(),
+        key: uuid::Uuid::from_u128(77),
+        index: 0,
+        count: 1,
+        sent: None,
         jobspec_bytes: spec.text.len() as u32,
     };
     let tail = [&spec.text[..], &spec.environment_text[..]].concat();
@@ -335,8 +343,13 @@ fn what_two_end_at_the_same_time_ends_once() {
     assert_eq!(stand.names(JobId(77))[4..], ["exception", "clean"]);
 }
 
-fn granted() -> Arrival {
-    Arrival::Parent(ParentWord::Granted(Box::new(Granted {
+pub fn granted() -> Arrival {
+    Arrival::Parent(ParentWord::Granted(Box::new(grants())))
+}
+
+/// What an elastic instance is told first.
+pub fn grants() -> Granted {
+    Granted {
         grant: Grant {
             epoch: Epoch(1),
             set: Arc::default(),
@@ -356,7 +369,9 @@ fn granted() -> Arrival {
         name: Some("batch".to_owned()),
         mock: None,
         access: Default::default(),
-    })))
+        queues: Vec::new(),
+        closed: Vec::new(),
+    }
 }
 
 #[test]

@@ -300,6 +300,8 @@ fn a_parent_that_says_how_much_time_is_left_is_believed() {
         name: None,
         mock: None,
         access: Default::default(),
+        queues: Vec::new(),
+        closed: Vec::new(),
     };
     i.act(Arrival::Parent(ParentWord::Granted(Box::new(granted))));
     i.tick_after(13);

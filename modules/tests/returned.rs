@@ -95,6 +95,9 @@ fn a_users_instance_says_nothing_of_jobs() {
                 job,
                 attempt: Attempt(1),
                 state: state.clone(),
+                began: None,
+                ended: None,
+                begun: None,
             };
             let names = stand.names(job);
             let jobs = vec![of];

@@ -14,7 +14,7 @@ use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::Delta;
 use eddy_wire::preempt::Preemption;
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::services::child::{Granted, Passed, Summary, ToldOf};
+use eddy_wire::services::child::{Granted, Passed, Summary, TakenUp, ToldOf};
 use eddy_wire::services::job::{EventsLine, JobRow, ListRequest, SubmitRequest, Submitted};
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::{Span, Time};
@@ -146,6 +146,11 @@ pub enum ToParent {
     Release(Idset),
     /// Take this submission; the tag comes back with the answer.
     Submit(u64, Box<HandedUp>),
+    /// Take this submission, which this instance took while nobody heard; the number of its first job
+    /// comes back with the answer.
+    TakenUp(Box<HandedUp>, Box<TakenUp>),
+    /// There are no more of those: nothing begins here any more that was not passed down.
+    Settled,
 }
 
 /// A submission that was made in a queue instance.
@@ -184,6 +189,8 @@ pub enum ParentWord {
     Forget(JobId, Attempt),
     /// What became of a submission that was handed up, by its tag.
     Submitted(u64, Result<Submitted, Refusal>),
+    /// What became of a submission that was taken without the parent, by the number of its first job.
+    TakenUp(JobId, Result<Submitted, Refusal>),
     /// The channel is down.
     Away,
 }

@@ -14,6 +14,7 @@ use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::{Head, Outcome, Reason, Used};
+use eddy_wire::services::child::TakenUp;
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use serde::Serialize;
@@ -128,6 +129,8 @@ pub enum Notice {
     GivenBack(JobId, Idset),
     /// A request that is another module's, made for who asked.
     HandedUp(Box<Request>),
+    /// The same, of what a queue instance took itself while this one was away.
+    TakenUp(Box<Request>, Box<TakenUp>),
     /// A request for the tasks of a job, and the instance that it was passed to.
     Elsewhere(Box<Request>, String),
 }

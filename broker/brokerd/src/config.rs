@@ -61,6 +61,8 @@ pub struct InstanceConfig {
     pub keep_nodes: u32,
     /// `grant.lease`: how long jobs start though the parent is silent.
     pub lease: Span,
+    /// `grant.autonomous_after`: when a queue instance begins what its silent parent has not ordered.
+    pub autonomous_after: Option<Span>,
     /// `exec.test.run_duration`: how long a mock task lasts; none runs real ones.
     pub run_duration: Option<Span>,
     /// `history.keep_age`: finished jobs older than this are forgotten.
@@ -210,6 +212,7 @@ impl Default for InstanceConfig {
             release_idle: None,
             keep_nodes: 1,
             lease: Span::seconds(3600),
+            autonomous_after: Some(Span::seconds(30)),
             run_duration: None,
             keep_age: None,
             keep_jobs: 10_000_000,

@@ -28,13 +28,13 @@ use crate::usage::Tally;
 
 mod basis;
 
-mod context;
-
 mod pass;
+
+mod context;
 
 pub use basis::{Added, Basis};
 use context::*;
-pub use pass::{Pass, PassedTo, Together};
+pub use pass::{Pass, PassedTo, Taken, Together};
 
 /// Something that happened, at a time, to a job or (no job) to the instance.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +99,12 @@ pub struct Sent {
 }
 
 impl Submit {
+    /// Whether the instance took it for its parent, which it did not hear.
+    pub fn is_taken_here(&self) -> bool {
+        let pass = self.pass.as_ref();
+        pass.is_some_and(|pass| pass.taken == Taken::Here)
+    }
+
     /// The first job of the array that this is the submission of `job` in, if it is of one.
     pub fn array(&self, job: JobId) -> Option<JobId> {
         let is_array = self

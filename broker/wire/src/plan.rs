@@ -25,6 +25,11 @@ use crate::preempt::{Cause, Preempts};
 use crate::reservation::Reservation;
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
+
+mod bar;
+
+pub use bar::Bar;
+use bar::{alone, clock};
 use words::{listed, properties, said};
 
 pub use shares::{ShareRow, SharesTold};
@@ -549,6 +554,17 @@ pub enum Reason {
         /// How long work began all the same.
         lease: Span,
     },
+    /// The parent is not heard: it has not ordered this job, which begins without it after a time.
+    #[error("waits for the parent instance, not heard since {}{}", clock(*since), alone(*until))]
+    ParentAway {
+        /// Since when.
+        since: Time,
+        /// When it begins without it at the earliest; `None` is never.
+        until: Option<Time>,
+    },
+    /// The parent orders it.
+    #[error("waits for its turn in the parent instance")]
+    ParentOrders,
     /// It waits for something else to happen first.
     #[error("waits for {what}")]
     Dependency {
@@ -558,35 +574,4 @@ pub enum Reason {
     /// The scheduler has not looked at it yet.
     #[error("is about to be considered")]
     New,
-}
-
-/// How a reservation keeps a job from starting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Bar {
-    /// The job would not have ended when another's reservation begins.
-    Ahead,
-    /// Another's is on.
-    On,
-    /// Its own has not begun.
-    Early,
-    /// It would not have ended when its own does.
-    Late,
-}
-
-impl Bar {
-    fn words(self, name: &Name, seconds: i64) -> String {
-        match self {
-            Bar::Ahead => {
-                format!("would not have ended when reservation `{name}` begins, in {seconds} s")
-            }
-            Bar::On => {
-                format!("waits for nodes that reservation `{name}` has for {seconds} s more")
-            }
-            Bar::Early => format!("waits for reservation `{name}`, which begins in {seconds} s"),
-            Bar::Late => {
-                format!("would not have ended when its reservation `{name}` does, in {seconds} s")
-            }
-        }
-    }
 }

@@ -146,6 +146,11 @@ fn is_none(span: &Span) -> bool {
 }
 
 impl Gate {
+    /// Whether nothing was ever done to it, as far as it tells.
+    pub fn is_open(&self) -> bool {
+        *self == Gate::default()
+    }
+
     /// For how long it was stopped until then, all times together.
     fn stopped_until(&self, t: Time) -> Span {
         let since = self.stopped.as_ref().map_or(t, |shut| shut.t);

@@ -1,23 +1,55 @@
 //! Submissions made in a queue instance: its parent orders all jobs, so they are handed up.
 //!
 //! Nothing of them is recorded here. Each is sent again when the channel stands anew until it is
-//! answered, which its key makes safe; while there is no channel it waits.
+//! answered, which its key makes safe. Those that come while there is no channel the instance takes
+//! itself, under numbers that it drew before: they are recorded (`taken: here`) and handed up by
+//! [`crate::passed`] once the parent is there. What was sent over a channel that broke may have been taken
+//! by the parent: it waits for the answer.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use eddy_broker::{Caller, HandedUp, Outbox, Request, ToParent, Volatile};
 use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Pass, Record, Taken};
+use eddy_wire::id::{Attempt, Seq};
 use eddy_wire::jobspec::Takes;
+use eddy_wire::services::child::Granted;
 use eddy_wire::services::job::{SubmitRequest, Submitted};
+use eddy_wire::spec::Spec;
+use eddy_wire::time::Time;
 
+use super::keys::Seen;
 use super::upkeep::has_room;
-use super::{Ingest, Submission};
+use super::{Ingest, Submission, numbers, queues};
+use crate::queues_above::QueuesAbove;
 
 /// Submissions whose answer the parent owes.
 #[derive(Debug, Default)]
 pub(super) struct Above {
     last: u64,
     waiting: BTreeMap<u64, Waiting>,
+    channel: Channel,
+    queues: QueuesAbove,
+}
+
+/// Whether the parent is heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Channel {
+    #[default]
+    Away,
+    Stands,
+}
+
+/// What stands in the record of a job that was taken while the parent was away: its first attempt, which
+/// has no place yet.
+pub(super) fn taken_here() -> Pass {
+    Pass {
+        attempt: Attempt(1),
+        set: Arc::default(),
+        with: None,
+        taken: Taken::Here,
+    }
 }
 
 #[derive(Debug)]
@@ -29,6 +61,26 @@ struct Waiting {
 }
 
 impl Above {
+    pub(super) fn apply(&mut self, record: &Record) {
+        self.queues.apply(record);
+    }
+
+    pub(super) fn live(&self, seqs: &mut Vec<Seq>) {
+        self.queues.live(seqs);
+    }
+
+    /// The parent is heard, and says this.
+    pub(super) fn heard(&mut self, now: Time, granted: &Granted, out: &mut Outbox) {
+        self.channel = Channel::Stands;
+        if let Some(note) = self.queues.note(granted) {
+            out.append_own(now, note);
+        }
+    }
+
+    pub(super) fn away(&mut self) {
+        self.channel = Channel::Away;
+    }
+
     pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
         self.waiting.retain(|_, waiting| !gone(waiting.caller));
     }
@@ -65,6 +117,89 @@ impl Ingest {
             }
             false => Ok(()),
         }
+    }
+
+    /// The same jobspec, in the queue that jobs are in which name none.
+    pub(super) fn named_above(&mut self, spec: Arc<Spec>) -> Arc<Spec> {
+        let is_unnamed = spec.jobspec.attributes.system.queue.is_none();
+        let is_above = self.served.is_queue_instance() && spec.request.takes == Takes::Resources;
+        match self
+            .above
+            .queues
+            .unnamed()
+            .filter(|_| is_unnamed && is_above)
+        {
+            Some(queue) => self.specs.share(spec.with(Some(queue), None)),
+            None => spec,
+        }
+    }
+
+    /// Whether this instance is to take a submission for its parent, which is not heard: it has numbers
+    /// left, knows the queues, and has not handed the same up already.
+    pub(super) fn takes_here(&self, submission: &Submission) -> bool {
+        let (user, key) = submission.name();
+        let is_it = |one: &Waiting| one.handed.user == user && one.handed.submission.key == key;
+        self.above.channel == Channel::Away
+            && !self.above.waiting.values().any(is_it)
+            && self.above.queues.unnamed().is_some()
+            && self.numbers.has(submission.count())
+    }
+
+    /// Takes one whose key is not known here, unless the journal knows it.
+    pub(super) fn take_unseen(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let (user, key) = submission.name();
+        match self.keys.seen(now, user, &key)? {
+            Seen::Never => self.take_here(now, submission, out),
+            Seen::As(known) => self.repeated(&submission, known, out),
+            Seen::AskJournal => {
+                self.ask_journal(submission, out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a submission by what the parent said last.
+    pub(super) fn take_here(
+        &mut self,
+        now: Time,
+        mut submission: Submission,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        self.is_open()?;
+        if self.active + u64::from(submission.count()) > self.jobs_max {
+            return Err(self.full());
+        }
+        let spec = &submission.spec;
+        let Some(queue) = self.above.queues.of(spec).cloned() else {
+            let given = spec.jobspec.attributes.system.queue.as_deref();
+            let given = given.unwrap_or_default().escape_debug();
+            let names: Vec<&str> = self.above.queues.names().into_iter().collect();
+            let names = names.join(", ");
+            return Err(Refusal::invalid(format!(
+                "attributes.system.queue: `{given}` given, it does not lead to this instance; \
+                 there are {names}"
+            )));
+        };
+        let left = self.served.left(now);
+        if let Some(time) = queues::time_above(&queue, spec, left) {
+            let timed = self.specs.share(spec.with(None, Some(time.0)));
+            submission.amend(timed);
+        }
+        let cores = || self.parties.most_cores(&submission.spec);
+        queues::lets_above(&queue, submission.user, &submission.spec, cores)?;
+        self.served.admits(now, &submission.spec)?;
+        self.fits(&submission.spec)?;
+        let numbers::Taken::First(first) = self.numbers.take(submission.count()) else {
+            let text = "no job numbers are left, and the parent, which gives them, is not reached";
+            return Err(Refusal::new(Code::NotReady, text));
+        };
+        self.propose(now, submission, first, out);
+        Ok(())
     }
 
     /// Hands a submission up whose jobspec has this many bytes.

@@ -75,6 +75,8 @@ struct Open {
     key: Uuid,
     /// How many of its jobs.
     left: u32,
+    /// How many numbers from the first on are its jobs here.
+    count: u32,
 }
 
 impl Keys {
@@ -112,10 +114,16 @@ impl Keys {
             environment: sent.environment,
         };
         self.known.insert((submit.user, submit.key), known);
+        // Of what was passed down one by one the others may never come.
+        let (first, count) = match submit.pass.is_some() && !submit.is_taken_here() {
+            true => (job, 1),
+            false => (first, submit.count),
+        };
         let open = Open {
             user: submit.user,
             key: submit.key,
             left: 0,
+            count,
         };
         self.open.entry(first).or_insert(open).left += 1;
     }
@@ -145,8 +153,7 @@ impl Keys {
         let Some((first, open)) = self.open.range(..=job).next_back() else {
             return false;
         };
-        let known = self.known.get(&(open.user, open.key));
-        known.is_some_and(|known| job.0 - first.0 < u64::from(known.count))
+        job.0 - first.0 < u64::from(open.count)
     }
 
     /// The submission of this key, if the window holds it.

@@ -7,9 +7,10 @@
 
 use std::collections::VecDeque;
 
-use eddy_wire::event::IdBlock;
+use eddy_wire::event::{IdBlock, Kind};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::services::child::ID_BLOCK;
+use serde_json::{Map, Value};
 
 /// A new block is asked for when fewer numbers than this are left.
 const LEFT_MIN: u64 = 128;
@@ -28,8 +29,13 @@ enum Source {
     Parent(Drawn),
 }
 
+/// The note of the last number that was given: what was passed down has numbers that say nothing of it.
+const KEY: &str = "numbers-given";
+
 #[derive(Debug, Default)]
 struct Drawn {
+    /// The note that counts.
+    noted: Option<Seq>,
     /// Blocks that are not used up, and the last one, ascending.
     blocks: VecDeque<(Seq, IdBlock)>,
     /// The number of the block that was asked for last by this leader.
@@ -67,6 +73,38 @@ impl Numbers {
         self.given = self.given.max(job);
     }
 
+    /// The note that numbers up to that one are given, where they are drawn.
+    pub fn note(&self, last: JobId) -> Option<Kind> {
+        let memo = [(KEY.to_owned(), Value::from(last.0))];
+        match &self.source {
+            Source::Own => None,
+            Source::Parent(_) => Some(Kind::Memo(memo.into_iter().collect())),
+        }
+    }
+
+    /// The note that none of the first block is given, unless there is one.
+    pub fn first_note(&self) -> Option<Kind> {
+        match &self.source {
+            Source::Parent(drawn) if drawn.noted.is_none() => self.note(self.given),
+            Source::Parent(_) | Source::Own => None,
+        }
+    }
+
+    /// A note was recorded.
+    pub fn noted(&mut self, seq: Seq, memo: &Map<String, Value>) {
+        let Some(last) = memo.get(KEY).and_then(Value::as_u64) else {
+            return;
+        };
+        if let Source::Parent(drawn) = &mut self.source {
+            // The first one says what the highest number of the journal does not.
+            self.given = match drawn.noted {
+                None => JobId(last),
+                Some(_) => self.given.max(JobId(last)),
+            };
+            drawn.noted = Some(seq);
+        }
+    }
+
     /// A block of the parent's numbers was recorded.
     pub fn block(&mut self, seq: Seq, block: IdBlock) {
         let given = self.given;
@@ -97,8 +135,17 @@ impl Numbers {
         Taken::First(JobId(first))
     }
 
+    /// Whether that many contiguous numbers are there.
+    pub fn has(&self, count: u32) -> bool {
+        match &self.source {
+            Source::Own => true,
+            Source::Parent(drawn) => drawn.room(self.given, u64::from(count)).is_some(),
+        }
+    }
+
     /// The number of the block to ask the parent for, once each: when few
-    /// numbers are left, or `waiting` copies do not fit.
+    /// numbers are left, or `waiting` copies do not fit. The first is asked for at once: what is submitted
+    /// while the parent is away needs it.
     pub fn wanted(&mut self, waiting: Option<u32>) -> Option<u64> {
         let given = self.given;
         let Source::Parent(drawn) = &mut self.source else {
@@ -106,10 +153,6 @@ impl Numbers {
         };
         let waits = waiting.is_some_and(|count| drawn.room(given, u64::from(count)).is_none());
         let next = drawn.number() + 1;
-        // Most queue instances have no jobs but those that are passed to them.
-        if next == 1 && waiting.is_none() {
-            return None;
-        }
         if (drawn.left(given) >= LEFT_MIN && !waits) || drawn.asked == next {
             return None;
         }
@@ -136,6 +179,7 @@ impl Numbers {
     pub fn live(&self, seqs: &mut Vec<Seq>) {
         if let Source::Parent(drawn) = &self.source {
             seqs.extend(drawn.blocks.iter().map(|(seq, _)| *seq));
+            seqs.extend(drawn.noted);
         }
     }
 }
@@ -205,7 +249,7 @@ mod tests {
     fn numbers_of_blocks_are_used_in_order_and_asked_for_in_time() {
         let mut numbers = Numbers::drawn(JobId(0));
         assert_eq!(numbers.take(1), Taken::Later);
-        assert_eq!(numbers.wanted(Some(1)), Some(1));
+        assert_eq!(numbers.wanted(None), Some(1));
         assert_eq!(numbers.wanted(Some(1)), None, "it is on its way");
         numbers.block(Seq(1), block(1, 17));
         assert_eq!(numbers.take(1), Taken::First(JobId(17)));
@@ -215,6 +259,21 @@ mod tests {
         numbers.block(Seq(2), block(2, 5000));
         assert_eq!(numbers.take(200), Taken::First(JobId(5000)));
         assert_eq!(numbers.take(1025), Taken::TooMany);
+    }
+
+    #[test]
+    fn the_next_leader_goes_on_in_its_block_though_jobs_were_passed_beyond_it() {
+        let mut numbers = Numbers::drawn(JobId(5000));
+        numbers.block(Seq(1), block(1, 17));
+        assert!(!numbers.has(1));
+        let Some(Kind::Memo(memo)) = numbers.note(JobId(20)) else {
+            panic!("numbers that are drawn are noted");
+        };
+        numbers.noted(Seq(2), &memo);
+        assert_eq!(numbers.take(1), Taken::First(JobId(21)));
+        let mut seqs = Vec::new();
+        numbers.live(&mut seqs);
+        assert_eq!(seqs, [Seq(1), Seq(2)]);
     }
 
     #[test]

@@ -129,6 +129,15 @@ impl Charter {
         }
     }
 
+    /// Whom a job of this user is charged to that names nobody.
+    pub fn party_of(&self, user: u32) -> Party {
+        let account = self.book.charged(ACCOUNT, user, None);
+        Party {
+            account: account.ok().flatten(),
+            ..Party::default()
+        }
+    }
+
     /// Whom a job of this user is charged to, in a queue with these rules.
     ///
     /// # Errors

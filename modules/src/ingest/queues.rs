@@ -11,7 +11,8 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::fsd::seconds_of_micros;
 use eddy_wire::jobspec::Count;
-use eddy_wire::queue::{Gates, Rules, UNNAMED};
+use eddy_wire::queue::{Gates, Rules, Shut, UNNAMED};
+use eddy_wire::services::child::QueueAbove;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
 
@@ -132,12 +133,7 @@ impl Queues {
             UNNAMED => "none".to_owned(),
             name => quoted(name),
         };
-        let why = match shut.reason.is_empty() {
-            true => String::new(),
-            false => format!(": {}", shut.reason),
-        };
-        let text = format!("{QUEUE}: {given} given, it takes no submissions now{why}");
-        Err(Refusal::new(Code::Denied, text))
+        Err(shut_to(&given, shut))
     }
 
     /// The time limit of a job that has none: its QoS's, its queue's, the instance's, no longer
@@ -178,6 +174,47 @@ impl Queues {
         with_qos(name, rules, party)?;
         sized(name, rules, spec, cores)
     }
+}
+
+/// Whether a queue of the parent lets a job in, as far as this instance can know: whom a job is charged
+/// to it does not.
+///
+/// # Errors
+/// By the field.
+pub(super) fn lets_above(
+    queue: &QueueAbove,
+    user: u32,
+    spec: &Spec,
+    cores: impl Fn() -> u64,
+) -> Result<(), Refusal> {
+    let (name, rules) = (queue.name.as_str(), &queue.rules);
+    if let Some(shut) = &queue.gate.disabled {
+        return Err(shut_to(&quoted(name), shut));
+    }
+    if rules.accounts.is_none() {
+        open_to(name, rules, user, &Party::default(), &Book::default())?;
+    }
+    sized(name, rules, spec, cores)
+}
+
+/// The time limit of a job of such a queue that has none.
+pub(super) fn time_above(queue: &QueueAbove, spec: &Spec, left: Option<Span>) -> Option<Span> {
+    if spec.request.duration.is_some() {
+        return None;
+    }
+    let (most, time) = (queue.rules.max_time, queue.rules.default_time);
+    let time = time.or(queue.default_time).or(most)?;
+    let cut = time.min(most.unwrap_or(time));
+    Some(cut.min(left.filter(|left| left.0 > 0).unwrap_or(cut)))
+}
+
+fn shut_to(given: &str, shut: &Shut) -> Refusal {
+    let why = match shut.reason.is_empty() {
+        true => String::new(),
+        false => format!(": {}", shut.reason),
+    };
+    let text = format!("{QUEUE}: {given} given, it takes no submissions now{why}");
+    Refusal::new(Code::Denied, text)
 }
 
 fn open_to(

@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use eddy_broker::Caller;
+use eddy_broker::{Caller, Request};
 use eddy_wire::account::Party;
 use eddy_wire::event::Sent;
 use eddy_wire::filter::Filtered;
 use eddy_wire::id::JobId;
+use eddy_wire::services::child::TakenUp;
 use eddy_wire::services::job::SubmitRequest;
 use eddy_wire::spec::Spec;
 use uuid::Uuid;
@@ -34,9 +35,34 @@ pub(super) struct Submission {
     pub(super) copies: Option<Vec<u32>>,
     /// How many of the jobs that it is to wait for are known to be there.
     pub(super) found: usize,
+    /// What a queue instance made of it, which took it itself.
+    pub(super) taken: Option<Box<TakenUp>>,
 }
 
 impl Submission {
+    /// As it was read.
+    pub(super) fn new(
+        of: &Request,
+        request: SubmitRequest,
+        spec: Arc<Spec>,
+        copies: Option<Vec<u32>>,
+    ) -> Submission {
+        let user = request.on_behalf.unwrap_or(of.uid);
+        Submission {
+            caller: of.caller,
+            user,
+            asked_by: (user != of.uid).then_some(of.uid),
+            party: Party::default(),
+            spec,
+            sent: None,
+            filtered: None,
+            request,
+            copies,
+            found: 0,
+            taken: None,
+        }
+    }
+
     pub(super) fn count(&self) -> u32 {
         self.copies.as_ref().map_or(1, |copies| copies.len() as u32)
     }

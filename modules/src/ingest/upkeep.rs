@@ -24,6 +24,9 @@ impl Ingest {
             (Kind::Adopt(_), Some(_)) => self.note_homes(now, out),
             (Kind::Clean, Some(_)) | (Kind::ResourceDefine(..), None) => self.bring_up(now, out),
             (Kind::IdBlock(_), None) => {
+                if let Some(note) = self.numbers.first_note() {
+                    out.append_own(now, note);
+                }
                 self.admit_held(now, out);
                 self.bring_up(now, out);
                 self.ask_numbers(out);
@@ -93,6 +96,7 @@ impl Ingest {
         match word {
             ParentWord::Granted(granted) => {
                 self.served.told(now, granted);
+                self.above.heard(now, granted, out);
                 self.hand_up_again(out);
                 self.numbers.ask_again();
                 self.ask_numbers(out);
@@ -102,8 +106,9 @@ impl Ingest {
             }
             ParentWord::NoIds(refusal) => self.refuse_held(refusal, out),
             ParentWord::Submitted(tag, outcome) => self.taken_above(*tag, outcome, out),
+            ParentWord::Away => self.above.away(),
             ParentWord::Ids(_)
-            | ParentWord::Away
+            | ParentWord::TakenUp(..)
             | ParentWord::Pass(..)
             | ParentWord::Preempted(..)
             | ParentWord::End(..)

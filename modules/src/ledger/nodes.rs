@@ -139,6 +139,12 @@ impl Node {
         *of = of.plus(left);
     }
 
+    /// Whether that declared instance holds something of it.
+    fn has_of_its_own(&self, name: &str) -> bool {
+        let held = self.declared.get(name);
+        held.is_some_and(|held| *held != Amounts::default())
+    }
+
     fn holds(&mut self, purpose: &For) -> &mut Amounts {
         match purpose {
             For::Job => &mut self.jobs,
@@ -184,6 +190,37 @@ impl Nodes {
             Kind::Reservation(kept) => self.kept(t, kept),
             _ => {}
         }
+    }
+
+    /// Something of what a declared instance has was held since `t` and is heard of only now: what was
+    /// counted as idle in it since then was not.
+    pub fn took(&mut self, t: Time, rank: Rank, name: &str, held: Amounts) {
+        let Some(node) = self.nodes.get_mut(&rank) else {
+            return;
+        };
+        let was = countable(held).over(node.counted - t);
+        let spent = &mut self.spent;
+        spent.jobs = spent.jobs.plus(was);
+        let declared = spent.declared.entry(name.to_owned()).or_default();
+        let left = was.less(*declared);
+        *declared = declared.less(was);
+        let beyond = left.less(spent.idle);
+        spent.idle = spent.idle.less(left);
+        node.beyond = node.beyond.plus(beyond);
+    }
+
+    /// It was given back at `t`, which is heard of only now.
+    pub fn gave(&mut self, t: Time, rank: Rank, name: &str, held: Amounts) {
+        let Some(node) = self.nodes.get_mut(&rank) else {
+            return;
+        };
+        let was = countable(held).over(node.counted - t);
+        self.spent.jobs = self.spent.jobs.less(was);
+        let idle = match node.has_of_its_own(name) {
+            true => self.spent.declared.entry(name.to_owned()).or_default(),
+            false => &mut self.spent.idle,
+        };
+        *idle = idle.plus(was);
     }
 
     pub fn take(&mut self, t: Time, rank: Rank, purpose: &For, held: Amounts) {

@@ -33,7 +33,9 @@ struct Collector {
 
 impl Collector {
     fn wants(&self, job: &Job) -> bool {
+        // Of what is a parent's the result is collected there.
         job.submit.waitable == Waitable::Yes
+            && job.submit.pass.is_none()
             && job.submit.user == self.user
             && self.id.is_none_or(|id| id == job.id)
     }

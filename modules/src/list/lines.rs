@@ -39,6 +39,8 @@ enum Stand<'l> {
     InLine,
     /// In a line apart, of that name.
     Apart(&'l str),
+    /// Nowhere: that instance is not reached.
+    Silent(&'l str),
     /// Nowhere yet: that instance cannot have it.
     Away(&'l str),
 }
@@ -95,10 +97,11 @@ impl Lines {
         let Some(name) = queue.and_then(|queue| self.leads.get(queue)) else {
             return Stand::InLine;
         };
-        match self.elastic.contains(name) {
-            true if self.serving.contains(name) => Stand::InLine,
-            false if self.there.contains(name) => Stand::Apart(name),
-            true | false => Stand::Away(name),
+        match (self.elastic.contains(name), self.serving.contains(name)) {
+            (true, true) => Stand::InLine,
+            (false, true) if self.there.contains(name) => Stand::Apart(name),
+            (false, false) if self.there.contains(name) => Stand::Silent(name),
+            (true | false, _) => Stand::Away(name),
         }
     }
 }
@@ -181,6 +184,9 @@ impl View {
                 Stand::InLine => behind(job, self.heads.main.as_ref(), self.line),
                 Stand::Away(name) => Reason::Dependency {
                     what: format!("queue instance {name}, which has no nodes yet"),
+                },
+                Stand::Silent(name) => Reason::Dependency {
+                    what: format!("queue instance {name}, which is not reached"),
                 },
                 Stand::Apart(name) => {
                     let head = self.heads.apart.iter().find(|head| *head.line == *name);

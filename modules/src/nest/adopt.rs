@@ -17,7 +17,7 @@ use eddy_wire::services::child::{
 use eddy_wire::time::{Span, Time};
 
 use super::Nest;
-use super::child::Child;
+use super::child::{Child, Stated};
 
 /// Longest address a child may tell, in bytes.
 const ADDRESS_BYTES_MAX: usize = 4096;
@@ -62,7 +62,7 @@ impl Nest {
         if known != Some(&adoption) {
             out.append(now, job, Kind::Adopt(Box::new(adoption)));
         }
-        self.replace_channel(job, request.caller, out);
+        self.replace_channel(now, job, request.caller, out);
         let told = &mut self.child(job).told;
         told.leader = body.leader;
         let is_new_door = told.door.as_deref() != Some(body.door.as_str());
@@ -72,7 +72,7 @@ impl Nest {
         }
         self.tell_grant(now, job, out);
         self.tell_serving(out);
-        self.pass_again(now, job, out);
+        self.end_again(now, job, out);
         // A first adoption is recorded first: its hosts are ordered with the record's fold.
         self.host(job, out);
         self.changed(now, job, out);
@@ -113,7 +113,8 @@ impl Nest {
         self.children.get_mut(&job).expect("it was just found")
     }
 
-    fn replace_channel(&mut self, job: JobId, caller: Caller, out: &mut Outbox) {
+    fn replace_channel(&mut self, now: Time, job: JobId, caller: Caller, out: &mut Outbox) {
+        self.unsettle(now, job, out);
         let before = self.child(job).told.channel.replace(caller);
         if let Some(before) = before.filter(|before| *before != caller) {
             end_stream(before, "its leader has said hello again", out);
@@ -166,6 +167,14 @@ impl Nest {
                 Some(_) => self.access.clone(),
                 None => Access::default(),
             },
+            queues: child
+                .declared
+                .as_deref()
+                .map_or_else(Vec::new, |name| self.queues_of(name)),
+            closed: match child.declared {
+                Some(_) => self.closed.of(&child.numbers()),
+                None => Vec::new(),
+            },
         })
     }
 
@@ -197,6 +206,7 @@ impl Nest {
     /// The job's last task has ended: nobody speaks for it any more.
     pub(super) fn ended(&mut self, job: JobId, out: &mut Outbox) {
         self.hosts.forget(job);
+        self.begun.forget_of(job);
         let Some(child) = self.children.get_mut(&job) else {
             return;
         };
@@ -217,6 +227,8 @@ impl Nest {
         let mut lost = Vec::new();
         for child in self.children.values_mut() {
             if child.told.channel.take_if(|caller| gone(*caller)).is_some() {
+                (child.told.settled, child.told.settles) = (Stated::NotYet, None);
+                self.begun.forget_of(child.job.id);
                 lost.push(child.id());
             }
         }

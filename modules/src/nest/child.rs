@@ -42,12 +42,24 @@ pub(super) struct Child {
 pub(super) struct Told {
     /// Where it listens to this instance.
     pub(super) channel: Option<Caller>,
+    /// Whether it has handed up all that it took while this instance was away.
+    pub(super) settled: Stated,
+    /// When it counts as if it had, since it has handed nothing up.
+    pub(super) settles: Option<Time>,
     /// Its leader's epoch.
     pub(super) leader: Epoch,
     /// Where its ranks knock.
     pub(super) door: Option<String>,
     /// What it has come to.
     pub(super) summary: Summary,
+}
+
+/// Whether something was said over the channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stated {
+    #[default]
+    NotYet,
+    Yes,
 }
 
 /// A job that is ground for an instance.
@@ -253,6 +265,11 @@ impl Child {
         let there = numbers.intersect(&self.seats.all());
         let ranks = there.iter().filter_map(|n| self.seats.rank(Rank(n)));
         ranks.map(|rank| rank.0).collect()
+    }
+
+    /// The rank that is called so in it, or ever was.
+    pub(super) fn rank(&self, number: Rank) -> Option<Rank> {
+        self.seats.rank(number)
     }
 
     /// Whether it holds nothing itself: what its jobs are given is theirs alone.

@@ -19,22 +19,36 @@ impl Nest {
     /// answer goes to the child, which passes it on.
     pub(super) fn handed_up(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: HandUpRequest = request.parse()?;
-        let Some(name) = self.speaker(request, body.child)?.declared.clone() else {
+        let child = self.speaker(request, body.child)?;
+        let Some(name) = child.declared.clone() else {
             let text = "child.job: only queue instances hand submissions up";
             return Err(Refusal::new(Code::Denied, text));
         };
         let mut submission = body.submission;
-        self.name_queue(&name, &mut submission.jobspec)?;
+        let of = child.id();
+        let has_begun = body
+            .taken
+            .as_ref()
+            .is_some_and(|taken| !taken.begun.is_empty());
+        // What has begun was in the queue that it names, whatever has become of that.
+        self.name_queue(&name, &mut submission.jobspec)
+            .or_else(|refusal| has_begun.then_some(()).ok_or(refusal))?;
         let text = serde_json::to_vec(&submission).expect("a submission is JSON");
-        out.notice(Notice::HandedUp(Box::new(Request {
+        let handed = Box::new(Request {
             caller: request.caller,
             topic: job::Submit::TOPIC.to_owned(),
             uid: body.user,
             roles: body.roles,
             body: text.into(),
             tail: request.tail.clone(),
-        })));
-        Ok(())
+        });
+        match body.taken {
+            Some(taken) => self.take_up((of, &name), (handed, taken), out),
+            None => {
+                out.notice(Notice::HandedUp(handed));
+                Ok(())
+            }
+        }
     }
 
     /// Has ground cleared where a user's instance says that nothing of it runs any more.

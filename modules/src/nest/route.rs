@@ -8,7 +8,7 @@ use eddy_broker::{Outbox, Request};
 use eddy_wire::error::Refusal;
 use eddy_wire::id::JobId;
 use eddy_wire::services::Service;
-use eddy_wire::services::child::{Children, ChildrenRequest};
+use eddy_wire::services::child::{Children, ChildrenRequest, ID_BLOCK};
 use eddy_wire::services::job::{
     self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
     ListRequest, OutputRequest, RaiseRequest, ReleaseRequest, RequeueRequest, SuspendRequest,
@@ -26,7 +26,7 @@ pub(super) enum Way {
     Here,
     /// That declared instance's.
     To(String),
-    /// Of several, and so nobody's.
+    /// Nobody's: of several, or of one that may know more.
     Nobody(Refusal),
 }
 
@@ -45,6 +45,9 @@ impl Nest {
         let Some(jobs) = named(request) else {
             return Way::Here;
         };
+        if let Some(refusal) = self.may_have_begun(request, &jobs) {
+            return Way::Nobody(refusal);
+        }
         match self.by_numbers(&jobs) {
             Way::Here if is_of_tasks(request) => self.by_pass(&jobs),
             way => way,
@@ -71,7 +74,9 @@ impl Nest {
                 return Err(Refusal::invalid(text));
             }
             for (owner, range) in self.blocks.split(first, last) {
-                sets.entry(owner).or_default().push(range);
+                for (own, range) in self.of_this(owner, range) {
+                    sets.entry(own).or_default().push(range);
+                }
             }
         }
         let sets = sets.into_values().map(|ranges| JobSet { ranges });
@@ -79,11 +84,41 @@ impl Nest {
         Ok(())
     }
 
+    /// Whether all these are jobs of this instance: it has taken some under numbers that a child drew.
+    fn are_here(&self, first: JobId, last: JobId) -> bool {
+        let mut here = self.passes.jobs.range(first..=last);
+        last.0 - first.0 < ID_BLOCK && here.clone().count() as u64 == last.0 - first.0 + 1
+            || first == last && here.next().is_some()
+    }
+
+    /// What of a stretch of one owner's numbers is of jobs that this instance has taken.
+    fn of_this<'o>(
+        &self,
+        owner: Option<&'o str>,
+        (first, last): (JobId, JobId),
+    ) -> Vec<(Option<&'o str>, (JobId, JobId))> {
+        let mut parts = Vec::new();
+        let mut from = first.0;
+        let here = self.passes.jobs.range(first..=last).map(|(job, _)| *job);
+        for job in here.filter(|_| owner.is_some()) {
+            if from < job.0 {
+                parts.push((owner, (JobId(from), JobId(job.0 - 1))));
+            }
+            parts.push((None, (job, job)));
+            from = job.0 + 1;
+        }
+        if from <= last.0 {
+            parts.push((owner, (JobId(from), last)));
+        }
+        parts
+    }
+
     fn by_numbers(&self, jobs: &JobSet) -> Way {
         if self.blocks.is_empty() {
             return Way::Here;
         }
         let owner = |(first, last): &(_, _)| match first <= last {
+            true if self.are_here(*first, *last) => Owner::Here,
             true => self.blocks.owner(*first, *last),
             // Whoever gets it refuses it.
             false => Owner::Here,

@@ -7,11 +7,11 @@
 use eddy_broker::Outbox;
 use eddy_wire::event::Kind;
 use eddy_wire::id::{Attempt, JobId};
-use eddy_wire::services::child::PassState;
+use eddy_wire::services::child::{PassState, ToldOf};
 use eddy_wire::suspension::Standing;
 use eddy_wire::time::Time;
 
-use super::{Held, Life, Passed, tell_that};
+use super::{Held, Life, Passed, say};
 
 impl Passed {
     /// Its tasks are to stop.
@@ -62,7 +62,15 @@ impl Held {
     pub(super) fn tell_stopped(&self, job: JobId, out: &mut Outbox) {
         let has = self.suspension.standing() == Standing::Suspended;
         if let Some(stop) = self.stop.filter(|_| has && self.life == Life::Goes) {
-            tell_that(job, self.attempt, PassState::Stopped { stop }, out);
+            let told = ToldOf {
+                job,
+                attempt: self.attempt,
+                state: PassState::Stopped { stop },
+                began: self.began,
+                ended: None,
+                begun: None,
+            };
+            say(told, out);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, Volatile};
-use eddy_wire::event::{Exception, Kind, Together};
+use eddy_wire::event::{Exception, Kind, Pass, Together};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId};
 use eddy_wire::lifecycle::JobState;
@@ -21,7 +21,7 @@ use super::{Intake, Sched};
 
 /// How long a job waits for what its parent said is free and its shells to come. A parent gives a
 /// node that it has just moved along with the job, and the node's shell is on its way then.
-const BOUNCE_AFTER: Span = Span::seconds(10);
+pub(super) const BOUNCE_AFTER: Span = Span::seconds(10);
 
 /// Those that are not where their parent wants them.
 #[derive(Default)]
@@ -32,6 +32,8 @@ pub(super) struct Passed {
     groups: BTreeMap<Together, Group>,
     /// To go on with these cores, as was said over a channel of this leader's life.
     back: BTreeMap<JobId, Arc<ResourceSet>>,
+    /// Where those begin that this instance took itself, as was said over such a channel, and when.
+    placed: BTreeMap<JobId, (Time, Arc<Pass>)>,
 }
 
 /// Those who begin with each other.
@@ -53,15 +55,23 @@ impl Group {
 impl Passed {
     /// A job after one of its records.
     pub(super) fn apply(&mut self, id: JobId, seen: &Seen) {
-        match (&seen.submit.pass, seen.is_queued()) {
-            (Some(pass), true) => {
-                self.begin.insert(id, pass.with);
-                if let Some(with) = pass.with {
+        // Where the parent says that it begins it is held by nobody.
+        let begins = match seen.submit.is_taken_here() {
+            true => seen.state == JobState::Sched && self.placed.contains_key(&id),
+            false => seen.is_queued() && seen.submit.pass.is_some(),
+        };
+        let with = self.pass_of(id, seen).and_then(|(_, pass)| pass.with);
+        match begins {
+            true => {
+                if self.begin.get(&id).is_some_and(|before| *before != with) {
+                    self.begins_not(id, seen);
+                }
+                self.begin.insert(id, with);
+                if let Some(with) = with {
                     self.groups.entry(with).or_default().there.insert(id);
                 }
             }
-            (Some(_), false) => self.begins_not(id, seen),
-            (None, _) => {}
+            false => self.begins_not(id, seen),
         }
         if !seen.suspension.standing().is_without_cores() {
             self.back.remove(&id);
@@ -71,6 +81,26 @@ impl Passed {
     pub(super) fn forget(&mut self, id: JobId, seen: &Seen) {
         self.begins_not(id, seen);
         self.back.remove(&id);
+        self.placed.remove(&id);
+    }
+
+    /// Whether any is to begin, or may go on.
+    pub(super) fn is_any(&self) -> bool {
+        !self.begin.is_empty() || !self.back.is_empty()
+    }
+
+    /// The parent says where one begins that this instance took itself.
+    pub(super) fn place(&mut self, now: Time, id: JobId, pass: Pass, seen: &Seen) {
+        self.placed.insert(id, (now, Arc::new(pass)));
+        self.apply(id, seen);
+    }
+
+    /// How it is to begin, and since when that is known.
+    fn pass_of<'a>(&'a self, id: JobId, seen: &'a Seen) -> Option<(Time, &'a Pass)> {
+        match self.placed.get(&id) {
+            Some((t, pass)) => Some((*t, pass)),
+            None => Some((seen.eligible, seen.submit.pass.as_ref()?)),
+        }
     }
 
     /// Whether a job is there to begin, and none of those that begin with it is missing.
@@ -160,7 +190,13 @@ impl Sched {
     }
 
     /// Starts a job with all that start with it, or nobody; says whether they start.
-    fn start_with(&self, now: Time, job: JobId, taken: &mut JustTaken, out: &mut Outbox) -> bool {
+    pub(super) fn start_with(
+        &self,
+        now: Time,
+        job: JobId,
+        taken: &mut JustTaken,
+        out: &mut Outbox,
+    ) -> bool {
         let mates = match self.group_of(job) {
             None => vec![job],
             Some((with, group)) if group.is_whole(with) => group.there.iter().copied().collect(),
@@ -213,7 +249,8 @@ impl Sched {
     fn passed_grant(&self, job: JobId, taken: &JustTaken) -> Option<Grant> {
         let seen = self.jobs.get(&job)?;
         let submit = &seen.submit;
-        let set = &submit.pass.as_ref()?.set;
+        let (_, pass) = self.passed.pass_of(job, seen)?;
+        let set = &pass.set;
         let shells = self.shells_of(set, submit.spec.request.takes)?;
         let may = self.may_grow(seen) && self.is_apart(seen, set, taken);
         let starts = may && self.intake == Intake::Open && self.is_free(set, taken);
@@ -228,7 +265,11 @@ impl Sched {
     /// Gives back what has waited too long, with all that start with it: the parent, who thought otherwise,
     /// plans it again.
     pub(super) fn bounce(&self, now: Time, out: &mut Outbox) {
-        let since = |job: &JobId| self.jobs.get(job).map(|seen| seen.eligible);
+        let since = |job: &JobId| {
+            let seen = self.jobs.get(job)?;
+            let pass = self.passed.pass_of(*job, seen);
+            Some(pass.map_or(seen.eligible, |(t, _)| t))
+        };
         for job in self.passed.begin.keys() {
             let group = self.group_of(*job);
             // The last that came counts for all.
@@ -266,8 +307,11 @@ impl Sched {
             let mut mates = group.there.iter();
             job = mates.find(|mate| !alone(mate)).unwrap_or(job);
         }
-        let pass = self.jobs.get(job).and_then(|seen| seen.submit.pass.clone());
-        let ranks = pass.map(|pass| pass.set.ranks()).unwrap_or_default();
+        let pass = self
+            .jobs
+            .get(job)
+            .and_then(|seen| self.passed.pass_of(*job, seen));
+        let ranks = pass.map(|(_, pass)| pass.set.ranks()).unwrap_or_default();
         let away = ranks.difference(&self.online);
         let drained = ranks.intersect(&self.drained);
         let span = BOUNCE_AFTER;

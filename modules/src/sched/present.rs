@@ -110,6 +110,9 @@ impl Sched {
     }
 
     pub(super) fn never(&mut self, now: Time, id: JobId, reason: &Reason, out: &mut Outbox) {
+        if self.unordered.fits_above(id) {
+            return;
+        }
         // What an instance is to grow by waits for as long as that has the nodes that it would fit on.
         let lacks_room = matches!(
             reason,

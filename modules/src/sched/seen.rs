@@ -20,7 +20,7 @@ use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::{Span, Time};
 
 use super::pools;
-use super::sets::To;
+use super::sets::{Sets, To};
 use crate::ingest::queues;
 
 /// How a job gives way to another.
@@ -68,13 +68,24 @@ pub(super) struct Seen {
     pub(super) since: Time,
     /// Whether it has its cores.
     pub(super) suspension: Suspension,
+    /// Who says when it begins.
+    pub(super) order: Order,
+}
+
+/// Who says when and where a job begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The planner of this instance.
+    Here,
+    /// The parent.
+    Above,
 }
 
 impl Seen {
     /// Whether the planner is to find it resources: queued and not held back, or suspended and to go on.
     /// Where one runs that was passed down its parent has said.
     pub(super) fn wants(&self) -> bool {
-        self.submit.pass.is_none() && (self.is_queued() || self.resumes())
+        self.order == Order::Here && (self.is_queued() || self.resumes())
     }
 
     /// Whether it waits for the cores that it gave back.
@@ -127,6 +138,13 @@ impl Seen {
             Kind::Passed(to) if to.with.is_some() => self.passed_with = PassedWith::Others,
             Kind::Start | Kind::Requeue(_) => self.passed_with = PassedWith::Nobody,
             _ => {}
+        }
+    }
+
+    /// It is passed to an instance, wherever its queue leads by now.
+    pub(super) fn passed(&mut self, kind: &Kind, sets: &Sets) {
+        if let Kind::Passed(to) = kind {
+            self.to = Some(sets.to(Arc::from(to.instance.as_str())));
         }
     }
 

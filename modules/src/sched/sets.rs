@@ -39,6 +39,8 @@ pub(super) struct Sets {
     /// What instances of a fixed size hold, each for the jobs of its queues alone.
     held: BTreeMap<Arc<str>, Held>,
     elastic: BTreeMap<Arc<str>, Elastic>,
+    /// Those that are reached, and have said all that they did while they were not.
+    serving: BTreeSet<Arc<str>>,
     lending: Lending,
     pub(super) requires: Requires,
     origin: Origin,
@@ -70,14 +72,6 @@ struct Held {
 struct Elastic {
     /// The ranks on which it has ground.
     seats: Idset,
-    channel: Channel,
-}
-
-#[derive(Debug, Default, PartialEq, Eq)]
-enum Channel {
-    Stands,
-    #[default]
-    Away,
 }
 
 /// Where a job is passed to.
@@ -122,6 +116,7 @@ impl Sets {
             leads: leads(&settings.queues),
             held: BTreeMap::new(),
             elastic: elastic.collect(),
+            serving: BTreeSet::new(),
             lending: Lending::new(settings),
             requires: Requires::new(&settings.queues, &ResourceSet::new()),
             origin: Origin::Start,
@@ -143,13 +138,16 @@ impl Sets {
         let queue = spec.jobspec.attributes.system.queue.as_ref()?;
         let name = Arc::clone(self.leads.get(queue)?);
         let is_passed = spec.request.takes == Takes::Resources && submit.pass.is_none();
-        is_passed.then(|| To {
-            standing: match self.elastic.contains_key(&name) {
-                true => Standing::InLine,
-                false => Standing::Apart,
-            },
-            name,
-        })
+        is_passed.then(|| self.to(name))
+    }
+
+    /// To that instance.
+    pub(super) fn to(&self, name: Arc<str>) -> To {
+        let standing = match self.elastic.contains_key(&name) {
+            true => Standing::InLine,
+            false => Standing::Apart,
+        };
+        To { name, standing }
     }
 
     /// The name of the declared instance that a job is.
@@ -186,10 +184,8 @@ impl Sets {
     /// Whether a job that is passed there can wait for resources at all.
     pub(super) fn is_there(&self, to: Option<&To>) -> bool {
         let Some(to) = to else { return true };
-        match self.elastic.get(&to.name) {
-            Some(elastic) => elastic.channel == Channel::Stands,
-            None => self.held.contains_key(&to.name),
-        }
+        let has = self.elastic.contains_key(&to.name) || self.held.contains_key(&to.name);
+        has && self.serving.contains(&to.name)
     }
 
     /// What is set aside for that instance, if it is of a fixed size.
@@ -230,16 +226,11 @@ impl Sets {
 
     /// The channels that stand are these; whose have changed.
     fn serving(&mut self, serving: &BTreeSet<String>) -> BTreeSet<Arc<str>> {
-        let mut changed = BTreeSet::new();
-        for (name, elastic) in &mut self.elastic {
-            let channel = match serving.contains(&**name) {
-                true => Channel::Stands,
-                false => Channel::Away,
-            };
-            if std::mem::replace(&mut elastic.channel, channel) != elastic.channel {
-                changed.insert(Arc::clone(name));
-            }
-        }
+        let serving = serving.iter().map(|name| Arc::from(name.as_str()));
+        let serving: BTreeSet<Arc<str>> = serving.collect();
+        let changed = serving.symmetric_difference(&self.serving);
+        let changed = changed.cloned().collect();
+        self.serving = serving;
         changed
     }
 }
@@ -270,7 +261,7 @@ impl Sched {
                         && self.wants(seen)
                         && !self.resting.contains_key(id)
                 });
-                deltas.extend(waiting.map(|(id, seen)| Delta::Want(*id, self.asks(*id, seen))));
+                deltas.extend(waiting.map(|(id, _)| self.want(*id)));
                 Some(deltas)
             }
             Kind::Free => Some(vec![Delta::Freed(job), Delta::Line(Arc::from(name), None)]),
@@ -310,6 +301,7 @@ impl Sched {
         let all = self.inventory.as_deref().unwrap_or(&nothing);
         let ranks = self.sets.lending.ranks(to, &want.request, all);
         let ranks = self.apart_from_ground(seen, ranks);
+        let ranks = self.open_to(seen, ranks);
         let requires = &self.sets.requires;
         want.request = requires.within(seen.queue(), want.request, ranks);
         // Limits of size let jobs through one by one, by what each will hold.

@@ -84,7 +84,8 @@ impl Sched {
         let wanted = seen.is_some_and(|seen| self.wants(seen));
         let to = seen.and_then(|seen| seen.to.clone());
         let is_free = self.is_let(now, id, set, taken);
-        let is_there = is_free && self.sets.has(to.as_ref(), set);
+        let serves = self.sets.is_there(to.as_ref());
+        let is_there = is_free && serves && self.sets.has(to.as_ref(), set);
         let shells = self.shells_for(id, set);
         if let Some(seen) = seen.filter(|seen| seen.resumes()) {
             // A queue that starts nothing, or an instance that ends, lets nobody go on.

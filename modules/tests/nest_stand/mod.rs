@@ -21,7 +21,9 @@ use eddy_wire::jobspec::Jobspec;
 use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::Service;
-use eddy_wire::services::child::{Adopt, AdoptRequest, ChildOf, FromParent};
+use eddy_wire::services::child::{
+    Adopt, AdoptRequest, ChildOf, FromParent, Settled, SettledRequest,
+};
 use eddy_wire::spec::Spec;
 use serde_json::{Value, json};
 use uuid::{NoContext, Timestamp, Uuid};
@@ -182,6 +184,22 @@ impl Stand {
     /// One in which the two instances run since ten seconds.
     pub fn with_children(settings: &Settings) -> Stand {
         Stand::with_children_since(Time(START.0 - 10_000_000), settings)
+    }
+
+    /// One in which nothing runs on the nodes.
+    pub fn with_nodes(settings: &Settings) -> Stand {
+        let shells =
+            (0..4).map(|rank| Kind::ShellStart(Idset::one(rank), Epoch(u64::from(rank) + 1)));
+        let nodes = Kind::ResourceDefine(inventory(), Default::default());
+        let kinds = std::iter::once(nodes).chain(shells).enumerate();
+        let t = Time(START.0 - 10_000_000);
+        let record = |(at, kind): (usize, Kind)| {
+            let seq = Seq(at as u64 + 1);
+            let event = Event { t, job: None, kind };
+            Arc::new(Record { seq, event })
+        };
+        let records: Vec<Arc<Record>> = kinds.map(record).collect();
+        Stand::replayed(settings, &records)
     }
 
     /// The same, running since then.
@@ -395,7 +413,21 @@ pub fn hello(job: JobId) -> AdoptRequest {
 /// Hello on a connection of that number.
 pub fn adopt(stand: &mut Stand, client: u64, job: JobId) -> Vec<Effect> {
     let uid = if job == OWN { USER } else { 0 };
-    stand.call::<Adopt>(client, uid, &hello(job))
+    let mut effects = stand.call::<Adopt>(client, uid, &hello(job));
+    if job == BATCH {
+        // It has taken nothing by itself; calls are counted as if it had not said so.
+        effects.extend(settle(stand, client));
+        stand.matchtag -= 1;
+    }
+    effects
+}
+
+/// It has said all that it did without its parent; what comes over the channel then.
+pub fn settle(stand: &mut Stand, client: u64) -> Vec<Effect> {
+    let child = hello(BATCH).child;
+    let mut effects = stand.call::<Settled>(client, 0, &SettledRequest { child });
+    effects.retain(|effect| !matches!(effect, Effect::Reply(reply) if reply.kind == Type::Reply));
+    effects
 }
 
 /// Orders to host, and to host no more.

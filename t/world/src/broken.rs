@@ -118,13 +118,15 @@ pub enum Rule {
     RequiresUnheard,
     /// An instance in that of a queue gives nodes back, and the root hears nothing of it.
     ReturnUnheard,
+    /// An instance does not wait for its silent parent to come back.
+    AloneAtOnce,
 }
 
 /// A rule that is broken by settings that are others than they were.
 pub type Misled = (Rule, fn(&mut Settings));
 
 /// Those that the side of the planner is told.
-pub const MISLED: [Misled; 3] = [
+pub const MISLED: [Misled; 4] = [
     (Rule::ExemptForgotten, |of| {
         of.qos.iter_mut().for_each(|qos| qos.exempt = Span::ZERO);
     }),
@@ -134,6 +136,9 @@ pub const MISLED: [Misled; 3] = [
     (Rule::RequiresUnheard, |of| {
         let queues = of.queues.iter_mut();
         queues.for_each(|queue| queue.rules.requires.clear());
+    }),
+    (Rule::AloneAtOnce, |of| {
+        of.autonomous_after = of.autonomous_after.map(|_| Span(1));
     }),
 ];
 
@@ -180,6 +185,7 @@ impl Rule {
         ("sockets-unheard", Rule::SocketsUnheard),
         ("requires-unheard", Rule::RequiresUnheard),
         ("return-unheard", Rule::ReturnUnheard),
+        ("alone-at-once", Rule::AloneAtOnce),
     ];
 
     /// The rule of this name.

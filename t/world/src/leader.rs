@@ -211,8 +211,8 @@ impl Instance {
         let mut clock = Clock::start(nature.clock(self.machine()), self.journal.floor());
         let now = clock.now(nature.clock(self.machine()));
         if self.nested.is_some() {
-            let lease = self.settings.lease;
-            nature.oracle(self.id).silent().begins(now, lease);
+            let terms = self.terms();
+            nature.oracle(self.id).silent().begins(now, terms);
         }
         let output = broker.resume(now, self.journal.last());
         let tree = self.tree(nature, life, broker.epoch());

@@ -209,6 +209,8 @@ struct Totals {
     records: u64,
     jobs: u64,
     instances: u64,
+    /// Taken by queue instances while the root was away, and begun without it.
+    taken: (u64, u64),
     failed: Vec<(u64, String)>,
 }
 
@@ -251,6 +253,8 @@ fn add(totals: &mut Totals, seed: u64, ran: Ran) {
     totals.records += ran.records;
     totals.jobs += ran.jobs;
     totals.instances += ran.instances;
+    totals.taken.0 += ran.taken.0;
+    totals.taken.1 += ran.taken.1;
     totals
         .failed
         .extend(ran.finding.map(|sentence| (seed, sentence)));
@@ -277,6 +281,10 @@ fn report(options: &Options, totals: &Totals, seconds: f64) -> ExitCode {
         "{} instances, {} jobs, {} records, {} steps in {seconds:.1} s",
         totals.instances, totals.jobs, totals.records, totals.steps
     );
+    let (taken, began) = totals.taken;
+    if taken > 0 {
+        println!("{taken} jobs were taken while the root was away, {began} began without it");
+    }
     let passed = options.seeds - failed.len() as u64;
     println!("{passed} passed, {} failed", failed.len());
     ExitCode::from(u8::from(!failed.is_empty()))

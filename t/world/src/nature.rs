@@ -318,8 +318,13 @@ impl Nature {
     pub fn record(&mut self, instance: InstanceId, record: &Arc<Record>) {
         self.oracle(instance).record(record);
         let Some(job) = record.event.job else { return };
+        let did = self.judge(instance).recorded().did(job, &record.event.kind);
+        if let Some(((parent, _), did)) = self.tree.parent(instance).zip(did) {
+            self.oracle(parent).did_below(job, did);
+        }
         let checked = match &record.event.kind {
             Kind::Submit(submit) => match &submit.pass {
+                Some(_) if submit.is_taken_here() => Ok(()),
                 Some(pass) => self.is_passed(instance, job, pass),
                 None => Ok(()),
             },
@@ -375,7 +380,8 @@ impl Nature {
         };
         let above = self.judge(parent).recorded();
         let own = self.judge(instance).recorded().jobs.get(&job);
-        let holder = match own.is_some_and(|job| job.submit.pass.is_some()) {
+        let is_alone = self.judge(instance).recorded().is_unordered(job);
+        let holder = match own.is_some_and(|job| job.submit.pass.is_some()) && !is_alone {
             true => job,
             false => child.job,
         };

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::ParentWord;
-use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::message::Message;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::ChildOf;
@@ -85,6 +85,8 @@ pub enum Asked {
     Ids,
     /// To take a submission, by its tag here.
     Submit(u64),
+    /// To take one that this instance took, by the number of its first job.
+    TakenUp(JobId),
     /// To know what it has come to, or to pass an answer on.
     Told,
 }

@@ -15,9 +15,10 @@ mod preempts;
 pub mod queues;
 mod replies;
 mod reserved;
-mod silence;
+pub mod silence;
 mod sockets;
 mod tasks;
+mod twice;
 mod users;
 mod waits;
 
@@ -38,7 +39,7 @@ use eddy_wire::time::{Span, Time};
 use crate::call::About;
 use crate::task::{SIGKILL, SIGTERM};
 pub use kin::{Kin, Living};
-pub use ledger::{Ledger, places};
+pub use ledger::{Below, Ledger, places};
 pub use queues::Queued;
 pub use replies::{Copy, Facts, Nested, Replies};
 use tasks::Tasks;
@@ -62,6 +63,7 @@ pub struct Oracle {
     socketed: sockets::Socketed,
     screened: filtered::Screened,
     silent: silence::Silent,
+    charged: twice::Charged,
     tasks: Tasks,
     replies: Replies,
     /// Jobs that a person sent a signal to: theirs are not the leader's.
@@ -162,6 +164,12 @@ impl Oracle {
         &mut self.silent
     }
 
+    /// An instance in this one took a job itself, or began it.
+    pub fn did_below(&mut self, job: JobId, did: Below) {
+        self.recorded.did_below(job, did);
+        self.durable.did_below(job, did);
+    }
+
     /// The first broken promise.
     pub fn finding(&self) -> Option<&str> {
         self.finding.as_deref()
@@ -224,10 +232,15 @@ impl Oracle {
         {
             self.configured(&change.live);
         }
-        let checked = self.queued.apply(record);
-        self.check(checked);
-        let checked = self.reserved.apply(record);
-        self.check(checked);
+        // What a queue instance began without the parent it began by what it had heard before.
+        let job = record.event.job;
+        let is_bound = !job.is_some_and(|job| self.recorded.has_begun_below(job));
+        let queued = self.queued.apply(record);
+        let reserved = self.reserved.apply(record);
+        if is_bound {
+            self.check(queued);
+            self.check(reserved);
+        }
         let checked = self.preempts.apply(&self.recorded, record);
         self.check(checked);
         let checked = self.pooled.apply(record);
@@ -236,8 +249,13 @@ impl Oracle {
         self.check(checked);
         let checked = self.socketed.apply(record);
         self.check(checked);
-        let checked = self.screened.apply(record);
+        let checked = self.charged.apply(record);
         self.check(checked);
+        let job = record.event.job;
+        if !job.is_some_and(|job| self.recorded.is_not_as_asked(job)) {
+            let checked = self.screened.apply(record);
+            self.check(checked);
+        }
         let checked = self.silent.apply(&self.recorded, record);
         self.check(checked);
         self.records.later.push_back(Arc::clone(record));

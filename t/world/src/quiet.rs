@@ -16,7 +16,7 @@ use eddy_wire::gang;
 use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Work};
+use eddy_wire::jobspec::{MemoryNeed, Need, Request, Sharing, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Owner, Unavailable, Verdict, Want};
 use eddy_wire::pool;
@@ -474,7 +474,11 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
     }
     let ledger = judge.durable();
     let is_open = |job: &&Job| job.state != JobState::Inactive;
-    let open = ledger.jobs.values().filter(is_open).find(|job| !lasts(job));
+    let open = ledger
+        .jobs
+        .values()
+        .filter(is_open)
+        .find(|job| !lasts(ledger, job));
     if let Some(job) = open {
         // What could start and does not tells more.
         nothing_waits_for_what_is_met(world, id)?;
@@ -485,7 +489,8 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
             job.state.name()
         ));
     }
-    let forgotten = |part: &Part| !ledger.jobs.get(&part.job).is_some_and(lasts);
+    let found = |part: &Part| ledger.jobs.get(&part.job);
+    let forgotten = |part: &Part| !found(part).is_some_and(|job| lasts(ledger, job));
     if let Some((part, task)) = judge.running().find(|(part, _)| forgotten(part)) {
         return Err(format!("task {task} of part {part} runs for nobody"));
     }
@@ -499,20 +504,33 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
     kept(world, id)
 }
 
-/// Whether a job is a declared instance: that is there as long as its parent is.
-fn lasts(job: &Job) -> bool {
-    matches!(
+/// Whether a job is a declared instance, that is there as long as its parent is; or one that a filter of
+/// the parent does not answer for, which is handed up again and again, or that waits for such a one.
+fn lasts(ledger: &Ledger, job: &Job) -> bool {
+    let is_declared = matches!(
         &job.submit.spec.request.work,
         Work::Instance { name: Some(_) }
-    )
+    );
+    let waits = job.submit.spec.needs.iter().any(|need| match need {
+        Need::After(_, other) => ledger.jobs.get(other).is_some_and(is_unheard),
+        Need::Begin(_) | Need::Singleton | Need::Throttle(_) => false,
+    });
+    is_declared || is_unheard(job) || waits
+}
+
+fn is_unheard(job: &Job) -> bool {
+    let name = job.submit.spec.jobspec.name();
+    let is_unheard = name.contains(":dies") || name.contains(":late");
+    is_unheard && job.submit.is_taken_here() && job.t_alloc.is_none()
 }
 
 /// Whether a call of a client of that instance waits for the end of what lasts.
 fn waits_for_what_lasts(world: &World, id: InstanceId, call: &Call) -> bool {
-    let jobs = &world.nature.judge(id).durable().jobs;
+    let ledger = world.nature.judge(id).durable();
+    let jobs = &ledger.jobs;
     let lasting = |job: &JobId| {
         let found = jobs.get(job);
-        found.is_some_and(|job| lasts(job) && job.state != JobState::Inactive)
+        found.is_some_and(|job| lasts(ledger, job) && job.state != JobState::Inactive)
     };
     match &call.about {
         About::Events(job) => lasting(job),

@@ -188,6 +188,10 @@ impl Player {
                 self.machines.lease = Some(span(seconds));
                 Ok(())
             }
+            ["alone", seconds] => {
+                self.machines.alone = Some(span(seconds));
+                Ok(())
+            }
             ["in", path, rest @ ..] => self.inside(path, rest),
             ["crash", rest @ ..] if rest.len() > 1 => self.crash_of(rest),
             ["part", a, b, seconds] => self.part(a, b, seconds),

@@ -20,7 +20,7 @@ use crate::instance::{Instance, Nodes};
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::oracle::queues::Home;
 use crate::random::Random;
-use crate::workload::{Habits, OWN_QUEUES, Own, POOL, QOS, Screens, Standings};
+use crate::workload::{Habits, Inside, OWN_QUEUES, Own, POOL, QOS, Screens, Standings};
 use crate::world::{Visitors, World};
 
 /// Steps after which a run that goes on is a finding.
@@ -37,6 +37,8 @@ pub struct Ran {
     pub jobs: u64,
     /// How many instances there were.
     pub instances: u64,
+    /// How many jobs queue instances took while the root was away, and how many of them began so.
+    pub taken: (u64, u64),
     /// A sum of everything recorded, to compare two runs by.
     pub digest: u64,
     /// The first broken promise.
@@ -91,6 +93,7 @@ fn finish(mut world: World) -> (Ran, Vec<String>) {
         records: world.instances.iter().map(|i| i.journal.last().0).sum(),
         jobs: jobs(&world),
         instances: world.instances.len() as u64,
+        taken: taken(&world),
         digest: digest(&world),
         finding: world.finding().map(str::to_owned).or(panicked),
     };
@@ -100,6 +103,20 @@ fn finish(mut world: World) -> (Ran, Vec<String>) {
 fn jobs(world: &World) -> u64 {
     let jobs = |i: &Instance| world.nature.judge(i.id).durable().jobs.len();
     world.instances.iter().map(jobs).sum::<usize>() as u64
+}
+
+fn taken(world: &World) -> (u64, u64) {
+    let mut taken = (0, 0);
+    for instance in &world.instances {
+        let ledger = world.nature.judge(instance.id).durable();
+        let own = ledger
+            .jobs
+            .values()
+            .filter(|job| job.submit.is_taken_here());
+        taken.0 += own.count() as u64;
+        taken.1 += ledger.begun_alone.len() as u64;
+    }
+    taken
 }
 
 fn digest(world: &World) -> u64 {
@@ -383,27 +400,10 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         let starts = Happening::Agent(machine, AgentTurn::Starts);
         world.nature.queue.push(at, starts);
     }
-    world.habits = Habits {
-        longest: *random.pick(&[Span::seconds(1), Span::seconds(10), Span::seconds(40)]),
-        depth: *random.pick(&[1, 2, 3]),
-        queue,
-        own: Own::None,
-        ranks: Standings::Equal,
-        screens: Screens::None,
-        release_idle: match random.below(4) {
-            0 => Some(ReleaseIdle {
-                after: Span(random.between(1_000_000, 10_000_000)),
-                keep: random.between(1, 2) as u32,
-            }),
-            _ => None,
-        },
-        lease: match random.below(3) {
-            0 => Span(random.between(0, 1_000_000)),
-            _ => Span::seconds(3600),
-        },
-    };
+    world.habits = habits(&mut random, queue);
+    let outage = Outage::of(seed);
     if let Some(name) = world.habits.queue {
-        let extent = extent(&mut world, &mut random, name);
+        let extent = extent(&mut world, &mut random, name, outage);
         declare(world.root(), name, extent);
         let queues = &mut world.root().settings.queues;
         for queue in queues.iter_mut().filter(|queue| queue.name == name) {
@@ -426,13 +426,91 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     policies(&mut world, &mut random, horizon);
     standings(&mut world, &mut random);
     filters(&mut world, &mut random);
+    if queue.is_some() {
+        outages(&mut world, outage, horizon);
+    }
     world
 }
 
+/// What there is to do in worlds of machines, and what of its settings is drawn.
+fn habits(random: &mut Random, queue: Option<&'static str>) -> Habits {
+    Habits {
+        longest: *random.pick(&[Span::seconds(1), Span::seconds(10), Span::seconds(40)]),
+        depth: *random.pick(&[1, 2, 3]),
+        queue,
+        own: Own::None,
+        ranks: Standings::Equal,
+        screens: Screens::None,
+        release_idle: match random.below(4) {
+            0 => Some(ReleaseIdle {
+                after: Span(random.between(1_000_000, 10_000_000)),
+                keep: random.between(1, 2) as u32,
+            }),
+            _ => None,
+        },
+        lease: match random.below(3) {
+            0 => Span(random.between(0, 1_000_000)),
+            _ => Span::seconds(3600),
+        },
+        autonomous_after: match random.below(4) {
+            0 => None,
+            1 => Some(Span::seconds(30)),
+            _ => Some(Span(random.between(1, 2_000_000))),
+        },
+        inside: Inside::All,
+    }
+}
+
+/// How often the root is away for long, and the seed of when: drawn apart from all else.
+#[derive(Clone, Copy)]
+struct Outage {
+    times: u32,
+    seed: u64,
+}
+
+impl Outage {
+    fn of(seed: u64) -> Outage {
+        let seed = seed ^ 0x0a3a4;
+        let times = *Random::new(seed).pick(&[0, 0, 1, 2]);
+        Outage { times, seed }
+    }
+
+    /// Whether the instance is to have nodes of its own.
+    fn wants_nodes(self) -> bool {
+        self.times > 0 && self.seed & 0x30 != 0
+    }
+}
+
+/// In half of the worlds with a queue instance the root is away for long, once or twice, while there is
+/// more to do; then the instance mostly has nodes of its own, and does not wait for long.
+fn outages(world: &mut World, Outage { times, seed }: Outage, horizon: Span) {
+    let mut random = Random::new(seed ^ 1);
+    if times == 0 {
+        return;
+    }
+    world.pause = Span::seconds(1);
+    world.visitors = Visitors::Busy(*random.pick(&[8, 20]));
+    if seed & 8 != 0 {
+        world.visitors = Visitors::Busy(40);
+        world.habits.inside = Inside::Plain;
+    }
+    if random.chance(80) {
+        let after = Span(random.between(1, 2_000_000));
+        world.habits.autonomous_after = Some(after);
+    }
+    for _ in 0..times {
+        let away = Span(random.between(1_000_000, 30_000_000));
+        let at = BEGIN.after(Span(random.between(2_000_000, horizon.0)));
+        let what = Fault::CrashLeader(away);
+        world.nature.queue.push(at, Happening::Strikes(what));
+    }
+}
+
 /// The nodes of the queue's instance.
-fn extent(world: &mut World, random: &mut Random, queue: &str) -> Extent {
+fn extent(world: &mut World, random: &mut Random, queue: &str, outage: Outage) -> Extent {
     let last = world.root().inventory.nodes.len() as u32 - 1;
-    match random.below(3) {
+    let kind = random.below(3);
+    match kind * u64::from(!outage.wants_nodes()) {
         // The root keeps its own node; where that is its last but one the instance has one.
         0 => Extent::Fixed {
             nodes: random.between(1, i64::from(last)) as u32,

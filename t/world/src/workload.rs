@@ -1,5 +1,7 @@
 //! What clients have in mind, drawn from the seed: submissions of all kinds, changes, questions.
 
+mod nodes;
+mod plain;
 mod reservations;
 
 use eddy_modules::settings::ReleaseIdle;
@@ -15,13 +17,16 @@ use eddy_wire::time::Span;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::call::{About, Ask, Call, InSockets, Nests, key};
+use crate::call::{About, Ask, Call, Nests, key};
 use crate::client::{Client, OWNER};
 use crate::filter;
 use crate::instance::Nodes;
 use crate::nature::{InstanceId, Nature, ROOT};
 use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
+use nodes::{constrain, sockets};
+pub use plain::Inside;
+use plain::{is_plain, plain};
 
 /// How likely each thing is that a client may do.
 const WEIGHTS: [(u64, Act); 32] = [
@@ -114,6 +119,10 @@ pub struct Habits {
     pub release_idle: Option<ReleaseIdle>,
     /// How long instances begin jobs though their parents are silent.
     pub lease: Span,
+    /// When instances of queues begin what their silent parent has not ordered.
+    pub autonomous_after: Option<Span>,
+    /// What is submitted in them.
+    pub inside: Inside,
 }
 
 /// Filters of submissions.
@@ -163,6 +172,8 @@ impl Habits {
         screens: Screens::None,
         release_idle: None,
         lease: Span::seconds(3600),
+        autonomous_after: Some(Span::seconds(30)),
+        inside: Inside::All,
     };
 
     /// Makes an instance of a submission now and then, and shorter what lasts too long.
@@ -249,7 +260,11 @@ fn some_instance(nature: &mut Nature, instance: InstanceId) -> Option<(JobId, Op
 /// One client does one thing.
 pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits) {
     let weights = WEIGHTS.map(|(weight, _)| weight);
-    let act = WEIGHTS[nature.random.weighted(&weights)].1;
+    let act = match WEIGHTS[nature.random.weighted(&weights)].1 {
+        Act::Account if habits.inside == Inside::Plain => Act::Ping,
+        _ if is_plain(nature, client.instance, habits) && nature.random.chance(50) => Act::Submit,
+        act => act,
+    };
     let call = match act {
         Act::TakeBack => return client.cancel(nature),
         Act::Submit => Some(submit(nature, client, nodes, habits)),
@@ -397,6 +412,9 @@ fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits
     gang(&mut nature.random, &mut ask);
     constrain(&mut nature.random, &mut ask);
     sockets(&mut nature.random, &mut ask, nodes);
+    if is_plain(nature, client.instance, habits) && nature.random.chance(70) {
+        plain(&mut nature.random, &mut ask);
+    }
     let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);
     let call = Call::submit(client.user, &ask, key);
@@ -418,40 +436,6 @@ fn gang(random: &mut Random, ask: &mut Ask) {
     // Somebody may come to have said that there is less than all of them take.
     ask.pools.clear();
     ask.ntasks = ask.ntasks.min(2);
-}
-
-/// Now and then its tasks lie in sockets, where there are several.
-fn sockets(random: &mut Random, ask: &mut Ask, nodes: Nodes) {
-    if nodes.sockets < 2 || !random.chance(25) || ask.nests != Nests::No || ask.gang.is_some() {
-        return;
-    }
-    let count = random.between(1, i64::from(nodes.sockets)) as u32;
-    ask.most = None;
-    let most = (nodes.cores / nodes.sockets).max(1);
-    ask.cores = random.between(1, i64::from(most)) as u32;
-    ask.sockets = Some(match random.below(4) {
-        0..2 => InSockets::Of(count),
-        2 => InSockets::Alone(count),
-        _ => InSockets::Each(count),
-    });
-}
-
-/// Now and then only some nodes will do, in some instances none.
-fn constrain(random: &mut Random, ask: &mut Ask) {
-    const LIKE: [&str; 9] = [
-        "odd",
-        "^odd",
-        "odd",
-        "rack=r0",
-        "rack=r1|odd",
-        "host:node[0-1]",
-        "-host:node0",
-        "rank:1-3 -rack=r1",
-        "(odd rank:0-2)|gpu",
-    ];
-    if ask.nests != Nests::Beside && random.chance(15) {
-        ask.requires = Some((*random.pick(&LIKE)).to_owned());
-    }
 }
 
 /// Lets a submission wait for something now and then.

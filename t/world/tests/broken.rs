@@ -297,6 +297,15 @@ fn an_instance_whose_jobs_go_on_on_other_cores() {
 }
 
 #[test]
+fn an_instance_that_does_not_wait_for_its_parent() {
+    found_in(
+        Shape::Queues,
+        "alone-at-once",
+        &["begins without the parent, which is silent for"],
+    );
+}
+
+#[test]
 fn what_a_job_asks_of_sockets_unheard() {
     found("sockets-unheard", &["not in sockets as it asks"]);
 }

@@ -76,6 +76,22 @@ pub const KEYS: &[Key] = &[
         get: |config| json(&config.instance.lease),
     },
     Key {
+        path: "grant.autonomous_after",
+        allowed: SPAN_OR_NEVER,
+        meaning: "when its parent has been silent for so long a queue instance of a fixed size starts, first come first served, what was submitted to it since",
+        set: |config, value| {
+            let after = match value.as_str() {
+                Some("never") => None,
+                _ => Some(span(value).filter(|after| after.0 > 0)?),
+            };
+            set_to(&mut config.instance.autonomous_after, after)
+        },
+        get: |config| match config.instance.autonomous_after {
+            Some(after) => json(&after),
+            None => json(&"never"),
+        },
+    },
+    Key {
         path: "exec.test.run_duration",
         allowed: SPAN,
         meaning: "no task is started; each is taken to end well after this time",
@@ -295,6 +311,8 @@ pub const KEYS: &[Key] = &[
 
 /// How many names one list may have.
 const NAMES_MAX: usize = 65_536;
+const SPAN_OR_NEVER: &str =
+    "a duration longer than nothing such as \"30s\" (RFC 23), a number of seconds, or \"never\"";
 const SPAN: &str = "a duration such as \"5s\" (RFC 23) or a number of seconds";
 
 pub(super) fn json(value: &impl Serialize) -> Json {

@@ -82,6 +82,8 @@ enum Asked {
     Ids,
     /// To take a submission, by its tag here.
     Submit(u64),
+    /// To take one that this instance took, by the number of its first job.
+    TakenUp(JobId),
     /// What needs no more than to be there.
     Told,
 }
@@ -202,12 +204,16 @@ impl Child {
                     Vec::new()
                 }
             },
-            (Some(Asked::Submit(tag)), Type::Reply | Type::Refused) => {
+            (Some(asked @ (Asked::Submit(_) | Asked::TakenUp(_))), Type::Reply | Type::Refused) => {
                 let outcome = match message.kind {
                     Type::Reply => message.parse::<Submitted>(),
                     _ => Err(message.parse().unwrap_or_else(|refusal| refusal)),
                 };
-                let word = ParentWord::Submitted(tag, outcome);
+                let word = match asked {
+                    Asked::TakenUp(first) => ParentWord::TakenUp(first, outcome),
+                    Asked::Submit(tag) => ParentWord::Submitted(tag, outcome),
+                    Asked::Ids | Asked::Told => return Vec::new(),
+                };
                 vec![Come::Arrival(Arrival::Parent(word))]
             }
             (Some(Asked::Told), Type::Refused) => {
@@ -348,8 +354,27 @@ impl Child {
                     user: handed.user,
                     roles: handed.roles,
                     submission: handed.submission,
+                    taken: None,
                 };
                 self.ask(HandUp::TOPIC, &body, None, Asked::Submit(tag));
+            }
+            ToParent::TakenUp(handed, taken) => {
+                // What it said of jobs before goes before it.
+                self.gather();
+                let first = taken.first;
+                let body = HandUpRequest {
+                    child,
+                    user: handed.user,
+                    roles: handed.roles,
+                    submission: handed.submission,
+                    taken: Some(taken),
+                };
+                self.ask(HandUp::TOPIC, &body, None, Asked::TakenUp(first));
+            }
+            ToParent::Settled => {
+                self.gather();
+                let body = child::SettledRequest { child };
+                self.ask(child::Settled::TOPIC, &body, None, Asked::Told);
             }
             ToParent::Release(ranks) => {
                 let body = child::ReleaseRequest { child, ranks };

@@ -26,6 +26,7 @@ use super::program::Program;
 use super::start::StartError;
 use crate::clients::ARRIVALS_MAX;
 use crate::clock::Clock;
+use crate::config::InstanceConfig;
 use crate::journal::Journal;
 
 /// Its key in the journal.
@@ -100,15 +101,16 @@ impl Nested {
         }
     }
 
-    /// Begins to keep the channel, as the leader of this epoch, of an instance that begins work for so
-    /// long without its parent.
-    pub fn open(mut self, epoch: Epoch, lease: Span) -> Child {
+    /// Begins to keep the channel, as the leader of this epoch, and to ask whether the parent is there
+    /// often enough for what is to be done without it.
+    pub fn open(mut self, epoch: Epoch, config: &InstanceConfig) -> Child {
         self.hello.leader = epoch;
         let place = self.place();
         let program = Program::new(self.kept.command, &self.hello.instance, self.kept.begun);
         let (heard, hears) = mpsc::channel(ARRIVALS_MAX);
         let of = self.kept.of;
-        let beat = channel::beat(lease);
+        let alone = config.autonomous_after.filter(|_| place.name.is_some());
+        let beat = channel::beat(config.lease.min(alone.unwrap_or(config.lease)));
         spawn_local(channel::keep(self.address, self.hello, heard, beat));
         Child::new(of, place, hears, program)
     }
@@ -253,6 +255,8 @@ mod tests {
                 name: None,
                 mock: None,
                 access: Default::default(),
+                queues: Vec::new(),
+                closed: Vec::new(),
             },
             begun: Time(1),
             until: None,

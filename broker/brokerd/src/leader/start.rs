@@ -355,10 +355,10 @@ pub(super) fn settings(
     let mut settings = Settings::for_inventory(told);
     settings.owner = rustix::process::geteuid().as_raw();
     settings.kill_grace = config.instance.kill_grace;
-    settings.lease = config.instance.lease;
-    let keep = config.instance.keep_nodes;
-    let release = config.instance.release_idle;
-    settings.release_idle = release.map(|after| ReleaseIdle { after, keep });
+    let of = &config.instance;
+    (settings.lease, settings.autonomous_after) = (of.lease, of.autonomous_after);
+    let keep = of.keep_nodes;
+    settings.release_idle = of.release_idle.map(|after| ReleaseIdle { after, keep });
     settings.policy = Arc::clone(&config.instance.policy);
     settings.jobs_max = config.instance.limits.waiting_jobs;
     if let Some(age) = config.instance.keep_age {
@@ -480,7 +480,7 @@ impl Prepared {
         let store = Store::new(writer, readers, inside.clone(), config, known, spool);
         let planner = Planning::new(inside.clone());
         let epoch = self.broker.epoch().next();
-        let child = self.nested.map(|nested| nested.open(epoch, config.lease));
+        let child = self.nested.map(|nested| nested.open(epoch, config));
         let configuring = Configuring::new(self.configuring, inside.clone());
         let mut filters = Filters::new(inside.clone());
         filters.want(&self.config.instance.filters);

@@ -21,6 +21,9 @@ pub struct Pass {
     /// With whom it starts, or not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with: Option<Together>,
+    /// Who took the job.
+    #[serde(default, skip_serializing_if = "Taken::is_above")]
+    pub taken: Taken,
 }
 
 /// Where a job was passed to.
@@ -40,4 +43,22 @@ pub struct Together {
     pub first: JobId,
     /// How many they are, this one included; at least 2.
     pub count: u32,
+}
+
+/// Who took a job that is of a parent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Taken {
+    /// The parent, which said where it runs.
+    #[default]
+    Above,
+    /// The instance itself, since its parent was not heard: it was given none of its resources yet, and
+    /// is handed up once the parent is there.
+    Here,
+}
+
+impl Taken {
+    fn is_above(&self) -> bool {
+        *self == Taken::Above
+    }
 }

@@ -4,16 +4,19 @@
 //! any client does; it may speak only for the job that it is
 //! (doc/protocol/nesting.md).
 
-use std::collections::BTreeMap;
+mod above;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::job::{JobSet, SubmitRequest, Submitted};
 use super::service;
 use crate::access::Access;
 use crate::account::Party;
-use crate::event::{Exception, IdBlock, Pass};
+use crate::event::{Exception, IdBlock, Pass, Sent};
 use crate::grant::Grant;
 use crate::id::{Attempt, Epoch, JobId, Rank};
 use crate::idset::Idset;
@@ -21,6 +24,7 @@ use crate::message::{Roles, Type};
 use crate::preempt::Preemption;
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
+pub use above::{Closed, Counted, QueueAbove};
 
 /// How deep instances nest: the root is at depth 0, and no instance is deeper than this
 /// (limit `nesting`).
@@ -50,6 +54,11 @@ service!(
 service!(
     /// A submission that was made in a queue instance: its jobs are the parent's.
     HandUp, "child.submit", USERS, HandUpRequest => Submitted
+);
+service!(
+    /// All submissions that the instance took while its parent was away are handed up: from now on it
+    /// begins nothing by itself.
+    Settled, "child.settled", USERS, SettledRequest => ()
 );
 service!(
     /// What jobs that were passed to a queue instance have come to there.
@@ -193,8 +202,24 @@ pub struct Passed {
     /// Whom the parent charges for it.
     #[serde(default)]
     pub party: Party,
+    /// The sender's key of its submission; parents of earlier releases say none.
+    #[serde(default)]
+    pub key: Uuid,
+    /// Which job of that submission it is.
+    #[serde(default)]
+    pub index: u32,
+    /// How many that has.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// What was sent, where that is not what is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<Sent>,
     /// How many bytes of the tail are its jobspec; the rest is its environment.
     pub jobspec_bytes: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// What [`HandUp`] asks.
@@ -209,6 +234,50 @@ pub struct HandUpRequest {
     pub roles: Roles,
     /// What was submitted. Without a queue it is for the first that leads to the instance.
     pub submission: SubmitRequest,
+    /// What became of it, if the instance took it itself while its parent was away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<Box<TakenUp>>,
+}
+
+/// A submission that a queue instance took while its parent was away.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakenUp {
+    /// The number of its first job, of a block that the instance drew.
+    pub first: JobId,
+    /// When it was submitted.
+    pub submitted: Time,
+    /// Who asked, where that was another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<u32>,
+    /// What was sent, where defaults were put in since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<Sent>,
+    /// Those of its jobs that were begun without the parent.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub begun: BTreeSet<JobId>,
+    /// The urgency of each of its jobs, where that was changed since.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub urgencies: BTreeMap<JobId, u8>,
+}
+
+/// A job that was begun without the parent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Begun {
+    /// When it was given resources.
+    pub t: Time,
+    /// Which, in the child's ranks.
+    #[serde(rename = "R")]
+    pub set: Arc<ResourceSet>,
+}
+
+/// What [`Settled`] asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettledRequest {
+    /// Which job the instance is.
+    pub child: ChildOf,
 }
 
 /// What [`Release`] asks.
@@ -240,6 +309,15 @@ pub struct ToldOf {
     pub attempt: Attempt,
     /// How it is.
     pub state: PassState,
+    /// When its tasks began, as the child recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Time>,
+    /// When it gave back what it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Time>,
+    /// What it was given, where it was begun without the parent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Box<Begun>>,
 }
 
 /// How a job that was passed is, as the child has recorded it.
@@ -311,6 +389,12 @@ pub struct Granted {
     /// Who besides its owner may connect to a declared instance, and as what.
     #[serde(default)]
     pub access: Access,
+    /// The queues that lead to a declared instance, the first being that of jobs which name none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueAbove>,
+    /// Where a declared instance is to begin nothing by itself, and when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed: Vec<Closed>,
 }
 
 impl Granted {

@@ -20,6 +20,7 @@ use crate::client::OWNER;
 use crate::instance::Instance;
 use crate::nature::{ChildTurn, Happening, Life, Nature, Parcel};
 use crate::nested::Asked;
+use crate::oracle::silence::Terms;
 use crate::pipe::{PipeId, Side};
 
 /// Clients that ask over the channel are numbered from here.
@@ -80,6 +81,7 @@ impl Instance {
                     user: handed.user,
                     roles: handed.roles,
                     submission: handed.submission,
+                    taken: None,
                 };
                 self.ask_parent::<child::HandUp>(
                     nature,
@@ -87,6 +89,21 @@ impl Instance {
                     &request,
                     Bytes::new(),
                 );
+            }
+            ToParent::TakenUp(handed, taken) => {
+                let asked = Asked::TakenUp(taken.first);
+                let request = child::HandUpRequest {
+                    child,
+                    user: handed.user,
+                    roles: handed.roles,
+                    submission: handed.submission,
+                    taken: Some(taken),
+                };
+                self.ask_parent::<child::HandUp>(nature, asked, &request, Bytes::new());
+            }
+            ToParent::Settled => {
+                let request = child::SettledRequest { child };
+                self.ask_parent::<child::Settled>(nature, Asked::Told, &request, Bytes::new());
             }
             ToParent::Release(ranks) => {
                 let mut held = nature.judge(self.id).durable().held.iter();
@@ -176,10 +193,18 @@ impl Instance {
             self.arrive(nature, Arrival::Gone(ClientId(RELAYED + call)));
         }
         if self.leader.is_some() {
-            let (now, lease) = (self.leader_now(nature), self.settings.lease);
-            nature.oracle(self.id).silent().begins(now, lease);
+            let (now, terms) = (self.leader_now(nature), self.terms());
+            nature.oracle(self.id).silent().begins(now, terms);
         }
         self.arrive(nature, Arrival::Parent(ParentWord::Away));
+    }
+
+    /// What begins while its parent is silent.
+    pub(super) fn terms(&self) -> Terms {
+        Terms {
+            lease: self.settings.lease,
+            alone: self.settings.autonomous_after,
+        }
     }
 
     /// An answer of the parent.
@@ -210,14 +235,19 @@ impl Instance {
                     self.arrive(nature, Arrival::Parent(ParentWord::NoIds(refusal)));
                 }
             }
-            (Asked::Submit(tag), Type::Reply | Type::Refused) => {
+            (Asked::Submit(_) | Asked::TakenUp(_), Type::Reply | Type::Refused) => {
                 let outcome = match message.kind {
                     Type::Reply => message.parse(),
                     _ => Err(message.parse().unwrap_or_else(|refusal| refusal)),
                 };
-                self.arrive(nature, Arrival::Parent(ParentWord::Submitted(tag, outcome)));
+                let word = match asked {
+                    Asked::TakenUp(first) => ParentWord::TakenUp(first, outcome),
+                    Asked::Submit(tag) => ParentWord::Submitted(tag, outcome),
+                    Asked::Adopt | Asked::Ids | Asked::Told => return,
+                };
+                self.arrive(nature, Arrival::Parent(word));
             }
-            (Asked::Ids | Asked::Submit(_) | Asked::Told, _) => {}
+            (Asked::Ids | Asked::Submit(_) | Asked::TakenUp(_) | Asked::Told, _) => {}
         }
     }
 

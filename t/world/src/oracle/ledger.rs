@@ -3,11 +3,13 @@
 //! Two of them are kept: one of all that was recorded, one of what is durable. It shares nothing
 //! with the modules but the fold of one job.
 
+mod submitted;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_modules::live::{By, Change};
-use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -21,6 +23,7 @@ use uuid::Uuid;
 
 use super::order::Order;
 use super::waits;
+pub use submitted::Below;
 
 /// What the records say.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +59,12 @@ pub struct Ledger {
     pub urgencies: BTreeSet<(JobId, u8)>,
     /// The leader's epoch.
     pub leader: Epoch,
+    /// What instances in this one did with jobs of it while it was away.
+    below: BTreeMap<JobId, Below>,
+    /// Jobs that this instance took itself and its parent has taken since.
+    ordered: BTreeSet<JobId>,
+    /// Those of them that it began before.
+    pub begun_alone: BTreeSet<JobId>,
     /// Jobs that are about to be granted something in an instance.
     passed: BTreeMap<JobId, String>,
     /// Jobs that were granted something in an instance, and which.
@@ -83,14 +92,14 @@ impl Ledger {
                 record.seq, self.last
             ));
         }
-        if record.event.t < self.last_t {
+        if record.event.t < self.last_t && !self.is_of_below(record) {
             let (t, last) = (record.event.t, self.last_t);
             return Err(format!(
                 "record {} is of {t}, before {last} of the last",
                 record.seq
             ));
         }
-        (self.last, self.last_t) = (record.seq, record.event.t);
+        (self.last, self.last_t) = (record.seq, self.last_t.max(record.event.t));
         match record.event.job {
             Some(job) => self.apply_job(job, record),
             None => self.apply_own(record),
@@ -125,6 +134,9 @@ impl Ledger {
                 self.passed.insert(id, to.instance.clone());
             }
             Kind::Alloc(grant) => {
+                if self.is_unordered(id) {
+                    self.begun_alone.insert(id);
+                }
                 self.alloc(id, grant)?;
                 self.names.remove(&id);
                 self.name(id, None, grant);
@@ -132,6 +144,9 @@ impl Ledger {
             Kind::GrantChanged(grant) => self.changed(id, grant)?,
             Kind::Start => {
                 self.started.insert(id);
+            }
+            Kind::Memo(memo) if memo.contains_key("ordered-above") => {
+                self.ordered.insert(id);
             }
             Kind::Free => {
                 self.held.remove(&id);
@@ -153,32 +168,14 @@ impl Ledger {
         match &record.event.kind {
             Kind::Depend => waits::may_go(self, job, record.event.t),
             Kind::Alloc(_) => waits::is_throttled(self, job),
-            Kind::Exception(exception) if exception.kind == "dependency" => {
+            // Of what is the parent's it says so.
+            Kind::Exception(exception)
+                if exception.kind == "dependency" && job.submit.pass.is_none() =>
+            {
                 waits::may_fail(self, job, record.event.t)
             }
             _ => Ok(()),
         }
-    }
-
-    fn submit(&mut self, id: JobId, submit: &Submit, record: &Record) -> Result<(), String> {
-        let key = (submit.user, submit.key, submit.index);
-        if let Some(other) = self.keys.insert(key, id) {
-            let key = submit.key;
-            return Err(format!(
-                "a submission became two jobs: {other} and {id} (key {key})"
-            ));
-        }
-        // What was passed down has the parent's number; whether it may come again is a matter of order.
-        let last = || {
-            let mut own = self.jobs.iter().rev();
-            own.find(|(_, job)| job.submit.pass.is_none())
-        };
-        if submit.pass.is_none() && last().is_some_and(|(last, _)| *last >= id) {
-            return Err(format!("job number {id} was given before"));
-        }
-        self.jobs
-            .extend(Job::from_record(record).map(|job| (id, job)));
-        Ok(())
     }
 
     /// A resource has one holder, and only what there is can be held, where it can be asked for.
@@ -237,7 +234,7 @@ impl Ledger {
                 ));
             }
             // What runs beside others does so on drained ranks too.
-            if self.drained.contains(rank.0) && !beside {
+            if self.drained.contains(rank.0) && !beside && !self.has_begun_below(id) {
                 return Err(format!(
                     "job {id} was granted rank {rank}, which is drained"
                 ));

@@ -154,7 +154,10 @@ impl Replies {
                 continue;
             }
             let known = facts.durable.jobs.get(&job);
-            if known.is_some_and(|known| known.submit.pass.is_some()) {
+            let is_passed = |known: &&eddy_wire::job::Job| {
+                known.submit.pass.is_some() && !known.submit.is_taken_here()
+            };
+            if known.filter(is_passed).is_some() {
                 continue;
             }
             self.acknowledged.insert(job);

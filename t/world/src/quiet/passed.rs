@@ -10,7 +10,7 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::suspension::Standing;
 
-use super::SIGKILL;
+use super::{SIGKILL, is_unheard};
 use crate::nature::InstanceId;
 use crate::world::World;
 
@@ -25,6 +25,12 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
             let Some(pass) = &job.submit.pass else {
                 continue;
             };
+            // Its parent refused it, or knew it already; or it had no time to hear of it.
+            let is_void = job.state == JobState::Inactive && job.t_alloc.is_none();
+            let is_lost = world.is_over(instance.id) || is_unheard(job);
+            if job.submit.is_taken_here() && (is_void || is_lost) && !above.jobs.contains_key(id) {
+                continue;
+            }
             let Some(outside) = above.jobs.get(id) else {
                 return Err(format!("job {id} was passed down by nobody"));
             };

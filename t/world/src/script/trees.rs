@@ -38,6 +38,8 @@ pub(super) struct Machines {
     release_idle: Option<ReleaseIdle>,
     /// How long instances begin jobs though their parents are silent, where that is said.
     pub(super) lease: Option<Span>,
+    /// When queue instances begin without their parents, where that is said.
+    pub(super) alone: Option<Span>,
 }
 
 impl Machines {
@@ -94,6 +96,7 @@ impl Player {
         let mut world = World::of_machines(nature, self.nodes, self.grace, fanout);
         world.habits.release_idle = self.machines.release_idle;
         world.habits.lease = self.machines.lease.unwrap_or(world.habits.lease);
+        world.habits.autonomous_after = self.machines.alone.or(world.habits.autonomous_after);
         let root = world.root();
         for (name, extent) in &self.machines.queues {
             declare(root, name, extent.clone());

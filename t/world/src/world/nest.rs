@@ -95,6 +95,7 @@ impl World {
         settings.policy = Arc::clone(&self.instances[parent.place()].settings.policy);
         settings.release_idle = self.habits.release_idle;
         settings.lease = self.habits.lease;
+        settings.autonomous_after = self.habits.autonomous_after;
         let declared = self.nature.judge(parent).recorded().jobs.get(&job);
         let declared = declared.is_some_and(|job| {
             matches!(

@@ -1,0 +1,316 @@
+//! Jobs that queue instances began while this one was away: recorded as passed and granted, as of the times
+//! when they were.
+//!
+//! What is known of them is not recorded apart: the instance says it again over each channel. When it has said
+//! all, they are recorded in the order in which they began, so that each finds its cores given back by the one
+//! before. What was to begin on these cores and has not is recalled first: since it was not passed again, it
+//! cannot begin (`taken.rs`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use eddy_broker::{Notice, Outbox};
+use eddy_wire::event::{Exception, Kind, PassedTo, Submit};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{Epoch, JobId};
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::plan::{Owner, Used};
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::child::{Begun, PassState, ToldOf};
+use eddy_wire::time::{MICROS, Time};
+use eddy_wire::usage::Amounts;
+
+use super::Nest;
+use super::child::{Child, Stated};
+use super::pass::Run;
+use crate::sched::BOUNCE;
+
+/// Jobs that were begun in instances, of which no grant is recorded yet.
+#[derive(Debug, Default)]
+pub(super) struct Begins {
+    jobs: BTreeMap<JobId, Begin>,
+    /// Those whose grant is not proposed, by the job that their instance is, in the order of their beginnings.
+    order: BTreeSet<(JobId, Time, JobId)>,
+    /// Those whose grant is proposed and not recorded yet, by the same: one at a time.
+    proposed: BTreeMap<JobId, JobId>,
+}
+
+#[derive(Debug)]
+struct Begin {
+    /// The job that its instance is.
+    child: JobId,
+    begun: Begun,
+    /// What has become of it.
+    told: ToldOf,
+    place: Place,
+}
+
+/// Whether it was let out of what it waits for that has begun already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Waits,
+    Given,
+}
+
+/// What the first of them waits for.
+enum First {
+    /// It has a grant, or none is due any more.
+    Done,
+    /// Some record, or for others to give back what it had.
+    Waits,
+}
+
+impl Begin {
+    /// Records that it was passed and granted then.
+    fn alloc(
+        &self,
+        now: Time,
+        t: Time,
+        (submit, mut set, instance): (&Submit, ResourceSet, String),
+        out: &mut Outbox,
+    ) {
+        let job = self.told.job;
+        set.starttime = t.0;
+        // A planner charges what is held from its beginning to now. Of what is over it is told what that
+        // used, and that it holds nothing for long.
+        if let PassState::Over { .. } = self.told.state {
+            let ended = self.told.ended.unwrap_or(now).min(now);
+            out.notice(Notice::Used(Arc::from([used(submit, &set, t, ended)])));
+            set.starttime = now.0;
+        }
+        let with = None;
+        out.append(t, job, Kind::Passed(PassedTo { instance, with }));
+        let grant = Grant {
+            epoch: Epoch(1),
+            set: Arc::new(set),
+            shells: BTreeMap::new(),
+            beside: BTreeMap::new(),
+        };
+        out.append(t, job, Kind::Alloc(Arc::new(grant)));
+    }
+}
+
+impl Begins {
+    /// One that its instance began, and what it has come to.
+    pub(super) fn insert(&mut self, child: JobId, begun: Begun, told: ToldOf) {
+        let job = told.job;
+        self.remove(job);
+        self.order.insert((child, begun.t, job));
+        let begin = Begin {
+            child,
+            begun,
+            told,
+            place: Place::Waits,
+        };
+        self.jobs.insert(job, begin);
+    }
+
+    /// It waits for no grant: the job that its instance is, and what it has come to.
+    pub(super) fn remove(&mut self, job: JobId) -> Option<(JobId, ToldOf)> {
+        let begin = self.jobs.remove(&job)?;
+        self.order.remove(&(begin.child, begin.begun.t, job));
+        self.proposed.retain(|_, proposed| *proposed != job);
+        Some((begin.child, begin.told))
+    }
+
+    /// Whether this is one of them.
+    pub(super) fn has(&self, job: JobId) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    /// Its channel is down: it will say all again.
+    pub(super) fn forget_of(&mut self, child: JobId) {
+        self.jobs.retain(|_, begin| begin.child != child);
+        self.order.retain(|(of, ..)| *of != child);
+        self.proposed.remove(&child);
+    }
+
+    /// Its grant is proposed: it waits no more.
+    fn propose(&mut self, child: JobId, t: Time, job: JobId) {
+        self.order.remove(&(child, t, job));
+        self.proposed.insert(child, job);
+    }
+
+    fn first(&self, child: JobId) -> Option<JobId> {
+        let from = (child, Time(i64::MIN), JobId(0));
+        let (of, _, job) = self.order.range(from..).next()?;
+        (*of == child).then_some(*job)
+    }
+}
+
+impl Nest {
+    /// What some record lets be recorded of those that were begun elsewhere.
+    pub(super) fn record_all_begun(&mut self, now: Time, out: &mut Outbox) {
+        let mut after = JobId(0);
+        while let Some((child, ..)) = self
+            .begun
+            .order
+            .range((after, Time(i64::MIN), JobId(0))..)
+            .next()
+        {
+            let child = *child;
+            self.record_begun(now, child, out);
+            after = JobId(child.0.saturating_add(1));
+        }
+    }
+
+    /// Records the grant of the first of an instance that has said all, where nobody holds its cores here.
+    pub(super) fn record_begun(&mut self, now: Time, child: JobId, out: &mut Outbox) {
+        let settled = self.children.get(&child).map(|child| child.told.settled);
+        if settled != Some(Stated::Yes) || self.begun.proposed.contains_key(&child) {
+            return;
+        }
+        while let Some(job) = self.begun.first(child) {
+            match self.record_one(now, child, job, out) {
+                First::Done => {}
+                First::Waits => return,
+            }
+        }
+    }
+
+    fn record_one(&mut self, now: Time, child: JobId, job: JobId, out: &mut Outbox) -> First {
+        let known = self.begun.jobs.get_mut(&job);
+        let known = known.zip(self.passes.jobs.get(&job));
+        let (Some((begin, run)), Some(to)) = (known, self.children.get(&child)) else {
+            self.begun.remove(job);
+            return First::Done;
+        };
+        let set = to.outside(&begin.begun.set);
+        match run.state {
+            // A limit that it would be at has been overtaken by events.
+            JobState::Priority if begin.place == Place::Waits => {
+                begin.place = Place::Given;
+                out.append(now, job, Kind::Priority(i64::from(run.urgency.max(1))));
+                First::Waits
+            }
+            JobState::Sched if !to.has(&set) => {
+                out.append(now, job, Kind::Exception(Box::new(nowhere())));
+                let t = begin.begun.t;
+                self.begun.propose(child, t, job);
+                First::Waits
+            }
+            JobState::Sched if self.passes.on(&set).next().is_none() => {
+                let t = begin.begun.t.max(run.since()).min(now);
+                let name = to.declared.clone().unwrap_or_default();
+                begin.alloc(now, t, (&run.submit, set, name), out);
+                let t = begin.begun.t;
+                self.begun.propose(child, t, job);
+                // The next one's cores may be among these.
+                First::Waits
+            }
+            JobState::Run | JobState::Cleanup | JobState::Inactive => {
+                if let Some((child, told)) = self.begun.remove(job) {
+                    self.record_told(now, child, told, out);
+                }
+                First::Done
+            }
+            JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => First::Waits,
+        }
+    }
+
+    /// Whether a job may still be granted what it was to be granted: of what was begun elsewhere that is
+    /// proposed while others are.
+    pub(super) fn may_be_granted(&self, job: JobId) -> bool {
+        let waits = |run: &Run| run.state == JobState::Sched;
+        !self.begun.has(job) || self.passes.jobs.get(&job).is_some_and(waits)
+    }
+
+    /// What one has come to that has its grant.
+    pub(super) fn record_told(&mut self, now: Time, child: JobId, told: ToldOf, out: &mut Outbox) {
+        let name = self.children.get(&child);
+        if let Some(name) = name.and_then(|child| child.declared.clone()) {
+            self.told_of(now, (child, &name), told, out);
+        }
+    }
+
+    /// Recalls what was to begin on the cores of what an instance began, and all that was to start with it.
+    pub(super) fn recall_in_the_way(&mut self, now: Time, child: JobId, out: &mut Outbox) {
+        let Some(to) = self.children.get(&child) else {
+            return;
+        };
+        let mut found: BTreeMap<JobId, (Time, JobId)> = BTreeMap::new();
+        for (job, begin) in self
+            .begun
+            .jobs
+            .iter()
+            .filter(|(_, begin)| begin.child == child)
+        {
+            let set = to.outside(&begin.begun.set);
+            let on = self.passes.on(&set);
+            for other in on.filter(|other| self.passes.jobs[other].may_be_recalled()) {
+                let mates = self.passes.mates(other).into_iter();
+                for mate in mates {
+                    let by = (begin.begun.t, *job);
+                    let first = found.entry(mate).or_insert(by);
+                    *first = by.min(*first);
+                }
+            }
+        }
+        for (job, (t, by)) in found {
+            let exception = Exception {
+                kind: BOUNCE.to_owned(),
+                severity: 0,
+                note: format!("job {by} had begun on its cores while this instance was away"),
+                userid: None,
+            };
+            if let Some(run) = self.passes.jobs.get_mut(&job) {
+                // From then on its cores were another's.
+                run.over(now, job, (None, Some(exception)), Some(t), out);
+            }
+        }
+    }
+}
+
+impl Child {
+    /// A set of its nodes as its parent counts them.
+    pub(super) fn outside(&self, set: &ResourceSet) -> ResourceSet {
+        let nodes = set.nodes.iter();
+        let nodes = nodes.filter_map(|(number, node)| Some((self.rank(*number)?, node.clone())));
+        ResourceSet {
+            nodes: nodes.collect(),
+            starttime: set.starttime,
+            expiration: set.expiration,
+            ..ResourceSet::default()
+        }
+    }
+
+    /// Whether it has all of that, in its parent's ranks.
+    fn has(&self, set: &ResourceSet) -> bool {
+        !set.is_empty() && self.whole().is_some_and(|whole| whole.set.contains(set))
+    }
+}
+
+/// Why one is over of which nobody knows where it ran.
+fn nowhere() -> Exception {
+    Exception {
+        kind: "node-failure".to_owned(),
+        severity: 0,
+        note: "it was begun while this instance was away, on nodes that have left since".to_owned(),
+        userid: None,
+    }
+}
+
+/// What it used before this instance heard of it, for a planner.
+fn used(submit: &Submit, set: &ResourceSet, from: Time, to: Time) -> Used {
+    let to = to.max(from);
+    let all = set.nodes.values().map(Amounts::of);
+    let all = all.fold(Amounts::default(), Amounts::plus);
+    let seconds = |amount: u128| amount as f64 * (to - from).0 as f64 / MICROS as f64;
+    let queue = submit.spec.jobspec.attributes.system.queue.as_deref();
+    Used {
+        owner: Owner {
+            user: submit.user,
+            account: submit.party.account.clone(),
+            qos: submit.party.qos.clone(),
+            class: submit.party.class.clone(),
+            queue: queue.map(Into::into),
+            line: None,
+        },
+        from,
+        to,
+        nodes: seconds(all.nodes),
+        cores: seconds(all.cores),
+        gpus: seconds(all.gpus),
+        memory: seconds(all.memory) / 1024.0,
+    }
+}

@@ -1,0 +1,53 @@
+//! The nodes on which only this instance may have something begin: those that are drained, or kept for
+//! somebody or for maintenance.
+//!
+//! Instances that work on while this one is away are told of theirs. Knows nothing of who may use what is kept.
+
+use std::collections::BTreeMap;
+
+use eddy_wire::event::Kind;
+use eddy_wire::id::Rank;
+use eddy_wire::idset::Idset;
+use eddy_wire::reservation::Reservations;
+use eddy_wire::services::child::Closed;
+use eddy_wire::time::Time;
+
+/// Those of this instance.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    drained: Idset,
+    reservations: Reservations,
+}
+
+impl Nodes {
+    pub(super) fn apply(&mut self, kind: &Kind) {
+        match kind {
+            Kind::Drain(ranks, ..) => self.drained = self.drained.union(ranks),
+            Kind::Undrain(ranks) => self.drained = self.drained.difference(ranks),
+            Kind::Reservation(kept) => self.reservations.apply(kept),
+            _ => {}
+        }
+    }
+
+    /// Those of an instance in which ranks are called so.
+    pub(super) fn of(&self, numbers: &BTreeMap<Rank, Rank>) -> Vec<Closed> {
+        let inside = |ranks: &Idset| -> Idset {
+            let numbers = numbers.iter().filter(|(rank, _)| ranks.contains(rank.0));
+            numbers.map(|(_, number)| number.0).collect()
+        };
+        let drained = (inside(&self.drained), None, None);
+        let kept = self.reservations.all();
+        let kept = kept.map(|one| (inside(&one.ranks), Some(one.from), Some(one.until)));
+        let closed = kept
+            .chain([drained])
+            .filter(|(ranks, ..)| !ranks.is_empty());
+        let closed = closed.map(
+            |(ranks, from, until): (Idset, Option<Time>, Option<Time>)| Closed {
+                ranks,
+                from,
+                until,
+            },
+        );
+        closed.collect()
+    }
+}

@@ -1,0 +1,259 @@
+//! What queue instances took, and perhaps began, while this one was away.
+//!
+//! It is handed up as submissions (`handed.rs`, `ingest/taking.rs`) and waits here as any other; what has
+//! begun is said with what has become of it (`child.told`) and recorded by `begun.rs`. Until the instance has
+//! said all (`child.settled`) nothing is planned for it and nothing is passed to it, so that nothing of
+//! this instance's begins there before it is known what began without it.
+
+use bytes::Bytes;
+use eddy_broker::{Notice, Outbox, Request, Volatile};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::Kind;
+use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::Service;
+use eddy_wire::services::child::{
+    Counted, FromParent, PassState, QueueAbove, SettledRequest, TakenUp, ToldOf,
+};
+use eddy_wire::services::job::{JobSet, Raise, URGENCY_MAX};
+use eddy_wire::time::{Span, Time};
+
+use super::Nest;
+use super::blocks::Owner as Drawn;
+use super::child::{Child, Stated};
+use super::pass::{Heard, as_here, forget, say};
+use crate::live::Change;
+
+/// The attempt in which an instance takes a job itself.
+const FIRST: Attempt = Attempt(1);
+/// A leader of an earlier release never says that it has handed all up. One that has handed nothing up for
+/// so long has nothing.
+const SETTLES_IN: Span = Span::seconds(30);
+
+impl Nest {
+    /// The queues that lead to an instance, as it is told of them.
+    pub(super) fn queues_of(&self, name: &str) -> Vec<QueueAbove> {
+        let queues = self.queues.iter();
+        let queues = queues.filter(|queue| queue.instance.as_deref() == Some(name));
+        let above = queues.map(|queue| QueueAbove {
+            name: queue.name.clone(),
+            rules: queue.rules.clone(),
+            gate: self.gates.gate(&queue.name).cloned().unwrap_or_default(),
+            default_time: self.default_time,
+            counted: match self.limits.counts_in(&queue.name) {
+                true => Counted::Above,
+                false => Counted::Nowhere,
+            },
+        });
+        above.collect()
+    }
+
+    /// What instances are told of queues, and of their nodes, may have changed.
+    pub(super) fn tell_queues(&self, now: Time, kind: &Kind, out: &mut Outbox) {
+        let is_of_queues = match kind {
+            Kind::Queue(_) | Kind::Account(_) => true,
+            Kind::Memo(memo) => Change::told(memo).is_some(),
+            Kind::Drain(..) | Kind::Undrain(_) | Kind::Reservation(_) => true,
+            _ => false,
+        };
+        if is_of_queues {
+            for job in self.by_name.values() {
+                self.tell_grant(now, *job, out);
+            }
+        }
+    }
+
+    /// Has a submission taken that an instance took itself.
+    pub(super) fn take_up(
+        &mut self,
+        (child, name): (JobId, &str),
+        (handed, taken): (Box<Request>, Box<TakenUp>),
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let first = taken.first;
+        let last = taken.begun.last().copied().unwrap_or(first).max(first);
+        if self.blocks.owner(first, last) != Drawn::Of(name) {
+            let text = format!(
+                "taken.first: {first} given, which is not among the numbers that `{name}` has drawn"
+            );
+            return Err(Refusal::invalid(text));
+        }
+        if let Some(given) = taken.urgencies.values().find(|one| **one > URGENCY_MAX) {
+            let text = format!("taken.urgencies: {given} given, allowed are 0 to {URGENCY_MAX}");
+            return Err(Refusal::invalid(text));
+        }
+        self.child(child).told.settles = None;
+        out.notice(Notice::TakenUp(handed, taken));
+        Ok(())
+    }
+
+    /// An instance has handed all up, and said what has begun of it.
+    pub(super) fn settled(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let body: SettledRequest = request.parse()?;
+        let child = self.speaker(request, body.child)?;
+        let (job, channel) = (child.id(), child.told.channel);
+        if channel.map(|channel| channel.client) == Some(request.caller.client) {
+            self.has_settled(now, job, out);
+        }
+        out.answer(request.caller, &());
+        Ok(())
+    }
+
+    /// The channel of a child is new, and it has not said what it did before.
+    pub(super) fn unsettle(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        let told = &mut self.child(job).told;
+        told.settled = Stated::NotYet;
+        told.settles = Some(now.after(SETTLES_IN));
+        self.begun.forget_of(job);
+        out.volatile(Volatile::Wake(now.after(SETTLES_IN)));
+    }
+
+    /// Those that do not say that they have settled have.
+    pub(super) fn settle_late(&mut self, now: Time, out: &mut Outbox) {
+        let is_late = |child: &&Child| {
+            let told = &child.told;
+            told.settled == Stated::NotYet && told.settles.is_some_and(|at| at <= now)
+        };
+        let late = self.children.values().filter(is_late);
+        let late: Vec<JobId> = late.map(Child::id).collect();
+        for job in late {
+            self.has_settled(now, job, out);
+        }
+    }
+
+    /// Now it is known what began without this instance: that is recorded, and what it was to begin is
+    /// passed again.
+    fn has_settled(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        let told = &mut self.child(job).told;
+        (told.settled, told.settles) = (Stated::Yes, None);
+        self.recall_in_the_way(now, job, out);
+        self.record_begun(now, job, out);
+        self.tell_serving(out);
+        self.pass_again(now, job, out);
+    }
+
+    /// Whether what is said is of a job that its instance took itself and that has no grant here; then
+    /// that is taken in.
+    pub(super) fn told_of_taken(
+        &mut self,
+        now: Time,
+        (child, name): (JobId, &str),
+        told: &ToldOf,
+        out: &mut Outbox,
+    ) -> bool {
+        let (job, attempt) = (told.job, told.attempt);
+        let is_drawn = self.blocks.owner(job, job) == Drawn::Of(name);
+        let Some(run) = self.passes.jobs.get_mut(&job) else {
+            return false;
+        };
+        if !is_drawn || attempt != FIRST || run.attempt != FIRST {
+            return false;
+        }
+        run.heard = match told.begun {
+            Some(_) => Heard::Begun,
+            None => Heard::Yes,
+        };
+        if run.grant.is_some() {
+            return false;
+        }
+        let is_over = matches!(run.state, JobState::Cleanup | JobState::Inactive);
+        if let Some(begun) = told.begun.as_ref().filter(|_| !is_over) {
+            self.begun.insert(child, (**begun).clone(), told.clone());
+            self.record_begun(now, child, out);
+            return true;
+        }
+        if let Some(exception) = run.end.clone() {
+            let end = FromParent::End {
+                job,
+                attempt,
+                exception,
+            };
+            self.say_to(child, &end, out);
+        } else if let PassState::Over {
+            exception: Some(exception),
+            ..
+        } = &told.state
+        {
+            let exception = Box::new(as_here(exception.clone()));
+            out.append(now, job, Kind::Exception(exception));
+        }
+        true
+    }
+
+    /// After a record of a job: what it lets be recorded of those that were begun elsewhere, and what
+    /// its instance is told of one that it took and that never had a grant.
+    pub(super) fn taken_on(&mut self, now: Time, job: JobId, kind: &Kind, out: &mut Outbox) {
+        match kind {
+            Kind::Exception(exception) if exception.severity == 0 => {
+                let run = self.passes.jobs.get(&job);
+                if run.is_some_and(|run| run.to.is_none())
+                    && let Some(child) = self.taker(job)
+                {
+                    let end = FromParent::End {
+                        job,
+                        attempt: FIRST,
+                        exception: (**exception).clone(),
+                    };
+                    self.say_to(child, &end, out);
+                }
+            }
+            Kind::Clean => {
+                if let Some(child) = self.taker(job).and_then(|id| self.children.get(&id)) {
+                    forget(child, (job, FIRST), out);
+                }
+                self.begun.remove(job);
+                self.record_all_begun(now, out);
+            }
+            Kind::Depend | Kind::Priority(_) | Kind::Free => self.record_all_begun(now, out),
+            Kind::Alloc(_) => {
+                if let Some((child, told)) = self.begun.remove(job) {
+                    self.record_told(now, child, told, out);
+                    self.record_all_begun(now, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Why a request is refused that would end jobs of which their instance may have begun one: what it used
+    /// would be charged to nobody.
+    pub(super) fn may_have_begun(&self, request: &Request, jobs: &JobSet) -> Option<Refusal> {
+        if request.topic != Raise::TOPIC || self.by_name.is_empty() {
+            return None;
+        }
+        let ranges = jobs.ranges.iter().filter(|(first, last)| first <= last);
+        let mut named = ranges.flat_map(|(first, last)| self.passes.jobs.range(first..=last));
+        let (job, child) = named.find_map(|(job, run)| {
+            let is_unsure = run.attempt == FIRST && run.to.is_none();
+            let child = self.taker(*job).filter(|_| is_unsure)?;
+            let child = self.children.get(&child)?;
+            let is_told = run.heard != Heard::No || child.told.settled == Stated::Yes;
+            (!is_told || self.begun.has(*job)).then_some((job, child))
+        })?;
+        let text = format!(
+            "{} took job {job}, may have begun it, and has not said so yet",
+            child.title()
+        );
+        Some(Refusal::new(Code::Unreachable, text))
+    }
+
+    /// The instance that drew this number, if it is there.
+    fn taker(&self, job: JobId) -> Option<JobId> {
+        match self.blocks.owner(job, job) {
+            Drawn::Of(name) => self.by_name.get(name).copied(),
+            Drawn::Here | Drawn::Several => None,
+        }
+    }
+
+    fn say_to(&self, child: JobId, word: &FromParent, out: &mut Outbox) {
+        let child = self.children.get(&child);
+        if let Some(channel) = child.and_then(|child| child.told.channel) {
+            say(channel, word, Bytes::new(), out);
+        }
+    }
+}

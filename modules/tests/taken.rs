@@ -1,0 +1,336 @@
+//! What queue instances took and began while this one was away, as this one takes it in.
+
+use std::sync::Arc;
+
+use crate::nest_stand::*;
+use crate::pass::*;
+use eddy_broker::{Arrival, Effect};
+use eddy_modules::Settings;
+use eddy_wire::Time;
+use eddy_wire::event::Kind;
+use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::message::Roles;
+use eddy_wire::plan::Delta;
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::services::child::{
+    Begun, ChildOf, FromParent, HandUp, HandUpRequest, Ids, IdsRequest, PassState, TakenUp,
+    Told as TellsOf, ToldOf, ToldRequest,
+};
+use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
+use eddy_wire::time::Span;
+use serde_json::json;
+
+/// The channel over which it says what it did.
+const NEXT: u64 = CHANNEL + 1;
+
+fn child() -> ChildOf {
+    ChildOf {
+        job: BATCH,
+        attempt: Attempt(1),
+    }
+}
+
+fn ago(seconds: i64) -> Time {
+    Time(START.0 - seconds * 1_000_000)
+}
+
+/// A parent, begun again by these settings while a job was on its way to its instance, which has drawn
+/// numbers from the one that is given.
+fn back(settings: &Settings) -> (Stand, JobId) {
+    let (mut stand, _) = passed();
+    let drawn = stand.ask::<Ids>(
+        CHANNEL,
+        0,
+        &IdsRequest {
+            child: child(),
+            number: 1,
+        },
+    );
+    let first = JobId(drawn.body["first"].as_u64().expect("a number"));
+    let mut stand = stand.again(settings);
+    with_shells(&mut stand);
+    (stand, first)
+}
+
+fn hello_only(stand: &mut Stand) -> Vec<FromParent> {
+    let effects = stand.call::<eddy_wire::services::child::Adopt>(NEXT, 0, &hello(BATCH));
+    of(&effects)
+}
+
+/// What came over the channel.
+fn of(effects: &[Effect]) -> Vec<FromParent> {
+    let told = told(effects, NEXT).into_iter();
+    let parts = told.filter(|told| told.kind == eddy_wire::message::Type::Part);
+    parts.map(|told| told.word()).collect()
+}
+
+fn hands_up(stand: &mut Stand, first: JobId, begun: &[JobId]) -> Told {
+    let submission = submit_request(
+        stand.now,
+        first.0,
+        json!({"queue": "long", "duration": 3600}),
+    );
+    let taken = TakenUp {
+        first,
+        submitted: ago(9),
+        asked_by: None,
+        sent: None,
+        begun: begun.iter().copied().collect(),
+        urgencies: Default::default(),
+    };
+    let request = HandUpRequest {
+        child: child(),
+        user: USER,
+        roles: Roles::USER,
+        submission,
+        taken: Some(Box::new(taken)),
+    };
+    let told = told(&stand.call::<HandUp>(NEXT, 0, &request), NEXT);
+    told.last().expect("an answer").clone()
+}
+
+/// It says that it began this job five seconds ago, or more, on core 1 of its second node.
+fn says(stand: &mut Stand, job: JobId, began: i64, state: PassState) -> Vec<FromParent> {
+    let ended = matches!(state, PassState::Over { .. }).then(|| ago(began - 1));
+    let set: Arc<ResourceSet> = core_of_child();
+    let begun = Begun { t: ago(began), set };
+    let jobs = vec![ToldOf {
+        job,
+        attempt: Attempt(1),
+        state,
+        began: Some(ago(began)),
+        ended,
+        begun: Some(Box::new(begun)),
+    }];
+    of(&stand.call::<TellsOf>(
+        NEXT,
+        0,
+        &ToldRequest {
+            child: child(),
+            jobs,
+        },
+    ))
+}
+
+fn settles(stand: &mut Stand) -> Vec<Effect> {
+    settle(stand, NEXT)
+}
+
+fn alloc_of(stand: &Stand, job: JobId) -> (Time, Arc<ResourceSet>) {
+    let its = stand
+        .records
+        .iter()
+        .filter(|record| record.event.job == Some(job));
+    let mut grants = its.filter_map(|record| match &record.event.kind {
+        Kind::Alloc(grant) => Some((record.event.t, Arc::clone(&grant.set))),
+        _ => None,
+    });
+    grants.next_back().expect("it was granted something")
+}
+
+fn deltas(effects: &[Effect]) -> Vec<&Delta> {
+    let plans = effects.iter().filter_map(|effect| match effect {
+        Effect::Plan(deltas) => Some(deltas),
+        _ => None,
+    });
+    plans.flatten().collect()
+}
+
+fn raise(job: JobId) -> RaiseRequest {
+    RaiseRequest {
+        jobs: JobSet::one(job),
+        states: Vec::new(),
+        job_set: None,
+        kind: "cancel".to_owned(),
+        severity: 0,
+        note: String::new(),
+    }
+}
+
+#[test]
+fn what_was_on_its_way_is_not_passed_before_all_is_said_and_gives_way_to_what_began() {
+    let (mut stand, first) = back(&with_batch());
+    let words = hello_only(&mut stand);
+    assert!(matches!(words[..], [FromParent::Granted(_)]), "{words:?}");
+    hands_up(&mut stand, first, &[first]);
+    let words = says(&mut stand, first, 5, over(Some(0), None));
+    assert!(words.is_empty(), "{words:?}");
+    assert_eq!(
+        stand.names(first),
+        ["submit", "validate", "depend", "priority"]
+    );
+    let effects = settles(&mut stand);
+    let passes = |word: &FromParent| matches!(word, FromParent::Pass(_));
+    assert!(!of(&effects).iter().any(passes), "{effects:?}");
+    let names = stand.names(JOB);
+    assert_eq!(
+        names[6..11],
+        ["recalled", "exception", "finish", "release", "free"]
+    );
+    let life = [
+        "passed", "alloc", "start", "finish", "release", "release", "free", "clean",
+    ];
+    assert_eq!(
+        stand.names(first)[4..],
+        life,
+        "in one go with what was in its way"
+    );
+    assert_eq!(alloc_of(&stand, first).0, ago(5));
+}
+
+#[test]
+fn what_runs_nothing_began_upon_is_passed_again_when_all_is_said() {
+    let (mut stand, _) = back(&with_batch());
+    hello_only(&mut stand);
+    let words = of(&settles(&mut stand));
+    assert!(
+        matches!(&words[..], [FromParent::Pass(pass)] if pass.job == JOB),
+        "{words:?}"
+    );
+}
+
+#[test]
+fn a_planner_charges_what_was_begun_once() {
+    let (mut stand, first) = back(&with_batch());
+    let second = JobId(first.0 + 1);
+    hello_only(&mut stand);
+    for (job, began) in [(first, 8), (second, 5)] {
+        hands_up(&mut stand, job, &[job]);
+        let state = match job == first {
+            true => over(Some(0), None),
+            false => PassState::Running,
+        };
+        says(&mut stand, job, began, state);
+    }
+    let effects = settles(&mut stand);
+    let deltas = deltas(&effects);
+    let used = deltas.iter().filter_map(|delta| match delta {
+        Delta::Used(used) => Some(used.iter().map(|one| (one.from, one.to, one.cores))),
+        _ => None,
+    });
+    let used: Vec<_> = used.flatten().collect();
+    assert_eq!(used, [(ago(8), ago(7), 1.0)], "of what is over alone");
+    let held = deltas.iter().filter_map(|delta| match delta {
+        Delta::Held(job, _, set) => Some((*job, Time(set.starttime))),
+        _ => None,
+    });
+    let held: Vec<_> = held.collect();
+    assert_eq!(
+        held,
+        [(first, START), (second, ago(5))],
+        "the rest from its beginning"
+    );
+}
+
+#[test]
+fn many_that_began_one_after_the_other_on_the_same_core_are_recorded_in_that_order() {
+    const MANY: i64 = 1000;
+    let (mut stand, first) = back(&with_batch());
+    hello_only(&mut stand);
+    for at in 0..MANY {
+        let job = JobId(first.0 + at as u64);
+        hands_up(&mut stand, job, &[job]);
+        // Those with low numbers came last.
+        says(&mut stand, job, 10 + at, over(Some(0), None));
+    }
+    settles(&mut stand);
+    for at in 0..MANY {
+        let job = JobId(first.0 + at as u64);
+        assert_eq!(stand.names(job).last(), Some(&"clean"), "job {job}");
+    }
+}
+
+#[test]
+fn what_has_begun_is_taken_though_its_queue_is_gone_and_no_more_jobs_are_let_in() {
+    let mut settings = with_batch();
+    settings.queues.remove(0);
+    settings.jobs_max = 0;
+    let (mut stand, first) = back(&settings);
+    hello_only(&mut stand);
+    let refused = hands_up(&mut stand, JobId(first.0 + 1), &[]);
+    assert!(
+        refused.refusal().contains("does not lead to the instance"),
+        "{refused:?}"
+    );
+    hands_up(&mut stand, first, &[first]);
+    says(&mut stand, first, 5, PassState::Running);
+    let effects = settles(&mut stand);
+    assert_eq!(stand.names(first)[4..], ["passed", "alloc", "start"]);
+    let lines = deltas(&effects)
+        .into_iter()
+        .filter_map(|delta| match delta {
+            Delta::Held(job, owner, _) if *job == first => owner.line.clone(),
+            _ => None,
+        });
+    let lines: Vec<_> = lines.collect();
+    assert_eq!(
+        lines,
+        ["batch".into()],
+        "it is held of what the instance has"
+    );
+}
+
+#[test]
+fn nobody_ends_here_what_its_instance_may_have_begun() {
+    let (mut stand, first) = back(&with_batch());
+    hello_only(&mut stand);
+    hands_up(&mut stand, first, &[]);
+    let refused = stand.ask::<Raise>(CLIENT, USER, &raise(first));
+    assert!(
+        refused.refusal().contains("may have begun it"),
+        "{refused:?}"
+    );
+    let jobs = vec![ToldOf {
+        job: first,
+        attempt: Attempt(1),
+        state: PassState::Accepted,
+        began: None,
+        ended: None,
+        begun: None,
+    }];
+    stand.call::<TellsOf>(
+        NEXT,
+        0,
+        &ToldRequest {
+            child: child(),
+            jobs,
+        },
+    );
+    stand.call::<Raise>(CLIENT, USER, &raise(first));
+    assert_eq!(stand.names(first).last(), Some(&"clean"));
+}
+
+#[test]
+fn an_instance_that_never_says_that_this_was_all_is_served_after_a_while() {
+    let (mut stand, _) = back(&with_batch());
+    hello_only(&mut stand);
+    stand.now = stand.now.after(Span::seconds(29));
+    assert!(of(&stand.tell(Arrival::Tick)).is_empty());
+    stand.now = stand.now.after(Span::seconds(1));
+    let words = of(&stand.tell(Arrival::Tick));
+    assert!(
+        matches!(&words[..], [FromParent::Pass(pass)] if pass.job == JOB),
+        "{words:?}"
+    );
+}
+
+#[test]
+fn a_drained_node_and_a_kept_one_are_told_to_instances_in_their_own_ranks() {
+    use eddy_wire::services::resource::{Drain, DrainRequest};
+    let (mut stand, _) = back(&with_batch());
+    hello_only(&mut stand);
+    let request: DrainRequest =
+        serde_json::from_value(json!({"targets": {"ranks": "3"}, "reason": "hot"}))
+            .expect("a request");
+    let words = of(&stand.call::<Drain>(NEXT, 0, &request));
+
+    let [FromParent::Granted(granted)] = &words[..] else {
+        panic!("{words:?}")
+    };
+    let closed: Vec<String> = granted
+        .closed
+        .iter()
+        .map(|one| one.ranks.to_string())
+        .collect();
+    assert_eq!(closed, ["1"]);
+}

@@ -1,0 +1,113 @@
+//! Which jobs there may be, and who took them.
+
+use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::id::JobId;
+use eddy_wire::job::Job;
+use eddy_wire::lifecycle::JobState;
+
+use super::Ledger;
+
+/// What an instance did with a job of its parent that was away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Below {
+    /// It took it.
+    Took,
+    /// It did, and somebody changed how urgent it is.
+    Urged,
+    /// It gave it resources.
+    Began,
+}
+
+impl Ledger {
+    /// Whether a record tells of what happened in an instance, which may have been told late.
+    pub(super) fn is_of_below(&self, record: &Record) -> bool {
+        let Some(job) = record.event.job else {
+            return false;
+        };
+        let has_begun = self.has_begun_below(job);
+        let is_theirs = has_begun || self.away.contains_key(&job);
+        let may_be_late = match &record.event.kind {
+            Kind::Submit(_) => return self.below.contains_key(&job),
+            Kind::Passed(_) | Kind::Alloc(_) | Kind::GrantChanged(_) => has_begun,
+            Kind::Start | Kind::Finish(_) | Kind::Release(..) => true,
+            Kind::Exception(_) | Kind::Recalled(_) => true,
+            _ => false,
+        };
+        is_theirs && may_be_late
+    }
+
+    /// What was done by a record of one of its jobs that are its parent's, which is to know it.
+    pub fn did(&self, job: JobId, kind: &Kind) -> Option<Below> {
+        match kind {
+            Kind::Submit(submit) => submit.is_taken_here().then_some(Below::Took),
+            Kind::Alloc(_) => self.begun_alone.contains(&job).then_some(Below::Began),
+            Kind::Urgency(..) => self.is_unordered(job).then_some(Below::Urged),
+            _ => None,
+        }
+    }
+
+    /// An instance in this one did that with a job.
+    pub fn did_below(&mut self, job: JobId, did: Below) {
+        let known = self.below.entry(job).or_insert(did);
+        *known = did.max(*known);
+    }
+
+    /// Whether it is other than filters have it: it was begun without them, or made urgent since.
+    pub fn is_not_as_asked(&self, job: JobId) -> bool {
+        self.below.get(&job).is_some_and(|did| *did >= Below::Urged)
+    }
+
+    /// Whether an instance in this one began a job without it.
+    pub fn has_begun_below(&self, job: JobId) -> bool {
+        self.below.get(&job) == Some(&Below::Began)
+    }
+
+    /// Whether this instance took a job for its parent, which has not taken it since.
+    pub fn is_unordered(&self, job: JobId) -> bool {
+        let known = self.jobs.get(&job);
+        known.is_some_and(|known| known.submit.is_taken_here()) && !self.ordered.contains(&job)
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        id: JobId,
+        submit: &Submit,
+        record: &Record,
+    ) -> Result<(), String> {
+        let key = (submit.user, submit.key, submit.index);
+        let before = self.keys.insert(key, id);
+        // What is passed down has the key of its submission in each attempt, and may be one that was taken
+        // here, too, until both know of it.
+        let is_let = |other: &JobId| {
+            let end = self.jobs.get(other).and_then(|other| other.end.as_ref());
+            let gives_way =
+                end.is_some_and(|end| end.exception.note.contains("the same submission"));
+            // Of what was begun below the work is charged, whatever has become of the other.
+            let is_over = self
+                .jobs
+                .get(other)
+                .is_some_and(|other| other.state == JobState::Inactive && self.has_begun_below(id));
+            submit.pass.is_some() || gives_way || is_over
+        };
+        if let Some(other) = before.filter(|other| !is_let(other)) {
+            let key = submit.key;
+            return Err(format!(
+                "a submission became two jobs: {other} and {id} (key {key})"
+            ));
+        }
+        // What was passed down has the parent's number; whether it may come again is a matter of order.
+        let last = || {
+            let mut own = self.jobs.iter().rev();
+            own.find(|(id, job)| job.submit.pass.is_none() && !self.below.contains_key(id))
+        };
+        if submit.pass.is_none()
+            && !self.below.contains_key(&id)
+            && last().is_some_and(|(last, _)| *last >= id)
+        {
+            return Err(format!("job number {id} was given before"));
+        }
+        self.jobs
+            .extend(Job::from_record(record).map(|job| (id, job)));
+        Ok(())
+    }
+}
