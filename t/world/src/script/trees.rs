@@ -3,6 +3,7 @@
 //! ```text
 //! machines 3x2 fanout=1        before anything else: a machine and an agent for each rank
 //! idle 5 1                     sub-instances give nodes back after 5 s, but for one
+//! alone 5                      queue instances begin what they took themselves after 5 s without the root
 //! queue q nodes=1              likewise: a declared instance and the queue of its name
 //! queue q elastic=all          likewise, one that holds nothing itself; elastic=1-2 of these ranks
 //! submit a instance run=5 …    an instance that runs a program; without `run` until told to end
