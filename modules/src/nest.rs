@@ -18,6 +18,7 @@ mod pace;
 mod pass;
 mod relay;
 mod route;
+mod run;
 mod taken;
 
 use std::collections::{BTreeMap, BTreeSet};

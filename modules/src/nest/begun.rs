@@ -22,7 +22,7 @@ use eddy_wire::usage::Amounts;
 
 use super::Nest;
 use super::child::{Child, Stated};
-use super::pass::Run;
+use super::run::Run;
 use crate::sched::BOUNCE;
 
 /// Jobs that were begun in instances, of which no grant is recorded yet.

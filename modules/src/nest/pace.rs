@@ -19,7 +19,8 @@ use eddy_wire::time::Time;
 
 use super::Nest;
 use super::child::Child;
-use super::pass::{Run, say, within};
+use super::pass::{say, within};
+use super::run::Run;
 
 impl Nest {
     /// A record of a job that was passed says how it is to stand.

@@ -21,7 +21,8 @@ use eddy_wire::time::{Span, Time};
 use super::Nest;
 use super::blocks::Owner as Drawn;
 use super::child::{Child, Stated};
-use super::pass::{Heard, as_here, forget, say};
+use super::pass::{forget, say};
+use super::run::{Heard, as_here};
 use crate::live::Change;
 
 /// The attempt in which an instance takes a job itself.

@@ -1,0 +1,241 @@
+//! A job of a queue as it is recorded: where it was passed to, what it has there, and whether that has
+//! been said of it which is to be recorded once.
+
+use std::sync::Arc;
+
+use eddy_broker::Outbox;
+use eddy_wire::event::{Exception, Final, Kind, Submit, Together};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{Attempt, JobId, Rank};
+use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Work;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::preempt::{Mode, Preemption};
+use eddy_wire::suspension::Suspension;
+use eddy_wire::time::{Span, Time};
+
+use crate::manager::SHUTDOWN;
+use crate::sched::BOUNCE;
+
+/// What is said within this time is as of when it is heard: clocks differ by less.
+const AT_ONCE: Span = Span::seconds(1);
+/// The wait status of a task of which nothing is known.
+const SIGKILL: i32 = 9;
+
+/// A job of a queue, and where it was passed to.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) submit: Arc<Submit>,
+    pub(super) state: JobState,
+    pub(super) attempt: Attempt,
+    pub(super) urgency: u8,
+    /// The instance that this attempt was passed to.
+    pub(super) to: Option<String>,
+    /// With whom it starts there.
+    pub(super) with: Option<Together>,
+    pub(super) grant: Option<Arc<Grant>>,
+    began: Told,
+    /// When it was recorded last that something of it was so.
+    t: Time,
+    /// That it is to end for the sake of another.
+    pub(super) preempted: Option<Preemption>,
+    /// Whether it has its cores.
+    pub(super) suspension: Suspension,
+    pub(super) end: Option<Exception>,
+    pub(super) release: Told,
+    /// The nodes that it has returned, by what its instance said to this leader.
+    pub(super) returned: Idset,
+    /// What its instance has said of it that took it itself.
+    pub(super) heard: Heard,
+}
+
+/// Whether an instance that took a job while this one was away has said what it did with it, in this
+/// leader's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    No,
+    /// It has not begun, and begins where this instance says.
+    Yes,
+    /// It began it.
+    Begun,
+}
+
+/// Whether something is recorded. Each is proposed once in a leader's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    No,
+    Proposed,
+    Recorded,
+}
+
+impl Run {
+    pub(super) fn new(submit: &Arc<Submit>, t: Time) -> Run {
+        Run {
+            submit: Arc::clone(submit),
+            state: JobState::New,
+            t,
+            attempt: eddy_wire::job::first_attempt(submit),
+            urgency: submit.urgency,
+            to: None,
+            with: None,
+            grant: None,
+            began: Told::No,
+            preempted: None,
+            suspension: Suspension::default(),
+            end: None,
+            release: Told::No,
+            returned: Idset::new(),
+            heard: Heard::No,
+        }
+    }
+
+    pub(super) fn apply(&mut self, t: Time, kind: &Kind) {
+        self.suspension.apply(t, kind);
+        if let Ok(next) = self.state.next(kind) {
+            self.state = next;
+        }
+        if let Kind::Alloc(_) | Kind::Start | Kind::GrantChanged(_) = kind {
+            self.t = t;
+        }
+        match kind {
+            Kind::Urgency(urgency, _) => self.urgency = *urgency,
+            Kind::Passed(to) => {
+                self.to = Some(to.instance.clone());
+                self.with = to.with;
+            }
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.grant = Some(Arc::clone(grant)),
+            Kind::Start => self.began = Told::Recorded,
+            Kind::Preempted(preemption) if preemption.mode != Mode::Suspend => {
+                self.preempted.get_or_insert_with(|| (**preemption).clone());
+            }
+            Kind::Exception(exception) if exception.severity == 0 => {
+                self.end.get_or_insert_with(|| (**exception).clone());
+            }
+            Kind::Release(_, Final::Yes) => self.release = Told::Recorded,
+            Kind::Requeue(attempt) => {
+                let (urgency, state) = (self.urgency, self.state);
+                *self = Run::new(&self.submit, t);
+                (self.attempt, self.urgency, self.state) = (*attempt, urgency, state);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.grant.is_some() && self.release != Told::Recorded
+    }
+
+    /// Whether it waits in its instance, as far as is known here, and may be wanted back.
+    pub(super) fn may_be_recalled(&self) -> bool {
+        let waits = self.began == Told::No && self.release == Told::No && self.grant.is_some();
+        waits && self.heard != Heard::Begun
+    }
+
+    /// When the last of that was.
+    pub(super) fn since(&self) -> Time {
+        self.t
+    }
+
+    /// When something of it happened that is told of now: then where that was said long after, at its
+    /// own time; else it is as of now.
+    fn at(&self, now: Time, told: Option<Time>) -> Time {
+        let told = told.filter(|told| now - *told > AT_ONCE);
+        told.map_or(now, |told| told.max(self.t))
+    }
+
+    pub(super) fn begin(&mut self, now: Time, job: JobId, at: Option<Time>, out: &mut Outbox) {
+        if self.began == Told::No {
+            self.began = Told::Proposed;
+            let t = self.at(now, at);
+            self.t = t;
+            out.append(t, job, Kind::Start);
+        }
+    }
+
+    /// What it has returned it holds no more. Which node is its leader's its instance knows.
+    pub(super) fn leave_returned(&self, now: Time, job: JobId, out: &mut Outbox) {
+        let is_instance = self.submit.spec.request.work != Work::Tasks;
+        let goes_on = is_instance && self.end.is_none();
+        let Some(grant) = self.grant.as_ref().filter(|_| goes_on) else {
+            return;
+        };
+        let goes = |rank: &Rank| self.returned.contains(rank.0);
+        let going = grant.set.nodes.keys().filter(|rank| goes(rank)).count();
+        // The last goes with its end.
+        if going == 0 || going == grant.set.nodes.len() {
+            return;
+        }
+        let mut set = grant.set.as_ref().clone();
+        for rank in grant.set.nodes.keys().filter(|rank| goes(rank)) {
+            set.remove(*rank);
+        }
+        let next = Grant {
+            epoch: grant.epoch.next(),
+            set: Arc::new(set),
+            ..grant.as_ref().clone()
+        };
+        out.append(now, job, Kind::GrantChanged(Arc::new(next)));
+    }
+
+    /// It is over, and nothing of it runs.
+    pub(super) fn over(
+        &mut self,
+        now: Time,
+        job: JobId,
+        (status, exception): (Option<i32>, Option<Exception>),
+        at: Option<Time>,
+        out: &mut Outbox,
+    ) {
+        let t = self.at(now, at);
+        let Some(grant) = self.grant.as_ref().filter(|_| self.release == Told::No) else {
+            return;
+        };
+        self.release = Told::Proposed;
+        let exception = match (exception, status) {
+            (None, None) => Some(unexplained()),
+            (exception, _) => exception,
+        };
+        // As of any job whose tasks nobody can ask.
+        let status = status.unwrap_or(SIGKILL);
+        if let (Some(exception), None) = (exception, &self.end) {
+            if exception.kind == BOUNCE {
+                let instance = self.to.clone().unwrap_or_default();
+                out.append(t, job, Kind::Recalled(instance));
+            }
+            out.append(t, job, Kind::Exception(Box::new(as_here(exception))));
+        }
+        out.append(t, job, Kind::Finish(status));
+        if t < now {
+            // It gave all back then, though it is free here only now.
+            out.append(t, job, Kind::Release(grant.set.ranks(), Final::No));
+        }
+        out.append(t, job, Kind::Release(grant.set.ranks(), Final::Yes));
+    }
+}
+
+/// What ended a job there is what ends it here, but that one that came back waits again, and that
+/// the end of the instance alone is no will of anybody's: its ground was lost.
+pub(super) fn as_here(exception: Exception) -> Exception {
+    match exception.kind.as_str() {
+        "cancel" if exception.userid.is_none() && exception.note == SHUTDOWN => Exception {
+            kind: "node-failure".to_owned(),
+            note: "its queue instance ended".to_owned(),
+            ..exception
+        },
+        BOUNCE => Exception {
+            kind: "requeue".to_owned(),
+            note: format!("it came back: {}", exception.note),
+            ..exception
+        },
+        _ => exception,
+    }
+}
+
+fn unexplained() -> Exception {
+    Exception {
+        kind: "exec".to_owned(),
+        severity: 0,
+        note: "it ended, and neither a status nor a reason is known".to_owned(),
+        userid: None,
+    }
+}
