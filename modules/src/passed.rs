@@ -10,7 +10,7 @@
 mod pace;
 pub(crate) mod taken;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -39,6 +39,8 @@ pub struct Passed {
     retry: Option<Time>,
     /// How often that was so over this channel.
     tries: u32,
+    /// Submissions that are handed up only when the parent has taken a job before, by that job.
+    late: BTreeMap<JobId, BTreeSet<JobId>>,
     /// It is an instance to which jobs can be passed.
     declared: Option<String>,
 }
@@ -176,6 +178,7 @@ impl Module for Passed {
             Input::Parent(ParentWord::Away) => {
                 self.channel = Channel::Away;
                 (self.retry, self.tries) = (None, 0);
+                self.late.clear();
                 for held in self.jobs.values_mut() {
                     held.stop = None;
                     held.own.iter_mut().for_each(Own::ask_again);
@@ -255,7 +258,7 @@ impl Passed {
     fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         let Some(id) = record.event.job else { return };
         let Some(held) = self.jobs.get_mut(&id) else {
-            return;
+            return self.hand_up_after(id, out);
         };
         match &record.event.kind {
             Kind::Submit(_) if !held.is_known() && self.channel == Channel::Stands => {

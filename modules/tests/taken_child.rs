@@ -194,6 +194,57 @@ fn what_the_parent_has_made_another_job_comes_as_another_attempt() {
     assert!(!stand.names(FIRST).contains(&"alloc"));
 }
 
+#[test]
+fn what_waits_for_another_is_handed_up_when_the_parent_has_taken_that() {
+    let (mut stand, _) = alone(&[]);
+    let waits = |scheme: &str, value: &str| {
+        let dependency = json!({"scheme": scheme, "value": value});
+        json!({"queue": "long", "duration": 60, "dependencies": [dependency]})
+    };
+    stand.submit(CLIENT, USER, waits("afterok", "100"));
+    stand.submit(CLIENT, USER, waits("singleton", ""));
+    stand.submit(CLIENT, USER, json!({"queue": "long", "duration": 60}));
+    assert_eq!(handed_up(&stand.tell(granted(&[]))), [100, 103]);
+    let count = 1;
+    let mut taken = |first| {
+        let first = JobId(first);
+        let word = ParentWord::TakenUp(first, Ok(Submitted { first, count }));
+        let effects = stand.tell(Arrival::Parent(word));
+        let is_settled = parents(&effects).contains(&"settled");
+        (handed_up(&effects), is_settled)
+    };
+    assert_eq!(taken(103), (vec![], false));
+    assert_eq!(taken(100), (vec![101], false));
+    assert_eq!(taken(101), (vec![102], false));
+    assert_eq!(taken(102), (vec![], true));
+}
+
+#[test]
+fn what_waits_for_another_that_the_parent_cannot_take_yet_waits_for_it() {
+    let (mut stand, _) = alone(&[]);
+    let waits = json!({"queue": "long", "dependencies": [{"scheme": "afterany", "value": "100"}]});
+    stand.submit(CLIENT, USER, waits);
+    stand.tell(granted(&[]));
+    let said = answers(
+        &mut stand,
+        Err(Refusal::new(Code::Busy, "the disk is full")),
+    );
+    assert!(!said.contains(&"taken up"), "{said:?}");
+    stand.now = stand.now.after(Span::seconds(6));
+    assert_eq!(handed_up(&stand.tell(Arrival::Tick)), [100]);
+    // Over another channel all is said again.
+    stand.tell(Arrival::Parent(ParentWord::Away));
+    assert_eq!(handed_up(&stand.tell(granted(&[]))), [100]);
+}
+
+fn handed_up(effects: &[Effect]) -> Vec<u64> {
+    let said = effects.iter().filter_map(|effect| match effect {
+        Effect::Parent(ToParent::TakenUp(_, taken)) => Some(taken.first.0),
+        _ => None,
+    });
+    said.collect()
+}
+
 fn wanted_ranks(effects: &[Effect]) -> Option<String> {
     let plans = effects.iter().filter_map(|effect| match effect {
         Effect::Plan(deltas) => Some(deltas),

@@ -14,6 +14,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Exception, Kind, Submit};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Need;
 use eddy_wire::message::Roles;
 use eddy_wire::services::child::{Begun, Passed as Given, TakenUp};
 use eddy_wire::services::job::{SubmitRequest, Submitted};
@@ -21,6 +22,7 @@ use eddy_wire::time::{Span, Time};
 use serde_json::{Map, Value};
 
 use super::{Channel, Held, Life, Passed, tell};
+use crate::row;
 use crate::sched::BOUNCE;
 
 /// How long after the parent could not take something it is handed up again.
@@ -177,7 +179,7 @@ impl Passed {
     }
 
     /// The parent has taken one, and that is recorded: it hears what it has come to.
-    pub(super) fn is_ordered(&self, job: JobId, out: &mut Outbox) {
+    pub(super) fn is_ordered(&mut self, job: JobId, out: &mut Outbox) {
         if let Some(held) = self
             .jobs
             .get(&job)
@@ -185,6 +187,7 @@ impl Passed {
         {
             tell(job, held, out);
             held.tell_returned(job, out);
+            self.hand_up_after(job, out);
             self.say_settled(out);
         }
     }
@@ -208,7 +211,15 @@ impl Passed {
         }
     }
 
-    /// Hands up the submission with that first job, unless that was done over this channel.
+    /// This job is the parent's now, or nobody's any more: hands up what waited for that.
+    pub(super) fn hand_up_after(&mut self, job: JobId, out: &mut Outbox) {
+        for first in self.late.remove(&job).unwrap_or_default() {
+            self.hand_up(first, out);
+        }
+    }
+
+    /// Hands up the submission with that first job, unless that was done over this channel, or the parent is
+    /// to take another before.
     fn hand_up(&mut self, first: JobId, out: &mut Outbox) {
         let jobs = self.of_submission(first);
         let asked = |job: &JobId| {
@@ -218,12 +229,43 @@ impl Passed {
         if jobs.iter().all(asked) {
             return;
         }
+        if let Some(before) = self.before(first, jobs[0]) {
+            self.late.entry(before).or_default().insert(first);
+            return;
+        }
         let (handed, taken) = self.handed(first, &jobs);
         for job in &jobs {
             let own = self.jobs.get_mut(job).and_then(|held| held.own.as_mut());
             own.into_iter().for_each(|own| own.known = Known::Asked);
         }
         out.effect(Effect::Parent(ToParent::TakenUp(handed, taken)));
+    }
+
+    /// The last job that the parent is to take before a submission, which has this `job`: one that it waits
+    /// for. Filters there answer in any order, and what it waits for has to be there.
+    fn before(&self, first: JobId, job: JobId) -> Option<JobId> {
+        let submit = &self.jobs.get(&job)?.own.as_ref()?.submit;
+        let unknown = |held: &Held| !held.is_known();
+        let needs = submit.spec.needs.iter();
+        let before = needs.filter_map(|need| match need {
+            Need::After(_, target) if *target < first => {
+                let is_unknown = self.jobs.get(target).is_some_and(unknown);
+                is_unknown.then_some(*target)
+            }
+            Need::Singleton => {
+                let name = row::name(submit);
+                let is_alike = |own: &Own| {
+                    own.submit.user == submit.user
+                        && own.known != Known::Yes
+                        && row::name(&own.submit) == name
+                };
+                let mut earlier = self.jobs.range(..first).rev();
+                let alike = earlier.find(|(_, held)| held.own.as_ref().is_some_and(is_alike));
+                alike.map(|(job, _)| *job)
+            }
+            Need::After(..) | Need::Begin(_) | Need::Throttle(_) => None,
+        });
+        before.max()
     }
 
     /// The jobs of the submission with that first one which the parent may not know.
