@@ -64,6 +64,35 @@ fn after_a_mark_only_live_records_and_later_ones_are_replayed() {
 }
 
 #[test]
+fn the_latest_time_is_found_wherever_it_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path()).unwrap();
+    let mut batch = rows(1, 100);
+    // What an instance of this one did, and this one heard of late.
+    for row in &mut batch.rows[90..] {
+        row.t -= 1_000;
+    }
+    journal.commit(batch).unwrap();
+    drop(journal);
+    let (mut journal, recovered) = open(dir.path()).unwrap();
+    assert_eq!(recovered.last_t, 1_700_000_000_000_090);
+    let mark = Mark {
+        seq: 100,
+        last_job: 100,
+        live: vec![1, 90],
+    };
+    journal
+        .commit(Batch {
+            mark: Some(mark),
+            ..Batch::default()
+        })
+        .unwrap();
+    drop(journal);
+    let (_, recovered) = open(dir.path()).unwrap();
+    assert_eq!(recovered.last_t, 1_700_000_000_000_090);
+}
+
+#[test]
 fn without_a_mark_jobs_are_replayed_that_no_summary_of_usage_knows() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(dir.path()).unwrap();

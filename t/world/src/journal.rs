@@ -146,9 +146,10 @@ impl Journal {
         self.durable.last().map_or(Seq(0), |record| record.seq)
     }
 
-    /// When the last durable record was made.
+    /// The latest time of a durable record. It may not be that of the last: what is told late has its own.
     pub fn floor(&self) -> Time {
-        self.durable.last().map_or(Time(0), |record| record.event.t)
+        let times = self.durable.iter().map(|record| record.event.t);
+        times.max().unwrap_or(Time(0))
     }
 
     /// The highest job number ever given.

@@ -315,7 +315,7 @@ impl Oracle {
     /// The leader is gone; what is durable up to here is all that is left.
     pub fn leader_lost(&mut self, seq: Seq) {
         self.commit(seq);
-        self.silent.ends();
+        self.silent.forget();
         self.records.later.clear();
         self.recorded = self.durable.clone();
         self.limited = limits::Limited::default();
@@ -327,6 +327,7 @@ impl Oracle {
         self.socketed = sockets::Socketed::default();
         for record in &self.records.durable {
             // What was found then is told already.
+            self.silent.told(record);
             drop(self.limited.apply(record));
             drop(self.queued.apply(record));
             drop(self.reserved.apply(record));

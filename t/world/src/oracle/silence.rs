@@ -5,10 +5,13 @@
 
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::Work;
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Work};
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::child::Closed;
 use eddy_wire::time::{MICROS, Span, Time};
+use serde_json::Value;
 
 use super::Ledger;
 
@@ -16,6 +19,8 @@ use super::Ledger;
 #[derive(Debug, Default)]
 pub struct Silent {
     since: Option<(Time, Terms)>,
+    /// Where nothing is to begin but what the parent says, as it was recorded last that it said so.
+    closed: Vec<Closed>,
 }
 
 /// How long jobs begin though the parent is silent, and from when on those that it has not ordered.
@@ -38,16 +43,33 @@ impl Silent {
         self.since = None;
     }
 
+    /// The same of a leader that is gone; what it was told is in records.
+    pub fn forget(&mut self) {
+        *self = Silent::default();
+    }
+
+    /// One more record, of which nothing is to be found.
+    pub fn told(&mut self, record: &Record) {
+        if let (Kind::Memo(memo), None) = (&record.event.kind, record.event.job)
+            && let Some(told) = memo.get("queues-above")
+        {
+            let closed = told.get("closed").cloned();
+            let closed = closed.unwrap_or_else(|| Value::Array(Vec::new()));
+            self.closed = serde_json::from_value(closed).unwrap_or_default();
+        }
+    }
+
     /// One more record.
     ///
     /// # Errors
     /// A job begins after the lease, or one that the parent has not ordered too early or out of turn. What
     /// a parent passed down it has said to begin.
-    pub fn apply(&self, ledger: &Ledger, record: &Record) -> Result<(), String> {
+    pub fn apply(&mut self, ledger: &Ledger, record: &Record) -> Result<(), String> {
+        self.told(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Alloc(_), Some(id)) if ledger.is_unordered(id) => {
                 self.began_alone(record.event.t, id)?;
-                in_turn(ledger, id)?;
+                self.in_turn(ledger, id)?;
                 self.began(record.event.t, id)
             }
             (Kind::Alloc(_), Some(id)) if !is_passed(ledger, id) => self.began(record.event.t, id),
@@ -83,35 +105,80 @@ impl Silent {
             )),
         }
     }
+
+    /// Of what begins without the parent the first who came is the first, in each queue: of those who ask
+    /// for nothing that the parent might have to say, and fit where it has not closed nodes.
+    fn in_turn(&self, ledger: &Ledger, id: JobId) -> Result<(), String> {
+        let submit = &ledger.jobs[&id].submit;
+        let queue = |submit: &Submit| submit.spec.jobspec.attributes.system.queue.clone();
+        let mut before = ledger.jobs.range(..id);
+        let passed_over = before.find(|(other, job)| {
+            ledger.is_unordered(**other)
+                && waits_for_nothing(job)
+                && queue(&job.submit) == queue(submit)
+                && self.fits(ledger, &job.submit.spec.request)
+        });
+        match passed_over {
+            Some((other, _)) => Err(format!(
+                "job {id} begins without the parent before job {other}, which came first"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The ranks that are not closed for one that may run for so long.
+    fn open(&self, ledger: &Ledger, limit: Option<i64>) -> Idset {
+        let all = ledger.inventory.ranks();
+        let Some((since, terms)) = self.since else {
+            return all;
+        };
+        let until = limit.map(|limit| since.after(terms.lease).after(Span(limit)));
+        let closed = self.closed.iter().filter(|one| {
+            let is_later = matches!((one.from, until), (Some(from), Some(until)) if from >= until);
+            let is_over = one.until.is_some_and(|over| over <= since);
+            !is_later && !is_over
+        });
+        closed.fold(all, |open, one| open.difference(&one.ranks))
+    }
+
+    /// Whether one would fit there if all were free. Of what asks for more than cores that is not judged
+    /// where any rank is closed.
+    fn fits(&self, ledger: &Ledger, request: &Request) -> bool {
+        let open = self.open(ledger, request.duration);
+        let is_simple = request.cores_per_slot > 0
+            && request.gpus_per_slot == 0
+            && request.sockets.is_none()
+            && request.memory == MemoryNeed::None
+            && request.sharing == Sharing::Shared;
+        if !is_simple {
+            return open == ledger.inventory.ranks();
+        }
+        let nodes = ledger.inventory.restrict(&open).nodes;
+        let slots = nodes
+            .values()
+            .map(|node| node.cores.len() / u64::from(request.cores_per_slot));
+        match request.nodes {
+            None => slots.sum::<u64>() >= u64::from(request.slots),
+            Some(count) => {
+                let fit = slots.filter(|slots| *slots >= u64::from(request.slots_per_node));
+                fit.count() as u64 >= u64::from(count)
+            }
+        }
+    }
 }
 
-/// Of what begins without the parent the first who came is the first, in each queue: of those who ask for
-/// nothing that the parent might have to say.
-fn in_turn(ledger: &Ledger, id: JobId) -> Result<(), String> {
-    let submit = &ledger.jobs[&id].submit;
-    let queue = |submit: &Submit| submit.spec.jobspec.attributes.system.queue.clone();
-    let waits = |job: &Job| {
-        let spec = &job.submit.spec;
-        let system = &spec.jobspec.attributes.system;
-        let is_plain = system.other.is_empty() && system.qos.is_none() && system.class.is_none();
-        let request = &spec.request;
-        let is_simple = request.constraint.is_none()
-            && request.ranks.is_none()
-            && request.choice.is_none()
-            && request.work == Work::Tasks
-            && spec.needs.is_empty();
-        job.state == JobState::Sched && job.urgency > 0 && is_plain && is_simple
-    };
-    let mut before = ledger.jobs.range(..id);
-    let passed_over = before.find(|(other, job)| {
-        ledger.is_unordered(**other) && waits(job) && queue(&job.submit) == queue(submit)
-    });
-    match passed_over {
-        Some((other, _)) => Err(format!(
-            "job {id} begins without the parent before job {other}, which came first"
-        )),
-        None => Ok(()),
-    }
+/// Whether one waits that asks for nothing that a parent might have to say.
+fn waits_for_nothing(job: &Job) -> bool {
+    let spec = &job.submit.spec;
+    let system = &spec.jobspec.attributes.system;
+    let is_plain = system.other.is_empty() && system.qos.is_none() && system.class.is_none();
+    let request = &spec.request;
+    let is_simple = request.constraint.is_none()
+        && request.ranks.is_none()
+        && request.choice.is_none()
+        && request.work == Work::Tasks
+        && spec.needs.is_empty();
+    job.state == JobState::Sched && job.urgency > 0 && is_plain && is_simple
 }
 
 fn is_passed(ledger: &Ledger, id: JobId) -> bool {
@@ -121,11 +188,49 @@ fn is_passed(ledger: &Ledger, id: JobId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use eddy_wire::id::Rank;
+    use eddy_wire::resource_set::{NodeSet, ResourceSet};
+
     use super::*;
+
+    fn at(seconds: i64) -> Time {
+        Time(0).after(Span::seconds(seconds))
+    }
+
+    #[test]
+    fn what_is_closed_while_one_may_run_is_not_open_to_it() {
+        let nodes = (0..4).map(|rank| (Rank(rank), NodeSet::default()));
+        let mut ledger = Ledger::default();
+        ledger.inventory = Arc::new(ResourceSet {
+            nodes: nodes.collect(),
+            ..ResourceSet::default()
+        });
+        let closed = |ranks, from: Option<i64>, until: Option<i64>| Closed {
+            ranks: Idset::one(ranks),
+            from: from.map(at),
+            until: until.map(at),
+        };
+        let mut silent = Silent {
+            since: None,
+            closed: vec![
+                closed(0, None, None),
+                closed(1, Some(170), None),
+                closed(2, Some(50), Some(100)),
+            ],
+        };
+        let open = |silent: &Silent, limit| silent.open(&ledger, limit).to_string();
+        assert_eq!(open(&silent, None), "0-3");
+        let (lease, alone) = (Span::seconds(60), None);
+        silent.begins(at(100), Terms { lease, alone });
+        assert_eq!(open(&silent, None), "2-3");
+        assert_eq!(open(&silent, Some(Span::seconds(11).0)), "2-3");
+        assert_eq!(open(&silent, Some(Span::seconds(10).0)), "1-3");
+    }
 
     #[test]
     fn only_what_begins_between_the_lease_and_the_next_word_is_found() {
-        let at = |seconds| Time(0).after(Span::seconds(seconds));
         let mut silent = Silent::default();
         assert_eq!(silent.began(at(100), JobId(1)), Ok(()));
         let terms = Terms {

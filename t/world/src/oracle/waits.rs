@@ -25,7 +25,8 @@ pub fn may_go(ledger: &Ledger, job: &Job, t: Time) -> Result<(), String> {
     for dependency in dependencies(job) {
         let began = matches!(dependency.scheme.as_str(), "after" | "afterstart")
             && target(dependency).is_some_and(|target| ledger.started.contains(&target));
-        if !began && standing(ledger, job, dependency, t) != Standing::Met {
+        let was_single = dependency.scheme == "singleton" && ledger.was_single(job.id);
+        if !began && !was_single && standing(ledger, job, dependency, t) != Standing::Met {
             let (id, Dependency { scheme, value, .. }) = (job.id, dependency);
             return Err(format!(
                 "job {id} was let go at {t}, and `{scheme}:{value}` was not met"
@@ -33,6 +34,19 @@ pub fn may_go(ledger: &Ledger, job: &Job, t: Time) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// None of its name is left before a job of which that is recorded.
+pub fn may_be_single(ledger: &Ledger, job: &Job, t: Time) -> Result<(), String> {
+    let mut needs = dependencies(job).iter();
+    let single = needs.find(|one| one.scheme == "singleton");
+    match single.map(|single| standing(ledger, job, single, t)) {
+        Some(Standing::Open | Standing::Lost) => Err(format!(
+            "job {} was let go at {t} by `singleton`, which was not met",
+            job.id
+        )),
+        Some(Standing::Met) | None => Ok(()),
+    }
 }
 
 /// It ends by what it waits for only if that cannot be met.

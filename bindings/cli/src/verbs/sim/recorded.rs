@@ -10,7 +10,7 @@ use std::sync::Arc;
 use eddy_brokerd::history::records;
 use eddy_sched::sim::{Machine, Owner, Past, PastRun, Terms, read_rows};
 use eddy_wire::account::Name;
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::resource_set::ResourceSet;
@@ -123,7 +123,8 @@ impl Told {
             Kind::Depend => self.since = t,
             Kind::Urgency(urgency, _) if self.job.urgency == 0 && *urgency > 0 => self.since = t,
             Kind::Requeue(_) => (self.since, self.freed) = (t, None),
-            Kind::Free => self.freed = Some(t),
+            // Of what ended elsewhere `free` is of when that was heard.
+            Kind::Release(_, Final::Yes) | Kind::Free => self.freed = self.freed.or(Some(t)),
             // What else happens to a job does not say from when on it could start, or had its cores.
             _ => {}
         }

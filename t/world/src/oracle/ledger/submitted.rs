@@ -62,6 +62,12 @@ impl Ledger {
         self.below.get(&job) == Some(&Below::Began)
     }
 
+    /// Whether none of its name was left before a job, as far as was known here. What an instance took comes
+    /// in its order, and late: another may come after.
+    pub fn was_single(&self, job: JobId) -> bool {
+        self.single.contains(&job) && !self.below.contains_key(&job)
+    }
+
     /// Whether this instance took a job for its parent, which has not taken it since.
     pub fn is_unordered(&self, job: JobId) -> bool {
         let known = self.jobs.get(&job);
