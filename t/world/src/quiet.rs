@@ -512,16 +512,33 @@ fn lasts(ledger: &Ledger, job: &Job) -> bool {
         Work::Instance { name: Some(_) }
     );
     let waits = job.submit.spec.needs.iter().any(|need| match need {
-        Need::After(_, other) => ledger.jobs.get(other).is_some_and(is_unheard),
+        Need::After(_, other) => {
+            let other = ledger.jobs.get(other);
+            other.is_some_and(|other| is_unheard(ledger, other))
+        }
         Need::Begin(_) | Need::Singleton | Need::Throttle(_) => false,
     });
-    is_declared || is_unheard(job) || waits
+    is_declared || is_unheard(ledger, job) || waits
 }
 
-fn is_unheard(job: &Job) -> bool {
-    let name = job.submit.spec.jobspec.name();
-    let is_unheard = name.contains(":dies") || name.contains(":late");
-    is_unheard && job.submit.is_taken_here() && job.t_alloc.is_none()
+/// Whether an instance took it, and its parent cannot take it, or another that it waits for.
+fn is_unheard(ledger: &Ledger, job: &Job) -> bool {
+    let mut unheard: BTreeSet<JobId> = BTreeSet::new();
+    for (id, job) in ledger.jobs.range(..=job.id) {
+        let name = job.submit.spec.jobspec.name();
+        let is_alike = |other: &JobId| ledger.jobs[other].submit.spec.jobspec.name() == name;
+        let waits = |need: &Need| match need {
+            Need::After(_, other) => unheard.contains(other),
+            Need::Singleton => unheard.iter().any(is_alike),
+            Need::Begin(_) | Need::Throttle(_) => false,
+        };
+        let is_named = name.contains(":dies") || name.contains(":late");
+        let is_so = is_named || job.submit.spec.needs.iter().any(waits);
+        if is_so && job.submit.is_taken_here() && job.t_alloc.is_none() {
+            unheard.insert(*id);
+        }
+    }
+    unheard.contains(&job.id)
 }
 
 /// Whether a call of a client of that instance waits for the end of what lasts.

@@ -21,13 +21,14 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
             continue;
         };
         let above = world.nature.judge(parent).durable();
-        for (id, job) in &world.nature.judge(instance.id).durable().jobs {
+        let below = world.nature.judge(instance.id).durable();
+        for (id, job) in &below.jobs {
             let Some(pass) = &job.submit.pass else {
                 continue;
             };
             // Its parent refused it, or knew it already; or it had no time to hear of it.
             let is_void = job.state == JobState::Inactive && job.t_alloc.is_none();
-            let is_lost = world.is_over(instance.id) || is_unheard(job);
+            let is_lost = world.is_over(instance.id) || is_unheard(below, job);
             if job.submit.is_taken_here() && (is_void || is_lost) && !above.jobs.contains_key(id) {
                 continue;
             }
