@@ -325,6 +325,7 @@ impl Oracle {
         self.pooled = self.pooled.forgetful();
         self.ganged = gangs::Ganged::default();
         self.socketed = sockets::Socketed::default();
+        self.charged = twice::Charged::default();
         for record in &self.records.durable {
             // What was found then is told already.
             self.silent.told(record);
@@ -334,6 +335,7 @@ impl Oracle {
             drop(self.pooled.apply(record));
             drop(self.ganged.apply(record));
             drop(self.socketed.apply(record));
+            drop(self.charged.apply(record));
         }
         self.replies.forget();
     }
