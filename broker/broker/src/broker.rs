@@ -410,7 +410,8 @@ impl Broker {
             return;
         }
         if !self.modules.iter().all(|module| module.stands(&event)) {
-            return;
+            // It may be the last that effects waited for.
+            return self.release(turn);
         }
         self.last = self.last.next();
         let record = Arc::new(Record {

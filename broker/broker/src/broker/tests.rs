@@ -25,17 +25,55 @@ impl Module for Hasty {
     }
 }
 
-#[test]
-fn a_leader_whose_end_is_recorded_ends_whatever_is_proposed_behind_it() {
-    let identity = Identity {
+/// Proposes what does not stand, and says something with it.
+struct Futile;
+
+impl Module for Futile {
+    fn name(&self) -> &'static str {
+        "futile"
+    }
+
+    fn stands(&self, event: &Event) -> bool {
+        !matches!(event.kind, Kind::Memo(_))
+    }
+
+    fn apply(&mut self, _record: &Record) {}
+
+    fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        if let Input::Tick = input {
+            out.append_own(now, Kind::Memo(Map::new()));
+            out.effect(Effect::Wake(now));
+        }
+    }
+}
+
+fn identity() -> Identity {
+    Identity {
         instance: "i".to_owned(),
         version: "0".to_owned(),
         owner: 0,
         path: String::new(),
         depth: 0,
         parent: None,
-    };
-    let mut broker = Broker::new(identity, vec![Box::new(Hasty)]);
+    }
+}
+
+#[test]
+fn what_is_said_with_an_event_that_does_not_stand_is_said_all_the_same() {
+    let mut broker = Broker::new(identity(), vec![Box::new(Futile)]);
+    broker.resume(Time(1), Seq(0));
+    let last = broker.last();
+    broker.handle(Time(1), Arrival::Durable(last));
+    let output = broker.handle(Time(2), Arrival::Tick);
+    assert_eq!(
+        (output.records.len(), &output.effects[..]),
+        (0, &[Effect::Wake(Time(2))][..])
+    );
+}
+
+#[test]
+fn a_leader_whose_end_is_recorded_ends_whatever_is_proposed_behind_it() {
+    let mut broker = Broker::new(identity(), vec![Box::new(Hasty)]);
     broker.resume(Time(1), Seq(0));
     let ended = broker.handle(Time(2), Arrival::Stop);
     let kinds: Vec<&Kind> = ended.records.iter().map(|r| &r.event.kind).collect();
