@@ -187,8 +187,8 @@ impl Module for Ingest {
                     self.bring_up(now, out);
                 }
             }
-            Input::Notice(Notice::TakenUp(request, taken)) => {
-                if let Err(refusal) = self.take_up(now, request, taken, out) {
+            Input::Notice(Notice::TakenUp(request, taken, by)) => {
+                if let Err(refusal) = self.take_up(now, request, (taken, by), out) {
                     out.refuse(request.caller, &refusal);
                 }
             }
@@ -537,6 +537,7 @@ impl Ingest {
                 sent: submission.sent.clone(),
                 filtered: submission.filtered.clone(),
                 pass: pass.clone(),
+                begun_in: submission.begun_in(job),
             };
             out.append(t, job, Kind::Submit(Arc::new(submit)));
         }

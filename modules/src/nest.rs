@@ -27,7 +27,7 @@ use std::sync::Arc;
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Request};
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Event, Final, Kind, Record};
+use eddy_wire::event::{Event, Exception, Final, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
@@ -117,6 +117,7 @@ impl Module for Nest {
     fn stands(&self, event: &Event) -> bool {
         match (&event.kind, event.job) {
             (Kind::Passed(_) | Kind::Alloc(_), Some(job)) => self.may_be_granted(job),
+            (Kind::Exception(exception), Some(job)) if is_willed(exception) => self.may_end(job),
             _ => true,
         }
     }
@@ -235,6 +236,11 @@ impl Module for Nest {
     fn live(&self, seqs: &mut Vec<Seq>) {
         self.blocks.live(seqs);
     }
+}
+
+/// Whether somebody ends a job, and it does not end by what it waits for.
+fn is_willed(exception: &Exception) -> bool {
+    exception.severity == 0 && exception.userid.is_some()
 }
 
 impl Nest {

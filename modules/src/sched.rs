@@ -25,7 +25,7 @@ use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, ParentWord, Req
 use eddy_wire::access::Access;
 use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Event, Kind, Record};
+use eddy_wire::event::{Event, Kind, Record, Taken};
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Place;
@@ -154,10 +154,13 @@ impl Module for Sched {
         match (&event.kind, event.job) {
             (Kind::Alloc(_), Some(job)) => {
                 let seen = self.jobs.get(&job);
-                // What was taken here may begin by the word of nobody.
-                let is_passed =
-                    |seen: &Seen| seen.submit.pass.is_some() && !seen.submit.is_taken_here();
-                !seen.is_some_and(is_passed) || self.passed.may_begin(job)
+                let may = |seen: &Seen| match seen.submit.pass.as_ref().map(|pass| pass.taken) {
+                    None => true,
+                    // What was taken here may begin by the word of nobody, once.
+                    Some(Taken::Here) => seen.state == JobState::Sched,
+                    Some(Taken::Above) => self.passed.may_begin(job),
+                };
+                seen.is_none_or(may)
             }
             _ => true,
         }
@@ -165,7 +168,7 @@ impl Module for Sched {
 
     fn apply(&mut self, record: &Record) {
         self.gangs.apply(record);
-        self.unordered.apply(record);
+        self.unordered.apply(record, &self.jobs);
         if record.event.job.is_none() {
             self.limits.apply(record);
         }
@@ -195,10 +198,7 @@ impl Module for Sched {
                     ending: None,
                     since: record.event.t,
                     suspension: Suspension::default(),
-                    order: match &submit.pass {
-                        None => Order::Here,
-                        Some(_) => Order::Above,
-                    },
+                    order: Order::of(submit),
                 };
                 self.jobs.insert(id, seen);
             }

@@ -13,6 +13,7 @@ mod ranks;
 mod returned;
 mod taken;
 mod taken_child;
+mod taken_guard;
 mod users;
 mod wait;
 mod waits;

@@ -36,7 +36,7 @@ fn ago(seconds: i64) -> Time {
 
 /// A parent, begun again by these settings while a job was on its way to its instance, which has drawn
 /// numbers from the one that is given.
-fn back(settings: &Settings) -> (Stand, JobId) {
+pub fn back(settings: &Settings) -> (Stand, JobId) {
     let (mut stand, _) = passed();
     let drawn = stand.ask::<Ids>(
         CHANNEL,
@@ -52,24 +52,34 @@ fn back(settings: &Settings) -> (Stand, JobId) {
     (stand, first)
 }
 
-fn hello_only(stand: &mut Stand) -> Vec<FromParent> {
+pub fn hello_only(stand: &mut Stand) -> Vec<FromParent> {
     let effects = stand.call::<eddy_wire::services::child::Adopt>(NEXT, 0, &hello(BATCH));
     of(&effects)
 }
 
 /// What came over the channel.
-fn of(effects: &[Effect]) -> Vec<FromParent> {
+pub fn of(effects: &[Effect]) -> Vec<FromParent> {
     let told = told(effects, NEXT).into_iter();
     let parts = told.filter(|told| told.kind == eddy_wire::message::Type::Part);
     parts.map(|told| told.word()).collect()
 }
 
-fn hands_up(stand: &mut Stand, first: JobId, begun: &[JobId]) -> Told {
-    let submission = submit_request(
-        stand.now,
-        first.0,
-        json!({"queue": "long", "duration": 3600}),
-    );
+pub fn hands_up(stand: &mut Stand, first: JobId, begun: &[JobId]) -> Told {
+    hands_up_as(stand, (first, first), begun)
+}
+
+/// The same, of the submission that has another job's key.
+pub fn hands_up_as(stand: &mut Stand, of: (JobId, JobId), begun: &[JobId]) -> Told {
+    let told = told(&hand_up(stand, of, begun), NEXT);
+    told.last().expect("an answer").clone()
+}
+
+pub fn hands_up_all(stand: &mut Stand, first: JobId, begun: &[JobId]) -> Vec<Effect> {
+    hand_up(stand, (first, first), begun)
+}
+
+fn hand_up(stand: &mut Stand, (first, key): (JobId, JobId), begun: &[JobId]) -> Vec<Effect> {
+    let submission = submit_request(stand.now, key.0, json!({"queue": "long", "duration": 3600}));
     let taken = TakenUp {
         first,
         submitted: ago(9),
@@ -85,23 +95,31 @@ fn hands_up(stand: &mut Stand, first: JobId, begun: &[JobId]) -> Told {
         submission,
         taken: Some(Box::new(taken)),
     };
-    let told = told(&stand.call::<HandUp>(NEXT, 0, &request), NEXT);
-    told.last().expect("an answer").clone()
+    stand.call::<HandUp>(NEXT, 0, &request)
 }
 
 /// It says that it began this job five seconds ago, or more, on core 1 of its second node.
-fn says(stand: &mut Stand, job: JobId, began: i64, state: PassState) -> Vec<FromParent> {
+pub fn says(stand: &mut Stand, job: JobId, began: i64, state: PassState) -> Vec<FromParent> {
+    let told = began_of(job, began, state);
+    tell(stand, told)
+}
+
+pub fn began_of(job: JobId, began: i64, state: PassState) -> ToldOf {
     let ended = matches!(state, PassState::Over { .. }).then(|| ago(began - 1));
     let set: Arc<ResourceSet> = core_of_child();
     let begun = Begun { t: ago(began), set };
-    let jobs = vec![ToldOf {
+    ToldOf {
         job,
         attempt: Attempt(1),
         state,
         began: Some(ago(began)),
         ended,
         begun: Some(Box::new(begun)),
-    }];
+    }
+}
+
+pub fn tell(stand: &mut Stand, told: ToldOf) -> Vec<FromParent> {
+    let jobs = vec![told];
     of(&stand.call::<TellsOf>(
         NEXT,
         0,
@@ -112,7 +130,7 @@ fn says(stand: &mut Stand, job: JobId, began: i64, state: PassState) -> Vec<From
     ))
 }
 
-fn settles(stand: &mut Stand) -> Vec<Effect> {
+pub fn settles(stand: &mut Stand) -> Vec<Effect> {
     settle(stand, NEXT)
 }
 
@@ -128,7 +146,7 @@ fn alloc_of(stand: &Stand, job: JobId) -> (Time, Arc<ResourceSet>) {
     grants.next_back().expect("it was granted something")
 }
 
-fn deltas(effects: &[Effect]) -> Vec<&Delta> {
+pub fn deltas(effects: &[Effect]) -> Vec<&Delta> {
     let plans = effects.iter().filter_map(|effect| match effect {
         Effect::Plan(deltas) => Some(deltas),
         _ => None,
@@ -136,7 +154,7 @@ fn deltas(effects: &[Effect]) -> Vec<&Delta> {
     plans.flatten().collect()
 }
 
-fn raise(job: JobId) -> RaiseRequest {
+pub fn raise(job: JobId) -> RaiseRequest {
     RaiseRequest {
         jobs: JobSet::one(job),
         states: Vec::new(),

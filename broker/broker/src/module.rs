@@ -129,8 +129,8 @@ pub enum Notice {
     GivenBack(JobId, Idset),
     /// A request that is another module's, made for who asked.
     HandedUp(Box<Request>),
-    /// The same, of what a queue instance took itself while this one was away.
-    TakenUp(Box<Request>, Box<TakenUp>),
+    /// The same, of what a queue instance took itself while this one was away, and which.
+    TakenUp(Box<Request>, Box<TakenUp>, Arc<str>),
     /// A request for the tasks of a job, and the instance that it was passed to.
     Elsewhere(Box<Request>, String),
 }

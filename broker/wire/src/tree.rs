@@ -171,7 +171,7 @@ pub enum Word {
     Event {
         /// Its number.
         number: u64,
-        /// What: `rank-reached`, `rank-lost`.
+        /// What, such as `ranks-lost`.
         topic: String,
         /// More about it.
         body: Value,

@@ -54,6 +54,7 @@ fn submit() -> Kind {
         filtered: None,
         spec: spec(),
         pass: None,
+        begun_in: Some("batch".into()),
     }))
 }
 

@@ -4,6 +4,8 @@
 //! Those of which nothing has begun are looked at as any other. Of the others the work is done or under
 //! way: they are taken whatever is said of such a one now, charged to whom it can be found to be.
 
+use std::sync::Arc;
+
 use eddy_broker::{Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Exception, Kind};
@@ -20,7 +22,7 @@ impl Ingest {
         &mut self,
         now: Time,
         request: &Request,
-        taken: &TakenUp,
+        (taken, by): (&TakenUp, &Arc<str>),
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         if let Intake::DiskFull(why) = &self.intake {
@@ -31,8 +33,9 @@ impl Ingest {
             false => self.read_begun(request)?,
         };
         submission.asked_by = taken.asked_by;
-        submission.sent = taken.sent.map(std::sync::Arc::new);
+        submission.sent = taken.sent.map(Arc::new);
         submission.taken = Some(Box::new(taken.clone()));
+        submission.by = Some(Arc::clone(by));
         let (user, key) = submission.name();
         match self.keys.recent(user, &key) {
             Some(known) => self.take_known(now, submission, Some(known), out),

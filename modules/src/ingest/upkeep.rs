@@ -79,6 +79,7 @@ impl Ingest {
             filtered: None,
             spec: spec.expect("the configuration was checked"),
             pass: None,
+            begun_in: None,
         };
         out.append(now, job, Kind::Submit(Arc::new(submit)));
     }

@@ -22,7 +22,6 @@ use eddy_wire::usage::Amounts;
 
 use super::Nest;
 use super::child::{Child, Stated};
-use super::run::Run;
 use crate::sched::BOUNCE;
 
 /// Jobs that were begun in instances, of which no grant is recorded yet.
@@ -113,6 +112,11 @@ impl Begins {
         Some((begin.child, begin.told))
     }
 
+    /// The job that the instance is which began it, if this is one of them.
+    fn child_of(&self, job: JobId) -> Option<JobId> {
+        self.jobs.get(&job).map(|begin| begin.child)
+    }
+
     /// Whether this is one of them.
     pub(super) fn has(&self, job: JobId) -> bool {
         self.jobs.contains_key(&job)
@@ -184,7 +188,8 @@ impl Nest {
                 First::Waits
             }
             JobState::Sched if !to.has(&set) => {
-                out.append(now, job, Kind::Exception(Box::new(nowhere())));
+                let end = nowhere(&begin.told.state);
+                out.append(now, job, Kind::Exception(Box::new(end)));
                 let t = begin.begun.t;
                 self.begun.propose(child, t, job);
                 First::Waits
@@ -209,10 +214,46 @@ impl Nest {
     }
 
     /// Whether a job may still be granted what it was to be granted: of what was begun elsewhere that is
-    /// proposed while others are.
+    /// proposed while others are, and nothing else is.
     pub(super) fn may_be_granted(&self, job: JobId) -> bool {
-        let waits = |run: &Run| run.state == JobState::Sched;
-        !self.begun.has(job) || self.passes.jobs.get(&job).is_some_and(waits)
+        let Some(run) = self.passes.jobs.get(&job) else {
+            return true;
+        };
+        match self.begun.has(job) {
+            true => run.state == JobState::Sched,
+            false => !run.has_begun_below(),
+        }
+    }
+
+    /// Whether a job may end that somebody ends: not while its instance may have begun it, and has not said
+    /// so. What it used would be charged to nobody.
+    pub(super) fn may_end(&self, job: JobId) -> bool {
+        self.unsure_of(job).is_none()
+    }
+
+    /// Jobs that an instance had begun which were taken, and of which it says nothing when it says all: what
+    /// it knew of them is lost.
+    pub(super) fn lose_begun(&mut self, now: Time, id: JobId, out: &mut Outbox) {
+        let Some(child) = self.children.get(&id) else {
+            return;
+        };
+        for (job, run) in &self.passes.jobs {
+            let is_its = run.submit.begun_in.as_deref() == child.declared.as_deref();
+            if !is_its || !run.has_begun_below() || self.begun.child_of(*job) == Some(id) {
+                continue;
+            }
+            // The job that the instance was before may have said that it had ended.
+            let lost = match self.begun.remove(*job).map(|(_, told)| told.state) {
+                Some(state @ PassState::Over { .. }) => nowhere(&state),
+                Some(_) | None => Exception {
+                    kind: "node-failure".to_owned(),
+                    severity: 0,
+                    note: format!("{} had begun it, and knows nothing of it", child.title()),
+                    userid: None,
+                },
+            };
+            out.append(now, *job, Kind::Exception(Box::new(lost)));
+        }
     }
 
     /// What one has come to that has its grant.
@@ -280,12 +321,24 @@ impl Child {
     }
 }
 
-/// Why one is over of which nobody knows where it ran.
-fn nowhere() -> Exception {
+/// Why one is over of which nobody knows where it ran. What had ended by itself is not to run again.
+fn nowhere(state: &PassState) -> Exception {
+    let begun = "it was begun while this instance was away, on nodes that have left since";
+    let (kind, note) = match state {
+        PassState::Over { status, .. } => {
+            let status = status.map_or_else(|| "unknown".to_owned(), |status| status.to_string());
+            let note = format!("{begun}; it ended there with the wait status {status}");
+            ("exec", note)
+        }
+        PassState::Accepted
+        | PassState::Running
+        | PassState::Stopped { .. }
+        | PassState::Returned { .. } => ("node-failure", begun.to_owned()),
+    };
     Exception {
-        kind: "node-failure".to_owned(),
+        kind: kind.to_owned(),
         severity: 0,
-        note: "it was begun while this instance was away, on nodes that have left since".to_owned(),
+        note,
         userid: None,
     }
 }

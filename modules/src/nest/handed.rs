@@ -43,7 +43,7 @@ impl Nest {
             tail: request.tail.clone(),
         });
         match body.taken {
-            Some(taken) => self.take_up((of, &name), (handed, taken), out),
+            Some(taken) => self.take_up((of, &name), (handed, &submission, taken), out),
             None => {
                 out.notice(Notice::HandedUp(handed));
                 Ok(())

@@ -81,11 +81,12 @@ impl Passes {
     /// A job that was passed, and all that are to start with it.
     pub(super) fn mates(&self, job: JobId) -> Vec<JobId> {
         let with = |run: &Run| Some((run.with?, run.to.clone()?));
-        let its = self.jobs.get(&job).and_then(with);
-        let others = self
-            .jobs
-            .iter()
-            .filter(|(_, run)| run.may_be_recalled() && its.is_some() && with(run) == its);
+        let Some(its) = self.jobs.get(&job).and_then(with) else {
+            return vec![job];
+        };
+        let others = self.jobs.iter();
+        let others =
+            others.filter(|(_, run)| run.may_be_recalled() && with(run).as_ref() == Some(&its));
         let others = others.map(|(mate, _)| *mate).filter(|mate| *mate != job);
         others.chain([job]).collect()
     }

@@ -131,6 +131,13 @@ impl Run {
         waits && self.heard != Heard::Begun
     }
 
+    /// Whether an instance had begun it when it was taken, and where is not recorded yet.
+    pub(super) fn has_begun_below(&self) -> bool {
+        let is_over = matches!(self.state, JobState::Cleanup | JobState::Inactive);
+        let is_first = self.attempt == Attempt(1) && self.grant.is_none();
+        self.submit.begun_in.is_some() && is_first && !is_over
+    }
+
     /// When the last of that was.
     pub(super) fn since(&self) -> Time {
         self.t

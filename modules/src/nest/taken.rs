@@ -10,12 +10,13 @@ use eddy_broker::{Notice, Outbox, Request, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Kind;
 use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
     Counted, FromParent, PassState, QueueAbove, SettledRequest, TakenUp, ToldOf,
 };
-use eddy_wire::services::job::{JobSet, Raise, URGENCY_MAX};
+use eddy_wire::services::job::{JobSet, Raise, SubmitRequest, URGENCY_MAX};
 use eddy_wire::time::{Span, Time};
 
 use super::Nest;
@@ -68,23 +69,50 @@ impl Nest {
     pub(super) fn take_up(
         &mut self,
         (child, name): (JobId, &str),
-        (handed, taken): (Box<Request>, Box<TakenUp>),
+        (handed, submission, taken): (Box<Request>, &SubmitRequest, Box<TakenUp>),
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
+        self.may_be_taken(name, submission, &taken)?;
+        // What was said to be all was not: nothing is planned for it before this is.
+        let told = &mut self.child(child).told;
+        (told.settled, told.settles) = (Stated::NotYet, None);
+        self.tell_serving(out);
+        out.notice(Notice::TakenUp(handed, taken, name.into()));
+        Ok(())
+    }
+
+    /// Whether what an instance says of a submission that it took can be.
+    fn may_be_taken(
+        &self,
+        name: &str,
+        submission: &SubmitRequest,
+        taken: &TakenUp,
+    ) -> Result<(), Refusal> {
         let first = taken.first;
-        let last = taken.begun.last().copied().unwrap_or(first).max(first);
-        if self.blocks.owner(first, last) != Drawn::Of(name) {
+        let count = submission.cc.as_ref().map_or(1, Idset::len);
+        let last = JobId(first.0.saturating_add(count.saturating_sub(1)));
+        if count == 0 || self.blocks.owner(first, last) != Drawn::Of(name) {
             let text = format!(
-                "taken.first: {first} given, which is not among the numbers that `{name}` has drawn"
+                "taken.first: {first} given for {count} jobs, which are not all among the numbers that \
+                 `{name}` has drawn"
             );
             return Err(Refusal::invalid(text));
         }
-        if let Some(given) = taken.urgencies.values().find(|one| **one > URGENCY_MAX) {
+        if let Some(given) = taken.begun.iter().find(|job| **job < first || last < **job) {
+            let text = format!("taken.begun: {given} given, which is not of {first} to {last}");
+            return Err(Refusal::invalid(text));
+        }
+        let urgencies = taken.urgencies.values().chain([&submission.urgency]);
+        if let Some(given) = urgencies.into_iter().find(|one| **one > URGENCY_MAX) {
             let text = format!("taken.urgencies: {given} given, allowed are 0 to {URGENCY_MAX}");
             return Err(Refusal::invalid(text));
         }
-        self.child(child).told.settles = None;
-        out.notice(Notice::TakenUp(handed, taken));
+        // An instance that was set up anew from a copy of its journal would give numbers again.
+        let mut known = self.passes.jobs.range(first..=last);
+        if let Some((job, _)) = known.find(|(_, run)| run.submit.key != submission.key) {
+            let text = format!("taken.first: job {job} is of another submission");
+            return Err(Refusal::new(Code::Conflict, text));
+        }
         Ok(())
     }
 
@@ -98,8 +126,10 @@ impl Nest {
         let body: SettledRequest = request.parse()?;
         let child = self.speaker(request, body.child)?;
         let (job, channel) = (child.id(), child.told.channel);
-        if channel.map(|channel| channel.client) == Some(request.caller.client) {
+        let is_news = self.children[&job].told.settled == Stated::NotYet;
+        if is_news && channel.map(|channel| channel.client) == Some(request.caller.client) {
             self.has_settled(now, job, out);
+            self.lose_begun(now, job, out);
         }
         out.answer(request.caller, &());
         Ok(())
@@ -210,6 +240,10 @@ impl Nest {
                 self.begun.remove(job);
                 self.record_all_begun(now, out);
             }
+            Kind::Requeue(_) => {
+                self.begun.remove(job);
+                self.record_all_begun(now, out);
+            }
             Kind::Depend | Kind::Priority(_) | Kind::Free => self.record_all_begun(now, out),
             Kind::Alloc(_) => {
                 if let Some((child, told)) = self.begun.remove(job) {
@@ -229,18 +263,23 @@ impl Nest {
         }
         let ranges = jobs.ranges.iter().filter(|(first, last)| first <= last);
         let mut named = ranges.flat_map(|(first, last)| self.passes.jobs.range(first..=last));
-        let (job, child) = named.find_map(|(job, run)| {
-            let is_unsure = run.attempt == FIRST && run.to.is_none();
-            let child = self.taker(*job).filter(|_| is_unsure)?;
-            let child = self.children.get(&child)?;
-            let is_told = run.heard != Heard::No || child.told.settled == Stated::Yes;
-            (!is_told || self.begun.has(*job)).then_some((job, child))
-        })?;
+        let (job, child) = named.find_map(|(job, _)| Some((job, self.unsure_of(*job)?)))?;
         let text = format!(
             "{} took job {job}, may have begun it, and has not said so yet",
             child.title()
         );
         Some(Refusal::new(Code::Unreachable, text))
+    }
+
+    /// The instance that took a job, holds its nodes, and may have begun it without having said so.
+    pub(super) fn unsure_of(&self, job: JobId) -> Option<&Child> {
+        let run = self.passes.jobs.get(&job)?;
+        let child = self.children.get(&self.taker(job)?)?;
+        let is_over = matches!(run.state, JobState::Cleanup | JobState::Inactive);
+        let is_unsure = run.attempt == FIRST && run.to.is_none() && !is_over;
+        let is_told = run.heard != Heard::No || child.told.settled == Stated::Yes;
+        let may_have_begun = !is_told || self.begun.has(job);
+        (is_unsure && may_have_begun && child.job.grant().is_some()).then_some(child)
     }
 
     /// The instance that drew this number, if it is there.

@@ -79,6 +79,18 @@ pub(super) enum Order {
     Here,
     /// The parent.
     Above,
+    /// Nobody any more: a queue instance has begun it, and is to say where.
+    Below,
+}
+
+impl Order {
+    pub(super) fn of(submit: &Submit) -> Order {
+        match (&submit.pass, &submit.begun_in) {
+            (Some(_), _) => Order::Above,
+            (None, Some(_)) => Order::Below,
+            (None, None) => Order::Here,
+        }
+    }
 }
 
 impl Seen {
@@ -130,6 +142,9 @@ impl Seen {
             self.stopped = self.stopped_until(gates, t);
         }
         self.suspension.apply(t, kind);
+        if let (Kind::Alloc(_) | Kind::Requeue(_), Order::Below) = (kind, self.order) {
+            self.order = Order::Here;
+        }
         match kind {
             Kind::Priority(priority) => self.priority = *priority,
             Kind::Urgency(urgency, _) => self.urgency = *urgency,

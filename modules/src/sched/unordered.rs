@@ -69,10 +69,12 @@ impl News {
 }
 
 impl Unordered {
-    pub(super) fn apply(&mut self, record: &Record) {
+    /// A record, before it is folded into the jobs that are not over.
+    pub(super) fn apply(&mut self, record: &Record, jobs: &BTreeMap<JobId, Seen>) {
         self.queues.apply(record);
         if let (Kind::Memo(memo), Some(job)) = (&record.event.kind, record.event.job)
             && is_ordered_above(memo)
+            && jobs.contains_key(&job)
         {
             self.waiting.remove(&job);
             self.ordered.insert(job);

@@ -156,6 +156,7 @@ fn running(job: JobId, user: u32, system: Value, ranks: [u32; 2]) -> Vec<(Option
         filtered: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
         pass: None,
+        begun_in: None,
     };
     let shells = ranks.map(|rank| (Rank(rank), Epoch(u64::from(rank) + 1)));
     let grant = Grant {

@@ -39,6 +39,8 @@ pub(super) struct SubmitContext {
     pub(super) party: Party,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pass: Option<Arc<Pass>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) begun_in: Option<Arc<str>>,
     pub(super) jobspec: Hash,
     pub(super) environment: Hash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,6 +76,7 @@ impl SubmitContext {
             asked_by: submit.asked_by,
             party: submit.party.clone(),
             pass: submit.pass.clone(),
+            begun_in: submit.begun_in.clone(),
             jobspec: submit.spec.hash,
             environment: submit.spec.environment_hash,
             sent: submit.sent.clone(),
@@ -99,6 +102,7 @@ impl SubmitContext {
             sent: self.sent,
             filtered: self.filtered,
             pass: self.pass,
+            begun_in: self.begun_in,
         })
     }
 }
