@@ -5,6 +5,7 @@
 //! every job after a restart, never remembered. The manager places nothing
 //! (sched does) and starts nothing (exec does).
 
+mod above;
 mod change;
 mod gate;
 mod hook;
@@ -26,6 +27,7 @@ use eddy_wire::time::Time;
 
 use crate::row::row;
 use crate::settings::Settings;
+use above::Above;
 use gate::Gate;
 pub use hook::{ByUrgency, Hook};
 pub use owed::{Action, owed};
@@ -41,6 +43,7 @@ pub struct Manager {
     gate: Gate,
     course: Course,
     rest: Rest,
+    above: Above,
 }
 
 /// What becomes of jobs that wait when the instance ends.
@@ -110,6 +113,7 @@ impl Module for Manager {
 
     fn apply(&mut self, record: &Record) {
         self.gate.apply(record);
+        self.above.apply(record);
         let Some(id) = record.event.job else { return };
         if let Some(job) = Job::from_record(record) {
             self.jobs.insert(id, job);
@@ -134,6 +138,7 @@ impl Module for Manager {
                     out.refuse(request.caller, &refusal);
                 }
             }
+            Input::Parent(word) => self.above.parent(word),
             Input::Applied(record) => {
                 if let Some(id) = record.event.job {
                     self.applied(now, id, &record.event.kind, out);
@@ -191,6 +196,7 @@ impl Manager {
                 (Some(_), None) => Rest::Canceled,
                 (Some(_), Some(_)) | (None, _) => Rest::Kept,
             },
+            above: Above::default(),
         }
     }
 

@@ -27,7 +27,7 @@ use eddy_wire::time::Time;
 
 use crate::ingest::specs::Specs;
 use crate::settings::Settings;
-use taken::{Own, is_ordered_above};
+use taken::{Hand, Own, is_ordered_above};
 
 /// Jobs that were passed to this instance and of whose end the parent may not know.
 #[derive(Default)]
@@ -41,6 +41,7 @@ pub struct Passed {
     tries: u32,
     /// Submissions that are handed up only when the parent has taken a job before, by that job.
     late: BTreeMap<JobId, BTreeSet<JobId>>,
+    hand: Hand,
     /// It is an instance to which jobs can be passed.
     declared: Option<String>,
 }
@@ -179,6 +180,7 @@ impl Module for Passed {
                 self.channel = Channel::Away;
                 (self.retry, self.tries) = (None, 0);
                 self.late.clear();
+                self.hand = Hand::default();
                 for held in self.jobs.values_mut() {
                     held.stop = None;
                     held.own.iter_mut().for_each(Own::ask_again);

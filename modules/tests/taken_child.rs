@@ -12,7 +12,7 @@ use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::plan::{Delta, Outcome, Reason, Verdict};
 use eddy_wire::services::child::{ChildOf, Closed, Granted, Passed, QueueAbove};
-use eddy_wire::services::job::Submitted;
+use eddy_wire::services::job::{JobSet, Submitted, Urgency, UrgencyRequest};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Span;
 use serde_json::json;
@@ -144,6 +144,61 @@ fn what_has_not_begun_ends_where_the_parent_refuses_it() {
     let said = answers(&mut stand, Err(Refusal::invalid("no such queue")));
     assert!(said.contains(&"settled"), "{said:?}");
     assert_eq!(stand.names(FIRST).last(), Some(&"clean"));
+}
+
+#[test]
+fn who_holds_one_here_that_the_parent_orders_is_told_where_to_say_it() {
+    let (mut stand, _) = alone(&[]);
+    let hold = UrgencyRequest {
+        jobs: JobSet::one(FIRST),
+        job_set: None,
+        urgency: 0,
+    };
+    let held = stand.ask::<Urgency>(CLIENT, USER, &hold);
+    assert_eq!(held.body["count"], 1, "{held:?}");
+    stand.tell(granted(&[]));
+    let release = UrgencyRequest {
+        urgency: 16,
+        ..hold.clone()
+    };
+    for heard in [true, false] {
+        let refused = stand.ask::<Urgency>(CLIENT, USER, &release);
+        let why = refused.body["refused"][0][1].as_str().unwrap_or_default();
+        assert!(why.contains("say it there"), "{refused:?}");
+        if heard {
+            let (first, count) = (FIRST, 1);
+            answers(&mut stand, Ok(Submitted { first, count }));
+            stand.tell(Arrival::Parent(ParentWord::Away));
+        }
+    }
+    assert_eq!(stand.names(FIRST).last(), Some(&"memo"), "nothing changed");
+}
+
+#[test]
+fn so_many_are_handed_up_at_a_time() {
+    let (mut stand, _) = alone(&[]);
+    for _ in 0..39 {
+        stand.submit(CLIENT, USER, json!({"queue": "long", "duration": 60}));
+    }
+    let hold = UrgencyRequest {
+        jobs: JobSet::one(FIRST),
+        job_set: None,
+        urgency: 0,
+    };
+    stand.ask::<Urgency>(CLIENT, USER, &hold);
+    let second = JobId(FIRST.0 + 1);
+    starts(&mut stand, second, core([0], 1));
+    let up = handed_up(&stand.tell(granted(&[])));
+    assert_eq!(
+        (up.len(), up[0]),
+        (32, second.0),
+        "what has begun before all"
+    );
+    let (first, count) = (second, 1);
+    let word = ParentWord::TakenUp(second, Ok(Submitted { first, count }));
+    let effects = stand.tell(Arrival::Parent(word));
+    assert_eq!(handed_up(&effects).len(), 1);
+    assert!(!parents(&effects).contains(&"settled"), "{effects:?}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use eddy_wire::services::job::{
 use eddy_wire::time::Time;
 
 use super::Manager;
+use super::above::ordered_above;
 
 /// How many refusals one answer names.
 const REFUSED_MAX: usize = 1000;
@@ -99,6 +100,8 @@ impl Manager {
         let all = body.jobs.is_empty();
         let named = Named::of(&body.jobs, body.job_set.as_deref())?;
         self.each(request, named, |job| match job.state {
+            _ if self.above.orders(job) && all => Ok(None),
+            _ if self.above.orders(job) => Err(ordered_above()),
             JobState::Depend | JobState::Priority | JobState::Sched => {
                 Ok(Some(Kind::Urgency(body.urgency, request.uid)))
             }
@@ -118,6 +121,8 @@ impl Manager {
         let all = body.jobs.is_empty();
         let named = Named::of(&body.jobs, body.job_set.as_deref())?;
         self.each(request, named, |job| match job.state {
+            _ if self.above.orders(job) && all => Ok(None),
+            _ if self.above.orders(job) => Err(ordered_above()),
             // Whoever is not held needs nothing.
             JobState::Depend | JobState::Priority | JobState::Sched if job.urgency > 0 => Ok(None),
             JobState::Depend | JobState::Priority | JobState::Sched => {

@@ -14,6 +14,7 @@ use eddy_wire::services::job::{Changed, ORDERED_MAX, OrderRequest, Places};
 use eddy_wire::time::Time;
 
 use super::Manager;
+use super::above::ordered_above;
 
 impl Manager {
     /// The jobs named get their places, all of them or none.
@@ -62,6 +63,9 @@ impl Manager {
             };
             if !request.sender().may_act_for(job.submit.user) {
                 return Err(request.sender().refused(*id, job.submit.user));
+            }
+            if self.above.orders(job) {
+                return wrong(id, &ordered_above());
             }
             match job.state {
                 JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => {}

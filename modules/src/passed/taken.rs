@@ -29,6 +29,9 @@ use crate::sched::BOUNCE;
 const RETRY: Span = Span::seconds(5);
 /// How often at most that doubles over one channel: then it is over five minutes.
 const RETRY_DOUBLINGS: u32 = 6;
+/// Submissions that are handed up at a time: filters look at them one after the other there, and give up
+/// those that wait too long.
+const HANDED_MAX: usize = 32;
 /// In the memo of a job that the parent has taken.
 const KEY: &str = "ordered-above";
 
@@ -61,6 +64,22 @@ enum Known {
     Refused,
     /// That it does is recorded.
     Yes,
+}
+
+/// What is handed up over this channel.
+#[derive(Debug, Default)]
+pub(super) struct Hand {
+    /// Submissions by their first job that are to be, those of which something has begun before all.
+    next: BTreeSet<(Order, JobId)>,
+    /// Those that are not answered.
+    out: BTreeSet<JobId>,
+}
+
+/// In which order they are handed up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    Begun,
+    Waits,
 }
 
 /// Whether a pass of a job that this instance took, and has not begun, is of the same job: a filter of the
@@ -161,11 +180,33 @@ impl Passed {
     /// The parent is there: hands up what it does not know, and says that this was all.
     pub(super) fn settle(&mut self, out: &mut Outbox) {
         let unknown = self.jobs.iter().filter(|(_, held)| !held.is_known());
-        let firsts: BTreeSet<JobId> = unknown.filter_map(first).collect();
-        for first in firsts {
+        let has_begun = |own: &Own| own.begun.is_some();
+        let mut firsts: BTreeMap<JobId, Order> = BTreeMap::new();
+        for (job, held) in unknown {
+            let order = match held.own.as_ref().is_some_and(has_begun) {
+                true => Order::Begun,
+                false => Order::Waits,
+            };
+            if let Some(first) = first((job, held)) {
+                let least = firsts.entry(first).or_insert(order);
+                *least = order.min(*least);
+            }
+        }
+        self.hand.next = firsts
+            .into_iter()
+            .map(|(first, order)| (order, first))
+            .collect();
+        self.hand_more(out);
+        self.say_settled(out);
+    }
+
+    /// Hands up the next ones, as many as may be on their way.
+    fn hand_more(&mut self, out: &mut Outbox) {
+        while self.hand.out.len() < HANDED_MAX
+            && let Some((_, first)) = self.hand.next.pop_first()
+        {
             self.hand_up(first, out);
         }
-        self.say_settled(out);
     }
 
     /// Hands up what the parent could not take, if the time has come.
@@ -195,7 +236,8 @@ impl Passed {
     /// Once all that was handed up is answered, and what has begun of it said.
     fn say_settled(&self, out: &mut Outbox) {
         let is_owed = |held: &Held| held.own.as_ref().is_some_and(Own::is_owed);
-        if self.declared.is_some() && !self.jobs.values().any(is_owed) {
+        let is_all = self.hand.next.is_empty() && !self.jobs.values().any(is_owed);
+        if self.declared.is_some() && is_all {
             out.effect(Effect::Parent(ToParent::Settled));
         }
     }
@@ -238,6 +280,7 @@ impl Passed {
             let own = self.jobs.get_mut(job).and_then(|held| held.own.as_mut());
             own.into_iter().for_each(|own| own.known = Known::Asked);
         }
+        self.hand.out.insert(first);
         out.effect(Effect::Parent(ToParent::TakenUp(handed, taken)));
     }
 
@@ -332,6 +375,7 @@ impl Passed {
         if self.channel == Channel::Away {
             return;
         }
+        self.hand.out.remove(&first);
         let jobs = self.of_submission(first);
         let (known, why) = match outcome {
             Ok(submitted) if submitted.first == first => (Known::Yes, None),
@@ -364,6 +408,7 @@ impl Passed {
                 }
             }
         }
+        self.hand_more(out);
         self.say_settled(out);
     }
 
