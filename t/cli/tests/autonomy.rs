@@ -28,7 +28,7 @@ instance = "batch"
 /// How long anything may take.
 const SOON: Duration = Duration::from_secs(60);
 /// How long a submission takes at most that is taken at once.
-const AT_ONCE: Duration = Duration::from_secs(5);
+const AT_ONCE: Duration = Duration::from_secs(15);
 
 struct Site {
     root: Instance,
@@ -125,10 +125,10 @@ fn what_it_takes_without_the_root_runs_and_is_the_roots_when_that_is_back() -> T
     site.root.start_again()?;
     // What was on its way when the root died is one job each, too.
     let count = 3 + sent.len();
-    for submits in sent {
-        let job = submits.wait()?.ok()?;
-        site.root.event(&job, "submit")?;
-    }
+    let sent: Vec<String> = sent
+        .into_iter()
+        .map(|submits| submits.wait()?.ok())
+        .collect::<anyhow::Result<_>>()?;
     assert_eq!(site.root.code(&first)?, 0);
     let row = site.root.row(&first)?;
     assert!(time(&row, "t_run")? < back.as_secs_f64(), "{row}");
@@ -138,13 +138,9 @@ fn what_it_takes_without_the_root_runs_and_is_the_roots_when_that_is_back() -> T
     assert!(time(&row, "t_alloc")? < back.as_secs_f64(), "{row}");
     site.root.ok(&["cancel", &runs])?;
     assert_eq!(site.root.code(&waits)?, 0);
-    assert_eq!(site.root.code(&held)?, 0);
-    let begun = Instant::now();
-    while site.ran()?.len() < count {
-        ensure!(begun.elapsed() < SOON, "{:?}", site.ran()?);
+    for job in [held].iter().chain(&sent) {
+        assert_eq!(site.root.code(job)?, 0);
     }
-    let identity = site.root.json(&["usage", "--identity", "--json"]);
-    identity?;
     site.root.shut_down()?;
     assert_eq!(site.ran()?.len(), count);
     Ok(())
@@ -188,7 +184,7 @@ fn what_was_on_its_way_when_the_root_died_gives_way_to_what_began_without_it() -
     site.root.event(&sent, "alloc")?;
     leader_of(site.root.state())?.kill()?;
     inside.kill()?;
-    let (over, _) = site.taken(&["-c2", "sh", "-c", "echo over >>ran; sleep 2"])?;
+    let (over, others) = site.taken(&["-c2", "sh", "-c", "echo over >>ran; sleep 2"])?;
     let runs = site.ok(&["submit", "sleep", "1000"])?;
     site.ok(&["job", "wait-event", &over, "clean"])?;
     site.ok(&["job", "wait-event", &runs, "start"])?;
@@ -203,7 +199,14 @@ fn what_was_on_its_way_when_the_root_died_gives_way_to_what_began_without_it() -
     );
     site.root.ok(&["cancel", &runs])?;
     assert_eq!(site.root.code(&sent)?, 0);
-    assert_eq!(site.ran()?, ["over", "sent"]);
+    let mut ran = vec!["over"; 1 + others.len()];
+    ran.push("sent");
+    for submits in others {
+        assert_eq!(site.root.code(&submits.wait()?.ok()?)?, 0);
+    }
+    let mut found = site.ran()?;
+    found.sort();
+    assert_eq!(found, ran);
     let (over, sent) = (site.root.row(&over)?, site.root.row(&sent)?);
     let free = time(&over, "t_finish")?;
     assert!(

@@ -275,6 +275,10 @@ impl Oracle {
             Kind::Exception(e) if e.kind == "node-failure" && e.note.contains("goes back") => {
                 self.taken_back(job)
             }
+            // What an instance began and knows nothing of is lost with its journal.
+            Kind::Exception(e) if e.note.ends_with("had begun it, and knows nothing of it") => {
+                ledger.is_lost_below(job)
+            }
             Kind::Exception(e) if e.kind == "node-failure" => self.tasks.may_fail(ledger, job),
             Kind::Exception(e) if e.kind == "timeout" => match self.until {
                 // All in an instance end so long before its own limit.

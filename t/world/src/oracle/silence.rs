@@ -3,13 +3,15 @@
 //!
 //! Told by the driver when the channel is lost and when the parent is heard.
 
+use std::collections::BTreeSet;
+
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Work};
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::services::child::Closed;
+use eddy_wire::services::child::{Closed, Counted, QueueAbove};
 use eddy_wire::time::{MICROS, Span, Time};
 use serde_json::Value;
 
@@ -21,6 +23,8 @@ pub struct Silent {
     since: Option<(Time, Terms)>,
     /// Where nothing is to begin but what the parent says, as it was recorded last that it said so.
     closed: Vec<Closed>,
+    /// The queues whose jobs may begin though it says nothing, as was recorded then.
+    queues: BTreeSet<String>,
 }
 
 /// How long jobs begin though the parent is silent, and from when on those that it has not ordered.
@@ -56,6 +60,16 @@ impl Silent {
             let closed = told.get("closed").cloned();
             let closed = closed.unwrap_or_else(|| Value::Array(Vec::new()));
             self.closed = serde_json::from_value(closed).unwrap_or_default();
+            let queues = told.get("queues").cloned().map(serde_json::from_value);
+            let queues: Vec<QueueAbove> = queues.and_then(Result::ok).unwrap_or_default();
+            let begins = |queue: &QueueAbove| {
+                let rules = &queue.rules;
+                let is_said = rules.accounts.is_some() || rules.qos.is_some();
+                let is_counted = queue.counted == Counted::Above || !rules.requires.is_empty();
+                !is_said && !is_counted && queue.gate.stopped.is_none()
+            };
+            let begin = queues.into_iter().filter(begins);
+            self.queues = begin.map(|queue| queue.name).collect();
         }
     }
 
@@ -67,8 +81,9 @@ impl Silent {
     pub fn apply(&mut self, ledger: &Ledger, record: &Record) -> Result<(), String> {
         self.told(record);
         match (&record.event.kind, record.event.job) {
-            (Kind::Alloc(_), Some(id)) if ledger.is_unordered(id) => {
+            (Kind::Alloc(grant), Some(id)) if ledger.is_unordered(id) => {
                 self.began_alone(record.event.t, id)?;
+                self.may_begin(ledger, id, &grant.set.ranks())?;
                 self.in_turn(ledger, id)?;
                 self.began(record.event.t, id)
             }
@@ -102,6 +117,25 @@ impl Silent {
             None => Err(format!(
                 "job {id} begins without the parent, which is silent for {} s alone",
                 t - since
+            )),
+        }
+    }
+
+    /// Nothing begins without the parent of which it might have to say something, nor where it has
+    /// closed nodes.
+    fn may_begin(&self, ledger: &Ledger, id: JobId, ranks: &Idset) -> Result<(), String> {
+        let job = &ledger.jobs[&id];
+        let queue = job.submit.spec.jobspec.attributes.system.queue.as_ref();
+        if asks_above(job) || !queue.is_some_and(|queue| self.queues.contains(queue)) {
+            return Err(format!(
+                "job {id} begins without the parent, which may have to say something of it"
+            ));
+        }
+        let open = self.open(ledger, job.submit.spec.request.duration);
+        match ranks.difference(&open) {
+            none if none.is_empty() => Ok(()),
+            closed => Err(format!(
+                "job {id} begins without the parent on the ranks {closed}, which that has closed"
             )),
         }
     }
@@ -169,16 +203,24 @@ impl Silent {
 
 /// Whether one waits that asks for nothing that a parent might have to say.
 fn waits_for_nothing(job: &Job) -> bool {
+    let is_plain = job.submit.spec.jobspec.attributes.system.other.is_empty();
+    job.state == JobState::Sched && job.urgency > 0 && is_plain && !asks_above(job)
+}
+
+/// Whether it asks for something that only a parent has.
+fn asks_above(job: &Job) -> bool {
+    const ABOVE: [&str; 3] = ["pools", "reservation", "gang"];
     let spec = &job.submit.spec;
     let system = &spec.jobspec.attributes.system;
-    let is_plain = system.other.is_empty() && system.qos.is_none() && system.class.is_none();
+    let is_above = ABOVE.iter().any(|key| system.other.contains_key(*key));
+    let is_plain = !is_above && system.qos.is_none() && system.class.is_none();
     let request = &spec.request;
     let is_simple = request.constraint.is_none()
         && request.ranks.is_none()
         && request.choice.is_none()
         && request.work == Work::Tasks
         && spec.needs.is_empty();
-    job.state == JobState::Sched && job.urgency > 0 && is_plain && is_simple
+    !is_plain || !is_simple
 }
 
 fn is_passed(ledger: &Ledger, id: JobId) -> bool {
@@ -219,6 +261,7 @@ mod tests {
                 closed(1, Some(170), None),
                 closed(2, Some(50), Some(100)),
             ],
+            queues: BTreeSet::new(),
         };
         let open = |silent: &Silent, limit| silent.open(&ledger, limit).to_string();
         assert_eq!(open(&silent, None), "0-3");

@@ -26,8 +26,17 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
             let Some(pass) = &job.submit.pass else {
                 continue;
             };
-            // Its parent refused it, or knew it already; or it had no time to hear of it.
-            let is_void = job.state == JobState::Inactive && job.t_alloc.is_none();
+            // Its parent refused it, or knew it already, or its user ended it; or it had no time to hear of it.
+            let ended = job.end.as_ref().map(|end| &end.exception);
+            let is_said = |note: &str| {
+                note.starts_with("the parent refuses it")
+                    || note.starts_with("it is job ")
+                    || note.ends_with(", which was to grow by it, is over")
+            };
+            let is_willed = ended.is_some_and(|end| {
+                end.userid.is_some() || end.kind == "dependency" || is_said(&end.note)
+            });
+            let is_void = job.state == JobState::Inactive && job.t_alloc.is_none() && is_willed;
             let is_lost = world.is_over(instance.id) || is_unheard(below, job);
             if job.submit.is_taken_here() && (is_void || is_lost) && !above.jobs.contains_key(id) {
                 continue;
@@ -47,7 +56,13 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
                 return Err(format!("job {id} is over, and not where it was passed to"));
             }
             // What an instance said as it ended may be lost, and then counts as killed.
-            let is_lost = outside.end.is_some() && outside.status == Some(SIGKILL);
+            let unheard = outside.end.as_ref().is_some_and(|end| {
+                let note = &end.exception.note;
+                note.ends_with("had begun it, and knows nothing of it")
+                    || note.contains("; it ended there with the wait status ")
+            });
+            let is_killed = outside.end.is_some() && outside.status == Some(SIGKILL);
+            let is_lost = is_killed || unheard;
             if is_same && job.state == JobState::Inactive {
                 if outside.state != JobState::Inactive && !world.is_over(instance.id) {
                     return Err(format!(

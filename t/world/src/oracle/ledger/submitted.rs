@@ -62,6 +62,16 @@ impl Ledger {
         self.below.get(&job) == Some(&Below::Began)
     }
 
+    /// Whether what an instance began may be lost: nothing of it was ever recorded here but that it did.
+    pub fn is_lost_below(&self, job: JobId) -> Result<(), String> {
+        match self.has_begun_below(job) && self.jobs[&job].grant().is_none() {
+            true => Ok(()),
+            false => Err(format!(
+                "job {job} is lost, though it did not begin below, or was granted something"
+            )),
+        }
+    }
+
     /// Whether none of its name was left before a job, as far as was known here. What an instance took comes
     /// in its order, and late: another may come after.
     pub fn was_single(&self, job: JobId) -> bool {
@@ -83,17 +93,20 @@ impl Ledger {
         let key = (submit.user, submit.key, submit.index);
         let before = self.keys.insert(key, id);
         // What is passed down has the key of its submission in each attempt, and may be one that was taken
-        // here, too, until both know of it.
+        // here, too, until both know of it: one of both has had nothing then.
         let is_let = |other: &JobId| {
-            let end = self.jobs.get(other).and_then(|other| other.end.as_ref());
+            let known = self.jobs.get(other);
+            let end = known.and_then(|other| other.end.as_ref());
             let gives_way =
                 end.is_some_and(|end| end.exception.note.contains("the same submission"));
-            // Of what was begun below the work is charged, whatever has become of the other.
-            let is_over = self
-                .jobs
-                .get(other)
-                .is_some_and(|other| other.state == JobState::Inactive && self.has_begun_below(id));
-            submit.pass.is_some() || gives_way || is_over
+            let is_over = known.is_some_and(|other| other.state == JobState::Inactive);
+            let had_nothing = !self.started.contains(other);
+            let is_own = |job: Option<&Job>| job.is_some_and(|job| job.submit.pass.is_none());
+            match submit.pass {
+                // What is its own has keys of its own.
+                Some(_) => *other == id || had_nothing || is_own(known),
+                None => had_nothing && (gives_way || is_over && self.has_begun_below(id)),
+            }
         };
         if let Some(other) = before.filter(|other| !is_let(other)) {
             let key = submit.key;
