@@ -537,7 +537,7 @@ impl Ingest {
                 sent: submission.sent.clone(),
                 filtered: submission.filtered.clone(),
                 pass: pass.clone(),
-                begun_in: submission.begun_in(job),
+                taken_in: submission.taken_in.clone(),
             };
             out.append(t, job, Kind::Submit(Arc::new(submit)));
         }

@@ -113,7 +113,7 @@ impl Module for Manager {
 
     fn apply(&mut self, record: &Record) {
         self.gate.apply(record);
-        self.above.apply(record);
+        self.above.apply(record, &self.jobs);
         let Some(id) = record.event.job else { return };
         if let Some(job) = Job::from_record(record) {
             self.jobs.insert(id, job);

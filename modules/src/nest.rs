@@ -18,7 +18,7 @@ mod pace;
 mod pass;
 mod relay;
 mod route;
-mod run;
+pub(crate) mod run;
 mod taken;
 
 use std::collections::{BTreeMap, BTreeSet};

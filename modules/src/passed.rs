@@ -343,7 +343,7 @@ impl Passed {
             sent: given.sent.map(Arc::new),
             filtered: None,
             pass: Some(Arc::new(given.pass.clone())),
-            begun_in: None,
+            taken_in: None,
         })
     }
 

@@ -44,6 +44,7 @@ use crate::gangs::Gangs;
 use crate::ingest::queues;
 use crate::limits::Limits;
 use crate::live::Change;
+use crate::nest::run::waits_below;
 use crate::silence::{Silence, Turn};
 use asked::Asked;
 use grounds::Grounds;
@@ -410,6 +411,7 @@ impl Sched {
                 }
                 return;
             }
+            (Kind::Memo(memo), Some(id)) if waits_below(memo) && self.is_there(id) => self.want(id),
             (Kind::Finish(_), Some(id)) => return self.goes_on_no_more(id, out),
             (Kind::Free, Some(id)) => Delta::Freed(id),
             (Kind::ResourceDefine(set, _), None) => {
@@ -440,6 +442,10 @@ impl Sched {
             _ => return,
         };
         out.volatile(Volatile::Plan(vec![delta]));
+    }
+
+    fn is_there(&self, id: JobId) -> bool {
+        self.jobs.contains_key(&id)
     }
 
     fn tell_standing(&self, id: JobId, first: Option<Delta>, out: &mut Outbox) {

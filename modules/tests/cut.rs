@@ -41,7 +41,7 @@ fn submit() -> Kind {
         filtered: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
         pass: None,
-        begun_in: None,
+        taken_in: None,
     }))
 }
 

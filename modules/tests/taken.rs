@@ -21,9 +21,9 @@ use eddy_wire::time::Span;
 use serde_json::json;
 
 /// The channel over which it says what it did.
-const NEXT: u64 = CHANNEL + 1;
+pub const NEXT: u64 = CHANNEL + 1;
 
-fn child() -> ChildOf {
+pub fn child() -> ChildOf {
     ChildOf {
         job: BATCH,
         attempt: Attempt(1),

@@ -88,7 +88,7 @@ fn begun() -> Stand {
 fn parents(effects: &[Effect]) -> Vec<&'static str> {
     let said = effects.iter().filter_map(|effect| match effect {
         Effect::Parent(ToParent::TakenUp(..)) => Some("taken up"),
-        Effect::Parent(ToParent::Settled) => Some("settled"),
+        Effect::Parent(ToParent::Settled(_)) => Some("settled"),
         Effect::Parent(ToParent::Told(_)) => Some("told"),
         _ => None,
     });
@@ -198,7 +198,17 @@ fn so_many_are_handed_up_at_a_time() {
     let word = ParentWord::TakenUp(second, Ok(Submitted { first, count }));
     let effects = stand.tell(Arrival::Parent(word));
     assert_eq!(handed_up(&effects).len(), 1);
-    assert!(!parents(&effects).contains(&"settled"), "{effects:?}");
+    let said = parents(&effects);
+    assert_eq!(
+        said,
+        ["taken up", "told", "settled"],
+        "of the others nothing has begun"
+    );
+    let open = effects.iter().find_map(|effect| match effect {
+        Effect::Parent(ToParent::Settled(open)) => Some(*open),
+        _ => None,
+    });
+    assert_eq!(open, Some(39), "and they are not answered for");
 }
 
 #[test]
@@ -261,6 +271,7 @@ fn what_waits_for_another_is_handed_up_when_the_parent_has_taken_that() {
     stand.submit(CLIENT, USER, json!({"queue": "long", "duration": 60}));
     assert_eq!(handed_up(&stand.tell(granted(&[]))), [100, 103]);
     let count = 1;
+    // It begins nothing by itself any more: that nothing has begun was said at once.
     let mut taken = |first| {
         let first = JobId(first);
         let word = ParentWord::TakenUp(first, Ok(Submitted { first, count }));

@@ -7,12 +7,20 @@ use eddy_broker::{Arrival, Effect};
 use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
 use eddy_wire::plan::{Delta, Outcome, Verdict};
-use eddy_wire::services::child::{FromParent, PassState};
+use eddy_wire::services::child::{FromParent, PassState, Told as TellsOf, ToldRequest};
 use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
 
 fn wants(effects: &[Effect], of: JobId) -> bool {
     let is_it = |delta: &&Delta| matches!(delta, Delta::Want(job, _) if *job == of);
     deltas(effects).iter().any(is_it)
+}
+
+fn accepts(stand: &mut Stand, job: JobId) -> Vec<Effect> {
+    let mut told = began_of(job, 1, PassState::Accepted);
+    (told.began, told.begun) = (None, None);
+    let jobs = vec![told];
+    let of = crate::taken::child();
+    stand.call::<TellsOf>(NEXT, 0, &ToldRequest { child: of, jobs })
 }
 
 fn note(stand: &Stand, job: JobId) -> (String, String) {
@@ -54,7 +62,7 @@ fn what_has_begun_is_not_begun_here_though_its_queue_leads_nowhere_now() {
 }
 
 #[test]
-fn what_an_instance_had_begun_and_knows_nothing_of_is_lost_with_it() {
+fn what_an_instance_took_and_knows_nothing_of_is_lost_with_it() {
     let (mut stand, first) = back(&with_batch());
     hello_only(&mut stand);
     hands_up(&mut stand, first, &[first]);
@@ -63,14 +71,14 @@ fn what_an_instance_had_begun_and_knows_nothing_of_is_lost_with_it() {
     let (kind, note) = note(&stand, first);
     assert_eq!(kind, "node-failure");
     assert!(
-        note.ends_with("had begun it, and knows nothing of it"),
+        note.ends_with("took it, and has lost what became of it"),
         "{note}"
     );
     assert_eq!(stand.names(first).last(), Some(&"clean"));
 }
 
 #[test]
-fn nothing_is_passed_while_one_that_was_handed_up_late_is_not_answered_for() {
+fn what_an_instance_took_is_planned_when_it_says_that_it_waits_there() {
     let (mut stand, first) = back(&with_batch());
     hello_only(&mut stand);
     settles(&mut stand);
@@ -79,14 +87,26 @@ fn nothing_is_passed_while_one_that_was_handed_up_late_is_not_answered_for() {
         !wants(&effects, first),
         "its instance may not know of it: {effects:?}"
     );
+    // The next leader does not know either.
+    let mut stand = stand.again(&with_batch());
+    let effects = stand.tell(Arrival::Tick);
+    assert!(!wants(&effects, first), "{effects:?}");
+    hello_only(&mut stand);
+    accepts(&mut stand, first);
+    assert_eq!(stand.names(first).last(), Some(&"memo"));
     let effects = settles(&mut stand);
     assert!(wants(&effects, first), "{effects:?}");
-    assert!(
-        settles(&mut stand)
-            .iter()
-            .all(|effect| !matches!(effect, Effect::Plan(_))),
-        "once"
-    );
+    // That stands: it is not said twice.
+    accepts(&mut stand, first);
+    let names = stand.names(first);
+    assert_eq!(names.iter().filter(|name| **name == "memo").count(), 1);
+    settles(&mut stand);
+    assert_eq!(stand.names(first), names, "it waits, and is not lost");
+    // One that comes after is planned as soon as that is said of it.
+    let second = JobId(first.0 + 1);
+    hands_up(&mut stand, second, &[]);
+    let effects = accepts(&mut stand, second);
+    assert!(wants(&effects, second), "{effects:?}");
 }
 
 #[test]

@@ -149,8 +149,9 @@ pub enum ToParent {
     /// Take this submission, which this instance took while nobody heard; the number of its first job
     /// comes back with the answer.
     TakenUp(Box<HandedUp>, Box<TakenUp>),
-    /// There are no more of those: nothing begins here any more that was not passed down.
-    Settled,
+    /// All of those that have begun were said: nothing begins here any more that was not passed down; and
+    /// so many jobs are not answered for yet.
+    Settled(u64),
 }
 
 /// A submission that was made in a queue instance.

@@ -87,8 +87,8 @@ pub struct Submit {
     pub filtered: Option<Arc<Vec<Filtered>>>,
     /// What its parent said when it passed the job down; none for a job of the instance's own.
     pub pass: Option<Arc<Pass>>,
-    /// The queue instance that had begun it when it was taken: its first attempt is what runs there.
-    pub begun_in: Option<Arc<str>>,
+    /// The queue instance that took it while this one was away, and may have begun its first attempt.
+    pub taken_in: Option<Arc<str>>,
 }
 
 /// A jobspec and an environment as they were sent: what a repeated submission is held against.

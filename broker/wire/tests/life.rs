@@ -54,7 +54,7 @@ fn submit() -> Kind {
         filtered: None,
         spec: spec(),
         pass: None,
-        begun_in: Some("batch".into()),
+        taken_in: Some("batch".into()),
     }))
 }
 

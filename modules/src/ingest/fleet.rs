@@ -301,7 +301,7 @@ mod tests {
             filtered: None,
             spec: Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),
             pass: None,
-            begun_in: None,
+            taken_in: None,
         }))
     }
 

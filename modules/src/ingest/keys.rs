@@ -268,7 +268,7 @@ mod tests {
             filtered: None,
             spec: std::sync::Arc::new(spec),
             pass: None,
-            begun_in: None,
+            taken_in: None,
         }
     }
 

@@ -38,7 +38,7 @@ pub(super) struct Submission {
     /// What a queue instance made of it, which took it itself.
     pub(super) taken: Option<Box<TakenUp>>,
     /// Which one.
-    pub(super) by: Option<Arc<str>>,
+    pub(super) taken_in: Option<Arc<str>>,
 }
 
 impl Submission {
@@ -62,19 +62,12 @@ impl Submission {
             copies,
             found: 0,
             taken: None,
-            by: None,
+            taken_in: None,
         }
     }
 
     pub(super) fn count(&self) -> u32 {
         self.copies.as_ref().map_or(1, |copies| copies.len() as u32)
-    }
-
-    /// The queue instance that has begun this job of it.
-    pub(super) fn begun_in(&self, job: JobId) -> Option<Arc<str>> {
-        let taken = self.taken.as_ref();
-        let has_begun = taken.is_some_and(|taken| taken.begun.contains(&job));
-        self.by.clone().filter(|_| has_begun)
     }
 
     /// Of its jobspec.

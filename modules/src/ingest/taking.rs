@@ -35,7 +35,7 @@ impl Ingest {
         submission.asked_by = taken.asked_by;
         submission.sent = taken.sent.map(Arc::new);
         submission.taken = Some(Box::new(taken.clone()));
-        submission.by = Some(Arc::clone(by));
+        submission.taken_in = Some(Arc::clone(by));
         let (user, key) = submission.name();
         match self.keys.recent(user, &key) {
             Some(known) => self.take_known(now, submission, Some(known), out),

@@ -79,7 +79,7 @@ impl Ingest {
             filtered: None,
             spec: spec.expect("the configuration was checked"),
             pass: None,
-            begun_in: None,
+            taken_in: None,
         };
         out.append(now, job, Kind::Submit(Arc::new(submit)));
     }

@@ -62,7 +62,7 @@ fn submit(account: &str) -> Kind {
         filtered: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a spec")),
         pass: None,
-        begun_in: None,
+        taken_in: None,
     }))
 }
 

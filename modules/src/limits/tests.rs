@@ -88,7 +88,7 @@ fn submit(limits: &mut Limits, job: u64, account: &str, spec: &Arc<Spec>) {
         filtered: None,
         spec: Arc::clone(spec),
         pass: None,
-        begun_in: None,
+        taken_in: None,
     };
     tell(limits, 0, job, Kind::Submit(Arc::new(submit)));
     tell(limits, 0, job, Kind::Validate);

@@ -3,12 +3,13 @@
 //!
 //! Kept by the manager. That a parent has taken one is recorded; whether it is heard is of this leader's life.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_broker::ParentWord;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
+use eddy_wire::lifecycle::JobState;
 
 use crate::passed::taken::is_ordered_above;
 
@@ -29,10 +30,14 @@ enum Channel {
 }
 
 impl Above {
-    pub(super) fn apply(&mut self, record: &Record) {
+    /// A record, before the jobs fold it.
+    pub(super) fn apply(&mut self, record: &Record, jobs: &BTreeMap<JobId, Job>) {
         match (&record.event.kind, record.event.job) {
-            (Kind::Memo(memo), Some(job)) if is_ordered_above(memo) => {
-                self.ordered.insert(job);
+            (Kind::Memo(memo), Some(id)) if is_ordered_above(memo) => {
+                let is_over = |job: &Job| job.state == JobState::Inactive;
+                if jobs.get(&id).is_some_and(|job| !is_over(job)) {
+                    self.ordered.insert(id);
+                }
             }
             (Kind::Clean, Some(job)) => {
                 self.ordered.remove(&job);

@@ -228,7 +228,6 @@ impl Nest {
         for child in self.children.values_mut() {
             if child.told.channel.take_if(|caller| gone(*caller)).is_some() {
                 (child.told.settled, child.told.settles) = (Stated::NotYet, None);
-                self.begun.forget_of(child.job.id);
                 lost.push(child.id());
             }
         }

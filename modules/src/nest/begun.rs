@@ -221,7 +221,7 @@ impl Nest {
         };
         match self.begun.has(job) {
             true => run.state == JobState::Sched,
-            false => !run.has_begun_below(),
+            false => !run.is_unsaid(),
         }
     }
 
@@ -231,24 +231,30 @@ impl Nest {
         self.unsure_of(job).is_none()
     }
 
-    /// Jobs that an instance had begun which were taken, and of which it says nothing when it says all: what
-    /// it knew of them is lost.
-    pub(super) fn lose_begun(&mut self, now: Time, id: JobId, out: &mut Outbox) {
-        let Some(child) = self.children.get(&id) else {
+    /// Jobs that an instance took and may have begun, and of which it cannot say any more what it did: it
+    /// has said all and knows nothing of them, or is over.
+    pub(super) fn lose_taken(&mut self, now: Time, id: JobId, out: &mut Outbox) {
+        let Some(child) = self
+            .children
+            .get(&id)
+            .filter(|child| child.declared.is_some())
+        else {
             return;
         };
+        let says = child.told.settled == Stated::Yes;
         for (job, run) in &self.passes.jobs {
-            let is_its = run.submit.begun_in.as_deref() == child.declared.as_deref();
-            if !is_its || !run.has_begun_below() || self.begun.child_of(*job) == Some(id) {
+            let is_its = run.submit.taken_in.as_deref() == child.declared.as_deref();
+            let is_told = says && self.begun.child_of(*job) == Some(id);
+            if !is_its || !run.is_unsaid() || is_told {
                 continue;
             }
-            // The job that the instance was before may have said that it had ended.
+            // It may have said that one had ended.
             let lost = match self.begun.remove(*job).map(|(_, told)| told.state) {
                 Some(state @ PassState::Over { .. }) => nowhere(&state),
                 Some(_) | None => Exception {
                     kind: "node-failure".to_owned(),
                     severity: 0,
-                    note: format!("{} had begun it, and knows nothing of it", child.title()),
+                    note: format!("{} took it, and has lost what became of it", child.title()),
                     userid: None,
                 },
             };

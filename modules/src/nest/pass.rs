@@ -326,6 +326,7 @@ impl Nest {
 
     /// The job that this child is is over, and with it all that was passed to it.
     pub(super) fn lose_passes(&mut self, now: Time, child: JobId, out: &mut Outbox) {
+        self.lose_taken(now, child, out);
         let Some(child) = self.children.get(&child) else {
             return;
         };

@@ -13,6 +13,7 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::preempt::{Mode, Preemption};
 use eddy_wire::suspension::Suspension;
 use eddy_wire::time::{Span, Time};
+use serde_json::{Map, Value};
 
 use crate::manager::SHUTDOWN;
 use crate::sched::BOUNCE;
@@ -47,6 +48,26 @@ pub(super) struct Run {
     pub(super) returned: Idset,
     /// What its instance has said of it that took it itself.
     pub(super) heard: Heard,
+    fate: Fate,
+}
+
+/// What is recorded of whether an instance has begun an attempt that it took itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// This instance says where it begins: it took it, or that one has said that it has not begun it, and never
+    /// does by itself.
+    Known,
+    /// That one is to say.
+    Unsaid,
+}
+
+/// In the memo of a job that an instance took, which has said that it waits there.
+const WAITS_BELOW: &str = "waits-below";
+
+/// Whether an instance that took a job has said that it has not begun it, and that it knows that it is this
+/// one's.
+pub(crate) fn waits_below(memo: &Map<String, Value>) -> bool {
+    memo.contains_key(WAITS_BELOW)
 }
 
 /// Whether an instance that took a job while this one was away has said what it did with it, in this
@@ -86,6 +107,18 @@ impl Run {
             release: Told::No,
             returned: Idset::new(),
             heard: Heard::No,
+            fate: match submit.taken_in {
+                Some(_) => Fate::Unsaid,
+                None => Fate::Known,
+            },
+        }
+    }
+
+    /// Its instance says that it waits there.
+    pub(super) fn waits(&self, now: Time, job: JobId, out: &mut Outbox) {
+        if self.is_unsaid() {
+            let memo = [(WAITS_BELOW.to_owned(), Value::Bool(true))];
+            out.append(now, job, Kind::Memo(memo.into_iter().collect()));
         }
     }
 
@@ -112,10 +145,12 @@ impl Run {
                 self.end.get_or_insert_with(|| (**exception).clone());
             }
             Kind::Release(_, Final::Yes) => self.release = Told::Recorded,
+            Kind::Memo(memo) if waits_below(memo) => self.fate = Fate::Known,
             Kind::Requeue(attempt) => {
                 let (urgency, state) = (self.urgency, self.state);
                 *self = Run::new(&self.submit, t);
                 (self.attempt, self.urgency, self.state) = (*attempt, urgency, state);
+                self.fate = Fate::Known;
             }
             _ => {}
         }
@@ -131,11 +166,10 @@ impl Run {
         waits && self.heard != Heard::Begun
     }
 
-    /// Whether an instance had begun it when it was taken, and where is not recorded yet.
-    pub(super) fn has_begun_below(&self) -> bool {
+    /// Whether the instance that took it is to say whether it has begun it.
+    pub(super) fn is_unsaid(&self) -> bool {
         let is_over = matches!(self.state, JobState::Cleanup | JobState::Inactive);
-        let is_first = self.attempt == Attempt(1) && self.grant.is_none();
-        self.submit.begun_in.is_some() && is_first && !is_over
+        self.fate == Fate::Unsaid && self.grant.is_none() && !is_over
     }
 
     /// When the last of that was.

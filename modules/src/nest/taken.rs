@@ -73,10 +73,7 @@ impl Nest {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         self.may_be_taken(name, submission, &taken)?;
-        // What was said to be all was not: nothing is planned for it before this is.
-        let told = &mut self.child(child).told;
-        (told.settled, told.settles) = (Stated::NotYet, None);
-        self.tell_serving(out);
+        self.child(child).told.settles = None;
         out.notice(Notice::TakenUp(handed, taken, name.into()));
         Ok(())
     }
@@ -127,9 +124,13 @@ impl Nest {
         let child = self.speaker(request, body.child)?;
         let (job, channel) = (child.id(), child.told.channel);
         let is_news = self.children[&job].told.settled == Stated::NotYet;
-        if is_news && channel.map(|channel| channel.client) == Some(request.caller.client) {
-            self.has_settled(now, job, out);
-            self.lose_begun(now, job, out);
+        if channel.map(|channel| channel.client) == Some(request.caller.client) {
+            if is_news {
+                self.has_settled(now, job, out);
+            }
+            if body.open == 0 {
+                self.lose_taken(now, job, out);
+            }
         }
         out.answer(request.caller, &());
         Ok(())
@@ -189,6 +190,9 @@ impl Nest {
             Some(_) => Heard::Begun,
             None => Heard::Yes,
         };
+        if told.begun.is_none() {
+            run.waits(now, job, out);
+        }
         if run.grant.is_some() {
             return false;
         }
@@ -275,11 +279,7 @@ impl Nest {
     pub(super) fn unsure_of(&self, job: JobId) -> Option<&Child> {
         let run = self.passes.jobs.get(&job)?;
         let child = self.children.get(&self.taker(job)?)?;
-        let is_over = matches!(run.state, JobState::Cleanup | JobState::Inactive);
-        let is_unsure = run.attempt == FIRST && run.to.is_none() && !is_over;
-        let is_told = run.heard != Heard::No || child.told.settled == Stated::Yes;
-        let may_have_begun = !is_told || self.begun.has(job);
-        (is_unsure && may_have_begun && child.job.grant().is_some()).then_some(child)
+        (run.is_unsaid() && child.job.grant().is_some()).then_some(child)
     }
 
     /// The instance that drew this number, if it is there.

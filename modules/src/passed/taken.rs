@@ -73,6 +73,18 @@ pub(super) struct Hand {
     next: BTreeSet<(Order, JobId)>,
     /// Those that are not answered.
     out: BTreeSet<JobId>,
+    said: Said,
+}
+
+/// What the parent was told of how much it has heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Said {
+    #[default]
+    Nothing,
+    /// All that has begun.
+    Begun,
+    /// All that was taken.
+    All,
 }
 
 /// In which order they are handed up.
@@ -133,8 +145,7 @@ impl Own {
     /// Whether the parent has to hear more of it before it has anything begin here.
     fn is_owed(&self) -> bool {
         match self.known {
-            Known::Asked => true,
-            Known::No => self.begun.is_some(),
+            Known::Asked | Known::No => self.begun.is_some(),
             Known::Refused | Known::Yes => false,
         }
     }
@@ -233,12 +244,21 @@ impl Passed {
         }
     }
 
-    /// Once all that was handed up is answered, and what has begun of it said.
-    fn say_settled(&self, out: &mut Outbox) {
+    /// Once all that has begun is answered for, and said; and once more when all that was taken is.
+    fn say_settled(&mut self, out: &mut Outbox) {
         let is_owed = |held: &Held| held.own.as_ref().is_some_and(Own::is_owed);
-        let is_all = self.hand.next.is_empty() && !self.jobs.values().any(is_owed);
-        if self.declared.is_some() && is_all {
-            out.effect(Effect::Parent(ToParent::Settled));
+        if self.declared.is_none() || self.hand.said == Said::All || self.jobs.values().any(is_owed)
+        {
+            return;
+        }
+        let open = self.jobs.values().filter(|held| !held.is_known()).count() as u64;
+        let said = match open {
+            0 => Said::All,
+            _ => Said::Begun,
+        };
+        if said != self.hand.said {
+            self.hand.said = said;
+            out.effect(Effect::Parent(ToParent::Settled(open)));
         }
     }
 

@@ -22,6 +22,7 @@ use eddy_wire::time::{Span, Time};
 use super::pools;
 use super::sets::{Sets, To};
 use crate::ingest::queues;
+use crate::nest::run::waits_below;
 
 /// How a job gives way to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,13 +80,13 @@ pub(super) enum Order {
     Here,
     /// The parent.
     Above,
-    /// Nobody any more: a queue instance has begun it, and is to say where.
+    /// Nobody: a queue instance took it, and is to say whether it has begun it.
     Below,
 }
 
 impl Order {
     pub(super) fn of(submit: &Submit) -> Order {
-        match (&submit.pass, &submit.begun_in) {
+        match (&submit.pass, &submit.taken_in) {
             (Some(_), _) => Order::Above,
             (None, Some(_)) => Order::Below,
             (None, None) => Order::Here,
@@ -142,7 +143,12 @@ impl Seen {
             self.stopped = self.stopped_until(gates, t);
         }
         self.suspension.apply(t, kind);
-        if let (Kind::Alloc(_) | Kind::Requeue(_), Order::Below) = (kind, self.order) {
+        let is_said = match kind {
+            Kind::Alloc(_) | Kind::Requeue(_) => true,
+            Kind::Memo(memo) => waits_below(memo),
+            _ => false,
+        };
+        if is_said && self.order == Order::Below {
             self.order = Order::Here;
         }
         match kind {

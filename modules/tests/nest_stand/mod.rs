@@ -156,7 +156,7 @@ fn running(job: JobId, user: u32, system: Value, ranks: [u32; 2]) -> Vec<(Option
         filtered: None,
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
         pass: None,
-        begun_in: None,
+        taken_in: None,
     };
     let shells = ranks.map(|rank| (Rank(rank), Epoch(u64::from(rank) + 1)));
     let grant = Grant {
@@ -426,7 +426,7 @@ pub fn adopt(stand: &mut Stand, client: u64, job: JobId) -> Vec<Effect> {
 /// It has said all that it did without its parent; what comes over the channel then.
 pub fn settle(stand: &mut Stand, client: u64) -> Vec<Effect> {
     let child = hello(BATCH).child;
-    let mut effects = stand.call::<Settled>(client, 0, &SettledRequest { child });
+    let mut effects = stand.call::<Settled>(client, 0, &SettledRequest { child, open: 0 });
     effects.retain(|effect| !matches!(effect, Effect::Reply(reply) if reply.kind == Type::Reply));
     effects
 }

@@ -276,7 +276,7 @@ impl Oracle {
                 self.taken_back(job)
             }
             // What an instance began and knows nothing of is lost with its journal.
-            Kind::Exception(e) if e.note.ends_with("had begun it, and knows nothing of it") => {
+            Kind::Exception(e) if e.note.ends_with("took it, and has lost what became of it") => {
                 ledger.is_lost_below(job)
             }
             Kind::Exception(e) if e.kind == "node-failure" => self.tasks.may_fail(ledger, job),

@@ -371,9 +371,9 @@ impl Child {
                 };
                 self.ask(HandUp::TOPIC, &body, None, Asked::TakenUp(first));
             }
-            ToParent::Settled => {
+            ToParent::Settled(open) => {
                 self.gather();
-                let body = child::SettledRequest { child };
+                let body = child::SettledRequest { child, open };
                 self.ask(child::Settled::TOPIC, &body, None, Asked::Told);
             }
             ToParent::Release(ranks) => {

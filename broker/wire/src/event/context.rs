@@ -40,7 +40,7 @@ pub(super) struct SubmitContext {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pass: Option<Arc<Pass>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) begun_in: Option<Arc<str>>,
+    pub(super) taken_in: Option<Arc<str>>,
     pub(super) jobspec: Hash,
     pub(super) environment: Hash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ impl SubmitContext {
             asked_by: submit.asked_by,
             party: submit.party.clone(),
             pass: submit.pass.clone(),
-            begun_in: submit.begun_in.clone(),
+            taken_in: submit.taken_in.clone(),
             jobspec: submit.spec.hash,
             environment: submit.spec.environment_hash,
             sent: submit.sent.clone(),
@@ -102,7 +102,7 @@ impl SubmitContext {
             sent: self.sent,
             filtered: self.filtered,
             pass: self.pass,
-            begun_in: self.begun_in,
+            taken_in: self.taken_in,
         })
     }
 }

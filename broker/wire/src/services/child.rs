@@ -56,8 +56,8 @@ service!(
     HandUp, "child.submit", USERS, HandUpRequest => Submitted
 );
 service!(
-    /// All submissions that the instance took while its parent was away are handed up: from now on it
-    /// begins nothing by itself.
+    /// All that the instance began while its parent was away is said: from now on it begins nothing by
+    /// itself. Said once more when all that it took is answered for.
     Settled, "child.settled", USERS, SettledRequest => ()
 );
 service!(
@@ -278,6 +278,9 @@ pub struct Begun {
 pub struct SettledRequest {
     /// Which job the instance is.
     pub child: ChildOf,
+    /// How many jobs that it took, and of which nothing has begun, are not answered for yet.
+    #[serde(default)]
+    pub open: u64,
 }
 
 /// What [`Release`] asks.

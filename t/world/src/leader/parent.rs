@@ -101,8 +101,8 @@ impl Instance {
                 };
                 self.ask_parent::<child::HandUp>(nature, asked, &request, Bytes::new());
             }
-            ToParent::Settled => {
-                let request = child::SettledRequest { child };
+            ToParent::Settled(open) => {
+                let request = child::SettledRequest { child, open };
                 self.ask_parent::<child::Settled>(nature, Asked::Told, &request, Bytes::new());
             }
             ToParent::Release(ranks) => {

@@ -61,6 +61,8 @@ pub struct Ledger {
     pub leader: Epoch,
     /// What instances in this one did with jobs of it while it was away.
     below: BTreeMap<JobId, Below>,
+    /// Jobs that an instance in this one took, and said that they wait there.
+    waits_below: BTreeSet<JobId>,
     /// Jobs that this instance took itself and its parent has taken since.
     ordered: BTreeSet<JobId>,
     /// Those of them that it began before.
@@ -153,6 +155,9 @@ impl Ledger {
             }
             Kind::Memo(memo) if memo.contains_key("ordered-above") => {
                 self.ordered.insert(id);
+            }
+            Kind::Memo(memo) if memo.contains_key("waits-below") => {
+                self.waits_below.insert(id);
             }
             Kind::Free => {
                 self.held.remove(&id);

@@ -58,7 +58,7 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
             // What an instance said as it ended may be lost, and then counts as killed.
             let unheard = outside.end.as_ref().is_some_and(|end| {
                 let note = &end.exception.note;
-                note.ends_with("had begun it, and knows nothing of it")
+                note.ends_with("took it, and has lost what became of it")
                     || note.contains("; it ended there with the wait status ")
             });
             let is_killed = outside.end.is_some() && outside.status == Some(SIGKILL);

@@ -62,12 +62,13 @@ impl Ledger {
         self.below.get(&job) == Some(&Below::Began)
     }
 
-    /// Whether what an instance began may be lost: nothing of it was ever recorded here but that it did.
+    /// Whether what an instance took may be lost: nothing was ever recorded here but that it did.
     pub fn is_lost_below(&self, job: JobId) -> Result<(), String> {
-        match self.has_begun_below(job) && self.jobs[&job].grant().is_none() {
+        let is_said = self.waits_below.contains(&job) || self.jobs[&job].grant().is_some();
+        match self.below.contains_key(&job) && !is_said {
             true => Ok(()),
             false => Err(format!(
-                "job {job} is lost, though it did not begin below, or was granted something"
+                "job {job} is lost, though what became of it below is known"
             )),
         }
     }
