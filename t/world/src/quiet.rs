@@ -1,5 +1,6 @@
 //! What must be true when nothing is under way: in a lull, and at the end.
 
+mod lasting;
 pub mod passed;
 
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use eddy_wire::gang;
 use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::{MemoryNeed, Need, Request, Sharing, Work};
+use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Owner, Unavailable, Verdict, Want};
 use eddy_wire::pool;
@@ -26,7 +27,7 @@ use eddy_wire::shell::Part;
 use eddy_wire::suspension::Standing;
 use eddy_wire::time::Span;
 
-use crate::call::{About, Call};
+use crate::call::Call;
 use crate::instance::Instance;
 use crate::journal::Room;
 use crate::leader::Leader;
@@ -35,6 +36,7 @@ use crate::oracle::{Ledger, is_left_behind};
 use crate::replay;
 use crate::task::SIGKILL;
 use crate::world::World;
+use lasting::{lasts, waits_for_what_lasts};
 
 /// Longer than anything takes that is not a wait.
 const LULL: Span = Span::seconds(3);
@@ -502,58 +504,6 @@ fn leads_nothing(world: &World, id: InstanceId) -> Result<(), String> {
         }
     }
     kept(world, id)
-}
-
-/// Whether a job is a declared instance, that is there as long as its parent is; or one that a filter of
-/// the parent does not answer for, which is handed up again and again, or that waits for such a one.
-fn lasts(ledger: &Ledger, job: &Job) -> bool {
-    let is_declared = matches!(
-        &job.submit.spec.request.work,
-        Work::Instance { name: Some(_) }
-    );
-    let waits = job.submit.spec.needs.iter().any(|need| match need {
-        Need::After(_, other) => {
-            let other = ledger.jobs.get(other);
-            other.is_some_and(|other| is_unheard(ledger, other))
-        }
-        Need::Begin(_) | Need::Singleton | Need::Throttle(_) => false,
-    });
-    is_declared || is_unheard(ledger, job) || waits
-}
-
-/// Whether an instance took it, and its parent cannot take it, or another that it waits for.
-fn is_unheard(ledger: &Ledger, job: &Job) -> bool {
-    let mut unheard: BTreeSet<JobId> = BTreeSet::new();
-    for (id, job) in ledger.jobs.range(..=job.id) {
-        let name = job.submit.spec.jobspec.name();
-        let is_alike = |other: &JobId| ledger.jobs[other].submit.spec.jobspec.name() == name;
-        let waits = |need: &Need| match need {
-            Need::After(_, other) => unheard.contains(other),
-            Need::Singleton => unheard.iter().any(is_alike),
-            Need::Begin(_) | Need::Throttle(_) => false,
-        };
-        let is_named = name.contains(":dies") || name.contains(":late");
-        let is_so = is_named || job.submit.spec.needs.iter().any(waits);
-        if is_so && job.submit.is_taken_here() && job.t_alloc.is_none() {
-            unheard.insert(*id);
-        }
-    }
-    unheard.contains(&job.id)
-}
-
-/// Whether a call of a client of that instance waits for the end of what lasts.
-fn waits_for_what_lasts(world: &World, id: InstanceId, call: &Call) -> bool {
-    let ledger = world.nature.judge(id).durable();
-    let jobs = &ledger.jobs;
-    let lasting = |job: &JobId| {
-        let found = jobs.get(job);
-        found.is_some_and(|job| lasts(ledger, job) && job.state != JobState::Inactive)
-    };
-    match &call.about {
-        About::Events(job) => lasting(job),
-        About::Wait(set) => jobs.keys().filter(|job| set.contains(**job)).any(lasting),
-        _ => false,
-    }
 }
 
 fn all_answered(world: &World) -> Result<(), String> {

@@ -10,7 +10,8 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::suspension::Standing;
 
-use super::{SIGKILL, is_unheard};
+use super::SIGKILL;
+use super::lasting::is_unheard;
 use crate::nature::InstanceId;
 use crate::world::World;
 
