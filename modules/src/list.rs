@@ -13,7 +13,9 @@ mod wait;
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Answer, Endpoint, Heads, Input, Line, Module, Notice, Outbox, Request, Sender};
+use eddy_broker::{
+    Answer, Endpoint, Heads, Input, Line, Module, Notice, Outbox, ParentWord, Request, Sender,
+};
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record};
@@ -27,6 +29,7 @@ use eddy_wire::services::job;
 use eddy_wire::time::Time;
 
 use crate::limits::Limits;
+use crate::live::Change;
 use crate::settings::Settings;
 
 use collect::Collectors;
@@ -134,6 +137,7 @@ impl Module for List {
             }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
             Input::Notice(notice) => self.view.notice(notice),
+            Input::Parent(ParentWord::Granted(granted)) => self.view.admits(granted.admits()),
             Input::Resume => self.source = Source::Live,
             Input::Tick => self.waiters.tick(now, out),
             Input::Cancel(caller) => {
@@ -228,6 +232,13 @@ impl View {
         (!self.access.shows_all(sender.roles)).then_some(sender.uid)
     }
 
+    /// Who is shown whose rows from now on, if that is said.
+    fn admits(&mut self, access: Option<&Access>) {
+        if let Some(access) = access {
+            self.access.clone_from(access);
+        }
+    }
+
     fn notice(&mut self, notice: &Notice) {
         match notice {
             Notice::Serving(serving) => self.lines.serving(serving),
@@ -249,6 +260,12 @@ impl View {
         self.limits.apply(record);
         if let Kind::Queue(turned) = &record.event.kind {
             self.gates.apply(record.event.t, turned);
+        }
+        if let Kind::Memo(memo) = &record.event.kind
+            && let Some(change) = Change::told(memo)
+        {
+            self.lines.configured(&change.live);
+            self.admits(change.live.access.as_ref());
         }
         self.lines.apply(record);
         let Some(id) = record.event.job else { return };

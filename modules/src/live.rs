@@ -12,6 +12,7 @@ use std::sync::Arc;
 use eddy_sched::policy::Policy;
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
+use eddy_wire::access::Access;
 use eddy_wire::filter::Filter;
 use eddy_wire::hash::Hash;
 use eddy_wire::pool::Pool;
@@ -46,6 +47,9 @@ pub struct Live {
     pub default_time: Option<Span>,
     /// What the elastic instances lend, by name.
     pub lending: BTreeMap<String, Elastic>,
+    /// As [`Settings::access`], of a root: who connects to another its parent says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Access>,
 }
 
 /// A policy as a record says it: printed, without what is said about it.
@@ -141,6 +145,7 @@ impl Live {
             jobs_max: settings.jobs_max,
             default_time: settings.default_time,
             lending: lending.collect(),
+            access: (settings.place.depth == 0).then(|| settings.access.clone()),
         }
     }
 
@@ -153,6 +158,9 @@ impl Live {
         settings.pools.clone_from(&self.pools);
         settings.filters.clone_from(&self.filters);
         (settings.jobs_max, settings.default_time) = (self.jobs_max, self.default_time);
+        if let Some(access) = &self.access {
+            settings.access.clone_from(access);
+        }
         for one in &mut settings.declared {
             if let (Extent::Elastic(elastic), Some(lends)) =
                 (&mut one.extent, self.lending.get(&one.name))

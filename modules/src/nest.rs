@@ -167,6 +167,7 @@ impl Module for Nest {
                 if let Some(change) = Change::told(memo) {
                     (self.queues, self.default_time) =
                         (change.live.queues, change.live.default_time);
+                    self.access = change.live.access.unwrap_or_else(|| self.access.clone());
                 }
             }
             (Kind::Queue(turned), None) => self.gates.apply(record.event.t, turned),
@@ -199,6 +200,9 @@ impl Module for Nest {
             Input::Parent(ParentWord::Granted(granted)) => {
                 self.place.told(now, granted);
                 self.leaving.clone_from(&granted.leaving);
+                if let Some(access) = granted.admits() {
+                    self.access.clone_from(access);
+                }
                 self.tell_limits(now, out);
             }
             Input::Answer(tag, answer) => {

@@ -276,7 +276,8 @@ impl Sched {
                 self.go_on(now, *job, out);
             }
             Input::Parent(ParentWord::Away) => self.parent_silent(now, out),
-            Input::Parent(ParentWord::Granted(_)) => {
+            Input::Parent(ParentWord::Granted(granted)) => {
+                self.admits(granted.admits());
                 let turn = self.silence.ends();
                 self.parent_turns(turn, out);
                 self.unordered.heard();

@@ -27,7 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::frame::{self, FrameError, Inbound};
-use crate::rundir::{LOCAL_SOCKET, SHELL_SOCKET};
+use crate::rundir::{self, LOCAL_SOCKET, SHELL_SOCKET};
 use crate::socket::Inlet;
 use crate::speech;
 
@@ -85,23 +85,32 @@ pub struct Admission {
     pub owner: u32,
     /// Who else. A rank other than the leader's learns it from the leader.
     access: Rc<RefCell<Access>>,
+    statedir: Rc<Path>,
+    rundir: Rc<Path>,
 }
 
 impl Admission {
-    /// These besides the owner.
-    pub fn new(owner: u32, access: Access) -> Admission {
-        let access = Rc::new(RefCell::new(access));
-        Admission { owner, access }
+    /// Nobody but the owner, until it learns of others. It is reached in that run directory.
+    pub fn own(owner: u32, statedir: &Path, rundir: &Path) -> Admission {
+        Admission {
+            owner,
+            access: Rc::default(),
+            statedir: statedir.into(),
+            rundir: rundir.into(),
+        }
     }
 
-    /// Nobody but the owner.
-    pub fn own(owner: u32) -> Admission {
-        Admission::new(owner, Access::default())
-    }
-
-    /// From now on these are admitted.
-    pub fn learn(&self, access: &Access) {
+    /// From now on these are admitted; whether that is other than before. It is called when it
+    /// listens: what others have to pass is opened to them.
+    pub fn learn(&self, access: &Access) -> bool {
+        if *self.access.borrow() == *access {
+            return false;
+        }
         self.access.borrow_mut().clone_from(access);
+        if access.admits_others() {
+            rundir::open_to_others(&self.statedir, &self.rundir);
+        }
+        true
     }
 
     /// The roles of a user; none is refused.
@@ -137,7 +146,7 @@ pub fn listen(rundir: &Path, admission: &Admission, arrivals: &Arrivals) -> io::
             _ => {}
         }
         let listener = UnixListener::bind(&path)?;
-        // Who else may connect is let in by `rundir::open_to_others`.
+        // Who else may connect is let in by `Admission::learn`.
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         spawn_local(accept(listener, door, admission.clone(), arrivals.clone()));
     }
@@ -346,7 +355,8 @@ mod tests {
         let local = tokio::task::LocalSet::new();
         let outcome = local
             .run_until(async {
-                listen(dir.path(), &Admission::own(owner), &arrivals).expect("a free directory");
+                let admission = Admission::own(owner, dir.path(), dir.path());
+                listen(dir.path(), &admission, &arrivals).expect("a free directory");
                 let path = dir.path().join(LOCAL_SOCKET);
                 let _client = UnixStream::connect(&path).await.expect("somebody listens");
                 arrived.recv().await.expect("a connection");

@@ -5,6 +5,7 @@
 //! [`start`] (journal, inventory, replay, sockets), [`turn`] (the loop). It
 //! decides nothing about jobs.
 
+mod access;
 pub mod answers;
 pub mod channel;
 pub mod child;
@@ -22,6 +23,7 @@ pub mod ready;
 pub mod reload;
 pub mod replay;
 pub mod rows;
+mod settings;
 pub mod shells;
 pub mod start;
 pub mod store;

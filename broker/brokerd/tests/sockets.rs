@@ -27,7 +27,8 @@ fn beside<F: Future<Output = ()>>(
     let directory = tempfile::tempdir().expect("a directory");
     LocalSet::new().block_on(&runtime, async {
         let (arrivals, arrived) = channel(ARRIVALS_MAX);
-        listen(directory.path(), &Admission::own(owner), &arrivals).expect("listening");
+        let admission = Admission::own(owner, directory.path(), directory.path());
+        listen(directory.path(), &admission, &arrivals).expect("listening");
         let patience = Duration::from_secs(20);
         let checked = tokio::time::timeout(patience, check(directory, arrived, arrivals));
         checked.await.expect("it comes to an end");
@@ -98,7 +99,8 @@ fn hostile_bytes_end_their_connection_and_no_other() {
 fn a_stranger_is_told_why_he_is_not_admitted() {
     // The tests may run as user 0, who is admitted everywhere.
     if own_uid() == 0 {
-        assert_eq!(Admission::own(1000).roles(4242), Roles::NONE);
+        let place = Path::new("/nowhere");
+        assert_eq!(Admission::own(1000, place, place).roles(4242), Roles::NONE);
         return;
     }
     beside(own_uid() + 1, async |directory, _arrived, _arrivals| {

@@ -15,7 +15,7 @@ use eddy_wire::reservation;
 
 use super::View;
 use crate::ingest::queues;
-use crate::live::Change;
+use crate::live::Live;
 use crate::settings::{Queue, Settings};
 
 /// The lines in which jobs wait for what a queue instance holds.
@@ -61,12 +61,12 @@ impl Lines {
         }
     }
 
+    /// Queues lead where this says from now on.
+    pub(super) fn configured(&mut self, live: &Live) {
+        self.leads = leads(&live.queues);
+    }
+
     pub(super) fn apply(&mut self, record: &Record) {
-        if let Kind::Memo(memo) = &record.event.kind
-            && let Some(change) = Change::told(memo)
-        {
-            self.leads = leads(&change.live.queues);
-        }
         let Some(id) = record.event.job else { return };
         match &record.event.kind {
             Kind::Submit(submit) => {

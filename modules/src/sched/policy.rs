@@ -11,6 +11,7 @@ use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::warn::warnings;
 use eddy_sched::policy::{Policy, Source, Walk};
+use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
@@ -219,9 +220,17 @@ impl Sched {
         self.obeyed.configured(&change.by, live.policy());
         self.rules.configured(&live.qos);
         self.pools.configured(&live.pools);
+        self.admits(live.access.as_ref());
         let nothing = ResourceSet::new();
         let all = self.inventory.as_deref().unwrap_or(&nothing);
         self.sets.configured(live, all);
+    }
+
+    /// Who may ask whose reasons from now on, if that is said.
+    pub(super) fn admits(&mut self, access: Option<&Access>) {
+        if let Some(access) = access {
+            self.access.clone_from(access);
+        }
     }
 
     /// Tells the planner of it: with it those who wait have another order, or other ranks.

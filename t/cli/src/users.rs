@@ -78,6 +78,26 @@ impl Site {
         Ok(site)
     }
 
+    /// An instance of user 0 with four users, with this configuration, in which `{0}` to `{3}` are
+    /// their names, and these options of `eddy start`.
+    ///
+    /// # Errors
+    /// Users cannot be made, or it does not start.
+    pub fn configured(config: &str, options: &[&str]) -> anyhow::Result<(Site, Instance)> {
+        let place = Place::new()?;
+        let site = Site::make(&place, 4)?;
+        let mut text = config.to_owned();
+        for (number, user) in site.users.iter().enumerate() {
+            text = text.replace(&format!("{{{number}}}"), &user.name);
+        }
+        let file = place.join("config.toml");
+        fs::write(&file, text)?;
+        let state = place.path().join("state");
+        let options = [&["--config", file.as_str()], options].concat();
+        let instance = Instance::start_in(place, state, &options)?;
+        Ok((site, instance))
+    }
+
     /// `eddy` with these arguments, as that user has it after a login.
     #[must_use]
     pub fn eddy(&self, of: &Instance, user: usize, arguments: &[&str]) -> Command {

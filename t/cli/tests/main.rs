@@ -1,6 +1,7 @@
 //! The program `eddy` with real processes. One program, so that it is linked once.
 
 mod accounts;
+mod admission;
 mod autonomy;
 mod control;
 mod demo;

@@ -22,23 +22,7 @@ const DAN: usize = 3;
 
 /// An instance of user 0 with four users, with these options of `eddy start`.
 fn site(options: &[&str]) -> anyhow::Result<(Site, Instance)> {
-    configured("", options)
-}
-
-/// The same with a configuration, in which `{0}` to `{3}` are the users' names.
-fn configured(config: &str, options: &[&str]) -> anyhow::Result<(Site, Instance)> {
-    let place = Place::new()?;
-    let site = Site::make(&place, 4)?;
-    let mut text = config.to_owned();
-    for (number, user) in site.users.iter().enumerate() {
-        text = text.replace(&format!("{{{number}}}"), &user.name);
-    }
-    let file = place.join("config.toml");
-    fs::write(&file, text)?;
-    let state = place.path().join("state");
-    let options = [&["--config", file.as_str()], options].concat();
-    let instance = Instance::start_in(place, state, &options)?;
-    Ok((site, instance))
+    Site::configured("", options)
 }
 
 fn mode(path: &Path) -> anyhow::Result<u32> {
@@ -237,7 +221,7 @@ fn nobody_acts_on_anothers_job_and_admins_do() -> Tested {
     if !can_make_users() {
         return Ok(());
     }
-    let (site, instance) = configured("[access]\nadmins = [\"{3}\"]\n", &["--cores=2"])?;
+    let (site, instance) = Site::configured("[access]\nadmins = [\"{3}\"]\n", &["--cores=2"])?;
     let runs = site.ok(
         &instance,
         ANN,
@@ -307,7 +291,7 @@ fn only_whom_the_configuration_names_is_let_in_and_private_hides_jobs() -> Teste
         return Ok(());
     }
     let config = "[access]\nusers = [\"{0}\", \"{1}\"]\nadmins = [\"{3}\"]\nprivate = true\n";
-    let (site, instance) = configured(config, &["--cores=1"])?;
+    let (site, instance) = Site::configured(config, &["--cores=1"])?;
     let job = site.ok(
         &instance,
         ANN,
@@ -364,7 +348,7 @@ fn owner_and_admins_submit_for_others_and_it_is_recorded() -> Tested {
     if !can_make_users() {
         return Ok(());
     }
-    let (site, instance) = configured("[access]\nadmins = [\"{3}\"]\n", &["--cores=1"])?;
+    let (site, instance) = Site::configured("[access]\nadmins = [\"{3}\"]\n", &["--cores=1"])?;
     let ann = &site.users[ANN];
     let submit = ["submit", "--as", &ann.name, "--cwd=/", "--wait", "id", "-u"];
     let refused = site.run(&instance, BOB, &submit)?;
@@ -394,7 +378,7 @@ fn a_user_who_asks_without_end_is_told_so_and_others_are_served() -> Tested {
         return Ok(());
     }
     let config = "[limits]\nuser_rate = 1\n";
-    let (site, instance) = configured(config, &["--cores=1"])?;
+    let (site, instance) = Site::configured(config, &["--cores=1"])?;
     let over = (0..40).find_map(|_| {
         let ran = site.run(&instance, ANN, &["resource", "list"]).ok()?;
         (ran.code != 0).then_some(ran)
@@ -507,7 +491,7 @@ fn a_job_in_a_queue_instance_belongs_to_who_submitted_it() -> Tested {
         return Ok(());
     }
     let config = "[[instance]]\nname = \"batch\"\nnodes = 1\n\n[[queue]]\nname = \"batch\"\ninstance = \"batch\"\n";
-    let (site, instance) = configured(config, &["--size=2", "--cores=2"])?;
+    let (site, instance) = Site::configured(config, &["--size=2", "--cores=2"])?;
     let run = ["run", "-q", "batch", "id", "-u"];
     for (user, of) in site.users.iter().enumerate() {
         assert_eq!(site.ok(&instance, user, &run)?, of.uid.to_string());

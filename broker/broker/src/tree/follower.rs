@@ -7,9 +7,11 @@
 //! matters. What is asked while no leader is reached waits, bounded.
 
 mod ground;
+mod held;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
+use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::{Epoch, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -24,14 +26,11 @@ use eddy_wire::tree::{
 };
 
 use self::ground::{Grounds, Said, Trust};
-use super::head::RANKS_LOST;
+use self::held::Held;
+use super::head::{ADMITTED, RANKS_LOST};
 use super::overlay::{Seat, Upstream};
 use crate::effect::{Caller, ClientId, Reply};
 
-/// Requests that wait for a leader at most.
-const HELD_MAX: usize = 1024;
-/// And bytes of them.
-const HELD_BYTES_MAX: usize = 64 << 20;
 /// What a follower says it is doing when it is pinged.
 const PHASE: &str = "follow";
 
@@ -85,6 +84,8 @@ pub enum FollowerOutput {
     CheckShell(Epoch),
     /// What the leader said of the instance: needed before a shell is started.
     Facts(Box<InstanceFacts>),
+    /// These may connect from now on.
+    Admitted(Access),
     /// Host a rank of a child instance, on ground that is held here; safe to repeat.
     Host(Box<HostOrder>),
     /// Host it no more: end its rank, then all that was started within that part
@@ -116,8 +117,7 @@ pub struct Follower {
     last_event: u64,
     calls: BTreeMap<Call, Asked>,
     /// Asked before there was a leader, in order.
-    held: VecDeque<(ClientId, Message)>,
-    held_bytes: usize,
+    held: Held,
     shells: BTreeSet<Epoch>,
     grounds: Grounds,
 }
@@ -137,8 +137,7 @@ impl Follower {
             facts: InstanceFacts::default(),
             last_event: 0,
             calls: BTreeMap::new(),
-            held: VecDeque::new(),
-            held_bytes: 0,
+            held: Held::default(),
             shells: BTreeSet::new(),
         }
     }
@@ -223,7 +222,9 @@ impl Follower {
             Type::Request => self.request(now, client, call, message, out),
             Type::Cancel => match self.calls.remove(&call) {
                 Some(asked) => self.pass_on(asked, call, message, out),
-                None => self.unhold(|held, tag| held == client && tag == call.matchtag),
+                None => self
+                    .held
+                    .drop_where(|held, tag| held == client && tag == call.matchtag),
             },
             // Clients answer nothing.
             Type::Reply | Type::Part | Type::Refused => {}
@@ -256,7 +257,10 @@ impl Follower {
             return refuse(call, &refusal, out);
         }
         if self.tenure.is_none() {
-            return self.hold(client, call, message, out);
+            if let Err(refusal) = self.held.hold(self.seat.rank, client, message) {
+                refuse(call, &refusal, out);
+            }
+            return;
         }
         self.calls.insert(call, asked);
         self.pass_on(asked, call, message, out);
@@ -276,34 +280,8 @@ impl Follower {
         }
     }
 
-    fn hold(
-        &mut self,
-        client: ClientId,
-        call: Call,
-        message: Message,
-        out: &mut Vec<FollowerOutput>,
-    ) {
-        let bytes = self.held_bytes + message.wire_len();
-        if self.held.len() >= HELD_MAX || bytes > HELD_BYTES_MAX {
-            let text = format!(
-                "rank {} has no leader and the limit of {HELD_MAX} requests or {HELD_BYTES_MAX} \
-                 bytes that wait for one is reached",
-                self.seat.rank
-            );
-            return refuse(call, &Refusal::new(Code::Busy, text), out);
-        }
-        self.held_bytes = bytes;
-        self.held.push_back((client, message));
-    }
-
-    fn unhold(&mut self, is_it: impl Fn(ClientId, u64) -> bool) {
-        self.held
-            .retain(|(client, message)| !is_it(*client, message.matchtag));
-        self.held_bytes = self.held.iter().map(|(_, held)| held.wire_len()).sum();
-    }
-
     fn gone(&mut self, client: ClientId, out: &mut Vec<FollowerOutput>) {
-        self.unhold(|held, _| held == client);
+        self.held.drop_where(|held, _| held == client);
         let of_client = |matchtag| Call {
             client: client.0,
             matchtag,
@@ -478,8 +456,7 @@ impl Follower {
         );
         let shells = std::mem::take(&mut self.shells);
         out.extend(shells.into_iter().map(FollowerOutput::CloseShell));
-        self.held_bytes = 0;
-        for (client, message) in std::mem::take(&mut self.held) {
+        for (client, message) in self.held.take() {
             self.message(now, client, message, out);
         }
     }
@@ -524,10 +501,13 @@ impl Follower {
         }
         self.last_event = number;
         // Events of a later version are counted and not understood.
-        if topic == RANKS_LOST
-            && let Ok(ranks) = serde_json::from_value::<Idset>(body)
-        {
-            self.fail_calls(&ranks, out);
+        match topic {
+            RANKS_LOST => {
+                let ranks = serde_json::from_value::<Idset>(body);
+                self.fail_calls(&ranks.unwrap_or_default(), out);
+            }
+            ADMITTED => out.extend(serde_json::from_value(body).map(FollowerOutput::Admitted)),
+            _ => {}
         }
     }
 
@@ -555,15 +535,9 @@ impl Follower {
         for (call, _) in self.calls.extract_if(.., is_above) {
             refuse(call, &refusal, out);
         }
-        for (client, held) in &self.held {
-            if held.target == Target::Upstream {
-                let (client, matchtag) = (client.0, held.matchtag);
-                refuse(Call { client, matchtag }, &refusal, out);
-            }
+        for call in self.held.take_upward() {
+            refuse(call, &refusal, out);
         }
-        self.held
-            .retain(|(_, held)| held.target != Target::Upstream);
-        self.held_bytes = self.held.iter().map(|(_, held)| held.wire_len()).sum();
     }
 
     fn no_way_up(&self, why: &str) -> Refusal {

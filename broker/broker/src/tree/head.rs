@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
@@ -28,6 +29,8 @@ use crate::effect::{Caller, ClientId, Effect, Reply};
 const EVENTS_KEPT: usize = 256;
 /// The topic of the event that ranks are reached no more; its body is an idset.
 pub(super) const RANKS_LOST: &str = "ranks-lost";
+/// The topic of the event that others may connect than before; its body is an [`Access`].
+pub(super) const ADMITTED: &str = "admitted";
 
 /// Where an effect goes.
 #[derive(Debug)]
@@ -142,6 +145,14 @@ impl Head {
         self.shells
             .retain(|_, rank| is_there(rank) || known.contains_key(rank));
         self.inventory = Some(ranks.clone());
+    }
+
+    /// These may connect to the instance from now on: every rank hears of it.
+    pub fn admit(&mut self, access: &Access) -> HeadOutput {
+        let mut out = HeadOutput::default();
+        self.facts.access.clone_from(access);
+        self.publish(ADMITTED, json!(access), &mut out);
+        out
     }
 
     /// A rank is reached, by the overlay's word: its tenure begins.

@@ -11,10 +11,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+use eddy_broker::ClientId;
 use eddy_broker::tree::overlay::{Seat, Upstream};
 use eddy_broker::tree::{
     Follower, FollowerInput, FollowerOutput, Overlay, OverlayInput, OverlayOutput,
 };
+use eddy_wire::access::Access;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::shell::FromShell;
@@ -106,7 +108,6 @@ pub struct Following {
     /// they said last counts first.
     dead: HashSet<Epoch>,
     /// Who may connect here.
-    admission: Admission,
     /// Since when there is no way up.
     alone: Option<Instant>,
 }
@@ -146,15 +147,14 @@ impl Following {
         let mut pipes = Pipes::new(transport, &rundir, common.owner, events);
         pipes.listen().map_err(io("open the door"))?;
         // Who else may come is learned from the leader.
-        let admission = Admission::own(common.owner);
+        let admission = Admission::own(common.owner, &post.statedir, &rundir);
         listen(&rundir, &admission, &arrivals).map_err(io("listen"))?;
         Ok(Following {
             hosts: Hosts::new(&post, Rc::clone(&common), ended),
             overlay: Overlay::new(seat.clone()),
             follower: Follower::new(seat),
             pipes,
-            peers: Peers::new(admission.clone(), Limits::default(), arrivals),
-            admission,
+            peers: Peers::new(admission, Limits::default(), arrivals),
             shells: None,
             tell: Rc::new(move |epoch| {
                 // The rank is gone only when its loop is.
@@ -272,11 +272,7 @@ impl Following {
                 }
                 drop(permit);
             }
-            Arrived::Gone(id) => {
-                if self.peers.remove_client(id) {
-                    self.inputs.push_back(FollowerInput::Gone(id));
-                }
-            }
+            Arrived::Gone(id) => self.close_client(id),
             Arrived::Word(id, word) => self.word(id, word),
             Arrived::LinkGone(id) => self.close_shell(id),
         }
@@ -390,6 +386,7 @@ impl Following {
                 None => tracing::error!(epoch = epoch.0, "a shell before the facts"),
             },
             FollowerOutput::Facts(facts) => self.learn(&facts),
+            FollowerOutput::Admitted(access) => self.admit(&access),
             FollowerOutput::Host(order) => self.hosts.host(*order),
             FollowerOutput::Unhost(instance) => self.hosts.unhost(instance),
             FollowerOutput::Send(letter) => self.frames.push_back(OverlayInput::Send(letter)),
@@ -411,11 +408,20 @@ impl Following {
         }
     }
 
-    fn learn(&mut self, facts: &InstanceFacts) {
-        self.admission.learn(&facts.access);
-        if facts.access.admits_others() {
-            rundir::open_to_others(&self.post.statedir, &self.rundir);
+    fn admit(&mut self, access: &Access) {
+        for client in self.peers.readmit(access).unwrap_or_default() {
+            self.close_client(client);
         }
+    }
+
+    fn close_client(&mut self, client: ClientId) {
+        if self.peers.remove_client(client) {
+            self.inputs.push_back(FollowerInput::Gone(client));
+        }
+    }
+
+    fn learn(&mut self, facts: &InstanceFacts) {
+        self.admit(&facts.access);
         let ground = Ground {
             statedir: self.post.statedir.clone(),
             rundir: self.rundir.clone(),

@@ -322,6 +322,11 @@ fn overrides(entry: &Entry, set: &Value, errors: &mut Vec<ConfigError>) -> Vec<S
         }));
     }
     for (key, value) in flat.iter().filter(|pair| of_policy(pair).is_none()) {
+        if key.starts_with("access.") {
+            let allowed = "nothing: [access] of the root says who may connect";
+            errors.push(entry.wrong(&format!("set.{key}"), value, allowed));
+            continue;
+        }
         let path = format!("{}.set.{key}", entry.path);
         let mut wrong = Vec::new();
         super::set(&mut Config::default(), key, value, &mut wrong);

@@ -13,7 +13,8 @@ use super::{ConfigError, spell, typed};
 /// Lists of tables with names.
 const LISTS: [&str; 6] = ["ingest.filter", "instance", "queue", "qos", "class", "pool"];
 /// What may change while an instance runs, with all below it.
-const LIVE: [&str; 16] = [
+const LIVE: [&str; 17] = [
+    "access",
     "policy",
     "queue",
     "qos",

@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use eddy_broker::{Arrival, ClientId, ParentWord, Reply, Saying, ToParent};
 use eddy_modules::settings::Place;
+use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::IdBlock;
 use eddy_wire::id::{Attempt, Epoch, JobId};
@@ -91,6 +92,8 @@ enum Asked {
 /// What comes of it for the loop.
 #[derive(Debug)]
 pub enum Come {
+    /// These may connect from now on.
+    Admitted(Access),
     /// An arrival for the broker.
     Arrival(Arrival),
     /// A message of a client.
@@ -230,9 +233,11 @@ impl Child {
             Saying::Modules(word) => vec![Come::Arrival(Arrival::Parent(word))],
             Saying::Granted(granted) => {
                 self.place.told(now, &granted);
+                let admitted = granted.admits().cloned().map(Come::Admitted);
                 let word = ParentWord::Granted(granted);
                 let come = Come::Arrival(Arrival::Parent(word));
-                [come].into_iter().chain(self.over(now)).collect()
+                let come = admitted.into_iter().chain([come]);
+                come.chain(self.over(now)).collect()
             }
             Saying::Request(call) => match Message::decode(&message.tail) {
                 Ok(request) => self.call(call, request),

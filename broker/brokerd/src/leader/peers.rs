@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use eddy_broker::{ClientId, Reply};
+use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::Epoch;
 use eddy_wire::message::{Message, Roles, Target, Type};
@@ -85,6 +86,19 @@ impl Peers {
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         self.rates.set_limits(limits);
+    }
+
+    /// These are admitted from now on: what each client may do is what they may. Returns those who may
+    /// nothing any more, whom the caller closes; none where the same were admitted before.
+    pub fn readmit(&mut self, access: &Access) -> Option<Vec<ClientId>> {
+        self.admission.learn(access).then(|| {
+            for client in self.clients.values_mut() {
+                client.roles = self.admission.roles(client.uid);
+            }
+            let out = self.clients.iter();
+            let out = out.filter(|(_, client)| client.roles == Roles::NONE);
+            out.map(|(id, _)| *id).collect()
+        })
     }
 
     /// A client connected; refused over the limit `clients`.

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eddy_broker::Caller;
+use eddy_modules::Settings;
 use eddy_modules::live::{By, Change, Live};
+use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::message::{Message, Type};
@@ -20,8 +22,9 @@ use eddy_wire::services::instance::{Reload, ReloadRequest, Reloaded, SetConfig, 
 use serde_json::{Map, Value};
 use toml::Table;
 
+use super::access::{Admits, admitted};
 use super::configured::Configured;
-use super::start::settings;
+use super::settings::settings;
 use super::{Inner, Inside};
 use crate::config::declared::homes_apart;
 use crate::config::{self, Config, tables};
@@ -46,6 +49,8 @@ pub struct Basis {
     pub given: Vec<String>,
     /// Keys that were set since.
     pub set: Vec<String>,
+    /// Whose word it is who may connect.
+    pub(super) admits: Admits,
     /// By which declared instances know their nodes.
     pub inventory: Arc<ResourceSet>,
     /// What is in force.
@@ -89,23 +94,22 @@ pub(super) enum Asked {
 }
 
 impl Basis {
-    /// What a start obeys, with the keys that stand over it.
-    ///
-    pub fn of(
+    /// What a start obeys, and was told of it.
+    pub(super) fn of(
         configured: &Configured,
-        inventory: &Arc<ResourceSet>,
-        statedir: &Path,
+        (inventory, statedir): (&Arc<ResourceSet>, &Path),
         given: &[String],
+        admits: Admits,
+        settings: &Settings,
     ) -> Basis {
         let table = tables::over(configured.text(), given);
-        let mut config = configured.config.clone();
-        config.instance.resolve(inventory);
         Basis {
+            admits,
             file: configured.file(statedir),
             given: given.to_vec(),
             set: Vec::new(),
             table: table.unwrap_or_default(),
-            over: live(&config),
+            over: Live::of(settings),
             inventory: Arc::clone(inventory),
         }
     }
@@ -128,8 +132,15 @@ impl Basis {
 }
 
 /// What of a configuration modules may be told while they run.
-fn live(config: &Config) -> Live {
-    Live::of(&settings(config, Arc::default(), None))
+fn live(config: &Config, admits: &Admits) -> Result<Live, Vec<String>> {
+    let access = admitted(&config.instance.access, admits);
+    let access = access.map_err(|error| vec![error.to_string()])?;
+    let mut live = Live::of(&settings(config, Arc::default(), None));
+    live.access = match admits {
+        Admits::Configured(_) => Some(access),
+        Admits::Parent(_) | Admits::Owner => None,
+    };
+    Ok(live)
 }
 
 impl Configuring {
@@ -234,8 +245,9 @@ impl Configuring {
         self.course = Course::Idle;
     }
 
-    /// A record: the configuration that is in force from now on, where it is the one that was judged.
-    pub(super) fn recorded(&mut self, record: &Record) -> Option<Config> {
+    /// A record: the configuration that is in force from now on, where it is the one that was judged,
+    /// and who may connect then.
+    pub(super) fn recorded(&mut self, record: &Record) -> Option<(Config, Option<Access>)> {
         let Kind::Memo(memo) = &record.event.kind else {
             return None;
         };
@@ -253,7 +265,7 @@ impl Configuring {
                     renamed.unwrap_or_else(|error| tracing::error!(%error, "the file is not kept"));
                 }
                 self.basis = candidate.basis;
-                Some(candidate.config)
+                Some((candidate.config, candidate.change.live.access))
             }
             other => {
                 self.course = other;
@@ -305,7 +317,7 @@ fn reloaded(mut basis: Basis, trial: Trial, userid: u32) -> Result<Candidate, Ve
     if let (Some(kept), Trial::No) = (kept, trial) {
         write_beside(kept, &text).map_err(|error| vec![format!("{}: {error}", kept.display())])?;
     }
-    let live = live(&config);
+    let live = live(&config, &basis.admits).map_err(named)?;
     basis.over = live.clone();
     let change = Change {
         over: live.hash(),
@@ -359,7 +371,7 @@ fn set_over(
         by: By::Set(basis.set.clone()),
         changed: tables::differences(&basis.table, &table),
         restart: Vec::new(),
-        live: live(&config),
+        live: live(&config, &basis.admits)?,
     };
     basis.table = table;
     Ok(Candidate {

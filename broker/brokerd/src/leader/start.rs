@@ -3,7 +3,6 @@
 //! Called once. Each step is undone by the end of the process; nothing is
 //! written before the lock of the state directory is held.
 
-mod access;
 mod kept;
 
 use std::io;
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use eddy_broker::Broker;
 use eddy_broker::broker::Identity;
 use eddy_modules::Settings;
-use eddy_modules::settings::{Declared, Over, ReleaseIdle};
+use eddy_modules::settings::Over;
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::id::{JobId, Seq};
@@ -27,6 +26,7 @@ use eddy_wire::tree::InstanceFacts;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+use super::access::{AccessError, admitted};
 use super::answers::result_name;
 use super::child::Told;
 use super::configured::{Configured, Unfit};
@@ -38,6 +38,7 @@ use super::planner::Planning;
 use super::reload::{Basis, Configuring};
 use super::replay::{ReplayError, replay};
 use super::rows::{self, RowsError};
+use super::settings::{admits, settings};
 use super::shells::{Ground, Shells};
 use super::store::{Known, Store};
 use super::tree::{Tree, TreeParts};
@@ -57,7 +58,6 @@ use crate::shell::process::SPOOL_DIRECTORY;
 use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
-use access::{AccessError, admitted};
 use kept::{identity, in_force, possession, there};
 
 /// How long a lock that is held is tried for.
@@ -184,16 +184,12 @@ fn prepare(
     let given = config.rank.rundir.as_deref();
     let (rundir, claim) = reached(&statedir, given, child.as_ref(), &instance)?;
     let clock = Clock::start(Time(recovered.last_t));
-    let nested = child
-        .map(|child| {
-            let hello = child.hello(&instance, &rundir);
-            Nested::find(child, hello, &args.command, &mut journal, clock.clone())
-        })
-        .transpose()?;
-    let possession = match &nested {
-        Some(nested) => nested.possession(),
-        None => possession(&mut journal, source, args.size)?,
-    };
+    let nested = child.map(|child| {
+        let hello = child.hello(&instance, &rundir);
+        Nested::find(child, hello, &args.command, &mut journal, clock.clone())
+    });
+    let nested = nested.transpose()?;
+    let possession = possessed(nested.as_ref(), &mut journal, source, args)?;
     // Made-up nodes cannot run anything.
     let mock = config.instance.run_duration.or(possession.mock);
     let told = possession.inventory;
@@ -202,15 +198,20 @@ fn prepare(
     let mut settings = settings(&config, Arc::clone(&told), nested.as_ref());
     (settings.local, settings.mock) = (possession.local, mock);
     settings.last_job = JobId(recovered.last_job);
-    settings.access = admitted(&config.instance.access, settings.owner, nested.as_ref())?;
-    if nested.is_some() {
-        settings.over = over(&mut journal)?;
-    }
-    let owner = settings.owner;
+    let admits = admits(settings.owner, nested.as_ref());
+    settings.access = admitted(&config.instance.access, &admits)?;
+    settings.over = over(&mut journal, nested.as_ref())?;
     let identity = named(&instance, &settings, nested.as_ref());
     let mut broker = Broker::new(identity, eddy_modules::leader(&settings));
     let known = replayed(&journal, &mut broker, &recovered)?;
-    let basis = in_force(&mut config, (configured, &there), &statedir, args, &known);
+    let basis = Basis::of(
+        configured,
+        (&there, &statedir),
+        &args.set,
+        admits,
+        &settings,
+    );
+    let (basis, access) = in_force(&mut config, basis, configured, &known);
     let inventory = known.inventory.clone().unwrap_or(told);
     fits(configured, &inventory)?;
     if nested.is_none() {
@@ -223,8 +224,8 @@ fn prepare(
         rundir,
         made,
         instance,
-        owner,
-        access: settings.access,
+        owner: settings.owner,
+        access: access.unwrap_or(settings.access),
         config,
         configuring: basis,
         broker,
@@ -238,6 +239,19 @@ fn prepare(
         path: settings.place.path,
         nested,
     })
+}
+
+/// What it has.
+fn possessed(
+    nested: Option<&Nested>,
+    journal: &mut Journal,
+    source: &Source,
+    args: &BrokerArgs,
+) -> Result<Possession, StartError> {
+    match nested {
+        Some(nested) => Ok(nested.possession()),
+        None => possession(journal, source, args.size),
+    }
 }
 
 /// Where it is to be reached. Of a child that is there from now on: its parent says it to everybody
@@ -272,7 +286,10 @@ fn keep(configured: &Configured, statedir: &Path) -> Result<(), StartError> {
 }
 
 /// How many jobs are over, which a child reports.
-fn over(journal: &mut Journal) -> Result<Over, StartError> {
+fn over(journal: &mut Journal, nested: Option<&Nested>) -> Result<Over, StartError> {
+    if nested.is_none() {
+        return Ok(Over::default());
+    }
     let (completed, all) = journal.finished_with(result_name(JobResult::Completed))?;
     let failed = all.saturating_sub(completed);
     Ok(Over { completed, failed })
@@ -344,64 +361,6 @@ fn opened(
         tracing::warn!("{cut}");
     }
     Ok((journal, recovered))
-}
-
-/// What modules are told, as far as the configuration and the parent say it.
-pub(super) fn settings(
-    config: &Config,
-    told: Arc<ResourceSet>,
-    nested: Option<&Nested>,
-) -> Settings {
-    let mut settings = Settings::for_inventory(told);
-    settings.owner = rustix::process::geteuid().as_raw();
-    settings.kill_grace = config.instance.kill_grace;
-    let of = &config.instance;
-    (settings.lease, settings.autonomous_after) = (of.lease, of.autonomous_after);
-    let keep = of.keep_nodes;
-    settings.release_idle = of.release_idle.map(|after| ReleaseIdle { after, keep });
-    settings.policy = Arc::clone(&config.instance.policy);
-    settings.jobs_max = config.instance.limits.waiting_jobs;
-    if let Some(age) = config.instance.keep_age {
-        settings.key_age_max = settings.key_age_max.min(age);
-    }
-    let declared = config.instance.declared.iter();
-    settings.declared = declared.map(|one| one.to_settings()).collect();
-    inherit(&mut settings.declared, config);
-    let queues = config.instance.queues.iter();
-    settings.queues = queues.map(|one| one.to_settings()).collect();
-    settings.default_time = config.instance.default_time;
-    settings.qos.clone_from(&config.instance.qos);
-    settings.pools.clone_from(&config.instance.pools);
-    settings.filters.clone_from(&config.instance.filters);
-    settings.classes.clone_from(&config.instance.classes);
-    settings.instance_command = instance_command();
-    if let Some(nested) = nested {
-        settings.kill_grace = nested.kept.granted.kill_grace;
-        settings.place = nested.place();
-    }
-    settings
-}
-
-/// What declared instances have that says nothing else: the time limit of jobs without one.
-fn inherit(declared: &mut [Declared], config: &Config) {
-    const KEY: &str = "defaults.time";
-    let Some(time) = config.instance.default_time else {
-        return;
-    };
-    let says = |set: &String| set.split('=').next().map(str::trim) == Some(KEY);
-    for one in declared {
-        if !one.set.iter().any(says) {
-            let seconds = eddy_wire::fsd::seconds_of_micros(time.0);
-            one.set.push(format!("{KEY}={seconds}"));
-        }
-    }
-}
-
-/// What leads a declared instance: this program.
-fn instance_command() -> Vec<String> {
-    let own = std::env::current_exe();
-    let own = own.map_or_else(|_| "eddy".into(), |path| path.display().to_string());
-    vec![own, "broker".to_owned(), "--child".to_owned()]
 }
 
 /// Opens the journal. A leader that was just killed holds its lock until the
@@ -490,11 +449,9 @@ impl Prepared {
             let _ = told.send(Inner::ShellDead(epoch));
         };
         let shells = Shells::new(ground, Rc::new(tell));
-        let admission = Admission::new(self.owner, self.access.clone());
+        let admission = Admission::own(self.owner, &self.statedir, &self.rundir);
         listen(&self.rundir, &admission, &arrivals).map_err(io("listen"))?;
-        if self.access.admits_others() {
-            rundir::open_to_others(&self.statedir, &self.rundir);
-        }
+        admission.learn(&self.access);
         watch_signals(inside).map_err(io("watch for signals"))?;
         let leader = Leader::new(Parts {
             broker: self.broker,

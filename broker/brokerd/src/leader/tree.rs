@@ -14,6 +14,7 @@ use eddy_broker::tree::head::HeadOutput;
 use eddy_broker::tree::overlay::Seat;
 use eddy_broker::tree::{Head, Overlay, OverlayInput, OverlayOutput, Routed};
 use eddy_broker::{Arrival, ClientId, Effect, Reply};
+use eddy_wire::access::Access;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::Message;
@@ -156,6 +157,13 @@ impl Tree {
     /// Whether that rank is on the leader's node.
     pub fn is_local(&self, rank: Rank) -> bool {
         self.local.contains(rank.0)
+    }
+
+    /// These may connect to the instance from now on: the other ranks hear of it.
+    pub fn admit(&mut self, now: Time, access: &Access) {
+        let came = self.head.admit(access);
+        let letters = self.keep(came);
+        self.send(now, letters);
     }
 
     /// Whether nothing can be for another rank.

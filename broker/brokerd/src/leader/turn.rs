@@ -490,6 +490,7 @@ impl Leader {
     fn come(&mut self, come: Vec<Come>) {
         for one in come {
             match one {
+                Come::Admitted(access) => self.admit(&access),
                 Come::Arrival(arrival) => self.own.push_back(arrival),
                 Come::Message(id, message) => self.message(id, message),
                 Come::Gone(id) => {

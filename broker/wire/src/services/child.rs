@@ -418,6 +418,11 @@ impl Granted {
         }
     }
 
+    /// Who may connect to it, where its parent says that: of a declared instance.
+    pub fn admits(&self) -> Option<&Access> {
+        self.name.as_ref().map(|_| &self.access)
+    }
+
     /// Those of the parent's ranks that are its own, as they are called in it.
     pub fn own(&self, ranks: &Idset) -> Idset {
         let own = self.ranks.iter();

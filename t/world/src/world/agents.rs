@@ -352,7 +352,7 @@ impl World {
                 let checks = Happening::Post(post, PostTurn::Checks(epoch));
                 nature.later(Delay::Process, checks);
             }
-            FollowerOutput::Facts(_) => {}
+            FollowerOutput::Facts(_) | FollowerOutput::Admitted(_) => {}
             FollowerOutput::Host(order) => {
                 let hosts = Happening::Agent(machine, AgentTurn::Hosts(id, order));
                 nature.queue.push(nature.now, hosts);

@@ -182,9 +182,42 @@ fn a_call_to_a_rank_that_is_lost_fails_by_its_name() {
 }
 
 #[test]
+fn who_is_admitted_is_heard_in_turn_with_all_else() {
+    let mut follower = follower();
+    begins(&mut follower, 1);
+    let event = |number, body| Word::Event {
+        number,
+        topic: ADMITTED.to_owned(),
+        body,
+    };
+    let access = Access {
+        users: eddy_wire::access::Users::All,
+        ..Access::default()
+    };
+    let told = said(
+        &mut follower,
+        tenure(1),
+        event(1, serde_json::json!(access)),
+    );
+    assert!(
+        matches!(&told[..], [FollowerOutput::Admitted(heard)] if *heard == access),
+        "{:?}",
+        texts(&told)
+    );
+    // What cannot be read lets nobody in, and is counted all the same.
+    assert!(said(&mut follower, tenure(1), event(2, serde_json::json!(7))).is_empty());
+    let lost = Word::Event {
+        number: 3,
+        topic: RANKS_LOST.to_owned(),
+        body: serde_json::json!(Idset::one(9)),
+    };
+    assert!(said(&mut follower, tenure(1), lost).is_empty());
+}
+
+#[test]
 fn what_waits_for_a_leader_is_bounded_and_goes_with_its_client() {
     let mut follower = follower();
-    for matchtag in 0..HELD_MAX as u64 {
+    for matchtag in 0..held::HELD_MAX as u64 {
         let message = Message::request(Ping::TOPIC, matchtag, &PingRequest::default());
         let input = FollowerInput::Message(ClientId(7), message);
         assert!(handle(&mut follower, input).is_empty());

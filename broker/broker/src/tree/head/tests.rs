@@ -21,6 +21,34 @@ fn member() -> Member {
     }
 }
 
+#[test]
+fn who_is_admitted_is_told_to_all_ranks_and_to_those_that_come() {
+    let mut head = head();
+    reach(&mut head, 1);
+    let access = Access {
+        admins: [7].into(),
+        ..Access::default()
+    };
+    let told = head.admit(&access);
+    assert!(
+        matches!(
+            &told.letters[..],
+            [Letter { to: Address::Below, word: Word::Event { number: 1, topic, .. }, .. }]
+                if topic == ADMITTED
+        ),
+        "{told:?}"
+    );
+    let begun = head.reached(Time(2), Rank(2), &member());
+    let Word::Tenure {
+        events: 1,
+        instance,
+    } = &begun.letters[0].word
+    else {
+        panic!("a tenure after that event, there is {begun:?}");
+    };
+    assert_eq!(instance.access, access);
+}
+
 fn reach(head: &mut Head, rank: u32) -> Tenure {
     let out = head.reached(Time(1), Rank(rank), &member());
     out.letters[0].tenure

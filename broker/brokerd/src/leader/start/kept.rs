@@ -5,9 +5,9 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
 use std::sync::Arc;
 
+use eddy_wire::access::Access;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Span;
@@ -17,7 +17,6 @@ use crate::config::Config;
 use crate::config::declared::DeclaredInstance;
 use crate::inventory::Source;
 use crate::journal::Journal;
-use crate::leader::BrokerArgs;
 use crate::leader::configured::Configured;
 use crate::leader::reload::Basis;
 use crate::leader::replay::recorded_inventory;
@@ -97,17 +96,17 @@ fn kept_size(journal: &mut Journal, said: Option<u32>) -> Result<Option<u32>, St
 /// What a change of the configuration begins with; puts what was set since over the file.
 pub(super) fn in_force(
     config: &mut Config,
-    (configured, there): (&Configured, &Arc<ResourceSet>),
-    statedir: &Path,
-    args: &BrokerArgs,
+    mut basis: Basis,
+    configured: &Configured,
     known: &Known,
-) -> Basis {
-    let mut basis = Basis::of(configured, there, statedir, &args.set);
+) -> (Basis, Option<Access>) {
     let change = known.change.as_ref();
-    if let Some(resumed) = change.and_then(|change| basis.resumed(configured.text(), change)) {
+    let resumed = change.and_then(|change| basis.resumed(configured.text(), change));
+    let access = resumed.is_some().then(|| change?.live.access.clone());
+    if let Some(resumed) = resumed {
         config.instance = resumed.instance;
     }
-    basis
+    (basis, access.flatten())
 }
 
 /// The inventory by which declared instances know their nodes: the one recorded last, where some are by

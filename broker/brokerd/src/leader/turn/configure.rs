@@ -4,6 +4,7 @@
 //! Part of the loop. What modules obey they fold.
 
 use eddy_broker::{Arrival, Caller, Effect, Reply};
+use eddy_wire::access::Access;
 use eddy_wire::event::Record;
 use eddy_wire::message::{Message, Type};
 
@@ -39,9 +40,12 @@ impl Leader {
 
     /// A record that may say that another configuration is in force.
     pub(super) fn recorded(&mut self, record: &Record) {
-        let Some(config) = self.configuring.recorded(record) else {
+        let Some((config, access)) = self.configuring.recorded(record) else {
             return;
         };
+        if let Some(access) = access {
+            self.admit(&access);
+        }
         self.peers.set_limits(config.instance.limits);
         self.store.set_purging(&config.instance);
         self.filters.want(&config.instance.filters);
@@ -49,5 +53,19 @@ impl Leader {
             rank: self.config.rank.clone(),
             ..config
         };
+    }
+
+    /// These may connect from now on, here and at the other ranks.
+    pub(super) fn admit(&mut self, access: &Access) {
+        if let Some(out) = self.peers.readmit(access) {
+            self.tree.admit(self.clock.now(), access);
+            for client in out {
+                tracing::info!(
+                    client = client.0,
+                    "the configuration admits that user no more"
+                );
+                self.close_client(client);
+            }
+        }
     }
 }

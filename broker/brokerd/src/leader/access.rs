@@ -1,12 +1,11 @@
 //! Who is admitted, from what the configuration says, with names looked up.
 //!
-//! Called once by the start. It admits nobody itself.
+//! Called by the start, and by the thread that reads another configuration. It admits nobody itself.
 
 use eddy_wire::access::{Access, HOST_ADMIN, Listing, Users};
 use thiserror::Error;
 
 use crate::config;
-use crate::leader::granted::Nested;
 use crate::users::{self, UserError};
 
 /// Why users are not admitted.
@@ -28,27 +27,38 @@ pub enum AccessError {
     },
 }
 
+/// Whose word it is who is admitted.
+#[derive(Clone, Debug)]
+pub(super) enum Admits {
+    /// The configuration's, of a root of this owner.
+    Configured(u32),
+    /// Its parent's, of a declared instance.
+    Parent(Access),
+    /// Nobody's: an instance that a user has inside another serves him.
+    Owner,
+}
+
 /// Who is admitted, with names looked up. A root of uid 0 admits everybody unless it is told
 /// otherwise, a declared instance whom its parent admits, every other one its owner.
-pub(super) fn admitted(
-    said: &config::Access,
-    owner: u32,
-    nested: Option<&Nested>,
-) -> Result<Access, AccessError> {
+pub(super) fn admitted(said: &config::Access, admits: &Admits) -> Result<Access, AccessError> {
     let is_said = said.users != config::Users::Unsaid || !said.admins.is_empty() || said.private;
-    let refused = |why| match is_said {
+    let refused = |why, instead| match is_said {
         true => Err(AccessError::Owner { why }),
-        false => Ok(Access::default()),
+        false => Ok(instead),
     };
-    match nested {
-        Some(nested) if nested.place().name.is_some() => {
-            return Ok(nested.kept.granted.access.clone());
+    let own = Access::default();
+    match admits {
+        Admits::Parent(access) => {
+            return refused("the root says who may connect", access.clone());
         }
-        Some(_) => return refused("an instance inside another serves its owner"),
-        None if owner != HOST_ADMIN => {
-            return refused("only what user 0 starts can run tasks of several users");
+        Admits::Owner => return refused("an instance inside another serves its owner", own),
+        Admits::Configured(owner) if *owner != HOST_ADMIN => {
+            return refused(
+                "only what user 0 starts can run tasks of several users",
+                own,
+            );
         }
-        None => {}
+        Admits::Configured(_) => {}
     }
     let named = |field, names: &[String]| {
         users::numbers(names).map_err(|source| AccessError::Name { field, source })

@@ -1,0 +1,82 @@
+//! What the modules of a leader are told, and whose word it is who may connect.
+//!
+//! Called by the start, and by the thread that reads another configuration: both have to come to
+//! the same. It looks nothing up.
+
+use std::sync::Arc;
+
+use eddy_modules::Settings;
+use eddy_modules::settings::{Declared, ReleaseIdle};
+use eddy_wire::resource_set::ResourceSet;
+
+use super::access::Admits;
+use super::granted::Nested;
+use crate::config::Config;
+
+/// What modules are told, as far as the configuration and the parent say it.
+pub(super) fn settings(
+    config: &Config,
+    told: Arc<ResourceSet>,
+    nested: Option<&Nested>,
+) -> Settings {
+    let mut settings = Settings::for_inventory(told);
+    settings.owner = rustix::process::geteuid().as_raw();
+    settings.kill_grace = config.instance.kill_grace;
+    let of = &config.instance;
+    (settings.lease, settings.autonomous_after) = (of.lease, of.autonomous_after);
+    let keep = of.keep_nodes;
+    settings.release_idle = of.release_idle.map(|after| ReleaseIdle { after, keep });
+    settings.policy = Arc::clone(&config.instance.policy);
+    settings.jobs_max = config.instance.limits.waiting_jobs;
+    if let Some(age) = config.instance.keep_age {
+        settings.key_age_max = settings.key_age_max.min(age);
+    }
+    let declared = config.instance.declared.iter();
+    settings.declared = declared.map(|one| one.to_settings()).collect();
+    inherit(&mut settings.declared, config);
+    let queues = config.instance.queues.iter();
+    settings.queues = queues.map(|one| one.to_settings()).collect();
+    settings.default_time = config.instance.default_time;
+    settings.qos.clone_from(&config.instance.qos);
+    settings.pools.clone_from(&config.instance.pools);
+    settings.filters.clone_from(&config.instance.filters);
+    settings.classes.clone_from(&config.instance.classes);
+    settings.instance_command = instance_command();
+    if let Some(nested) = nested {
+        settings.kill_grace = nested.kept.granted.kill_grace;
+        settings.place = nested.place();
+    }
+    settings
+}
+
+/// What declared instances have that says nothing else: the time limit of jobs without one.
+fn inherit(declared: &mut [Declared], config: &Config) {
+    const KEY: &str = "defaults.time";
+    let Some(time) = config.instance.default_time else {
+        return;
+    };
+    let says = |set: &String| set.split('=').next().map(str::trim) == Some(KEY);
+    for one in declared {
+        if !one.set.iter().any(says) {
+            let seconds = eddy_wire::fsd::seconds_of_micros(time.0);
+            one.set.push(format!("{KEY}={seconds}"));
+        }
+    }
+}
+
+/// What leads a declared instance: this program.
+fn instance_command() -> Vec<String> {
+    let own = std::env::current_exe();
+    let own = own.map_or_else(|_| "eddy".into(), |path| path.display().to_string());
+    vec![own, "broker".to_owned(), "--child".to_owned()]
+}
+
+/// Whose word it is who may connect.
+pub(super) fn admits(owner: u32, nested: Option<&Nested>) -> Admits {
+    match nested.map(|nested| &nested.kept.granted) {
+        Some(granted) => granted
+            .admits()
+            .map_or(Admits::Owner, |access| Admits::Parent(access.clone())),
+        None => Admits::Configured(owner),
+    }
+}
