@@ -1,14 +1,17 @@
 //! What an instance says that it took and began is taken in once, and nothing else is done with it before.
 
+use std::sync::Arc;
+
 use crate::nest_stand::*;
 use crate::pass::*;
 use crate::taken::*;
 use eddy_broker::{Arrival, Effect};
-use eddy_wire::event::Kind;
+use eddy_wire::event::{Kind, Submit};
 use eddy_wire::id::JobId;
 use eddy_wire::plan::{Delta, Outcome, Verdict};
 use eddy_wire::services::child::{FromParent, PassState, Told as TellsOf, ToldRequest};
 use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
+use serde_json::json;
 
 fn wants(effects: &[Effect], of: JobId) -> bool {
     let is_it = |delta: &&Delta| matches!(delta, Delta::Want(job, _) if *job == of);
@@ -107,6 +110,38 @@ fn what_an_instance_took_is_planned_when_it_says_that_it_waits_there() {
     hands_up(&mut stand, second, &[]);
     let effects = accepts(&mut stand, second);
     assert!(wants(&effects, second), "{effects:?}");
+}
+
+#[test]
+fn one_that_a_filter_took_out_of_its_queue_is_planned_like_the_others() {
+    let (mut stand, first) = back(&with_batch());
+    hello_only(&mut stand);
+    hands_up(&mut stand, first, &[]);
+    let (_, other) = running(first, USER, json!({}), [0, 1]).swap_remove(0);
+    let Kind::Submit(other) = other else {
+        panic!("a submission comes first");
+    };
+    for record in &mut stand.records {
+        if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, record.event.job)
+            && job == first
+        {
+            let submit = Submit {
+                spec: Arc::clone(&other.spec),
+                ..submit.as_ref().clone()
+            };
+            Arc::make_mut(record).event.kind = Kind::Submit(Arc::new(submit));
+        }
+    }
+    let mut stand = stand.again(&with_batch());
+    hello_only(&mut stand);
+    let effects = accepts(&mut stand, first);
+    assert!(wants(&effects, first), "{effects:?}");
+    stand.call::<Raise>(CLIENT, USER, &raise(first));
+    assert_eq!(
+        stand.names(first).last(),
+        Some(&"clean"),
+        "it is this instance's"
+    );
 }
 
 #[test]

@@ -51,6 +51,15 @@ enum Place {
     Given,
 }
 
+/// Why nobody can say what became of a job that an instance took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// The instance has said all, and knows nothing of it.
+    Unknown,
+    /// It is over.
+    Over,
+}
+
 /// What the first of them waits for.
 enum First {
     /// It has a grant, or none is due any more.
@@ -233,7 +242,7 @@ impl Nest {
 
     /// Jobs that an instance took and may have begun, and of which it cannot say any more what it did: it
     /// has said all and knows nothing of them, or is over.
-    pub(super) fn lose_taken(&mut self, now: Time, id: JobId, out: &mut Outbox) {
+    pub(super) fn lose_taken(&mut self, now: Time, id: JobId, why: Lost, out: &mut Outbox) {
         let Some(child) = self
             .children
             .get(&id)
@@ -241,10 +250,9 @@ impl Nest {
         else {
             return;
         };
-        let says = child.told.settled == Stated::Yes;
         for (job, run) in &self.passes.jobs {
             let is_its = run.submit.taken_in.as_deref() == child.declared.as_deref();
-            let is_told = says && self.begun.child_of(*job) == Some(id);
+            let is_told = why == Lost::Unknown && self.begun.child_of(*job) == Some(id);
             if !is_its || !run.is_unsaid() || is_told {
                 continue;
             }

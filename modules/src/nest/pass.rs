@@ -21,6 +21,7 @@ use eddy_wire::services::child::{FromParent, PassState, Passed, ToldOf, ToldRequ
 use eddy_wire::time::{Span, Time};
 
 use super::Nest;
+use super::begun::Lost;
 use super::child::{Child, Stated};
 use super::run::{Heard, Run, Told};
 
@@ -36,7 +37,9 @@ impl Passes {
     pub(super) fn apply(&mut self, record: &Record) {
         let Some(id) = record.event.job else { return };
         if let Kind::Submit(submit) = &record.event.kind {
-            if submit.spec.jobspec.attributes.system.queue.is_some() {
+            // A filter may have taken one out of its queue that an instance took: what became of it that says.
+            let is_taken = submit.taken_in.is_some();
+            if is_taken || submit.spec.jobspec.attributes.system.queue.is_some() {
                 self.jobs.insert(id, Run::new(submit, record.event.t));
             }
             return;
@@ -326,7 +329,7 @@ impl Nest {
 
     /// The job that this child is is over, and with it all that was passed to it.
     pub(super) fn lose_passes(&mut self, now: Time, child: JobId, out: &mut Outbox) {
-        self.lose_taken(now, child, out);
+        self.lose_taken(now, child, Lost::Over, out);
         let Some(child) = self.children.get(&child) else {
             return;
         };

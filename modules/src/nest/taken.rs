@@ -20,6 +20,7 @@ use eddy_wire::services::job::{JobSet, Raise, SubmitRequest, URGENCY_MAX};
 use eddy_wire::time::{Span, Time};
 
 use super::Nest;
+use super::begun::Lost;
 use super::blocks::Owner as Drawn;
 use super::child::{Child, Stated};
 use super::pass::{forget, say};
@@ -129,7 +130,7 @@ impl Nest {
                 self.has_settled(now, job, out);
             }
             if body.open == 0 {
-                self.lose_taken(now, job, out);
+                self.lose_taken(now, job, Lost::Unknown, out);
             }
         }
         out.answer(request.caller, &());

@@ -139,7 +139,12 @@ pub fn jobspec(system: Value) -> Value {
 }
 
 /// A running job that is an instance on these ranks.
-fn running(job: JobId, user: u32, system: Value, ranks: [u32; 2]) -> Vec<(Option<JobId>, Kind)> {
+pub fn running(
+    job: JobId,
+    user: u32,
+    system: Value,
+    ranks: [u32; 2],
+) -> Vec<(Option<JobId>, Kind)> {
     let jobspec = Jobspec::from_value(jobspec(system)).expect("a plain jobspec");
     let submit = Submit {
         user,
