@@ -60,7 +60,7 @@ pub mod report;
 pub mod row;
 
 mod ended;
-mod queues_above;
+pub mod queues_above;
 mod silence;
 mod timers;
 

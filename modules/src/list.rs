@@ -13,9 +13,7 @@ mod wait;
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{
-    Answer, Endpoint, Heads, Input, Line, Module, Notice, Outbox, ParentWord, Request, Sender,
-};
+use eddy_broker::{Answer, Endpoint, Heads, Input, Line, Module, Notice, Outbox, Request, Sender};
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record};
@@ -30,6 +28,7 @@ use eddy_wire::time::Time;
 
 use crate::limits::Limits;
 use crate::live::Change;
+use crate::queues_above;
 use crate::settings::Settings;
 
 use collect::Collectors;
@@ -137,7 +136,6 @@ impl Module for List {
             }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
             Input::Notice(notice) => self.view.notice(notice),
-            Input::Parent(ParentWord::Granted(granted)) => self.view.admits(granted.admits()),
             Input::Resume => self.source = Source::Live,
             Input::Tick => self.waiters.tick(now, out),
             Input::Cancel(caller) => {
@@ -266,6 +264,9 @@ impl View {
         {
             self.lines.configured(&change.live);
             self.admits(change.live.access.as_ref());
+        }
+        if let Kind::Memo(memo) = &record.event.kind {
+            self.admits(queues_above::admitted(memo).as_ref());
         }
         self.lines.apply(record);
         let Some(id) = record.event.job else { return };

@@ -42,6 +42,7 @@ use eddy_wire::time::{Span, Time};
 use crate::ingest::fleet::Fleet;
 use crate::limits::Limits;
 use crate::live::Change;
+use crate::queues_above;
 use crate::settings::{Place, Queue, Settings};
 use blocks::Blocks;
 use child::Child;
@@ -164,6 +165,9 @@ impl Module for Nest {
                 if let Some(last) = blocks::last_of(memo) {
                     self.last_job = self.last_job.max(last);
                 }
+                if let Some(access) = queues_above::admitted(memo) {
+                    self.access = access;
+                }
                 if let Some(change) = Change::told(memo) {
                     (self.queues, self.default_time) =
                         (change.live.queues, change.live.default_time);
@@ -200,9 +204,6 @@ impl Module for Nest {
             Input::Parent(ParentWord::Granted(granted)) => {
                 self.place.told(now, granted);
                 self.leaving.clone_from(&granted.leaving);
-                if let Some(access) = granted.admits() {
-                    self.access.clone_from(access);
-                }
                 self.tell_limits(now, out);
             }
             Input::Answer(tag, answer) => {

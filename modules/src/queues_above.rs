@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use eddy_wire::access::Access;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::Seq;
 use eddy_wire::idset::Idset;
@@ -31,6 +32,15 @@ struct Told {
     holds: Holds,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     closed: Vec<Closed>,
+    /// Who else may connect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    access: Option<Access>,
+}
+
+/// Who may connect to this instance from then on, if a memo tells what its parent said.
+pub fn admitted(memo: &Map<String, Value>) -> Option<Access> {
+    let told: Told = serde_json::from_value(memo.get(KEY)?.clone()).ok()?;
+    told.access
 }
 
 /// Whether this instance has nodes of its own.
@@ -67,6 +77,7 @@ impl QueuesAbove {
                 None => Holds::Nodes,
             },
             closed: granted.closed.clone(),
+            access: granted.admits().cloned(),
         };
         // A user's own instance has no queues above it.
         if granted.name.is_none() || told == self.told {

@@ -45,6 +45,7 @@ use crate::ingest::queues;
 use crate::limits::Limits;
 use crate::live::Change;
 use crate::nest::run::waits_below;
+use crate::queues_above;
 use crate::silence::{Silence, Turn};
 use asked::Asked;
 use grounds::Grounds;
@@ -176,6 +177,7 @@ impl Module for Sched {
         match (&record.event.kind, record.event.job) {
             (Kind::Memo(memo), None) => {
                 self.obeyed.apply(record.seq, memo);
+                self.admits(queues_above::admitted(memo).as_ref());
                 if let Some(change) = Change::told(memo) {
                     self.configured(&change);
                 }
@@ -276,8 +278,7 @@ impl Sched {
                 self.go_on(now, *job, out);
             }
             Input::Parent(ParentWord::Away) => self.parent_silent(now, out),
-            Input::Parent(ParentWord::Granted(granted)) => {
-                self.admits(granted.admits());
+            Input::Parent(ParentWord::Granted(_)) => {
                 let turn = self.silence.ends();
                 self.parent_turns(turn, out);
                 self.unordered.heard();

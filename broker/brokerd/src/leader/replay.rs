@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use eddy_broker::Broker;
 use eddy_modules::live::Change;
+use eddy_modules::queues_above::admitted;
 use eddy_wire::event::{Event, EventError, Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
@@ -60,10 +61,9 @@ pub fn replay(journal: &Journal, broker: &mut Broker) -> Result<Known, ReplayErr
                 if let Kind::ResourceDefine(inventory, _) = &record.event.kind {
                     known.inventory = Some(Arc::clone(inventory));
                 }
-                if let Kind::Memo(memo) = &record.event.kind
-                    && let Some(change) = Change::told(memo)
-                {
-                    known.change = Some(change);
+                if let Kind::Memo(memo) = &record.event.kind {
+                    known.change = Change::told(memo).or(known.change.take());
+                    known.admitted = admitted(memo).or(known.admitted.take());
                 }
                 broker.replay(&record);
             }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use eddy_broker::effect::QueryTag;
 use eddy_broker::{Answer, Broker, Finished as Over, Query};
 use eddy_modules::live::Change;
+use eddy_wire::access::Access;
 use eddy_wire::event::{EVENT_VERSION, Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::JobId;
@@ -119,6 +120,8 @@ pub struct Known {
     pub inventory: Option<Arc<ResourceSet>>,
     /// The configuration recorded last.
     pub change: Option<Change>,
+    /// Who may connect, as the parent said last.
+    pub admitted: Option<Access>,
 }
 
 impl Store {

@@ -102,11 +102,12 @@ pub(super) fn in_force(
 ) -> (Basis, Option<Access>) {
     let change = known.change.as_ref();
     let resumed = change.and_then(|change| basis.resumed(configured.text(), change));
-    let access = resumed.is_some().then(|| change?.live.access.clone());
+    let set = resumed.is_some().then(|| change?.live.access.clone());
+    let access = set.flatten().or_else(|| known.admitted.clone());
     if let Some(resumed) = resumed {
         config.instance = resumed.instance;
     }
-    (basis, access.flatten())
+    (basis, access)
 }
 
 /// The inventory by which declared instances know their nodes: the one recorded last, where some are by
