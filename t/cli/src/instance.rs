@@ -247,6 +247,17 @@ impl Instance {
         self.place.only("shell")
     }
 
+    /// The state directory of a queue instance of this one, of two nodes, on whichever its leader is.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn state_of(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let nodes = [self.state().to_owned(), self.state().join("ranks/1")];
+        let mut states = nodes.iter().map(|node| node.join("children").join(name));
+        let found = states.find(|state| state.is_dir());
+        found.with_context(|| format!("no state of {name}"))
+    }
+
     /// Ends the leader with SIGKILL; back when it is gone.
     ///
     /// # Errors

@@ -1,9 +1,7 @@
 //! Who is let in, changed while a root, its other ranks and its queue instance run, with real users.
 
-use std::path::PathBuf;
-
-use anyhow::{Context, ensure};
-use eddy_cli_tests::instance::{Instance, leader_of};
+use anyhow::ensure;
+use eddy_cli_tests::instance::leader_of;
 use eddy_cli_tests::running::Running;
 use eddy_cli_tests::users::{Site, can_make_users};
 
@@ -13,16 +11,6 @@ const ANN: usize = 0;
 const BOB: usize = 1;
 const CYD: usize = 2;
 const DAN: usize = 3;
-
-/// The state of the queue instance.
-fn of_batch(instance: &Instance) -> anyhow::Result<PathBuf> {
-    let state = instance.state();
-    let nodes = [state.to_owned(), state.join("ranks/1")];
-    let mut states = nodes.iter().map(|node| node.join("children/batch"));
-    states
-        .find(|state| state.is_dir())
-        .context("no state of batch")
-}
 
 #[test]
 fn who_is_admitted_changes_while_all_instances_run() -> Tested {
@@ -85,7 +73,7 @@ fn who_is_admitted_changes_while_all_instances_run() -> Tested {
     // It stands in an instance whose leader begins anew while the root is gone.
     let uri = instance.ok(&["uri", "batch"])?;
     leader_of(instance.state())?.kill()?;
-    leader_of(&of_batch(&instance)?)?.kill()?;
+    leader_of(&instance.state_of("batch")?)?.kill()?;
     refused(ANN, &["--at", &uri])?;
     site.ok(&instance, BOB, &["--at", &uri, "jobs"])?;
     instance.start_again()?;

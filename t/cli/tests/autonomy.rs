@@ -50,12 +50,7 @@ impl Site {
     }
 
     fn state(&self) -> anyhow::Result<PathBuf> {
-        let state = self.root.state();
-        let nodes = [state.to_owned(), state.join("ranks/1")];
-        let mut states = nodes.iter().map(|node| node.join("children/batch"));
-        states
-            .find(|state| state.is_dir())
-            .context("no state of batch")
+        self.root.state_of("batch")
     }
 
     /// In the queue instance.
