@@ -136,7 +136,7 @@ nodes = 0
 [[instance]]
 name = "batch"
 ranks = "0-"
-set = { "exec.kill_grace" = "x", foo = 1 }
+set = { "access.private" = true, "exec.kill_grace" = "x", foo = 1 }
 size = 3
 [[instance]]
 name = "root"
@@ -156,6 +156,7 @@ ranks = "0"
             "instance[0].nodes: is 0; allowed is a whole number from 1 to 65536".to_owned(),
             "instance[1].name: \"batch\" is given twice; each instance has a name of its own".to_owned(),
             "instance[1].ranks: is \"0-\"; allowed is ranks such as \"0-3,7\", at most 65536 of them".to_owned(),
+            "instance[1].set.access.private: is true; allowed is nothing: [access] of the root says who may connect".to_owned(),
             format!("instance[1].set.exec.kill_grace: is \"x\"; allowed is {span}"),
             "instance[1].set.foo: unknown key".to_owned(),
             "instance[1].size: unknown key; there are name, nodes, ranks, hosts, property, share, elastic, home, lend_max, set".to_owned(),
