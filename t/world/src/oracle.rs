@@ -225,7 +225,7 @@ impl Oracle {
     pub fn record(&mut self, record: &Arc<Record>) {
         let checked = self.recorded.apply(record);
         self.check(checked);
-        let checked = self.limited.apply(record);
+        let checked = self.limited.apply(record, &self.recorded);
         self.check(checked);
         if let Kind::Memo(memo) = &record.event.kind
             && let Some(change) = Change::told(memo)
@@ -333,7 +333,7 @@ impl Oracle {
         for record in &self.records.durable {
             // What was found then is told already.
             self.silent.told(record);
-            drop(self.limited.apply(record));
+            drop(self.limited.apply(record, &self.recorded));
             drop(self.queued.apply(record));
             drop(self.reserved.apply(record));
             drop(self.pooled.apply(record));

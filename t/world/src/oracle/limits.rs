@@ -11,6 +11,8 @@ use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::lifecycle::JobState;
 
+use super::Ledger;
+
 /// Jobs that are not over, and the accounts.
 #[derive(Debug, Default)]
 pub struct Limited {
@@ -56,7 +58,7 @@ impl Limited {
     ///
     /// # Errors
     /// It lets a job through over a limit, or gives it more than its limits were told of.
-    pub fn apply(&mut self, record: &Record) -> Result<(), String> {
+    pub fn apply(&mut self, record: &Record, ledger: &Ledger) -> Result<(), String> {
         match (&record.event.kind, record.event.job) {
             (Kind::Account(changed), _) => self.book.apply(&changed.change),
             (Kind::Submit(submit), Some(id)) => {
@@ -71,6 +73,13 @@ impl Limited {
             }
             (Kind::Clean, Some(id)) => {
                 self.jobs.remove(&id);
+            }
+            // What an instance began without this one is recorded as it was: no limit undoes it.
+            (Kind::Priority(place), Some(id)) if ledger.has_begun_below(id) => {
+                if let Some(seen) = self.jobs.get_mut(&id) {
+                    seen.state = JobState::Sched;
+                    seen.place = *place;
+                }
             }
             (kind, Some(id)) => return self.moved(id, kind),
             (_, None) => {}
