@@ -14,6 +14,7 @@ mod present;
 mod reserved;
 mod seen;
 mod sets;
+mod settling;
 mod taken;
 mod unordered;
 mod verdicts;
@@ -57,6 +58,7 @@ use pools::Pools;
 use reserved::Reserved;
 use seen::{Order, PassedWith, Seen};
 use sets::Sets;
+use settling::Settling;
 use taken::Rules;
 use unordered::Unordered;
 
@@ -99,6 +101,7 @@ pub struct Sched {
     ranks: Idset,
     shells: BTreeMap<Rank, Epoch>,
     online: Idset,
+    settling: Settling,
     drained: Idset,
     /// What the planner was told last of ranks.
     told: Told,
@@ -284,17 +287,14 @@ impl Sched {
                 self.unordered.heard();
             }
             Input::Planned(outcome) => self.planned(now, outcome, out),
-            Input::Notice(Notice::Online(online)) => {
-                self.online = online.clone();
-                self.tell_ranks(out);
-                self.start_all_passed(now, out);
-            }
+            Input::Notice(Notice::Online(online)) => self.reached(now, online, out),
             Input::Notice(Notice::Serving(serving)) => self.serving(serving, out),
             Input::Notice(Notice::Used(used)) => {
                 out.volatile(Volatile::Plan(vec![Delta::Used(Arc::clone(used))]));
             }
             Input::Resume => {
                 self.told = Told::default();
+                self.settles(now);
                 self.tell_all(out);
                 self.wait_for_ends(out);
                 self.resume_passed(now, out);
@@ -306,6 +306,7 @@ impl Sched {
                     self.again = None;
                     out.volatile(Volatile::Plan(Vec::new()));
                 }
+                self.is_settled(now, out);
                 self.end_reservations(now, out);
                 self.bounce(now, out);
                 self.try_again(now, out);

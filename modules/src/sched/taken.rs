@@ -148,7 +148,10 @@ impl Sched {
     }
 
     /// Those who are to end for others: all for one job, or none where one of them does not.
-    pub(super) fn take_from(&self, now: Time, verdicts: &[(JobId, Verdict)], out: &mut Outbox) {
+    pub(super) fn take_from(&mut self, now: Time, verdicts: &[(JobId, Verdict)], out: &mut Outbox) {
+        if let Some(until) = self.settling.until(now) {
+            return self.keep_all(until, verdicts, out);
+        }
         let named = || {
             verdicts.iter().filter_map(|(id, verdict)| match verdict {
                 Verdict::Preempt { by, cause, why } => Some((*id, *by, *cause, why)),
