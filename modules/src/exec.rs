@@ -11,6 +11,7 @@ mod due;
 mod grounds;
 mod kill;
 mod layout;
+mod leaving;
 mod run;
 mod seats;
 mod shells;
@@ -272,6 +273,7 @@ impl Exec {
                     self.gather(now, out);
                 }
             }
+            (Kind::Shrink(_), Some(job)) => self.set_timer(now, job, out),
             (Kind::GrantChanged(_), Some(job)) => {
                 self.reseated(now, job, out);
                 self.paced(now, job, out);
@@ -547,6 +549,7 @@ impl Exec {
                 severity: 0,
                 note,
                 userid: None,
+                until: None,
             };
             // Its fold brings us back here to record the end.
             return out.append(now, job, Kind::Exception(Box::new(exception)));

@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 
 use eddy_broker::{Effect, Endpoint, Exit, Finished, Input, Module, Outbox};
 use eddy_wire::event::{Event, Exception, Kind, Record};
+use eddy_wire::grant::Grant;
 use eddy_wire::id::{JobId, Seq};
+use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::preempt::{Mode, Preemption};
@@ -92,6 +94,10 @@ impl Module for Manager {
             (Kind::Preempted(preemption), Some(id)) => {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| may_give(job, preemption.mode))
+            }
+            (Kind::Shrink(shrink), Some(id)) => {
+                let job = self.jobs.get(&id);
+                job.is_some_and(|job| may_give_nodes(job, &shrink.ranks))
             }
             (Kind::Suspend(_) | Kind::Resume(_), Some(id)) => {
                 let job = self.jobs.get(&id);
@@ -346,6 +352,7 @@ fn barred(why: &str) -> Kind {
         severity: 0,
         note: why.to_owned(),
         userid: None,
+        until: None,
     }))
 }
 
@@ -361,6 +368,7 @@ fn preempted(preemption: &Preemption) -> Option<Kind> {
         severity: 0,
         note: preemption.note(),
         userid: None,
+        until: None,
     })))
 }
 
@@ -373,6 +381,12 @@ fn may_give(job: &Job, mode: Mode) -> bool {
     job.state == JobState::Run && job.preemption().is_none() && has_cores
 }
 
+/// Whether one that goes on has those nodes to give.
+fn may_give_nodes(job: &Job, ranks: &Idset) -> bool {
+    let has = |grant: &Grant| grant.set.ranks().contains_all(ranks);
+    job.state == JobState::Run && job.end.is_none() && job.grant().is_some_and(has)
+}
+
 /// What is noted of a job that ends because its instance does.
 pub(crate) const SHUTDOWN: &str = "the instance is shutting down";
 
@@ -383,6 +397,7 @@ fn cancel(now: Time, job: &Job, out: &mut Outbox) {
         severity: 0,
         note: SHUTDOWN.to_owned(),
         userid: None,
+        until: None,
     };
     out.append(now, job.id, Kind::Exception(Box::new(exception)));
 }

@@ -13,6 +13,7 @@ mod child;
 mod closed;
 mod handed;
 mod host;
+mod leaving;
 mod listing;
 mod pace;
 mod pass;
@@ -47,6 +48,7 @@ use crate::settings::{Place, Queue, Settings};
 use blocks::Blocks;
 use child::Child;
 use host::Hosts;
+use leaving::Leaving;
 use listing::Listing;
 use pass::Passes;
 use relay::Relays;
@@ -69,7 +71,7 @@ pub struct Nest {
     /// Jobs that are ground for a child, and of which.
     grounds: BTreeMap<JobId, JobId>,
     /// Ranks that this instance is to give back itself.
-    leaving: Idset,
+    leaving: Leaving,
     passes: Passes,
     /// The declared instances that the other modules know to be reached.
     serving: BTreeSet<String>,
@@ -203,7 +205,7 @@ impl Module for Nest {
             Input::Hosted(rank, hosted) => self.hosted(rank, hosted, out),
             Input::Parent(ParentWord::Granted(granted)) => {
                 self.place.told(now, granted);
-                self.leaving.clone_from(&granted.leaving);
+                self.leaving.told(now, granted);
                 self.tell_limits(now, out);
             }
             Input::Answer(tag, answer) => {
@@ -263,7 +265,7 @@ impl Nest {
             children: BTreeMap::new(),
             by_name: BTreeMap::new(),
             grounds: BTreeMap::new(),
-            leaving: Idset::new(),
+            leaving: Leaving::default(),
             passes: Passes::default(),
             serving: BTreeSet::new(),
             begun: begun::Begins::default(),
@@ -314,7 +316,9 @@ impl Nest {
                 self.tell_grant(now, job, out);
                 self.host_changed(job, out);
             }
-            Kind::Start | Kind::JobspecUpdate(_) => self.tell_grant(now, job, out),
+            Kind::Start | Kind::JobspecUpdate(_) | Kind::Shrink(_) => {
+                self.tell_grant(now, job, out);
+            }
             // The first hello: who it is had to be recorded before others host it.
             Kind::Adopt(_) => self.host(job, out),
             Kind::Release(ranks, Final::No) => self.unhost(job, ranks, out),

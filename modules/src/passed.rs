@@ -20,8 +20,9 @@ use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Requeue, Submit, Wa
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
-use eddy_wire::preempt::Preemption;
+use eddy_wire::preempt::{Preemption, Shrink};
 use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
+use eddy_wire::shrinking::Shrinking;
 use eddy_wire::suspension::Suspension;
 use eddy_wire::time::Time;
 
@@ -63,6 +64,8 @@ struct Held {
     exception: Option<Exception>,
     /// Whether it has its cores.
     suspension: Suspension,
+    /// The nodes that it is to give while it goes on.
+    shrinking: Shrinking,
     /// Where the parent gave it something, as it was passed.
     given: Idset,
     /// Where it has something.
@@ -103,6 +106,7 @@ impl Module for Passed {
             return;
         };
         held.suspension.apply(record.event.t, &record.event.kind);
+        held.shrinking.apply(&record.event.kind);
         match &record.event.kind {
             Kind::Start => held.began = Some(record.event.t),
             Kind::GrantChanged(grant) => held.has = grant.set.ranks(),
@@ -148,6 +152,13 @@ impl Module for Passed {
                         ..(**preemption).clone()
                     };
                     out.append(now, *job, Kind::Preempted(Box::new(preemption)));
+                }
+            }
+            Input::Parent(ParentWord::Shrink(job, attempt, left, shrink)) => {
+                if let Some(held) = self.jobs.get(job).filter(|held| held.attempt == *attempt)
+                    && let Some(shrink) = held.gives(now.after(*left), shrink)
+                {
+                    out.append(now, *job, Kind::Shrink(Box::new(shrink)));
                 }
             }
             Input::Parent(ParentWord::End(job, attempt, exception)) => {
@@ -205,6 +216,7 @@ impl Held {
             status: None,
             exception: None,
             suspension: Suspension::default(),
+            shrinking: Shrinking::default(),
             stop: None,
             life: Life::Goes,
             own: None,
@@ -228,6 +240,18 @@ impl Held {
             };
             say(told, out);
         }
+    }
+
+    /// What it is to give, by this instance's clock, of the nodes that it has and is not to give yet.
+    fn gives(&self, until: Time, shrink: &Shrink) -> Option<Shrink> {
+        let stays = self.has.difference(&self.shrinking.ranks());
+        let ranks = shrink.ranks.intersect(&stays);
+        let goes_on = self.exception.is_none() && !ranks.is_empty();
+        goes_on.then(|| Shrink {
+            ranks,
+            until,
+            ..shrink.clone()
+        })
     }
 
     /// Whether the parent knows it.
@@ -312,6 +336,7 @@ impl Passed {
                         severity: 0,
                         note: refusal.text,
                         userid: None,
+                        until: None,
                     };
                     refuse(job, attempt, exception, out);
                 }
@@ -385,6 +410,7 @@ fn superseded(attempt: Attempt) -> Kind {
         severity: 0,
         note: format!("its parent has given attempt {} up", attempt.0),
         userid: None,
+        until: None,
     }))
 }
 

@@ -258,6 +258,7 @@ mod tests {
             severity: 0,
             note: String::new(),
             userid: None,
+            until: None,
         };
         report.count(JobId(1), &Kind::Exception(Box::new(exception)));
         report.count(JobId(1), &Kind::Clean);

@@ -64,6 +64,7 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         t_inactive: job.t_inactive,
         preemptions: job.preemptions,
         preempted: job.preempted.clone(),
+        gives: job.shrinking.open().to_vec(),
     }
 }
 

@@ -15,6 +15,7 @@ mod reserved;
 mod seen;
 mod sets;
 mod settling;
+mod shrinks;
 mod taken;
 mod unordered;
 mod verdicts;
@@ -37,6 +38,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest, Shares};
 use eddy_wire::services::{pool, reservation};
+use eddy_wire::shrinking::Shrinking;
 use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::{Span, Time};
 
@@ -201,6 +203,7 @@ impl Module for Sched {
                     recalls: 0,
                     preemptions: 0,
                     preempted: None,
+                    shrinking: Shrinking::default(),
                     ending: None,
                     since: record.event.t,
                     suspension: Suspension::default(),
@@ -392,17 +395,13 @@ impl Sched {
             (Kind::Order(..), Some(id)) if !self.waits(id) => return,
             (Kind::Priority(_) | Kind::Order(..), Some(id)) => self.want(id),
             (Kind::Urgency(..) | Kind::JobspecUpdate(_), Some(id)) => Delta::Unwant(id),
-            // What a job holds it keeps until its release is recorded.
-            (Kind::Exception(exception), Some(id))
-                if exception.severity == 0 && !self.holds(id) =>
-            {
-                Delta::Unwant(id)
-            }
             (Kind::Exception(exception), Some(id)) if exception.severity == 0 => {
-                self.goes_on_no_more(id, out);
+                return self.ends(id, out);
+            }
+            (Kind::Start, Some(id)) if !self.gives_nodes(id) => return,
+            (Kind::Preempted(_) | Kind::Shrink(_) | Kind::Start, Some(id)) => {
                 return self.tell_standing(id, None, out);
             }
-            (Kind::Preempted(_), Some(id)) => return self.tell_standing(id, None, out),
             // One that has its cores wants nothing.
             (Kind::Suspend(_) | Kind::Resume(_), Some(id)) => self.want(id),
             (Kind::Alloc(_) | Kind::GrantChanged(_), Some(id)) => {
@@ -458,6 +457,15 @@ impl Sched {
         if !deltas.is_empty() {
             out.volatile(Volatile::Plan(deltas));
         }
+    }
+
+    /// One is to end: what it holds it keeps until its release is recorded.
+    fn ends(&self, id: JobId, out: &mut Outbox) {
+        if !self.holds(id) {
+            return out.volatile(Volatile::Plan(vec![Delta::Unwant(id)]));
+        }
+        self.goes_on_no_more(id, out);
+        self.tell_standing(id, None, out);
     }
 
     /// One that is suspended waits for its cores no more.

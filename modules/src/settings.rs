@@ -186,6 +186,8 @@ pub struct Qos {
     pub grace: Option<Span>,
     /// What becomes of its jobs when they are taken from.
     pub mode: Mode,
+    /// Whether instances of it that can do without some of their nodes give those instead.
+    pub shrink: bool,
     /// Limits of accounts and users that do not count for its jobs.
     pub limits_waived: bool,
     /// What all its jobs together may have.
@@ -207,6 +209,7 @@ impl Qos {
             exempt: Span::ZERO,
             grace: None,
             mode: Mode::default(),
+            shrink: false,
             limits_waived: false,
             limits: Limits::default(),
             user_limits: Limits::default(),

@@ -47,6 +47,7 @@ fn relayed(effects: &[Effect], channel: u64) -> Vec<(u64, Message)> {
         | FromParent::Cancel { .. }
         | FromParent::Pass(_)
         | FromParent::Preempted { .. }
+        | FromParent::Shrink { .. }
         | FromParent::End { .. }
         | FromParent::Signal { .. }
         | FromParent::Pause { .. }

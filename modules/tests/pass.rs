@@ -120,6 +120,7 @@ pub fn exception(kind: &str) -> Exception {
         severity: 0,
         note: "so it is".to_owned(),
         userid: None,
+        until: None,
     }
 }
 
@@ -360,6 +361,7 @@ pub fn grants() -> Granted {
         room: Some(inventory()),
         local: Idset::one(0),
         leaving: Idset::new(),
+        within: BTreeMap::new(),
         beside: Default::default(),
         path: "2".to_owned(),
         depth: 1,

@@ -296,6 +296,7 @@ fn a_parent_that_says_how_much_time_is_left_is_believed() {
         kill_grace: Span::seconds(5),
         local: Idset::one(0),
         leaving: Idset::new(),
+        within: std::collections::BTreeMap::new(),
         beside: Default::default(),
         name: None,
         mock: None,

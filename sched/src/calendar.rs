@@ -66,6 +66,7 @@ impl Calendar {
             | Delta::Charged(..)
             | Delta::Freed(_)
             | Delta::Ending(..)
+            | Delta::Shrinks(..)
             | Delta::Kept(..)
             | Delta::Spared(_)
             | Delta::Gives(..)

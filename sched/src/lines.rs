@@ -52,6 +52,7 @@ impl Lines {
             | Delta::Unwant(_)
             | Delta::Freed(_)
             | Delta::Ending(..)
+            | Delta::Shrinks(..)
             | Delta::Kept(..)
             | Delta::Spared(_)
             | Delta::Gives(..)

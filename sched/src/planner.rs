@@ -17,6 +17,8 @@ mod explain;
 
 mod gangs;
 
+mod gifts;
+
 mod held;
 
 mod hindsight;
@@ -234,7 +236,8 @@ impl Planner {
     /// - `Rests` replaces what is held by what is left of it, while the job may want the rest back.
     /// - `Freed` gives back what is held or proposed. A job that still wants waits in its turn.
     /// - `Ending` of a job that holds something: it is taken from no more, and what it leaves is kept
-    ///   for the job for which it ends. `Gives` is what that is. `Kept` takes back a verdict that one is to end.
+    ///   for the job for which it ends; `Shrinks` of one that goes on without these nodes. `Gives` is what
+    ///   that can be. `Kept` takes back a verdict that one is to end, or to give nodes.
     /// - `Policy` is obeyed from the next pass on; one that cannot be read changes nothing.
     /// - `Account` counts from the next pass on, `Used` is as if it had been known all the time.
     /// - `Explain` and `Shares` are answered by the next outcome.
@@ -271,17 +274,12 @@ impl Planner {
                 self.free(job);
             }
             Delta::Ending(job, by, until) => self.ends(job, by, until, Certainty::Held),
+            Delta::Shrinks(job, all) => self.shrinks(job, &all),
             Delta::Kept(job, until) => self.goes_on(job, until),
-            Delta::Spared(job) => {
-                if self.holdings.contains_key(&job) {
-                    self.taking.spared.insert(job);
-                }
-            }
-            Delta::Gives(job, gives) => {
-                if self.holdings.contains_key(&job) {
-                    self.taking.gives(job, gives);
-                }
-            }
+            // Who holds nothing gives nothing.
+            Delta::Spared(job) | Delta::Gives(job, _) if !self.holdings.contains_key(&job) => {}
+            Delta::Spared(job) => drop(self.taking.spared.insert(job)),
+            Delta::Gives(job, gives) => self.taking.gives(job, gives),
             Delta::Preempts(rules) => self.arm(Some(rules)),
             // What is set aside is another planner's, and so is what is reserved.
             Delta::Pools(pools) => {

@@ -19,6 +19,8 @@ mod promises;
 
 mod order;
 
+mod gifts;
+
 mod preempt;
 
 mod evict;

@@ -12,7 +12,7 @@ use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::Delta;
-use eddy_wire::preempt::Preemption;
+use eddy_wire::preempt::{Preemption, Shrink};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{Granted, Passed, Summary, TakenUp, ToldOf};
 use eddy_wire::services::job::{EventsLine, JobRow, ListRequest, SubmitRequest, Submitted};
@@ -178,6 +178,8 @@ pub enum ParentWord {
     Pass(Box<Passed>, Bytes),
     /// A job that was passed is to end for the sake of another, in so long at the latest.
     Preempted(JobId, Attempt, Span, Box<Preemption>),
+    /// An instance that was passed is to give nodes for the sake of another job, in so long at the latest.
+    Shrink(JobId, Attempt, Span, Box<Shrink>),
     /// A job that was passed is to end.
     End(JobId, Attempt, Box<Exception>),
     /// A signal for the tasks of a job that was passed.

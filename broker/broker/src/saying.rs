@@ -32,6 +32,12 @@ impl Saying {
                 left,
                 preemption,
             } => ParentWord::Preempted(job, attempt, left, preemption),
+            FromParent::Shrink {
+                job,
+                attempt,
+                left,
+                shrink,
+            } => ParentWord::Shrink(job, attempt, left, shrink),
             FromParent::End {
                 job,
                 attempt,

@@ -18,7 +18,7 @@ use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Seq};
 use crate::idset::Idset;
 use crate::job::Place;
-use crate::preempt::Preemption;
+use crate::preempt::{Preemption, Shrink};
 use crate::queue::Turned;
 use crate::reservation::Kept;
 use crate::resource_set::ResourceSet;
@@ -165,6 +165,9 @@ pub struct Exception {
     /// Who raised it, when a user did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub userid: Option<u32>,
+    /// When what is left is killed, if not by the kill grace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
 }
 
 /// Who the instance is that a job is.
@@ -246,6 +249,8 @@ pub enum Kind {
     Resume(Option<u32>),
     /// It must end by the given time, for another's sake.
     Preempted(Box<Preemption>),
+    /// It goes on with fewer nodes, for another's sake.
+    Shrink(Box<Shrink>),
     /// Handed to a child instance for start.
     Passed(PassedTo),
     /// The child gave it back.
@@ -254,8 +259,7 @@ pub enum Kind {
     GrantChanged(Arc<Grant>),
     /// The instance that this job is said who it is.
     Adopt(Box<Adoption>),
-    /// A block of job numbers: of a job, drawn by the instance that it is; of no
-    /// job, drawn by this instance from its parent.
+    /// A block of job numbers, drawn by the instance that a job is; of no job, by this one from its parent.
     IdBlock(IdBlock),
     // -- the instance's own --
     /// A leader began to serve: its epoch, from 1.
@@ -360,6 +364,7 @@ impl Kind {
             Kind::Suspend(_) => "suspend",
             Kind::Resume(_) => "resume",
             Kind::Preempted(_) => "preempted",
+            Kind::Shrink(_) => "shrink",
             Kind::Passed(_) => "passed",
             Kind::Recalled(_) => "recalled",
             Kind::GrantChanged(_) => "grant-changed",
@@ -429,6 +434,7 @@ impl Kind {
             Kind::IdBlock(block) => json(block),
             Kind::Requeue(attempt) => format!("{{\"attempt\":{}}}", attempt.0),
             Kind::Preempted(preemption) => json(preemption),
+            Kind::Shrink(shrink) => json(shrink),
             Kind::Passed(to) => json(to),
             Kind::Recalled(instance) => json(&Instance {
                 instance: instance.clone(),
@@ -548,6 +554,7 @@ impl Context<'_> {
             "suspend" => Kind::Suspend(self.asker()?),
             "resume" => Kind::Resume(self.asker()?),
             "preempted" => Kind::Preempted(self.parse()?),
+            "shrink" => Kind::Shrink(self.parse()?),
             "passed" => Kind::Passed(self.parse()?),
             "recalled" => Kind::Recalled(self.parse::<Instance>()?.instance),
             "grant-changed" => Kind::GrantChanged(Arc::new(self.parse()?)),

@@ -15,6 +15,7 @@ use crate::idset::Idset;
 use crate::lifecycle::{Illegal, JobResult, JobState};
 use crate::preempt::{Mode, Preempted, Preemption};
 use crate::services::job::URGENCY_DEFAULT;
+use crate::shrinking::Shrinking;
 use crate::suspension::{Standing, Suspension};
 use crate::time::Time;
 
@@ -108,6 +109,8 @@ pub struct Job {
     pub taking: Taking,
     /// Whether it has its cores, where it runs.
     pub suspension: Suspension,
+    /// Which nodes it is to give while it runs.
+    pub shrinking: Shrinking,
     /// Whether its result was collected.
     pub collected: bool,
     /// When it was submitted, first got resources (this attempt), became inactive.
@@ -151,6 +154,7 @@ impl Job {
             preempted: None,
             taking: Taking::Done,
             suspension: Suspension::default(),
+            shrinking: Shrinking::default(),
             collected: false,
             t_submit: record.event.t,
             t_alloc: None,
@@ -207,6 +211,7 @@ impl Job {
             | Kind::Exception(_)
             | Kind::Memo(_)
             | Kind::Suspend(_)
+            | Kind::Shrink(_)
             | Kind::Resume(_)
             | Kind::Passed(_)
             | Kind::Adopt(_)
@@ -233,6 +238,7 @@ impl Job {
 
     fn folded(&mut self, record: &Record, next: JobState) {
         self.suspension.apply(record.event.t, &record.event.kind);
+        self.shrinking.apply(&record.event.kind);
         let is_change = matches!(record.event.kind, Kind::GrantChanged(_));
         if is_change && self.suspension.standing() == Standing::Suspended {
             self.taking = Taking::Done;

@@ -63,6 +63,7 @@ pub mod access;
 pub mod services;
 
 pub mod shell;
+pub mod shrinking;
 
 pub mod link;
 

@@ -130,7 +130,8 @@ impl JobState {
             (Run | Cleanup, Kind::PrologStart(_) | Kind::PrologFinish(..)) => Ok(self),
             (Cleanup, Kind::EpilogStart(_) | Kind::EpilogFinish(..)) => Ok(self),
             (New | Depend, Kind::DependencyAdd(_) | Kind::DependencyRemove(_)) => Ok(self),
-            (Run, Kind::Suspend(_) | Kind::Resume(_) | Kind::Preempted(_)) => Ok(self),
+            (Run, Kind::Suspend(_) | Kind::Resume(_)) => Ok(self),
+            (Run, Kind::Preempted(_) | Kind::Shrink(_)) => Ok(self),
             (Run | Cleanup, Kind::GrantChanged(_)) => Ok(self),
             (Run | Cleanup, Kind::Adopt(_) | Kind::IdBlock(_)) => Ok(self),
             (Sched, Kind::Passed(_)) => Ok(self),
@@ -168,6 +169,7 @@ impl JobState {
                 | Kind::Suspend(_)
                 | Kind::Resume(_)
                 | Kind::Preempted(_)
+                | Kind::Shrink(_)
                 | Kind::Passed(_)
                 | Kind::Recalled(_)
                 | Kind::GrantChanged(_)

@@ -21,7 +21,7 @@ use crate::idset::Idset;
 use crate::job::Place;
 use crate::jobspec::Request;
 use crate::pool::{Pool, Takes};
-use crate::preempt::{Cause, Preempts};
+use crate::preempt::{Cause, Preempts, Shrink};
 use crate::reservation::Reservation;
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
@@ -64,6 +64,8 @@ pub enum Delta {
     Ending(JobId, Option<JobId>, Time),
     /// It goes on: nothing came of a verdict that was to end it, nor will before then.
     Kept(JobId, Time),
+    /// It goes on, and gives these nodes, all that it is to give now; each until `Held` is said without it.
+    Shrinks(JobId, Vec<Shrink>),
     /// It is not to be taken from while it holds what it holds.
     Spared(JobId),
     /// What one who holds something gives when it is taken from; all of it where nothing is said.
@@ -188,13 +190,18 @@ pub struct Head {
 }
 
 /// What a job gives to one who takes from it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Gives {
     /// All that it holds: it ends.
     #[default]
     All,
     /// Its cores: it is suspended.
     Cores,
+    /// Any of its nodes but these, one by one; all of it where they would not do.
+    Nodes {
+        /// The ranks that it cannot be without.
+        but: Idset,
+    },
 }
 
 /// Why a rank gets no new work.
@@ -334,8 +341,10 @@ pub enum Verdict {
     Start(Arc<ResourceSet>),
     /// It can never start on this inventory.
     Never(Reason),
-    /// It runs, and is to end so that another can start.
+    /// It runs, and is taken from so that another can start.
     Preempt {
+        /// The nodes that it gives and goes on without; `None` where it is taken from as a whole.
+        ranks: Option<Idset>,
         /// The job that waits.
         by: JobId,
         /// For what.

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::Name;
 use crate::id::{Attempt, JobId};
+use crate::idset::Idset;
 use crate::time::{Span, Time};
 
-/// How often one job is taken from at most, but for those times that it was suspended: it lost nothing.
+/// How often one job is taken from at most, but for those times that it was suspended, or gave some of its
+/// nodes: it goes on.
 pub const PREEMPTIONS_MAX: u32 = 3;
 
 /// Why a running job ends for the sake of one that waits.
@@ -40,6 +42,26 @@ impl Preemption {
     pub fn note(&self) -> String {
         format!("preempted for job {}: {}", self.by.f58_ascii(), self.why)
     }
+}
+
+/// Why an instance that runs goes on with fewer nodes, for the sake of a job that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shrink {
+    /// The nodes that it gives: of the ranks of its grant, never that of its leader.
+    pub ranks: Idset,
+    /// The job that needs them.
+    pub by: JobId,
+    /// When whatever is left there is killed.
+    pub until: Time,
+    /// For what.
+    #[serde(default)]
+    pub cause: Cause,
+    /// How long it was given, in microseconds.
+    #[serde(default)]
+    pub grace: i64,
+    /// By which rule, one line.
+    #[serde(default)]
+    pub why: String,
 }
 
 /// For what a job is taken from.

@@ -118,6 +118,11 @@ impl Suspension {
         self.standing = Standing::Runs;
     }
 
+    /// Whether its tasks have begun.
+    pub fn has_begun(&self) -> bool {
+        self.started.is_some()
+    }
+
     /// Where it stands.
     pub fn standing(&self) -> Standing {
         self.standing

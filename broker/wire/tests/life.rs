@@ -65,6 +65,7 @@ fn exception(kind: &str, severity: u8) -> Kind {
         severity,
         note,
         userid: Some(7),
+        until: None,
     }))
 }
 

@@ -1,4 +1,5 @@
-//! What is due for runs, and when: the end of a time limit, the next KILL, nodes that have come.
+//! What is due for runs, and when: the end of a time limit, the next KILL, nodes that have come or are to
+//! have gone.
 
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::{Exception, Kind};
@@ -10,12 +11,18 @@ use super::Exec;
 use super::run::Limit;
 
 /// How often KILL is repeated before a person is called.
-const KILLS_MAX: u32 = 8;
+pub(super) const KILLS_MAX: u32 = 8;
 
 impl Exec {
     pub(super) fn set_timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
         let run = self.runs.get(&job);
-        let due = run.and_then(|run| run.due(self.kill_grace, self.last));
+        let due = run.and_then(|run| {
+            let clears = run.clears(self.kill_grace).map(|(at, _)| at);
+            clears
+                .into_iter()
+                .chain(run.due(self.kill_grace, self.last))
+                .min()
+        });
         self.timers.set(job, due);
         self.wake(now, out);
     }
@@ -44,6 +51,7 @@ impl Exec {
 
     /// What is due for a run: its time limit, or the next KILL.
     fn timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        self.clear_left(now, job, out);
         let last = self.last;
         let Some(run) = self.runs.get_mut(&job) else {
             return;
@@ -66,6 +74,7 @@ impl Exec {
                     severity: 0,
                     note,
                     userid: None,
+                    until: None,
                 };
                 return out.append(now, job, Kind::Exception(Box::new(exception)));
             }

@@ -110,6 +110,7 @@ impl Exec {
                 severity: 0,
                 note: format!("job {of}, which was to grow by it, is over"),
                 userid: None,
+                until: None,
             };
             out.append(now, job, Kind::Exception(Box::new(exception)));
         }

@@ -22,6 +22,7 @@ use eddy_wire::time::{Span, Time};
 
 use self::pace::Pace;
 use super::layout::{Place, layout, tasks};
+use super::leaving::{Leaving, doubled};
 use super::shells::Shells;
 use super::{SIGKILL, killed};
 
@@ -54,7 +55,7 @@ pub(super) struct Run {
     started: Option<Time>,
     /// When its first fatal exception was recorded.
     pub(super) end: Option<Time>,
-    /// When KILL is due of one that ends for the sake of another.
+    /// When KILL is due where that is recorded.
     until: Option<Time>,
     /// How often KILL was sent, and when last.
     pub(super) kills: u32,
@@ -78,6 +79,7 @@ pub(super) struct Run {
     pub(super) failed: BTreeMap<Rank, Epoch>,
     /// Ground that is to be cleared since its rank was taken out.
     pub(super) evicted: Idset,
+    pub(super) leaving: Leaving,
     pace: Pace,
 }
 
@@ -170,6 +172,7 @@ impl Run {
             left: Vec::new(),
             failed: BTreeMap::new(),
             evicted: Idset::new(),
+            leaving: Leaving::default(),
             pace: Pace::default(),
         }
     }
@@ -177,6 +180,7 @@ impl Run {
     /// Folds a record of this attempt.
     pub(super) fn apply(&mut self, t: Time, kind: &Kind) {
         self.pace.apply(t, kind);
+        self.leaving.apply(kind);
         match kind {
             Kind::Start => {
                 self.started = Some(t);
@@ -191,6 +195,9 @@ impl Run {
                 }
             }
             Kind::Exception(exception) if exception.severity == 0 => {
+                if let (None, Some(until)) = (self.end, exception.until) {
+                    self.until.get_or_insert(until);
+                }
                 self.end.get_or_insert(t);
             }
             Kind::Preempted(preemption) => match preemption.mode {
@@ -498,11 +505,7 @@ impl Run {
         }
         match self.end {
             Some(end) if self.kills == 0 => Some(self.until.unwrap_or(end.after(grace))),
-            Some(_) => {
-                let factor = 1_i64 << (self.kills - 1).min(6);
-                let distance = Span(grace.0.max(1).saturating_mul(factor));
-                Some(self.last_kill.after(distance))
-            }
+            Some(_) => Some(self.last_kill.after(doubled(grace, self.kills))),
             // Over but for its ground.
             None if self.is_without_leader() => None,
             None => self.limit(last).map(|(at, _)| at),

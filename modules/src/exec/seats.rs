@@ -8,12 +8,11 @@
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, Volatile};
-use eddy_wire::event::{Exception, Kind};
+use eddy_wire::event::Kind;
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::NodeSet;
-use eddy_wire::services::child::Granted;
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::{Span, Time};
 
@@ -194,33 +193,6 @@ impl Exec {
             if let Some(shell) = run.shell(rank) {
                 run.tell(rank, shell, SIGKILL, &self.shells, out);
             }
-        }
-    }
-
-    /// The parent takes nodes back: jobs that run there are to end in time.
-    pub(super) fn leave(&mut self, now: Time, granted: &Granted, out: &mut Outbox) {
-        if granted.leaving.is_empty() {
-            return;
-        }
-        for run in self
-            .runs
-            .values()
-            .filter(|run| run.end.is_none() && !run.is_over())
-        {
-            let taken = run.grant.set.ranks().intersect(&granted.leaving);
-            // An instance in this one gives its ground back as this one does.
-            let gives = run.is_instance() && run.name().is_none();
-            let is_given = |rank: u32| gives && run.is_ground(Rank(rank));
-            if taken.iter().all(is_given) {
-                continue;
-            }
-            let exception = Exception {
-                kind: "node-failure".to_owned(),
-                severity: 0,
-                note: "its node goes back to the instance around this one".to_owned(),
-                userid: None,
-            };
-            out.append(now, run.job, Kind::Exception(Box::new(exception)));
         }
     }
 

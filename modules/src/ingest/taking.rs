@@ -94,6 +94,7 @@ impl Ingest {
                 severity: 0,
                 note: format!("the same submission was begun as job {by} meanwhile"),
                 userid: None,
+                until: None,
             };
             out.append(now, job, Kind::Exception(Box::new(exception)));
         }

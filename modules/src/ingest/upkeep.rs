@@ -112,6 +112,7 @@ impl Ingest {
             | ParentWord::TakenUp(..)
             | ParentWord::Pass(..)
             | ParentWord::Preempted(..)
+            | ParentWord::Shrink(..)
             | ParentWord::End(..)
             | ParentWord::Signal(..)
             | ParentWord::Pause(..)

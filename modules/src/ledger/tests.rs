@@ -81,6 +81,7 @@ fn exception(kind: &str) -> Kind {
         severity: 0,
         note: String::new(),
         userid: None,
+        until: None,
     }))
 }
 

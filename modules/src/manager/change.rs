@@ -81,6 +81,7 @@ impl Manager {
                 severity: body.severity,
                 note: body.note.clone(),
                 userid: Some(request.uid),
+                until: None,
             }))))
         })
         .map(|proposed| proposed.append(now, out))
@@ -300,6 +301,7 @@ fn requeued(request: &Request, body: &RequeueRequest) -> Kind {
         severity: 0,
         note: body.note.clone(),
         userid: Some(request.uid),
+        until: None,
     }))
 }
 

@@ -379,6 +379,7 @@ fn never(now: Time, id: JobId, need: &Need, why: &str, out: &mut Outbox) {
         severity: 0,
         note: format!("it waited for {need}, {why}"),
         userid: None,
+        until: None,
     };
     out.append(now, id, Kind::Exception(Box::new(exception)));
 }

@@ -8,7 +8,6 @@ use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Adoption, IdBlock, Kind};
 use eddy_wire::id::JobId;
-use eddy_wire::idset::Idset;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{
@@ -151,6 +150,7 @@ impl Nest {
             ranks: child.numbers(),
             beside: child.beside_numbers(),
             leaving: self.leaving(child),
+            within: self.within(now, child),
             room: self.room(child),
             local: self.hosts.leaders(child),
             path: match self.place.path.as_str() {
@@ -176,16 +176,6 @@ impl Nest {
                 None => Vec::new(),
             },
         })
-    }
-
-    /// The nodes of a child that it is to give back, as it calls them: since this instance is, or
-    /// since the jobs through which it has them are to end. Where its leader's is, it ends as a whole.
-    fn leaving(&self, child: &Child) -> Idset {
-        let leaving = child.leaving().union(&self.leaving);
-        let leaving = leaving.difference(&self.hosts.kept(child));
-        let numbers = child.numbers().into_iter();
-        let leaving = numbers.filter(|(rank, _)| leaving.contains(rank.0));
-        leaving.map(|(_, number)| number.0).collect()
     }
 
     /// What jobs that are passed to an elastic instance may be given.
@@ -318,7 +308,7 @@ impl Nest {
 /// From TERM to KILL in a child: a second less than outside, since its own end
 /// takes that, or half where that is more. So what is inside was always killed
 /// before who would have to do it.
-fn grace_within(outer: Span) -> Span {
+pub(super) fn grace_within(outer: Span) -> Span {
     Span((outer.0 - GRACE_STEP.0).max(outer.0 / 2))
 }
 

@@ -264,6 +264,7 @@ impl Nest {
                     severity: 0,
                     note: format!("{} took it, and has lost what became of it", child.title()),
                     userid: None,
+                    until: None,
                 },
             };
             out.append(now, *job, Kind::Exception(Box::new(lost)));
@@ -307,6 +308,7 @@ impl Nest {
                 severity: 0,
                 note: format!("job {by} had begun on its cores while this instance was away"),
                 userid: None,
+                until: None,
             };
             if let Some(run) = self.passes.jobs.get_mut(&job) {
                 // From then on its cores were another's.
@@ -354,6 +356,7 @@ fn nowhere(state: &PassState) -> Exception {
         severity: 0,
         note,
         userid: None,
+        until: None,
     }
 }
 

@@ -14,6 +14,7 @@ use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildOf, ChildRow, Stage, Summary};
+use eddy_wire::shrinking::Shrinking;
 use eddy_wire::time::{Span, Time};
 
 use crate::row::row;
@@ -33,6 +34,8 @@ pub(super) struct Child {
     grounds: BTreeMap<JobId, Ground>,
     /// What its nodes are called in it.
     seats: Seats,
+    /// Those that it is to give while it goes on.
+    shrinking: Shrinking,
     /// What its leader has told: lost with this leader, told again to the next.
     pub(super) told: Told,
 }
@@ -96,6 +99,7 @@ impl Child {
             block: None,
             grounds: BTreeMap::new(),
             seats: Seats::default(),
+            shrinking: Shrinking::default(),
             told: Told::default(),
         })
     }
@@ -104,6 +108,7 @@ impl Child {
         if let Err(illegal) = self.job.apply(record) {
             panic!("record {} of job {}: {illegal}", record.seq, self.job.id);
         }
+        self.shrinking.apply(&record.event.kind);
         match &record.event.kind {
             Kind::Adopt(adoption) => {
                 self.adoption = Some((self.job.attempt, adoption.as_ref().clone()));
@@ -208,7 +213,8 @@ impl Child {
         found.map_or(own, |(_, (holder, _))| holder)
     }
 
-    /// The ranks that it is to give back soon: jobs that were ground for it are to end.
+    /// The ranks that it is to give back soon: for the sake of others, or since jobs that were ground for it
+    /// are to end.
     pub(super) fn leaving(&self) -> Idset {
         let Some(grant) = self.job.grant() else {
             return Idset::new();
@@ -219,7 +225,13 @@ impl Child {
         };
         let beside = grant.beside.iter();
         let leaving = beside.filter(|(_, job)| leaves(job));
-        leaving.map(|(rank, _)| rank.0).collect()
+        let leaving: Idset = leaving.map(|(rank, _)| rank.0).collect();
+        leaving.union(&self.shrinking.ranks())
+    }
+
+    /// When whatever is left of it on that node is killed, where that is recorded.
+    pub(super) fn until_on(&self, rank: Rank) -> Option<Time> {
+        self.shrinking.until(rank)
     }
 
     /// What its nodes are called in it.

@@ -16,6 +16,7 @@ use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Taken};
 use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::Type;
+use eddy_wire::preempt::Shrink;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{FromParent, PassState, Passed, ToldOf, ToldRequest};
 use eddy_wire::time::{Span, Time};
@@ -124,6 +125,7 @@ impl Nest {
             Kind::Exception(e) if e.severity == 0 && run.is_under_way() => {
                 self.pass_down(now, to, job, out);
             }
+            Kind::Shrink(_) => self.shrink_down(now, to, job, out),
             Kind::Release(_, Final::Yes) => forget(to, (job, run.attempt), out),
             kind => {
                 if let Kind::GrantChanged(_) = kind {
@@ -146,6 +148,7 @@ impl Nest {
             if self.passes.jobs[&job].end.is_none() {
                 self.pass_down(now, child, job, out);
                 self.pace_down(child, job, out);
+                self.shrink_down(now, child, job, out);
             }
         }
     }
@@ -162,6 +165,31 @@ impl Nest {
             if self.passes.jobs[&job].end.is_some() {
                 self.pass_down(now, child, job, out);
             }
+        }
+    }
+
+    /// Says which nodes an instance that was passed is to give while it goes on.
+    fn shrink_down(&self, now: Time, to: &Child, job: JobId, out: &mut Outbox) {
+        let run = &self.passes.jobs[&job];
+        let goes_on = run.release == Told::No && run.end.is_none();
+        // Before it has said what it did alone it knows nothing of what came since.
+        let is_settled = to.told.settled == Stated::Yes && goes_on;
+        let Some(channel) = to.told.channel.filter(|_| is_settled) else {
+            return;
+        };
+        for shrink in run.shrinking.open() {
+            let ranks = shrink.ranks.iter().map(Rank);
+            let numbers = ranks.filter_map(|rank| to.number(rank));
+            let word = FromParent::Shrink {
+                job,
+                attempt: run.attempt,
+                left: Span((shrink.until - now).0.max(0)),
+                shrink: Box::new(Shrink {
+                    ranks: numbers.map(|number| number.0).collect(),
+                    ..shrink.clone()
+                }),
+            };
+            say(channel, &word, Bytes::new(), out);
         }
     }
 
@@ -341,6 +369,7 @@ impl Nest {
             severity: 0,
             note: format!("{} ended", child.title()),
             userid: None,
+            until: None,
         };
         for job in self.passes.under_way(&name) {
             let run = self.passes.jobs.get_mut(&job);

@@ -11,6 +11,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::preempt::{Mode, Preemption};
+use eddy_wire::shrinking::Shrinking;
 use eddy_wire::suspension::Suspension;
 use eddy_wire::time::{Span, Time};
 use serde_json::{Map, Value};
@@ -40,6 +41,8 @@ pub(super) struct Run {
     t: Time,
     /// That it is to end for the sake of another.
     pub(super) preempted: Option<Preemption>,
+    /// The nodes that it is to give while it goes on.
+    pub(super) shrinking: Shrinking,
     /// Whether it has its cores.
     pub(super) suspension: Suspension,
     pub(super) end: Option<Exception>,
@@ -102,6 +105,7 @@ impl Run {
             grant: None,
             began: Told::No,
             preempted: None,
+            shrinking: Shrinking::default(),
             suspension: Suspension::default(),
             end: None,
             release: Told::No,
@@ -124,6 +128,7 @@ impl Run {
 
     pub(super) fn apply(&mut self, t: Time, kind: &Kind) {
         self.suspension.apply(t, kind);
+        self.shrinking.apply(kind);
         if let Ok(next) = self.state.next(kind) {
             self.state = next;
         }
@@ -257,6 +262,11 @@ impl Run {
 /// What ended a job there is what ends it here, but that one that came back waits again, and that
 /// the end of the instance alone is no will of anybody's: its ground was lost.
 pub(super) fn as_here(exception: Exception) -> Exception {
+    // When it was to be killed there is that instance's.
+    let exception = Exception {
+        until: None,
+        ..exception
+    };
     match exception.kind.as_str() {
         "cancel" if exception.userid.is_none() && exception.note == SHUTDOWN => Exception {
             kind: "node-failure".to_owned(),
@@ -278,5 +288,6 @@ fn unexplained() -> Exception {
         severity: 0,
         note: "it ended, and neither a status nor a reason is known".to_owned(),
         userid: None,
+        until: None,
     }
 }

@@ -181,6 +181,7 @@ impl Held {
             severity: 0,
             note: "its parent has changed what it asks for".to_owned(),
             userid: None,
+            until: None,
         };
         out.append(now, given.job, Kind::Exception(Box::new(exception)));
         true
@@ -469,5 +470,6 @@ fn cancelled(note: String) -> Kind {
         severity: 0,
         note,
         userid: None,
+        until: None,
     }))
 }

@@ -29,6 +29,8 @@ pub(super) struct Giving {
     leaving: BTreeMap<Rank, Seq>,
     /// What the parent was told over the present channel.
     told: Idset,
+    /// What the parent takes back by itself.
+    taken: Idset,
 }
 
 /// Whose what the instance has is.
@@ -52,6 +54,7 @@ impl Giving {
             local: local.clone(),
             leaving: BTreeMap::new(),
             told: Idset::new(),
+            taken: Idset::new(),
         }
     }
 
@@ -78,16 +81,18 @@ impl Giving {
         self.told = Idset::new();
     }
 
-    /// Whether these ranks may stay after all: they may not where the parent may take them by now.
+    /// Whether these ranks may stay after all: they may not where the parent may take them by now, or does.
     pub(super) fn may_stay(&self, ranks: &Idset) -> Result<(), Refusal> {
-        let gone = ranks.intersect(&self.told);
-        match gone.is_empty() {
-            true => Ok(()),
-            false => Err(Refusal::new(
-                Code::Conflict,
-                format!("targets: ranks {gone} given, which have gone back"),
-            )),
-        }
+        let (gone, taken) = (ranks.intersect(&self.told), ranks.intersect(&self.taken));
+        let (which, why) = match (gone.is_empty(), taken.is_empty()) {
+            (true, true) => return Ok(()),
+            (false, _) => (gone, "have gone back"),
+            (true, false) => (taken, "the instance around this one takes back"),
+        };
+        Err(Refusal::new(
+            Code::Conflict,
+            format!("targets: ranks {which} given, which {why}"),
+        ))
     }
 
     /// Tells the parent of those on which nobody stays any more.
@@ -174,7 +179,8 @@ impl Resource {
     }
 
     /// The parent takes nodes back.
-    pub(super) fn take_back(&self, now: Time, ranks: &Idset, out: &mut Outbox) {
+    pub(super) fn take_back(&mut self, now: Time, ranks: &Idset, out: &mut Outbox) {
+        self.giving.taken.clone_from(ranks);
         let own = ranks.intersect(&self.nodes.ranks());
         self.leave(now, &own, u32::MAX, out);
     }

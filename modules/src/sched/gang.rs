@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::Kind;
-use eddy_wire::gang::Gang;
+use eddy_wire::gang::{self, Gang};
 use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::plan::{Delta, Verdict};
 use eddy_wire::pool::Takes;
@@ -17,6 +17,14 @@ use super::present::JustTaken;
 use super::seen::PassedWith;
 use super::{Intake, Sched, Seen, pools};
 use crate::gangs::Known;
+
+impl Seen {
+    /// Whether it is one of several that are to be as they were asked for.
+    pub(super) fn is_in_gang(&self) -> bool {
+        let attributes = &self.submit.spec.jobspec.attributes.system.other;
+        attributes.contains_key(gang::ATTRIBUTE)
+    }
+}
 
 impl Sched {
     /// The gang with which a job starts, with so many as are to be there: all of one that has not

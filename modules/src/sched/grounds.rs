@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::event::Kind;
-use eddy_wire::id::JobId;
+use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::Delta;
@@ -45,6 +45,14 @@ impl Grounds {
     /// Whether there are some for that instance.
     pub(super) fn are_for(&self, instance: JobId) -> bool {
         self.of.contains_key(&instance)
+    }
+
+    /// The ranks that the leader of an instance serves itself, if it is on that one.
+    pub(super) fn served_with(&self, leader: Rank) -> Idset {
+        match self.unserved.contains(leader.0) {
+            true => self.unserved.clone(),
+            false => Idset::one(leader.0),
+        }
     }
 
     fn ranks(&self, instance: JobId) -> Option<&Idset> {

@@ -289,6 +289,7 @@ impl Sched {
                 severity: 0,
                 note: self.in_the_way(job),
                 userid: None,
+                until: None,
             };
             out.append(now, *job, Kind::Exception(Box::new(exception)));
         }

@@ -132,6 +132,7 @@ impl Sched {
                 severity: 0,
                 note: reason.to_string(),
                 userid: None,
+                until: None,
             };
             out.append(now, id, Kind::Exception(Box::new(exception)));
         }

@@ -16,6 +16,7 @@ use eddy_wire::queue::Gates;
 use eddy_wire::reservation;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::job::URGENCY_MAX;
+use eddy_wire::shrinking::Shrinking;
 use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::{Span, Time};
 
@@ -63,6 +64,8 @@ pub(super) struct Seen {
     pub(super) preemptions: u32,
     /// For whom it is to give way now, how, and by when.
     pub(super) preempted: Option<Way>,
+    /// Which of its nodes it is to give while it goes on.
+    pub(super) shrinking: Shrinking,
     /// By when it ends that is ending.
     pub(super) ending: Option<Time>,
     /// When it was granted what it holds.
@@ -143,6 +146,7 @@ impl Seen {
             self.stopped = self.stopped_until(gates, t);
         }
         self.suspension.apply(t, kind);
+        self.shrinking.apply(kind);
         let is_said = match kind {
             Kind::Alloc(_) | Kind::Requeue(_) => true,
             Kind::Memo(memo) => waits_below(memo),
@@ -184,7 +188,8 @@ impl Seen {
                 });
             }
             Kind::Exception(exception) if exception.severity == 0 => {
-                self.ending.get_or_insert(t.after(grace));
+                let until = exception.until.unwrap_or(t.after(grace));
+                self.ending.get_or_insert(until);
             }
             Kind::Requeue(_) => (self.preempted, self.ending) = (None, None),
             // It gave what was to be taken.

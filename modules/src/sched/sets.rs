@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use eddy_broker::{Notice, Outbox, Volatile};
 use eddy_wire::event::{Kind, Submit};
-use eddy_wire::grant::Grant;
-use eddy_wire::id::JobId;
+use eddy_wire::grant::{Grant, Seats};
+use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::plan::{Delta, LineName, Reason, Want};
@@ -65,6 +65,8 @@ struct Held {
     set: Arc<ResourceSet>,
     /// The ranks on which it has ground.
     seats: Idset,
+    /// What they are called in it.
+    numbers: Seats,
 }
 
 /// An instance that holds nothing: its jobs wait in the line of this instance's own.
@@ -72,6 +74,8 @@ struct Held {
 struct Elastic {
     /// The ranks on which it has ground.
     seats: Idset,
+    /// What they are called in it.
+    numbers: Seats,
 }
 
 /// Where a job is passed to.
@@ -164,16 +168,20 @@ impl Sets {
         match (kind, elastic) {
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(elastic)) => {
                 elastic.seats = seats(grant);
+                elastic.numbers.follow(grant);
             }
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), None) => {
-                let held = Held {
+                let known = self.held.remove(name);
+                let mut held = Held {
                     job,
                     set: Arc::clone(&grant.set),
                     seats: seats(grant),
+                    numbers: known.map_or_else(Seats::default, |held| held.numbers),
                 };
+                held.numbers.follow(grant);
                 self.held.insert(Arc::from(name), held);
             }
-            (Kind::Free, Some(elastic)) => elastic.seats = Idset::new(),
+            (Kind::Free, Some(elastic)) => *elastic = Elastic::default(),
             (Kind::Free, None) => {
                 self.held.remove(name);
             }
@@ -191,6 +199,21 @@ impl Sets {
     /// What is set aside for that instance, if it is of a fixed size.
     pub(super) fn aside(&self, to: Option<&To>) -> Option<&ResourceSet> {
         self.held.get(&to?.name).map(|held| &*held.set)
+    }
+
+    /// The first of these ranks as who runs there counts them: where an instance on them has its leader.
+    pub(super) fn first(&self, to: Option<&To>, ranks: &Idset) -> Option<Rank> {
+        let Some(to) = to else {
+            return ranks.iter().next().map(Rank);
+        };
+        let elastic = self.elastic.get(&to.name).map(|elastic| &elastic.numbers);
+        let held = self.held.get(&to.name).map(|held| &held.numbers);
+        let numbers = elastic.or(held)?;
+        let all = ranks
+            .iter()
+            .map(Rank)
+            .filter_map(|rank| Some((numbers.number(rank)?, rank)));
+        all.min().map(|(_, rank)| rank)
     }
 
     /// Whether a set is of what that instance has, or of nothing that is set aside.

@@ -10,6 +10,7 @@ use eddy_broker::{Outbox, Volatile};
 use eddy_wire::account::Name;
 use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Gives, Verdict};
@@ -18,6 +19,7 @@ use eddy_wire::reservation;
 use eddy_wire::time::{Span, Time};
 
 use super::seen::Seen;
+use super::shrinks::shrinking;
 use super::{Intake, Sched};
 use crate::settings::{Qos, Settings};
 
@@ -26,12 +28,14 @@ use crate::settings::{Qos, Settings};
 pub(super) struct Rules {
     told: Arc<Preempts>,
     modes: BTreeMap<Name, Mode>,
+    /// The QoS of which instances give nodes.
+    shrinks: BTreeSet<Name>,
 }
 
 /// How jobs of a QoS end for others.
-struct End {
+pub(super) struct End {
     mode: Mode,
-    grace: Span,
+    pub(super) grace: Span,
     exempt: Span,
 }
 
@@ -53,6 +57,11 @@ impl Rules {
                 grace,
             }),
             modes: qos.iter().map(|qos| (qos.name.clone(), qos.mode)).collect(),
+            shrinks: qos
+                .iter()
+                .filter(|qos| qos.shrink)
+                .map(|qos| qos.name.clone())
+                .collect(),
         }
     }
 
@@ -70,7 +79,18 @@ impl Rules {
         self.told.grace
     }
 
-    fn end(&self, qos: &str) -> End {
+    /// Whether instances of that QoS give nodes while they go on.
+    pub(super) fn shrinks(&self, qos: &str) -> bool {
+        self.shrinks.iter().any(|name| name.as_str() == qos)
+    }
+
+    /// Whether what somebody gives is ever less than all.
+    fn spare(&self) -> bool {
+        let suspends = |mode: &Mode| *mode == Mode::Suspend;
+        self.modes.values().any(suspends) || !self.shrinks.is_empty()
+    }
+
+    pub(super) fn end(&self, qos: &str) -> End {
         let is_it = |name: &&Name| name.as_str() == qos;
         let rule = self.told.qos.iter().find(|(name, _)| is_it(name));
         let mode = self.modes.iter().find(|(name, _)| is_it(name));
@@ -93,17 +113,19 @@ impl Sched {
             None => seen.ending.map(|until| Delta::Ending(id, None, until)),
         });
         let spared = seen.filter(|seen| seen.preemptions >= PREEMPTIONS_MAX);
-        let rests = seen.filter(|seen| self.gives(seen) == Gives::Cores);
-        let rests = rests.map(|_| Delta::Gives(id, Gives::Cores));
+        let gives = seen.map(|seen| self.gives(seen));
+        let gives = gives.filter(|gives| *gives != Gives::All);
+        let gives = gives.map(|gives| Delta::Gives(id, gives));
         let spared = spared.map(|_| Delta::Spared(id));
-        ending.into_iter().chain(spared).chain(rests)
+        let shrinking = seen.and_then(|seen| shrinking(id, seen));
+        let said = ending.into_iter().chain(spared).chain(gives);
+        said.chain(shrinking)
     }
 
-    /// Tells who gives what, by a policy that is new or where ranks serve or do not; where nobody is ever
-    /// suspended that changes nothing.
+    /// Tells who gives what, by a policy that is new or where ranks serve or do not; where everybody always
+    /// gives all that changes nothing.
     pub(super) fn tell_gifts(&self, out: &mut Outbox) {
-        let mut modes = self.rules.modes.values();
-        if modes.any(|mode| *mode == Mode::Suspend) {
+        if self.rules.spare() {
             out.volatile(Volatile::Plan(self.gifts().collect()));
         }
     }
@@ -117,6 +139,9 @@ impl Sched {
     /// What a job gives when it is taken from, or is giving.
     fn gives(&self, seen: &Seen) -> Gives {
         let decided = seen.preempted.map(|way| way.mode);
+        if let Some(but) = self.keeps(seen).filter(|_| decided.is_none()) {
+            return Gives::Nodes { but };
+        }
         match decided.unwrap_or_else(|| self.mode(seen)) {
             Mode::Suspend => Gives::Cores,
             Mode::Requeue | Mode::Cancel => Gives::All,
@@ -154,19 +179,32 @@ impl Sched {
         }
         let named = || {
             verdicts.iter().filter_map(|(id, verdict)| match verdict {
-                Verdict::Preempt { by, cause, why } => Some((*id, *by, *cause, why)),
+                Verdict::Preempt {
+                    ranks,
+                    by,
+                    cause,
+                    why,
+                } => Some((*id, ranks.as_ref(), (*by, *cause), why)),
                 Verdict::Start(_) | Verdict::Never(_) => None,
             })
         };
+        let may = |id, ranks: Option<&Idset>| {
+            self.may_end(now, id) && ranks.is_none_or(|ranks| self.may_shrink(id, ranks))
+        };
         let void: BTreeSet<JobId> = named()
-            .filter(|(id, by, ..)| !self.may_end(now, *id) || !self.may_inherit(*by))
-            .map(|(_, by, ..)| by)
+            .filter(|(id, ranks, (by, _), _)| !may(*id, *ranks) || !self.may_inherit(*by))
+            .map(|(_, _, (by, _), _)| by)
             .collect();
         let mut kept = Vec::new();
-        let mut gone: BTreeSet<JobId> = named().map(|(id, ..)| id).collect();
-        for (id, by, cause, why) in named() {
-            match self.jobs.get(&id).filter(|_| !void.contains(&by)) {
-                Some(seen) => {
+        let ends = named().filter(|(_, ranks, ..)| ranks.is_none());
+        let mut gone: BTreeSet<JobId> = ends.map(|(id, ..)| id).collect();
+        for (id, ranks, (by, cause), why) in named() {
+            match (self.jobs.get(&id).filter(|_| !void.contains(&by)), ranks) {
+                (Some(seen), Some(ranks)) => {
+                    let shrink = self.shrink(now, seen, ranks, (by, cause), why);
+                    out.append(now, id, Kind::Shrink(Box::new(shrink)));
+                }
+                (Some(seen), None) => {
                     let preemption = self.preemption(now, seen, (by, cause), why);
                     out.append(now, id, Kind::Preempted(Box::new(preemption)));
                     for mate in self.mates(id) {
@@ -179,7 +217,7 @@ impl Sched {
                         out.append(now, mate, Kind::Preempted(Box::new(preemption)));
                     }
                 }
-                None => kept.push(Delta::Kept(id, self.exempt_until(id).unwrap_or(now))),
+                (None, _) => kept.push(Delta::Kept(id, self.exempt_until(id).unwrap_or(now))),
             }
         }
         if !kept.is_empty() {
@@ -211,7 +249,7 @@ impl Sched {
         Some(seen.since.after(self.rules.end(self.qos_of(seen)).exempt))
     }
 
-    fn qos_of<'s>(&'s self, seen: &'s Seen) -> &'s str {
+    pub(super) fn qos_of<'s>(&'s self, seen: &'s Seen) -> &'s str {
         let named = seen.submit.party.qos.as_ref().map(Name::as_str);
         named.unwrap_or(self.obeyed.default_qos())
     }

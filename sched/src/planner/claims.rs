@@ -48,6 +48,13 @@ impl Planner {
             .map(|(of, _)| *of)
     }
 
+    /// Those who end for it, or give it nodes.
+    pub(super) fn awaited(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
+        let leaving = self.taking.leaving.iter();
+        let giving = leaving.filter(move |(_, all)| all.iter().any(|one| one.by == job));
+        self.ending_for(job).chain(giving.map(|(of, _)| *of))
+    }
+
     /// One who holds something is to end by then. For whom it ends is said once.
     pub(super) fn ends(
         &mut self,
@@ -82,26 +89,27 @@ impl Planner {
         if self.holdings.contains_key(&job) {
             self.taking.kept.insert(job, until);
         }
+        let mut heirs = self.goes_on_whole(job);
         let ending = self.taking.ending.get(&job);
-        if ending.is_none_or(|ending| ending.certainty == Certainty::Held) {
-            return;
+        if ending.is_some_and(|ending| ending.certainty == Certainty::Proposed) {
+            self.taking.ending.remove(&job);
+            if let Some(holding) = self.holdings.get(&job)
+                && let Some(owner) = &holding.owner
+            {
+                self.taking.holds(owner, job);
+            }
+            let claims = self.taking.claims.iter();
+            let counting = claims.filter(|(_, claim)| claim.waits.contains(&job));
+            heirs.extend(counting.map(|(by, _)| *by));
         }
-        self.taking.ending.remove(&job);
-        if let Some(holding) = self.holdings.get(&job)
-            && let Some(owner) = &holding.owner
-        {
-            self.taking.holds(owner, job);
-        }
-        let claims = self.taking.claims.iter();
-        let counting = claims.filter(|(_, claim)| claim.waits.contains(&job));
-        let counting: Vec<JobId> = counting.map(|(by, _)| *by).collect();
-        counting.into_iter().for_each(|by| self.enter(by));
+        heirs.into_iter().for_each(|by| self.enter(by));
     }
 
     /// What it held is free.
     pub(super) fn ended_for(&mut self, job: JobId) {
         self.taking.forget(job);
-        if self.taking.ending.remove(&job).is_some() {
+        let ended = self.taking.ending.remove(&job).is_some();
+        if ended | self.taking.leaving.remove(&job).is_some() {
             for claim in self.taking.claims.values_mut() {
                 claim.waits.remove(&job);
             }
@@ -138,7 +146,7 @@ impl Planner {
         let claim = Claim {
             spot: self.occupancy.claim(ask, on, until),
             span,
-            waits: self.ending_for(job).collect(),
+            waits: self.awaited(job).collect(),
             until,
         };
         self.taking.claims.insert(job, claim);
@@ -146,7 +154,10 @@ impl Planner {
 
     /// Starts whoever waits for nobody any more, and keeps what others wait for.
     pub(super) fn settle_claims(&mut self, outcome: &mut Outcome) {
-        if self.taking.claims.is_empty() && self.taking.ending.is_empty() {
+        if self.taking.claims.is_empty()
+            && self.taking.ending.is_empty()
+            && self.taking.leaving.is_empty()
+        {
             return;
         }
         let now = self.occupancy.now();
@@ -161,7 +172,8 @@ impl Planner {
             }
         }
         let ending = self.taking.ending.values().filter_map(|one| one.by);
-        let heirs: BTreeSet<JobId> = ending.collect();
+        let leaving = self.taking.leaving.values().flatten();
+        let heirs: BTreeSet<JobId> = ending.chain(leaving.map(|one| one.by)).collect();
         for job in heirs {
             let waits = self.turn_of(job);
             if let Some(turn) = waits.filter(|_| !self.taking.claims.contains_key(&job)) {
@@ -197,11 +209,7 @@ impl Planner {
         let claim = self.taking.claims.get(&job);
         // Where all are over it is a limit that it waits for.
         let claim = claim.filter(|claim| !claim.waits.is_empty())?;
-        let until = claim
-            .waits
-            .iter()
-            .filter_map(|one| self.taking.ending.get(one));
-        let last = until.map(|one| one.until).max().unwrap_or(now);
+        let last = self.last_of(job, &claim.waits).unwrap_or(now);
         Some(Reason::Preempting {
             jobs: claim.waits.iter().copied().collect(),
             within: Span((last - now).0.max(0)),
@@ -211,12 +219,20 @@ impl Planner {
     /// When it starts whose claim stands: as soon as the last is over.
     pub(super) fn claimed_start(&self, job: JobId) -> Option<Time> {
         let claim = self.taking.claims.get(&job)?;
-        let until = claim
-            .waits
-            .iter()
-            .filter_map(|one| self.taking.ending.get(one));
-        let last = until.map(|one| one.until).max();
+        let last = self.last_of(job, &claim.waits);
         Some(last.unwrap_or(self.occupancy.now()).after(CLEANUP))
+    }
+
+    /// When the last of those for whom one waits has given what it is to give.
+    fn last_of(&self, by: JobId, waits: &BTreeSet<JobId>) -> Option<Time> {
+        let until = |job: &JobId| {
+            // What ends gives its nodes with the rest.
+            let ending = self.taking.ending.get(job).map(|one| one.until);
+            let leaving = self.taking.leaving.get(job).into_iter().flatten();
+            let leaving = leaving.filter(|one| one.by == by).map(|one| one.until);
+            ending.or_else(|| leaving.max())
+        };
+        waits.iter().filter_map(until).max()
     }
 
     /// Those who have claims on such nodes wait on without.

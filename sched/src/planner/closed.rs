@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use eddy_wire::account::Name;
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Breakdown, Delta, Gives, Outcome, Reason, Verdict, Want};
+use eddy_wire::plan::{Breakdown, Delta, Outcome, Reason, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
@@ -76,9 +76,13 @@ impl Planner {
         let spared = self.taking.spared.iter().map(|job| Delta::Spared(*job));
         let kept = self.taking.kept.iter();
         let kept = kept.map(|(job, until)| Delta::Kept(*job, *until));
-        let resting = self.taking.resting();
-        let resting = resting.map(|job| Delta::Gives(job, Gives::Cores));
-        ending.chain(spared).chain(kept).chain(resting)
+        let gives = self.taking.gifts();
+        let gives = gives.map(|(job, gives)| Delta::Gives(job, gives.clone()));
+        ending
+            .chain(spared)
+            .chain(kept)
+            .chain(gives)
+            .chain(self.shrinking())
     }
 
     /// What starts of an outcome took of pools, as other planners are told.

@@ -68,12 +68,14 @@ impl Planner {
                     false => self.since(&set),
                 };
                 let ending = self.taking.ending.get(&job).copied();
+                let leaving = self.taking.leaving.get(&job).cloned();
                 self.free(job);
                 self.occupancy.hold(job, &set, until);
                 self.hold((job, owner), (set, since, until), Certainty::Held);
                 if let Some(ending) = ending {
                     self.ends(job, ending.by, ending.until, ending.certainty);
                 }
+                self.leaves(job, leaving.unwrap_or_default());
             }
         }
         self.hindsight.began(job, began);

@@ -4,10 +4,11 @@
 //! stands above jobs that run, is found the fewest of them (`victims`) so that it fits, those of the
 //! lowest class and QoS first and of these who was granted his resources last; never one of its own
 //! standing or above, never one within its `exempt`, never one that was taken from as often as may
-//! be. What they leave is its claim (`claims`). Where accounts take turns, classes take from each
+//! be. An instance that can be without some of its nodes gives those and goes on (`gifts`). What they
+//! leave is its claim (`claims`). Where accounts take turns, classes take from each
 //! other in the rounds of `evict`; QoS take here, too.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,8 +19,9 @@ use eddy_wire::plan::{Outcome, Verdict};
 use eddy_wire::preempt::{Cause, Preempts};
 use eddy_wire::time::{Span, Time};
 
+use super::gifts::{self, Coming};
 use super::taking::{Armed, Standing};
-use super::victims::{Candidate, Search, Sought};
+use super::victims::{Candidate, Given, Search, Sought, Victim};
 use super::{Certainty, Place, Planner};
 use crate::need::Need;
 use crate::occupancy::{Ask, CLEANUP};
@@ -35,6 +37,14 @@ const TRIED_MAX: usize = 16;
 const CLAIMS_MAX: usize = 64;
 /// Where nobody passes, so many who are ahead are looked at.
 const AHEAD_MAX: usize = 4096;
+
+/// One who may be taken from, as he is to go: by class and QoS, who gives nodes before who ends, who began
+/// last before others.
+type Found = (i64, f64, bool, Reverse<i64>, Reverse<JobId>);
+
+fn by_rank(a: &Found, b: &Found) -> Ordering {
+    a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+}
 
 /// Who may be taken from by those of one standing, and when more may be.
 struct Pool {
@@ -146,17 +156,15 @@ impl Planner {
                 pools.insert(standing.clone(), self.pool(&standing, now));
             }
             let pool = &pools[&standing];
-            if pool.candidates.is_empty() && self.ending_for(job).next().is_none() {
+            if pool.candidates.is_empty() && self.awaited(job).next().is_none() {
                 outcome.again = outcome.again.into_iter().chain(pool.again).min();
                 continue;
             }
             match self.seek((&turn, &standing), (&ask, span), &pool.candidates) {
                 Some(sought) => {
                     self.take_from((turn, &standing), (&ask, span), sought, outcome);
-                    for pool in pools.values_mut() {
-                        let ending = &self.taking.ending;
-                        pool.candidates.retain(|one| !ending.contains_key(&one.job));
-                    }
+                    // Who gave nodes stands elsewhere among his equals by what he has left.
+                    pools.clear();
                 }
                 None => {
                     outcome.again = outcome.again.into_iter().chain(pool.again).min();
@@ -218,7 +226,7 @@ impl Planner {
 
     /// Who may be taken from by this standing now, who is to go first at the front.
     fn pool(&self, standing: &Standing, now: Time) -> Pool {
-        let mut found: Vec<(i64, f64, Reverse<i64>, Reverse<JobId>)> = Vec::new();
+        let mut found: Vec<Found> = Vec::new();
         let mut again = None;
         for (holder, jobs) in &self.taking.holders {
             if self.may_take(standing, holder).is_none() {
@@ -238,23 +246,33 @@ impl Planner {
                     continue;
                 }
                 let worth = priority.unwrap_or(0.0);
-                found.push((class, worth, Reverse(start), Reverse(*job)));
+                let ends = self.spares(*job).is_empty();
+                found.push((class, worth, ends, Reverse(start), Reverse(*job)));
             }
         }
-        found.sort_by(|a, b| {
-            let by_rank = a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
-            by_rank.then((a.2, a.3).cmp(&(b.2, b.3)))
+        found.sort_by(|a, b| by_rank(a, b).then((a.2, a.3, a.4).cmp(&(b.2, b.3, b.4))));
+        let levels = found.chunk_by(|a, b| by_rank(a, b).is_eq()).enumerate();
+        let candidates = levels.flat_map(|(level, alike)| {
+            let jobs = alike.iter().map(|(.., Reverse(job))| *job);
+            jobs.map(move |job| self.candidate(job, level))
         });
-        let inventory = self.occupancy.inventory();
-        let candidate = |(.., Reverse(job)): &(i64, f64, Reverse<i64>, Reverse<JobId>)| Candidate {
-            job: *job,
-            parts: self.taking.parts(inventory, *job, &self.holdings[job].set),
-        };
-        let candidates = found.iter().map(candidate);
         Pool {
             // Who takes nothing gives nothing.
             candidates: candidates.filter(|one| !one.parts.is_empty()).collect(),
             again,
+        }
+    }
+
+    fn candidate(&self, job: JobId, level: usize) -> Candidate {
+        let inventory = self.occupancy.inventory();
+        let set = &self.holdings[&job].set;
+        let mut parts = self.taking.parts(inventory, job, set);
+        self.without_leaving(job, &mut parts);
+        Candidate {
+            job,
+            level,
+            parts,
+            spares: self.spares(job),
         }
     }
 
@@ -275,19 +293,14 @@ impl Planner {
         (ask, span): (&Arc<Ask>, Span),
         candidates: &[Candidate],
     ) -> Option<Sought> {
-        let own: Vec<JobId> = self.ending_for(turn.job).collect();
+        let own = self.coming(|by| by == Some(turn.job));
         let search = self.search((turn, standing), (ask, span), candidates, &own);
         if search.is_met() {
             return search.fewest();
         }
-        let anyway = self
-            .taking
-            .ending
-            .iter()
-            .filter(|(_, one)| one.by.is_none());
-        let mut all: Vec<JobId> = anyway.map(|(job, _)| *job).collect();
+        let mut all = self.coming(|by| by.is_none());
         if !all.is_empty() {
-            all.extend(&own);
+            all.extend(own);
             // What ends anyway will do: nobody is to end for it.
             if self
                 .search((turn, standing), (ask, span), candidates, &all)
@@ -296,7 +309,7 @@ impl Planner {
                 return None;
             }
         }
-        search.fewest()
+        gifts::least(search, candidates)
     }
 
     fn search<'a>(
@@ -304,7 +317,7 @@ impl Planner {
         (turn, standing): (&Turn, &Standing),
         (ask, span): (&'a Arc<Ask>, Span),
         candidates: &'a [Candidate],
-        back: &[JobId],
+        back: &[Coming],
     ) -> Search<'a> {
         let inventory = self.occupancy.inventory();
         let need = &ask.need;
@@ -318,19 +331,15 @@ impl Planner {
             places.insert(at);
             from = at + 1;
         }
-        let back: Vec<Candidate> = back
-            .iter()
-            .filter_map(|job| Some((job, self.holdings.get(job)?)))
-            .map(|(job, holding)| Candidate {
-                job: *job,
-                parts: self.taking.parts(inventory, *job, &holding.set),
-            })
-            .collect();
-        let all = candidates.iter().chain(&back).flat_map(|one| &one.parts);
+        let all = candidates.iter().flat_map(|one| &one.parts);
+        let all = all.chain(back.iter().flat_map(|one| &one.parts));
         let there = all.map(|part| part.at);
         places.extend(there.filter(|at| inventory.is_serving(*at) && within.has(*at)));
         let apart: BTreeSet<JobId> = match places.iter().any(|at| self.is_promised(*at)) {
-            true => candidates.iter().chain(&back).map(|one| one.job).collect(),
+            true => {
+                let jobs = candidates.iter().map(|one| one.job);
+                jobs.chain(back.iter().map(|one| one.job)).collect()
+            }
             false => BTreeSet::new(),
         };
         let until = self.occupancy.now().after(self.taking.grace());
@@ -378,15 +387,14 @@ impl Planner {
         sought: Sought,
         outcome: &mut Outcome,
     ) {
-        for victim in &sought.victims {
-            let owner = self.holdings[victim].owner.clone().unwrap_or_default();
+        for Victim { job, gives, .. } in &sought.victims {
+            let owner = self.holdings[job].owner.clone().unwrap_or_default();
             let why = self.may_take(standing, &Standing::of(&owner));
-            self.name(
-                *victim,
-                (turn.job, Cause::Urgency),
-                why.unwrap_or_default(),
-                outcome,
-            );
+            let (why, to) = (why.unwrap_or_default(), (turn.job, Cause::Urgency));
+            match gives {
+                Given::All => self.name(*job, to, why, outcome),
+                Given::Nodes(nodes) => self.shrink(*job, nodes, to, why, outcome),
+            }
         }
         self.claim(turn, (ask, span), sought.chosen);
         if sought.victims.is_empty() {
@@ -405,8 +413,14 @@ impl Planner {
     ) {
         let until = self.occupancy.now().after(self.taking.grace());
         self.ends(victim, Some(by), until, Certainty::Proposed);
-        outcome
-            .verdicts
-            .push((victim, Verdict::Preempt { by, cause, why }));
+        outcome.verdicts.push((
+            victim,
+            Verdict::Preempt {
+                ranks: None,
+                by,
+                cause,
+                why,
+            },
+        ));
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use eddy_wire::account::Name;
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::plan::{Gives, Owner};
 use eddy_wire::preempt::Preempts;
 use eddy_wire::resource_set::ResourceSet;
@@ -16,6 +17,7 @@ use eddy_wire::time::{Span, Time};
 
 use super::claims::{Claim, Ending};
 use super::evict::{Evictions, News};
+use super::gifts::Leaving;
 use super::victims::Part;
 use crate::inventory::Inventory;
 use crate::occupancy::parts;
@@ -57,8 +59,10 @@ pub(super) struct Taking {
     /// Who holds something and is to end.
     pub(super) ending: BTreeMap<JobId, Ending>,
     pub(super) spared: BTreeSet<JobId>,
-    /// Who gives no more than his cores.
-    resting: BTreeSet<JobId>,
+    /// What those give who do not give all.
+    gives: BTreeMap<JobId, Gives>,
+    /// The nodes that jobs which go on are to give.
+    pub(super) leaving: BTreeMap<JobId, Vec<Leaving>>,
     /// Who is not to end before a time.
     pub(super) kept: BTreeMap<JobId, Time>,
     pub(super) claims: BTreeMap<JobId, Claim>,
@@ -108,24 +112,32 @@ impl Taking {
 
     /// What a job gives when it is taken from.
     pub fn gives(&mut self, job: JobId, gives: Gives) {
-        match gives {
-            Gives::All => self.resting.remove(&job),
-            Gives::Cores => self.resting.insert(job),
-        };
+        match &gives {
+            Gives::All => drop(self.gives.remove(&job)),
+            Gives::Cores | Gives::Nodes { .. } => drop(self.gives.insert(job, gives)),
+        }
     }
 
-    /// Who gives no more than his cores.
-    pub fn resting(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.resting.iter().copied()
+    /// What those give who do not give all.
+    pub fn gifts(&self) -> impl Iterator<Item = (JobId, &Gives)> + '_ {
+        self.gives.iter().map(|(job, gives)| (*job, gives))
+    }
+
+    /// The ranks that a job cannot be without, of one that gives its nodes one by one.
+    pub fn keeps(&self, job: JobId) -> Option<&Idset> {
+        match self.gives.get(&job)? {
+            Gives::Nodes { but } => Some(but),
+            Gives::All | Gives::Cores => None,
+        }
     }
 
     /// What one who holds that would leave of each node.
     pub fn parts(&self, inventory: &Inventory, job: JobId, set: &ResourceSet) -> Vec<Part> {
         let all = parts(inventory, set);
-        let rests = self.resting.contains(&job);
-        let part = |(at, holds): (usize, Room)| match rests {
-            false => Part::all(at, holds),
-            true => Part::cores(at, holds),
+        let gives = self.gives.get(&job);
+        let part = |(at, holds): (usize, Room)| match gives {
+            None | Some(Gives::All | Gives::Nodes { .. }) => Part::all(at, holds),
+            Some(Gives::Cores) => Part::cores(at, holds),
         };
         all.map(part).collect()
     }
@@ -134,7 +146,7 @@ impl Taking {
     pub fn forget(&mut self, job: JobId) {
         self.spared.remove(&job);
         self.kept.remove(&job);
-        self.resting.remove(&job);
+        self.gives.remove(&job);
     }
 
     /// The longest that anybody is given to end.

@@ -6,7 +6,8 @@
 //!
 //! Node by node the step is taken that gives most for fewest; then whoever is not needed is
 //! spared, the best first. Where a job needs one node, and each victim is on one, no fewer would do
-//! but for amounts of several kinds at once.
+//! but for amounts of several kinds at once. Who is left of those that can go on with fewer nodes gives
+//! no more of them than are needed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -26,7 +27,11 @@ const COMPARED_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub job: JobId,
+    /// How high it stands: those of equal class and QoS are alike.
+    pub level: usize,
     pub parts: Vec<Part>,
+    /// The nodes of those that it can be without and go on.
+    pub spares: BTreeSet<usize>,
 }
 
 /// What one who gives way leaves of a node.
@@ -94,17 +99,37 @@ pub(super) struct Place {
 /// Who gives way, and where the job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sought {
-    pub victims: Vec<JobId>,
+    pub victims: Vec<Victim>,
     pub chosen: Vec<Chosen>,
 }
 
+/// One who gives way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Victim {
+    pub job: JobId,
+    pub level: usize,
+    pub gives: Given,
+}
+
+/// What one who gives way gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    /// All that he is to give as a whole.
+    All,
+    /// These nodes, and he goes on.
+    Nodes(Vec<usize>),
+}
+
 /// The search for one job.
+#[derive(Clone)]
 pub(super) struct Search<'a> {
     need: &'a Need,
     candidates: &'a [Candidate],
     places: BTreeMap<usize, Place>,
     total: u64,
     taken: BTreeSet<usize>,
+    /// What those of them give who go on.
+    given: BTreeMap<usize, Vec<usize>>,
     /// By how much more is offered on all nodes together when one gives way alone, as it was at first.
     alone: Vec<u64>,
 }
@@ -122,6 +147,7 @@ impl<'a> Search<'a> {
             places: BTreeMap::new(),
             total: 0,
             taken: BTreeSet::new(),
+            given: BTreeMap::new(),
             alone: Vec::new(),
         }
     }
@@ -138,6 +164,17 @@ impl<'a> Search<'a> {
         place.units = place.offers(self.need);
         self.total += place.units;
         self.places.insert(at, place);
+    }
+
+    /// The same search among others, before it has begun.
+    pub fn among<'b>(&self, candidates: &'b [Candidate]) -> Search<'b>
+    where
+        'a: 'b,
+    {
+        Search {
+            candidates,
+            ..self.clone()
+        }
     }
 
     /// Whether it fits though nobody is taken from.
@@ -177,14 +214,20 @@ impl<'a> Search<'a> {
             }
         }
         self.spare();
+        self.keep_nodes();
         Some(Sought {
-            victims: self
-                .taken
-                .iter()
-                .map(|at| self.candidates[*at].job)
-                .collect(),
+            victims: self.taken.iter().map(|at| self.victim(*at)).collect(),
             chosen: self.chosen(),
         })
+    }
+
+    fn victim(&self, index: usize) -> Victim {
+        let Candidate { job, level, .. } = self.candidates[index];
+        let gives = match self.given.get(&index) {
+            Some(nodes) => Given::Nodes(nodes.clone()),
+            None => Given::All,
+        };
+        Victim { job, level, gives }
     }
 
     fn key(&self, at: usize) -> Option<(Key, u64)> {
@@ -245,26 +288,39 @@ impl<'a> Search<'a> {
     }
 
     fn take(&mut self, index: usize, touched: &mut BTreeSet<usize>) {
-        for part in &self.candidates[index].parts {
-            let at = &part.at;
-            if let Some(place) = self.places.get_mut(at) {
-                place.give(index);
-                self.total -= place.units;
-                place.units = place.offers(self.need);
-                self.total += place.units;
-                touched.insert(*at);
+        let candidates = self.candidates;
+        for part in &candidates[index].parts {
+            if self.take_part(index, part) {
+                touched.insert(part.at);
             }
         }
     }
 
+    /// Whether that node comes into question.
+    fn take_part(&mut self, index: usize, part: &Part) -> bool {
+        let Some(place) = self.places.get_mut(&part.at) else {
+            return false;
+        };
+        place.give(index);
+        self.total -= place.units;
+        place.units = place.offers(self.need);
+        self.total += place.units;
+        true
+    }
+
     fn put_back(&mut self, index: usize) {
-        for part in &self.candidates[index].parts {
-            if let Some(place) = self.places.get_mut(&part.at) {
-                place.keep(index, part);
-                self.total -= place.units;
-                place.units = place.offers(self.need);
-                self.total += place.units;
-            }
+        let candidates = self.candidates;
+        for part in &candidates[index].parts {
+            self.put_back_part(index, part);
+        }
+    }
+
+    fn put_back_part(&mut self, index: usize, part: &Part) {
+        if let Some(place) = self.places.get_mut(&part.at) {
+            place.keep(index, part);
+            self.total -= place.units;
+            place.units = place.offers(self.need);
+            self.total += place.units;
         }
     }
 
@@ -278,6 +334,36 @@ impl<'a> Search<'a> {
             } else {
                 self.take(index, &mut BTreeSet::new());
             }
+        }
+    }
+
+    /// Whoever can go on without some of his nodes keeps those that are not needed, the lowest ranks first,
+    /// and the best of them first. One of whom more is needed ends, and gives all.
+    fn keep_nodes(&mut self) {
+        let candidates = self.candidates;
+        for index in self.taken.clone().into_iter().rev() {
+            let Candidate { parts, spares, .. } = &candidates[index];
+            let (spare, own): (Vec<&Part>, Vec<&Part>) =
+                parts.iter().partition(|part| spares.contains(&part.at));
+            if spare.is_empty() {
+                continue;
+            }
+            own.iter().for_each(|part| self.put_back_part(index, part));
+            if !self.is_met() {
+                for part in own {
+                    self.take_part(index, part);
+                }
+                continue;
+            }
+            let mut given = Vec::new();
+            for part in spare {
+                self.put_back_part(index, part);
+                if !self.is_met() {
+                    self.take_part(index, part);
+                    given.push(part.at);
+                }
+            }
+            self.given.insert(index, given);
         }
     }
 

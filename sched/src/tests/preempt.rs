@@ -23,7 +23,7 @@ fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-fn at(seconds: i64) -> Time {
+pub(super) fn at(seconds: i64) -> Time {
     Time(seconds * MICROS)
 }
 
@@ -49,13 +49,13 @@ fn rules() -> Preempts {
 }
 
 /// A planner, and what it said.
-struct Stand {
+pub(super) struct Stand {
     planner: Planner,
 }
 
 impl Stand {
     /// Nodes of so many cores.
-    fn new(policy: &str, cores: &[u32]) -> Stand {
+    pub(super) fn new(policy: &str, cores: &[u32]) -> Stand {
         let mut planner = Planner::new();
         planner.apply(Delta::Policy(policy.into()));
         planner.apply(Delta::Preempts(Arc::new(rules())));
@@ -66,7 +66,7 @@ impl Stand {
     }
 
     /// `3 low 1/0-3 2/0`: job, QoS, and cores of ranks, since that second.
-    fn holds(&mut self, since: i64, text: &str) {
+    pub(super) fn holds(&mut self, since: i64, text: &str) {
         let words: Vec<&str> = text.split_whitespace().collect();
         let parts = words[2..].iter().map(|part| {
             let (rank, cores) = part.split_once('/').expect("rank/cores");
@@ -90,7 +90,7 @@ impl Stand {
             .apply(Delta::Held(job, owner(words[1]), Arc::new(set)));
     }
 
-    fn wants(&mut self, job: u64, who: &str, request: Request) {
+    pub(super) fn wants(&mut self, job: u64, who: &str, request: Request) {
         let want = Want {
             owner: owner(who),
             submitted: Time(job as i64),
@@ -100,7 +100,7 @@ impl Stand {
         self.planner.apply(Delta::Want(JobId(job), want));
     }
 
-    fn apply(&mut self, delta: Delta) {
+    pub(super) fn apply(&mut self, delta: Delta) {
         self.planner.apply(delta);
     }
 
@@ -118,11 +118,11 @@ impl Stand {
     }
 
     /// In words: `start 7 1/0-3`, `end 3 for 7`.
-    fn says(&mut self, seconds: i64) -> Vec<String> {
+    pub(super) fn says(&mut self, seconds: i64) -> Vec<String> {
         self.plan(seconds).verdicts.iter().map(said).collect()
     }
 
-    fn why(&mut self, job: u64, seconds: i64) -> Reason {
+    pub(super) fn why(&mut self, job: u64, seconds: i64) -> Reason {
         self.apply(Delta::Explain(Question {
             tag: 1,
             jobs: Some(vec![(JobId(job), JobId(job))]),
@@ -144,7 +144,14 @@ fn said((job, verdict): &(JobId, Verdict)) -> String {
             format!("start {job} {}", parts.join(" "))
         }
         Verdict::Never(reason) => format!("never {job} {reason}"),
-        Verdict::Preempt { by, .. } => format!("end {job} for {by}"),
+        Verdict::Preempt {
+            ranks: None, by, ..
+        } => format!("end {job} for {by}"),
+        Verdict::Preempt {
+            ranks: Some(ranks),
+            by,
+            ..
+        } => format!("{job} gives {ranks} to {by}"),
     }
 }
 
@@ -161,7 +168,7 @@ fn owner(text: &str) -> Owner {
     }
 }
 
-const EASY: &str = "preset = \"easy\"";
+pub(super) const EASY: &str = "preset = \"easy\"";
 const FCFS: &str = "preset = \"fcfs\"";
 
 fn limited(request: Request, seconds: i64) -> Request {

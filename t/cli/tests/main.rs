@@ -28,6 +28,7 @@ mod reload;
 mod requires;
 mod run;
 mod shells;
+mod shrink;
 mod silence;
 mod sim;
 mod sim_history;

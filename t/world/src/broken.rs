@@ -120,6 +120,10 @@ pub enum Rule {
     ReturnUnheard,
     /// An instance does not wait for its silent parent to come back.
     AloneAtOnce,
+    /// The planner does not hear that instances can do without nodes.
+    GiftsUnheard,
+    /// Neither an instance nor who would clear its ground hears that nodes are to be given.
+    GiftsKept,
 }
 
 /// A rule that is broken by settings that are others than they were.
@@ -186,6 +190,8 @@ impl Rule {
         ("requires-unheard", Rule::RequiresUnheard),
         ("return-unheard", Rule::ReturnUnheard),
         ("alone-at-once", Rule::AloneAtOnce),
+        ("gifts-unheard", Rule::GiftsUnheard),
+        ("gifts-kept", Rule::GiftsKept),
     ];
 
     /// The rule of this name.
@@ -265,6 +271,9 @@ pub fn heard(nature: &Nature, leader: Option<&Leader>, word: FromParent) -> Opti
             for node in Arc::make_mut(set).nodes.values_mut() {
                 node.cores = Idset::first_ids(CORES_MAX);
             }
+        }
+        FromParent::Granted(granted) if nature.breaks(Rule::GiftsKept) => {
+            granted.leaving = Idset::new();
         }
         FromParent::Pass(passed) if nature.breaks(Rule::PassInflated) => {
             passed.pass.attempt.0 += 1;

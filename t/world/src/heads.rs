@@ -3,6 +3,8 @@
 //! Owned by each leader's driver in the place of the planner. It notes what the planner is told
 //! and reckons each start that passes somebody by planners made anew. It changes nothing.
 
+mod gifts;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,10 +15,15 @@ use eddy_wire::account::Name;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Takes;
-use eddy_wire::plan::{Delta, Outcome, Owner, Question, Suppose, Unavailable, Verdict, Want};
+use eddy_wire::plan::{
+    Delta, Gives, Outcome, Owner, Question, Suppose, Unavailable, Verdict, Want,
+};
 use eddy_wire::reservation::Reservation;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
+
+use crate::broken::Rule;
+use gifts::Gifts;
 
 /// The planner of a leader, and what it was told.
 pub struct Watched {
@@ -30,6 +37,7 @@ pub struct Watched {
     reserved: BTreeMap<Name, Arc<Reservation>>,
     pass: Pass,
     taking: Taking,
+    gifts: Gifts,
     /// When it planned last, by its leader's clock.
     pub planned: Time,
 }
@@ -65,30 +73,24 @@ impl Watched {
             reserved: BTreeMap::new(),
             pass: Pass::Over,
             taking: Taking::None,
+            gifts: Gifts::default(),
             planned: Time(0),
         }
     }
 
-    /// Takes changes in and tells the planner.
-    pub fn apply(&mut self, delta: Delta) {
-        if self.pass == Pass::Current {
-            self.pass = Pass::Late;
-        }
-        self.note(&delta);
-        self.planner.apply(delta);
-    }
-
-    /// The same, but the planner obeys a policy that keeps nothing for whoever is first.
-    pub fn apply_greedily(&mut self, delta: Delta) {
+    /// Takes changes in and tells the planner, as far as it hears that by the rules that are broken.
+    pub fn apply(&mut self, delta: Delta, breaks: impl Fn(Rule) -> bool) {
         let told = match &delta {
-            Delta::Policy(text) => Delta::Policy(greedy(text)),
-            other => other.clone(),
+            // It keeps nothing for whoever is first.
+            Delta::Policy(text) if breaks(Rule::HeadDelayed) => Some(Delta::Policy(greedy(text))),
+            Delta::Gives(_, Gives::Nodes { .. }) if breaks(Rule::GiftsUnheard) => None,
+            _ => Some(delta.clone()),
         };
         if self.pass == Pass::Current {
             self.pass = Pass::Late;
         }
         self.note(&delta);
-        self.planner.apply(told);
+        told.into_iter().for_each(|told| self.planner.apply(told));
     }
 
     fn note(&mut self, delta: &Delta) {
@@ -121,6 +123,7 @@ impl Watched {
                 self.held.insert(*job, (owner.clone(), Arc::clone(set)));
             }
             Delta::Freed(job) => {
+                self.gifts.note(delta);
                 self.held.remove(job);
                 self.held.remove(&resting(*job));
             }
@@ -138,7 +141,8 @@ impl Watched {
                 let any = rules.qos.values().any(|rule| !rule.preempts.is_empty());
                 self.taking = if any { Taking::Some } else { Taking::None };
             }
-            Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) | Delta::Gives(..) => {}
+            Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) => {}
+            Delta::Shrinks(..) | Delta::Gives(..) => self.gifts.note(delta),
             Delta::Charged(..) | Delta::Line(..) | Delta::Pools(_) | Delta::Uses(..) => {}
             Delta::Account(_) | Delta::Used(_) | Delta::Explain(_) | Delta::Shares(_) => {}
         }
@@ -155,6 +159,12 @@ impl Watched {
             Pass::Over | Pass::Current => self.check(&outcome, now),
             Pass::Late => Ok(()),
         };
+        let checked = checked.and_then(|()| match self.reserved.is_empty() {
+            true => self
+                .gifts
+                .check(&outcome, &self.wants, &self.held, &self.up),
+            false => Ok(()),
+        });
         for (job, verdict) in &outcome.verdicts {
             match verdict {
                 Verdict::Start(set) => {

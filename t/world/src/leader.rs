@@ -48,6 +48,8 @@ use tree::Tree;
 const INGEST: usize = 0;
 /// That of the sched module.
 const SCHED: usize = 2;
+/// That of exec.
+const EXEC: usize = 3;
 /// That of the resources.
 const RESOURCE: usize = 11;
 /// And that of the manager.
@@ -176,12 +178,13 @@ impl Instance {
         if nature.breaks(Rule::SocketsUnheard) {
             modules[SCHED] = Box::new(Careless::of_sockets(Sched::new(&self.settings)));
         }
-        let deaf: [(Rule, usize, Deafening); 5] = [
+        let deaf: [(Rule, usize, Deafening); 6] = [
             (Rule::StopUnheard, SCHED, Deaf::to_queues),
             (Rule::DisableUnheard, INGEST, Deaf::to_queues),
             (Rule::ConfigurationUnheard, SCHED, Deaf::to_configurations),
             (Rule::GivenWhileUsed, RESOURCE, Deaf::to_grants),
             (Rule::ReservationUnheard, SCHED, Deaf::to_reservations),
+            (Rule::GiftsKept, EXEC, Deaf::to_shrinking),
         ];
         for (rule, at, deaf) in deaf {
             if nature.breaks(rule) {
@@ -505,10 +508,7 @@ impl Instance {
         // That a job holds what was proposed lets nobody start: brokerd asks for no slice then.
         let is_news = deltas.iter().any(|delta| !matches!(delta, Delta::Held(..)));
         for delta in deltas {
-            match nature.breaks(Rule::HeadDelayed) {
-                true => leader.planner.apply_greedily(delta),
-                false => leader.planner.apply(delta),
-            }
+            leader.planner.apply(delta, |rule| nature.breaks(rule));
         }
         leader.unheard -= 1;
         if matches!(nature.pace, Pace::Links(_)) && leader.unheard > 0 {

@@ -15,6 +15,7 @@ mod preempts;
 pub mod queues;
 mod replies;
 mod reserved;
+mod shrinks;
 pub mod silence;
 mod sockets;
 mod tasks;
@@ -120,6 +121,11 @@ impl Oracle {
     /// These may take from each other.
     pub fn set_qos(&mut self, qos: &[eddy_modules::settings::Qos]) {
         self.preempts.set(qos, self.grace);
+    }
+
+    /// Something goes wrong from now on.
+    pub fn struck(&mut self) {
+        self.preempts.struck();
     }
 
     /// The queues as recorded.
@@ -333,6 +339,7 @@ impl Oracle {
         for record in &self.records.durable {
             // What was found then is told already.
             self.silent.told(record);
+            self.preempts.again(record);
             drop(self.limited.apply(record, &self.recorded));
             drop(self.queued.apply(record));
             drop(self.reserved.apply(record));
@@ -485,6 +492,7 @@ pub fn due(job: &Job, grace: Span) -> Option<Time> {
     let end = job.end.as_ref()?;
     let ended = job.preemption().filter(|one| one.mode != Mode::Suspend);
     let until = ended.map(|preemption| preemption.until);
+    let until = until.or(end.exception.until);
     Some(until.unwrap_or(end.t.after(grace)))
 }
 

@@ -194,6 +194,7 @@ impl Player {
             }
             ["in", path, rest @ ..] => self.inside(path, rest),
             ["crash", rest @ ..] if rest.len() > 1 => self.crash_of(rest),
+            ["freeze", "leader", "of", path, seconds] => self.freeze(path, seconds),
             ["part", a, b, seconds] => self.part(a, b, seconds),
             ["grace", seconds] => {
                 self.grace = span(seconds);
@@ -285,6 +286,7 @@ impl Player {
                 Some(("mode", "cancel")) => qos.mode = Mode::Cancel,
                 Some(("mode", "suspend")) => qos.mode = Mode::Suspend,
                 Some(("mode", "requeue")) => qos.mode = Mode::Requeue,
+                None if *word == "shrink" => qos.shrink = true,
                 _ => return Err(format!("`{word}` says nothing of a QoS")),
             }
         }

@@ -1,15 +1,15 @@
 //! One run of a seed: a random instance, random clients, random faults, then calm.
 
+mod standings;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use eddy_modules::settings::{Class, Declared, Elastic, Extent, Qos, Queue, ReleaseIdle};
+use eddy_modules::settings::{Declared, Elastic, Extent, Queue, ReleaseIdle};
 use eddy_sched::policy::read::read;
-use eddy_wire::account::Name;
 use eddy_wire::idset::Idset;
 use eddy_wire::pool::Pool;
-use eddy_wire::preempt::Mode;
 use eddy_wire::time::Span;
 
 use crate::broken::Rule;
@@ -20,8 +20,9 @@ use crate::instance::{Instance, Nodes};
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::oracle::queues::Home;
 use crate::random::Random;
-use crate::workload::{Habits, Inside, OWN_QUEUES, Own, POOL, QOS, Screens, Standings};
+use crate::workload::{Habits, Inside, OWN_QUEUES, Own, POOL, Screens, Standings};
 use crate::world::{Visitors, World};
+use standings::{is_scarce, scarce, standings};
 
 /// Steps after which a run that goes on is a finding.
 pub const STEPS_MAX: u64 = 400_000;
@@ -229,34 +230,6 @@ fn filters(world: &mut World, random: &mut Random) {
     }
 }
 
-/// In a third of all worlds jobs of the root may take from others.
-fn standings(world: &mut World, random: &mut Random) {
-    if !random.chance(33) {
-        return;
-    }
-    let names = QOS.map(|name| name.parse::<Name>().expect("a name"));
-    let mut all = Vec::new();
-    for (at, name) in names.iter().enumerate() {
-        let mut qos = Qos::named(name.clone());
-        qos.preempts = names[at + 1..].to_vec();
-        qos.exempt = *random.pick(&[Span::ZERO, Span::ZERO, Span::seconds(2), Span::seconds(20)]);
-        qos.grace = *random.pick(&[None, Some(Span::millis(500)), Some(Span::seconds(8))]);
-        qos.mode = *random.pick(&[Mode::Requeue, Mode::Suspend, Mode::Suspend, Mode::Cancel]);
-        all.push(qos);
-    }
-    world.nature.oracle(ROOT).set_qos(&all);
-    let settings = &mut world.root().settings;
-    settings.qos = all;
-    // Known by name whatever policy is obeyed.
-    settings.classes = ["default", "preemptible"]
-        .map(|name| Class {
-            name: name.parse().expect("a name"),
-            priority: 0,
-        })
-        .to_vec();
-    world.habits.ranks = Standings::Many;
-}
-
 /// What queues require of nodes, in some worlds what none is.
 const REQUIRES: [&[&str]; 6] = [&[], &[], &[], &["odd"], &["^odd"], &["odd", "rack=r1"]];
 
@@ -424,7 +397,10 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     let horizon = Span(world.pause.0 / 2 * i64::from(size) + 20_000_000);
     tree_faults(&mut world, &mut random, horizon);
     policies(&mut world, &mut random, horizon);
-    standings(&mut world, &mut random);
+    match is_scarce(seed) {
+        true => scarce(&mut world, seed),
+        false => standings(&mut world, &mut random),
+    }
     filters(&mut world, &mut random);
     if queue.is_some() {
         outages(&mut world, outage, horizon);

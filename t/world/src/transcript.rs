@@ -220,6 +220,11 @@ fn told(kind: &Kind) -> Option<String> {
             let grace = Span(preemption.grace);
             format!("{name} for job {heir} by {by}, {grace} s are left: {why}")
         }
+        Kind::Shrink(shrink) => {
+            let (ranks, heir, why) = (&shrink.ranks, shrink.by, &shrink.why);
+            let grace = Span(shrink.grace);
+            format!("{name} by ranks {ranks} for job {heir}, {grace} s are left: {why}")
+        }
         Kind::DependencyAdd(what) | Kind::DependencyRemove(what) => format!("{name} {what}"),
         Kind::Requeue(attempt) => format!("{name} as attempt {attempt}"),
         Kind::Order(place, _) => format!("{name} {} of {}", place.at + 1, place.of),

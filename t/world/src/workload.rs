@@ -26,7 +26,7 @@ use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 use nodes::{constrain, sockets};
 pub use plain::Inside;
-use plain::{is_plain, plain};
+use plain::{crowd, is_plain, plain};
 
 /// How likely each thing is that a client may do.
 const WEIGHTS: [(u64, Act); 32] = [
@@ -141,6 +141,8 @@ pub enum Standings {
     Equal,
     /// There are [`QOS`], and classes.
     Many,
+    /// The same, and too little for all.
+    Scarce,
 }
 
 /// What jobs of the root may ask for, if they may; each may take from those after it.
@@ -181,7 +183,7 @@ impl Habits {
         if self.own == Own::Two && nature.random.chance(60) {
             ask.queue = Some((*nature.random.pick(&OWN_QUEUES)).to_owned());
         }
-        if self.ranks == Standings::Many && instance == ROOT {
+        if self.ranks != Standings::Equal && instance == ROOT {
             let random = &mut nature.random;
             if random.chance(80) {
                 ask.qos = Some((*random.pick(&QOS)).to_owned());
@@ -414,6 +416,9 @@ fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits
     sockets(&mut nature.random, &mut ask, nodes);
     if is_plain(nature, client.instance, habits) && nature.random.chance(70) {
         plain(&mut nature.random, &mut ask);
+    }
+    if habits.ranks == Standings::Scarce && client.instance == ROOT {
+        crowd(&mut nature.random, &mut ask, nodes);
     }
     let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);

@@ -342,3 +342,13 @@ fn nodes_that_go_back_unheard() {
         &["where it was passed to"],
     );
 }
+
+#[test]
+fn an_instance_that_ends_though_some_of_its_nodes_would_do() {
+    found_in(Shape::Trees, "gifts-unheard", &["of its nodes would do"]);
+}
+
+#[test]
+fn nodes_that_are_kept_though_others_were_to_have_them() {
+    found_from(2_300, Shape::Trees, "gifts-kept", &["was to give ranks"]);
+}

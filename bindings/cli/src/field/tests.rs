@@ -38,6 +38,7 @@ fn row() -> JobRow {
         t_suspend: None,
         preemptions: 0,
         preempted: None,
+        gives: Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use eddy_client::Client;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Estimate, Explained, Suppose};
-use eddy_wire::preempt::Mode;
+use eddy_wire::preempt::{Mode, Shrink};
 use eddy_wire::services::job::{JobRow, JobSet};
 use eddy_wire::services::queue::{List, QueueRow};
 use eddy_wire::suspension::Standing;
@@ -65,6 +65,7 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
   preemptions  how many of its attempts were ended for the sake of another job
   preempted    the last of them: attempt, t, by (a job), until, cause, mode, grace, why
+  gives        of an instance that runs: nodes that it is to give; each with ranks, by, until, cause, grace, why
 With --if and --if-policy all but id, f58, state and result are as they would be.";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
@@ -175,6 +176,7 @@ fn lines(
 ) -> Vec<String> {
     let mut lines = vec![format!("job {}: {}", spelling.show(row.id), status(row))];
     lines.extend(preempted(row, spelling));
+    lines.extend(row.gives.iter().map(|one| gives(one, spelling)));
     let Some(one) = waits else {
         if !row.reason.is_empty() {
             lines.push(format!("  reason: {}", escaped(&row.reason)));
@@ -224,6 +226,17 @@ fn preempted(row: &JobRow, spelling: Spelling) -> Option<String> {
         spelling.show(last.preemption.by),
         escaped(&last.preemption.why)
     ))
+}
+
+/// Which nodes it is to give while it goes on, by when, and for whom.
+fn gives(one: &Shrink, spelling: Spelling) -> String {
+    format!(
+        "  gives: ranks {} by {} for job {}: {}",
+        one.ranks,
+        when::local(one.until),
+        spelling.show(one.by),
+        escaped(&one.why)
+    )
 }
 
 /// What is supposed, in words.
@@ -276,5 +289,6 @@ fn object(row: &JobRow, waits: Option<&Explained>, required: Option<&str>) -> Va
         "advice": waits.map(|one| &one.advice),
         "preemptions": row.preemptions,
         "preempted": row.preempted,
+        "gives": row.gives,
     })
 }

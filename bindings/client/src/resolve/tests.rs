@@ -77,6 +77,7 @@ fn job(job: u64, result: Option<JobResult>, reason: &str) -> JobRow {
         t_suspend: None,
         preemptions: 0,
         preempted: None,
+        gives: Vec::new(),
     }
 }
 

@@ -365,7 +365,7 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
 #[test]
 fn a_qos_takes_from_none_that_takes_from_it_by_a_mode_that_there_is() {
     let text = "[[qos]]\nname = \"a\"\npreempts = [\"b\"]\n[[qos]]\nname = \"b\"\npreempts = [\"a\"]\n\
-                [[qos]]\nname = \"c\"\npreempts = [\"c\"]\nmode = \"shrink\"\n";
+                [[qos]]\nname = \"c\"\npreempts = [\"c\"]\nmode = \"shrink\"\nshrink = 1\n";
     let errors = check(text).expect_err("each is taken from by whom it takes from");
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     lines.sort();
@@ -378,6 +378,7 @@ fn a_qos_takes_from_none_that_takes_from_it_by_a_mode_that_there_is() {
             format!("qos[2].preempts: is [\"c\"]; {above}"),
             "qos[2].mode: is \"shrink\"; allowed is \"requeue\", \"cancel\" or \"suspend\""
                 .to_owned(),
+            "qos[2].shrink: is 1; allowed is true or false".to_owned(),
         ]
         .into_iter()
         .collect::<std::collections::BTreeSet<_>>()

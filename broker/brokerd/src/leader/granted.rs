@@ -245,6 +245,7 @@ mod tests {
                     .collect(),
                 room: None,
                 leaving: Idset::new(),
+                within: std::collections::BTreeMap::new(),
                 beside: Default::default(),
                 local: local.iter().copied().collect(),
                 path: "905".to_owned(),

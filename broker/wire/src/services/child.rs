@@ -21,7 +21,7 @@ use crate::grant::Grant;
 use crate::id::{Attempt, Epoch, JobId, Rank};
 use crate::idset::Idset;
 use crate::message::{Roles, Type};
-use crate::preempt::Preemption;
+use crate::preempt::{Preemption, Shrink};
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
 pub use above::{Closed, Counted, QueueAbove};
@@ -135,6 +135,18 @@ pub enum FromParent {
         left: Span,
         /// As the parent recorded it.
         preemption: Box<Preemption>,
+    },
+    /// An instance that was passed is to go on with fewer nodes, in the child's ranks. Said again whenever the
+    /// channel stands anew, as long as it has one of them.
+    Shrink {
+        /// Which job.
+        job: JobId,
+        /// And which attempt.
+        attempt: Attempt,
+        /// What is left until whatever is left there is killed.
+        left: Span,
+        /// As the parent recorded it.
+        shrink: Box<Shrink>,
     },
     /// A job that was passed is to end, or never to begin.
     End {
@@ -371,6 +383,9 @@ pub struct Granted {
     /// Those of its nodes, as it calls them, that the parent takes back: what runs there is to end.
     #[serde(default)]
     pub leaving: Idset,
+    /// Of those in how long at the latest, where that is not the kill grace from now on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub within: BTreeMap<Rank, Span>,
     /// Those of the grant's ranks that share the node of its leader, which serves
     /// them itself: its own rank at least. Agents host the others.
     pub local: Idset,

@@ -1,5 +1,7 @@
 //! Requests about jobs: submit, watch, change, end, list.
 
+mod row;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -11,9 +13,8 @@ use crate::id::{Attempt, JobId, Seq};
 use crate::idset::Idset;
 use crate::lifecycle::{JobResult, JobState};
 use crate::message::Roles;
-use crate::preempt::Preempted;
-use crate::suspension::Standing;
 use crate::time::{Span, Time};
+pub use row::JobRow;
 
 const USERS: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);
 
@@ -430,8 +431,7 @@ pub struct ReleaseRequest {
 pub struct RequeueRequest {
     /// The jobs, running.
     pub jobs: JobSet,
-    /// Which attempt is to end; the one that runs when not given. With it a
-    /// repeated request ends no later attempt.
+    /// Which attempt is to end; the one that runs when not given. With it a repeated request ends no later attempt.
     #[serde(default)]
     pub attempt: Option<Attempt>,
     /// One line.
@@ -486,84 +486,6 @@ pub struct ListRequest {
     /// At most so many rows; 0 is no limit.
     #[serde(default)]
     pub limit: u32,
-}
-
-/// One job in a listing (fields documented in eddy-jobs(1)).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct JobRow {
-    /// Its number.
-    pub id: JobId,
-    /// Its name.
-    pub name: String,
-    /// User id of its submitter; the command shows the name beside it.
-    pub userid: u32,
-    /// Where it is in its life.
-    pub state: JobState,
-    /// How it ended.
-    pub result: Option<JobResult>,
-    /// The code scripts expect, once ended.
-    pub returncode: Option<i32>,
-    /// Largest wait status of its tasks.
-    pub status: Option<i32>,
-    /// Which run, from 1.
-    pub attempt: Attempt,
-    /// Its queue; empty is the instance's only one.
-    pub queue: String,
-    /// The account it is charged to; empty where there are no accounts.
-    #[serde(default)]
-    pub account: String,
-    /// Its QoS; empty is the policy's default.
-    #[serde(default)]
-    pub qos: String,
-    /// Its class; empty is the policy's default.
-    #[serde(default)]
-    pub class: String,
-    /// The set of jobs it belongs to; empty is none.
-    #[serde(default)]
-    pub job_set: String,
-    /// 0 to 31.
-    pub urgency: u8,
-    /// Place in the queue.
-    pub priority: Option<i64>,
-    /// Why it waits, or the exception that ended it.
-    pub reason: String,
-    /// Nodes held, or asked for.
-    pub nnodes: u32,
-    /// Cores held, or asked for.
-    pub ncores: u32,
-    /// GPUs held, or asked for.
-    pub ngpus: u32,
-    /// Tasks.
-    pub ntasks: u32,
-    /// Hosts held, RFC 29; empty before.
-    pub nodelist: String,
-    /// Time limit in seconds; none when it has none.
-    pub duration: Option<f64>,
-    /// When it was submitted.
-    pub t_submit: Time,
-    /// When its (latest) resources were granted.
-    pub t_alloc: Option<Time>,
-    /// When its tasks had started.
-    pub t_run: Option<Time>,
-    /// When its tasks had ended.
-    pub t_finish: Option<Time>,
-    /// When it was over.
-    pub t_inactive: Option<Time>,
-    /// Whether it has its cores, where it runs.
-    #[serde(default)]
-    pub standing: Standing,
-    /// For how long it had none, in seconds, until it last got them back.
-    #[serde(default)]
-    pub suspended: f64,
-    /// Since when it has none.
-    #[serde(default)]
-    pub t_suspend: Option<Time>,
-    /// How many of its attempts were ended for the sake of another job.
-    #[serde(default)]
-    pub preemptions: u32,
-    /// For which, and why, the last time.
-    #[serde(default)]
-    pub preempted: Option<Preempted>,
 }
 
 /// What [`Info`] asks.

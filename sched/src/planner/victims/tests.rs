@@ -1,5 +1,7 @@
 //! The search for the fewest, by hand.
 
+use std::collections::BTreeSet;
+
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
 
@@ -27,6 +29,8 @@ fn sought(
         .zip(jobs)
         .map(|(job, parts)| Candidate {
             job: JobId(job),
+            level: 0,
+            spares: BTreeSet::new(),
             parts: parts
                 .iter()
                 .map(|(at, n)| Part::all(*at, cores(*n)))
@@ -45,7 +49,7 @@ fn sought(
     }
     let Sought { victims, chosen } = search.fewest()?;
     let places = chosen.iter().map(|one| one.at).collect();
-    Some((victims.iter().map(|job| job.0).collect(), places))
+    Some((victims.iter().map(|one| one.job.0).collect(), places))
 }
 
 #[test]

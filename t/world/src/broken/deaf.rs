@@ -52,6 +52,16 @@ impl Deaf {
         }
     }
 
+    /// That nodes are to be given it does not hear.
+    pub fn to_shrinking(real: Box<dyn Module + Send>) -> Deaf {
+        let hears = |kind: &Kind| !matches!(kind, Kind::Shrink(_));
+        Deaf {
+            real,
+            hears,
+            unheard: BTreeMap::new(),
+        }
+    }
+
     /// Of reservations it hears nothing.
     pub fn to_reservations(real: Box<dyn Module + Send>) -> Deaf {
         let hears = |kind: &Kind| !matches!(kind, Kind::Reservation(_));

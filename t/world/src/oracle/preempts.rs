@@ -14,6 +14,7 @@ use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::preempt::{Cause, Mode, PREEMPTIONS_MAX, Preemption};
 use eddy_wire::reservation;
+use eddy_wire::shrinking::Shrinking;
 use eddy_wire::suspension::Standing;
 use eddy_wire::time::{Span, Time};
 
@@ -28,15 +29,28 @@ const SOON: Span = Span::seconds(120);
 pub(super) struct Preempts {
     qos: BTreeMap<Name, Qos>,
     grace: Span,
-    heirs: BTreeMap<JobId, Heir>,
+    pub(super) heirs: BTreeMap<JobId, Heir>,
+    /// The nodes that instances are to give.
+    pub(super) shrinking: BTreeMap<JobId, Shrinking>,
+    /// Since when nothing came or went by which that takes longer.
+    pub(super) calm: Time,
+    pub(super) peace: Peace,
+}
+
+/// Whether anything went wrong yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Peace {
+    #[default]
+    Kept,
+    Broken,
 }
 
 /// One for whom others end.
 #[derive(Clone, Debug, Default)]
-struct Heir {
-    victims: BTreeSet<JobId>,
+pub(super) struct Heir {
+    pub(super) victims: BTreeSet<JobId>,
     /// When the last of them was over.
-    since: Option<Time>,
+    pub(super) since: Option<Time>,
 }
 
 impl Preempts {
@@ -49,9 +63,22 @@ impl Preempts {
         self.grace = grace;
     }
 
+    /// Something goes wrong that is not recorded.
+    pub fn struck(&mut self) {
+        self.peace = Peace::Broken;
+    }
+
     /// The leader is gone.
     pub fn forget(&mut self) {
         self.heirs.clear();
+        self.shrinking.clear();
+    }
+
+    /// What is durable of it, once more.
+    pub fn again(&mut self, record: &Record) {
+        if let Some(id) = record.event.job {
+            self.fold(id, &record.event.kind);
+        }
     }
 
     /// One more record, which the ledger has.
@@ -71,7 +98,10 @@ impl Preempts {
                 | Kind::ShellStart(..)
                 | Kind::Memo(_)
                 | Kind::Account(_)
-                | Kind::Queue(_) => self.heirs.clear(),
+                | Kind::Queue(_) => {
+                    self.heirs.clear();
+                    self.calm = t;
+                }
                 _ => {}
             }
             return Ok(());
@@ -79,12 +109,16 @@ impl Preempts {
         let Some(job) = ledger.jobs.get(&id) else {
             return Ok(());
         };
+        self.is_first(id, kind)?;
+        self.fold(id, kind);
         match kind {
             Kind::Preempted(preemption) if job.submit.pass.is_none() => {
                 self.may_be_taken(ledger, job, preemption, t)?;
-                let heir = self.heirs.entry(preemption.by).or_default();
-                heir.victims.insert(id);
-                heir.since = None;
+                self.gives(id, preemption.by);
+            }
+            Kind::Shrink(shrink) if job.submit.pass.is_none() => {
+                self.may_shrink(ledger, job, shrink, t)?;
+                self.gives(id, shrink.by);
             }
             Kind::Exception(exception) if exception.severity == 0 => {
                 ends_as_decided(job, exception)?;
@@ -98,16 +132,25 @@ impl Preempts {
                 if job.suspension.standing() == Standing::Suspended {
                     self.gave(id, t);
                 }
+                self.gave_nodes(job, t);
             }
             Kind::Suspend(None) => stopped_as_decided(job)?,
             Kind::Free => self.gave(id, t),
             _ => {}
         }
+        self.all_gave(ledger, t)?;
         self.all_start(ledger, t)
     }
 
+    /// A job is to give something to another.
+    fn gives(&mut self, id: JobId, by: JobId) {
+        let heir = self.heirs.entry(by).or_default();
+        heir.victims.insert(id);
+        heir.since = None;
+    }
+
     /// A job has given what was to be taken from it.
-    fn gave(&mut self, id: JobId, t: Time) {
+    pub(super) fn gave(&mut self, id: JobId, t: Time) {
         for heir in self.heirs.values_mut() {
             if heir.victims.remove(&id) && heir.victims.is_empty() {
                 heir.since = Some(t);
@@ -126,33 +169,9 @@ impl Preempts {
         if job.preemptions > PREEMPTIONS_MAX {
             return Err(format!("job {id} was taken from {} times", job.preemptions));
         }
-        let other = ledger.jobs.get(&by);
-        let Some(other) = other.filter(|other| wants(other)) else {
-            return Err(format!(
-                "job {id} is taken from for job {by}, which does not wait"
-            ));
-        };
-        let rule = job
-            .submit
-            .party
-            .qos
-            .as_ref()
-            .and_then(|qos| self.qos.get(qos));
-        let exempt = rule.map_or(Span::ZERO, |rule| rule.exempt);
-        let ran = job.t_alloc.map_or(Span::ZERO, |since| t - since);
-        if ran < exempt {
-            return Err(format!(
-                "job {id} is taken from after {ran}, it is exempt for {exempt}"
-            ));
-        }
-        let grace = rule.and_then(|rule| rule.grace).unwrap_or(self.grace);
-        if preemption.until != t.after(grace) || preemption.grace != grace.0 {
-            return Err(format!(
-                "job {id} has until {}, its grace is {grace}",
-                preemption.until
-            ));
-        }
-        let mode = match rule.map(|rule| rule.mode).unwrap_or_default() {
+        let other = self.may_give(ledger, job, by, t)?;
+        self.has_its_grace(job, (preemption.until, preemption.grace), t)?;
+        let mode = match self.rule(job).map(|rule| rule.mode).unwrap_or_default() {
             Mode::Suspend if !can_rest(job) => Mode::Requeue,
             // Where accounts take turns it ends.
             Mode::Suspend if preemption.mode == Mode::Requeue => Mode::Requeue,
@@ -161,7 +180,60 @@ impl Preempts {
         if preemption.mode != mode {
             return Err(format!("job {id} ends by {:?}", preemption.mode));
         }
-        match preemption.cause {
+        self.is_for(preemption.cause, other, job)
+    }
+
+    /// The rules of its QoS.
+    pub(super) fn rule(&self, job: &Job) -> Option<&Qos> {
+        self.qos.get(job.submit.party.qos.as_ref()?)
+    }
+
+    /// For whom a job gives something: for one that waits, and not before its time.
+    pub(super) fn may_give<'l>(
+        &self,
+        ledger: &'l Ledger,
+        job: &Job,
+        by: JobId,
+        t: Time,
+    ) -> Result<&'l Job, String> {
+        let id = job.id;
+        let other = ledger.jobs.get(&by);
+        let Some(other) = other.filter(|other| wants(other)) else {
+            return Err(format!(
+                "job {id} is taken from for job {by}, which does not wait"
+            ));
+        };
+        let exempt = self.rule(job).map_or(Span::ZERO, |rule| rule.exempt);
+        let ran = job.t_alloc.map_or(Span::ZERO, |since| t - since);
+        match ran < exempt {
+            true => Err(format!(
+                "job {id} is taken from after {ran}, it is exempt for {exempt}"
+            )),
+            false => Ok(other),
+        }
+    }
+
+    pub(super) fn has_its_grace(
+        &self,
+        job: &Job,
+        (until, given): (Time, i64),
+        t: Time,
+    ) -> Result<(), String> {
+        let own = self.rule(job).and_then(|rule| rule.grace);
+        let grace = own.unwrap_or(self.grace);
+        match until == t.after(grace) && given == grace.0 {
+            true => Ok(()),
+            false => Err(format!(
+                "job {} has until {until}, its grace is {grace}",
+                job.id
+            )),
+        }
+    }
+
+    /// Whether one may take from the other for that.
+    pub(super) fn is_for(&self, cause: Cause, other: &Job, job: &Job) -> Result<(), String> {
+        let (id, by) = (job.id, other.id);
+        match cause {
             Cause::Urgency => self.stands_above(other, job),
             Cause::FairShare => {
                 let party = |job: &Job| (job.submit.party.account.clone(), job.submit.user);

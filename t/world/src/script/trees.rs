@@ -11,6 +11,7 @@
 //! crash agent 1 S              the agent of a machine; it is started again S seconds later
 //! crash machine 1 S            likewise, with all shells there
 //! crash leader of a            the leader of an instance
+//! freeze leader of a S         it does nothing for a while
 //! part 0 1 S                   two machines do not reach each other for a while
 //! ```
 
@@ -24,7 +25,7 @@ use crate::quiet;
 use crate::shell::Course;
 use crate::swarm::declare;
 use crate::task::span;
-use crate::world::World;
+use crate::world::{Holder, World};
 
 /// How long ranks are given to find each other before a script begins.
 const BEGINNING: Span = Span::seconds(10);
@@ -159,6 +160,13 @@ impl Player {
             _ => return Err(format!("`crash {}` is no command", words.join(" "))),
         }
         super::settle(self.world());
+        Ok(())
+    }
+
+    /// The leader of an instance is stopped for a while.
+    pub(super) fn freeze(&mut self, path: &str, seconds: &str) -> Result<(), String> {
+        let id = self.instance(path)?;
+        self.world().freeze(Holder::Leader(id), span(seconds));
         Ok(())
     }
 

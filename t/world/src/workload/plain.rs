@@ -1,8 +1,9 @@
-//! Work that queue instances may begin though their root is away: worlds in which that is so for long have
-//! mostly such.
+//! Work of one kind: what queue instances may begin though their root is away, in worlds in which that is so
+//! for long; instances that have much and jobs that stand above them, where there is too little for all.
 
 use super::Habits;
-use crate::call::Ask;
+use crate::call::{Ask, Nests};
+use crate::instance::Nodes;
 use crate::nature::{InstanceId, Nature};
 use crate::random::Random;
 
@@ -29,4 +30,43 @@ pub(super) fn plain(random: &mut Random, ask: &mut Ask) {
         limit: *random.pick(&[0.0, 60.0]),
         ..Ask::default()
     };
+}
+
+/// An instance has most nodes and stands below others, which want one or two of those.
+pub(super) fn crowd(random: &mut Random, ask: &mut Ask, nodes: Nodes) {
+    if ask.nests == Nests::No && random.chance(30) {
+        ask.nests = Nests::Instance;
+    }
+    let low = match ask.nests {
+        Nests::Instance => {
+            let count = random.between(2, i64::from(nodes.count.max(2))) as u32;
+            *ask = Ask {
+                name: ask.name.clone(),
+                command: ask.command.clone(),
+                queue: ask.queue.clone(),
+                nests: Nests::Instance,
+                nodes: Some(count),
+                ntasks: count,
+                cores: nodes.cores,
+                limit: *random.pick(&[0.0, 60.0]),
+                ..Ask::default()
+            };
+            ["low", "low", "mid"]
+        }
+        Nests::No => {
+            *ask = Ask {
+                name: ask.name.clone(),
+                command: ask.command.clone(),
+                queue: ask.queue.clone(),
+                class: ask.class.clone(),
+                ntasks: random.between(1, 2) as u32,
+                cores: nodes.cores,
+                limit: *random.pick(&[0.0, 30.0]),
+                ..Ask::default()
+            };
+            ["high", "high", "low"]
+        }
+        _ => return,
+    };
+    ask.qos = Some((*random.pick(&low)).to_owned());
 }

@@ -40,6 +40,7 @@ impl Holder {
 impl World {
     /// Something goes wrong.
     pub fn strike(&mut self, fault: Fault) {
+        self.nature.oracle(ROOT).struck();
         let (instance, nature) = (&mut self.instances[ROOT.place()], &mut self.nature);
         match fault {
             Fault::Tree(fault) => self.strike_tree(fault),
