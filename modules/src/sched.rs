@@ -305,11 +305,11 @@ impl Sched {
                 self.parent_silent(now, out);
             }
             Input::Tick => {
+                self.is_settled(now, out);
                 if self.again.is_some_and(|at| at <= now) {
                     self.again = None;
                     out.volatile(Volatile::Plan(Vec::new()));
                 }
-                self.is_settled(now, out);
                 self.end_reservations(now, out);
                 self.bounce(now, out);
                 self.try_again(now, out);

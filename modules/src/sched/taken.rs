@@ -103,6 +103,21 @@ impl Rules {
     }
 }
 
+/// Those for whom nothing is taken, of pairs of who gives and for whom: what is said of one who gives nothing takes
+/// back all that he was named for.
+fn with_others(mut void: BTreeSet<JobId>, pairs: &[(JobId, JobId)]) -> BTreeSet<JobId> {
+    loop {
+        let known = void.len();
+        let kept = pairs.iter().filter(|(_, by)| void.contains(by));
+        let kept: BTreeSet<JobId> = kept.map(|(giver, _)| *giver).collect();
+        let named = pairs.iter().filter(|(giver, _)| kept.contains(giver));
+        void.extend(named.map(|(_, by)| *by));
+        if void.len() == known {
+            return void;
+        }
+    }
+}
+
 impl Sched {
     /// What a planner is to know of one that holds something: whether it is ending, and whether it
     /// may be taken from.
@@ -195,6 +210,8 @@ impl Sched {
             .filter(|(id, ranks, (by, _), _)| !may(*id, *ranks) || !self.may_inherit(*by))
             .map(|(_, _, (by, _), _)| by)
             .collect();
+        let pairs: Vec<(JobId, JobId)> = named().map(|(id, _, (by, _), _)| (id, by)).collect();
+        let void = with_others(void, &pairs);
         let mut kept = Vec::new();
         let ends = named().filter(|(_, ranks, ..)| ranks.is_none());
         let mut gone: BTreeSet<JobId> = ends.map(|(id, ..)| id).collect();
@@ -266,5 +283,19 @@ impl Sched {
     fn may_inherit(&self, by: JobId) -> bool {
         let waits = self.jobs.get(&by).is_some_and(|seen| self.wants(seen));
         waits && self.intake == Intake::Open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_taken_for_those_who_share_a_giver_with_one_for_whom_nothing_is() {
+        let pairs = [(1, 10), (1, 11), (2, 11), (2, 12), (3, 13)];
+        let pairs = pairs.map(|(giver, by)| (JobId(giver), JobId(by)));
+        let void = with_others([JobId(10)].into(), &pairs);
+        assert_eq!(void, [JobId(10), JobId(11), JobId(12)].into());
+        assert!(with_others(BTreeSet::new(), &pairs).is_empty());
     }
 }

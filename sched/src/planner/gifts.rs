@@ -14,7 +14,6 @@ use eddy_wire::time::Time;
 
 use super::victims::{Candidate, Given, Part, Search, Sought};
 use super::{Certainty, Planner};
-use crate::occupancy::CLEANUP;
 
 /// Nodes that one who goes on gives to another.
 #[derive(Clone, Debug)]
@@ -101,24 +100,19 @@ impl Planner {
         by.filter(|by| self.waiting.contains_key(by))
     }
 
-    /// What is about to be given back for those: by who ends, and by who goes on. What should be over
-    /// and is not may be held for long.
+    /// What is about to be given back for those: by who ends, and by who goes on.
     pub(super) fn coming(&self, is_for: impl Fn(Option<JobId>) -> bool) -> Vec<Coming> {
-        let (inventory, now) = (self.occupancy.inventory(), self.occupancy.now());
-        let in_time = |until: Time| until.after(CLEANUP) > now;
+        let inventory = self.occupancy.inventory();
         let jobs = self.taking.ending.keys().chain(self.taking.leaving.keys());
         let jobs: BTreeSet<JobId> = jobs.copied().collect();
         let coming = jobs.into_iter().filter_map(|job| {
             let set = &self.holdings.get(&job)?.set;
             let mut parts = self.taking.parts(inventory, job, set);
             let ending = self.taking.ending.get(&job);
-            let ends = ending.is_some_and(|one| is_for(self.heir(one.by)) && in_time(one.until));
+            let ends = ending.is_some_and(|one| is_for(self.heir(one.by)));
             let leaving = self.taking.leaving.get(&job).into_iter().flatten();
             // Of one that ends all but what others are given; of another what is given to those.
-            let listed = leaving.filter(|one| {
-                let is_theirs = is_for(self.heir(Some(one.by)));
-                is_theirs != ends && (ends || in_time(one.until))
-            });
+            let listed = leaving.filter(|one| is_for(self.heir(Some(one.by))) != ends);
             let listed = listed.fold(Idset::new(), |all, one| all.union(&one.ranks));
             let listed = self.places_of(&listed);
             parts.retain(|part| listed.contains(&part.at) != ends);
