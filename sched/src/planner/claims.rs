@@ -48,6 +48,37 @@ impl Planner {
             .map(|(of, _)| *of)
     }
 
+    /// Those who end for it, or give it something, on those nodes. What else is to end for it may hang for long on
+    /// nodes that it needs no more.
+    fn awaited_on(&self, job: JobId, nodes: &BTreeSet<usize>) -> BTreeSet<JobId> {
+        let awaited = self.awaited(job);
+        awaited
+            .filter(|of| self.gives_on(*of, job, nodes))
+            .collect()
+    }
+
+    /// Whether one is to give something of those nodes to the other.
+    fn gives_on(&self, of: JobId, to: JobId, nodes: &BTreeSet<usize>) -> bool {
+        let ending = self.taking.ending.get(&of);
+        let ends = ending.is_some_and(|one| one.by == Some(to)) && self.is_on(of, nodes);
+        let leaving = self.taking.leaving.get(&of).into_iter().flatten();
+        let mut given = leaving.filter(|one| one.by == to);
+        ends || given.any(|one| !self.places_of(&one.ranks).is_disjoint(nodes))
+    }
+
+    /// One is to give something for the sake of the other, whose claim may count on that.
+    pub(super) fn counts_on(&mut self, by: JobId, of: JobId) {
+        let Some(claim) = self.taking.claims.get(&by) else {
+            return;
+        };
+        let nodes: BTreeSet<usize> = claim.spot.places().collect();
+        if self.gives_on(of, by, &nodes)
+            && let Some(claim) = self.taking.claims.get_mut(&by)
+        {
+            claim.waits.insert(of);
+        }
+    }
+
     /// Those who end for it, or give it nodes.
     pub(super) fn awaited(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
         let leaving = self.taking.leaving.iter();
@@ -79,8 +110,8 @@ impl Planner {
             certainty,
         };
         self.taking.ending.insert(job, ending);
-        if let Some(claim) = ending.by.and_then(|by| self.taking.claims.get_mut(&by)) {
-            claim.waits.insert(job);
+        if let Some(by) = ending.by {
+            self.counts_on(by, job);
         }
     }
 
@@ -143,10 +174,11 @@ impl Planner {
         }
         let until = self.occupancy.now().after(self.taking.grace());
         let until = until.after(CLEANUP).after(span);
+        let nodes = on.iter().map(|one| one.at).collect();
         let claim = Claim {
+            waits: self.awaited_on(job, &nodes),
             spot: self.occupancy.claim(ask, on, until),
             span,
-            waits: self.awaited(job).collect(),
             until,
         };
         self.taking.claims.insert(job, claim);

@@ -235,7 +235,7 @@ impl Planner {
         }
     }
 
-    fn is_on(&self, job: JobId, on: &BTreeSet<usize>) -> bool {
+    pub(super) fn is_on(&self, job: JobId, on: &BTreeSet<usize>) -> bool {
         let inventory = self.occupancy.inventory();
         let holding = self.holdings.get(&job);
         holding.is_some_and(|one| parts(inventory, &one.set).any(|(at, _)| on.contains(&at)))

@@ -89,7 +89,7 @@ impl Planner {
         parts.retain(|part| !gone.contains(&part.at));
     }
 
-    fn places_of(&self, ranks: &Idset) -> BTreeSet<usize> {
+    pub(super) fn places_of(&self, ranks: &Idset) -> BTreeSet<usize> {
         let inventory = self.occupancy.inventory();
         let places = ranks.iter().map(eddy_wire::id::Rank);
         places.filter_map(|rank| inventory.place_of(rank)).collect()
@@ -153,12 +153,9 @@ impl Planner {
         if holding.certainty != Certainty::Held || leaving.is_empty() {
             return;
         }
-        for one in &leaving {
-            if let Some(claim) = self.taking.claims.get_mut(&one.by) {
-                claim.waits.insert(job);
-            }
-        }
+        let heirs: Vec<JobId> = leaving.iter().map(|one| one.by).collect();
         self.taking.leaving.insert(job, leaving);
+        heirs.into_iter().for_each(|by| self.counts_on(by, job));
     }
 
     /// Nothing came of what it was only proposed to give: who counted on that.
