@@ -305,7 +305,7 @@ impl Sched {
                 self.parent_silent(now, out);
             }
             Input::Tick => {
-                self.is_settled(now, out);
+                self.settled(now, out);
                 if self.again.is_some_and(|at| at <= now) {
                     self.again = None;
                     out.volatile(Volatile::Plan(Vec::new()));

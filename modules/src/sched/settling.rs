@@ -103,7 +103,7 @@ impl Sched {
     }
 
     /// When it is over those that were kept may be taken from.
-    pub(super) fn is_settled(&mut self, now: Time, out: &mut Outbox) {
+    pub(super) fn settled(&mut self, now: Time, out: &mut Outbox) {
         let Settling::Until { at, kept, .. } = &mut self.settling else {
             return;
         };

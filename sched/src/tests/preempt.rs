@@ -352,16 +352,22 @@ fn a_planner_made_anew_keeps_it_again() {
     assert_eq!(stand.says(12), ["start 7 0/0-3"]);
 }
 
-#[test]
-fn a_drained_node_is_kept_for_nobody() {
+/// The node on which one ends for job 7 serves no more, and another is to end in his place.
+fn displaced(why: Unavailable) -> Stand {
     let mut stand = Stand::new(EASY, &[4, 4]);
     stand.holds(2, "1 low 0/0-3");
     stand.holds(1, "2 low 1/0-3");
     stand.wants(7, "high", slots(1, 4));
     assert_eq!(stand.says(10), ["end 1 for 7"]);
     stand.apply(Delta::Ending(JobId(1), Some(JobId(7)), at(15)));
-    stand.apply(Delta::Down(Idset::one(0), Unavailable::Drained));
+    stand.apply(Delta::Down(Idset::one(0), why));
     assert_eq!(stand.says(11), ["end 2 for 7"]);
+    stand
+}
+
+#[test]
+fn a_drained_node_is_kept_for_nobody() {
+    displaced(Unavailable::Drained);
 }
 
 #[test]
@@ -567,14 +573,7 @@ fn who_is_suspended_gives_cores_and_no_memory_and_keeps_his_node_from_who_wants_
 
 #[test]
 fn one_that_hangs_on_a_node_that_is_needed_no_more_is_not_waited_for() {
-    let mut stand = Stand::new(EASY, &[4, 4]);
-    stand.holds(2, "1 low 0/0-3");
-    stand.holds(1, "2 low 1/0-3");
-    stand.wants(7, "high", slots(1, 4));
-    assert_eq!(stand.says(10), ["end 1 for 7"]);
-    stand.apply(Delta::Ending(JobId(1), Some(JobId(7)), at(15)));
-    stand.apply(Delta::Down(Idset::one(0), Unavailable::Offline));
-    assert_eq!(stand.says(11), ["end 2 for 7"]);
+    let mut stand = displaced(Unavailable::Offline);
     stand.apply(Delta::Ending(JobId(2), Some(JobId(7)), at(16)));
     // Said again, as with each record of it.
     stand.apply(Delta::Ending(JobId(1), Some(JobId(7)), at(15)));
