@@ -13,8 +13,8 @@ use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::{NodeRank, Policy, Reservations, Walk};
 use eddy_wire::account::Name;
-use eddy_wire::gang;
-use eddy_wire::id::{Attempt, JobId, Rank};
+use eddy_wire::gang::Gang;
+use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Work};
@@ -96,7 +96,10 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
     for one in world.nature.judge(id).reservations() {
         planner.apply(Delta::Reserved(one.clone()));
     }
-    waiting(instance, ledger, stopped, &mut planner);
+    let ganged = world.nature.judge(id).ganged();
+    let goes_on = |job| ledger.held.contains_key(&job) && ledger.jobs[&job].end.is_none();
+    let gang = |job| ganged.starts_with(job, goes_on);
+    waiting(instance, ledger, stopped, gang, &mut planner);
     planner.apply(Delta::Policy(text.into()));
     // What starts later because time passes is planned when something happens.
     let planned = instance.leader.as_ref().map(Leader::planned);
@@ -225,7 +228,13 @@ fn fresh(instance: &Instance, ledger: &Ledger) -> Lines {
 }
 
 /// And of who waits.
-fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, planner: &mut Lines) {
+fn waiting(
+    instance: &Instance,
+    ledger: &Ledger,
+    stopped: &BTreeSet<String>,
+    gang: impl Fn(JobId) -> Option<Gang>,
+    planner: &mut Lines,
+) {
     let lending = Lending::new(&instance.settings);
     let requires = Requires::new(&instance.in_force(ledger).queues, &ledger.inventory);
     for (id, job) in &ledger.jobs {
@@ -258,18 +267,14 @@ fn waiting(instance: &Instance, ledger: &Ledger, stopped: &BTreeSet<String>, pla
                 ranks = Some(all.difference(&has));
             }
             let request = requires.within(queue, request, ranks);
-            let gang = gang::of(&job.submit.spec).ok().flatten();
-            if gang.is_some() && job.attempt > Attempt(1) {
-                // How many of one that began are waited for only its instance knows.
-                continue;
-            }
+            let gang = gang(*id);
             let mut owner = owner(instance, job);
             if gang.is_some() {
                 owner.user = job.submit.user;
             }
             let want = Want {
                 owner,
-                gang: gang.filter(|gang| gang.size > 1).map(Arc::new),
+                gang: gang.map(Arc::new),
                 reservation: named(job),
                 pools: pool::of(&job.submit.spec).unwrap_or_default(),
                 ..Want::of(u8::try_from(priority).unwrap_or(31), request)

@@ -51,6 +51,22 @@ impl Known {
 }
 
 impl Ganged {
+    /// With how many a job starts that is in a gang: all of one that never began, of one that did those
+    /// who do not go on. A name is another gang's once all its members are over.
+    pub fn starts_with(&self, id: JobId, goes_on: impl Fn(JobId) -> bool) -> Option<Gang> {
+        let known = self.gangs.get(self.of.get(&id)?)?;
+        let mut gang = known.gang.clone();
+        if !known.granted.is_empty() {
+            // Who was passed down with others, and has not begun there, may come back with them.
+            let stays = |member: &&JobId| goes_on(**member) && !known.below.contains_key(*member);
+            let left = known.members.len() - known.members.iter().filter(stays).count();
+            gang.size = u32::try_from(left).unwrap_or(u32::MAX);
+            gang.min = gang.size;
+        }
+        let is_bound = gang.size > 1 || gang.uniform.is_some();
+        is_bound.then_some(gang)
+    }
+
     /// Jobs that start with others that are not there, or of which one waits for something else.
     pub fn stuck(&self, waits: impl Fn(JobId) -> bool) -> Vec<JobId> {
         let unbegun = self.gangs.values().filter(|known| known.granted.is_empty());
