@@ -210,6 +210,7 @@ impl Watched {
         let waits = |(job, want): &(&JobId, &Want)| {
             want.request.takes == Takes::Resources && !self.held.contains_key(job) && !decided(job)
         };
+        let turn = |(job, want): &(&JobId, &Want)| self.turn(**job, want);
         let Some((head, want)) = self.wants.iter().filter(waits).min_by_key(turn) else {
             return Ok(());
         };
@@ -238,6 +239,17 @@ impl Watched {
                 after.map_or("no time that is known".to_owned(), |at| at.to_string())
             )),
         }
+    }
+
+    /// Urgent ones first, then the earlier: the order of the policies that are judged. A gang is in the
+    /// place of its member with the highest number.
+    fn turn(&self, job: JobId, want: &Want) -> (i16, JobId) {
+        let gang = |want: &Want| Some((want.owner.user, want.gang.as_ref()?.name.clone()));
+        let mates = self.wants.iter().rev();
+        let mut mates =
+            mates.filter(|(_, other)| gang(want).is_some() && gang(other) == gang(want));
+        let (job, want) = mates.next().map_or((job, want), |(job, want)| (*job, want));
+        (-i16::from(want.urgency), job)
     }
 
     /// When a job would start if it alone waited and these started too.
@@ -283,11 +295,6 @@ impl Default for Watched {
     fn default() -> Watched {
         Watched::new()
     }
-}
-
-/// Urgent ones first, then the earlier: the order of the policies that are judged.
-fn turn((job, want): &(&JobId, &Want)) -> (i16, JobId) {
-    (-i16::from(want.urgency), **job)
 }
 
 /// Where what is promised is planned anew in each pass, and the order is that of urgency: what was
