@@ -10,10 +10,13 @@ use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::plan::{Delta, Outcome, Verdict};
 use eddy_wire::preempt::{Cause, Shrink};
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 
 use super::victims::{Candidate, Given, Part, Search, Sought};
 use super::{Certainty, Planner};
+
+/// How long after its last kill what ends anyway is counted on.
+const PATIENCE: Span = Span::seconds(60);
 
 /// Nodes that one who goes on gives to another.
 #[derive(Clone, Debug)]
@@ -100,8 +103,32 @@ impl Planner {
         by.filter(|by| self.waiting.contains_key(by))
     }
 
-    /// What is about to be given back for those: by who ends, and by who goes on.
-    pub(super) fn coming(&self, is_for: impl Fn(Option<JobId>) -> bool) -> Vec<Coming> {
+    /// Whether what was to be given back by then still may be: who cannot be killed does not end.
+    fn is_near(&self, until: Time) -> bool {
+        self.occupancy.now() < until.after(PATIENCE)
+    }
+
+    /// When the first of what is about to be given back, for nobody, is counted on no more.
+    pub(super) fn patience(&self) -> Option<Time> {
+        let ending = self.taking.ending.values();
+        let ending = ending.map(|one| (one.by, one.until));
+        let leaving = self.taking.leaving.values().flatten();
+        let all = ending.chain(leaving.map(|one| (Some(one.by), one.until)));
+        let near = all.filter(|(by, until)| self.heir(*by).is_none() && self.is_near(*until));
+        near.map(|(_, until)| until.after(PATIENCE)).min()
+    }
+
+    /// What is about to be given back for a job: by who ends, and by who goes on.
+    pub(super) fn coming_for(&self, job: JobId) -> Vec<Coming> {
+        self.coming(|by, _| by == Some(job))
+    }
+
+    /// What is about to be given back for nobody.
+    pub(super) fn coming_anyway(&self) -> Vec<Coming> {
+        self.coming(|by, until| by.is_none() && self.is_near(until))
+    }
+
+    fn coming(&self, counts: impl Fn(Option<JobId>, Time) -> bool) -> Vec<Coming> {
         let inventory = self.occupancy.inventory();
         let jobs = self.taking.ending.keys().chain(self.taking.leaving.keys());
         let jobs: BTreeSet<JobId> = jobs.copied().collect();
@@ -109,10 +136,10 @@ impl Planner {
             let set = &self.holdings.get(&job)?.set;
             let mut parts = self.taking.parts(inventory, job, set);
             let ending = self.taking.ending.get(&job);
-            let ends = ending.is_some_and(|one| is_for(self.heir(one.by)));
+            let ends = ending.is_some_and(|one| counts(self.heir(one.by), one.until));
             let leaving = self.taking.leaving.get(&job).into_iter().flatten();
             // Of one that ends all but what others are given; of another what is given to those.
-            let listed = leaving.filter(|one| is_for(self.heir(Some(one.by))) != ends);
+            let listed = leaving.filter(|one| counts(self.heir(Some(one.by)), one.until) != ends);
             let listed = listed.fold(Idset::new(), |all, one| all.union(&one.ranks));
             let listed = self.places_of(&listed);
             parts.retain(|part| listed.contains(&part.at) != ends);

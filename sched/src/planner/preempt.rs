@@ -167,7 +167,8 @@ impl Planner {
                     pools.clear();
                 }
                 None => {
-                    outcome.again = outcome.again.into_iter().chain(pool.again).min();
+                    let again = pool.again.into_iter().chain(self.patience());
+                    outcome.again = outcome.again.into_iter().chain(again).min();
                     tried.insert(key);
                 }
             }
@@ -293,12 +294,12 @@ impl Planner {
         (ask, span): (&Arc<Ask>, Span),
         candidates: &[Candidate],
     ) -> Option<Sought> {
-        let own = self.coming(|by| by == Some(turn.job));
+        let own = self.coming_for(turn.job);
         let search = self.search((turn, standing), (ask, span), candidates, &own);
         if search.is_met() {
             return search.fewest();
         }
-        let mut all = self.coming(|by| by.is_none());
+        let mut all = self.coming_anyway();
         if !all.is_empty() {
             all.extend(own);
             // What ends anyway will do: nobody is to end for it.

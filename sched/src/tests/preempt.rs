@@ -294,6 +294,19 @@ fn what_ends_anyway_is_waited_for() {
 }
 
 #[test]
+fn what_does_not_end_in_a_minute_is_counted_on_no_more() {
+    let mut stand = Stand::new(EASY, &[4, 4]);
+    stand.holds(1, "1 low 0/0-3");
+    stand.holds(1, "2 low 1/0-3");
+    stand.apply(Delta::Ending(JobId(1), None, at(12)));
+    stand.wants(7, "high", slots(1, 4));
+    let outcome = stand.plan(10);
+    assert_eq!((outcome.verdicts.len(), outcome.again), (0, Some(at(72))));
+    assert!(stand.says(71).is_empty());
+    assert_eq!(stand.says(72), ["end 2 for 7"]);
+}
+
+#[test]
 fn nobody_else_gets_what_is_kept() {
     let mut stand = Stand::new(EASY, &[4]);
     stand.holds(1, "1 low 0/0-1");
