@@ -299,6 +299,7 @@ impl Instance {
             && let Some(arrival) = leader.inbox.pop_front()
         {
             leader.turn = Under::Way;
+            links::judge_hears(nature, self.id, &arrival);
             let now = self.leader_now(nature);
             let Some(leader) = &mut self.leader else {
                 return;

@@ -128,6 +128,13 @@ impl Oracle {
         self.preempts.struck();
     }
 
+    /// A shell says hello to the leader.
+    pub fn hello(&mut self, shell: Epoch) {
+        if let Some(ranks) = self.recorded.shells.get(&shell) {
+            self.preempts.hello(ranks);
+        }
+    }
+
     /// The queues as recorded.
     pub fn queued(&self) -> &Queued {
         &self.queued

@@ -157,6 +157,13 @@ impl Instance {
     }
 }
 
+/// The judge is told which shells came back before what the leader makes of it.
+pub(super) fn judge_hears(nature: &mut Nature, instance: InstanceId, arrival: &Arrival) {
+    if let Arrival::Shell(shell, FromShell::Hello { .. }) = arrival {
+        nature.oracle(instance).hello(*shell);
+    }
+}
+
 /// An answer leaves for its client.
 pub fn tell_client(nature: &mut Nature, instance: InstanceId, reply: Reply) {
     nature.oracle(instance).told(&reply);

@@ -9,6 +9,7 @@ use eddy_modules::settings::Qos;
 use eddy_wire::account::Name;
 use eddy_wire::event::{Exception, Kind, Record};
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
@@ -24,6 +25,9 @@ use super::Ledger;
 /// planner, disk and network are slow at most.
 const SOON: Span = Span::seconds(120);
 
+/// So long a leader that has just begun waits for the ranks that had a shell.
+const SETTLING: Span = Span::seconds(10);
+
 /// The rules, and those for whom others end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Preempts {
@@ -35,6 +39,8 @@ pub(super) struct Preempts {
     /// Since when nothing came or went by which that takes longer.
     pub(super) calm: Time,
     pub(super) peace: Peace,
+    /// The ranks whose shells a leader that has just begun has not heard, and how long it waits for them.
+    missing: (Time, Idset),
 }
 
 /// Whether anything went wrong yet.
@@ -72,6 +78,12 @@ impl Preempts {
     pub fn forget(&mut self) {
         self.heirs.clear();
         self.shrinking.clear();
+        self.missing = Default::default();
+    }
+
+    /// A shell of these ranks says hello.
+    pub fn hello(&mut self, ranks: &Idset) {
+        self.missing.1 = self.missing.1.difference(ranks);
     }
 
     /// What is durable of it, once more.
@@ -88,6 +100,11 @@ impl Preempts {
     pub fn apply(&mut self, ledger: &Ledger, record: &Record) -> Result<(), String> {
         let (kind, t) = (&record.event.kind, record.event.t);
         let Some(id) = record.event.job else {
+            if let Kind::LeaderStart(_) = kind {
+                let shells = ledger.shells.values();
+                let shells = shells.fold(Idset::new(), |all, ranks| all.union(ranks));
+                self.missing = (t.after(SETTLING), shells.difference(&ledger.drained));
+            }
             match kind {
                 // What there is, or who decides, is another.
                 Kind::LeaderStart(_)
@@ -197,6 +214,12 @@ impl Preempts {
         t: Time,
     ) -> Result<&'l Job, String> {
         let id = job.id;
+        let (until, missing) = &self.missing;
+        if t < *until && !missing.is_empty() {
+            return Err(format!(
+                "job {id} is taken from before ranks {missing} are back"
+            ));
+        }
         let other = ledger.jobs.get(&by);
         let Some(other) = other.filter(|other| wants(other)) else {
             return Err(format!(
