@@ -62,8 +62,8 @@ pub struct AgentArgs {
     /// Host ranks of inner instances only: the leader has this rank itself
     #[arg(long)]
     pub hosts_only: bool,
-    /// Job and attempt that its instance is, as 3.1: for a rank that another user's agent has here
-    #[arg(long, value_name = "JOB.ATTEMPT", value_parser = job, conflicts_with = "hosts_only")]
+    /// Job and attempt that its instance is, as 3.1, of one that is a job of another
+    #[arg(long, value_name = "JOB.ATTEMPT", value_parser = job)]
     pub job: Option<(JobId, Attempt)>,
     /// What carries frames to ranks that knock here: zeromq or stream
     #[arg(long, value_name = "NAME", default_value = "zeromq", value_parser = transport)]

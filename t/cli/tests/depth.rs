@@ -2,7 +2,7 @@
 //! is killed in them, what their time limits end, and what they leave.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use eddy_cli_tests::instance::{Instance, leader_of};
@@ -106,12 +106,15 @@ fn ends_clean(root: &Instance) -> Tested {
 
 /// The agent of that rank of the root.
 fn agent(root: &Instance, rank: u32) -> anyhow::Result<Process> {
-    let state = format!("{}/ranks/{rank}", root.state().display());
+    agent_in(root, &root.state().join(format!("ranks/{rank}")))
+}
+
+/// The agent with that state directory.
+fn agent_in(root: &Instance, state: &Path) -> anyhow::Result<Process> {
+    let state = state.display().to_string();
     let mut found = root.place.processes();
     found.retain(|one| one.is_eddy("agent") && one.arguments.contains(&state));
-    found
-        .pop()
-        .with_context(|| format!("no agent of rank {rank}"))
+    found.pop().with_context(|| format!("no agent in {state}"))
 }
 
 /// The highest rank of the root that a job has.
@@ -221,6 +224,45 @@ fn an_instance_in_a_child_spans_ranks_and_outlives_every_leader() -> Tested {
         "{}",
         ran.err
     );
+    tree.root.ok(&["shutdown", &path])?;
+    tree.end()
+}
+
+#[test]
+fn an_instance_in_a_child_grows_onto_the_node_of_its_leader() -> Tested {
+    let tree = Tree::start()?;
+    let first = ["submit", "--wait-event=start", "-N1", "-x", "sleep", "1000"];
+    let first = tree.ok(&first)?.concat();
+    let inner = tree.ok(&["alloc", "-N1", "--bg"])?.concat();
+    tree.ok(&["cancel", &first])?;
+    tree.ok(&["job", "wait-event", &first, "clean"])?;
+    let path = format!("{}/{inner}", tree.child);
+    let at = |words: &[&str]| tree.root.ok(&[&["--at", &path], words].concat());
+    let more = at(&["grant", "ask", "--wait", "-N1", "-n2"])?;
+    let nodes = tree.ok(&["jobs", "--no-header", "-o", "{nodelist}", &inner, &more])?;
+    assert!(nodes[0].ends_with("-0"), "the other is on {nodes:?}");
+    let (mut tells, mut gate) = (tree.root.place.fifo("told")?, tree.root.place.fifo("gate")?);
+    let run = ["--at", &path, "run", "-N2", "-n2", "sh", "-c"];
+    let gated = [&run[..], &["echo up >told; read line <gate; echo down"]].concat();
+    let gated = tree.root.begin(&gated)?;
+    tells.line()?;
+    tells.line()?;
+    // What hosts the rank there goes on without the leader beside it, and is not missed for long itself.
+    leader_of(&state_of(&tree.root, &tree.child)?)?.kill()?;
+    let state = state_of(&tree.root, &tree.child)?;
+    agent_in(&tree.root, &state.join("ranks/0"))?.kill()?;
+    gate.let_go(2)?;
+    let ran = gated.wait()?;
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "down\ndown\n"),
+        "{}",
+        ran.err
+    );
+    at(&["run", "-N2", "-n2", "true"])?;
+    tree.ok(&["cancel", &more])?;
+    tree.ok(&["job", "wait-event", &more, "clean"])?;
+    tree.ok(&["run", "-N2", "-n2", "-x", "true"])?;
     tree.root.ok(&["shutdown", &path])?;
     tree.end()
 }

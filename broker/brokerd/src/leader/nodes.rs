@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
+use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
@@ -48,6 +49,8 @@ pub struct NodesGround {
     pub statedir: PathBuf,
     /// The instance.
     pub instance: String,
+    /// Which job of its parent that is, and in which attempt; none for a root.
+    pub job: Option<(JobId, Attempt)>,
     /// The leader's door.
     pub door: PathBuf,
     /// What carries frames between ranks.
@@ -58,7 +61,8 @@ pub struct NodesGround {
     pub nofile: Option<Rlimit>,
 }
 
-/// Who keeps the agents of an instance's nodes alive.
+/// Who keeps the agents of an instance's nodes alive. The one that only hosts, on the leader's own node, its
+/// leader always keeps: an agent of the parent hosts no rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeper {
     /// This leader.
@@ -116,6 +120,9 @@ impl Nodes {
     /// Keeps an agent alive for each of these ranks, and for no other but 0: also
     /// those are ended that an earlier leader did not come to end.
     pub fn want(&mut self, ranks: &Idset) {
+        if self.keeper == Keeper::Parent {
+            return;
+        }
         self.kept.retain(|rank, kept| {
             let is_wanted = *rank == 0 || ranks.contains(*rank);
             if !is_wanted {
@@ -133,9 +140,6 @@ impl Nodes {
 
     /// Ends agents of ranks that are in no inventory any more.
     fn end_strays(&mut self, wanted: &Idset) {
-        if self.keeper == Keeper::Parent {
-            return;
-        }
         for rank in self.ground.recorded() {
             if rank == 0 || wanted.contains(rank) || self.kept.contains_key(&rank) {
                 continue;
@@ -153,9 +157,6 @@ impl Nodes {
     }
 
     fn keep(&mut self, rank: u32) {
-        if self.keeper == Keeper::Parent {
-            return;
-        }
         let before = self.kept.remove(&rank);
         let before = match before {
             Some(kept) if *kept.wish.borrow() == Wish::Live => {
@@ -278,6 +279,9 @@ impl NodesGround {
         command.args(["--fanout", &self.fanout.to_string()]);
         if rank == 0 {
             command.arg("--hosts-only");
+        }
+        if let Some((job, attempt)) = self.job {
+            command.args(["--job", &format!("{}.{}", job.0, attempt.0)]);
         }
         if let Some(nofile) = self.nofile {
             command.args(["--nofile", &nofile.soft.to_string()]);

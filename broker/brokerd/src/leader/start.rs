@@ -17,7 +17,7 @@ use eddy_modules::Settings;
 use eddy_modules::settings::Over;
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
-use eddy_wire::id::{JobId, Seq};
+use eddy_wire::id::{Attempt, JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobResult;
 use eddy_wire::resource_set::ResourceSet;
@@ -474,10 +474,9 @@ impl Prepared {
     }
 
     fn tree(&self) -> io::Result<Tree> {
-        let of = self.nested.as_ref().map(|nested| nested.kept.of);
         Tree::open(TreeParts {
             instance: &self.instance,
-            job: of.map(|of| (of.job, of.attempt)),
+            job: self.job(),
             rundir: &self.rundir,
             owner: self.owner,
             epoch: self.broker.epoch().next(),
@@ -494,10 +493,17 @@ impl Prepared {
         })
     }
 
+    /// Which job of its parent the instance is, and in which attempt.
+    fn job(&self) -> Option<(JobId, Attempt)> {
+        let of = self.nested.as_ref()?.kept.of;
+        Some((of.job, of.attempt))
+    }
+
     fn nodes(&self, nofile: Option<Rlimit>) -> Nodes {
         let ground = NodesGround {
             statedir: self.statedir.clone(),
             instance: self.instance.clone(),
+            job: self.job(),
             door: self.rundir.join(DOOR_SOCKET),
             transport: self.config.rank.transport,
             fanout: self.config.instance.fanout,
