@@ -434,7 +434,7 @@ impl Limits {
             return None;
         }
         let cost = self.shapes.cost(spec);
-        let mut first = None;
+        let mut first: Option<Bound> = None;
         for whose in self.bound_by(party, user, spec) {
             let Some(given) = self.given(&whose) else {
                 continue;
@@ -448,6 +448,7 @@ impl Limits {
                     most,
                     have,
                     asked,
+                    excess,
                 } = check;
                 if have.saturating_add(asked) <= most {
                     continue;
@@ -463,16 +464,20 @@ impl Limits {
                 let bound = Bound {
                     text,
                     whose: whose.clone(),
-                    excess: given.excess,
+                    excess,
                     alone: match asked > most {
                         true => Alone::Over,
                         false => Alone::Within,
                     },
                 };
-                // What can never be is said before what cannot be now.
-                match bound.alone {
-                    Alone::Over => return Some(bound),
-                    Alone::Within => first = first.or(Some(bound)),
+                // What can never be is said before what cannot be now, and that before what is waited for.
+                let waits = |first: &Bound| first.excess == Excess::Hold;
+                match (bound.alone, bound.excess) {
+                    (Alone::Over, _) => return Some(bound),
+                    (Alone::Within, Excess::Refuse) if first.as_ref().is_none_or(waits) => {
+                        first = Some(bound);
+                    }
+                    (Alone::Within, _) => first = first.or(Some(bound)),
                 }
             }
         }
@@ -501,6 +506,7 @@ struct Check {
     most: u64,
     have: u64,
     asked: u64,
+    excess: Excess,
 }
 
 fn checks(
@@ -512,11 +518,17 @@ fn checks(
 ) -> Vec<Check> {
     let mut checks = Vec::new();
     let mut add = |limit, most: Option<u64>, have, asked| {
+        let excess = match limit {
+            // A job that waits to be let through is submitted all the same.
+            "submitted_jobs" => Excess::Refuse,
+            _ => given.excess,
+        };
         checks.extend(most.map(|most| Check {
             limit,
             most,
             have,
             asked,
+            excess,
         }));
     };
     if let Question::Submit(jobs) = question {

@@ -165,6 +165,48 @@ fn what_can_never_be_is_refused_and_what_cannot_be_now_only_where_that_is_said()
     assert_eq!(refused(&limits, 1, 1), "");
 }
 
+#[test]
+fn one_more_than_may_be_submitted_is_always_refused() {
+    let mut limits = limits();
+    let given = Given {
+        running_jobs: Some(1),
+        submitted_jobs: Some(2),
+        excess: Excess::Hold,
+        ..Given::default()
+    };
+    set(&mut limits, account("a", None, given));
+    let one = spec(1, 60);
+    for job in 1..=2 {
+        let refused = limits.refusing(Time(0), 7, &party("a"), &one, 1);
+        assert!(refused.is_none(), "{job}");
+        submit(&mut limits, job, "a", &one);
+        tell(&mut limits, 0, job, Kind::Priority(16));
+    }
+    // Over both: what holds a job does not hide what refuses it.
+    let refused = limits.refusing(Time(0), 7, &party("a"), &one, 1);
+    assert_eq!(
+        refused.expect("refused").text,
+        "limit `submitted_jobs` of account `a` is 2: 2 are taken, 1 asked for"
+    );
+}
+
+#[test]
+fn a_limit_that_refuses_is_heeded_beyond_one_that_holds() {
+    let mut limits = limits();
+    let given = |excess| Given {
+        running_jobs: Some(1),
+        excess,
+        ..Given::default()
+    };
+    set(&mut limits, account("out", None, given(Excess::Refuse)));
+    set(&mut limits, account("in", Some("out"), given(Excess::Hold)));
+    let one = spec(1, 60);
+    submit(&mut limits, 1, "in", &one);
+    tell(&mut limits, 0, 1, Kind::Priority(16));
+    let refused = limits.refusing(Time(0), 7, &party("in"), &one, 1);
+    assert!(refused.expect("refused").text.contains("account `out`"));
+}
+
 fn granted(cores: u32) -> Arc<eddy_wire::grant::Grant> {
     let node = eddy_wire::resource_set::NodeSet {
         host: "n".into(),
