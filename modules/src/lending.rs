@@ -67,7 +67,9 @@ impl Lending {
         let asked = request.ranks.iter().cloned();
         let asked = asked.chain(own).chain(like);
         let asked = asked.reduce(|some, others| some.intersect(&others));
-        let others = self.instances.iter();
+        // What is aside for an instance of a fixed size is nobody's home.
+        let is_fixed = to.is_some_and(|name| self.elastic(name).is_none());
+        let others = self.instances.iter().filter(|_| !is_fixed);
         let others = others.filter(|(name, _)| Some(name.as_str()) != to);
         let closed = others.filter(|(_, of)| !of.lends(request.duration.map(Span)));
         let closed = closed.fold(Idset::new(), |closed, (_, of)| closed.union(&of.home));
@@ -202,6 +204,8 @@ mod tests {
             "of the root itself, short"
         );
         assert_eq!(given(None, None, None).as_deref(), Some("4-7"));
+        assert_eq!(given(Some("fixed"), None, None), None, "what is its own");
+        assert_eq!(given(Some("fixed"), Some("7"), None).as_deref(), Some("7"));
         assert!(condo.is_bound());
         assert!(!Lending::default().is_bound());
     }
