@@ -517,24 +517,25 @@ fn checks(
     used: impl Fn() -> u128,
 ) -> Vec<Check> {
     let mut checks = Vec::new();
-    let mut add = |limit, most: Option<u64>, have, asked| {
-        let excess = match limit {
+    if let Question::Submit(jobs) = question {
+        checks.extend(given.submitted_jobs.map(|most| Check {
+            limit: "submitted_jobs",
+            most: u64::from(most),
+            have: count.submitted,
+            asked: u64::from(jobs),
             // A job that waits to be let through is submitted all the same.
-            "submitted_jobs" => Excess::Refuse,
-            _ => given.excess,
-        };
+            excess: Excess::Refuse,
+        }));
+    }
+    let mut add = |limit, most: Option<u64>, have, asked| {
         checks.extend(most.map(|most| Check {
             limit,
             most,
             have,
             asked,
-            excess,
+            excess: given.excess,
         }));
     };
-    if let Question::Submit(jobs) = question {
-        let most = given.submitted_jobs.map(u64::from);
-        add("submitted_jobs", most, count.submitted, u64::from(jobs));
-    }
     add(
         "running_jobs",
         given.running_jobs.map(u64::from),

@@ -196,6 +196,14 @@ fn a_job_of_a_child_goes_on_without_the_leader_of_the_root() -> Tested {
     tree.end()
 }
 
+/// Two tasks that were let go have said so, and ended well.
+fn both_went_down(gated: Running) -> Tested {
+    let ran = gated.wait()?;
+    let seen = (ran.code, ran.out.as_str());
+    assert_eq!(seen, (0, "down\ndown\n"), "{}", ran.err);
+    Ok(())
+}
+
 #[test]
 fn an_instance_in_a_child_spans_ranks_and_outlives_every_leader() -> Tested {
     let tree = Tree::start()?;
@@ -217,13 +225,7 @@ fn an_instance_in_a_child_spans_ranks_and_outlives_every_leader() -> Tested {
     }
     tree.root.start_again()?;
     gate.let_go(2)?;
-    let ran = gated.wait()?;
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (0, "down\ndown\n"),
-        "{}",
-        ran.err
-    );
+    both_went_down(gated)?;
     tree.root.ok(&["shutdown", &path])?;
     tree.end()
 }
@@ -252,13 +254,7 @@ fn an_instance_in_a_child_grows_onto_the_node_of_its_leader() -> Tested {
     let state = state_of(&tree.root, &tree.child)?;
     agent_in(&tree.root, &state.join("ranks/0"))?.kill()?;
     gate.let_go(2)?;
-    let ran = gated.wait()?;
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (0, "down\ndown\n"),
-        "{}",
-        ran.err
-    );
+    both_went_down(gated)?;
     at(&["run", "-N2", "-n2", "true"])?;
     tree.ok(&["cancel", &more])?;
     tree.ok(&["job", "wait-event", &more, "clean"])?;
