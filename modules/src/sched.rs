@@ -398,8 +398,8 @@ impl Sched {
             (Kind::Exception(exception), Some(id)) if exception.severity == 0 => {
                 return self.ends(id, out);
             }
-            (Kind::Start, Some(id)) if !self.gives_nodes(id) => return,
-            (Kind::Preempted(_) | Kind::Shrink(_) | Kind::Start, Some(id)) => {
+            (Kind::Start, Some(id)) => return self.begun(id, out),
+            (Kind::Preempted(_) | Kind::Shrink(_), Some(id)) => {
                 return self.tell_standing(id, None, out);
             }
             // One that has its cores wants nothing.

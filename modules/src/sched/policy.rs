@@ -10,7 +10,7 @@ use eddy_broker::{Line, Outbox, Volatile};
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::warn::warnings;
-use eddy_sched::policy::{Policy, Source, Walk};
+use eddy_sched::policy::{Policy, Rung, Source, Walk};
 use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::Kind;
@@ -36,6 +36,8 @@ pub(super) struct Obeyed {
     set: Option<(Seq, Memo)>,
     line: Line,
     turns: Turns,
+    /// Whether jobs of one class may take from those of another.
+    by_class: bool,
     /// The QoS of jobs that name none.
     default_qos: String,
 }
@@ -68,6 +70,11 @@ fn turns(policy: &Policy) -> Turns {
     }
 }
 
+/// Whether jobs of one class may take from those of another by a policy.
+fn by_class(policy: &Policy) -> bool {
+    turns(policy) == Turns::OfJobs && policy.placement.ladder.contains(&Rung::Urgency)
+}
+
 fn line(policy: &Policy) -> Line {
     match (policy.queue.walk, policy.queue.source) {
         (Walk::Stop, Source::Global | Source::ByQueue) => Line::Stands,
@@ -84,6 +91,7 @@ impl Obeyed {
             set: None,
             line: line(configured),
             turns: turns(configured),
+            by_class: by_class(configured),
             default_qos: configured.priority.factors.default_qos.clone(),
         }
     }
@@ -127,8 +135,14 @@ impl Obeyed {
 
     fn obeys(&mut self, policy: &Policy) {
         (self.line, self.turns) = (line(policy), turns(policy));
+        self.by_class = by_class(policy);
         self.default_qos
             .clone_from(&policy.priority.factors.default_qos);
+    }
+
+    /// Whether jobs of one class may take from those of another.
+    pub(super) fn takes_by_class(&self) -> bool {
+        self.by_class
     }
 
     pub(super) fn default_qos(&self) -> &str {

@@ -84,6 +84,12 @@ impl Rules {
         self.shrinks.iter().any(|name| name.as_str() == qos)
     }
 
+    /// Whether anybody may take from jobs of that QoS.
+    fn is_below(&self, qos: &str) -> bool {
+        let mut takers = self.told.qos.iter();
+        takers.any(|(_, rule)| rule.preempts.iter().any(|below| below.as_str() == qos))
+    }
+
     /// Whether what somebody gives is ever less than all.
     fn spare(&self) -> bool {
         let suspends = |mode: &Mode| *mode == Mode::Suspend;
@@ -135,6 +141,17 @@ impl Sched {
         let shrinking = seen.and_then(|seen| shrinking(id, seen));
         let said = ending.into_iter().chain(spared).chain(gives);
         said.chain(shrinking)
+    }
+
+    /// One runs: only now is it known what it gives to who was passed over for it. Where nobody may take from it that
+    /// is no news.
+    pub(super) fn begun(&self, id: JobId, out: &mut Outbox) {
+        let seen = self.jobs.get(&id);
+        let is_below = seen.is_some_and(|seen| self.rules.is_below(self.qos_of(seen)));
+        if is_below || self.gives_nodes(id) || self.obeyed.takes_by_class() {
+            let standing = self.standing(id).collect();
+            out.volatile(Volatile::Plan(standing));
+        }
     }
 
     /// Tells who gives what, by a policy that is new or where ranks serve or do not; where everybody always
