@@ -63,8 +63,21 @@ pub(super) fn checked(
     }
 }
 
+/// What `[[qos]]`, `[[class]]` and `[[queue]]` put into the policy, by how its paths begin: it is the site's, whatever
+/// the preset.
+const SITE: [&str; 5] = [
+    "priority.factors.qos.",
+    "priority.factors.queues.",
+    "usage.factors.",
+    CLASSES,
+    "placement.default_class",
+];
+const CLASSES: &str = "placement.classes.";
+/// That higher classes take from lower ones is put there with the classes.
+const LADDER: &str = "placement.ladder";
+
 /// A policy with `policy.KEY=VALUE` put over it; another preset begins without what was put
-/// over the one before.
+/// over the one before, but for what the site's lists say.
 ///
 /// # Errors
 /// All there are; a key that is of something else by its name.
@@ -83,10 +96,14 @@ pub fn over(policy: &Policy, given: &[String]) -> Result<Policy, Vec<ConfigError
     let keys: Vec<(String, Value)> = given.iter().filter_map(|given| key(given)).collect();
     let begins = keys.iter().any(|(path, _)| path == "preset");
     let line = |(path, value): &(String, String)| format!("{TABLE}.{path} = {value}\n");
-    let text: String = match begins {
-        true => String::new(),
-        false => overrides(policy).iter().map(line).collect(),
-    };
+    let mut put = overrides(policy);
+    if begins {
+        let has_classes = put.iter().any(|(path, _)| path.starts_with(CLASSES));
+        put.retain(|(path, _)| {
+            SITE.iter().any(|site| path.starts_with(site)) || has_classes && path == LADDER
+        });
+    }
+    let text: String = put.iter().map(line).collect();
     checked(&text, keys.into_iter()).map_err(|mut errors| {
         for error in &mut errors {
             // Nobody has seen the text that its lines are of.

@@ -1,6 +1,7 @@
 //! The whole of it: defaults, the documented examples, every error at once.
 
 use super::extent::{DeclaredExtent, Home, Reach};
+use eddy_sched::policy::{Rung, preset};
 use eddy_wire::id::Rank;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
@@ -392,10 +393,7 @@ fn a_class_that_may_be_taken_from_puts_that_on_the_ladder() {
     let text = "[[class]]\nname = \"soft\"\nurgency_preemptible = true\n";
     let config = check(text).expect("it is a configuration");
     let ladder = &config.instance.policy.placement.ladder;
-    assert!(
-        ladder.contains(&eddy_sched::policy::Rung::Urgency),
-        "{ladder:?}"
-    );
+    assert!(ladder.contains(&Rung::Urgency), "{ladder:?}");
 }
 
 fn nodes(count: u32) -> ResourceSet {
@@ -538,4 +536,28 @@ property = "gpu"
             "instance[5].property",
         ]
     );
+}
+
+#[test]
+fn another_preset_keeps_what_the_lists_of_the_site_say() {
+    let text = "[policy]\npreset = \"easy\"\nqueue.walk = \"stop\"\n[[qos]]\nname = \"high\"\npriority = 0.9\n\
+        usage_factor = 0.5\n[[queue]]\nname = \"q\"\npriority = 0.7\n[[class]]\nname = \"hot\"\npriority = 10\n\
+        default = true\nurgency_preemptible = true\n";
+    let before = check(text).expect("it is a configuration").instance.policy;
+    let given = ["policy.preset=flux".to_owned()];
+    let policy = policy_over(&before, &given).expect("it is a policy");
+    assert_eq!(policy.preset, "flux");
+    assert_eq!(policy.queue.walk, preset("flux").unwrap().queue.walk);
+    let factors = &policy.priority.factors;
+    assert_eq!((factors.qos["high"], factors.queues["q"]), (0.9, 0.7));
+    assert_eq!(policy.usage.factors["high"], 0.5);
+    let placement = &policy.placement;
+    assert_eq!(
+        (
+            placement.default_class.as_str(),
+            placement.classes["hot"].priority
+        ),
+        ("hot", 10)
+    );
+    assert!(placement.ladder.contains(&Rung::Urgency), "{placement:?}");
 }
