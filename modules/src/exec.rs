@@ -104,7 +104,10 @@ impl Module for Exec {
             }
             Input::Applied(record) => self.applied(now, record, out),
             Input::Shell(epoch, message) => self.shell(now, epoch, message, out),
-            Input::ShellAway(epoch) => self.shells.away(epoch, out),
+            Input::ShellAway(epoch) => {
+                self.shells.away(epoch, out);
+                self.retire(now, out);
+            }
             Input::Ranks(ranks) => self.shells.reach(now, ranks, out),
             Input::Parent(ParentWord::Granted(granted)) => {
                 self.leave(now, granted, out);

@@ -279,10 +279,12 @@ impl Shells {
     }
 
     /// Lives in service of shells whose ranks were taken out and that nothing
-    /// rests on; each is told once.
+    /// rests on; each is told once. One whose connection has ended does not come back: nothing reaches its rank any
+    /// more, so what rests on it would wait for ever.
     pub(super) fn retired(&mut self, is_used: impl Fn(Epoch) -> bool) -> Vec<Epoch> {
         let all = std::mem::take(&mut self.strangers);
-        let (used, retired) = all.into_iter().partition(|epoch| is_used(*epoch));
+        let is_used = |epoch: &Epoch| is_used(*epoch) && self.connected.contains_key(epoch);
+        let (used, retired) = all.into_iter().partition(is_used);
         self.strangers = used;
         let retired: BTreeSet<Epoch> = retired;
         retired.into_iter().collect()

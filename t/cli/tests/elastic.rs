@@ -106,6 +106,56 @@ fn a_lost_node_ends_what_ran_there_and_the_instance_has_it_again() -> Tested {
 }
 
 #[test]
+fn a_node_that_is_taken_out_leaves_the_instances() -> Tested {
+    let instance = shared()?;
+    instance.ok(&["resource", "add", "1"])?;
+    instance.ok(&[
+        "run",
+        "-q",
+        "batch",
+        "-N4",
+        "--exclusive",
+        "-t",
+        "1m",
+        "true",
+    ])?;
+    let listed = instance.ok(&["jobs", "--no-header", "-o", "{id}", "--name", "batch"])?;
+    let batch = listed.trim();
+    let events = instance.events(batch)?;
+    let changes = events
+        .iter()
+        .filter(|name| *name == "grant-changed")
+        .count();
+    instance.ok(&["resource", "remove", "3"])?;
+    let next = (changes + 1).to_string();
+    let waits = [
+        "job",
+        "wait-event",
+        "-q",
+        "-t",
+        "20s",
+        "-c",
+        &next,
+        batch,
+        "grant-changed",
+    ];
+    instance.ok(&waits)?;
+    assert_eq!(instance.row(batch)?["nnodes"], 3);
+    instance.ok(&[
+        "run",
+        "-q",
+        "batch",
+        "-N3",
+        "--exclusive",
+        "-t",
+        "1m",
+        "true",
+    ])?;
+    // Nothing of what was there is waited for.
+    instance.shut_down()
+}
+
+#[test]
 fn a_home_is_lent_to_short_jobs_only() -> Tested {
     let instance = shared()?;
     // Four of six cores are nobody's home.
