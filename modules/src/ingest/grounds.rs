@@ -1,6 +1,7 @@
 //! Whether an instance may be given more nodes: it is a user's own, his who asks, and not over.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use eddy_wire::error::{Code, Refusal};
@@ -24,6 +25,8 @@ pub(super) struct Grounds {
     instances: BTreeMap<JobId, Instance>,
     /// Jobs that are ground, by the instance that they are for.
     grounds: BTreeMap<JobId, JobId>,
+    /// How many of them there are for each: ground that is still being left outlasts an instance that was requeued.
+    counts: BTreeMap<JobId, u32>,
     /// Ranks where no agent would serve them.
     unserved: Idset,
 }
@@ -33,8 +36,6 @@ struct Instance {
     submit: Arc<Submit>,
     /// Where it is by its own job.
     ranks: Idset,
-    /// How many jobs are ground for it.
-    grounds: u32,
 }
 
 impl Grounds {
@@ -53,15 +54,12 @@ impl Grounds {
                 let instance = Instance {
                     submit: Arc::clone(submit),
                     ranks: Idset::new(),
-                    grounds: 0,
                 };
                 self.instances.insert(job, instance);
             }
             (Kind::Submit(submit), Some(job)) => {
-                if let Some(of) = submit.spec.request.grows()
-                    && let Some(instance) = self.instances.get_mut(&of)
-                {
-                    instance.grounds += 1;
+                if let Some(of) = submit.spec.request.grows() {
+                    *self.counts.entry(of).or_default() += 1;
                     self.grounds.insert(job, of);
                 }
             }
@@ -77,12 +75,21 @@ impl Grounds {
             }
             (Kind::Clean, Some(job)) => {
                 self.instances.remove(&job);
-                let of = self.grounds.remove(&job);
-                if let Some(instance) = of.and_then(|of| self.instances.get_mut(&of)) {
-                    instance.grounds -= 1;
+                if let Some(of) = self.grounds.remove(&job) {
+                    self.leaves(of);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// One that was ground of this instance is over.
+    fn leaves(&mut self, of: JobId) {
+        if let Entry::Occupied(mut count) = self.counts.entry(of) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
         }
     }
 
@@ -109,7 +116,8 @@ impl Grounds {
                 format!("{FIELD}: {of} given, no user's instance that is not over is that job");
             return Err(Refusal::not_found(text));
         };
-        let asks = instance.grounds.saturating_add(count);
+        let has = self.counts.get(&of).copied().unwrap_or_default();
+        let asks = has.saturating_add(count);
         let instance = &instance.submit;
         if instance.user != user {
             let text = format!(
@@ -141,5 +149,63 @@ impl Grounds {
             return Err(Refusal::invalid(text));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::event::{Event, Requeue, Waitable};
+    use eddy_wire::id::Seq;
+    use eddy_wire::jobspec::Ask;
+    use eddy_wire::time::Time;
+
+    use super::*;
+
+    fn submit(work: Work) -> Kind {
+        let ask = Ask {
+            command: vec!["true".to_owned()],
+            work,
+            ..Ask::default()
+        };
+        Kind::Submit(Arc::new(Submit {
+            user: 7,
+            urgency: 16,
+            waitable: Waitable::No,
+            requeue: Requeue::No,
+            key: uuid::Uuid::nil(),
+            index: 0,
+            count: 1,
+            cc: None,
+            asked_by: None,
+            party: Default::default(),
+            sent: None,
+            filtered: None,
+            spec: Arc::new(Spec::from_jobspec(ask.jobspec().expect("a jobspec")).expect("a spec")),
+            pass: None,
+            taken_in: None,
+        }))
+    }
+
+    #[test]
+    fn what_an_instance_grew_by_may_outlast_it() {
+        let instance = || submit(Work::Instance { name: None });
+        let ground = || submit(Work::Ground { of: JobId(1) });
+        let mut grounds = Grounds::default();
+        let tell = |grounds: &mut Grounds, job, kind| {
+            let (t, job) = (Time(0), Some(JobId(job)));
+            let event = Event { t, job, kind };
+            grounds.apply(&Record { seq: Seq(1), event });
+        };
+        // In a queue instance the second attempt of the first is another submission.
+        tell(&mut grounds, 1, instance());
+        tell(&mut grounds, 2, ground());
+        tell(&mut grounds, 1, Kind::Clean);
+        tell(&mut grounds, 1, instance());
+        tell(&mut grounds, 3, ground());
+        tell(&mut grounds, 2, Kind::Clean);
+        assert_eq!(grounds.counts, BTreeMap::from([(JobId(1), 1)]));
+        tell(&mut grounds, 4, Kind::Clean);
+        tell(&mut grounds, 3, Kind::Clean);
+        assert_eq!(grounds.counts, BTreeMap::new());
     }
 }
