@@ -24,6 +24,10 @@ pub struct Ganged {
     passed: BTreeMap<JobId, Together>,
     /// Those who start with these records, and how many have.
     start: Option<(Together, u32)>,
+    /// Jobs that were taken here: with whom they are to start is not in the records.
+    taken: BTreeSet<JobId>,
+    /// How many of those start with these records.
+    alone: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -106,14 +110,25 @@ impl Ganged {
             .job
             .and_then(|id| self.passed.get(&id).copied());
         let starts = with.filter(|_| matches!(&record.event.kind, Kind::Alloc(_)));
+        let is_taken = record.event.job.is_some_and(|id| self.taken.contains(&id));
+        if is_taken && matches!(&record.event.kind, Kind::Alloc(_)) {
+            self.alone += 1;
+            return Ok(());
+        }
         let ended = self.start.take_if(|(all, _)| Some(*all) != starts);
+        let alone = match (ended, starts) {
+            (None, Some(_)) => 0,
+            (Some(_), _) | (None, None) => std::mem::take(&mut self.alone),
+        };
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(id)) => {
                 let with = submit.pass.as_ref().and_then(|pass| pass.with);
                 self.passed.extend(with.map(|with| (id, with)));
+                self.taken.extend(submit.is_taken_here().then_some(id));
             }
             (Kind::Clean, Some(id)) => {
                 self.passed.remove(&id);
+                self.taken.remove(&id);
             }
             _ => {}
         }
@@ -122,9 +137,11 @@ impl Ganged {
             *begun += 1;
         }
         match ended {
-            Some((Together { first, count }, begun)) if begun != count => Err(format!(
-                "{begun} start of {count} that were passed down with job {first}"
-            )),
+            Some((Together { first, count }, begun)) if begun > count || begun + alone < count => {
+                Err(format!(
+                    "{begun} start of {count} that were passed down with job {first}"
+                ))
+            }
             Some(_) | None => Ok(()),
         }
     }

@@ -22,7 +22,11 @@ pub(super) fn lasts(ledger: &Ledger, job: &Job) -> bool {
     let waits = job.submit.spec.needs.iter().any(|need| match need {
         Need::After(_, other) => {
             let other = ledger.jobs.get(other);
-            other.is_some_and(|other| is_unheard(ledger, other))
+            // It was there before.
+            let other = other.filter(|other| other.id < job.id);
+            other.is_some_and(|other| {
+                is_unheard(ledger, other) || other.t_inactive.is_none() && lasts(ledger, other)
+            })
         }
         Need::Begin(_) | Need::Singleton | Need::Throttle(_) => false,
     });
@@ -49,14 +53,17 @@ pub(super) fn is_unheard(ledger: &Ledger, job: &Job) -> bool {
     unheard.contains(&job.id)
 }
 
-/// Whether a call of a client of that instance waits for the end of what lasts, there or in an instance that
-/// took it.
+/// Whether a call of a client of that instance waits for the end of what lasts, there, in an instance that
+/// took it or in the one that it was referred to.
 pub(super) fn waits_for_what_lasts(world: &World, id: InstanceId, call: &Call) -> bool {
     let inside = world.instances.iter().filter(|one| {
         let parent = one.nested.as_ref().map(|nested| nested.parent);
         parent == Some(id)
     });
-    let mut all = inside.map(|one| one.id).chain([id]);
+    let own = &world.instances[id.place()];
+    let above = own.nested.as_ref().filter(|_| own.is_queue());
+    let above = above.map(|nested| nested.parent);
+    let mut all = inside.map(|one| one.id).chain([id]).chain(above);
     all.any(|one| waits_in(world, one, call))
 }
 
