@@ -17,8 +17,8 @@ mod leaving;
 mod listing;
 mod pace;
 mod pass;
-mod relay;
-mod route;
+pub(crate) mod relay;
+pub(crate) mod route;
 pub(crate) mod run;
 mod taken;
 

@@ -8,13 +8,14 @@
 //! (`passed/taken.rs`); from there on it is as what was passed.
 
 mod pace;
+mod refer;
 pub(crate) mod taken;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, ToParent};
+use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, Request, ToParent};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Requeue, Submit, Waitable};
 use eddy_wire::id::{Attempt, JobId};
@@ -28,6 +29,7 @@ use eddy_wire::time::Time;
 
 use crate::ingest::specs::Specs;
 use crate::settings::Settings;
+use refer::Referred;
 use taken::{Hand, Own, is_ordered_above};
 
 /// Jobs that were passed to this instance and of whose end the parent may not know.
@@ -43,6 +45,7 @@ pub struct Passed {
     /// Submissions that are handed up only when the parent has taken a job before, by that job.
     late: BTreeMap<JobId, BTreeSet<JobId>>,
     hand: Hand,
+    referred: Referred,
     /// It is an instance to which jobs can be passed.
     declared: Option<String>,
 }
@@ -89,6 +92,10 @@ enum Life {
 impl Module for Passed {
     fn name(&self) -> &'static str {
         "passed"
+    }
+
+    fn claims(&self, request: &Request) -> bool {
+        self.is_above(request)
     }
 
     fn apply(&mut self, record: &Record) {
@@ -142,6 +149,10 @@ impl Module for Passed {
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
         match input {
+            Input::Request(request) => self.refer(request, out),
+            Input::Cancel(caller) => self.take_back(|of| of == caller, out),
+            Input::Gone(client) => self.take_back(|of| of.client == client, out),
+            Input::Parent(ParentWord::Answered(reply)) => self.referred(reply, out),
             Input::Parent(ParentWord::Pass(given, tail)) => self.given(now, given, tail, out),
             Input::Parent(ParentWord::Preempted(job, attempt, left, preemption)) => {
                 let is_it = |held: &&Held| held.attempt == *attempt && held.exception.is_none();
@@ -189,6 +200,7 @@ impl Module for Passed {
             }
             Input::Parent(ParentWord::Away) => {
                 self.channel = Channel::Away;
+                self.lose_referred(out);
                 (self.retry, self.tries) = (None, 0);
                 self.late.clear();
                 self.hand = Hand::default();
@@ -198,6 +210,7 @@ impl Module for Passed {
                 }
             }
             Input::Applied(record) => self.applied(now, record, out),
+            Input::Durable(record) => self.is_durable(record),
             Input::Tick => self.try_again(now, out),
             _ => {}
         }
@@ -282,6 +295,7 @@ impl Passed {
     }
 
     fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
+        self.comes(record);
         let Some(id) = record.event.job else { return };
         let Some(held) = self.jobs.get_mut(&id) else {
             return self.hand_up_after(id, out);

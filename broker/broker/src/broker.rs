@@ -16,6 +16,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::plan::Outcome;
 use eddy_wire::services::Service;
+use eddy_wire::services::child::Refer;
 use eddy_wire::services::instance::{Ping, PingRequest, Pong, Shutdown, ShutdownRequest};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
@@ -110,7 +111,11 @@ pub struct Broker {
 }
 
 /// The broker's own endpoints: no module needed to say who is there.
-const OWN: &[Endpoint] = &[Endpoint::of::<Ping>(), Endpoint::of::<Shutdown>()];
+const OWN: &[Endpoint] = &[
+    Endpoint::of::<Ping>(),
+    Endpoint::of::<Shutdown>(),
+    Endpoint::of::<Refer>(),
+];
 
 impl Broker {
     /// A rank hosting these modules, in the order of a job's path, before replay.
@@ -289,6 +294,10 @@ impl Broker {
         }
         match self.router.route(&message) {
             Err(refusal) => turn.refuse(caller, &refusal),
+            Ok(_) if message.topic == Refer::TOPIC => match referred(&message) {
+                Ok(inner) => self.message(now, client, inner, turn),
+                Err(refusal) => turn.refuse(caller, &refusal),
+            },
             Ok(place) => {
                 let Message {
                     topic,
@@ -321,7 +330,7 @@ impl Broker {
         }
     }
 
-    /// The broker's own services.
+    /// The broker's own services, but what is referred.
     fn own(&mut self, now: Time, request: &Request, turn: &mut Turn) {
         let answered = match request.topic.as_str() {
             Ping::TOPIC => request.parse::<PingRequest>().map(|ping| {
@@ -504,6 +513,24 @@ impl Turn {
             .effects
             .push(Effect::Reply(Reply::new(to, Type::Refused, refusal)));
     }
+}
+
+/// The request that a queue instance refers to this one, its parent: under the number of the call over the
+/// channel, so that its answers are that call's.
+fn referred(message: &Message) -> Result<Message, Refusal> {
+    let inner = Message::decode(&message.tail)
+        .map_err(|error| Refusal::invalid(format!("tail: the referred message: {error}")))?;
+    if inner.kind != Type::Request || inner.topic == Refer::TOPIC {
+        let text = format!(
+            "tail: `{}` given, allowed is a request",
+            inner.topic.escape_debug()
+        );
+        return Err(Refusal::invalid(text));
+    }
+    Ok(Message {
+        matchtag: message.matchtag,
+        ..inner
+    })
 }
 
 #[cfg(test)]

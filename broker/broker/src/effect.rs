@@ -26,6 +26,22 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
+impl ClientId {
+    /// From here up a driver numbers who has no connection: the parent, whose clients' requests came over
+    /// its channel, and the leader itself.
+    pub const OWN_FROM: u64 = 1 << 63;
+
+    /// Whether it is one of those.
+    pub fn is_own(self) -> bool {
+        self.0 >= ClientId::OWN_FROM
+    }
+
+    /// Whether it has a connection, and a number above this one.
+    pub fn is_above(self, number: u64) -> bool {
+        self.0 > number && !self.is_own()
+    }
+}
+
 /// One outstanding call: which connection, which match number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Caller {
@@ -58,6 +74,11 @@ impl Reply {
             body: body.into(),
             tail: Bytes::new(),
         }
+    }
+
+    /// Whether nothing follows it.
+    pub fn is_last(&self) -> bool {
+        self.kind != Type::Part
     }
 }
 
@@ -144,6 +165,10 @@ pub enum ToParent {
     Told(Box<ToldOf>),
     /// Nothing runs any more on these nodes of its, which go back.
     Release(Idset),
+    /// Answer this request of a client of this instance; the message, encoded.
+    Refer(Caller, Bytes),
+    /// That client waits for no answer any more.
+    TakeBack(Caller),
     /// Take this submission; the tag comes back with the answer.
     Submit(u64, Box<HandedUp>),
     /// Take this submission, which this instance took while nobody heard; the number of its first job
@@ -194,6 +219,8 @@ pub enum ParentWord {
     Submitted(u64, Result<Submitted, Refusal>),
     /// What became of a submission that was taken without the parent, by the number of its first job.
     TakenUp(JobId, Result<Submitted, Refusal>),
+    /// An answer to what was referred to it.
+    Answered(Reply),
     /// The channel is down.
     Away,
 }

@@ -117,7 +117,8 @@ impl Ingest {
             | ParentWord::Signal(..)
             | ParentWord::Pause(..)
             | ParentWord::Proceed(..)
-            | ParentWord::Forget(..) => {}
+            | ParentWord::Forget(..)
+            | ParentWord::Answered(_) => {}
         }
     }
 

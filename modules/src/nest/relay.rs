@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use eddy_broker::{Caller, Effect, Outbox, Reply, Request, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
@@ -101,24 +102,7 @@ impl Nest {
             let text = format!("the limit `relayed calls` is {CALLS_MAX}, all are under way");
             return Err(Refusal::new(Code::Busy, text));
         }
-        let message = Message {
-            topic: request.topic.clone(),
-            uid: request.uid,
-            roles: request.roles,
-            body: request.body.clone(),
-            tail: request.tail.clone(),
-            ..Message::request(&request.topic, self.relays.last + 1, &())
-        };
-        let given = message.wire_len();
-        let tail = message.encode().ok();
-        let Some(tail) = tail.filter(|tail| tail.len() + WRAPPING_BYTES <= MESSAGE_BYTES_MAX)
-        else {
-            let text = format!(
-                "message of {given} bytes is relayed with {WRAPPING_BYTES} more; the limit \
-                 `message` is {MESSAGE_BYTES_MAX}"
-            );
-            return Err(Refusal::new(Code::TooLarge, text));
-        };
+        let tail = wrapped(request, self.relays.last + 1)?;
         let call = self.relays.begin(job, request);
         let word = FromParent::Request { call };
         // Behind what was told before: that it has a grant is told first.
@@ -186,6 +170,28 @@ impl Nest {
         }));
         Ok(())
     }
+}
+
+/// A request as a message that rides in another one.
+pub(crate) fn wrapped(request: &Request, matchtag: u64) -> Result<Bytes, Refusal> {
+    let message = Message {
+        topic: request.topic.clone(),
+        uid: request.uid,
+        roles: request.roles,
+        body: request.body.clone(),
+        tail: request.tail.clone(),
+        ..Message::request(&request.topic, matchtag, &())
+    };
+    let given = message.wire_len();
+    let tail = message.encode().ok();
+    tail.filter(|tail| tail.len() + WRAPPING_BYTES <= MESSAGE_BYTES_MAX)
+        .ok_or_else(|| {
+            let text = format!(
+                "message of {given} bytes is relayed with {WRAPPING_BYTES} more; the limit \
+                 `message` is {MESSAGE_BYTES_MAX}"
+            );
+            Refusal::new(Code::TooLarge, text)
+        })
 }
 
 fn unreached(title: &str) -> Refusal {

@@ -11,8 +11,8 @@ use eddy_wire::services::Service;
 use eddy_wire::services::child::{Children, ChildrenRequest, ID_BLOCK};
 use eddy_wire::services::job::{
     self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
-    ListRequest, OutputRequest, RaiseRequest, ReleaseRequest, RequeueRequest, SuspendRequest,
-    UrgencyRequest, WaitRequest,
+    ListRequest, OrderRequest, OutputRequest, RaiseRequest, ReleaseRequest, RequeueRequest,
+    SuspendRequest, UrgencyRequest, WaitRequest,
 };
 use eddy_wire::services::sched;
 
@@ -158,7 +158,7 @@ fn is_of_tasks(request: &Request) -> bool {
 
 /// What a request about jobs names; `None` for others, and for those that
 /// cannot be read, which their own module refuses.
-fn named(request: &Request) -> Option<JobSet> {
+pub(crate) fn named(request: &Request) -> Option<JobSet> {
     Some(match request.topic.as_str() {
         job::Wait::TOPIC => request.parse::<WaitRequest>().ok()?.jobs,
         job::Raise::TOPIC => request.parse::<RaiseRequest>().ok()?.jobs,
@@ -169,6 +169,7 @@ fn named(request: &Request) -> Option<JobSet> {
         job::RequeueJob::TOPIC => request.parse::<RequeueRequest>().ok()?.jobs,
         sched::Explain::TOPIC => request.parse::<sched::ExplainRequest>().ok()?.jobs?,
         job::List::TOPIC => request.parse::<ListRequest>().ok()?.jobs,
+        job::Order::TOPIC => JobSet::of(request.parse::<OrderRequest>().ok()?.jobs),
         job::Events::TOPIC => JobSet::one(request.parse::<EventsRequest>().ok()?.id),
         job::Output::TOPIC => JobSet::one(request.parse::<OutputRequest>().ok()?.id),
         job::Input::TOPIC => JobSet::one(request.parse::<InputRequest>().ok()?.id),

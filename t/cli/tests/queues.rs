@@ -10,6 +10,7 @@ use anyhow::Context;
 use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
+use eddy_cli_tests::program;
 use eddy_cli_tests::running::{LIMIT, Running};
 use rustix::process::Signal;
 
@@ -466,5 +467,50 @@ fn figures_of_an_instance_outlive_its_leader() -> Tested {
     let until = Instant::now() + LIMIT;
     while completed(&instance, "batch")? < 4 && Instant::now() < until {}
     assert_eq!(completed(&instance, "batch")?, 4);
+    instance.shut_down()
+}
+
+#[test]
+fn who_works_in_a_queue_instance_follows_jobs_that_wait_at_the_root() -> Tested {
+    let instance = declared()?;
+    let at = |words: &[&str]| instance.run(&[&["--at", "batch"], words].concat());
+    let said = |words: &[&str]| Ok::<_, anyhow::Error>(at(words)?.ok()?.trim_end().to_owned());
+    let long = instance.submit_started(&["-q", "batch", "-n2", "sleep", "1000"])?;
+    let [waits, goes] = [(); 2].map(|()| said(&["submit", "-q", "batch", "-n2", "echo", "hi"]));
+    let (waits, goes) = (waits?, goes?);
+    let why = said(&["why", &waits])?;
+    assert!(why.contains("waits for 2 cores"), "{why}");
+    let listed = said(&[
+        "jobs",
+        "--no-header",
+        "-o",
+        "{status_abbrev}",
+        &waits,
+        &goes,
+    ])?;
+    assert_eq!(listed, "S\nS");
+    said(&["hold", &goes])?;
+    let held = instance.ok(&["jobs", "--no-header", "-o", "{reason}", &goes])?;
+    assert!(held.contains("is held"), "{held}");
+    said(&["release", &goes])?;
+    // One call is under way as the job goes from the root to the instance.
+    let waiting = instance.begin(&["--at", "batch", "wait", &goes])?;
+    let attached = instance.begin(&["--at", "batch", "job", "attach", &goes])?;
+    said(&["cancel", &waits])?;
+    let ended = at(&["wait", &waits])?;
+    assert_eq!(ended.refusal()?, format!("eddy wait: job {waits}: cancel"));
+    said(&["cancel", &long])?;
+    waiting.wait()?.ok()?;
+    assert_eq!(attached.wait()?.ok()?, "hi\nhi\n");
+    // A task sees the instance that it is in.
+    let inner = "id=$($0 submit -q batch -n2 true) && $0 why $id > /dev/null && $0 cancel $id";
+    let eddy = program::eddy()?.display().to_string();
+    said(&["run", "-q", "batch", "sh", "-c", inner, &eddy])?;
+    let unknown = at(&["why", "f9999"])?;
+    assert!(
+        unknown.refusal()?.contains("no such job"),
+        "{}",
+        unknown.err
+    );
     instance.shut_down()
 }

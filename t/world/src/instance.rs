@@ -214,6 +214,11 @@ impl Instance {
         }
     }
 
+    /// Whether its parent orders its jobs.
+    pub fn is_queue(&self) -> bool {
+        self.settings.place.name.is_some()
+    }
+
     /// The machine of its leader.
     pub fn machine(&self) -> usize {
         self.seats.first().copied().unwrap_or(0)

@@ -41,7 +41,7 @@ use crate::pipe::{PipeId, Side};
 use crate::replay;
 use crate::shell::{Course, Keeper, Seat};
 pub use links::tell_client;
-pub use parent::{HEAD_CLIENTS, RELAYED};
+pub use parent::{HEAD_CLIENTS, RELAYED, referred};
 use tree::Tree;
 
 /// Place of ingest among the leader's modules.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::ParentWord;
+use eddy_broker::{Caller, ParentWord};
 use eddy_wire::id::{Epoch, JobId, Rank};
 use eddy_wire::message::Message;
 use eddy_wire::resource_set::ResourceSet;
@@ -87,6 +87,8 @@ pub enum Asked {
     Submit(u64),
     /// To take one that this instance took, by the number of its first job.
     TakenUp(JobId),
+    /// What this client asked here.
+    Referred(Caller),
     /// To know what it has come to, or to pass an answer on.
     Told,
 }

@@ -496,8 +496,12 @@ impl Player {
         let found = self.submitted.get(base).zip(self.world.as_ref());
         let job = found.and_then(|((_, user, key), world)| {
             let place = self.places.get(base).copied().unwrap_or(ROOT);
-            let keys = &world.nature.judge(place).recorded().keys;
-            keys.get(&(*user, *key, index)).copied()
+            let known = |place| {
+                let keys = &world.nature.judge(place).recorded().keys;
+                keys.get(&(*user, *key, index)).copied()
+            };
+            // What was submitted in a queue instance may be at its parent still.
+            known(place).or_else(|| known(ROOT))
         });
         job.ok_or(format!("no job is called `{name}`"))
     }

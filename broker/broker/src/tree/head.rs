@@ -478,7 +478,7 @@ impl Head {
     /// letter, all else is the driver's.
     pub fn route(&mut self, effect: Effect) -> Routed {
         match effect {
-            Effect::Reply(reply) if reply.to.client.0 > self.clients_from => {
+            Effect::Reply(reply) if reply.to.client.is_above(self.clients_from) => {
                 self.route_reply(reply)
             }
             Effect::Shell(epoch, word) => match self.shells.get(&epoch) {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use eddy_broker::{Arrival, ClientId, ParentWord, Reply, Saying, ToParent};
+use eddy_broker::{Arrival, Caller, ClientId, ParentWord, Reply, Saying, ToParent};
 use eddy_modules::settings::Place;
 use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
@@ -33,11 +33,9 @@ use crate::link::DOOR_SOCKET;
 use crate::rundir;
 use crate::socket::Outlet;
 
-/// Clients that are none of a socket's are numbered from here up.
-const CLIENTS_FROM: u64 = 1 << 63;
 /// The leader itself as a client.
 const SELF: ClientId = ClientId(u64::MAX);
-/// What the parent may not have answered yet: half of what it allows a client.
+/// What the parent may not have answered yet, but for what is referred to it: half of what it allows a client.
 const OUTSTANDING_MAX: usize = 512;
 /// Bytes of the message in which an answer to the parent rides, at most.
 const ANSWER_BYTES: usize = 2048;
@@ -50,11 +48,6 @@ const TOLD_MAX: usize = 256;
 /// made are given up.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// Whether this client is the parent, or the leader itself.
-pub fn is_own(client: ClientId) -> bool {
-    client.0 >= CLIENTS_FROM
-}
-
 /// A child's leader, as far as it is one.
 pub struct Child {
     of: ChildOf,
@@ -65,6 +58,8 @@ pub struct Child {
     /// What was asked and not answered, by match number.
     asked: BTreeMap<u64, Asked>,
     last_tag: u64,
+    /// What is referred to it, by who asked.
+    referred: BTreeMap<Caller, u64>,
     /// What is to be asked when there is room.
     waiting: VecDeque<Message>,
     waiting_bytes: usize,
@@ -85,6 +80,8 @@ enum Asked {
     Submit(u64),
     /// To take one that this instance took, by the number of its first job.
     TakenUp(JobId),
+    /// What this client asked here.
+    Referred(Caller),
     /// What needs no more than to be there.
     Told,
 }
@@ -114,6 +111,7 @@ impl Child {
             outlet: None,
             asked: BTreeMap::new(),
             last_tag: ADOPT_TAG,
+            referred: BTreeMap::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             told: Vec::new(),
@@ -169,6 +167,7 @@ impl Child {
         tracing::warn!("the channel to the parent is down");
         self.outlet = None;
         self.asked.clear();
+        self.referred.clear();
         self.waiting.clear();
         self.waiting_bytes = 0;
         self.told.clear();
@@ -189,6 +188,9 @@ impl Child {
             };
         }
         let asked = self.asked.remove(&message.matchtag);
+        if let Some(Asked::Referred(caller)) = asked {
+            return vec![self.answered(caller, message)];
+        }
         match (asked, message.kind) {
             (Some(Asked::Ids), Type::Reply) => match message.parse::<IdBlock>() {
                 Ok(block) => vec![Come::Arrival(Arrival::Parent(ParentWord::Ids(block)))],
@@ -215,7 +217,7 @@ impl Child {
                 let word = match asked {
                     Asked::TakenUp(first) => ParentWord::TakenUp(first, outcome),
                     Asked::Submit(tag) => ParentWord::Submitted(tag, outcome),
-                    Asked::Ids | Asked::Told => return Vec::new(),
+                    Asked::Ids | Asked::Told | Asked::Referred(_) => return Vec::new(),
                 };
                 vec![Come::Arrival(Arrival::Parent(word))]
             }
@@ -226,6 +228,21 @@ impl Child {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// An answer to what was referred, perhaps not the last.
+    fn answered(&mut self, to: Caller, message: Message) -> Come {
+        let reply = Reply {
+            to,
+            kind: message.kind,
+            body: message.body,
+            tail: message.tail,
+        };
+        match reply.is_last() {
+            true => drop(self.referred.remove(&to)),
+            false => drop(self.asked.insert(message.matchtag, Asked::Referred(to))),
+        }
+        Come::Arrival(Arrival::Parent(ParentWord::Answered(reply)))
     }
 
     fn word(&mut self, now: Time, word: FromParent, message: &Message) -> Vec<Come> {
@@ -389,6 +406,30 @@ impl Child {
                 let body = ReportRequest { child, summary };
                 self.ask(Report::TOPIC, &body, None, Asked::Told);
             }
+            ToParent::Refer(caller, request) => {
+                let asked = Asked::Referred(caller);
+                self.ask(child::Refer::TOPIC, &child, Some(request), asked);
+                self.referred.insert(caller, self.last_tag);
+            }
+            ToParent::TakeBack(caller) => self.take_back(caller),
+        }
+    }
+
+    /// Nobody waits for that answer any more.
+    fn take_back(&mut self, caller: Caller) {
+        let Some(tag) = self.referred.remove(&caller) else {
+            return;
+        };
+        self.asked.remove(&tag);
+        let unsaid = self.waiting.iter().position(|one| one.matchtag == tag);
+        match unsaid.and_then(|at| self.waiting.remove(at)) {
+            Some(message) => self.waiting_bytes -= message.wire_len(),
+            None if self.outlet.is_some() => {
+                let message = Message::answer(Type::Cancel, tag, &());
+                self.waiting_bytes += message.wire_len();
+                self.waiting.push_back(message);
+            }
+            None => {}
         }
     }
 
@@ -431,7 +472,8 @@ impl Child {
     pub fn flush(&mut self) {
         self.gather();
         let Some(outlet) = &self.outlet else { return };
-        while self.asked.len().saturating_sub(self.waiting.len()) < OUTSTANDING_MAX
+        let answered = |waiting: &VecDeque<Message>| self.referred.len() + waiting.len();
+        while self.asked.len().saturating_sub(answered(&self.waiting)) < OUTSTANDING_MAX
             && let Some(message) = self.waiting.pop_front()
         {
             self.waiting_bytes -= message.wire_len();

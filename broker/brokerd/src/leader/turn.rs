@@ -27,7 +27,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Sleep;
 
 use super::channel::Heard;
-use super::child::{self, Child, Come};
+use super::child::{Child, Come};
 use super::filters::Filters;
 use super::nodes::Nodes;
 use super::own::{self, Commits};
@@ -504,7 +504,7 @@ impl Leader {
 
     fn answer_here(&mut self, reply: Reply) {
         let client = reply.to.client;
-        if let Some(child) = self.child.as_mut().filter(|_| child::is_own(client)) {
+        if let Some(child) = self.child.as_mut().filter(|_| client.is_own()) {
             let come = child.reply(self.clock.now(), reply);
             return self.come(come);
         }
@@ -551,7 +551,7 @@ impl Leader {
             self.nodes.attend();
         }
         let effect = match effect {
-            Effect::Reply(reply) if child::is_own(reply.to.client) => {
+            Effect::Reply(reply) if reply.to.client.is_own() => {
                 return self.answer_here(reply);
             }
             effect => effect,

@@ -56,6 +56,11 @@ service!(
     HandUp, "child.submit", USERS, HandUpRequest => Submitted
 );
 service!(
+    /// A request that was made in a queue instance about jobs that its parent has and it has not. The message,
+    /// stamped by the child, is the tail; it is answered as if it had come by itself.
+    Refer, "child.refer", Roles::OWNER, ChildOf => ()
+);
+service!(
     /// All that the instance began while its parent was away is said: from now on it begins nothing by
     /// itself. Said once more when all that it took is answered for.
     Settled, "child.settled", USERS, SettledRequest => ()

@@ -107,6 +107,7 @@ impl Instance {
         if message.kind == eddy_wire::message::Type::Request {
             let about = self.judged(about.clone());
             nature.oracle(self.id).asked(caller, &about);
+            super::referred(nature, self.id, &message);
         }
         self.request(nature, client, message);
     }

@@ -4,7 +4,7 @@
 //! if from clients of the child, and their answers go back as calls.
 
 use bytes::Bytes;
-use eddy_broker::{Arrival, ClientId, ParentWord, Reply, Saying, ToParent};
+use eddy_broker::{Arrival, Caller, ClientId, ParentWord, Reply, Saying, ToParent};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{IdBlock, Kind};
 use eddy_wire::id::Epoch;
@@ -18,21 +18,40 @@ use crate::broken;
 use crate::call::{About, Ask, Call, Nests};
 use crate::client::OWNER;
 use crate::instance::Instance;
-use crate::nature::{ChildTurn, Happening, Life, Nature, Parcel};
+use crate::nature::{ChildTurn, Happening, InstanceId, Life, Nature, Parcel};
 use crate::nested::Asked;
 use crate::oracle::silence::Terms;
 use crate::pipe::{PipeId, Side};
 
 /// Clients that ask over the channel are numbered from here.
-pub const RELAYED: u64 = 1 << 39;
+pub const RELAYED: u64 = ClientId::OWN_FROM;
 /// Clients at other ranks are numbered from here.
 pub const HEAD_CLIENTS: u64 = 1 << 40;
+
+/// The judge of an instance is told of a signal that came another way than from a client of it.
+fn signalled(nature: &mut Nature, instance: InstanceId, message: &Message) {
+    if let (Kill::TOPIC, Ok(kill)) = (message.topic.as_str(), message.parse::<KillRequest>()) {
+        let judge = nature.oracle(instance);
+        let first = kill.jobs.ranges.iter().map(|(first, _)| *first);
+        // Clients of the world name one job at a time.
+        first.for_each(|job| judge.signalled(job));
+    }
+}
+
+/// What a child refers to this instance may be a signal.
+pub fn referred(nature: &mut Nature, instance: InstanceId, message: &Message) {
+    if message.topic == child::Refer::TOPIC
+        && let Ok(inner) = Message::decode(&message.tail)
+    {
+        signalled(nature, instance, &inner);
+    }
+}
 
 impl Instance {
     /// An answer of the broker: to a client of this node, or over the channel.
     pub(super) fn answer(&mut self, nature: &mut Nature, reply: Reply) {
         let client = reply.to.client.0;
-        if !(RELAYED..HEAD_CLIENTS).contains(&client) {
+        if !reply.to.client.is_own() {
             return tell_client(nature, self.id, reply);
         }
         let call = client - RELAYED;
@@ -122,6 +141,30 @@ impl Instance {
                 let request = child::ReportRequest { child, summary };
                 self.ask_parent::<child::Report>(nature, Asked::Told, &request, Bytes::new());
             }
+            ToParent::Refer(caller, request) => {
+                // Its answer is held against what the parent knows, which is not here.
+                nature.oracle(self.id).forget(caller);
+                self.ask_parent::<child::Refer>(nature, Asked::Referred(caller), &child, request);
+            }
+            ToParent::TakeBack(caller) => self.take_back(nature, caller),
+        }
+    }
+
+    /// Nobody waits for that answer of the parent any more.
+    fn take_back(&mut self, nature: &mut Nature, caller: Caller) {
+        let Some(nested) = &mut self.nested else {
+            return;
+        };
+        let asked = nested.channel.asked.iter();
+        let mut asked = asked.filter(|(_, asked)| **asked == Asked::Referred(caller));
+        let Some(tag) = asked.next().map(|(tag, _)| *tag) else {
+            return;
+        };
+        nested.channel.asked.remove(&tag);
+        if let Some(pipe) = nested.channel.pipe {
+            let cancel = Message::answer(Type::Cancel, tag, &());
+            let cancel = Parcel::FromClient(cancel, About::Other);
+            nature.send(pipe, Side::Server, cancel);
         }
     }
 
@@ -243,9 +286,19 @@ impl Instance {
                 let word = match asked {
                     Asked::TakenUp(first) => ParentWord::TakenUp(first, outcome),
                     Asked::Submit(tag) => ParentWord::Submitted(tag, outcome),
-                    Asked::Adopt | Asked::Ids | Asked::Told => return,
+                    Asked::Adopt | Asked::Ids | Asked::Told | Asked::Referred(_) => return,
                 };
                 self.arrive(nature, Arrival::Parent(word));
+            }
+            (Asked::Referred(to), kind) => {
+                let (body, tail) = (message.body.clone(), message.tail.clone());
+                let reply = Reply {
+                    to,
+                    kind,
+                    body,
+                    tail,
+                };
+                self.arrive(nature, Arrival::Parent(ParentWord::Answered(reply)));
             }
             (Asked::Ids | Asked::Submit(_) | Asked::TakenUp(_) | Asked::Told, _) => {}
         }
@@ -300,12 +353,7 @@ impl Instance {
         let Some(nested) = &mut self.nested else {
             return;
         };
-        if let (Kill::TOPIC, Ok(kill)) = (message.topic.as_str(), message.parse::<KillRequest>()) {
-            let judge = nature.oracle(self.id);
-            let first = kill.jobs.ranges.iter().map(|(first, _)| *first);
-            // Clients of the world name one job at a time.
-            first.for_each(|job| judge.signalled(job));
-        }
+        signalled(nature, self.id, &message);
         nested.channel.relayed.insert(call);
         if self.leader.is_none() {
             nested.channel.early.insert(call, message);

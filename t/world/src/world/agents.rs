@@ -18,7 +18,7 @@ use crate::broken::Rule;
 use crate::call::About;
 use crate::desk::{Known, Left};
 use crate::door::Said;
-use crate::leader::tell_client;
+use crate::leader::{referred, tell_client};
 use crate::nature::{AgentTurn, Delay, Happening, InstanceId, Parcel, PostTurn, ROOT};
 use crate::nested::Within;
 use crate::pipe::{PipeId, Post, Side};
@@ -433,15 +433,20 @@ impl World {
                 if message.kind == Type::Request {
                     let matchtag = message.matchtag;
                     let caller = Caller { client, matchtag };
-                    // What changes while the answer is on its way cannot be judged at its end.
+                    // What changes while the answer is on its way cannot be judged at its end, and it may be
+                    // the parent's.
+                    let is_queue = self.instances[id.place()].is_queue();
                     let about = match about {
                         About::List | About::Get(_) | About::Events(_) | About::Stream => {
                             About::Other
                         }
+                        submit @ About::Submit { .. } => submit,
+                        _ if is_queue => About::Other,
                         other => other,
                     };
                     let about = self.instances[id.place()].judged(about);
                     self.nature.oracle(id).asked(caller, &about);
+                    referred(&mut self.nature, id, &message);
                 }
                 self.follow(post, FollowerInput::Message(client, message));
             }

@@ -1,0 +1,134 @@
+//! Requests about jobs that the parent has and this instance has not: not yet, or not any more. They are
+//! referred to the parent, whose answers go to who asked.
+//!
+//! What is here and durable, and what this instance took itself while its parent was away, it answers itself;
+//! so it does all while the channel is down. What the parent referred here goes no way back.
+
+use std::collections::BTreeSet;
+
+use eddy_broker::{Caller, Outbox, Reply, Request, ToParent, Volatile};
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::{Kind, Record};
+use eddy_wire::id::JobId;
+use eddy_wire::services::job::JobSet;
+use serde_json::Value;
+
+use super::{Channel, Passed};
+use crate::nest::relay::wrapped;
+use crate::nest::route::named;
+
+/// How many are referred at a time. With the 512 that are told at a time it is less than a parent allows a
+/// client (limit `outstanding`).
+const CALLS_MAX: usize = 400;
+
+/// Those who wait for an answer of the parent.
+#[derive(Debug, Default)]
+pub(super) struct Referred {
+    calls: BTreeSet<Caller>,
+    /// Jobs that came over this channel and are not durable yet: nobody here speaks of them before that.
+    fresh: BTreeSet<JobId>,
+}
+
+impl Passed {
+    /// Whether a request is the parent's to answer.
+    pub(super) fn is_above(&self, request: &Request) -> bool {
+        let hears = self.declared.is_some() && self.channel == Channel::Stands;
+        if !hears || request.caller.client.is_own() {
+            return false;
+        }
+        match named(request) {
+            Some(jobs) if !jobs.is_empty() => !self.answers_for(&jobs),
+            Some(_) => names_a_set(request),
+            None => false,
+        }
+    }
+
+    /// Whether all these jobs are here, or one that the parent does not know of.
+    fn answers_for(&self, jobs: &JobSet) -> bool {
+        let mut all = true;
+        for (first, last) in &jobs.ranges {
+            if first > last {
+                // Whoever gets it refuses it.
+                return true;
+            }
+            let mut here = 0;
+            for (job, held) in self.jobs.range(*first..=*last) {
+                if !held.is_known() {
+                    return true;
+                }
+                here += u64::from(!self.referred.fresh.contains(job));
+            }
+            all &= last.0 - first.0 < here;
+        }
+        all
+    }
+
+    /// A job came.
+    pub(super) fn comes(&mut self, record: &Record) {
+        if let (Kind::Submit(_), Some(job)) = (&record.event.kind, record.event.job)
+            && self.jobs.contains_key(&job)
+        {
+            self.referred.fresh.insert(job);
+        }
+    }
+
+    /// That is durable.
+    pub(super) fn is_durable(&mut self, record: &Record) {
+        if let (Kind::Submit(_), Some(job)) = (&record.event.kind, record.event.job) {
+            self.referred.fresh.remove(&job);
+        }
+    }
+
+    /// Sends one up, if it can be.
+    pub(super) fn refer(&mut self, request: &Request, out: &mut Outbox) {
+        if let Err(refusal) = self.send_up(request, out) {
+            out.refuse(request.caller, &refusal);
+        }
+    }
+
+    fn send_up(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        if self.referred.calls.len() >= CALLS_MAX {
+            let text = format!("the limit `referred calls` is {CALLS_MAX}, all are under way");
+            return Err(Refusal::new(Code::Busy, text));
+        }
+        let tail = wrapped(request, 1)?;
+        self.referred.calls.insert(request.caller);
+        let asked = ToParent::Refer(request.caller, tail);
+        out.volatile(Volatile::Parent(asked));
+        Ok(())
+    }
+
+    /// The parent has answered, perhaps not for the last time.
+    pub(super) fn referred(&mut self, reply: &Reply, out: &mut Outbox) {
+        let is_asked = match reply.is_last() {
+            true => self.referred.calls.remove(&reply.to),
+            false => self.referred.calls.contains(&reply.to),
+        };
+        if is_asked {
+            out.volatile(Volatile::Reply(reply.clone()));
+        }
+    }
+
+    /// These wait no more.
+    pub(super) fn take_back(&mut self, gone: impl Fn(Caller) -> bool, out: &mut Outbox) {
+        for caller in self.referred.calls.extract_if(.., |caller| gone(*caller)) {
+            out.volatile(Volatile::Parent(ToParent::TakeBack(caller)));
+        }
+    }
+
+    /// The channel is down: nobody is answered any more.
+    pub(super) fn lose_referred(&mut self, out: &mut Outbox) {
+        let text = "the parent instance is not reached";
+        let refusal = Refusal::new(Code::Unreachable, text);
+        for caller in std::mem::take(&mut self.referred.calls) {
+            out.refuse(caller, &refusal);
+        }
+    }
+}
+
+/// Whether it is of a set of jobs by its name: where they are the parent knows.
+fn names_a_set(request: &Request) -> bool {
+    let body: Option<Value> = serde_json::from_slice(&request.body).ok();
+    let set = body.as_ref().and_then(|body| body.get("job_set"));
+    set.is_some_and(|set| !set.is_null())
+}
