@@ -202,3 +202,48 @@ fn a_really_full_disk_gives_up_its_ballast_for_what_must_be_recorded() {
     assert!(checked.fault.is_none(), "{:?}", checked.fault);
     assert_eq!(checked.whole, next);
 }
+
+#[test]
+fn a_small_disk_has_room_again_once_somebody_made_some() {
+    let dir = tempfile::tempdir().unwrap();
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"])
+        .arg(dir.path())
+        .output();
+    if !mount.is_ok_and(|output| output.status.success()) {
+        println!("no right to mount a tmpfs: this was not tested");
+        return;
+    }
+    let _mounted = Mounted(dir.path());
+    let options = Options {
+        ballast_bytes: 16 << 20,
+        ..NO_BALLAST
+    };
+    let state = dir.path().join("state");
+    let (journal, recovered) = Journal::open(&state, &options).unwrap();
+    assert_eq!(recovered.notes, Vec::<String>::new());
+    let made = fs::metadata(state.join("ballast")).unwrap().len();
+    assert!(
+        (8 << 20..=12 << 20).contains(&made),
+        "half of what is free, not {made}"
+    );
+    let left = (24 << 20) - made as usize;
+    let filler = dir.path().join("filler");
+    // What is left is less than twice the ballast whoever makes room.
+    fs::write(&filler, vec![1u8; left - (700 << 10)]).unwrap();
+    let (mut writer, said) = writer(journal);
+    let (_, sent) = fill(&mut writer, &said, 1);
+    assert_eq!(next_durable(&said), sent);
+    // The room of the ballast is none for others.
+    writer.send(rows(sent + 1, sent + 1)).unwrap();
+    assert_eq!(next_durable(&said), sent + 1);
+    fs::remove_file(&filler).unwrap();
+    writer.send(rows(sent + 2, sent + 2)).unwrap();
+    assert_eq!(next_durable(&said), sent + 2);
+    match said.recv_timeout(WAIT).unwrap() {
+        Committed::SpaceBack { .. } => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(state.join("ballast").exists());
+    writer.close().unwrap();
+}

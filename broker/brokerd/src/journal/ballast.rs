@@ -9,11 +9,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 
+/// A smaller one than this part of what it should be is not worth its file.
+const LEAST_PART: u64 = 16;
+
 /// Where it is and how large it should be; 0 bytes for none.
 #[derive(Debug)]
 pub(super) struct Ballast {
     dir: PathBuf,
     bytes: u64,
+    /// What was free once it was given up: with that alone the disk is still full.
+    floor: u64,
 }
 
 impl Ballast {
@@ -21,6 +26,7 @@ impl Ballast {
         Ballast {
             dir: dir.into(),
             bytes,
+            floor: 0,
         }
     }
 
@@ -29,37 +35,41 @@ impl Ballast {
     }
 
     /// Makes it if it is not there, and if as much again stays free: else it would be what fills
-    /// the disk. Answers whether it is there now.
+    /// the disk. So it is smaller on a small disk, where somebody else has made room since it was given up. Answers
+    /// whether it is there now.
     pub fn make(&self) -> io::Result<bool> {
         if self.bytes == 0 {
             return Ok(true);
         }
-        if fs::metadata(self.path()).is_ok_and(|m| m.len() == self.bytes) {
+        let least = (self.bytes / LEAST_PART).max(1);
+        if fs::metadata(self.path()).is_ok_and(|m| (least..=self.bytes).contains(&m.len())) {
             return Ok(true);
         }
-        if self.free() < self.bytes.saturating_mul(2) {
+        let free = self.free();
+        let is_more = free >= self.floor.saturating_add(least.saturating_mul(2));
+        if !is_more && free < self.bytes.saturating_mul(2) {
             return Ok(false);
         }
-        let made = self.allocate();
+        let made = self.allocate(self.bytes.min(free / 2));
         if made.is_err() {
             let _ = fs::remove_file(self.path());
         }
         made.map(|()| true)
     }
 
-    fn allocate(&self) -> io::Result<()> {
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
         let mut file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
             .open(self.path())?;
-        match fallocate(&file, FallocateFlags::empty(), 0, self.bytes) {
+        match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(()),
             // A file system that cannot reserve: written zeros take room as well, unless it compresses.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 let zeros = vec![0u8; 1 << 16];
-                let mut left = self.bytes;
+                let mut left = bytes;
                 while left > 0 {
                     let part = left.min(zeros.len() as u64);
                     file.write_all(&zeros[..part as usize])?;
@@ -72,8 +82,15 @@ impl Ballast {
     }
 
     /// Gives the room up; answers whether there was any.
-    pub fn drop_it(&self) -> bool {
-        self.bytes > 0 && fs::remove_file(self.path()).is_ok()
+    pub fn drop_it(&mut self) -> bool {
+        let size = fs::metadata(self.path()).map_or(0, |m| m.len());
+        let before = self.free();
+        let dropped = self.bytes > 0 && fs::remove_file(self.path()).is_ok();
+        if dropped {
+            // The file system may take a while to free what was removed.
+            self.floor = self.free().max(before.saturating_add(size));
+        }
+        dropped
     }
 
     /// Bytes this user may still write where the journal is; 0 if that cannot be asked.
