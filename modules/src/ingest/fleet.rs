@@ -129,11 +129,45 @@ impl Fleet {
         members.find(|member| member.job == Some(job))
     }
 
-    /// Those that have no job and are to have one.
-    pub fn missing(&self) -> Vec<Declared> {
+    /// Those that have no job and are to have one, with the ranks that are others'.
+    pub fn missing(&self) -> Vec<(Declared, Idset)> {
         let missing = |member: &&Member| member.job.is_none() && member.down.is_none();
         let members = self.members.values().filter(missing);
-        members.map(Member::at_home).collect()
+        let with_others = |member: &Member| (self.at_home(member), self.of_others(member));
+        members.map(with_others).collect()
+    }
+
+    /// As it is declared, on the nodes where it was before, unless the
+    /// configuration names others or another number of them.
+    fn at_home(&self, member: &Member) -> Declared {
+        let mut declared = member.declared.clone();
+        if let Extent::Fixed { ranks, .. } = &mut declared.extent {
+            *ranks = self.ranks_of(member);
+        }
+        declared
+    }
+
+    /// The ranks that are a member's, where that is known: those that it names, or its home if nobody else names that.
+    fn ranks_of(&self, member: &Member) -> Option<Idset> {
+        let Extent::Fixed { nodes, ranks } = &member.declared.extent else {
+            return None;
+        };
+        let home = || {
+            let (home, _) = member.home.as_ref()?;
+            let others = self.members.values();
+            let mut named = others.filter_map(Member::names);
+            let is_own = home.len() == u64::from(*nodes);
+            (is_own && named.all(|named| named.is_disjoint(home))).then(|| home.clone())
+        };
+        ranks.clone().or_else(home)
+    }
+
+    /// What others name, or are at home on.
+    fn of_others(&self, member: &Member) -> Idset {
+        let others = self.members.values();
+        let others = others.filter(|other| other.declared.name != member.declared.name);
+        let theirs = others.filter_map(|other| self.ranks_of(other));
+        theirs.fold(Idset::new(), |all, one| all.union(&one))
     }
 
     /// The notes that are owed: where an instance is at home from now on.
@@ -181,17 +215,12 @@ impl Member {
         self.home.as_ref().is_some_and(|(home, _)| home == ranks)
     }
 
-    /// As it is declared, on the nodes where it was before, unless the
-    /// configuration names others or another number of them.
-    fn at_home(&self) -> Declared {
-        let mut declared = self.declared.clone();
-        if let Extent::Fixed { nodes, ranks } = &mut declared.extent
-            && let (None, Some((home, _))) = (&ranks, &self.home)
-            && home.len() == u64::from(*nodes)
-        {
-            *ranks = Some(home.clone());
+    /// The ranks that the configuration names for it.
+    fn names(&self) -> Option<&Idset> {
+        match &self.declared.extent {
+            Extent::Fixed { ranks, .. } => ranks.as_ref(),
+            Extent::Elastic(_) => None,
         }
-        declared
     }
 
     fn ended(&mut self, t: Time, job: JobId) {
@@ -211,9 +240,9 @@ impl Member {
     }
 }
 
-/// The jobspec of a declared instance. An elastic one begins beside what runs on the leader's own
-/// node, of these ranks; more come to it later (`exec/seats.rs`).
-pub fn jobspec(declared: &Declared, local: &Idset, command: &[String]) -> Value {
+/// The jobspec of a declared instance, which takes none of the ranks that are others'. An elastic one begins
+/// beside what runs on the leader's own node, of these ranks; more come to it later (`exec/seats.rs`).
+pub fn jobspec((declared, others): &(Declared, Idset), local: &Idset, command: &[String]) -> Value {
     let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
     for set in &declared.set {
         words.extend(["-S", set.as_str()]);
@@ -237,8 +266,10 @@ pub fn jobspec(declared: &Declared, local: &Idset, command: &[String]) -> Value 
             (own.len(), false, Some(own))
         }
     };
-    if let Some(ranks) = ranks {
-        system["constraints"] = json!({"ranks": [ranks.to_string()]});
+    match ranks {
+        Some(ranks) => system["constraints"] = json!({"ranks": [ranks.to_string()]}),
+        None if others.is_empty() => {}
+        None => system["constraints"] = json!({"not": [{"ranks": [others.to_string()]}]}),
     }
     let node = json!({"type": "node", "count": nodes, "exclusive": exclusive, "with": [slot]});
     json!({
@@ -306,7 +337,7 @@ mod tests {
     }
 
     fn ranks(fleet: &Fleet) -> Option<Idset> {
-        match &fleet.missing()[0].extent {
+        match &fleet.missing()[0].0.extent {
             Extent::Fixed { ranks, .. } => ranks.clone(),
             Extent::Elastic(elastic) => elastic.ranks.clone(),
         }
@@ -392,10 +423,47 @@ mod tests {
     }
 
     #[test]
+    fn who_names_no_nodes_takes_none_that_others_name_or_were_on() {
+        let mut settings = Settings::for_inventory(Arc::default());
+        let fixed = |name: &str, ranks: Option<&str>| Declared {
+            name: name.to_owned(),
+            extent: Extent::Fixed {
+                nodes: 2,
+                ranks: ranks.map(|ranks| ranks.parse().expect("ranks")),
+            },
+            set: Vec::new(),
+        };
+        let names = Some("2-3");
+        settings.declared = vec![fixed("a", None), fixed("b", names), fixed("c", None)];
+        let mut fleet = Fleet::new(&settings);
+        let asks = |fleet: &Fleet| -> Vec<String> {
+            let missing = fleet.missing();
+            let asked = missing
+                .iter()
+                .map(|one| jobspec(one, &Idset::one(0), &["eddy".to_owned()]));
+            asked
+                .map(|asked| asked["attributes"]["system"]["constraints"].to_string())
+                .collect()
+        };
+        let not_theirs = r#"{"not":[{"ranks":["2-3"]}]}"#;
+        let its_own = r#"{"ranks":["2-3"]}"#;
+        assert_eq!(asks(&fleet), [not_theirs, its_own, not_theirs]);
+        let note = |name: &str, ranks: &str| {
+            let note = json!({"instance": name, "ranks": ranks});
+            Kind::Memo(Map::from_iter([(HOME_KEY.to_owned(), note)]))
+        };
+        record(&mut fleet, 1, None, note("a", "0-1"));
+        record(&mut fleet, 2, None, note("c", "3-4"));
+        let home = r#"{"ranks":["0-1"]}"#;
+        let elsewhere = r#"{"not":[{"ranks":["0-3"]}]}"#;
+        assert_eq!(asks(&fleet), [home, its_own, elsewhere]);
+    }
+
+    #[test]
     fn an_elastic_instance_begins_beside_what_runs_on_the_leaders_node() {
         let mut declared = batch(1).missing().remove(0);
         let mut asks = |ranks: Option<Idset>, local: &str| {
-            declared.extent = Extent::Elastic(Elastic {
+            declared.0.extent = Extent::Elastic(Elastic {
                 ranks,
                 ..Elastic::default()
             });

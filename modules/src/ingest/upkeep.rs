@@ -8,6 +8,7 @@ use eddy_broker::{Outbox, ParentWord, ToParent, Volatile};
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::idset::Idset;
 use eddy_wire::services::child::ID_BLOCK;
 use eddy_wire::time::Time;
 use uuid::Uuid;
@@ -53,7 +54,8 @@ impl Ingest {
         }
     }
 
-    fn submit_declared(&mut self, now: Time, declared: &Declared, out: &mut Outbox) {
+    fn submit_declared(&mut self, now: Time, wanted: &(Declared, Idset), out: &mut Outbox) {
+        let (declared, _) = wanted;
         if self.proposed.contains(&declared.name) {
             return;
         }
@@ -62,7 +64,7 @@ impl Ingest {
             return;
         };
         self.proposed.insert(declared.name.clone());
-        let jobspec = fleet::jobspec(declared, &self.local, &self.instance_command);
+        let jobspec = fleet::jobspec(wanted, &self.local, &self.instance_command);
         let spec = self.specs.intern(jobspec);
         let submit = Submit {
             user: self.owner,
