@@ -18,6 +18,7 @@ use eddy_wire::time::Time;
 
 use crate::occupancy::{Closure, Side};
 use crate::planner::Planner;
+use crate::planner::places::limit_of;
 
 /// The planners, fed as one.
 #[derive(Debug, Default)]
@@ -39,7 +40,16 @@ struct Kept {
     /// Who waits for it.
     wants: BTreeMap<JobId, Want>,
     /// Those of them that do not fit it as it is.
-    misfits: BTreeMap<JobId, Reason>,
+    misfits: BTreeMap<JobId, Misfit>,
+}
+
+/// Why one does not fit a reservation.
+#[derive(Debug)]
+enum Misfit {
+    /// Its nodes will not do.
+    For(Reason),
+    /// It would not end in time.
+    Late,
 }
 
 impl Calendar {
@@ -300,9 +310,15 @@ impl Kept {
     }
 
     fn plan(&mut self, name: &Name, now: Time, steps: u32) -> Outcome {
+        let late = self.late(now);
         let Some(planner) = &mut self.planner else {
             return Outcome::default();
         };
+        // They would hold up those behind them who still end in time.
+        for job in late {
+            planner.apply(Delta::Unwant(job));
+            self.misfits.insert(job, Misfit::Late);
+        }
         let mut outcome = planner.plan(now, steps);
         // Nodes may move: what does not fit today is not refused.
         outcome.verdicts.retain(|(job, verdict)| match verdict {
@@ -314,20 +330,36 @@ impl Kept {
                     name: name.clone(),
                     why: reason.to_string(),
                 };
-                self.misfits.insert(*job, reason);
+                self.misfits.insert(*job, Misfit::For(reason));
                 false
             }
         });
         outcome
     }
 
+    /// Who wants to start, and would not have ended when it does.
+    fn late(&self, now: Time) -> Vec<JobId> {
+        let begins = now.max(self.reservation.from);
+        let is_late = |want: &Want| {
+            let span = limit_of(want);
+            span.is_some_and(|span| begins.after(span) > self.reservation.until)
+        };
+        let wants = self.wants.iter();
+        let late = wants.filter(|(job, want)| !self.misfits.contains_key(job) && is_late(want));
+        late.map(|(job, _)| *job).collect()
+    }
+
     /// Why those wait that do not fit.
     fn answer(&self, question: &Question, now: Time) -> Answer {
-        let explained = |(job, reason): (&JobId, &Reason)| {
+        let explained = |(job, misfit): (&JobId, &Misfit)| {
             let want = self.wants.get(job)?;
+            let reason = match misfit {
+                Misfit::For(reason) => reason.clone(),
+                Misfit::Late => closure(&self.reservation, Side::After).reason(now),
+            };
             Some(Explained {
                 job: *job,
-                reason: reason.clone(),
+                reason,
                 ahead: 0,
                 start: None,
                 priority: self.planner.as_ref()?.priority_of(want, now),

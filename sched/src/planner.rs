@@ -25,7 +25,7 @@ mod hindsight;
 
 mod nodes;
 
-mod places;
+pub(crate) mod places;
 
 mod preempt;
 

@@ -13,7 +13,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::reservation::{ATTRIBUTE, Purpose, Reservation, Reservations};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::spec::Spec;
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 
 const DURATION: &str = "attributes.system.duration";
 
@@ -100,9 +100,12 @@ fn whose(found: &Reservation) -> String {
     format!("for {}", all.join(", "))
 }
 
+/// What begins with a reservation begins a little later: who asks for all of it would never begin.
+const BEGINNING: Span = Span::seconds(1);
+
 /// A job of a reservation ends in it.
 fn in_time(now: Time, found: &Reservation, spec: &Spec) -> Result<(), Refusal> {
-    let left = (found.until - now.max(found.from)).0 - CLEANUP.0;
+    let left = (found.until - now.max(found.from)).0 - CLEANUP.0 - BEGINNING.0;
     let left = left.max(0);
     let given = match spec.request.duration {
         Some(limit) if limit > 0 && limit <= left => return Ok(()),

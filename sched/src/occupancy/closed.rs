@@ -45,7 +45,8 @@ impl Closure {
         self.from < now.after(span.max(Span(1))) && now < self.until
     }
 
-    fn reason(&self, now: Time) -> Reason {
+    /// Why who is kept out by it does not start.
+    pub(crate) fn reason(&self, now: Time) -> Reason {
         let (bar, changes) = match self.side {
             Side::Others if self.from > now => (Bar::Ahead, self.from),
             Side::Others => (Bar::On, self.until),

@@ -89,7 +89,7 @@ impl Planner {
 }
 
 /// For how long a job is planned if it says.
-pub(super) fn limit_of(want: &Want) -> Option<Span> {
+pub(crate) fn limit_of(want: &Want) -> Option<Span> {
     let limit = want.request.duration.filter(|limit| *limit > 0);
     limit.map(|limit| Span(limit.saturating_add(CLEANUP.0)))
 }

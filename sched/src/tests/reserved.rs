@@ -281,6 +281,29 @@ fn what_waits_for_a_reservation_holds_up_nobody_and_ends_with_it() {
 }
 
 #[test]
+fn who_would_end_too_late_holds_up_nobody_in_his_reservation() {
+    let mut site = Site::new("preset = \"fcfs\"");
+    site.reserve(reservation("r", (21, 61), Idset::range(0, 3)));
+    site.want(1, lasting(slots(1, 1), 40), Some("r"));
+    site.want(2, lasting(slots(1, 1), 39), Some("r"));
+    site.want(3, lasting(slots(1, 1), 30), Some("r"));
+    assert_eq!(site.plan(), []);
+    site.now = at(23);
+    let started = site.plan();
+    assert_eq!(started.iter().map(|(job, _)| *job).collect::<Vec<_>>(), [3]);
+    assert_eq!(site.why(1), (bar("r", Bar::Late, 38), None));
+    site.now = at(25);
+    assert_eq!(site.why(2), (bar("r", Bar::Late, 36), None));
+    // There is more time now.
+    site.reserve(reservation("r", (21, 90), Idset::range(0, 3)));
+    let started = site.plan();
+    assert_eq!(
+        started.iter().map(|(job, _)| *job).collect::<Vec<_>>(),
+        [1, 2]
+    );
+}
+
+#[test]
 fn a_pool_is_promised_like_nodes_and_counts_in_every_line() {
     let mut site = Site::new("preset = \"easy\"");
     site.reserve(reservation("r", (1, 900), Idset::one(3)));

@@ -8,7 +8,6 @@ use super::*;
 use eddy_wire::event::Event;
 use eddy_wire::id::{Rank, Seq};
 use eddy_wire::jobspec::Jobspec;
-use eddy_wire::time::Span;
 
 const HOUR: i64 = 3600;
 
@@ -91,7 +90,7 @@ fn asked(user: u32, spec: &Spec, ground: Option<Idset>) -> Result<(), String> {
 fn a_job_is_let_in_that_is_of_it_ends_in_it_and_fits_it() {
     let course = || Some(json!("course"));
     assert_eq!(asked(8, &spec(4, 0, None), None), Ok(()));
-    assert_eq!(asked(7, &spec(3, HOUR - 10, course()), None), Ok(()));
+    assert_eq!(asked(7, &spec(3, HOUR - 11, course()), None), Ok(()));
     let refused = |user, spec: &Spec, ground| asked(user, spec, ground).expect_err("refused");
     assert_eq!(
         refused(7, &spec(1, 60, Some(json!("curse"))), None),
@@ -110,7 +109,7 @@ fn a_job_is_let_in_that_is_of_it_ends_in_it_and_fits_it() {
         "attributes.system.reservation: \"fan\" given, it is for maintenance, nothing runs in it"
     );
     let late =
-        "attributes.system.duration: none given, reservation `course` has 3590 s left for jobs";
+        "attributes.system.duration: none given, reservation `course` has 3589 s left for jobs";
     assert_eq!(refused(7, &spec(1, 0, course()), None), late);
     assert_eq!(
         refused(7, &spec(1, HOUR, course()), None),
