@@ -31,6 +31,7 @@ use eddy_broker::{
     Answer, Disk, Endpoint, Input, Module, Notice, Outbox, Query, Request, Volatile,
 };
 use eddy_sched::Capacity;
+use eddy_wire::access::HOST_ADMIN;
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
@@ -402,13 +403,8 @@ impl Ingest {
                 "urgency: {given} given, allowed are 0 to 31"
             )));
         }
-        let user = body.on_behalf.unwrap_or(request.uid);
-        if !request.sender().may_act_for(user) {
-            let text = format!(
-                "as: user {user} given, user {} may submit for nobody else; owner and admins may",
-                request.uid
-            );
-            return Err(Refusal::new(Code::Denied, text));
+        if let Some(user) = body.on_behalf {
+            self.may_submit_as(user, request)?;
         }
         let copies = body
             .cc
@@ -421,6 +417,23 @@ impl Ingest {
         let submission = Submission::new(request, body, spec, copies);
         targets::bounded(&submission)?;
         Ok(submission)
+    }
+
+    /// Whether somebody may submit as that user. Who may act on the jobs of all is not root for that.
+    fn may_submit_as(&self, user: u32, request: &Request) -> Result<(), Refusal> {
+        let by = request.uid;
+        let why = if !request.sender().may_act_for(user) {
+            format!("user {by} may submit for nobody else; owner and admins may")
+        } else if user == HOST_ADMIN && by != HOST_ADMIN {
+            "nobody but root submits as root".to_owned()
+        } else if self.owner != HOST_ADMIN && user != self.owner {
+            let owner = self.owner;
+            format!("this instance runs as user {owner}; what is another's only one of root's runs")
+        } else {
+            return Ok(());
+        };
+        let text = format!("as: user {user} given, {why}");
+        Err(Refusal::new(Code::Denied, text))
     }
 
     fn copies(&self, len: u64, ids: impl Iterator<Item = u32>) -> Result<Vec<u32>, Refusal> {

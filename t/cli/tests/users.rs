@@ -354,6 +354,10 @@ fn owner_and_admins_submit_for_others_and_it_is_recorded() -> Tested {
     let refused = site.run(&instance, BOB, &submit)?;
     let line = refused.refusal()?;
     assert!(line.contains("may submit for nobody else"), "{line}");
+    let as_root = ["submit", "--as", "root", "--cwd=/", "id", "-u"];
+    let refused = site.run(&instance, DAN, &as_root)?;
+    let line = refused.refusal()?;
+    assert!(line.ends_with("nobody but root submits as root"), "{line}");
     let job = site.ok(&instance, DAN, &submit)?;
     assert_eq!(
         site.ok(&instance, ANN, &["job", "attach", &job])?,
