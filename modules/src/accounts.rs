@@ -97,11 +97,7 @@ impl Accounts {
         let mut changes = Vec::new();
         for Asked { change, before } in request.changes {
             let there = value(&book, &change);
-            if there
-                == Some(&change)
-                    .filter(|change| !change.removes())
-                    .map(Value::of)
-            {
+            if !change.removes() && there == Some(Value::of(&change)) {
                 continue;
             }
             match (before, &there) {
@@ -226,6 +222,12 @@ mod tests {
         let missing = [(account("b", 3), Before::Some)];
         assert_eq!(
             set(&accounts, &missing),
+            Err("there is no account `b`".to_owned())
+        );
+        let name = name("b");
+        let gone = [(Change::Account { name, value: None }, Before::Some)];
+        assert_eq!(
+            set(&accounts, &gone),
             Err("there is no account `b`".to_owned())
         );
     }

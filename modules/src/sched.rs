@@ -354,7 +354,7 @@ impl Sched {
             }
             _ => {
                 let body: SetPolicyRequest = request.parse()?;
-                out.append_own(now, self.obeyed.set(&body.text)?);
+                out.append_own(now, self.obeyed.set(request.uid, &body.text)?);
                 // As it will be once that is recorded.
                 out.reply(request.caller, &());
             }

@@ -55,6 +55,9 @@ enum Turns {
 struct Memo {
     text: String,
     over: String,
+    /// Who set it, where the record says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    userid: Option<u32>,
 }
 
 /// Whether a memo is about policies.
@@ -113,7 +116,7 @@ impl Obeyed {
             By::Start => {}
             By::Set(_) => {
                 let set = self.text().and_then(|text| read(text).ok());
-                if let (Some(mut set), Some((seq, _))) = (set, &self.set) {
+                if let (Some(mut set), Some((seq, before))) = (set, &self.set) {
                     let (factors, of) = (&mut set.priority.factors, &policy.priority.factors);
                     factors.queues.clone_from(&of.queues);
                     factors.qos.clone_from(&of.qos);
@@ -124,6 +127,7 @@ impl Obeyed {
                     let memo = Memo {
                         text: print(&set),
                         over: print(&policy),
+                        userid: before.userid,
                     };
                     self.set = Some((*seq, memo));
                 }
@@ -192,17 +196,18 @@ impl Obeyed {
         }
     }
 
-    /// The record that sets another.
+    /// The record that sets another, by that user.
     ///
     /// # Errors
     /// All that is wrong with it, in one line.
-    pub(super) fn set(&self, text: &str) -> Result<Kind, Refusal> {
+    pub(super) fn set(&self, userid: u32, text: &str) -> Result<Kind, Refusal> {
         let policy = readable(text)?;
         let memo = Memo {
             text: print(&policy),
             over: print(&self.configured),
+            userid: Some(userid),
         };
-        let memo = serde_json::to_value(memo).expect("two texts are JSON");
+        let memo = serde_json::to_value(memo).expect("texts and a number are JSON");
         Ok(Kind::Memo(Map::from_iter([(KEY.to_owned(), memo)])))
     }
 }

@@ -1,6 +1,9 @@
 //! `eddy audit`: who changed what when, from the records.
 
+use anyhow::bail;
 use eddy_client::{Client, ClientError};
+use eddy_sched::policy::print::overrides;
+use eddy_sched::policy::read::read;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::services::instance::{Stream, StreamRequest};
 use eddy_wire::services::job::EventsLine;
@@ -64,6 +67,8 @@ const OF_JOBS: &[&str] = &["urgency", "order", "exception", "jobspec-update"];
 
 /// The memo of a configuration that was changed.
 const CONFIGURATION: &str = "configuration";
+/// The memo of a policy that was set.
+const POLICY: &str = "policy";
 
 /// One thing that somebody did.
 struct Deed {
@@ -91,10 +96,10 @@ impl Deed {
     }
 
     fn uid(&self) -> Option<u32> {
-        let own = &self.context["userid"];
-        // A memo has what it is about in an object of its own.
-        let of_memo = &self.context[CONFIGURATION]["userid"];
-        u32::try_from(own.as_u64().or_else(|| of_memo.as_u64())?).ok()
+        let user = |value: &Value| value["userid"].as_u64();
+        // Memos and reservations have what they are about in an object of its own.
+        let inner = || self.context.as_object()?.values().find_map(user);
+        u32::try_from(user(&self.context).or_else(inner)?).ok()
     }
 
     /// The context without who did it.
@@ -102,13 +107,25 @@ impl Deed {
         let mut context = self.context.clone();
         if let Some(fields) = context.as_object_mut() {
             fields.remove("userid");
+            for inner in fields.values_mut().filter_map(Value::as_object_mut) {
+                inner.remove("userid");
+            }
+            // Nor two whole policies: what one has that its preset has not is enough.
+            if let Some(set) = fields.get_mut(POLICY) {
+                let policy = set["text"].as_str().and_then(|text| read(text).ok());
+                *set = policy.map_or(Value::Null, |policy| {
+                    let keys = overrides(&policy).into_iter();
+                    keys.map(|(path, value)| format!("{path} = {value}"))
+                        .collect()
+                });
+            }
             // Nobody reads an inventory in a line.
             if self.line.name == "resource-define" {
                 fields.remove("R");
             }
             // Nor a whole configuration: what changed in it is beside.
             if let Some(change) = fields.get_mut(CONFIGURATION).and_then(Value::as_object_mut) {
-                for field in ["live", "over", "userid"] {
+                for field in ["live", "over"] {
                     change.remove(field);
                 }
             }
@@ -128,6 +145,15 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let since = since
         .map(|text| when::parse(text, when::now()))
         .transpose()?;
+    let known = || OWN.iter().chain(OF_JOBS);
+    if let Some(event) = args
+        .event
+        .iter()
+        .find(|event| !known().any(|one| one == event))
+    {
+        let all: Vec<&str> = known().copied().collect();
+        bail!("--event: `{event}` given, allowed are {}", all.join(", "));
+    }
     let mut deeds = global.session(async |client| Ok(all(&client, since).await?))?;
     deeds.retain(|deed| {
         (user.is_none() || deed.uid() == user)

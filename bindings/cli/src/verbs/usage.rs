@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use anyhow::bail;
+use eddy_wire::services::account::List;
 use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport, UsageRow};
 use eddy_wire::usage::Amounts;
 use serde_json::{Value, json};
@@ -61,7 +63,24 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             .map(|text| when::parse(text, when::now()))
             .transpose()?,
     };
-    let report = global.session(async |client| Ok(client.call::<Report>(&request).await?))?;
+    let report = global.session(async |client| {
+        let report = client.call::<Report>(&request).await?;
+        // One that was taken out may have used something all the same.
+        if let Some(account) = request
+            .account
+            .as_deref()
+            .filter(|_| report.rows.is_empty())
+        {
+            let book = client.call::<List>(&()).await?.book();
+            if account
+                .parse()
+                .is_ok_and(|name| book.account(&name).is_none())
+            {
+                bail!("--account: `{account}` given, there is no such account");
+            }
+        }
+        Ok(report)
+    })?;
     if args.json {
         output::json(&document(&report, &users))?;
         return Ok(0);
