@@ -160,7 +160,7 @@ pub(super) fn take(
         .iter()
         .filter_map(|entry| Some((entry, instance(entry, errors)?)))
         .collect();
-    extent::homes(&declared, errors);
+    extent::apart(&declared, errors);
     config.instance.declared = declared.into_iter().map(|(_, one)| one).collect();
     unique("instance", &instances, errors);
     // An instance whose other keys are wrong is there all the same.

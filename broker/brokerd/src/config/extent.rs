@@ -21,6 +21,7 @@ const ONE_OF: &str = "only one of nodes, ranks, hosts, property, share and elast
 const OF_ELASTIC: &str = "a key beside elastic only";
 const HOME: &str = "some of the ranks of elastic, or { hosts = } or { property = } of them";
 const ONE_HOME: &str = "ranks that are home to no other instance";
+const ONE_OWNER: &str = "ranks that no other [[instance]] names";
 const SPAN: &str = "a duration such as \"2h\" (RFC 23) or a number of seconds, beside home";
 const NODES_MAX: u64 = 65_536;
 
@@ -294,22 +295,25 @@ fn elastic(entry: &Entry, value: &Value, errors: &mut Vec<ConfigError>) -> Optio
     })
 }
 
-/// No node is home to two.
-pub(super) fn homes(declared: &[(&Entry, DeclaredInstance)], errors: &mut Vec<ConfigError>) {
-    let mut all = Idset::new();
+/// No node is home to two, and none is two's own.
+pub(super) fn apart(declared: &[(&Entry, DeclaredInstance)], errors: &mut Vec<ConfigError>) {
+    let (mut homes, mut own) = (Idset::new(), Idset::new());
     for (entry, instance) in declared {
-        let DeclaredExtent::Elastic {
-            home: Home::Ranks(home),
-            ..
-        } = &instance.extent
-        else {
-            continue;
+        let (key, ranks, all, allowed) = match &instance.extent {
+            DeclaredExtent::Elastic {
+                home: Home::Ranks(home),
+                ..
+            } => ("home", home, &mut homes, ONE_HOME),
+            DeclaredExtent::Fixed {
+                ranks: Some(ranks), ..
+            } => ("ranks", ranks, &mut own, ONE_OWNER),
+            _ => continue,
         };
-        if !all.is_disjoint(home) {
-            let given = Value::String(home.to_string());
-            errors.push(entry.wrong("home", &given, ONE_HOME));
+        if !all.is_disjoint(ranks) {
+            let given = Value::String(ranks.to_string());
+            errors.push(entry.wrong(key, &given, allowed));
         }
-        all = all.union(home);
+        *all = all.union(ranks);
     }
 }
 

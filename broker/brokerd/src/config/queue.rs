@@ -146,12 +146,28 @@ fn queue(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Opt
         errors.push(entry.wrong("default", &Value::Boolean(true), DEFAULT));
     }
     let rules = rules(entry, known, errors);
+    bounds(entry, &rules, errors);
     Some(NamedQueue {
         name: name?,
         instance: instance?,
         default,
         rules,
     })
+}
+
+/// What is least, or is taken where nothing is said, is within what is most.
+fn bounds(entry: &Entry, rules: &Rules, errors: &mut Vec<ConfigError>) {
+    let mut within = |key: &str, is_over: bool, allowed| {
+        if let Some(given) = entry.table.get(key).filter(|_| is_over) {
+            errors.push(entry.wrong(key, given, allowed));
+        }
+    };
+    let too_many = rules.min_nodes.zip(rules.max_nodes);
+    let too_many = too_many.is_some_and(|(min, max)| min > max);
+    within("min_nodes", too_many, "no more than max_nodes");
+    let too_long = rules.default_time.zip(rules.max_time);
+    let too_long = too_long.is_some_and(|(default, max)| default > max);
+    within("default_time", too_long, "no longer than max_time");
 }
 
 /// Where it leads; this instance where nothing is said and there is no other.
