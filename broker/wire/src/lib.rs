@@ -26,6 +26,7 @@ pub mod jobspec;
 pub mod spec;
 
 pub mod gang;
+pub mod grace;
 pub mod grant;
 
 pub mod account;

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_wire::event::{Kind, Submit};
+use eddy_wire::grace;
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
@@ -504,7 +505,10 @@ impl Run {
             return None;
         }
         match self.end {
-            Some(end) if self.kills == 0 => Some(self.until.unwrap_or(end.after(grace))),
+            Some(end) if self.kills == 0 => {
+                let own = grace::within(&self.submit.spec, grace);
+                Some(self.until.unwrap_or(end.after(own)))
+            }
             Some(_) => Some(self.last_kill.after(doubled(grace, self.kills))),
             // Over but for its ground.
             None if self.is_without_leader() => None,

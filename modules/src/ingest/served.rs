@@ -7,6 +7,8 @@ use std::sync::Arc;
 use eddy_sched::Capacity;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
+use eddy_wire::fsd::seconds_of_micros;
+use eddy_wire::grace;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Takes, Work};
@@ -34,6 +36,8 @@ pub struct Served {
     requires: Requires,
     /// All nodes.
     inventory: Arc<ResourceSet>,
+    /// From TERM to KILL.
+    kill_grace: Span,
 }
 
 impl Served {
@@ -45,6 +49,7 @@ impl Served {
             lending: Lending::new(settings),
             requires: Requires::new(&settings.queues, &ResourceSet::new()),
             inventory: Arc::default(),
+            kill_grace: settings.kill_grace,
         }
     }
 
@@ -148,6 +153,7 @@ impl Served {
 
     /// Whether a sender of these roles may ask for this at any time.
     pub fn permits(&self, roles: Roles, spec: &Spec) -> Result<(), Refusal> {
+        grace::of(spec).map_err(Refusal::invalid)?;
         let request = &spec.request;
         if request.takes == Takes::Nothing && !roles.any_of(Roles::OWNER) {
             let text = format!("{PATH}.beside: true given, only the instance's owner may");
@@ -161,9 +167,24 @@ impl Served {
         }
     }
 
+    /// A job is given less time to end than others, if it says so, and never more: plans count on that.
+    fn grace(&self, spec: &Spec) -> Result<(), Refusal> {
+        let own = grace::of(spec).map_err(Refusal::invalid)?;
+        match own.filter(|own| *own > self.kill_grace) {
+            None => Ok(()),
+            Some(own) => Err(Refusal::invalid(format!(
+                "{PATH}.{}: {} s given, allowed are at most {} s (`exec.kill_grace`)",
+                grace::ATTRIBUTE,
+                seconds_of_micros(own.0),
+                seconds_of_micros(self.kill_grace.0)
+            ))),
+        }
+    }
+
     /// Whether it can be had here now.
     pub fn admits(&self, now: Time, spec: &Spec) -> Result<(), Refusal> {
         self.depth(&spec.request.work)?;
+        self.grace(spec)?;
         self.time(now, spec)
     }
 

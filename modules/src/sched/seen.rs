@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use eddy_wire::event::{Kind, Submit};
+use eddy_wire::grace;
 use eddy_wire::id::JobId;
 use eddy_wire::job::Place;
 use eddy_wire::jobspec::{MemoryNeed, Request, Sharing};
@@ -188,6 +189,7 @@ impl Seen {
                 });
             }
             Kind::Exception(exception) if exception.severity == 0 => {
+                let grace = grace::within(&self.submit.spec, grace);
                 let until = exception.until.unwrap_or(t.after(grace));
                 self.ending.get_or_insert(until);
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use eddy_broker::{Outbox, Volatile};
 use eddy_wire::account::Name;
 use eddy_wire::event::Kind;
+use eddy_wire::grace;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
@@ -267,6 +268,7 @@ impl Sched {
         why: &str,
     ) -> Preemption {
         let End { grace, .. } = self.rules.end(self.qos_of(seen));
+        let grace = grace::within(&seen.submit.spec, grace);
         Preemption {
             by,
             until: now.after(grace),

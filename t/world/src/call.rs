@@ -23,7 +23,7 @@ use eddy_wire::services::resource::{self, Targets};
 use eddy_wire::services::sched;
 use eddy_wire::services::usage;
 use eddy_wire::services::{pool, reservation};
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 use serde_json::Value;
 use uuid::{Builder, Uuid};
 
@@ -443,6 +443,8 @@ pub struct Ask {
     pub dependencies: Vec<(String, String)>,
     /// How many of its copies may be under way at a time.
     pub throttle: Option<u32>,
+    /// From TERM to KILL.
+    pub grace: Option<Span>,
     /// The set of jobs it belongs to.
     pub set: Option<String>,
     /// How much of which pools it takes.
@@ -508,6 +510,7 @@ impl Default for Ask {
             queue: None,
             dependencies: Vec::new(),
             throttle: None,
+            grace: None,
             set: None,
             pools: Vec::new(),
             gang: None,

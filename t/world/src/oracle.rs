@@ -30,6 +30,7 @@ use eddy_broker::{Caller, Finished, Reply};
 use eddy_modules::live::{Change, Live};
 use eddy_modules::row::row;
 use eddy_wire::event::{Kind, Record};
+use eddy_wire::grace;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
@@ -500,7 +501,7 @@ pub fn due(job: &Job, grace: Span) -> Option<Time> {
     let ended = job.preemption().filter(|one| one.mode != Mode::Suspend);
     let until = ended.map(|preemption| preemption.until);
     let until = until.or(end.exception.until);
-    Some(until.unwrap_or(end.t.after(grace)))
+    Some(until.unwrap_or(end.t.after(grace::within(&job.submit.spec, grace))))
 }
 
 /// A time limit is over no earlier than it says.

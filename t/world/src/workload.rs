@@ -548,6 +548,8 @@ fn ask(random: &mut Random, nodes: Nodes) -> Ask {
         ask.limit = *random.pick(&[0.001, 0.5, 2.0, 30.0]);
     }
     ask.urgency = *random.pick(&[16, 16, 16, 16, 16, 16, 16, 16, 20, 31, 0, 1]);
+    // Not drawn for itself: seeds stay what they are.
+    ask.grace = (ask.urgency == 20).then_some(Span::millis(300));
     if random.chance(25) {
         ask.waitable = Waitable::Yes;
     }

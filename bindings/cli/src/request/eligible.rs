@@ -7,9 +7,10 @@ use anyhow::{Context, bail, ensure};
 use clap::{ArgAction, Args};
 use eddy_wire::fsd::{Fsd, parse_fsd};
 use eddy_wire::gang::ATTRIBUTE;
+use eddy_wire::grace;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{DEPENDENCIES_MAX, Environment, Jobspec};
-use eddy_wire::time::Time;
+use eddy_wire::time::{MICROS, Time};
 use serde_json::{Value, json};
 
 use super::pools::{OfPool, of_pool};
@@ -53,6 +54,9 @@ pub struct Eligible {
     /// All members on nodes with one value of this label: nodes have properties LABEL=VALUE
     #[arg(long, value_name = "LABEL", requires = "gang", help_heading = "Queue")]
     pub gang_uniform: Option<String>,
+    /// From TERM to KILL when the job is to end, less than the instance gives (eddy config get exec.kill_grace)
+    #[arg(long, value_name = "FSD", help_heading = "Queue")]
+    pub grace: Option<String>,
     /// In an instance that ends before the time limit would: end with it instead of being refused
     #[arg(long, help_heading = "Queue")]
     pub fit_remaining: bool,
@@ -98,6 +102,7 @@ impl Eligible {
             gang_size: self.gang_size.or(under.gang_size),
             gang_min: self.gang_min.or(under.gang_min),
             gang_uniform: self.gang_uniform.or(under.gang_uniform),
+            grace: self.grace.or(under.grace),
             fit_remaining: self.fit_remaining || under.fit_remaining,
         }
     }
@@ -143,6 +148,13 @@ impl Eligible {
                 gang["uniform"] = json!(label);
             }
             attributes.push((ATTRIBUTE.to_owned(), gang));
+        }
+        if let Some(text) = &self.grace {
+            let Ok(Fsd::Finite(micros)) = parse_fsd(text) else {
+                bail!("--grace={text}: is no duration such as 2s or 500ms");
+            };
+            let seconds = micros as f64 / MICROS as f64;
+            attributes.push((grace::ATTRIBUTE.to_owned(), json!(seconds)));
         }
         if self.fit_remaining {
             attributes.push(("fit_remaining".to_owned(), true.into()));
@@ -292,7 +304,7 @@ pub fn later(text: &str) -> anyhow::Result<i64> {
         "day" | "days" => "d",
         "week" | "weeks" => {
             let weeks: i64 = number.parse().context("no number of weeks")?;
-            let micros = weeks.checked_mul(7 * 86_400 * eddy_wire::time::MICROS);
+            let micros = weeks.checked_mul(7 * 86_400 * MICROS);
             return micros.with_context(|| format!("`{text}` is too long"));
         }
         other => other,
@@ -388,7 +400,7 @@ mod tests {
 
     #[test]
     fn slurms_units_count() {
-        let hours = 3600 * eddy_wire::time::MICROS;
+        let hours = 3600 * MICROS;
         assert_eq!(later("2hours").ok(), Some(2 * hours));
         assert_eq!(later("60").ok(), Some(hours / 60));
         assert_eq!(later("1week").ok(), Some(7 * 24 * hours));

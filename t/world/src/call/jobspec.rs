@@ -7,6 +7,11 @@ use serde_json::{Value, json};
 use super::{Ask, InSockets, Nests};
 
 impl Ask {
+    /// One more thing that it waits for.
+    pub fn waits_for(&mut self, scheme: &str, value: String) {
+        self.dependencies.push((scheme.to_owned(), value));
+    }
+
     fn constraint(&self) -> Option<Constraint> {
         let ranks = self.ranks.clone().map(Constraint::Ranks);
         let text = self.requires.as_ref();
@@ -114,6 +119,10 @@ impl Ask {
         }
         if let Some(most) = self.throttle {
             system["array"] = json!({ "throttle": most });
+        }
+        let has_tasks = matches!(self.nests, Nests::No | Nests::Beside);
+        if let Some(grace) = self.grace.filter(|_| has_tasks) {
+            system["grace"] = json!(grace.0 as f64 / 1e6);
         }
         if let Some(set) = &self.set {
             system["job_set"] = json!(set);

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use eddy_modules::settings::Qos;
 use eddy_wire::account::Name;
 use eddy_wire::event::{Exception, Kind, Record};
+use eddy_wire::grace;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
@@ -243,7 +244,7 @@ impl Preempts {
         t: Time,
     ) -> Result<(), String> {
         let own = self.rule(job).and_then(|rule| rule.grace);
-        let grace = own.unwrap_or(self.grace);
+        let grace = grace::within(&job.submit.spec, own.unwrap_or(self.grace));
         match until == t.after(grace) && given == grace.0 {
             true => Ok(()),
             false => Err(format!(

@@ -47,14 +47,13 @@ pub(super) fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, Strin
             ("queue", name) => ask.queue = Some(name.to_owned()),
             ("begin", seconds) => {
                 let at = BEGIN.after(span(seconds)).to_string();
-                ask.dependencies.push(("begin-time".to_owned(), at));
+                ask.waits_for("begin-time", at);
             }
-            ("singleton", _) => ask
-                .dependencies
-                .push(("singleton".to_owned(), String::new())),
+            ("singleton", _) => ask.waits_for("singleton", String::new()),
             (scheme, job) if scheme.starts_with("after") => {
-                ask.dependencies.push((scheme.to_owned(), job.to_owned()));
+                ask.waits_for(scheme, job.to_owned());
             }
+            ("grace", seconds) => ask.grace = Some(span(seconds)),
             ("throttle", n) => ask.throttle = Some(number(n)?),
             ("set", name) => ask.set = Some(name.to_owned()),
             ("gang", gang) => {
