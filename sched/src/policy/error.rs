@@ -6,6 +6,7 @@
 
 use thiserror::Error;
 
+use super::presets::PRESETS;
 use crate::priority::FormulaError;
 
 /// What is wrong with one key of a policy.
@@ -60,7 +61,7 @@ pub enum Wrong {
         allowed: &'static str,
     },
     /// No preset of that name.
-    #[error("is {given}; there is no such preset{}", there_is(.nearest))]
+    #[error("is {given}; there is no such preset{}", there_is_or_are(.nearest))]
     Preset {
         /// As given.
         given: String,
@@ -91,6 +92,16 @@ fn key(path: &str) -> String {
         String::new()
     } else {
         format!("{path}: ")
+    }
+}
+
+fn there_is_or_are(nearest: &Option<String>) -> String {
+    match nearest {
+        Some(_) => there_is(nearest),
+        None => {
+            let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+            format!("; there are {}", names.join(", "))
+        }
     }
 }
 

@@ -473,3 +473,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_preset_that_is_like_no_other_is_refused_with_all_there_are() {
+    let errors = read("preset = \"nix\"").expect_err("there is none");
+    let told = errors[0].to_string();
+    assert!(told.contains("there are fcfs, easy, "), "{told}");
+}
