@@ -161,7 +161,10 @@ impl Replies {
                 continue;
             }
             self.acknowledged.insert(job);
-            if facts.durable.keys.get(&(user, key, index)) != Some(&job) {
+            // What was submitted to the parent, too, under the same key, may have been passed down meanwhile.
+            let is_of_it =
+                known.is_some_and(|known| (known.submit.user, known.submit.key) == (user, key));
+            if !is_of_it && facts.durable.keys.get(&(user, key, index)) != Some(&job) {
                 return Err(format!(
                     "acknowledged job {job} is not in the durable journal"
                 ));
@@ -266,7 +269,8 @@ impl Facts<'_> {
         };
         let made = self.recorded.keys.get(&(*user, *key, 0));
         match (made, refusal.code) {
-            (None, _) | (Some(_), Code::Conflict) => Ok(()),
+            // Who is ending takes nothing, and says of nothing that it is not there.
+            (None, _) | (Some(_), Code::Conflict | Code::NotReady) => Ok(()),
             (Some(job), _) => Err(format!(
                 "a submission that is job {job} was refused: {refusal}"
             )),
