@@ -16,6 +16,7 @@ use eddy_wire::error::Code;
 use eddy_wire::event::Exception;
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
+use eddy_wire::lifecycle::JobResult;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
     EventsLine, Input, InputRequest, JobEnd, JobSet, Kill, KillRequest, Raise, RaiseRequest,
@@ -93,9 +94,13 @@ pub enum Left {
     GivenUp(u8),
 }
 
-/// The exit code of a command that ran this job.
+/// The exit code of a command that ran this job. One that was ended did not end well, whatever its tasks made of that.
 pub fn exit_code(end: &JobEnd) -> u8 {
-    u8::try_from(end.returncode).unwrap_or(FAILED)
+    let code = u8::try_from(end.returncode).unwrap_or(FAILED);
+    match end.result {
+        JobResult::Completed => code,
+        JobResult::Failed | JobResult::Canceled | JobResult::Timeout => code.max(FAILED),
+    }
 }
 
 /// Shows the job's output and sends it our input until it is over.
@@ -489,16 +494,16 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_never_started_is_a_failure_of_the_command() {
+    fn a_job_that_was_ended_is_a_failure_of_the_command() {
         let end = |returncode| JobEnd {
             id: JobId(1),
-            result: eddy_wire::lifecycle::JobResult::Canceled,
+            result: JobResult::Canceled,
             returncode,
             exception: None,
         };
         assert_eq!(
             [0, 3, 143, -128, 256].map(|code| exit_code(&end(code))),
-            [0, 3, 143, 1, 1]
+            [1, 3, 143, 1, 1]
         );
     }
 }

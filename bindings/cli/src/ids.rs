@@ -103,12 +103,13 @@ fn range(text: &str) -> anyhow::Result<(JobId, JobId)> {
     Ok((first, last))
 }
 
+/// Nothing is named twice. What was given apart stays so: of each it is told if it is not there.
 fn merged(mut ranges: Vec<(JobId, JobId)>) -> Vec<(JobId, JobId)> {
     ranges.sort();
     let mut merged: Vec<(JobId, JobId)> = Vec::with_capacity(ranges.len());
     for (first, last) in ranges {
         match merged.last_mut() {
-            Some((_, end)) if first.0 <= end.0.saturating_add(1) => *end = (*end).max(last),
+            Some((_, end)) if first <= *end => *end = (*end).max(last),
             _ => merged.push((first, last)),
         }
     }
@@ -130,7 +131,10 @@ mod tests {
     #[test]
     fn every_spelling_lists_and_ranges_are_taken() {
         assert_eq!(ranges(&["9", "0x7", "f8,ƒ8"]), [(7, 7), (9, 9)]);
-        assert_eq!(ranges(&["3-5", "4..8", "9"]), [(3, 9)]);
+        assert_eq!(
+            ranges(&["3-5", "4..8", "9", "10"]),
+            [(3, 8), (9, 9), (10, 10)]
+        );
         assert_eq!(ranges(&["f2-f5"]), [(1, 4)]);
         assert_eq!(ranges(&["0000.0000.0000.0005"]), [(5, 5)]);
         assert_eq!(ranges(&[]), []);

@@ -206,10 +206,14 @@ impl Manager {
                 .for_each(|(_, job)| one(job));
         }
         for (first, last) in &jobs.ranges {
-            if first == last && !self.jobs.contains_key(first) {
-                let why = "there is no such job, or it is over".to_owned();
-                proposed.refuse(*first, why);
+            if self.jobs.range(*first..=*last).next().is_some() {
+                continue;
             }
+            let why = match first == last {
+                true => "there is no such job, or it is over".to_owned(),
+                false => format!("there is no such job, nor any up to {last}, or they are over"),
+            };
+            proposed.refuse(*first, why);
         }
         Ok(proposed)
     }

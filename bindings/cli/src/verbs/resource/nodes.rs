@@ -54,6 +54,7 @@ pub async fn remove(
     let all = client.call::<Status>(&()).await?;
     let ranks = meant(&all, &targets)?;
     let on = hosts(&all, &ranks);
+    of_nobody(client, &ranks, &on).await?;
     if jobs != Jobs::Stay {
         drain(client, &all, &ranks, reason).await?;
     }
@@ -153,8 +154,32 @@ async fn drain(
     Ok(client.call::<Drain>(&request).await?)
 }
 
+/// Nodes of a declared instance of a fixed size stay its own: that is said before anything is changed.
+async fn of_nobody(client: &Client, ranks: &Idset, on: &Hostlist) -> anyhow::Result<()> {
+    let declared = declared(client).await?;
+    let mut rows = there(client, on).await?;
+    rows.retain(|row| declared.contains(&row.id) && row.ncores > 0);
+    match rows.first() {
+        None => Ok(()),
+        Some(row) => bail!(
+            "ranks {ranks} ({on}): instance `{}` (job {}) has some of them as its own and keeps them; declare it on \
+             others, and shut it down",
+            row.name,
+            ids::show(row.id)
+        ),
+    }
+}
+
 /// The jobs that hold something there; declared instances, which are told, are not waited for.
 async fn holders(client: &Client, on: &Hostlist) -> anyhow::Result<Vec<JobRow>> {
+    let declared = declared(client).await?;
+    let mut rows = there(client, on).await?;
+    rows.retain(|row| !declared.contains(&row.id));
+    Ok(rows)
+}
+
+/// All jobs that are there.
+async fn there(client: &Client, on: &Hostlist) -> anyhow::Result<Vec<JobRow>> {
     let question = Question {
         filter: Filter {
             states: vec![JobState::Run, JobState::Cleanup],
@@ -162,12 +187,11 @@ async fn holders(client: &Client, on: &Hostlist) -> anyhow::Result<Vec<JobRow>> 
         },
         ..Question::default()
     };
-    let declared = declared(client).await?;
     let mut rows = question.rows(client).await?;
     rows.retain(|row| {
         let at: Option<Hostlist> = row.nodelist.parse().ok();
         let is_there = |at: Hostlist| at.hosts().any(|host| on.hosts().any(|one| one == host));
-        row.t_alloc.is_some() && !declared.contains(&row.id) && at.is_some_and(is_there)
+        row.t_alloc.is_some() && at.is_some_and(is_there)
     });
     Ok(rows)
 }
