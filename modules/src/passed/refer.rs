@@ -1,8 +1,9 @@
 //! Requests about jobs that the parent has and this instance has not: not yet, or not any more. They are
 //! referred to the parent, whose answers go to who asked.
 //!
-//! What is here and durable, and what this instance took itself while its parent was away, it answers itself;
-//! so it does all while the channel is down. What the parent referred here goes no way back.
+//! What is here and durable, and what this instance took itself while its parent was away, it answers itself.
+//! While the channel is down nobody can say of anything else whether it is there: that is refused, and who asks
+//! again is answered later. What the parent referred here goes no way back.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +11,8 @@ use eddy_broker::{Caller, Outbox, Reply, Request, ToParent, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
+use eddy_wire::services::Service;
+use eddy_wire::services::child::Owners;
 use eddy_wire::services::job::JobSet;
 use serde_json::Value;
 
@@ -32,9 +35,11 @@ pub(super) struct Referred {
 impl Passed {
     /// Whether a request is the parent's to answer.
     pub(super) fn is_above(&self, request: &Request) -> bool {
-        let hears = self.declared.is_some() && self.channel == Channel::Stands;
-        if !hears || request.caller.client.is_own() {
+        if self.declared.is_none() || request.caller.client.is_own() {
             return false;
+        }
+        if request.topic == Owners::TOPIC {
+            return true;
         }
         match named(request) {
             Some(jobs) if !jobs.is_empty() => !self.answers_for(&jobs),
@@ -87,6 +92,9 @@ impl Passed {
     }
 
     fn send_up(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        if self.channel == Channel::Away {
+            return Err(unheard());
+        }
         if self.referred.calls.len() >= CALLS_MAX {
             let text = format!("the limit `referred calls` is {CALLS_MAX}, all are under way");
             return Err(Refusal::new(Code::Busy, text));
@@ -118,12 +126,16 @@ impl Passed {
 
     /// The channel is down: nobody is answered any more.
     pub(super) fn lose_referred(&mut self, out: &mut Outbox) {
-        let text = "the parent instance is not reached";
-        let refusal = Refusal::new(Code::Unreachable, text);
+        let refusal = unheard();
         for caller in std::mem::take(&mut self.referred.calls) {
             out.refuse(caller, &refusal);
         }
     }
+}
+
+/// Who asks again is answered once the parent is there: nobody here can say that there is no such job.
+fn unheard() -> Refusal {
+    Refusal::new(Code::Unreachable, "the parent instance is not reached")
 }
 
 /// Whether it is of a set of jobs by its name: where they are the parent knows.

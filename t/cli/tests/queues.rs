@@ -514,3 +514,83 @@ fn who_works_in_a_queue_instance_follows_jobs_that_wait_at_the_root() -> Tested 
     );
     instance.shut_down()
 }
+
+#[test]
+fn who_works_in_a_queue_instance_waits_for_a_root_that_is_away() -> Tested {
+    let instance = declared()?;
+    let uri = instance.ok(&["uri", "batch"])?;
+    let long = instance.submit_started(&["-q", "batch", "-n2", "sleep", "1000"])?;
+    let waits = instance.submit(&["-q", "batch", "-n2", "echo", "hi"])?;
+    let at = |words: &[&str]| instance.begin(&[&["--at", uri.trim_end()], words].concat());
+    let waiting = at(&["wait", &waits])?;
+    let attached = at(&["job", "attach", &waits])?;
+    // They are under way once the root has heard of a later one.
+    at(&["why", &waits])?.wait()?.ok()?;
+    leader_of(instance.state())?.kill()?;
+    // Nobody knows now: not that there is no such job.
+    let asked = instance.run(&["--at", uri.trim_end(), "--reconnect=0s", "why", &waits])?;
+    assert!(
+        asked
+            .refusal()?
+            .contains("the parent instance is not reached"),
+        "{}",
+        asked.err
+    );
+    let state = instance.state().to_string_lossy().into_owned();
+    let again = ["start", "--background", "--statedir", &state];
+    instance.place.run(&again)?.ok()?;
+    instance.ok(&["cancel", &long])?;
+    waiting.wait()?.ok()?;
+    assert_eq!(attached.wait()?.ok()?, "hi\nhi\n");
+    instance.shut_down()
+}
+
+#[test]
+fn an_id_that_is_nobodys_is_told_beside_those_that_are_acted_on() -> Tested {
+    let instance = declared()?;
+    let long = instance.submit_started(&["-q", "batch", "-n2", "sleep", "1000"])?;
+    let ran = instance.run(&["--at", "batch", "cancel", &long, "f99999"])?;
+    assert!(ran.refusal()?.contains("no such job"), "{}", ran.err);
+    instance.event(&long, "clean")?;
+    instance.shut_down()
+}
+
+#[test]
+fn a_node_of_an_instance_of_a_fixed_size_is_not_taken_out_and_nothing_is_changed() -> Tested {
+    let instance = declared()?;
+    let long = instance.submit_started(&["-q", "batch", "-n2", "sleep", "1000"])?;
+    let on = instance.row(&long)?["nodelist"]
+        .as_str()
+        .context("hosts")?
+        .to_owned();
+    let all = instance.json(&["resource", "status", "--json"])?;
+    for how in ["--force", "--drain"] {
+        let refused = instance.run(&["resource", "remove", how, &on])?;
+        assert!(
+            refused.refusal()?.contains("instance `batch`"),
+            "{}",
+            refused.err
+        );
+    }
+    assert_eq!(instance.json(&["resource", "status", "--json"])?, all);
+    assert_eq!(instance.row(&long)?["state"], "RUN");
+    instance.ok(&["cancel", &long])?;
+    instance.shut_down()
+}
+
+#[test]
+fn who_was_ended_did_not_end_well_and_each_id_that_is_nobodys_is_told() -> Tested {
+    let instance = declared()?;
+    let ends = instance.submit_started(&["sh", "-c", "trap 'exit 0' TERM; sleep 1000 & wait"])?;
+    let waiting = instance.begin(&["wait", &ends])?;
+    instance.ok(&["cancel", &ends])?;
+    assert_eq!(
+        waiting.wait()?.refusal()?,
+        format!("eddy wait: job {ends}: cancel")
+    );
+    let ran = instance.run(&["hold", "90001", "90002"])?;
+    assert_eq!((ran.code, ran.err.lines().count()), (1, 2), "{}", ran.err);
+    let none = instance.run(&["hold", "90001-90003"])?;
+    assert!(none.refusal()?.contains("nor any up to"), "{}", none.err);
+    instance.shut_down()
+}
