@@ -107,7 +107,10 @@ impl Module for Passed {
                 held.own = Own::of(record.event.t, submit);
                 self.jobs.insert(id, held);
             }
-            return;
+            return self.referred.submitted(id, submit);
+        }
+        if let Kind::Clean = record.event.kind {
+            self.referred.over(id);
         }
         let Some(held) = self.jobs.get_mut(&id) else {
             return;

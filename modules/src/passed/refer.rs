@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use eddy_broker::{Caller, Outbox, Reply, Request, ToParent, Volatile};
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::JobId;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::Owners;
@@ -30,6 +30,20 @@ pub(super) struct Referred {
     calls: BTreeSet<Caller>,
     /// Jobs that came over this channel and are not durable yet: nobody here speaks of them before that.
     fresh: BTreeSet<JobId>,
+    /// Jobs of this instance alone that are not over: they take nothing, and no parent knows of them.
+    own: BTreeSet<JobId>,
+}
+
+impl Referred {
+    pub(super) fn submitted(&mut self, job: JobId, submit: &Submit) {
+        if submit.pass.is_none() {
+            self.own.insert(job);
+        }
+    }
+
+    pub(super) fn over(&mut self, job: JobId) {
+        self.own.remove(&job);
+    }
 }
 
 impl Passed {
@@ -56,7 +70,8 @@ impl Passed {
                 // Whoever gets it refuses it.
                 return true;
             }
-            let mut here = 0;
+            let own = self.referred.own.range(*first..=*last);
+            let mut here = own.count() as u64;
             for (job, held) in self.jobs.range(*first..=*last) {
                 if !held.is_known() {
                     return true;

@@ -536,6 +536,8 @@ fn who_works_in_a_queue_instance_waits_for_a_root_that_is_away() -> Tested {
         "{}",
         asked.err
     );
+    let own = at(&["--reconnect=0s", "exec", "echo", "here"])?.wait()?;
+    assert_eq!(own.ok()?, "here\n", "what is its own needs no parent");
     let state = instance.state().to_string_lossy().into_owned();
     let again = ["start", "--background", "--statedir", &state];
     instance.place.run(&again)?.ok()?;
