@@ -248,7 +248,9 @@ impl World {
         self.nature
             .note(|| format!("{holder:?} is stopped for {span} s"));
         let until = self.nature.now.after(span);
-        self.frozen.insert(holder, until);
+        // What waits for the end of an earlier stop comes before what is sent after that.
+        let known = self.frozen.entry(holder).or_insert(until);
+        *known = until.max(*known);
     }
 
     /// Cuts a connection between ranks: one end sees it now, the other in a while. What was sent
