@@ -368,7 +368,10 @@ impl Ingest {
         let beside = aside.or(capacity).and_then(beside);
         let request = beside.as_ref().unwrap_or(&spec.request);
         let has = self.served.has(capacity, (queue, instance), request);
-        has.map_err(Refusal::invalid)
+        has.map_err(|why| {
+            let others = self.served.others(instance);
+            Refusal::invalid(format!("{why}{others}"))
+        })
     }
 
     /// Puts in what a job has that does not say: queue, whom it is charged to, time limit.

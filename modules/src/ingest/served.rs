@@ -36,6 +36,8 @@ pub struct Served {
     requires: Requires,
     /// All nodes.
     inventory: Arc<ResourceSet>,
+    /// What is left of them for jobs that no instance of a fixed size takes, where there are such.
+    left: Option<Capacity>,
     /// From TERM to KILL.
     kill_grace: Span,
 }
@@ -49,6 +51,7 @@ impl Served {
             lending: Lending::new(settings),
             requires: Requires::new(&settings.queues, &ResourceSet::new()),
             inventory: Arc::default(),
+            left: None,
             kill_grace: settings.kill_grace,
         }
     }
@@ -59,11 +62,13 @@ impl Served {
             Kind::ResourceDefine(set, _) => {
                 self.inventory = Arc::clone(set);
                 self.requires.on(set);
+                self.reckon();
             }
             Kind::Memo(memo) => {
                 if let Some(change) = Change::told(memo) {
                     self.lending = Lending::of(&change.live);
                     self.requires = Requires::new(&change.live.queues, &self.inventory);
+                    self.reckon();
                 }
             }
             _ => {}
@@ -78,13 +83,25 @@ impl Served {
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
                 if let Some((_, capacity)) = self.grounds.get_mut(&job) {
                     *capacity = Some(Capacity::of(&grant.set));
+                    self.reckon();
                 }
             }
-            Kind::Clean => {
-                self.grounds.remove(&job);
-            }
+            Kind::Clean if self.grounds.remove(&job).is_some() => self.reckon(),
             _ => {}
         }
+    }
+
+    /// What instances of a fixed size hold is theirs for as long as they are there: who asked for it besides would
+    /// wait for ever, and keep others from starting.
+    fn reckon(&mut self) {
+        let fixed = self.grounds.values();
+        let fixed = fixed.filter(|(name, _)| self.lending.elastic(name).is_none());
+        let held = fixed.filter_map(|(_, capacity)| capacity.as_ref());
+        let held = held.fold(Idset::new(), |all, one| all.union(one.ranks()));
+        self.left = (!held.is_empty()).then(|| {
+            let left = self.inventory.ranks().difference(&held);
+            Capacity::of(&self.inventory.restrict(&left))
+        });
     }
 
     /// What that declared instance holds for its jobs alone, if it does.
@@ -94,6 +111,15 @@ impl Served {
         }
         let mut grounds = self.grounds.values();
         grounds.find(|(name, _)| name == instance)?.1.as_ref()
+    }
+
+    /// What is said beside of what is not to be had there: that others have it.
+    pub fn others(&self, to: Option<&str>) -> &'static str {
+        let shares = to.is_none_or(|name| self.ground(name).is_none());
+        match shares && self.left.is_some() {
+            true => " beside those of instances of a fixed size",
+            false => "",
+        }
     }
 
     /// The nodes that jobs of a queue may have: of those of the declared instance that it leads to;
@@ -114,7 +140,8 @@ impl Served {
         (queue, to): (Option<&str>, Option<&str>),
         request: &Request,
     ) -> Result<(), Reason> {
-        let Some(capacity) = to.and_then(|name| self.ground(name)).or(capacity) else {
+        let ground = to.and_then(|name| self.ground(name));
+        let Some(capacity) = ground.or(self.left.as_ref()).or(capacity) else {
             return Ok(());
         };
         let known = || self.inventory.properties.keys().cloned().collect();

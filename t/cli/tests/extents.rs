@@ -77,3 +77,25 @@ fn a_host_that_is_not_there_is_told_by_the_instance() -> Tested {
     assert!(told.contains(line), "{told}");
     Ok(())
 }
+
+#[test]
+fn what_instances_of_a_fixed_size_hold_is_asked_for_by_nobody_else() -> Tested {
+    let instance = start(
+        "[[instance]]\nname = \"own\"\nranks = \"1-2\"\n[[instance]]\nname = \"all\"\nelastic = \"all\"\n\
+         [[queue]]\nname = \"own\"\ninstance = \"own\"\n[[queue]]\nname = \"all\"\ninstance = \"all\"\n",
+    )?;
+    instance.ok(&["run", "-q", "own", "-N2", "true"])?;
+    for words in [
+        &["submit", "-N3", "true"][..],
+        &["submit", "-q", "all", "-n3", "true"],
+    ] {
+        let refused = instance.run(words)?;
+        let line = refused.refusal()?;
+        assert!(
+            line.ends_with("has 2 beside those of instances of a fixed size"),
+            "{line}"
+        );
+    }
+    instance.ok(&["run", "-q", "all", "-N2", "-t", "1m", "true"])?;
+    instance.shut_down()
+}
