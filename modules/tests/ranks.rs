@@ -122,19 +122,19 @@ fn shells_are_launched_as_ranks_are_reached_and_never_twice() {
 #[test]
 fn a_seat_whose_shells_keep_dying_waits_and_the_others_do_not() {
     let mut i = Instance::with(3);
-    for epoch in [2, 4, 5] {
+    for epoch in [2, 4, 5, 6] {
         i.act(Arrival::ShellDead(Epoch(epoch)));
     }
     let last = i.launched.last().cloned();
     assert_eq!(
         last,
-        Some(("1".to_owned(), Epoch(5))),
-        "the third start was the last"
+        Some(("1".to_owned(), Epoch(6))),
+        "the third after the first was the last"
     );
     i.act(Arrival::ShellDead(Epoch(3)));
-    assert_eq!(i.launched.last(), Some(&("2".to_owned(), Epoch(6))));
+    assert_eq!(i.launched.last(), Some(&("2".to_owned(), Epoch(7))));
     i.tick_after(61);
-    assert_eq!(i.launched.last(), Some(&("1".to_owned(), Epoch(7))));
+    assert_eq!(i.launched.last(), Some(&("1".to_owned(), Epoch(8))));
 }
 
 #[test]

@@ -21,8 +21,9 @@ use eddy_wire::shell::{Start, ToShell};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
 
-/// How many shells may be started in a row on one seat without a pause.
-const LAUNCHES_MAX: usize = 3;
+/// How many shells may be started in a row on one seat without a pause: the
+/// first and three more, as leaders and agents are.
+const LAUNCHES_MAX: usize = 4;
 /// Within how long.
 const LAUNCH_WINDOW: Span = Span::seconds(60);
 

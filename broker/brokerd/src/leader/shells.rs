@@ -69,6 +69,8 @@ pub struct Shells {
     ground: Ground,
     tell: Tell,
     watched: HashSet<Epoch>,
+    /// The last that is dead and swept up after.
+    over: Option<Epoch>,
 }
 
 impl Shells {
@@ -78,6 +80,7 @@ impl Shells {
             ground,
             tell,
             watched: HashSet::new(),
+            over: None,
         }
     }
 
@@ -92,6 +95,8 @@ impl Shells {
         if self.watched.contains(&epoch) {
             return;
         }
+        // Epochs that began anew: what was over was another's.
+        self.over = self.over.filter(|over| *over < epoch);
         let started = self.ground.command(epoch);
         let life = started.and_then(|mut command| {
             let child = command.spawn()?;
@@ -108,9 +113,14 @@ impl Shells {
         }
     }
 
-    /// Finds out whether that shell lives, and tells when it is dead.
+    /// Finds out whether that shell lives, and tells when it is dead. What is
+    /// known to be dead is told again without another sweep: that would hold the
+    /// lock which the next shell, perhaps launched meanwhile, must find free.
     pub fn check(&mut self, epoch: Epoch) {
-        if !self.watched.contains(&epoch) {
+        if self.over.is_some_and(|over| epoch <= over) {
+            let tell = Rc::clone(&self.tell);
+            spawn_local(async move { tell(epoch) });
+        } else if !self.watched.contains(&epoch) {
             self.watch(epoch, None);
         }
     }
@@ -123,6 +133,7 @@ impl Shells {
     /// It is dead: its number is not watched any more.
     pub fn dead(&mut self, epoch: Epoch) {
         self.watched.remove(&epoch);
+        self.over = self.over.max(Some(epoch));
     }
 
     fn watch(&mut self, epoch: Epoch, life: Option<Life>) {
@@ -258,12 +269,12 @@ fn is_own(process: &Process) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
-    #[test]
-    fn a_lock_that_another_watch_of_ours_holds_is_waited_for() {
-        let state = tempfile::tempdir().expect("a directory");
-        let ground = Ground {
+    fn ground(state: &tempfile::TempDir) -> Ground {
+        Ground {
             statedir: state.path().to_owned(),
             rundir: state.path().to_owned(),
             instance: "no-such-instance".to_owned(),
@@ -273,7 +284,46 @@ mod tests {
             ranks: Idset::one(0),
             marker: None,
             streams: None,
+        }
+    }
+
+    #[test]
+    fn a_shell_that_is_over_is_told_again_without_its_lock() {
+        let state = tempfile::tempdir().expect("a directory");
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let tell = {
+            let told = Rc::clone(&told);
+            Rc::new(move |epoch| told.borrow_mut().push(epoch))
         };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let local = tokio::task::LocalSet::new();
+        local.block_on(&runtime.expect("a runtime"), async {
+            let mut shells = Shells::new(ground(&state), tell);
+            shells.check(Epoch(2));
+            while told.borrow().is_empty() {
+                sleep(LOCK_PAUSE).await;
+            }
+            shells.dead(Epoch(2));
+            let next = ShellLock::take(state.path()).expect("free");
+            shells.check(Epoch(2));
+            while told.borrow().len() < 2 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(*told.borrow(), [Epoch(2), Epoch(2)]);
+            assert_eq!(shells.watched(), 0);
+            // The one after it is another.
+            shells.check(Epoch(3));
+            assert_eq!(shells.watched(), 1);
+            drop(next);
+        });
+    }
+
+    #[test]
+    fn a_lock_that_another_watch_of_ours_holds_is_waited_for() {
+        let state = tempfile::tempdir().expect("a directory");
+        let ground = ground(&state);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();

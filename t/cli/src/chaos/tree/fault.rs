@@ -13,7 +13,7 @@ use crate::chaos::dice::Dice;
 use crate::chaos::fault::moment;
 
 /// A part's leader is started again three times within this; the next death is its end, and so is
-/// a fourth shell in this time made to wait.
+/// a fifth shell in this time made to wait.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(65);
 /// How often one state directory's process is killed within that time.
 const DEATHS_MAX: usize = 3;
