@@ -1,7 +1,8 @@
 //! Job ids as people type them and as they are shown to them.
 //!
 //! Every spelling of RFC 19 that the wire crate knows is taken, alone, in
-//! lists (`f1,f2`) and in ranges (`f1-f9`, `1..9`).
+//! lists (`f1,f2`) and in ranges (`f1-f9`, `1..9`), behind the path of an
+//! instance, too (`905/3`, `batch/f5-f9`).
 
 use anyhow::{Context, bail};
 use eddy_wire::id::JobId;
@@ -54,6 +55,40 @@ pub fn show(job: JobId) -> String {
 /// The one job that a text names.
 pub fn one(text: &str) -> anyhow::Result<JobId> {
     Ok(text.parse()?)
+}
+
+/// The path of the instance that these texts name, if they name one, and the texts
+/// without it.
+pub fn apart<T: AsRef<str>>(texts: &[T]) -> anyhow::Result<(Option<String>, Vec<String>)> {
+    let mut first: Option<(&str, Option<&str>)> = None;
+    let mut ids = Vec::new();
+    let parts = texts
+        .iter()
+        .flat_map(|text| text.as_ref().split([',', ' ']));
+    for text in parts.filter(|text| !text.is_empty()) {
+        let (path, id) = match text.rsplit_once('/') {
+            // What is left of `/3` is the root.
+            Some(("", id)) => (Some("/"), id),
+            Some((path, id)) => (Some(path), id),
+            None => (None, text),
+        };
+        match first {
+            Some((other, there)) if there != path => {
+                bail!(
+                    "`{other}` and `{text}` are of two instances; allowed are jobs of one at a time"
+                )
+            }
+            _ => first = first.or(Some((text, path))),
+        }
+        ids.push(id.to_owned());
+    }
+    let path = first.and_then(|(_, path)| path);
+    Ok((path.map(str::to_owned), ids))
+}
+
+/// The one job that texts name of which one was given.
+pub fn single(texts: &[String]) -> anyhow::Result<JobId> {
+    one(&texts.join(","))
 }
 
 /// The jobs that these texts name together.
@@ -138,6 +173,23 @@ mod tests {
         assert_eq!(ranges(&["f2-f5"]), [(1, 4)]);
         assert_eq!(ranges(&["0000.0000.0000.0005"]), [(5, 5)]);
         assert_eq!(ranges(&[]), []);
+    }
+
+    #[test]
+    fn the_path_of_an_instance_is_told_from_the_jobs_in_it() {
+        let split = |texts: &[&str]| apart(texts).expect("of one instance");
+        assert_eq!(split(&["f5", "7,8"]), (None, ids(&["f5", "7", "8"])));
+        let path = Some("905/batch".to_owned());
+        let given = ["905/batch/3", "905/batch/f5-f9,905/batch/7"];
+        assert_eq!(split(&given), (path, ids(&["3", "f5-f9", "7"])));
+        assert_eq!(split(&["/3"]), (Some("/".to_owned()), ids(&["3"])));
+        assert_eq!(split(&[]), (None, ids(&[])));
+        let mixed = apart(&["1/2", "3"]).expect_err("of two").to_string();
+        assert!(mixed.starts_with("`1/2` and `3` are of two instances"));
+    }
+
+    fn ids(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
     #[test]

@@ -17,6 +17,8 @@ use eddy_client::{
 };
 use eddy_wire::fsd::{Fsd, parse_fsd};
 
+use crate::ids;
+
 /// Options that every verb takes.
 #[derive(Args, Clone, Debug)]
 pub struct Global {
@@ -50,6 +52,9 @@ pub struct Global {
         help_heading = "Instance"
     )]
     pub reconnect: Duration,
+    /// The path to an instance from that one, which the ids of a command named.
+    #[arg(skip)]
+    within: Option<String>,
 }
 
 /// A finite duration (RFC 23); a number without unit counts seconds.
@@ -81,10 +86,30 @@ impl Global {
         block_on(async { work(self.connect().await?).await })
     }
 
+    /// For jobs that may be named with the path of their instance, as `905/3`: the
+    /// options that lead to that instance, and what the jobs are called there.
+    ///
+    /// # Errors
+    /// They are of different instances.
+    pub fn inside<T: AsRef<str>>(&self, ids: &[T]) -> anyhow::Result<(Global, Vec<String>)> {
+        let (path, ids) = ids::apart(ids)?;
+        let within = path.map(|path| format!("jobid:{path}"));
+        let global = Global {
+            within,
+            ..self.clone()
+        };
+        Ok((global, ids))
+    }
+
     /// A connection to the instance that this command is for.
     pub async fn connect(&self) -> anyhow::Result<Client> {
         let variable = variable()?;
-        self.reached(self.choice(variable.as_deref())).await
+        let chosen = self.choice(variable.as_deref());
+        let Some(path) = &self.within else {
+            return self.reached(chosen).await;
+        };
+        let from = self.reached(chosen).await?.uri().to_string();
+        self.reached_from(path, &from).await
     }
 
     fn choice<'a>(&'a self, variable: Option<&'a str>) -> Choice<'a> {
@@ -130,9 +155,13 @@ impl Global {
             return Ok(Client::connect_told(&uri, self.options(), told).await?);
         }
         let from = self.connect().await?.uri().to_string();
+        self.reached_from(target, &from).await
+    }
+
+    async fn reached_from(&self, target: &str, from: &str) -> anyhow::Result<Client> {
         let choice = Choice {
             at: Some(target),
-            variable: Some(&from),
+            variable: Some(from),
             side: Side::Itself,
         };
         self.reached(choice).await

@@ -40,7 +40,7 @@ pub struct Args {
     /// Do not say how many
     #[arg(short = 'q', long)]
     quiet: bool,
-    /// Jobs: f2JL, 1000, lists and ranges (f5-f9)
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 }
@@ -50,7 +50,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         Some(text) => active_states(text)?,
         None => Vec::new(),
     };
-    let jobs = ids::many(&args.ids)?;
+    let (global, ids) = &global.inside(&args.ids)?;
+    let jobs = ids::many(ids)?;
     if jobs.is_empty() && !args.all && args.states.is_none() && args.job_set.is_none() {
         bail!("no jobs given; allowed are ids, --all, --job-set NAME and -S STATES");
     }

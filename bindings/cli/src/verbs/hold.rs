@@ -33,18 +33,20 @@ struct Which {
     /// The jobs of this set, in one record stream
     #[arg(long, value_name = "NAME", conflicts_with = "ids")]
     job_set: Option<String>,
-    /// Jobs: f2JL, 1000, lists and ranges (f5-f9)
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 }
 
 impl Which {
-    fn jobs(&self) -> anyhow::Result<JobSet> {
-        let jobs = ids::many(&self.ids)?;
+    /// They, and the options that lead to their instance.
+    fn jobs(&self, global: &Global) -> anyhow::Result<(Global, JobSet)> {
+        let (global, ids) = global.inside(&self.ids)?;
+        let jobs = ids::many(&ids)?;
         if jobs.is_empty() && !self.all && self.job_set.is_none() {
             bail!("no jobs given; allowed are ids, --job-set NAME and --all");
         }
-        Ok(jobs)
+        Ok((global, jobs))
     }
 
     /// Says what became of it.
@@ -58,7 +60,7 @@ impl Which {
 
 pub fn hold(global: &Global, args: &HoldArgs) -> anyhow::Result<u8> {
     let which = &args.which;
-    let jobs = which.jobs()?;
+    let (global, jobs) = which.jobs(global)?;
     let request = |jobs| UrgencyRequest {
         jobs,
         job_set: which.job_set.clone(),
@@ -72,7 +74,7 @@ pub fn hold(global: &Global, args: &HoldArgs) -> anyhow::Result<u8> {
 
 pub fn release(global: &Global, args: &ReleaseArgs) -> anyhow::Result<u8> {
     let which = &args.which;
-    let jobs = which.jobs()?;
+    let (global, jobs) = which.jobs(global)?;
     let request = |jobs| ReleaseRequest {
         jobs,
         job_set: which.job_set.clone(),

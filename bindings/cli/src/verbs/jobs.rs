@@ -139,7 +139,8 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     if args.recursive {
         return global.session(async |client| recursive::run(client, args, users).await);
     }
-    let question = question(args, &users)?;
+    let (global, ids) = &global.inside(&args.ids)?;
+    let question = question(args, ids, &users)?;
     let format = Format::parse(&args.format)?;
     global.session(async |client| {
         let mut rows = question.rows(&client).await?;
@@ -149,7 +150,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             let more = more(&question, &client).await?;
             eprintln!("eddy jobs: {SHOWN} jobs are shown and {more} more are not: -c 0 shows all");
         }
-        let code = known(&client, &args.ids, &rows).await?;
+        let code = known(&client, ids, &rows).await?;
         if args.stats {
             output::lines([stats(&rows)])?;
             let active = rows.iter().any(|row| row.state != JobState::Inactive);
@@ -245,8 +246,8 @@ fn instance(row: &ChildRow) -> Value {
     })
 }
 
-fn question(args: &Args, users: &Users) -> anyhow::Result<Question> {
-    let jobs = ids::many(&args.ids)?;
+fn question(args: &Args, ids: &[String], users: &Users) -> anyhow::Result<Question> {
+    let jobs = ids::many(ids)?;
     let filter = match (
         &args.filter,
         args.all || args.stats || !jobs.is_empty() || args.since.is_some(),

@@ -16,13 +16,14 @@ pub struct Args {
     /// Forget the places of these jobs
     #[arg(long)]
     reset: bool,
-    /// Jobs in the order in which they are to start: f2JL, 1000, several with commas between
+    /// Jobs in the order in which they are to start: f2JL, 1000, several with commas between, of an instance 905/f5
     #[arg(value_name = "ID", required = true, value_delimiter = ',')]
     ids: Vec<String>,
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let jobs = args.ids.iter().map(|id| ids::one(id));
+    let (global, ids) = &global.inside(&args.ids)?;
+    let jobs = ids.iter().map(|id| ids::one(id));
     let request = OrderRequest {
         jobs: jobs.collect::<anyhow::Result<_>>()?,
         places: match args.reset {

@@ -37,7 +37,7 @@ pub struct Args {
     /// One object with all that is known
     #[arg(long)]
     json: bool,
-    /// Only these jobs: f2JL, 1000, lists and ranges (f5-f9)
+    /// Only these jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
     #[arg(value_name = "JOB")]
     ids: Vec<String>,
 }
@@ -67,11 +67,12 @@ const FIELDS: &str = "Fields of --json:
   more         how many more wait than are shown";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let asked = Some(ids::many(&args.ids)?).filter(|jobs| !jobs.is_empty());
+    let (global, ids) = &global.inside(&args.ids)?;
+    let asked = Some(ids::many(ids)?).filter(|jobs| !jobs.is_empty());
     global.session(async |client| {
         let mut code = 0;
         if let Some(jobs) = &asked {
-            code = known("priority", &args.ids, &rows(&client, jobs.clone()).await?);
+            code = known("priority", ids, &rows(&client, jobs.clone()).await?);
         }
         let reply = explained(&client, asked.clone()).await?;
         let users = users(&client, &reply).await?;

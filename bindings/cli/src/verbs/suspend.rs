@@ -38,18 +38,20 @@ struct Which {
     /// The jobs of this set
     #[arg(long, value_name = "NAME", conflicts_with = "ids")]
     job_set: Option<String>,
-    /// Jobs: f2JL, 1000, lists and ranges (f5-f9)
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 }
 
 impl Which {
-    fn jobs(&self) -> anyhow::Result<JobSet> {
-        let jobs = ids::many(&self.ids)?;
+    /// They, and the options that lead to their instance.
+    fn jobs(&self, global: &Global) -> anyhow::Result<(Global, JobSet)> {
+        let (global, ids) = global.inside(&self.ids)?;
+        let jobs = ids::many(&ids)?;
         if jobs.is_empty() && !self.all && self.job_set.is_none() {
             bail!("no jobs given; allowed are ids, --job-set NAME and --all");
         }
-        Ok(jobs)
+        Ok((global, jobs))
     }
 
     fn request(&self, jobs: JobSet) -> SuspendRequest {
@@ -70,7 +72,7 @@ impl Which {
 
 pub fn suspend(global: &Global, args: &SuspendArgs) -> anyhow::Result<u8> {
     let which = &args.which;
-    let jobs = which.jobs()?;
+    let (global, jobs) = which.jobs(global)?;
     global.session(async |client| {
         let changed = change::<Suspend>(&client, jobs, |jobs| which.request(jobs)).await?;
         Ok(which.told("suspend", &changed))
@@ -79,7 +81,7 @@ pub fn suspend(global: &Global, args: &SuspendArgs) -> anyhow::Result<u8> {
 
 pub fn resume(global: &Global, args: &ResumeArgs) -> anyhow::Result<u8> {
     let which = &args.which;
-    let jobs = which.jobs()?;
+    let (global, jobs) = which.jobs(global)?;
     global.session(async |client| {
         let changed = change::<Resume>(&client, jobs, |jobs| which.request(jobs)).await?;
         Ok(which.told("resume", &changed))

@@ -21,7 +21,7 @@ pub struct Args {
     /// One array of objects
     #[arg(long)]
     json: bool,
-    /// The job
+    /// The job; of an instance 905/f5
     #[arg(value_name = "ID")]
     id: String,
 }
@@ -33,7 +33,8 @@ struct Step {
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let job = ids::one(&args.id)?;
+    let (global, ids) = &global.inside(&[&args.id])?;
+    let job = ids::single(ids)?;
     global.session(async |client| {
         let mut feed = EventFeed::so_far(&client, job)?;
         let mut lines = Vec::new();

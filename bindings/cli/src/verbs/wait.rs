@@ -17,13 +17,14 @@ pub struct Args {
     /// The jobs of this set that are not over
     #[arg(long, value_name = "NAME", conflicts_with = "ids")]
     job_set: Option<String>,
-    /// Jobs: f2JL, 1000, lists and ranges (f5-f9)
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let named = ids::many(&args.ids)?;
+    let (global, ids) = &global.inside(&args.ids)?;
+    let named = ids::many(ids)?;
     if named.is_empty() && args.job_set.is_none() {
         bail!("no jobs given; allowed are ids and --job-set NAME");
     }

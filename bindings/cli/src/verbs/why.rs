@@ -48,7 +48,7 @@ pub struct Args {
     /// As if the instance obeyed that policy: a preset, or a file; - is standard input
     #[arg(long, value_name = "NAME|FILE")]
     if_policy: Option<String>,
-    /// Jobs: f2JL, 1000, lists and ranges (f5-f9)
+    /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
     #[arg(value_name = "JOB", required = true)]
     ids: Vec<String>,
 }
@@ -69,7 +69,8 @@ const FIELDS: &str = "Fields of --json, null where there is none:
 With --if and --if-policy all but id, f58, state and result are as they would be.";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let jobs = ids::many(&args.ids)?;
+    let (global, ids) = &global.inside(&args.ids)?;
+    let jobs = ids::many(ids)?;
     let suppose = args.suppose()?;
     global.session(async |client| {
         let question = Question {
@@ -78,7 +79,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             ..Question::default()
         };
         let rows = question.rows(&client).await?;
-        let code = known("why", &args.ids, &rows);
+        let code = known("why", ids, &rows);
         let waiting = waiting(&client, &rows, &suppose).await?;
         let required = required(&client, &rows, &waiting).await?;
         if args.json {

@@ -16,14 +16,15 @@ pub struct Args {
     /// Keep standard input here
     #[arg(short = 'r', long)]
     read_only: bool,
-    /// The job
+    /// The job; of an instance 905/f5
     #[arg(value_name = "ID")]
     id: String,
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let (global, ids) = &global.inside(&[&args.id])?;
     let how = How {
-        job: ids::one(&args.id)?,
+        job: ids::single(ids)?,
         label: if args.label_io {
             Label::Task
         } else {

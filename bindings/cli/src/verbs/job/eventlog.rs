@@ -29,7 +29,7 @@ pub struct Args {
     /// Go on until the job is over
     #[arg(short = 'F', long)]
     follow: bool,
-    /// The job
+    /// The job; of an instance 905/f5
     #[arg(value_name = "ID")]
     id: String,
 }
@@ -57,7 +57,8 @@ pub enum Stamp {
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let job = ids::one(&args.id)?;
+    let (global, ids) = &global.inside(&[&args.id])?;
+    let job = ids::single(ids)?;
     let form = if args.json { Form::Json } else { args.format };
     let stamp = if args.human {
         Stamp::Human

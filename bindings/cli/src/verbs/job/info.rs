@@ -11,7 +11,7 @@ use crate::{ids, output};
 /// Print a document kept with a job
 #[derive(clap::Args)]
 pub struct Args {
-    /// The job
+    /// The job; of an instance 905/f5
     #[arg(value_name = "ID")]
     id: String,
     /// Which document
@@ -32,7 +32,8 @@ enum Key {
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let id = ids::one(&args.id)?;
+    let (global, ids) = &global.inside(&[&args.id])?;
+    let id = ids::single(ids)?;
     global.session(async |client| {
         let key = match args.key {
             Key::Jobspec => InfoKey::Jobspec,

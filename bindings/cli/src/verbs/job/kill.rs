@@ -12,13 +12,14 @@ pub struct Args {
     /// Name or number
     #[arg(short = 's', long, value_name = "SIGNAL", default_value = "TERM")]
     signal: String,
-    /// Jobs: f2JL, 1000, lists and ranges
+    /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let (jobs, signal) = (ids::many(&args.ids)?, signals::parse(&args.signal)?);
+    let (global, ids) = &global.inside(&args.ids)?;
+    let (jobs, signal) = (ids::many(ids)?, signals::parse(&args.signal)?);
     let request = |jobs| KillRequest { jobs, signal };
     global.session(async |client| {
         Ok(refusals(

@@ -23,13 +23,14 @@ pub struct Args {
     /// Why, one line
     #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
     message: String,
-    /// Jobs: f2JL, 1000, lists and ranges
+    /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let jobs = ids::many(&args.ids)?;
+    let (global, ids) = &global.inside(&args.ids)?;
+    let jobs = ids::many(ids)?;
     let request = |jobs| RaiseRequest {
         job_set: None,
         jobs,

@@ -15,13 +15,14 @@ pub struct Args {
     /// One array of objects: id, result, returncode and, if there was one, exception
     #[arg(short = 'j', long)]
     json: bool,
-    /// Jobs: f2JL, 1000, lists and ranges
+    /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let jobs = ids::many(&args.ids)?;
+    let (global, ids) = &global.inside(&args.ids)?;
+    let jobs = ids::many(ids)?;
     global.session(async |client| {
         let mut feed = EndFeed::of(&client, jobs)?;
         let mut ends = Vec::new();

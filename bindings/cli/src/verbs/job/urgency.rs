@@ -9,7 +9,7 @@ use crate::{ids, request};
 /// Change the urgency of waiting jobs; 0 holds them, 31 puts them first
 #[derive(clap::Args)]
 pub struct Args {
-    /// Jobs, f2JL, 1000, lists or ranges
+    /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
     #[arg(value_name = "ID")]
     id: String,
     /// 0 to 31, hold (0), default (16) or expedite (31)
@@ -18,7 +18,8 @@ pub struct Args {
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let jobs = ids::many(&[args.id.as_str()])?;
+    let (global, ids) = &global.inside(&[&args.id])?;
+    let jobs = ids::many(ids)?;
     let request = |jobs| UrgencyRequest {
         jobs,
         job_set: None,

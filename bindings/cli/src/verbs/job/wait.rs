@@ -24,13 +24,14 @@ pub struct Args {
     /// Say also which jobs ended well
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// The job
+    /// The job; of an instance 905/f5
     #[arg(value_name = "ID")]
     id: Option<String>,
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let id = args.id.as_ref().map(|id| ids::one(id)).transpose()?;
+    let (global, ids) = &global.inside(args.id.as_slice())?;
+    let id = args.id.as_ref().map(|_| ids::single(ids)).transpose()?;
     global.session(async |client| {
         if args.all {
             return all(&client, args.verbose).await;

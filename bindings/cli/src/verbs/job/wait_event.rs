@@ -36,7 +36,7 @@ pub struct Args {
     /// json or text
     #[arg(short = 'f', long, value_name = "FORM", default_value = "text")]
     format: Form,
-    /// The job
+    /// The job; of an instance 905/f5
     #[arg(value_name = "ID")]
     id: String,
     /// The event
@@ -45,7 +45,8 @@ pub struct Args {
 }
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let job = ids::one(&args.id)?;
+    let (global, ids) = &global.inside(&[&args.id])?;
+    let job = ids::single(ids)?;
     let wanted = match &args.match_context {
         Some(text) => Some(
             text.split_once('=')

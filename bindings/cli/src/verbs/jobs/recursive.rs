@@ -44,7 +44,7 @@ struct Part {
 
 /// Lists them.
 pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8> {
-    let mut question = question(args, &users)?;
+    let mut question = question(args, &[], &users)?;
     // One more than is shown, so that it is known whether there are more.
     question.limit = match (args.count, question.limit) {
         (Some(1..), limit) => limit.saturating_add(1),
