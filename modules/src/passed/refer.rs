@@ -5,7 +5,7 @@
 //! While the channel is down nobody can say of anything else whether it is there: that is refused, and who asks
 //! again is answered later. What the parent referred here goes no way back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use eddy_broker::{Caller, Outbox, Reply, Request, ToParent, Volatile};
 use eddy_wire::error::{Code, Refusal};
@@ -24,14 +24,20 @@ use crate::nest::route::named;
 /// client (limit `outstanding`).
 const CALLS_MAX: usize = 400;
 
+/// How many jobs of this instance alone that are over it goes on answering for. Who submitted one asks after
+/// it at once.
+const OVER_MAX: usize = 1_024;
+
 /// Those who wait for an answer of the parent.
 #[derive(Debug, Default)]
 pub(super) struct Referred {
     calls: BTreeSet<Caller>,
     /// Jobs that came over this channel and are not durable yet: nobody here speaks of them before that.
     fresh: BTreeSet<JobId>,
-    /// Jobs of this instance alone that are not over: they take nothing, and no parent knows of them.
+    /// Jobs of this instance alone: they take nothing, and no parent knows of them.
     own: BTreeSet<JobId>,
+    /// Those of them that are over, the first first.
+    over: VecDeque<JobId>,
 }
 
 impl Referred {
@@ -42,7 +48,15 @@ impl Referred {
     }
 
     pub(super) fn over(&mut self, job: JobId) {
-        self.own.remove(&job);
+        if !self.own.contains(&job) {
+            return;
+        }
+        self.over.push_back(job);
+        if self.over.len() > OVER_MAX
+            && let Some(first) = self.over.pop_front()
+        {
+            self.own.remove(&first);
+        }
     }
 }
 
@@ -158,4 +172,22 @@ fn names_a_set(request: &Request) -> bool {
     let body: Option<Value> = serde_json::from_slice(&request.body).ok();
     let set = body.as_ref().and_then(|body| body.get("job_set"));
     set.is_some_and(|set| !set.is_null())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_this_instances_own_stays_so_for_a_while_when_it_is_over() {
+        let mut referred = Referred::default();
+        let most = OVER_MAX as u64;
+        referred.own = (1..=most + 2).map(JobId).collect();
+        referred.over(JobId(most + 9));
+        (1..=most).for_each(|job| referred.over(JobId(job)));
+        assert!(referred.own.contains(&JobId(1)), "it is asked after");
+        referred.over(JobId(most + 1));
+        let own = (2..=most + 2).map(JobId).collect();
+        assert_eq!(referred.own, own, "the first that was over is forgotten");
+    }
 }

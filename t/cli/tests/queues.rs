@@ -538,6 +538,10 @@ fn who_works_in_a_queue_instance_waits_for_a_root_that_is_away() -> Tested {
     );
     let own = at(&["--reconnect=0s", "exec", "echo", "here"])?.wait()?;
     assert_eq!(own.ok()?, "here\n", "what is its own needs no parent");
+    let over = ["jobs", "-a", "--no-header", "-o", "{id}", "--name=exec"];
+    let over = at(&over)?.wait()?.ok()?;
+    let over = ["--reconnect=0s", "job", "attach", over.trim_end()];
+    assert_eq!(at(&over)?.wait()?.ok()?, "here\n", "nor when it is over");
     let state = instance.state().to_string_lossy().into_owned();
     let again = ["start", "--background", "--statedir", &state];
     instance.place.run(&again)?.ok()?;
