@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Final, Kind, Record, Submit};
-use eddy_wire::grant::Grant;
-use eddy_wire::id::{JobId, Rank, Seq};
+use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::held::{Fate, Held, Move};
+use eddy_wire::id::{JobId, Seq};
 use eddy_wire::jobspec::Work;
 use eddy_wire::plan::{Owner, Used};
 use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport, UsageRow};
@@ -40,37 +40,9 @@ pub struct Ledger {
 struct Open {
     payer: Payer,
     purpose: For,
-    /// What it holds, since when.
-    parts: BTreeMap<Rank, Part>,
-    /// What it held in this attempt and gave back.
-    closed: Vec<Closed>,
-    fate: Fate,
+    held: Held,
     /// The declared instance that this attempt was passed to.
     to: Option<String>,
-}
-
-#[derive(Clone, Copy)]
-struct Part {
-    from: Time,
-    held: Amounts,
-}
-
-#[derive(Clone, Copy)]
-struct Closed {
-    from: Time,
-    to: Time,
-    held: Amounts,
-}
-
-/// Whether somebody pays for an attempt.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// The payer does.
-    Charged,
-    /// Nobody: its node failed under it.
-    Failed,
-    /// It ends for another reason, which stands.
-    Ending,
 }
 
 impl Module for Ledger {
@@ -143,51 +115,13 @@ impl Open {
                 Work::Instance { name: None } | Work::Ground { .. } => For::Instance,
                 Work::Instance { name: Some(name) } => For::Declared(name.clone()),
             },
-            parts: BTreeMap::new(),
-            closed: Vec::new(),
-            fate: Fate::Charged,
+            held: Held::default(),
             to: None,
-        }
-    }
-
-    /// It holds nothing on this rank any more.
-    fn close(&mut self, t: Time, rank: Rank, nodes: &mut Nodes) {
-        if let Some(Part { from, held }) = self.parts.remove(&rank) {
-            if let Some(to) = &self.to {
-                nodes.gave(t, rank, to, held);
-                nodes.give_back_to(t, rank, to, held);
-            }
-            nodes.give_back(t, rank, &self.purpose, held);
-            let to = t.max(from);
-            self.closed.push(Closed { from, to, held });
-        }
-    }
-
-    fn open(&mut self, t: Time, grant: &Grant, nodes: &mut Nodes) {
-        for (rank, node) in &grant.set.nodes {
-            let held = Amounts::of(node);
-            if held != Amounts::default() && !self.parts.contains_key(rank) {
-                if let Some(to) = &self.to {
-                    nodes.took(t, *rank, to, held);
-                    nodes.take_of(t, *rank, to, held);
-                }
-                nodes.take(t, *rank, &self.purpose, held);
-                self.parts.insert(*rank, Part { from: t, held });
-            }
         }
     }
 
     fn is_charged(&self) -> bool {
         !matches!(self.purpose, For::Declared(_))
-    }
-
-    /// What it holds, so far.
-    fn running(&self, now: Time) -> Amounts {
-        let open = self.parts.values();
-        let open = open.map(|part| part.held.over(now - part.from));
-        let closed = self.closed.iter();
-        let closed = closed.map(|one| one.held.over(one.to - one.from));
-        open.chain(closed).fold(Amounts::default(), Amounts::plus)
     }
 }
 
@@ -198,55 +132,48 @@ impl Ledger {
         };
         match kind {
             Kind::Passed(to) => job.to = Some(to.instance.clone()),
-            Kind::Alloc(grant) => job.open(t, grant, &mut self.nodes),
-            Kind::GrantChanged(grant) => {
-                let stays = |rank: &Rank, part: &Part| {
-                    let node = grant.set.nodes.get(rank);
-                    node.is_some_and(|node| Amounts::of(node) == part.held)
-                };
-                let parts = job.parts.iter().filter(|(rank, part)| !stays(rank, part));
-                let ranks: Vec<Rank> = parts.map(|(rank, _)| *rank).collect();
-                for rank in ranks {
-                    job.close(t, rank, &mut self.nodes);
-                }
-                job.open(t, grant, &mut self.nodes);
-            }
-            Kind::Exception(exception) if exception.severity == 0 => {
-                job.fate = match (job.fate, exception.kind.as_str()) {
-                    (Fate::Charged, "node-failure") => Fate::Failed,
-                    (Fate::Charged, _) => Fate::Ending,
-                    (fate, _) => fate,
-                };
-            }
-            Kind::Release(ranks, Final::No) => {
-                for rank in ranks.iter() {
-                    job.close(t, Rank(rank), &mut self.nodes);
-                }
-            }
-            // The final release is the same moment; only what is free is nobody's.
-            Kind::Free => self.freed(t, id),
-            Kind::Requeue(_) => (job.fate, job.to) = (Fate::Charged, None),
+            Kind::Requeue(_) => job.to = None,
             _ => {}
+        }
+        let (nodes, to) = (&mut self.nodes, job.to.as_deref());
+        for change in job.held.apply(t, kind) {
+            match change {
+                Move::Took(rank, held) => {
+                    if let Some(to) = to {
+                        nodes.took(t, rank, to, held);
+                        nodes.take_of(t, rank, to, held);
+                    }
+                    nodes.take(t, rank, &job.purpose, held);
+                }
+                Move::Gave(rank, held) => {
+                    if let Some(to) = to {
+                        nodes.gave(t, rank, to, held);
+                        nodes.give_back_to(t, rank, to, held);
+                    }
+                    nodes.give_back(t, rank, &job.purpose, held);
+                }
+            }
+        }
+        if let Kind::Free = kind {
+            self.freed(id);
         }
     }
 
     /// An attempt has given everything back: it is charged.
-    fn freed(&mut self, t: Time, id: JobId) {
+    fn freed(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
-        let ranks: Vec<Rank> = job.parts.keys().copied().collect();
-        for rank in ranks {
-            job.close(t, rank, &mut self.nodes);
-        }
-        let closed = std::mem::take(&mut job.closed);
+        let (fate, stays) = job.held.settle();
         if !job.is_charged() {
             return;
         }
-        for Closed { from, to, held } in closed {
-            match job.fate {
-                Fate::Failed => self.uncharged = self.uncharged.plus(held.over(to - from)),
-                Fate::Charged | Fate::Ending => self.books.charge(&job.payer, from, to, held),
+        for stay in stays {
+            match fate {
+                Fate::Failed => self.uncharged = self.uncharged.plus(stay.used()),
+                Fate::Charged | Fate::Ending => {
+                    self.books.charge(&job.payer, stay.from, stay.to, stay.held);
+                }
             }
         }
     }
@@ -312,7 +239,7 @@ impl Ledger {
         let open = self.jobs.values().filter(|job| job.is_charged());
         let mut running = Amounts::default();
         for job in open {
-            let so_far = job.running(now);
+            let so_far = job.held.so_far(now);
             running = running.plus(so_far);
             if is_asked(&job.payer) && so_far != Amounts::default() {
                 let row = rows.entry(&job.payer).or_default();

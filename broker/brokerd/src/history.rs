@@ -34,7 +34,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{ChildRow, Stage};
 use eddy_wire::services::job::{JobEnd, JobSet, OutputRequest, WaitRequest};
-use eddy_wire::services::{child, instance, job, kvs, resource};
+use eddy_wire::services::{child, instance, job, kvs, resource, usage};
 use eddy_wire::time::Time;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -67,6 +67,7 @@ const QUESTIONS: &[&str] = &[
     kvs::List::TOPIC,
     resource::List::TOPIC,
     child::Children::TOPIC,
+    usage::Report::TOPIC,
 ];
 
 /// What a history is read from.

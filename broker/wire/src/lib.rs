@@ -43,6 +43,8 @@ pub mod filter;
 
 pub mod usage;
 
+pub mod held;
+
 pub mod eventlog;
 
 pub mod event;

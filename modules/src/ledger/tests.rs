@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use eddy_wire::event::{Basis, Event, Exception, Requeue, Waitable};
-use eddy_wire::id::{Attempt, Epoch};
+use eddy_wire::event::{Basis, Event, Exception, Final, Requeue, Waitable};
+use eddy_wire::grant::Grant;
+use eddy_wire::id::{Attempt, Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Ask, Jobspec};
 use eddy_wire::reservation::{Kept, Purpose, Reservation};

@@ -358,6 +358,7 @@ impl Child {
                 .filter(leads)
                 .map(|q| q.name.clone())
                 .collect(),
+            declared: self.declared.is_some(),
             until: self.until().into_iter().chain(latest).min(),
             summary: self.told.summary,
         }

@@ -286,6 +286,7 @@ fn over(row: JobRow, adoption: Adoption) -> ChildRow {
         nnodes: row.nnodes,
         ncores: row.ncores,
         queues: Vec::new(),
+        declared: false,
         until: None,
         summary: Summary::default(),
     }

@@ -426,3 +426,41 @@ fn a_limit_keeps_a_job_back_with_its_name_and_lets_it_go_when_there_is_room() ->
     assert!(line.contains("2 are taken, 1 asked for"), "{line}");
     Ok(())
 }
+
+/// Core-microseconds that the objects of an array have at these places.
+fn core_time(objects: &Value, places: &[&str]) -> u64 {
+    let objects = objects.as_array().map_or(&[][..], Vec::as_slice);
+    let amounts = objects
+        .iter()
+        .flat_map(|object| places.iter().map(|place| &object[*place]["core_us"]));
+    amounts.filter_map(Value::as_u64).sum()
+}
+
+#[test]
+fn usage_by_job_is_the_ledgers_and_tells_what_an_instance_did_with_it() -> Tested {
+    let instance = Instance::start(&["--cores=4"])?;
+    let outer = instance.ok(&["alloc", "--bg", "-n2", "--job-set=w"])?;
+    let outer = outer.trim_end();
+    instance.ok(&["--at", outer, "run", "-n1", "sleep", "0.1"])?;
+    instance.ok(&["run", "--job-set=w", "sleep", "0.1"])?;
+    let running = instance.json(&["usage", "--instances", "--json"])?;
+    let used = core_time(&running, &["used"]);
+    let held = core_time(&running, &["charged", "running"]);
+    assert!(used > 100_000 && held > 2 * used, "{running}");
+    instance.ok(&["cancel", outer])?;
+    instance.event(outer, "clean")?;
+    let by_job = instance.json(&["usage", "--job-set=w", "--json"])?;
+    assert_eq!(by_job.as_array().map(Vec::len), Some(2), "{by_job}");
+    assert_eq!(core_time(&by_job, &["used"]), used, "its history says it");
+    let ledger = &instance.json(&["usage", "--json"])?["usage"];
+    assert_eq!(
+        core_time(&by_job, &["charged"]),
+        core_time(ledger, &["charged"]),
+        "each core-microsecond"
+    );
+    let inner = instance.json(&["usage", &format!("{outer}/1"), "--json"])?;
+    assert_eq!(core_time(&inner, &["charged"]), used, "of what it ran");
+    let unknown = instance.run(&["usage", "99"])?;
+    assert!(unknown.err.contains("no such job here: 99"), "{unknown:?}");
+    instance.shut_down()
+}

@@ -115,6 +115,7 @@ fn a_job_that_is_an_instance_shows_what_it_has_come_to() {
         nnodes: 1,
         ncores: 4,
         queues: Vec::new(),
+        declared: false,
         until: None,
         summary: Summary {
             pending: 3,

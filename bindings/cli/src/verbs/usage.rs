@@ -1,5 +1,7 @@
 //! `eddy usage`: who used how much, and where the capacity went.
 
+mod jobs;
+
 use std::io::Write;
 
 use anyhow::bail;
@@ -9,10 +11,11 @@ use eddy_wire::usage::Amounts;
 use serde_json::{Value, json};
 
 use crate::names::Users;
-use crate::output;
 use crate::session::Global;
 use crate::table::{Align, Table};
-use crate::when;
+use crate::verbs::why::known;
+use crate::{ids, output, when};
+use jobs::Which;
 
 /// Show who used how much, and where the capacity went
 ///
@@ -35,25 +38,79 @@ pub struct Args {
     /// Where all core-seconds went since counting began: each in one place, together the capacity
     #[arg(long, conflicts_with_all = ["account", "user", "since"])]
     identity: bool,
+    /// By job, of this set: what each was charged, and of instances what was used of it
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["account", "user", "since", "identity", "ids"])]
+    job_set: Option<String>,
+    /// By job, of users' instances that run
+    #[arg(long, conflicts_with_all = ["account", "user", "since", "identity", "ids", "job_set"])]
+    instances: bool,
     /// No heading
     #[arg(short = 'n', long = "no-header")]
     no_header: bool,
     /// One object with all that is known
     #[arg(long)]
     json: bool,
+    /// By job, of these: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
+    #[arg(value_name = "ID", conflicts_with_all = ["account", "user", "since", "identity"])]
+    ids: Vec<String>,
 }
 
-const FIELDS: &str = "Fields of --json:
+const FIELDS: &str = "By job there is a line for each, with what it holds so far in it, and their sum. USED is of an instance
+what its jobs held and the instances in it, as its own ledger says, also when it is over; RATIO is USED to CORE-S. It
+is - of what is no instance or cannot be asked. Up to 1,000,000 jobs that are over.
+
+Fields of --json:
   from to      since when is counted, and until when
   usage        by who pays: account, user, uid, qos, queue, charged (of jobs that are over),
                running (of jobs that hold something, so far), each with node_us, core_us, gpu_us,
                mib_us: amounts times microseconds, exact
   identity     capacity, jobs, instances, declared (by name), reserved (kept and unused),
                maintenance, idle, drained, down, charged, uncharged (held by an attempt whose node failed): core_us, gpu_us, mib_us. All of
-               jobs to down add up to capacity; jobs and instances are charged and uncharged";
+               jobs to down add up to capacity; jobs and instances are charged and uncharged
+By job it is an array: id, f58, user, uid, account, name, charged, running, used (null where it is not known)";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let users = Users::read();
+    let (global, named) = &global.inside(&args.ids)?;
+    match (&args.job_set, args.instances, named.is_empty()) {
+        (Some(name), ..) => by_job(global, args, (Which::Set(name.clone()), &[]), &users),
+        (None, true, _) => by_job(global, args, (Which::Instances, &[]), &users),
+        (None, false, false) => {
+            let jobs = Which::Named(ids::many(named)?);
+            by_job(global, args, (jobs, named), &users)
+        }
+        (None, false, true) => by_payer(global, args, &users),
+    }
+}
+
+fn by_job(
+    global: &Global,
+    args: &Args,
+    (which, named): (Which, &[String]),
+    users: &Users,
+) -> anyhow::Result<u8> {
+    let costs = global.session(async |client| jobs::costs(&client, global, which).await)?;
+    let code = match named.is_empty() {
+        true => 0,
+        false => known("usage", named, &jobs::rows(&costs)),
+    };
+    match args.json {
+        true => output::json(&jobs::document(&costs, users))?,
+        false => print(&jobs::table(&costs, users), args)?,
+    }
+    Ok(code)
+}
+
+fn print(table: &Table, args: &Args) -> anyhow::Result<()> {
+    let mut out = output::stdout();
+    match args.no_header {
+        true => table.write_rows(&mut out)?,
+        false => table.write(&mut out)?,
+    }
+    Ok(out.flush()?)
+}
+
+fn by_payer(global: &Global, args: &Args, users: &Users) -> anyhow::Result<u8> {
     let user = args.user.as_ref().map(|user| users.number(user));
     let since = args.since.as_ref();
     let request = ReportRequest {
@@ -82,19 +139,14 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         Ok(report)
     })?;
     if args.json {
-        output::json(&document(&report, &users))?;
+        output::json(&document(&report, users))?;
         return Ok(0);
     }
     let table = match args.identity {
         true => identity(&report.identity),
-        false => payers(&report.rows, &users),
+        false => payers(&report.rows, users),
     };
-    let mut out = output::stdout();
-    match args.no_header {
-        true => table.write_rows(&mut out)?,
-        false => table.write(&mut out)?,
-    }
-    out.flush()?;
+    print(&table, args)?;
     Ok(0)
 }
 
@@ -163,20 +215,22 @@ fn identity(identity: &Identity) -> Table {
     table
 }
 
-fn document(report: &UsageReport, users: &Users) -> Value {
-    let amounts = |amounts: &Amounts| {
-        // JSON has no integers as large as these may become in decades.
-        let number = |amount: u128| match u64::try_from(amount) {
-            Ok(amount) => Value::from(amount),
-            Err(_) => Value::from(amount as f64),
-        };
-        json!({
-            "node_us": number(amounts.nodes),
-            "core_us": number(amounts.cores),
-            "gpu_us": number(amounts.gpus),
-            "mib_us": number(amounts.memory),
-        })
+fn amounts_json(amounts: &Amounts) -> Value {
+    // JSON has no integers as large as these may become in decades.
+    let number = |amount: u128| match u64::try_from(amount) {
+        Ok(amount) => Value::from(amount),
+        Err(_) => Value::from(amount as f64),
     };
+    json!({
+        "node_us": number(amounts.nodes),
+        "core_us": number(amounts.cores),
+        "gpu_us": number(amounts.gpus),
+        "mib_us": number(amounts.memory),
+    })
+}
+
+fn document(report: &UsageReport, users: &Users) -> Value {
+    let amounts = amounts_json;
     let row = |row: &UsageRow| {
         json!({
             "account": row.payer.account,

@@ -34,6 +34,7 @@ fn child(job: u64, name: &str, stage: Stage, socket: Option<&Path>) -> ChildRow 
         nnodes: 1,
         ncores: 1,
         queues: Vec::new(),
+        declared: false,
         until: None,
         summary: Summary::default(),
     }

@@ -561,6 +561,9 @@ pub struct ChildRow {
     /// Queues that lead to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<String>,
+    /// Whether it is declared, and nobody's job.
+    #[serde(default)]
+    pub declared: bool,
     /// When it ends by its limit.
     pub until: Option<Time>,
     /// What it said last of itself.

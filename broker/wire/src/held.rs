@@ -1,0 +1,132 @@
+//! What a job holds and held, as its records tell: what it is charged.
+//!
+//! From grant to release, node by node, for what the grant names there. The ledger charges by it, and who has
+//! a job's event log finds the same sum.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Final, Kind};
+use crate::grant::Grant;
+use crate::id::Rank;
+use crate::time::Time;
+use crate::usage::Amounts;
+
+/// A fold of the records of one job.
+#[derive(Clone, Debug, Default)]
+pub struct Held {
+    /// What it holds, since when.
+    parts: BTreeMap<Rank, (Time, Amounts)>,
+    /// What it held in this attempt and gave back.
+    closed: Vec<Stay>,
+    fate: Fate,
+}
+
+/// A stretch of time in which a job held something of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// Its beginning.
+    pub from: Time,
+    /// Its end, not before it.
+    pub to: Time,
+    /// What it held.
+    pub held: Amounts,
+}
+
+impl Stay {
+    /// Amounts times microseconds.
+    pub fn used(&self) -> Amounts {
+        self.held.over(self.to - self.from)
+    }
+}
+
+/// What a record changed on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// It holds this there.
+    Took(Rank, Amounts),
+    /// And this no more.
+    Gave(Rank, Amounts),
+}
+
+/// Whether somebody pays for an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// The payer does.
+    #[default]
+    Charged,
+    /// Nobody: its node failed under it.
+    Failed,
+    /// The payer: it ends for another reason, which stands.
+    Ending,
+}
+
+impl Held {
+    /// Folds a record; what changed on which node.
+    pub fn apply(&mut self, t: Time, kind: &Kind) -> Vec<Move> {
+        let mut moves = Vec::new();
+        match kind {
+            Kind::Alloc(grant) => self.open(t, grant, &mut moves),
+            Kind::GrantChanged(grant) => {
+                let stays = |rank: &Rank, held: &Amounts| {
+                    let node = grant.set.nodes.get(rank);
+                    node.is_some_and(|node| Amounts::of(node) == *held)
+                };
+                let parts = self
+                    .parts
+                    .iter()
+                    .filter(|(rank, (_, held))| !stays(rank, held));
+                let ranks: Vec<Rank> = parts.map(|(rank, _)| *rank).collect();
+                self.close(t, ranks, &mut moves);
+                self.open(t, grant, &mut moves);
+            }
+            Kind::Exception(exception) if exception.severity == 0 => {
+                self.fate = match (self.fate, exception.kind.as_str()) {
+                    (Fate::Charged, "node-failure") => Fate::Failed,
+                    (Fate::Charged, _) => Fate::Ending,
+                    (fate, _) => fate,
+                };
+            }
+            Kind::Release(ranks, Final::No) => {
+                self.close(t, ranks.iter().map(Rank).collect(), &mut moves);
+            }
+            // The final release is the same moment; only what is free is nobody's.
+            Kind::Free => self.close(t, self.parts.keys().copied().collect(), &mut moves),
+            Kind::Requeue(_) => self.fate = Fate::Charged,
+            _ => {}
+        }
+        moves
+    }
+
+    /// An attempt has given everything back: whether somebody pays for it, and for what.
+    pub fn settle(&mut self) -> (Fate, Vec<Stay>) {
+        (self.fate, std::mem::take(&mut self.closed))
+    }
+
+    /// What it holds and held in this attempt, until now.
+    pub fn so_far(&self, now: Time) -> Amounts {
+        let open = self.parts.values();
+        let open = open.map(|(from, held)| held.over(now - *from));
+        let closed = self.closed.iter().map(Stay::used);
+        open.chain(closed).fold(Amounts::default(), Amounts::plus)
+    }
+
+    fn open(&mut self, t: Time, grant: &Grant, moves: &mut Vec<Move>) {
+        for (rank, node) in &grant.set.nodes {
+            let held = Amounts::of(node);
+            if held != Amounts::default() && !self.parts.contains_key(rank) {
+                self.parts.insert(*rank, (t, held));
+                moves.push(Move::Took(*rank, held));
+            }
+        }
+    }
+
+    fn close(&mut self, t: Time, ranks: Vec<Rank>, moves: &mut Vec<Move>) {
+        for rank in ranks {
+            if let Some((from, held)) = self.parts.remove(&rank) {
+                let to = t.max(from);
+                self.closed.push(Stay { from, to, held });
+                moves.push(Move::Gave(rank, held));
+            }
+        }
+    }
+}
