@@ -215,6 +215,21 @@ fn who_is_cancelled_is_ended_there_and_not_passed_again() {
 }
 
 #[test]
+fn what_never_came_there_held_nothing_however_late_that_is_told() {
+    let (mut stand, _) = passed();
+    stand.now = stand.now.after(Span::seconds(60));
+    tells(&mut stand, 1, over(None, Some(exception("cancel"))));
+    let of_job = stand.records.iter().filter(|r| r.event.job == Some(JOB));
+    let when = |name: &str| {
+        let mut named = of_job.clone().filter(|r| r.event.kind.name() == name);
+        named.next().map(|record| record.event.t)
+    };
+    assert!(when("alloc").is_some());
+    assert_eq!(when("release"), when("alloc"));
+    assert_eq!(when("free"), Some(stand.now), "here it is free only now");
+}
+
+#[test]
 fn what_comes_back_waits_again_and_rests() {
     let (mut stand, _) = passed();
     let bounced = over(None, Some(exception("bounce")));
