@@ -11,6 +11,7 @@ mod nodes;
 use std::collections::BTreeMap;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
+use eddy_wire::account::Party;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::held::{Fate, Held, Move};
@@ -19,7 +20,9 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::plan::{Owner, Used};
 use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport, UsageRow};
 use eddy_wire::time::{MICROS, Time};
+use eddy_wire::update;
 use eddy_wire::usage::{Amounts, Payer, Stretch, Tally};
+use serde_json::{Map, Value};
 
 use books::Books;
 use nodes::{For, Nodes};
@@ -120,6 +123,17 @@ impl Open {
         }
     }
 
+    /// Whom it is charged to changes.
+    fn recharged(&mut self, map: &Map<String, Value>) {
+        let mut party = Party {
+            account: self.payer.account.take(),
+            qos: self.payer.qos.take(),
+            class: None,
+        };
+        update::party(&mut party, map);
+        (self.payer.account, self.payer.qos) = (party.account, party.qos);
+    }
+
     fn is_charged(&self) -> bool {
         !matches!(self.purpose, For::Declared(_))
     }
@@ -133,6 +147,7 @@ impl Ledger {
         match kind {
             Kind::Passed(to) => job.to = Some(to.instance.clone()),
             Kind::Requeue(_) => job.to = None,
+            Kind::JobspecUpdate(map) => job.recharged(map),
             _ => {}
         }
         let (nodes, to) = (&mut self.nodes, job.to.as_deref());

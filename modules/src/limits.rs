@@ -4,6 +4,7 @@
 //! A job counts from its place in the queue on, with what it asks for, so that what is let through
 //! can never be over a limit, whoever of those let through starts first. It holds nobody itself.
 
+mod check;
 mod cost;
 mod days;
 
@@ -13,18 +14,21 @@ use std::sync::Arc;
 
 use eddy_wire::account::{Book, Excess, Limits as Given, Name, Party};
 use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::held::Fate;
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::Reason;
 use eddy_wire::queue::Rules;
 use eddy_wire::spec::Spec;
-use eddy_wire::time::{MICROS, Time};
+use eddy_wire::time::Time;
+use eddy_wire::update;
 use eddy_wire::usage::Payer;
 
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
-use cost::{Cost, Shapes};
+use check::{Question, checks, is_beyond};
+use cost::Shapes;
 use days::Days;
 
 /// Whom a limit is of.
@@ -79,6 +83,9 @@ struct Seen {
     state: JobState,
     /// Since when it holds what it does, and how many cores that is.
     since: Option<(Time, u64)>,
+    /// What it held before in this attempt: from when until when, and how many cores.
+    stays: Vec<(Time, Time, u64)>,
+    fate: Fate,
     /// Its place in the queue; 0 is held by its user.
     place: i64,
 }
@@ -198,6 +205,8 @@ impl Limits {
             spec: Arc::clone(&submit.spec),
             state: JobState::New,
             since: None,
+            stays: Vec::new(),
+            fate: Fate::Charged,
             place: 0,
         };
         self.jobs.insert(id, seen);
@@ -223,6 +232,14 @@ impl Limits {
             Kind::Priority(place) => *place,
             _ => seen.place,
         };
+        if let Kind::JobspecUpdate(map) = kind {
+            let map = map.clone();
+            return self.recharged(id, |party| update::party(party, &map));
+        }
+        self.held(t, id, kind);
+        let Some(seen) = self.jobs.get(&id) else {
+            return;
+        };
         if (state, since, place) == (seen.state, seen.since, seen.place) {
             return;
         }
@@ -230,10 +247,42 @@ impl Limits {
         let Some(seen) = self.jobs.get_mut(&id) else {
             return;
         };
-        if let (Kind::GrantChanged(_) | Kind::Free, Some((from, cores))) = (kind, seen.since) {
-            self.days.used(seen.payer(), from, t, cores);
-        }
         (seen.state, seen.since, seen.place) = (state, since, place);
+        self.count(id, Step::More);
+    }
+
+    /// What it held is used when it has given all back, unless its node failed: as the ledger charges.
+    fn held(&mut self, t: Time, id: JobId, kind: &Kind) {
+        let Some(seen) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        match kind {
+            Kind::GrantChanged(_) | Kind::Free => {
+                let stay = seen.since.map(|(from, cores)| (from, t, cores));
+                seen.stays.extend(stay);
+            }
+            Kind::Exception(exception) if exception.severity == 0 => {
+                seen.fate = seen.fate.ended_by(&exception.kind);
+            }
+            Kind::Requeue(_) => seen.fate = Fate::Charged,
+            _ => {}
+        }
+        if let Kind::Free = kind {
+            let payer = seen.payer();
+            for (from, to, cores) in std::mem::take(&mut seen.stays) {
+                if seen.fate != Fate::Failed {
+                    self.days.used(payer.clone(), from, to, cores);
+                }
+            }
+        }
+    }
+
+    /// Whom a job is charged to changes while it waits.
+    fn recharged(&mut self, id: JobId, change: impl FnOnce(&mut Party)) {
+        self.count(id, Step::Less);
+        if let Some(seen) = self.jobs.get_mut(&id) {
+            change(&mut seen.party);
+        }
         self.count(id, Step::More);
     }
 
@@ -291,6 +340,9 @@ impl Limits {
         let counts = seen.counts();
         let cost = self.shapes.cost(&seen.spec);
         for whose in self.bound_by(&seen.party, seen.user, &seen.spec) {
+            let beyond = self
+                .given(&whose)
+                .is_some_and(|given| is_beyond(given, &seen.party));
             let count = self.counts.entry(whose).or_default();
             let go = |own: &mut u64, by: u64| match step {
                 Step::More => *own += by,
@@ -301,7 +353,7 @@ impl Limits {
                 go(&mut count.running, 1);
                 go(&mut count.nodes, cost.nodes);
                 go(&mut count.cores, cost.cores);
-                let work = cost.work.unwrap_or(0);
+                let work = cost.work.filter(|_| !beyond).unwrap_or(0);
                 match step {
                     Step::More => count.work += work,
                     Step::Less => count.work = count.work.saturating_sub(work),
@@ -358,7 +410,8 @@ impl Limits {
         self.limits.is_empty() && self.qos.is_empty() && self.queues.is_empty()
     }
 
-    /// What keeps a job from being let through now; `None` lets it through.
+    /// What keeps a job from being let through now; `None` lets it through, and [`Excess::Standby`] as
+    /// that.
     pub fn binding(&self, now: Time, id: JobId) -> Option<Bound> {
         let seen = self.jobs.get(&id)?;
         self.over(now, seen.user, &seen.party, &seen.spec, Question::Start)
@@ -440,44 +493,28 @@ impl Limits {
                 continue;
             };
             let count = self.counts.get(&whose).copied().unwrap_or_default();
-            for check in checks(given, &count, &cost, question, || {
-                self.days.since(&self.book, &whose, given.period, now)
-            }) {
-                let Check {
-                    limit,
-                    most,
-                    have,
-                    asked,
-                    excess,
-                } = check;
-                if have.saturating_add(asked) <= most {
+            let mut all = checks(given, &count, &cost, question);
+            if !is_beyond(given, party) {
+                all.extend(self.budget(now, &whose, given, &count, &cost));
+            }
+            for check in all {
+                if check.have.saturating_add(check.asked) <= check.most {
                     continue;
                 }
-                let text = match asked {
-                    u64::MAX => format!(
-                        "limit `{limit}` of {whose} is {most}: only jobs with a time limit (-t) can be within it"
-                    ),
-                    asked => format!(
-                        "limit `{limit}` of {whose} is {most}: {have} are taken, {asked} asked for"
-                    ),
-                };
-                let bound = Bound {
-                    text,
-                    whose: whose.clone(),
-                    excess,
-                    alone: match asked > most {
-                        true => Alone::Over,
-                        false => Alone::Within,
-                    },
-                };
+                let bound = check.bound(&whose);
                 // What can never be is said before what cannot be now, and that before what is waited for.
-                let waits = |first: &Bound| first.excess == Excess::Hold;
+                let waits = |first: &Bound| first.excess != Excess::Refuse;
+                let stands_by = |first: &Bound| first.excess == Excess::Standby;
                 match (bound.alone, bound.excess) {
+                    (_, Excess::Standby) => first = first.or(Some(bound)),
                     (Alone::Over, _) => return Some(bound),
                     (Alone::Within, Excess::Refuse) if first.as_ref().is_none_or(waits) => {
                         first = Some(bound);
                     }
-                    (Alone::Within, _) => first = first.or(Some(bound)),
+                    (Alone::Within, _) => match first {
+                        Some(of) if !stands_by(&of) => first = Some(of),
+                        _ => first = Some(bound),
+                    },
                 }
             }
         }
@@ -489,76 +526,6 @@ impl Limits {
 enum Step {
     More,
     Less,
-}
-
-/// What is asked about a job.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Question {
-    /// Whether it may wait for resources.
-    Start,
-    /// Whether so many may be submitted.
-    Submit(u32),
-}
-
-/// One limit and what there is of it.
-struct Check {
-    limit: &'static str,
-    most: u64,
-    have: u64,
-    asked: u64,
-    excess: Excess,
-}
-
-fn checks(
-    given: &Given,
-    count: &Count,
-    cost: &Cost,
-    question: Question,
-    used: impl Fn() -> u128,
-) -> Vec<Check> {
-    let mut checks = Vec::new();
-    if let Question::Submit(jobs) = question {
-        checks.extend(given.submitted_jobs.map(|most| Check {
-            limit: "submitted_jobs",
-            most: u64::from(most),
-            have: count.submitted,
-            asked: u64::from(jobs),
-            // A job that waits to be let through is submitted all the same.
-            excess: Excess::Refuse,
-        }));
-    }
-    let mut add = |limit, most: Option<u64>, have, asked| {
-        checks.extend(most.map(|most| Check {
-            limit,
-            most,
-            have,
-            asked,
-            excess: given.excess,
-        }));
-    };
-    add(
-        "running_jobs",
-        given.running_jobs.map(u64::from),
-        count.running,
-        1,
-    );
-    add("nodes", given.nodes.map(u64::from), count.nodes, cost.nodes);
-    add("cores", given.cores.map(u64::from), count.cores, cost.cores);
-    if let Some(most) = given.core_minutes {
-        let minutes = |work: u128| {
-            let minute = 60 * MICROS as u128;
-            u64::try_from(work.div_ceil(minute)).unwrap_or(u64::MAX)
-        };
-        // Nobody knows what a job without a time limit comes to.
-        let asked = cost.work.map_or(u64::MAX, minutes);
-        add(
-            "core_minutes",
-            Some(most),
-            minutes(used() + count.work),
-            asked,
-        );
-    }
-    checks
 }
 
 /// Whether a job takes nothing of anybody: charged to nobody, in no queue.

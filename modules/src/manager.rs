@@ -30,7 +30,7 @@ use eddy_wire::time::Time;
 use crate::row::row;
 use crate::settings::Settings;
 use above::Above;
-use gate::Gate;
+use gate::{As, Gate};
 pub use hook::{ByUrgency, Hook};
 pub use owed::{Action, owed};
 use waits::Waits;
@@ -246,8 +246,13 @@ impl Manager {
         }
         let place = self.hook.priority(job);
         // Who is held by his user asks for nothing.
-        if place <= 0 || self.gate.admits(now, id, job.urgency, out) {
-            out.append(now, id, Kind::Priority(place));
+        let goes = match place {
+            ..=0 => Some(As::ItIs),
+            _ => self.gate.admits(now, id, job.urgency, out),
+        };
+        if let Some(goes) = goes {
+            let records = goes.record().into_iter().chain([Kind::Priority(place)]);
+            records.for_each(|kind| out.append(now, id, kind));
         }
     }
 
@@ -283,14 +288,16 @@ impl Manager {
 
     /// Lets one more through, if there is one: its own record brings the next.
     fn let_next(&mut self, now: Time, after: Option<JobId>, out: &mut Outbox) {
-        while let Some(id) = self.gate.next(now, after) {
+        while let Some((id, goes)) = self.gate.next(now, after) {
             if let Some(job) = self
                 .jobs
                 .get(&id)
                 .filter(|job| job.state == JobState::Priority)
             {
                 self.gate.propose(id);
-                return out.append(now, id, Kind::Priority(self.hook.priority(job)));
+                let place = Kind::Priority(self.hook.priority(job));
+                let records = goes.record().into_iter().chain([place]);
+                return records.for_each(|kind| out.append(now, id, kind));
             }
         }
     }

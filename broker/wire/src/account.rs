@@ -176,12 +176,31 @@ pub struct Limits {
     /// The period of `core_minutes`.
     #[serde(skip_serializing_if = "Period::is_default")]
     pub period: Period,
+    /// Of what was left of `core_minutes` in the period before, so many percent of them may be used in
+    /// this one, too: 0 to 100.
+    #[serde(skip_serializing_if = "is_none")]
+    pub carry: u32,
     /// What becomes of a job that would be over it.
     #[serde(skip_serializing_if = "Excess::is_default")]
     pub excess: Excess,
 }
 
+fn is_none(number: &u32) -> bool {
+    *number == 0
+}
+
 impl Limits {
+    /// Whether what is said goes together.
+    ///
+    /// # Errors
+    /// `carry` is over 100, or beside no `core_minutes`.
+    pub fn check(&self) -> Result<(), AccountError> {
+        match (self.carry, self.core_minutes) {
+            (0, _) | (1..=100, Some(_)) => Ok(()),
+            (given, _) => Err(AccountError::Carry { given }),
+        }
+    }
+
     /// Whether nothing is limited.
     pub fn is_empty(&self) -> bool {
         *self == Limits::default()
@@ -211,6 +230,9 @@ impl Period {
     }
 }
 
+/// The QoS of jobs that go on beyond their budget.
+pub const STANDBY: &str = "standby";
+
 /// What becomes of a job that would be over a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -220,6 +242,9 @@ pub enum Excess {
     Hold,
     /// It is refused where that is known when it is submitted.
     Refuse,
+    /// Over `core_minutes` it goes on as QoS [`STANDBY`], and what it uses so is of no such budget. Over
+    /// any other limit it waits.
+    Standby,
 }
 
 impl Excess {
@@ -366,6 +391,14 @@ pub enum AccountError {
         name: Name,
         /// How deep.
         given: usize,
+    },
+    /// What cannot be carried over.
+    #[error(
+        "carry: {given} given; allowed are 0 to 100, percent of `core_minutes` where those are limited"
+    )]
+    Carry {
+        /// As given.
+        given: u32,
     },
     /// Others are under it.
     #[error(

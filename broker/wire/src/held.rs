@@ -60,6 +60,18 @@ pub enum Fate {
     Ending,
 }
 
+impl Fate {
+    /// What it is from now on if an exception of this type ends the attempt: the first counts.
+    #[must_use]
+    pub fn ended_by(self, kind: &str) -> Fate {
+        match (self, kind) {
+            (Fate::Charged, "node-failure") => Fate::Failed,
+            (Fate::Charged, _) => Fate::Ending,
+            (fate, _) => fate,
+        }
+    }
+}
+
 impl Held {
     /// Folds a record; what changed on which node.
     pub fn apply(&mut self, t: Time, kind: &Kind) -> Vec<Move> {
@@ -80,11 +92,7 @@ impl Held {
                 self.open(t, grant, &mut moves);
             }
             Kind::Exception(exception) if exception.severity == 0 => {
-                self.fate = match (self.fate, exception.kind.as_str()) {
-                    (Fate::Charged, "node-failure") => Fate::Failed,
-                    (Fate::Charged, _) => Fate::Ending,
-                    (fate, _) => fate,
-                };
+                self.fate = self.fate.ended_by(&exception.kind);
             }
             Kind::Release(ranks, Final::No) => {
                 self.close(t, ranks.iter().map(Rank).collect(), &mut moves);

@@ -18,6 +18,7 @@ use crate::services::job::URGENCY_DEFAULT;
 use crate::shrinking::Shrinking;
 use crate::suspension::{Standing, Suspension};
 use crate::time::Time;
+use crate::update;
 
 /// What an attempt holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,6 +171,7 @@ impl Job {
         let next = self.state.next(&record.event.kind)?;
         match &record.event.kind {
             Kind::Priority(priority) => self.priority = Some(*priority),
+            Kind::JobspecUpdate(map) => update::submit(&mut self.submit, map),
             Kind::Urgency(urgency, _) => {
                 self.urgency = *urgency;
                 if *urgency > 0 {
@@ -202,7 +204,6 @@ impl Job {
             Kind::Preempted(preemption) => self.preempt(t, preemption),
             Kind::Submit(_)
             | Kind::Validate
-            | Kind::JobspecUpdate(_)
             | Kind::Depend
             | Kind::PrologStart(_)
             | Kind::PrologFinish(..)

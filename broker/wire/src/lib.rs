@@ -45,6 +45,8 @@ pub mod usage;
 
 pub mod held;
 
+pub mod update;
+
 pub mod eventlog;
 
 pub mod event;

@@ -55,7 +55,7 @@ fn submit(account: &str) -> Kind {
         count: 1,
         cc: None,
         asked_by: None,
-        party: eddy_wire::account::Party {
+        party: Party {
             account: Some(account.parse().expect("a name")),
             ..Default::default()
         },

@@ -9,8 +9,17 @@ use eddy_wire::usage::{Account, Payer};
 use super::Whose;
 
 const DAY: i64 = 86_400 * MICROS;
-/// Days that are kept: no period is longer than a year.
-const DAYS_MAX: i64 = 400;
+/// Days that are kept: no period is longer than a year, and what the one before left may count.
+const DAYS_MAX: i64 = 800;
+
+/// Which period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Back {
+    /// The one that is on.
+    Now,
+    /// The one before it.
+    One,
+}
 
 /// Core-microseconds by day since 1970.
 #[derive(Debug, Default)]
@@ -47,14 +56,24 @@ impl Days {
         }
     }
 
-    /// What somebody used since the period began.
-    pub fn since(&self, book: &Book, whose: &Whose, period: Period, now: Time) -> u128 {
+    /// What somebody used in a period, by who paid.
+    pub fn used_in<'a>(
+        &'a self,
+        book: &'a Book,
+        whose: &'a Whose,
+        period: Period,
+        (now, back): (Time, Back),
+    ) -> impl Iterator<Item = (&'a Payer, u128)> {
         let begin = beginning(period, now.0.div_euclid(DAY));
-        let is_under = |payer: &Payer, name| {
+        let (begin, end) = match back {
+            Back::Now => (begin, i64::MAX),
+            Back::One => (beginning(period, begin - 1), begin),
+        };
+        let is_under = move |payer: &Payer, name| {
             let own = payer.account.as_ref();
             own.is_some_and(|own| book.line(own).any(|(above, _)| above == name))
         };
-        let is_theirs = |payer: &Payer| match whose {
+        let is_theirs = move |payer: &Payer| match whose {
             Whose::Account(name) => is_under(payer, name),
             Whose::Member(name, of) => payer.account.as_ref() == Some(name) && payer.user == *of,
             Whose::User(of) => payer.user == *of,
@@ -63,11 +82,8 @@ impl Days {
             Whose::Queue(name) => payer.queue.as_deref() == Some(name),
             Whose::QueueUser(name, of) => payer.queue.as_deref() == Some(name) && payer.user == *of,
         };
-        let theirs = self.of.iter().filter(|(payer, _)| is_theirs(payer));
-        theirs
-            .flat_map(|(_, days)| days.range(begin..))
-            .map(|(_, used)| *used)
-            .sum()
+        let theirs = self.of.iter().filter(move |(payer, _)| is_theirs(payer));
+        theirs.map(move |(payer, days)| (payer, days.range(begin..end).map(|(_, used)| used).sum()))
     }
 }
 

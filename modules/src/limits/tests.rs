@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use eddy_wire::account::{Account, Change, Changed, Excess, Member, Period};
+use eddy_wire::account::{Account, Change, Changed, Excess, Member, Period, STANDBY};
 use eddy_wire::event::{Event, Requeue, Waitable};
 use eddy_wire::id::Seq;
 use eddy_wire::jobspec::Ask;
 use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::MICROS;
+use eddy_wire::update;
 
 use super::*;
 
@@ -266,6 +268,78 @@ fn core_minutes_count_what_was_used_in_the_period_and_what_may_still_be() {
     submit(&mut limits, 6, "a", &spec(1, 2_460));
     assert!(why(&limits, 6).ends_with("20 are taken, 41 asked for"));
     assert!(limits.binding(Time(86_400 * MICROS), JobId(3)).is_none());
+}
+
+#[test]
+fn what_was_left_of_a_budget_may_be_carried_over_in_part() {
+    let day = 86_400;
+    let mut limits = limits();
+    let given = Given {
+        core_minutes: Some(60),
+        period: Period::Day,
+        carry: 50,
+        ..Given::default()
+    };
+    set(&mut limits, member("a", given));
+    submit(&mut limits, 1, "a", &spec(1, 2_400));
+    tell(&mut limits, 0, 1, Kind::Priority(16));
+    tell(&mut limits, 0, 1, Kind::Alloc(granted(1)));
+    tell(&mut limits, 2_400, 1, Kind::Finish(0));
+    tell(&mut limits, 2_400, 1, Kind::Free);
+    // Of the day before the first nothing was used: half of an hour is carried, and no more.
+    submit(&mut limits, 2, "a", &spec(1, 3_000));
+    assert_eq!(why(&limits, 2), "");
+    submit(&mut limits, 3, "a", &spec(1, 3_060));
+    let text = "is 90, 30 of them carried over: 40 are taken, 51 asked for";
+    assert!(why(&limits, 3).ends_with(text), "{}", why(&limits, 3));
+    // Of the first twenty minutes are left.
+    submit(&mut limits, 4, "a", &spec(1, 4_800));
+    submit(&mut limits, 5, "a", &spec(1, 4_860));
+    let on = |days: i64, job| limits.binding(Time(days * day * MICROS), JobId(job));
+    assert_eq!(on(1, 4), None);
+    let text = "is 80, 20 of them carried over: 0 are taken, 81 asked for";
+    assert!(on(1, 5).is_some_and(|bound| bound.text.ends_with(text)));
+    assert_eq!(on(2, 5), None, "and of the second all");
+}
+
+#[test]
+fn beyond_its_budget_a_job_stands_by_and_counts_for_it_no_more() {
+    let mut limits = limits();
+    let given = Given {
+        core_minutes: Some(60),
+        running_jobs: Some(2),
+        period: Period::Day,
+        excess: Excess::Standby,
+        ..Given::default()
+    };
+    set(&mut limits, member("a", given));
+    let hour = spec(1, 3_600);
+    for job in 1..=3 {
+        submit(&mut limits, job, "a", &hour);
+    }
+    let excess = |limits: &Limits, job| limits.binding_then(JobId(job)).map(|bound| bound.excess);
+    assert_eq!(excess(&limits, 1), None);
+    tell(&mut limits, 0, 1, Kind::Priority(16));
+    tell(&mut limits, 0, 1, Kind::Alloc(granted(1)));
+    assert_eq!(excess(&limits, 2), Some(Excess::Standby));
+    let endless = spec(1, 0);
+    let refused = limits.refusing(Time(0), 7, &party("a"), &endless, 1);
+    assert_eq!(refused, None, "nor is one that is over it alone");
+    let standby = update::to_qos(&STANDBY.parse().expect("a name"));
+    tell(&mut limits, 0, 2, standby);
+    assert_eq!(excess(&limits, 2), None);
+    tell(&mut limits, 0, 2, Kind::Priority(16));
+    tell(&mut limits, 0, 2, Kind::Alloc(granted(1)));
+    // Two run: another limit holds.
+    assert_eq!(excess(&limits, 3), Some(Excess::Hold));
+    for (job, until) in [(1, 600), (2, 1_800)] {
+        tell(&mut limits, until, job, Kind::Finish(0));
+        tell(&mut limits, until, job, Kind::Free);
+    }
+    // Ten minutes are used; what the other used is not of the budget.
+    submit(&mut limits, 4, "a", &spec(1, 3_000));
+    assert_eq!(excess(&limits, 4), None);
+    assert_eq!(excess(&limits, 3), Some(Excess::Standby));
 }
 
 #[test]

@@ -9,12 +9,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_broker::{Outbox, Volatile};
+use eddy_wire::account::{Excess, STANDBY};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::gang;
 use eddy_wire::id::JobId;
 use eddy_wire::time::{MICROS, Time};
+use eddy_wire::update;
 
-use crate::limits::{Limits, Whose};
+use crate::limits::{Bound, Limits, Whose};
 use crate::live::Change;
 use crate::settings::Settings;
 
@@ -46,6 +48,25 @@ enum Look {
     Near,
     /// Everybody who is kept back, until nobody more is let through.
     All,
+}
+
+/// As what a job is let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum As {
+    /// As it was submitted.
+    ItIs,
+    /// As QoS `standby`: its budget is used.
+    Standby,
+}
+
+impl As {
+    /// What is recorded of it before its place.
+    pub fn record(self) -> Option<Kind> {
+        match self {
+            As::ItIs => None,
+            As::Standby => STANDBY.parse().ok().map(|name| update::to_qos(&name)),
+        }
+    }
 }
 
 /// Whether a limit that came later may count for gangs.
@@ -109,25 +130,38 @@ impl Gate {
         }
     }
 
-    /// Whether a job may have its place now; else it is kept back.
-    pub fn admits(&mut self, now: Time, job: JobId, urgency: u8, out: &mut Outbox) -> bool {
+    /// Whether and as what a job may have its place now; else it is kept back.
+    pub fn admits(&mut self, now: Time, job: JobId, urgency: u8, out: &mut Outbox) -> Option<As> {
         self.forget(job);
         let whose = self.limits.whose(job);
         let Some(first) = whose.into_iter().next() else {
-            return true;
+            return Some(As::ItIs);
         };
         if self.proposed.is_some() {
             self.keep(first, job, urgency);
             self.look = Look::All;
-            return false;
+            return None;
         }
-        let Some(bound) = self.limits.binding(now, job) else {
-            self.proposed = Some(job);
-            return true;
-        };
-        self.keep(bound.whose, job, urgency);
-        self.wake(now, out);
-        false
+        match self.asked(now, job) {
+            Ok(goes) => {
+                self.proposed = Some(job);
+                Some(goes)
+            }
+            Err(bound) => {
+                self.keep(bound.whose, job, urgency);
+                self.wake(now, out);
+                None
+            }
+        }
+    }
+
+    /// As what a job may go on now, or what keeps it back.
+    fn asked(&self, now: Time, job: JobId) -> Result<As, Bound> {
+        match self.limits.binding(now, job) {
+            None => Ok(As::ItIs),
+            Some(bound) if bound.excess == Excess::Standby => Ok(As::Standby),
+            Some(bound) => Err(bound),
+        }
     }
 
     /// Keeps a job back without asking: somebody will.
@@ -140,7 +174,7 @@ impl Gate {
     }
 
     /// Somebody gave something back, or the limits are others: who may have a place now.
-    pub fn next(&mut self, now: Time, after: Option<JobId>) -> Option<JobId> {
+    pub fn next(&mut self, now: Time, after: Option<JobId>) -> Option<(JobId, As)> {
         if self.of.is_empty() {
             self.look = Look::Near;
             return None;
@@ -155,9 +189,9 @@ impl Gate {
             (Look::All, _) => self.held.keys().cloned().collect(),
         };
         for whose in near {
-            if let Some(job) = self.first_of(now, &whose) {
+            if let Some((job, goes)) = self.first_of(now, &whose) {
                 self.forget(job);
-                return Some(job);
+                return Some((job, goes));
             }
         }
         self.look = Look::Near;
@@ -187,13 +221,13 @@ impl Gate {
 
     /// The first of those that one limit keeps back who may go; who is kept back by another
     /// limit now is with that.
-    fn first_of(&mut self, now: Time, whose: &Whose) -> Option<JobId> {
+    fn first_of(&mut self, now: Time, whose: &Whose) -> Option<(JobId, As)> {
         loop {
             let (Reverse(urgency), job) = *self.held.get(whose)?.first()?;
-            match self.limits.binding(now, job) {
-                None => return Some(job),
-                Some(bound) if bound.whose == *whose => return None,
-                Some(bound) => {
+            match self.asked(now, job) {
+                Ok(goes) => return Some((job, goes)),
+                Err(bound) if bound.whose == *whose => return None,
+                Err(bound) => {
                     self.forget(job);
                     self.keep(bound.whose, job, urgency);
                 }

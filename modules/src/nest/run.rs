@@ -14,6 +14,7 @@ use eddy_wire::preempt::{Mode, Preemption};
 use eddy_wire::shrinking::Shrinking;
 use eddy_wire::suspension::Suspension;
 use eddy_wire::time::{Span, Time};
+use eddy_wire::update;
 use serde_json::{Map, Value};
 
 use crate::manager::SHUTDOWN;
@@ -137,6 +138,7 @@ impl Run {
         }
         match kind {
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
+            Kind::JobspecUpdate(map) => update::submit(&mut self.submit, map),
             Kind::Passed(to) => {
                 self.to = Some(to.instance.clone());
                 self.with = to.with;

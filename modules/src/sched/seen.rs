@@ -20,6 +20,7 @@ use eddy_wire::services::job::URGENCY_MAX;
 use eddy_wire::shrinking::Shrinking;
 use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::{Span, Time};
+use eddy_wire::update;
 
 use super::pools;
 use super::sets::{Sets, To};
@@ -159,6 +160,7 @@ impl Seen {
         match kind {
             Kind::Priority(priority) => self.priority = *priority,
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
+            Kind::JobspecUpdate(map) => update::submit(&mut self.submit, map),
             Kind::Order(place, _) => self.place = *place,
             Kind::Recalled(_) => self.recalls += 1,
             Kind::Passed(to) if to.with.is_some() => self.passed_with = PassedWith::Others,

@@ -141,7 +141,7 @@ fn each_example_of_the_simulator_does_what_it_says() -> Tested {
 fn each_example_of_fair_share_does_what_it_says() -> Tested {
     let text = page("fair-share.md")?;
     let examples = blocks(&text, "console");
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for (line, block) in examples {
         holds(&block, "").with_context(|| format!("doc/guide/fair-share.md:{line}"))?;
     }

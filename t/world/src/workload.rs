@@ -356,8 +356,9 @@ fn turn(random: &mut Random, habits: Habits) -> Call {
 
 /// Accounts that all users are in, with limits that come and go.
 fn accounts(random: &mut Random) -> Call {
-    let limits = |random: &mut Random| match random.below(6) {
+    let limits = |random: &mut Random| match random.below(7) {
         0 => json!({}),
+        6 => json!({ "core_minutes": 3, "excess": "standby" }),
         // More than there is: nobody waits for it, and yet it counts.
         5 => json!({ "nodes": 10_000 }),
         most => json!({ "running_jobs": most }),

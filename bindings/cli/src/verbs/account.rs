@@ -157,7 +157,11 @@ struct LimitValues {
     /// The period of --max-core-minutes: day, week, month, quarter, year [default: month]
     #[arg(long, value_name = "PERIOD", value_parser = period)]
     period: Option<Period>,
-    /// What becomes of a job over a limit: hold, or refuse where that is known at once [default: hold]
+    /// Of what was left of them in the period before, up to so many percent of them may be used, too: 0 to 100
+    #[arg(long, value_name = "PERCENT")]
+    carry: Option<u32>,
+    /// What becomes of a job over a limit: hold, refuse where that is known at once, or standby: over its
+    /// core-minutes it goes on as QoS `standby`, held over others [default: hold]
     #[arg(long, value_name = "WHAT", value_parser = excess)]
     excess: Option<Excess>,
 }
@@ -180,7 +184,7 @@ fn period(text: &str) -> Result<Period, String> {
 
 fn excess(text: &str) -> Result<Excess, String> {
     let value = serde_json::Value::from(text);
-    serde_json::from_value(value).map_err(|_| "allowed are hold, refuse".to_owned())
+    serde_json::from_value(value).map_err(|_| "allowed are hold, refuse, standby".to_owned())
 }
 
 impl QosValues {
@@ -237,6 +241,11 @@ impl LimitValues {
             cores: number("max-cores", cores.as_deref(), before.cores)?,
             core_minutes: number("max-core-minutes", minutes.as_deref(), before.core_minutes)?,
             period: self.period.unwrap_or(before.period),
+            carry: match &minutes {
+                // Without them there is nothing to carry.
+                Some(none) if none == "none" => self.carry.unwrap_or(0),
+                _ => self.carry.unwrap_or(before.carry),
+            },
             excess: self.excess.unwrap_or(before.excess),
         })
     }

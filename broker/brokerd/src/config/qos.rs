@@ -25,8 +25,7 @@ const WHOLE: &str = "a whole number";
 const FLAG: &str = "true or false";
 const SPAN: &str = "a duration such as \"5s\", or seconds";
 const MODE: &str = "\"requeue\", \"cancel\" or \"suspend\"";
-pub(super) const LIMITS: &str =
-    "a table of running_jobs, submitted_jobs, nodes, cores, core_minutes, period, excess";
+pub(super) const LIMITS: &str = "a table of running_jobs, submitted_jobs, nodes, cores, core_minutes, period, carry (0 to 100, of core_minutes), excess";
 const QOS_KEYS: &[&str] = &[
     "name",
     "priority",
@@ -169,7 +168,8 @@ fn number(value: &Value) -> Option<f64> {
 
 /// What may be had, of a QoS or a queue.
 pub(super) fn limits(value: &Value) -> Option<Limits> {
-    value.clone().try_into().ok()
+    let limits: Limits = value.clone().try_into().ok()?;
+    limits.check().is_ok().then_some(limits)
 }
 
 fn mode(value: &Value) -> Option<Mode> {

@@ -344,7 +344,7 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
             wrong(
                 "limits",
                 "is { core_minutes = \"3\" }; allowed is a table of running_jobs, submitted_jobs, nodes, cores, \
-                 core_minutes, period, excess"
+                 core_minutes, period, carry (0 to 100, of core_minutes), excess"
             ),
             wrong(
                 "max_nodes",

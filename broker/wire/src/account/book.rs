@@ -184,10 +184,17 @@ impl Book {
                 user,
                 value: None,
             } => self.is_member("user", account, *user),
-            Change::User { user, value } => match value.as_ref().and_then(|v| v.account.as_ref()) {
-                Some(account) => self.is_member("default", account, *user),
-                None => Ok(()),
-            },
+            Change::User { value: None, .. } => Ok(()),
+            Change::User {
+                user,
+                value: Some(value),
+            } => {
+                value.limits.check()?;
+                match &value.account {
+                    Some(account) => self.is_member("default", account, *user),
+                    None => Ok(()),
+                }
+            }
         }
     }
 
@@ -217,6 +224,7 @@ impl Book {
     fn check_account(&self, name: &Name, account: &Account) -> Result<(), AccountError> {
         shares(account.shares)?;
         qos(&account.qos)?;
+        account.limits.check()?;
         if account.description.len() > DESCRIPTION_BYTES_MAX
             || account.description.contains(char::is_control)
         {
@@ -275,6 +283,7 @@ impl Book {
     fn check_member(&self, account: &Name, user: u32, member: &Member) -> Result<(), AccountError> {
         shares(member.shares)?;
         qos(&member.qos)?;
+        member.limits.check()?;
         self.exists("account", account)?;
         let is_new = !self.members.contains_key(&(account.clone(), user));
         if is_new && self.members.len() >= MEMBERS_MAX {

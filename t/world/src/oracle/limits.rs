@@ -5,11 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_wire::account::{Book, Name};
+use eddy_wire::account::{Book, Excess, Name, STANDBY};
 use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::held::{Fate, Held};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Takes;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::time::{MICROS, Time};
+use eddy_wire::update;
 
 use super::Ledger;
 
@@ -18,6 +21,8 @@ use super::Ledger;
 pub struct Limited {
     book: Book,
     jobs: BTreeMap<JobId, Seen>,
+    /// Core-microseconds that jobs of an account and those under it held, but those that stood by.
+    used: BTreeMap<Name, u128>,
 }
 
 #[derive(Debug)]
@@ -26,6 +31,8 @@ struct Seen {
     state: JobState,
     place: i64,
     holds: Holds,
+    /// What it is charged.
+    held: Held,
     /// Whether a limit of size counted for it as it came.
     sized: Sized,
 }
@@ -53,6 +60,20 @@ impl Seen {
     }
 }
 
+impl Seen {
+    fn stands_by(&self) -> bool {
+        let qos = self.submit.party.qos.as_ref();
+        qos.is_some_and(|qos| qos.as_str() == STANDBY)
+    }
+
+    /// What it comes to if it is given no more than it asks for.
+    fn least_work(&self) -> u128 {
+        let request = &self.submit.spec.request;
+        let cores = u128::from(request.slots) * u128::from(request.cores_per_slot);
+        cores * request.duration.unwrap_or(0).max(0).unsigned_abs() as u128
+    }
+}
+
 impl Limited {
     /// One more record.
     ///
@@ -67,6 +88,7 @@ impl Limited {
                     state: JobState::New,
                     place: 0,
                     holds: Holds::Nothing,
+                    held: Held::default(),
                     sized: self.sized(submit),
                 };
                 self.jobs.insert(id, seen);
@@ -81,13 +103,14 @@ impl Limited {
                     seen.place = *place;
                 }
             }
-            (kind, Some(id)) => return self.moved(id, kind),
+            (kind, Some(id)) => return self.moved(record.event.t, id, kind),
             (_, None) => {}
         }
         Ok(())
     }
 
-    fn moved(&mut self, id: JobId, kind: &Kind) -> Result<(), String> {
+    fn moved(&mut self, t: Time, id: JobId, kind: &Kind) -> Result<(), String> {
+        self.holds(t, id, kind);
         let Some(seen) = self.jobs.get_mut(&id) else {
             return Ok(());
         };
@@ -100,11 +123,78 @@ impl Limited {
             Kind::Free => seen.holds = Holds::Nothing,
             Kind::Priority(place) => {
                 seen.place = *place;
-                return self.within(id);
+                self.within(id)?;
+                return self.affords(id);
+            }
+            Kind::JobspecUpdate(map) => {
+                update::submit(&mut seen.submit, map);
+                return self.may_stand_by(id);
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// What it held counts for its accounts.
+    fn holds(&mut self, t: Time, id: JobId, kind: &Kind) {
+        let Some(seen) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        seen.held.apply(t, kind);
+        let (Kind::Free, Some(account)) = (kind, &seen.submit.party.account) else {
+            return;
+        };
+        let (fate, stays) = seen.held.settle();
+        if fate == Fate::Failed || seen.stands_by() {
+            return;
+        }
+        let work: u128 = stays.iter().map(|stay| stay.used().cores).sum();
+        let line: Vec<Name> = self
+            .book
+            .line(account)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in line {
+            *self.used.entry(name).or_default() += work;
+        }
+    }
+
+    /// Whether all that is let through stays within the core-minutes of its accounts, by what it asks
+    /// for at least.
+    fn affords(&self, id: JobId) -> Result<(), String> {
+        let seen = &self.jobs[&id];
+        let Some(account) = &seen.submit.party.account else {
+            return Ok(());
+        };
+        if seen.place <= 0 || seen.stands_by() || seen.submit.pass.is_some() {
+            return Ok(());
+        }
+        for (name, account) in self.book.line(account) {
+            let Some(most) = account.limits.core_minutes else {
+                continue;
+            };
+            let jobs = self.jobs.values();
+            let counted = jobs.filter(|job| job.counts(name, &self.book) && !job.stands_by());
+            let to_come: u128 = counted.map(Seen::least_work).sum();
+            let used = self.used.get(name).copied().unwrap_or(0);
+            if used + to_come > u128::from(most) * 60 * MICROS as u128 {
+                return Err(format!(
+                    "job {id} was let through, and account `{name}` has {most} core-minutes: {used} core-us are used and {to_come} may be"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn may_stand_by(&self, id: JobId) -> Result<(), String> {
+        let seen = &self.jobs[&id];
+        let account = seen.submit.party.account.as_ref();
+        let mut line = account.into_iter().flat_map(|own| self.book.line(own));
+        let may = line.any(|(_, account)| account.limits.excess == Excess::Standby);
+        match may || !seen.stands_by() {
+            true => Ok(()),
+            false => Err(format!("job {id} stands by, and no account of it lets it")),
+        }
     }
 
     /// Whether somebody limits how much a job like this may have.

@@ -1,0 +1,160 @@
+//! Limits one by one, and what there is of each; a budget of core-minutes among them.
+//!
+//! Part of the limits. A budget counts what was used in its period and what those let through may come to; of the
+//! period before a part may be carried over; and who goes on beyond it as QoS `standby` counts for it no more.
+
+use eddy_wire::account::{Excess, Limits as Given, Party, STANDBY};
+use eddy_wire::time::{MICROS, Time};
+
+use super::cost::Cost;
+use super::days::Back;
+use super::{Alone, Bound, Count, Limits, Whose};
+
+/// What is asked about a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Whether it may wait for resources.
+    Start,
+    /// Whether so many may be submitted.
+    Submit(u32),
+}
+
+/// One limit and what there is of it.
+pub(super) struct Check {
+    pub limit: &'static str,
+    pub most: u64,
+    pub have: u64,
+    pub asked: u64,
+    excess: Excess,
+    /// What of `most` is of the period before.
+    carried: u64,
+}
+
+impl Check {
+    /// It is over this limit of theirs.
+    pub fn bound(&self, whose: &Whose) -> Bound {
+        let (limit, most, have) = (self.limit, self.most, self.have);
+        let carried = match self.carried {
+            0 => String::new(),
+            carried => format!(", {carried} of them carried over"),
+        };
+        let text = match self.asked {
+            u64::MAX => format!(
+                "limit `{limit}` of {whose} is {most}{carried}: only jobs with a time limit (-t) can be within it"
+            ),
+            asked => format!(
+                "limit `{limit}` of {whose} is {most}{carried}: {have} are taken, {asked} asked for"
+            ),
+        };
+        Bound {
+            text,
+            whose: whose.clone(),
+            excess: self.excess,
+            // Who stands by goes on however much he asks for.
+            alone: match self.asked > self.most && self.excess != Excess::Standby {
+                true => Alone::Over,
+                false => Alone::Within,
+            },
+        }
+    }
+}
+
+pub(super) fn checks(given: &Given, count: &Count, cost: &Cost, question: Question) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if let Question::Submit(jobs) = question {
+        checks.extend(given.submitted_jobs.map(|most| Check {
+            limit: "submitted_jobs",
+            most: u64::from(most),
+            have: count.submitted,
+            asked: u64::from(jobs),
+            // A job that waits to be let through is submitted all the same.
+            excess: Excess::Refuse,
+            carried: 0,
+        }));
+    }
+    let excess = match given.excess {
+        // There is a standby of core-minutes only.
+        Excess::Hold | Excess::Standby => Excess::Hold,
+        Excess::Refuse => Excess::Refuse,
+    };
+    let mut add = |limit, most: Option<u64>, have, asked| {
+        checks.extend(most.map(|most| Check {
+            limit,
+            most,
+            have,
+            asked,
+            excess,
+            carried: 0,
+        }));
+    };
+    add(
+        "running_jobs",
+        given.running_jobs.map(u64::from),
+        count.running,
+        1,
+    );
+    add("nodes", given.nodes.map(u64::from), count.nodes, cost.nodes);
+    add("cores", given.cores.map(u64::from), count.cores, cost.cores);
+    checks
+}
+
+impl Limits {
+    /// The limit of core-minutes in a period, and what there is of it.
+    pub(super) fn budget(
+        &self,
+        now: Time,
+        whose: &Whose,
+        given: &Given,
+        count: &Count,
+        cost: &Cost,
+    ) -> Option<Check> {
+        let most = given.core_minutes?;
+        let beyond = match given.excess {
+            Excess::Standby => Some(STANDBY),
+            Excess::Hold | Excess::Refuse => None,
+        };
+        let used = |back| {
+            let days = self
+                .days
+                .used_in(&self.book, whose, given.period, (now, back));
+            days.filter(|(payer, _)| {
+                beyond.is_none_or(|beyond| {
+                    payer.qos.as_ref().is_none_or(|own| own.as_str() != beyond)
+                })
+            })
+            .map(|(_, used)| used)
+            .sum::<u128>()
+        };
+        let carried = match given.carry {
+            0 => 0,
+            carry => {
+                let at_most = u128::from(most) * u128::from(carry) / 100;
+                let left = most.saturating_sub(minutes(used(Back::One)));
+                left.min(u64::try_from(at_most).unwrap_or(u64::MAX))
+            }
+        };
+        Some(Check {
+            limit: "core_minutes",
+            most: most.saturating_add(carried),
+            have: minutes(used(Back::Now) + count.work),
+            // Nobody knows what a job without a time limit comes to.
+            asked: cost.work.map_or(u64::MAX, minutes),
+            excess: given.excess,
+            carried,
+        })
+    }
+}
+
+/// Core-microseconds as minutes, each begun one whole.
+fn minutes(work: u128) -> u64 {
+    u64::try_from(work.div_ceil(60 * MICROS as u128)).unwrap_or(u64::MAX)
+}
+
+/// Whether a job goes on beyond a budget, and counts for it no more.
+pub(super) fn is_beyond(given: &Given, party: &Party) -> bool {
+    let stands_by = party
+        .qos
+        .as_ref()
+        .is_some_and(|own| own.as_str() == STANDBY);
+    given.excess == Excess::Standby && stands_by
+}
