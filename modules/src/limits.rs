@@ -28,7 +28,7 @@ use eddy_wire::usage::Payer;
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
 use check::{Question, checks, is_beyond};
-use cost::Shapes;
+use cost::{Cost, Shapes};
 use days::Days;
 
 /// Whom a limit is of.
@@ -83,6 +83,8 @@ struct Seen {
     state: JobState,
     /// Since when it holds what it does, and how many cores that is.
     since: Option<(Time, u64)>,
+    /// On how many nodes that is.
+    nodes: u64,
     /// What it held before in this attempt: from when until when, and how many cores.
     stays: Vec<(Time, Time, u64)>,
     fate: Fate,
@@ -97,6 +99,19 @@ impl Seen {
             user: self.user,
             qos: self.party.qos.clone(),
             queue: self.spec.jobspec.attributes.system.queue.clone(),
+        }
+    }
+
+    /// What it takes of limits: an instance what it has left of what it asked for, and that is what it
+    /// will have. Who is suspended has his cores again one day.
+    fn takes(&self, asked: Cost) -> Cost {
+        match (&self.spec.request.work, self.since) {
+            (Work::Instance { .. }, Some((_, cores))) if cores > 0 => Cost {
+                nodes: asked.nodes.min(self.nodes),
+                cores: asked.cores.min(cores),
+                ..asked
+            },
+            _ => asked,
         }
     }
 
@@ -161,9 +176,9 @@ impl Limits {
     /// The configuration says this from now on. Who was let through goes on.
     fn configured(&mut self, qos: &[Qos], queues: &[Queue]) {
         let named = qos.iter().map(|qos| (qos.name.clone(), qos.clone()));
-        let limiting = queues
-            .iter()
-            .filter(|queue| !queue.rules.limits.is_empty() || !queue.rules.user_limits.is_empty());
+        let limiting = queues.iter().filter(|queue| {
+            !queue.rules.limits.limits_nothing() || !queue.rules.user_limits.limits_nothing()
+        });
         let queues = limiting.map(|queue| (queue.name.as_str().into(), queue.rules.clone()));
         (self.qos, self.queues) = (named.collect(), queues.collect());
         self.recount();
@@ -205,6 +220,7 @@ impl Limits {
             spec: Arc::clone(&submit.spec),
             state: JobState::New,
             since: None,
+            nodes: 0,
             stays: Vec::new(),
             fate: Fate::Charged,
             place: 0,
@@ -248,6 +264,9 @@ impl Limits {
             return;
         };
         (seen.state, seen.since, seen.place) = (state, since, place);
+        if let Kind::Alloc(grant) | Kind::GrantChanged(grant) = kind {
+            seen.nodes = grant.set.nodes.len() as u64;
+        }
         self.count(id, Step::More);
     }
 
@@ -288,7 +307,7 @@ impl Limits {
 
     /// Whether any limit may count for jobs of that queue.
     pub fn counts_in(&self, queue: &str) -> bool {
-        let of_qos = |qos: &Qos| !qos.limits.is_empty() || !qos.user_limits.is_empty();
+        let of_qos = |qos: &Qos| !qos.limits.limits_nothing() || !qos.user_limits.limits_nothing();
         let others = self
             .limits
             .keys()
@@ -300,7 +319,7 @@ impl Limits {
     fn recount(&mut self) {
         let mut limits = BTreeMap::new();
         let mut add = |whose: Whose, given: &Given| {
-            if !given.is_empty() {
+            if !given.limits_nothing() {
                 limits.insert(whose, *given);
             }
         };
@@ -338,7 +357,7 @@ impl Limits {
             return;
         }
         let counts = seen.counts();
-        let cost = self.shapes.cost(&seen.spec);
+        let cost = seen.takes(self.shapes.cost(&seen.spec));
         for whose in self.bound_by(&seen.party, seen.user, &seen.spec) {
             let beyond = self
                 .given(&whose)
@@ -395,11 +414,11 @@ impl Limits {
         match whose {
             Whose::QosUser(name, _) => {
                 let qos = self.qos.get(name)?;
-                Some(&qos.user_limits).filter(|limits| !limits.is_empty())
+                Some(&qos.user_limits).filter(|limits| !limits.limits_nothing())
             }
             Whose::QueueUser(name, _) => {
                 let rules = self.queues.get(name)?;
-                Some(&rules.user_limits).filter(|limits| !limits.is_empty())
+                Some(&rules.user_limits).filter(|limits| !limits.limits_nothing())
             }
             whose => self.limits.get(whose),
         }

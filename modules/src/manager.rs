@@ -275,6 +275,7 @@ impl Manager {
             (Kind::Account(_) | Kind::Memo(_), None) => self.gate.changed(now, out),
             (
                 Kind::Free
+                | Kind::GrantChanged(_)
                 | Kind::Clean
                 | Kind::Priority(_)
                 | Kind::Requeue(_)

@@ -201,7 +201,14 @@ impl Limits {
         }
     }
 
-    /// Whether nothing is limited.
+    /// Whether nothing is limited: a period alone limits nothing.
+    pub fn limits_nothing(&self) -> bool {
+        let jobs = self.running_jobs.is_none() && self.submitted_jobs.is_none();
+        let size = self.nodes.is_none() && self.cores.is_none();
+        jobs && size && self.core_minutes.is_none()
+    }
+
+    /// Whether nothing is said.
     pub fn is_empty(&self) -> bool {
         *self == Limits::default()
     }

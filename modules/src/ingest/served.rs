@@ -144,6 +144,11 @@ impl Served {
         let Some(capacity) = ground.or(self.left.as_ref()).or(capacity) else {
             return Ok(());
         };
+        // Of many nodes that would do, those that are not to be had do no harm.
+        let request = &match ground {
+            Some(_) => request.clone(),
+            None => self.beside_fixed(request),
+        };
         let known = || self.inventory.properties.keys().cloned().collect();
         let feasible = |request: &Request| {
             capacity.feasible(request).map_err(|reason| match reason {
@@ -166,6 +171,19 @@ impl Served {
         let within = self.requires.within(queue, request.clone(), ranks);
         let explain = |why: Reason| self.requires.explain(queue, &why).unwrap_or(why);
         feasible(&within).map_err(explain)
+    }
+
+    /// The same without the ranks of instances of a fixed size, unless it names no others.
+    fn beside_fixed(&self, request: &Request) -> Request {
+        let mut request = request.clone();
+        if let (Some(left), Some(asked)) = (&self.left, &request.ranks) {
+            let fixed = self.inventory.ranks().difference(left.ranks());
+            let others = asked.difference(&fixed);
+            if !others.is_empty() {
+                request.ranks = Some(others);
+            }
+        }
+        request
     }
 
     /// Whether this instance's jobs are its parent's.

@@ -271,6 +271,46 @@ fn core_minutes_count_what_was_used_in_the_period_and_what_may_still_be() {
 }
 
 #[test]
+fn an_instance_counts_with_what_it_has_left_and_a_suspended_job_with_all() {
+    let mut limits = limits();
+    let two = Given {
+        cores: Some(2),
+        ..Given::default()
+    };
+    set(&mut limits, member("a", two));
+    let wide = spec(2, 600);
+    let mut instance = (*wide).clone();
+    instance.request.work = Work::Instance { name: None };
+    for (job, asked) in [(1, Arc::new(instance)), (3, wide)] {
+        submit(&mut limits, job, "a", &asked);
+        submit(&mut limits, job + 1, "a", &spec(1, 60));
+        tell(&mut limits, 0, job, Kind::Priority(16));
+        tell(&mut limits, 0, job, Kind::Alloc(granted(2)));
+        assert!(why(&limits, job + 1).ends_with("2 are taken, 1 asked for"));
+        tell(&mut limits, 1, job, Kind::GrantChanged(granted(1)));
+        let expected = match job {
+            1 => "",
+            _ => "limit `cores` of user 7 in account `a` is 2: 2 are taken, 1 asked for",
+        };
+        assert_eq!(why(&limits, job + 1), expected);
+        tell(&mut limits, 2, job, Kind::Finish(0));
+        tell(&mut limits, 2, job, Kind::Free);
+    }
+}
+
+#[test]
+fn a_period_alone_limits_nobody() {
+    let mut limits = limits();
+    let period = Given {
+        period: Period::Day,
+        excess: Excess::Refuse,
+        ..Given::default()
+    };
+    set(&mut limits, member("a", period));
+    assert!(!limits.counts_in("any"));
+}
+
+#[test]
 fn what_was_left_of_a_budget_may_be_carried_over_in_part() {
     let day = 86_400;
     let mut limits = limits();

@@ -261,3 +261,24 @@ fn a_workflow_grows_by_a_job_of_the_instance_around_it() -> Tested {
     instance.ok(&["run", "-N4", "-n4", "-c2", "--exclusive", "true"])?;
     instance.shut_down()
 }
+
+#[test]
+fn an_instance_asks_for_nodes_beside_those_of_a_fixed_one() -> Tested {
+    let place = Place::new()?;
+    let file = place.path().join("eddy.toml");
+    fs::write(&file, DECLARED)?;
+    let (file, state) = (file.display().to_string(), place.path().join("state"));
+    let options = ["--size=4", "--cores=1", "--config", &file];
+    let instance = Instance::start_in(place, state, &options)?;
+    let inside = instance.ok(&["alloc", "--bg", "-N1"])?;
+    // It names no node: all but its own would do, of which two are another's.
+    instance.ok(&["--at", &inside, "grant", "ask", "-N1"])?;
+    instance.ok(&["--at", &inside, "run", "-N2", "true"])?;
+    let elsewhere = instance.run(&["submit", "--requires=rank:0", "true"])?;
+    assert!(
+        elsewhere.refusal()?.contains("instances of a fixed size"),
+        "{}",
+        elsewhere.err
+    );
+    instance.shut_down()
+}

@@ -56,8 +56,8 @@ pub struct Args {
 }
 
 const FIELDS: &str = "By job there is a line for each, with what it holds so far in it, and their sum. USED is of an instance
-what its jobs held and the instances in it, as its own ledger says, also when it is over; RATIO is USED to CORE-S. It
-is - of what is no instance or cannot be asked. Up to 1,000,000 jobs that are over.
+what its jobs held and the instances in it, as its own ledger says, also when it is over; RATIO is USED to all that it
+had, grown nodes with it, which are charged as jobs of their own. It is - of what is no instance or cannot be asked. Up to 1,000,000 jobs that are over.
 
 Fields of --json:
   from to      since when is counted, and until when
@@ -67,7 +67,7 @@ Fields of --json:
   identity     capacity, jobs, instances, declared (by name), reserved (kept and unused),
                maintenance, idle, drained, down, charged, uncharged (held by an attempt whose node failed): core_us, gpu_us, mib_us. All of
                jobs to down add up to capacity; jobs and instances are charged and uncharged
-By job it is an array: id, f58, user, uid, account, name, charged, running, used (null where it is not known)";
+By job it is an array: id, f58, user, uid, account, name, charged, running, used and had (null where they are not known)";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let users = Users::read();

@@ -22,7 +22,6 @@ use crate::listing::{Filter, Question};
 use crate::names::Users;
 use crate::session::Global;
 use crate::table::{Align, Table};
-use crate::when;
 
 /// Event logs that are asked for at a time.
 const ASKED_MAX: usize = 64;
@@ -53,10 +52,12 @@ pub struct Cost {
 enum Inside {
     /// It is no instance.
     Job,
+    /// It was passed on: the instance that has it knows whether it is one.
+    Elsewhere,
     /// It is one that never said hello, or cannot be asked.
     Unknown,
-    /// What its jobs held, and the instances in it.
-    Used(Amounts),
+    /// What its jobs held, and the instances in it, and all that it had, by its own ledger.
+    Used { used: Amounts, of: Amounts },
 }
 
 impl Cost {
@@ -64,10 +65,11 @@ impl Cost {
         self.charged.plus(self.running)
     }
 
-    fn used(&self) -> Option<Amounts> {
+    /// What was used inside, and of how much.
+    fn used(&self) -> Option<(Amounts, Amounts)> {
         match self.inside {
-            Inside::Used(used) => Some(used),
-            Inside::Job | Inside::Unknown => None,
+            Inside::Used { used, of } => Some((used, of)),
+            Inside::Job | Inside::Elsewhere | Inside::Unknown => None,
         }
     }
 }
@@ -82,9 +84,7 @@ pub async fn costs(client: &Client, global: &Global, which: Which) -> anyhow::Re
         Which::Named(jobs) => question.jobs = jobs,
         Which::Set(name) => question.job_set = Some(name),
         Which::Instances => {
-            let rows = client.call::<Children>(&ChildrenRequest::default()).await?;
-            let own = rows.iter().filter(|row| !row.declared);
-            question.jobs = JobSet::of(own.map(|row| row.job));
+            question.jobs = JobSet::of(instances(client, global).await?);
             if question.jobs.is_empty() {
                 return Ok(Vec::new());
             }
@@ -92,7 +92,8 @@ pub async fn costs(client: &Client, global: &Global, which: Which) -> anyhow::Re
     }
     let mut rows = question.rows(client).await?;
     rows.sort_by_key(|row| row.id);
-    let now = when::now();
+    // Of an instance that is over nothing runs on: by its clock.
+    let now = client.call::<Report>(&ReportRequest::default()).await?.to;
     let mut costs = Vec::with_capacity(rows.len());
     for some in rows.chunks(ASKED_MAX) {
         let feeds = some
@@ -106,15 +107,46 @@ pub async fn costs(client: &Client, global: &Global, which: Which) -> anyhow::Re
             }
             let job = row.id;
             let mut cost = cost(row.clone(), &lines, now).with_context(|| format!("job {job}"))?;
-            if cost.inside == Inside::Unknown
-                && let Ok(used) = used_in(global, job).await
-            {
-                cost.inside = Inside::Used(used);
-            }
+            cost.inside = match cost.inside {
+                Inside::Elsewhere if !is_instance(client, job).await => Inside::Job,
+                Inside::Elsewhere | Inside::Unknown => {
+                    used_in(global, job).await.unwrap_or(Inside::Unknown)
+                }
+                inside @ (Inside::Job | Inside::Used { .. }) => inside,
+            };
             costs.push(cost);
         }
     }
     Ok(costs)
+}
+
+/// Users' instances that run, here and in declared instances.
+async fn instances(client: &Client, global: &Global) -> anyhow::Result<Vec<JobId>> {
+    let rows = client.call::<Children>(&ChildrenRequest::default()).await?;
+    let mut all = Vec::new();
+    for row in rows {
+        match (row.declared, &row.uri) {
+            (false, _) => all.push(row.job),
+            (true, Some(uri)) => {
+                let inside = Client::connect(&uri.parse()?, global.options()).await?;
+                let rows = inside.call::<Children>(&ChildrenRequest::default()).await?;
+                all.extend(rows.iter().map(|row| row.job));
+            }
+            // It has not said hello yet.
+            (true, None) => {}
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a job that was passed on is an instance, or was.
+async fn is_instance(client: &Client, job: JobId) -> bool {
+    let request = ChildrenRequest {
+        job: Some(job),
+        ..ChildrenRequest::default()
+    };
+    let rows = client.call::<Children>(&request).await;
+    rows.is_ok_and(|rows| rows.iter().any(|row| row.job == job))
 }
 
 /// What a job's event log comes to.
@@ -131,6 +163,7 @@ fn cost(row: JobRow, lines: &[EventsLine], now: Time) -> anyhow::Result<Cost> {
             // It names a jobspec, and changes nothing of what is held.
             "submit" => continue,
             "adopt" => cost.inside = Inside::Unknown,
+            "passed" => cost.inside = Inside::Elsewhere,
             _ => {}
         }
         let context = line.context.as_ref().map_or("", |context| context.get());
@@ -150,11 +183,14 @@ fn cost(row: JobRow, lines: &[EventsLine], now: Time) -> anyhow::Result<Cost> {
 }
 
 /// What the jobs and instances in an instance held, by its own ledger.
-async fn used_in(global: &Global, job: JobId) -> anyhow::Result<Amounts> {
+async fn used_in(global: &Global, job: JobId) -> anyhow::Result<Inside> {
     let inside = global.connect_to(Some(&format!("jobid:{job}"))).await?;
     let report = inside.call::<Report>(&ReportRequest::default()).await?;
     let spent = report.identity.spent;
-    Ok(spent.jobs.plus(spent.instances))
+    Ok(Inside::Used {
+        used: spent.jobs.plus(spent.instances),
+        of: report.identity.capacity,
+    })
 }
 
 /// The jobs themselves.
@@ -192,18 +228,14 @@ pub fn table(costs: &[Cost], users: &Users) -> Table {
             account.cloned().unwrap_or_else(dash),
             cost.row.name.clone(),
         ];
-        line(
-            words,
-            cost.all(),
-            cost.used().map(|used| (used, cost.all())),
-        );
+        line(words, cost.all(), cost.used());
     }
     let sum = |amounts: &mut dyn Iterator<Item = Amounts>| {
         amounts.fold(Amounts::default(), Amounts::plus)
     };
-    let known = costs.iter().filter(|cost| cost.used().is_some());
-    let of = sum(&mut known.map(Cost::all));
-    let used = sum(&mut costs.iter().filter_map(Cost::used));
+    let known = || costs.iter().filter_map(Cost::used);
+    let used = sum(&mut known().map(|(used, _)| used));
+    let of = sum(&mut known().map(|(_, of)| of));
     let part = (of != Amounts::default()).then_some((used, of));
     let words = ["sum".to_owned(), dash(), dash(), dash()];
     line(words, sum(&mut costs.iter().map(Cost::all)), part);
@@ -239,7 +271,8 @@ pub fn document(costs: &[Cost], users: &Users) -> Value {
             "name": cost.row.name,
             "charged": amounts_json(&cost.charged),
             "running": amounts_json(&cost.running),
-            "used": cost.used().as_ref().map(amounts_json),
+            "used": cost.used().map(|(used, _)| amounts_json(&used)),
+            "had": cost.used().map(|(_, of)| amounts_json(&of)),
         })
     };
     costs.iter().map(object).collect()
