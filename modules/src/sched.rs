@@ -297,7 +297,7 @@ impl Sched {
             }
             Input::Resume => {
                 self.told = Told::default();
-                self.settles(now);
+                self.settles(now, out);
                 self.tell_all(out);
                 self.wait_for_ends(out);
                 self.resume_passed(now, out);
@@ -570,10 +570,11 @@ impl Sched {
         if self.inventory.is_none() {
             return;
         }
+        let online = self.settling.shown(&self.online);
         let now = Told {
-            up: self.online.difference(&self.drained),
-            offline: self.ranks.difference(&self.online),
-            drained: self.drained.intersect(&self.online),
+            up: online.difference(&self.drained),
+            offline: self.ranks.difference(&online),
+            drained: self.drained.intersect(&online),
         };
         let deltas = [
             Delta::Up(now.up.difference(&self.told.up)),

@@ -1,7 +1,9 @@
 //! A leader that has just begun: the ranks that were there come back to it one after the other.
 //!
 //! Until they have, nobody is taken from. What is free, or is being given up, on a rank that is not reached
-//! yet would do in a moment, and who ended for the lack of it would have ended for nothing.
+//! yet would do in a moment, and who ended for the lack of it would have ended for nothing. And for a moment
+//! nobody begins: on the first that are back narrow jobs would, however long, before a wide one that was
+//! promised all of them.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +15,9 @@ use eddy_wire::time::{Span, Time};
 
 use super::Sched;
 
+/// So long nobody begins while ranks that had a shell are not back: twice the longest pause between two
+/// tries to reach the leader.
+const TOGETHER: Span = Span::seconds(2);
 /// So long ranks that had a shell are waited for.
 const SETTLING: Span = Span::seconds(10);
 /// What was planned before the last of them came is heard within this time.
@@ -27,6 +32,8 @@ pub(super) enum Settling {
     Until {
         at: Time,
         missing: Idset,
+        /// Until when nobody begins, unless all are back.
+        together: Option<Time>,
         /// Who would have been taken from meanwhile.
         kept: BTreeSet<JobId>,
     },
@@ -42,19 +49,38 @@ impl Settling {
     }
 }
 
+impl Settling {
+    /// Which of the ranks that are reached the planner is told of: all at once.
+    pub(super) fn shown(&self, online: &Idset) -> Idset {
+        match self {
+            Settling::Until {
+                missing,
+                together: Some(_),
+                ..
+            } if !missing.is_empty() => Idset::new(),
+            Settling::Until { .. } | Settling::Over => online.clone(),
+        }
+    }
+}
+
 impl Sched {
     /// A leader begins.
-    pub(super) fn settles(&mut self, now: Time) {
+    pub(super) fn settles(&mut self, now: Time, out: &mut Outbox) {
         let shells: Idset = self.shells.keys().map(|rank| rank.0).collect();
         let expected = shells.intersect(&self.ranks).difference(&self.drained);
         let missing = expected.difference(&self.online);
         self.settling = match missing.is_empty() {
             true => Settling::Over,
-            false => Settling::Until {
-                at: now.after(SETTLING),
-                missing,
-                kept: BTreeSet::new(),
-            },
+            false => {
+                let together = now.after(TOGETHER);
+                out.volatile(Volatile::Wake(together));
+                Settling::Until {
+                    at: now.after(SETTLING),
+                    missing,
+                    together: Some(together),
+                    kept: BTreeSet::new(),
+                }
+            }
         };
     }
 
@@ -82,8 +108,8 @@ impl Sched {
     /// These are reached now.
     pub(super) fn reached(&mut self, now: Time, online: &Idset, out: &mut Outbox) {
         self.online.clone_from(online);
-        self.tell_ranks(out);
         self.come_back(now, out);
+        self.tell_ranks(out);
         self.start_all_passed(now, out);
     }
 
@@ -104,10 +130,17 @@ impl Sched {
 
     /// When it is over those that were kept may be taken from.
     pub(super) fn settled(&mut self, now: Time, out: &mut Outbox) {
-        let Settling::Until { at, kept, .. } = &mut self.settling else {
+        let Settling::Until {
+            at, kept, together, ..
+        } = &mut self.settling
+        else {
             return;
         };
+        let begins = together.take_if(|until| *until <= now).is_some();
         if *at > now {
+            if begins {
+                self.tell_ranks(out);
+            }
             return;
         }
         let kept = std::mem::take(kept).into_iter();
