@@ -26,6 +26,7 @@ use eddy_wire::services::Service;
 use eddy_wire::services::job;
 use eddy_wire::time::Time;
 
+use crate::ingest::fleet::Fleet;
 use crate::limits::Limits;
 use crate::live::Change;
 use crate::queues_above;
@@ -64,6 +65,8 @@ struct View {
     /// Whether those behind them wait for them.
     line: Line,
     lines: Lines,
+    /// The declared instances, of which one may be down.
+    fleet: Fleet,
     ready: Ready,
     /// The ranks whose shells are connected.
     online: Idset,
@@ -161,6 +164,7 @@ impl List {
                 limits: Limits::new(settings),
                 access: settings.access.clone(),
                 lines: Lines::new(settings),
+                fleet: Fleet::new(settings),
                 ready: Ready::default(),
                 ..View::default()
             },
@@ -269,6 +273,7 @@ impl View {
             self.admits(queues_above::admitted(memo).as_ref());
         }
         self.lines.apply(record);
+        self.fleet.apply(record);
         let Some(id) = record.event.job else { return };
         if let Some(job) = Job::from_record(record) {
             self.ready.submitted(&job);

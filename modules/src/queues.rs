@@ -16,6 +16,7 @@ use eddy_wire::services::Service;
 use eddy_wire::services::queue::{self, QueueRow, TurnReply, TurnRequest};
 use eddy_wire::time::Time;
 
+use crate::ingest::fleet::Fleet;
 use crate::ingest::queues::of;
 use crate::live::Change;
 use crate::settings::{Queue, Settings};
@@ -33,6 +34,8 @@ pub struct Queues {
     /// The instance itself is declared: its parent knows which queues lead to it.
     any: bool,
     gates: Gates,
+    /// The declared instances, of which one may be down.
+    fleet: Fleet,
     seqs: BTreeMap<String, Seqs>,
     jobs: BTreeMap<JobId, (String, JobState)>,
     counts: BTreeMap<String, Count>,
@@ -65,6 +68,7 @@ impl Module for Queues {
     }
 
     fn apply(&mut self, record: &Record) {
+        self.fleet.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Queue(turned), _) => {
                 self.gates.apply(record.event.t, turned);
@@ -125,6 +129,7 @@ impl Queues {
         Queues {
             configured: settings.queues.clone(),
             any: settings.place.name.is_some(),
+            fleet: Fleet::new(settings),
             ..Queues::default()
         }
     }
@@ -221,8 +226,11 @@ impl Queues {
             let configured = self.configured.iter().find(|queue| queue.name == name);
             let count = self.counts.get(&name).copied().unwrap_or_default();
             let rules = configured.map(|queue| queue.rules.clone());
+            let instance = configured.and_then(|queue| queue.instance.clone());
+            let down = instance.as_deref().and_then(|name| self.fleet.down(name));
             QueueRow {
-                instance: configured.and_then(|queue| queue.instance.clone()),
+                down: down.map(str::to_owned),
+                instance,
                 default: configured.is_none_or(|queue| queue.default) && !self.any,
                 gate: self.gates.gate(&name).cloned().unwrap_or_default(),
                 pending: count.pending,

@@ -29,7 +29,7 @@ const HOME_KEY: &str = "instance-home";
 pub const FLEET_URGENCY: u8 = URGENCY_MAX;
 
 /// The declared instances by name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Fleet {
     members: BTreeMap<String, Member>,
 }

@@ -120,7 +120,7 @@ fn an_instance_that_is_down_says_why() -> Tested {
     // As it was kept before two of three nodes were taken out.
     fs::write(
         state.join("config.kept.toml"),
-        "[[instance]]\nname = \"a\"\nnodes = 9\n",
+        "[[instance]]\nname = \"a\"\nnodes = 9\n[[queue]]\nname = \"a\"\ninstance = \"a\"\n",
     )?;
     let instance = Instance::start_in(place, state, &["--fake=nodes=2,cores=1"])?;
     let begun = Instant::now();
@@ -131,6 +131,9 @@ fn an_instance_that_is_down_says_why() -> Tested {
             let wanted = "eddy jobs: a: instance `a` is down: its job ended 5 times";
             assert!(line.starts_with(wanted), "{line}");
             assert!(line.contains("asks for 9 whole nodes"), "{line}");
+            let status = instance.ok(&["queue", "status", "a"])?;
+            let wanted = "a: takes no submissions and starts no jobs: instance `a` is down";
+            assert!(status.starts_with(wanted), "{status}");
             return instance.shut_down();
         }
     }

@@ -33,7 +33,7 @@ pub struct Args {
 enum Verb {
     /// List queues: where they lead, what is in them, what they allow
     ///
-    /// Fields of --json: name, instance (null is this one), default, gate (disabled and stopped: t,
+    /// Fields of --json: name, instance (null is this one), down (why that is; absent is not), default, gate (disabled and stopped: t,
     /// reason, userid; absent is open), pending and running (jobs of this instance), rules (what the
     /// configuration says; times in seconds).
     List {
@@ -196,6 +196,12 @@ fn status(row: &QueueRow, users: &Users) -> Vec<String> {
             format!("{name}: {not} since {t} by {user}{why}")
         }
     };
+    if let Some(why) = &row.down {
+        return vec![format!(
+            "{name}: takes no submissions and starts no jobs: {}",
+            escaped(why)
+        )];
+    }
     vec![
         told(
             "takes submissions",
@@ -222,9 +228,10 @@ fn table(rows: &[QueueRow], no_header: bool) -> anyhow::Result<()> {
     ];
     let mut table = Table::new(columns);
     for row in rows {
-        let word = |shut: &Option<Shut>| match shut {
-            None => "yes".to_owned(),
-            Some(_) => "no".to_owned(),
+        let word = |shut: &Option<Shut>| match (&row.down, shut) {
+            (Some(_), _) => "down".to_owned(),
+            (None, None) => "yes".to_owned(),
+            (None, Some(_)) => "no".to_owned(),
         };
         let name = match row.default && row.name != UNNAMED {
             true => format!("{}*", row.name),

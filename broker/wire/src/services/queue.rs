@@ -43,6 +43,9 @@ pub struct QueueRow {
     pub name: String,
     /// The instance that serves it; none is this one.
     pub instance: Option<String>,
+    /// Why that is down, and the queue with it; none where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<String>,
     /// Whether jobs that name no queue are of this one.
     pub default: bool,
     /// Whether it takes submissions and starts jobs.
