@@ -20,6 +20,7 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Work;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::ChildOf;
@@ -48,6 +49,8 @@ pub struct Resource {
     child: Option<ChildOf>,
     drained: BTreeMap<Rank, (DrainState, Seq)>,
     grants: BTreeMap<JobId, Arc<Grant>>,
+    /// The jobs that are declared instances, and on which node each began: its leader is there.
+    declared: BTreeMap<JobId, Option<Rank>>,
     giving: Giving,
     arriving: Arriving,
     idling: Idling,
@@ -156,7 +159,18 @@ impl Module for Resource {
             }
             (Kind::ShellStart(ranks, epoch), _) => self.seats.started(ranks, *epoch),
             (Kind::ShellLost(epoch), _) => self.seats.lost(*epoch),
+            (Kind::Submit(submit), Some(job)) => {
+                if let Work::Instance { name: Some(_) } = submit.spec.request.work {
+                    self.declared.insert(job, None);
+                }
+            }
+            (Kind::Clean, Some(job)) => drop(self.declared.remove(&job)),
             (Kind::Alloc(grant) | Kind::GrantChanged(grant), Some(job)) => {
+                if let (Some(home), Kind::Alloc(_)) =
+                    (self.declared.get_mut(&job), &record.event.kind)
+                {
+                    *home = grant.set.nodes.keys().next().copied();
+                }
                 self.grants.insert(job, Arc::clone(grant));
                 let (before, now) = self.staying.granted(job, grant);
                 self.idling.held(record.event.t, &before, &now);
@@ -254,6 +268,7 @@ impl Resource {
             child: settings.place.child,
             drained: BTreeMap::new(),
             grants: BTreeMap::new(),
+            declared: BTreeMap::new(),
             giving: Giving::new(&settings.place, &settings.local),
             arriving: Arriving::default(),
             idling: Idling::new(settings.release_idle),
@@ -345,6 +360,21 @@ impl Resource {
         }
     }
 
+    /// How many jobs are to end on each rank before it is nobody's. A declared instance that holds
+    /// nothing there, and has not its leader there, lets go of it when it is taken out.
+    fn jobs_left(&self) -> BTreeMap<Rank, u32> {
+        let mut jobs = self.jobs_on();
+        for (job, home) in &self.declared {
+            let nodes = self.grants.get(job).map(|grant| &grant.set.nodes);
+            let places = nodes.into_iter().flatten();
+            let idle = places.filter(|(rank, node)| node.is_empty() && Some(**rank) != *home);
+            for (rank, _) in idle {
+                jobs.entry(*rank).and_modify(|jobs| *jobs -= 1);
+            }
+        }
+        jobs
+    }
+
     /// How many jobs run on each rank, where any does.
     fn jobs_on(&self) -> BTreeMap<Rank, u32> {
         let mut jobs = BTreeMap::new();
@@ -358,7 +388,7 @@ impl Resource {
 
     fn status(&self) -> Vec<RankStatus> {
         let online = self.online();
-        let jobs = self.jobs_on();
+        let jobs = self.jobs_left();
         let state = |rank: Rank| match online.contains(rank.0) {
             true => RankState::Online,
             false => RankState::Offline,

@@ -183,7 +183,7 @@ impl View {
             JobState::Sched => match self.lines.stand(job) {
                 Stand::InLine => behind(job, self.heads.main.as_ref(), self.line),
                 Stand::Away(name) => Reason::Dependency {
-                    what: match self.fleet.down(&name) {
+                    what: match self.fleet.down(name) {
                         Some(why) => why.to_owned(),
                         None => format!("queue instance {name}, which has no nodes yet"),
                     },

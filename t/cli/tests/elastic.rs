@@ -179,3 +179,25 @@ fn a_home_is_lent_to_short_jobs_only() -> Tested {
     instance.ok(&["cancel", &long])?;
     instance.shut_down()
 }
+
+#[test]
+fn a_node_that_queues_share_is_drained_when_the_last_job_on_it_is_over() -> Tested {
+    let instance = shared()?;
+    let job = ["-q", "batch", "-t1m", "-n2", "--requires=rank:1"];
+    let job = instance.submit_started(&[&job[..], &["sleep", "60"]].concat())?;
+    instance.ok(&["resource", "drain", "1", "repair"])?;
+    let state = || -> anyhow::Result<String> {
+        let status = instance.ok(&["resource", "status", "--no-header"])?;
+        let line = status.lines().nth(1).context("rank 1")?;
+        Ok(line
+            .split_whitespace()
+            .nth(2)
+            .unwrap_or_default()
+            .to_owned())
+    };
+    assert_eq!(state()?, "draining");
+    instance.ok(&["cancel", &job])?;
+    instance.event(&job, "clean")?;
+    assert_eq!(state()?, "drained", "both instances have their place there");
+    instance.shut_down()
+}

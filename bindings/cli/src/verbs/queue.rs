@@ -33,9 +33,9 @@ pub struct Args {
 enum Verb {
     /// List queues: where they lead, what is in them, what they allow
     ///
-    /// Fields of --json: name, instance (null is this one), down (why that is; absent is not), default, gate (disabled and stopped: t,
-    /// reason, userid; absent is open), pending and running (jobs of this instance), rules (what the
-    /// configuration says; times in seconds).
+    /// Fields of --json: name, instance (null is this one), down (why that is; absent is not),
+    /// default, gate (disabled and stopped: t, reason, userid; absent is open), pending and running
+    /// (jobs of this instance), rules (what the configuration says; times in seconds).
     List {
         /// One array of objects
         #[arg(long)]
