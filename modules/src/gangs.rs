@@ -182,7 +182,7 @@ impl Gangs {
                 let known = self.all.get(&(user, gang.name.clone()));
                 known.is_some_and(|known| known.members.contains_key(job))
             }
-            Need::Begin(_) => false,
+            Need::Within(..) | Need::Begin(_) => false,
             Need::Singleton => gang.size > 1,
             Need::Throttle(most) => *most < gang.size,
         }

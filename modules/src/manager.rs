@@ -16,7 +16,7 @@ mod waits;
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Effect, Endpoint, Exit, Finished, Input, Module, Outbox};
+use eddy_broker::{Effect, Endpoint, Exit, Finished, Input, Module, Notice, Outbox};
 use eddy_wire::event::{Event, Exception, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{JobId, Seq};
@@ -168,6 +168,9 @@ impl Module for Manager {
                 if let (Kind::Clean, Some(id)) = (&record.event.kind, record.event.job) {
                     self.waits.durable(id);
                 }
+            }
+            Input::Notice(Notice::Inside(inner, heard)) => {
+                self.waits.heard(now, &self.jobs, (*inner, *heard), out);
             }
             Input::Answer(tag, answer) => self.waits.answered(now, &self.jobs, tag, answer, out),
             Input::Tick => {

@@ -7,6 +7,7 @@
 //! nothing: a child is a job, and its jobs are the child's own.
 
 mod adopt;
+mod asks;
 mod begun;
 pub(crate) mod blocks;
 mod child;
@@ -45,6 +46,7 @@ use crate::limits::Limits;
 use crate::live::Change;
 use crate::queues_above;
 use crate::settings::{Place, Queue, Settings};
+use asks::Asks;
 use blocks::Blocks;
 use child::Child;
 use host::Hosts;
@@ -89,6 +91,7 @@ pub struct Nest {
     reached: Idset,
     hosts: Hosts,
     relays: Relays,
+    asks: Asks,
     listing: Listing,
 }
 
@@ -226,6 +229,7 @@ impl Module for Nest {
                 self.channels_gone(now, |of| of.client == client, out);
                 self.taken_back(|of| of.client == client, out);
             }
+            Input::Notice(Notice::AskInside(inner, user)) => self.ask_inside(*inner, *user, out),
             Input::Notice(Notice::Signal(job, signal)) => self.signal(*job, *signal, out),
             Input::Notice(Notice::Elsewhere(request, name)) => {
                 if let Err(refusal) = self.relay_to(name, request, out) {
@@ -235,6 +239,7 @@ impl Module for Nest {
             Input::Tick => {
                 self.tell_rows(now, out);
                 self.settle_late(now, out);
+                self.ask_all(out);
             }
             _ => {}
         }
@@ -278,6 +283,7 @@ impl Nest {
             reached: settings.local.clone(),
             hosts: Hosts::new(settings.local.clone()),
             relays: Relays::default(),
+            asks: Asks::default(),
             listing: Listing::default(),
         }
     }
@@ -285,7 +291,7 @@ impl Nest {
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         match request.topic.as_str() {
             Adopt::TOPIC => self.adopt(now, request, out),
-            Answer::TOPIC => self.answer(request, out),
+            Answer::TOPIC => self.answer(now, request, out),
             Ids::TOPIC => self.ids(now, request, out),
             Report::TOPIC => self.report(now, request, out),
             Told::TOPIC => self.told(now, request, out),
@@ -310,7 +316,7 @@ impl Nest {
         }
         match &record.event.kind {
             Kind::Passed(_) => return self.listing.passed(job, out),
-            Kind::Clean => {}
+            Kind::Clean => self.asks_over(job, out),
             _ if !self.children.contains_key(&job) => return,
             Kind::GrantChanged(_) => {
                 self.tell_grant(now, job, out);

@@ -36,7 +36,7 @@ pub use effect::{
     ToParent, Volatile,
 };
 pub use gate::Gate;
-pub use module::{Heads, Input, Line, Module, Notice, Outbox, Request, Sender};
+pub use module::{EndedBy, Heads, Input, Inside, Line, Module, Notice, Outbox, Request, Sender};
 pub use phase::Phase;
 pub use router::{Endpoint, Router};
 pub use saying::Saying;

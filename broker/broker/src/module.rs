@@ -12,6 +12,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::{Head, Outcome, Reason, Used};
 use eddy_wire::services::child::TakenUp;
@@ -133,6 +134,30 @@ pub enum Notice {
     TakenUp(Box<Request>, Box<TakenUp>, Arc<str>),
     /// A request for the tasks of a job, and the instance that it was passed to.
     Elsewhere(Box<Request>, String),
+    /// Somebody waits for the end of a job in an instance (which instance, which job), a job of that user.
+    AskInside((JobId, JobId), u32),
+    /// What became of it.
+    Inside((JobId, JobId), Inside),
+}
+
+/// What ended a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// Its tasks.
+    Itself,
+    /// An exception.
+    Exception,
+}
+
+/// How a job in an instance ended, as far as it was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// So, and by what.
+    Ended(JobResult, EndedBy),
+    /// The instance knows of none.
+    Unknown,
+    /// The instance is over, and nothing was heard before.
+    Over,
 }
 
 /// Who is first of those who wait, and why it does.

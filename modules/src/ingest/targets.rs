@@ -77,8 +77,14 @@ impl Ingest {
         let needs = submission.spec.needs.iter().enumerate();
         let left = needs.skip(submission.found);
         let mut unknown = left.filter_map(|(at, need)| match need {
-            Need::After(_, job) if !self.is_known(*job) => Some((at, *job)),
-            Need::After(..) | Need::Begin(_) | Need::Singleton | Need::Throttle(_) => None,
+            Need::After(_, job) | Need::Within(_, job, _) if !self.is_known(*job) => {
+                Some((at, *job))
+            }
+            Need::After(..)
+            | Need::Within(..)
+            | Need::Begin(_)
+            | Need::Singleton
+            | Need::Throttle(_) => None,
         });
         unknown.next()
     }

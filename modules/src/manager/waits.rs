@@ -1,5 +1,5 @@
-//! What jobs in DEPEND wait for, and whether it is met: other jobs, times,
-//! names, the throttle of an array.
+//! What jobs in DEPEND wait for, and whether it is met: other jobs, here and in
+//! instances, times, names, the throttle of an array.
 //!
 //! Told by the manager of every record that can meet something; it looks only at
 //! the jobs that wait for just that, so a job with many dependants and a chain of
@@ -13,7 +13,7 @@ mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eddy_broker::{Answer, Outbox, Query, Volatile};
+use eddy_broker::{Answer, Inside, Notice, Outbox, Query, Volatile};
 use eddy_wire::event::{Exception, Kind};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
@@ -40,6 +40,8 @@ pub(super) struct Waits {
     left: BTreeMap<JobId, Vec<Need>>,
     /// Who waits for something of which job.
     dependants: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// What is waited for in instances: by whom, and what is known of it.
+    inside: BTreeMap<(JobId, JobId), (BTreeSet<JobId>, Option<Inside>)>,
     /// The next begin time of each that has one to come.
     timers: Timers,
     names: Names,
@@ -189,8 +191,15 @@ impl Waits {
         let left = needs.filter(|need| job.dependencies.contains(&need.description()));
         let left: Vec<Need> = left.copied().collect();
         for need in &left {
-            if let Need::After(_, target) = need {
-                self.dependants.entry(*target).or_default().insert(job.id);
+            match need {
+                Need::After(_, target) => {
+                    self.dependants.entry(*target).or_default().insert(job.id);
+                }
+                Need::Within(_, instance, inner) => {
+                    let inside = self.inside.entry((*instance, *inner)).or_default();
+                    inside.0.insert(job.id);
+                }
+                Need::Begin(_) | Need::Singleton | Need::Throttle(_) => {}
             }
         }
         self.left.insert(job.id, left);
@@ -256,6 +265,9 @@ impl Waits {
     fn met(&mut self, now: Time, jobs: &Jobs, job: &Job, need: &Need, out: &mut Outbox) -> Met {
         match need {
             Need::After(after, target) => self.after(jobs, *after, *target, out),
+            Need::Within(after, instance, inner) => {
+                self.within(*after, (*instance, *inner), job.submit.user, out)
+            }
             Need::Begin(t) if *t <= now => Met::Yes,
             Need::Begin(_) => Met::Open,
             Need::Singleton if self.names.is_first(jobs, job) => Met::Yes,
@@ -281,6 +293,44 @@ impl Waits {
                 self.ask(target, out);
                 Met::Open
             }
+        }
+    }
+
+    fn within(&mut self, after: After, inner: (JobId, JobId), user: u32, out: &mut Outbox) -> Met {
+        let heard = self.inside.get(&inner).and_then(|(_, heard)| *heard);
+        let Some(heard) = heard else {
+            out.notice(Notice::AskInside(inner, user));
+            return Met::Open;
+        };
+        match (heard, after) {
+            (Inside::Ended(result, by), _) => judged(after, End::heard(result, by)),
+            (Inside::Unknown, _) => Met::Never("which its instance does not know".to_owned()),
+            (Inside::Over, After::Any) => Met::Yes,
+            (Inside::Over, _) => Met::Never(format!(
+                "and job {} is no instance that is there, of which that could be heard",
+                inner.0.f58_ascii()
+            )),
+        }
+    }
+
+    /// What became of a job in an instance.
+    pub(super) fn heard(
+        &mut self,
+        now: Time,
+        jobs: &Jobs,
+        (inner, heard): ((JobId, JobId), Inside),
+        out: &mut Outbox,
+    ) {
+        let Some((waiting, known)) = self.inside.get_mut(&inner) else {
+            return;
+        };
+        *known = Some(heard);
+        for id in waiting.clone() {
+            let of_it = |need: &Need| match need {
+                Need::Within(_, instance, job) => (*instance, *job) == inner,
+                Need::After(..) | Need::Begin(_) | Need::Singleton | Need::Throttle(_) => false,
+            };
+            self.look(now, jobs, id, of_it, out);
         }
     }
 
@@ -317,6 +367,15 @@ impl Waits {
                     waiting.remove(&id);
                     if waiting.is_empty() {
                         self.dependants.remove(target);
+                    }
+                }
+            }
+            Need::Within(_, instance, inner) => {
+                let inner = (*instance, *inner);
+                if let Some((waiting, _)) = self.inside.get_mut(&inner) {
+                    waiting.remove(&id);
+                    if waiting.is_empty() {
+                        self.inside.remove(&inner);
                     }
                 }
             }
@@ -363,6 +422,9 @@ impl Waits {
 fn of_same(one: &Need, other: &Need) -> bool {
     match (one, other) {
         (Need::After(_, one), Need::After(_, other)) => one == other,
+        (Need::Within(_, one, inner), Need::Within(_, other, of_other)) => {
+            (one, inner) == (other, of_other)
+        }
         (Need::Begin(_), Need::Begin(_)) => true,
         (_, _) => false,
     }

@@ -12,6 +12,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, Type};
 use eddy_wire::services::child::{AnswerKind, AnswerRequest, FromParent};
+use eddy_wire::time::Time;
 
 use super::Nest;
 use super::route::Way;
@@ -38,6 +39,12 @@ struct Call {
 }
 
 impl Relays {
+    /// A number of its own for a call of this instance itself.
+    pub(super) fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
     fn begin(&mut self, job: JobId, request: &Request) -> u64 {
         self.last += 1;
         let call = Call {
@@ -115,6 +122,7 @@ impl Nest {
 
     /// The channel of this child is down: calls under way end.
     pub(super) fn lose_calls(&mut self, job: JobId, out: &mut Outbox) {
+        self.asks_lost(job);
         let Some(child) = self.children.get(&job) else {
             return;
         };
@@ -144,12 +152,20 @@ impl Nest {
     }
 
     /// A child's answer to a relayed call, passed on to its caller.
-    pub(super) fn answer(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+    pub(super) fn answer(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
         let body: AnswerRequest = request.parse()?;
         let job = self.speaker(request, body.child)?.id();
         let message = Message::decode(&request.tail)
             .map_err(|error| Refusal::invalid(format!("tail: {error}")))?;
         out.answer(request.caller, &());
+        if self.is_asked(now, body.call, (body.kind, &message.body), out) {
+            return Ok(());
+        }
         let call = self.relays.calls.get(&body.call);
         // A caller that is gone, or that another channel lost.
         let Some(call) = call.filter(|call| call.job == job) else {

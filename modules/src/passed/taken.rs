@@ -327,7 +327,7 @@ impl Passed {
                 let alike = earlier.find(|(_, held)| held.own.as_ref().is_some_and(is_alike));
                 alike.map(|(job, _)| *job)
             }
-            Need::After(..) | Need::Begin(_) | Need::Throttle(_) => None,
+            Need::After(..) | Need::Within(..) | Need::Begin(_) | Need::Throttle(_) => None,
         });
         before.max()
     }

@@ -1,6 +1,6 @@
 //! What decides when a job may start, with real processes: other jobs, times, names, arrays, holds.
 
-use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::instance::{Instance, leader_of};
 use serde_json::Value;
 
 type Tested = anyhow::Result<()>;
@@ -55,8 +55,53 @@ fn a_chain_goes_on_over_a_killed_leader() -> Tested {
         refused.err
     );
     let path = instance.run(&["submit", "--dependency=afterok:12/3", "true"])?;
-    assert!(path.err.contains("are not served yet"), "{}", path.err);
+    assert!(
+        path.err.contains("there is no such job here"),
+        "{}",
+        path.err
+    );
     Ok(())
+}
+
+#[test]
+fn the_end_of_a_job_in_an_instance_is_waited_for() -> Tested {
+    let instance = Instance::start(&["--cores=4"])?;
+    let mut gate = instance.place.fifo("gate")?;
+    let outer = instance.ok(&["alloc", "--bg", "-n3"])?;
+    let inner = |words: &[&str]| instance.ok(&[&["--at", &outer, "submit"], words].concat());
+    let well = inner(&["sh", "-c", "read line <gate; exit 0"])?;
+    let badly = inner(&["sh", "-c", "read line <gate; exit 3"])?;
+    let long = inner(&["sleep", "1000"])?;
+    let after = |scheme: &str, job: &str| format!("--dependency={scheme}:{outer}/{job}");
+    let ok = instance.submit(&[&after("afterok", &well), "true"])?;
+    let failed = instance.submit(&[&after("afternotok", &badly), "true"])?;
+    let never = instance.submit(&[&after("afterok", &badly), "true"])?;
+    let unknown = instance.submit(&[&after("afterany", "f99"), "true"])?;
+    let end = instance.submit(&[&after("afterany", &long), "true"])?;
+    assert_eq!(
+        reason(&instance, &ok)?,
+        format!("waits for job {outer}/{well} to end well")
+    );
+    // A new leader asks anew.
+    leader_of(instance.state())?.kill()?;
+    instance.start_again()?;
+    gate.let_go(2)?;
+    assert_eq!(instance.code(&ok)?, 0);
+    assert_eq!(instance.code(&failed)?, 0);
+    assert_eq!(instance.code(&never)?, 1);
+    let why = reason(&instance, &never)?;
+    assert!(why.ends_with("to end well, which failed"), "{why}");
+    assert_eq!(instance.code(&unknown)?, 1);
+    let why = reason(&instance, &unknown)?;
+    assert!(why.ends_with("which its instance does not know"), "{why}");
+    // It ends with its instance, and that is an end, too.
+    instance.ok(&["cancel", &outer])?;
+    assert_eq!(instance.code(&end)?, 0);
+    let late = instance.submit(&[&after("afterok", &well), "true"])?;
+    assert_eq!(instance.code(&late)?, 1);
+    let why = reason(&instance, &late)?;
+    assert!(why.contains("is no instance that is there"), "{why}");
+    instance.shut_down()
 }
 
 #[test]

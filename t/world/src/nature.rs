@@ -6,8 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use eddy_broker::effect::QueryTag;
 use eddy_broker::shellbook::Spawn;
-use eddy_broker::tree::PipeId as LinkId;
-use eddy_broker::{Answer, Query};
+use eddy_broker::{Answer, Query, tree::PipeId as LinkId};
 use eddy_wire::event::{Final, Kind, Pass, Record};
 use eddy_wire::id::{Epoch, JobId};
 use eddy_wire::idset::Idset;
@@ -319,8 +318,13 @@ impl Nature {
         self.oracle(instance).record(record);
         let Some(job) = record.event.job else { return };
         let did = self.judge(instance).recorded().did(job, &record.event.kind);
-        if let Some(((parent, _), did)) = self.tree.parent(instance).zip(did) {
+        let above = self.tree.parent(instance);
+        if let Some(((parent, _), did)) = above.zip(did) {
             self.oracle(parent).did_below(job, did);
+        }
+        if let (Kind::Clean, Some((parent, of))) = (&record.event.kind, above) {
+            let over = self.judge(instance).recorded().jobs[&job].clone();
+            self.oracle(parent).ended_inside((of.job, job), over);
         }
         let checked = match &record.event.kind {
             Kind::Submit(submit) => match &submit.pass {

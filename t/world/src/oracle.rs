@@ -178,6 +178,13 @@ impl Oracle {
         &mut self.silent
     }
 
+    /// A job in an instance is over (which instance, which job).
+    pub fn ended_inside(&mut self, inner: (JobId, JobId), job: Job) {
+        let durable = &mut self.durable.waits.inside;
+        durable.insert(inner, job.clone());
+        self.recorded.waits.inside.insert(inner, job);
+    }
+
     /// An instance in this one took a job itself, or began it.
     pub fn did_below(&mut self, job: JobId, did: Below) {
         self.recorded.did_below(job, did);

@@ -481,7 +481,11 @@ impl Player {
         for (scheme, value) in &mut ask.dependencies {
             let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
             if scheme.starts_with("after") && !is_number {
-                *value = self.job(value)?.to_string();
+                // A name, or those of an instance and of a job in it.
+                let parts = value.split('/').map(|name| self.job(name));
+                let parts: Vec<JobId> = parts.collect::<Result<_, _>>()?;
+                let parts: Vec<String> = parts.iter().map(JobId::to_string).collect();
+                *value = parts.join("/");
             }
         }
         Ok(ask)

@@ -20,7 +20,8 @@ use crate::{ids, when};
 #[derive(Args, Clone, Debug, Default)]
 pub struct Eligible {
     /// Wait for other jobs: afterok:ID, afterany:ID, after:ID (its start), afternotok:ID,
-    /// afterexcept:ID, singleton; several with commas between, or again
+    /// afterexcept:ID, singleton; several with commas between, or again. 12/3 is job 3 in the instance
+    /// that is job 12
     #[arg(long, value_name = "SCHEME:ID", action = ArgAction::Append, help_heading = "Queue")]
     pub dependency: Vec<String>,
     /// Not before then: +1h, now+30min, 16:00, tomorrow, 2026-01-31T12:00
@@ -196,11 +197,19 @@ fn jobs(scheme: &str, value: &str, all: &mut Vec<Value>) -> anyhow::Result<()> {
         !value.contains('+'),
         "`{value}`: a delay after a start is not served; allowed is the id of a job"
     );
+    let (path, inner) = ids::apart(&[value])?;
+    let instance = path
+        .map(|path| ids::one(&path))
+        .transpose()
+        .with_context(|| {
+            format!("`{value}`: allowed are jobs here, and of an instance that is one (12/3)")
+        })?;
     ensure!(
-        !value.contains('/'),
-        "`{value}`: jobs in instances inside are not served yet; allowed is the id of a job of this instance"
+        instance.is_none() || !matches!(scheme, "after" | "afterstart"),
+        "`{value}`: the start of a job in an instance is not waited for; allowed are afterany, afterok, \
+         afternotok, afterexcept"
     );
-    let named = ids::many(&[value])?;
+    let named = ids::many(&inner)?;
     ensure!(
         !named.is_empty(),
         "`{scheme}` names no job; allowed is {scheme}:ID"
@@ -212,7 +221,11 @@ fn jobs(scheme: &str, value: &str, all: &mut Vec<Value>) -> anyhow::Result<()> {
     );
     for (first, last) in named.ranges {
         for job in first.0..=last.0 {
-            all.push(json!({"scheme": scheme, "value": job.to_string()}));
+            let value = match instance {
+                None => job.to_string(),
+                Some(instance) => format!("{}/{job}", instance.0),
+            };
+            all.push(json!({"scheme": scheme, "value": value}));
         }
     }
     Ok(())
@@ -363,7 +376,9 @@ mod tests {
             "aftercorr:3",
             "afterok:1?afterok:2",
             "after:3+5",
-            "afterok:12/3",
+            "afterok:12/3/4",
+            "afterok:batch/4",
+            "afterstart:12/3",
             "afterok:x",
             "",
             "singleton:x",

@@ -27,6 +27,8 @@ const SCHEMES: &str = "after, afterstart, afterany, afterok, afternotok, afterex
 pub enum Need {
     /// Something of another job.
     After(After, JobId),
+    /// The end of a job in an instance, which is a job here.
+    Within(After, JobId, JobId),
     /// A time.
     Begin(Time),
     /// The end of all earlier jobs of the same user and name.
@@ -70,6 +72,30 @@ impl After {
         })
     }
 
+    /// That of the job that a text names, of an instance here, too. Of the start of such a one nobody is told.
+    fn of_job(self, text: &str) -> Option<Need> {
+        match (text.split_once('/'), self) {
+            (None, _) => Some(Need::After(self, text.parse().ok()?)),
+            (Some(_), After::Start) => None,
+            (Some((instance, job)), _) => Some(Need::Within(
+                self,
+                instance.parse().ok()?,
+                job.parse().ok()?,
+            )),
+        }
+    }
+
+    /// What is waited for, in words for people.
+    fn end(self) -> &'static str {
+        match self {
+            After::Start => "to start",
+            After::Any => "to end",
+            After::Ok => "to end well",
+            After::NotOk => "to fail",
+            After::Except => "to be ended by an exception",
+        }
+    }
+
     fn word(self) -> &'static str {
         let found = After::ALL.iter().find(|(after, _)| *after == self);
         found.map_or("", |(_, word)| word)
@@ -77,11 +103,15 @@ impl After {
 }
 
 impl Need {
-    /// The text in records: `after-success=f2JL`, `begin-time=1763690000.000000`, `singleton`,
+    /// The text in records: `after-success=f2JL`, `after-success=f2JL/f3`, `begin-time=1763690000.000000`, `singleton`,
     /// `array-throttle=4`.
     pub fn description(&self) -> String {
         match self {
             Need::After(after, job) => format!("{}={}", after.word(), job.f58_ascii()),
+            Need::Within(after, instance, job) => {
+                let (instance, job) = (instance.f58_ascii(), job.f58_ascii());
+                format!("{}={instance}/{job}", after.word())
+            }
             Need::Begin(time) => format!("begin-time={time}"),
             Need::Singleton => "singleton".to_owned(),
             Need::Throttle(most) => format!("array-throttle={most}"),
@@ -99,7 +129,7 @@ impl Need {
             "array-throttle" => value.parse().ok().map(Need::Throttle),
             _ => {
                 let (after, _) = After::ALL.iter().find(|(_, known)| *known == word)?;
-                Some(Need::After(*after, value.parse().ok()?))
+                after.of_job(value)
             }
         }
     }
@@ -114,14 +144,11 @@ impl Need {
             dependency.scheme.as_str(),
             After::of_scheme(&dependency.scheme),
         ) {
-            (_, Some(after)) => match value.parse() {
-                Ok(job) => Ok(Need::After(after, job)),
-                Err(_) => {
-                    let allowed =
-                        "the id of a job of this instance; a path such as 12/3 is not served yet";
-                    Err(choice(path.key("value"), value, allowed))
-                }
-            },
+            (_, Some(after)) => after.of_job(value).ok_or_else(|| {
+                let allowed =
+                    "the id of a job of this instance, or 12/3 for the end of job 3 of job 12";
+                choice(path.key("value"), value, allowed)
+            }),
             ("begin-time", None) => time(value).map(Need::Begin).ok_or_else(|| {
                 choice(
                     path.key("value"),
@@ -139,15 +166,10 @@ impl Need {
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Need::After(after, job) => {
-                let what = match after {
-                    After::Start => "to start",
-                    After::Any => "to end",
-                    After::Ok => "to end well",
-                    After::NotOk => "to fail",
-                    After::Except => "to be ended by an exception",
-                };
-                write!(f, "job {} {what}", job.f58_ascii())
+            Need::After(after, job) => write!(f, "job {} {}", job.f58_ascii(), after.end()),
+            Need::Within(after, instance, job) => {
+                let (instance, job) = (instance.f58_ascii(), job.f58_ascii());
+                write!(f, "job {instance}/{job} {}", after.end())
             }
             Need::Begin(time) => write!(f, "its begin time {}", time.utc()),
             Need::Singleton => write!(f, "earlier jobs of the same name and user"),
@@ -306,6 +328,15 @@ mod tests {
     }
 
     #[test]
+    fn a_job_in_an_instance_is_a_path_of_two() {
+        let need = Need::Within(After::Ok, JobId(12), JobId(3));
+        assert_eq!(one("afterok", "12/f4"), Ok(vec![need]));
+        assert_eq!(need.description(), "after-success=fD/f4");
+        assert_eq!(Need::of_description("after-success=fD/f4"), Some(need));
+        assert_eq!(need.to_string(), "job fD/f4 to end well");
+    }
+
+    #[test]
     fn an_array_may_have_a_throttle() {
         assert_eq!(
             needs(json!({"array": {"throttle": 4}})),
@@ -324,7 +355,9 @@ mod tests {
         let refused = |scheme, value| one(scheme, value).expect_err("refused");
         assert!(refused("string", "x").starts_with("attributes.system.dependencies[0].scheme: "));
         for (scheme, value) in [
-            ("afterok", "12/3"),
+            ("afterok", "12/3/4"),
+            ("afterok", "12/"),
+            ("after", "12/3"),
             ("begin-time", "soon"),
             ("begin-time", "inf"),
             ("begin-time", ""),

@@ -1,5 +1,6 @@
 //! Whether the end of a job meets what another waits for.
 
+use eddy_broker::EndedBy;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::After;
 use eddy_wire::lifecycle::JobResult;
@@ -57,6 +58,15 @@ impl End {
         let parts = (row.t_alloc.is_some(), row.t_run.is_some());
         // The reason of a job that is over is the exception that ended it.
         End::of(parts, row.result, !row.reason.is_empty())
+    }
+
+    /// Of a job in an instance, which tells no more of it.
+    pub fn heard(result: JobResult, by: EndedBy) -> End {
+        let ended = match by {
+            EndedBy::Itself => Ended::ByItself,
+            EndedBy::Exception => Ended::ByException,
+        };
+        End::Ran(result, Began::Yes, ended)
     }
 
     fn of((ran, started): (bool, bool), result: Option<JobResult>, excepted: bool) -> End {

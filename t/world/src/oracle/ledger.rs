@@ -67,8 +67,8 @@ pub struct Ledger {
     ordered: BTreeSet<JobId>,
     /// Those of them that it began before.
     pub begun_alone: BTreeSet<JobId>,
-    /// Jobs before which none of their name was left when that was recorded.
-    single: BTreeSet<JobId>,
+    /// What was seen of that for which jobs wait.
+    pub waits: waits::Seen,
     /// Jobs that are about to be granted something in an instance.
     passed: BTreeMap<JobId, String>,
     /// Jobs that were granted something in an instance, and which.
@@ -151,7 +151,7 @@ impl Ledger {
             }
             Kind::DependencyRemove(what) if what == "singleton" => {
                 waits::may_be_single(self, &self.jobs[&id], record.event.t)?;
-                self.single.insert(id);
+                self.waits.single.insert(id);
             }
             Kind::Memo(memo) if memo.contains_key("ordered-above") => {
                 self.ordered.insert(id);

@@ -3,6 +3,8 @@
 //! Shares nothing with the manager: it reads schemes and values itself and looks at what is
 //! recorded of the jobs they name.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Dependency;
@@ -10,6 +12,15 @@ use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::time::Time;
 
 use super::Ledger;
+
+/// What was seen of that for which jobs wait.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Jobs before which none of their name was left when that was recorded.
+    pub single: BTreeSet<JobId>,
+    /// Jobs in instances, which are jobs here, that are over.
+    pub inside: BTreeMap<(JobId, JobId), Job>,
+}
 
 /// How far something has come that a job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +145,32 @@ fn standing(ledger: &Ledger, job: &Job, dependency: &Dependency, t: Time) -> Sta
             let mut earlier = ledger.jobs.range(..job.id);
             met(!earlier.any(|(_, other)| other.state != JobState::Inactive && alike(other)))
         }
-        scheme => after(ledger, scheme, target(dependency)),
+        scheme => match dependency.value.split_once('/') {
+            None => after(ledger, scheme, target(dependency)),
+            Some((instance, job)) => {
+                let inner = instance.parse().ok().zip(job.parse().ok());
+                inner.map_or(Standing::Lost, |inner| inside(ledger, scheme, inner))
+            }
+        },
+    }
+}
+
+/// An end that is not heard before the instance is over is only an end.
+fn inside(ledger: &Ledger, scheme: &str, inner: (JobId, JobId)) -> Standing {
+    let (instance, ended) = (ledger.jobs.get(&inner.0), ledger.waits.inside.get(&inner));
+    let is_over = instance.is_none_or(|instance| instance.state == JobState::Inactive);
+    let well = |job: &Job| job.result() == Some(JobResult::Completed);
+    let is_met = match (scheme, ended) {
+        (_, None) if !is_over => return Standing::Open,
+        ("afterany", _) => true,
+        ("afterok", Some(job)) => well(job),
+        ("afternotok", Some(job)) => !well(job),
+        ("afterexcept", Some(job)) => job.end.is_some(),
+        _ => false,
+    };
+    match is_met {
+        true => Standing::Met,
+        false => Standing::Lost,
     }
 }
 

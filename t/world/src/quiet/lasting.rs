@@ -28,7 +28,7 @@ pub(super) fn lasts(ledger: &Ledger, job: &Job) -> bool {
                 is_unheard(ledger, other) || other.t_inactive.is_none() && lasts(ledger, other)
             })
         }
-        Need::Begin(_) | Need::Singleton | Need::Throttle(_) => false,
+        Need::Within(..) | Need::Begin(_) | Need::Singleton | Need::Throttle(_) => false,
     });
     is_declared || is_unheard(ledger, job) || waits
 }
@@ -42,7 +42,7 @@ pub(super) fn is_unheard(ledger: &Ledger, job: &Job) -> bool {
         let waits = |need: &Need| match need {
             Need::After(_, other) => unheard.contains(other),
             Need::Singleton => unheard.iter().any(is_alike),
-            Need::Begin(_) | Need::Throttle(_) => false,
+            Need::Within(..) | Need::Begin(_) | Need::Throttle(_) => false,
         };
         let is_named = name.contains(":dies") || name.contains(":late");
         let is_so = is_named || job.submit.spec.needs.iter().any(waits);

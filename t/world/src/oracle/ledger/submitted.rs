@@ -76,7 +76,7 @@ impl Ledger {
     /// Whether none of its name was left before a job, as far as was known here. What an instance took comes
     /// in its order, and late: another may come after.
     pub fn was_single(&self, job: JobId) -> bool {
-        self.single.contains(&job) && !self.below.contains_key(&job)
+        self.waits.single.contains(&job) && !self.below.contains_key(&job)
     }
 
     /// Whether this instance took a job for its parent, which has not taken it since.
