@@ -24,6 +24,7 @@ use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 use eddy_wire::update;
 use eddy_wire::usage::Payer;
+use serde_json::{Map, Value};
 
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
@@ -249,8 +250,7 @@ impl Limits {
             _ => seen.place,
         };
         if let Kind::JobspecUpdate(map) = kind {
-            let map = map.clone();
-            return self.recharged(id, |party| update::party(party, &map));
+            return self.updated(id, state, map);
         }
         self.held(t, id, kind);
         let Some(seen) = self.jobs.get(&id) else {
@@ -275,10 +275,13 @@ impl Limits {
         let Some(seen) = self.jobs.get_mut(&id) else {
             return;
         };
+        if is_nobodys(&seen.spec) {
+            return;
+        }
         match kind {
             Kind::GrantChanged(_) | Kind::Free => {
-                let stay = seen.since.map(|(from, cores)| (from, t, cores));
-                seen.stays.extend(stay);
+                let had = seen.since.filter(|(_, cores)| *cores > 0);
+                seen.stays.extend(had.map(|(from, cores)| (from, t, cores)));
             }
             Kind::Exception(exception) if exception.severity == 0 => {
                 seen.fate = seen.fate.ended_by(&exception.kind);
@@ -297,10 +300,11 @@ impl Limits {
     }
 
     /// Whom a job is charged to changes while it waits.
-    fn recharged(&mut self, id: JobId, change: impl FnOnce(&mut Party)) {
+    fn updated(&mut self, id: JobId, state: JobState, map: &Map<String, Value>) {
         self.count(id, Step::Less);
         if let Some(seen) = self.jobs.get_mut(&id) {
-            change(&mut seen.party);
+            seen.state = state;
+            update::party(&mut seen.party, map);
         }
         self.count(id, Step::More);
     }

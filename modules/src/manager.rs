@@ -254,8 +254,7 @@ impl Manager {
             _ => self.gate.admits(now, id, job.urgency, out),
         };
         if let Some(goes) = goes {
-            let records = goes.record().into_iter().chain([Kind::Priority(place)]);
-            records.for_each(|kind| out.append(now, id, kind));
+            out.append(now, id, goes.record(place));
         }
     }
 
@@ -299,9 +298,7 @@ impl Manager {
                 .filter(|job| job.state == JobState::Priority)
             {
                 self.gate.propose(id);
-                let place = Kind::Priority(self.hook.priority(job));
-                let records = goes.record().into_iter().chain([place]);
-                return records.for_each(|kind| out.append(now, id, kind));
+                return out.append(now, id, goes.record(self.hook.priority(job)));
             }
         }
     }

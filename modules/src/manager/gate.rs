@@ -60,11 +60,11 @@ pub(super) enum As {
 }
 
 impl As {
-    /// What is recorded of it before its place.
-    pub fn record(self) -> Option<Kind> {
+    /// What is recorded: that place, or first what it goes on as, after which it is asked about again.
+    pub fn record(self, place: i64) -> Kind {
         match self {
-            As::ItIs => None,
-            As::Standby => STANDBY.parse().ok().map(|name| update::to_qos(&name)),
+            As::ItIs => Kind::Priority(place),
+            As::Standby => update::to_qos(&STANDBY.parse().expect("it is a name")),
         }
     }
 }
@@ -99,7 +99,10 @@ impl Gate {
             }
             // What is no more than a remark changes nothing of what is on its way.
             (Kind::Exception(exception), _) if exception.severity > 0 => {}
-            (Kind::Priority(_) | Kind::Exception(_) | Kind::Clean, Some(job)) => {
+            (
+                Kind::Priority(_) | Kind::JobspecUpdate(_) | Kind::Exception(_) | Kind::Clean,
+                Some(job),
+            ) => {
                 if matches!(record.event.kind, Kind::Clean) {
                     self.gangs.remove(&job);
                 }

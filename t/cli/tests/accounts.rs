@@ -3,6 +3,7 @@
 use std::fs;
 
 use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
 use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
@@ -462,5 +463,30 @@ fn usage_by_job_is_the_ledgers_and_tells_what_an_instance_did_with_it() -> Teste
     assert_eq!(core_time(&inner, &["charged"]), used, "of what it ran");
     let unknown = instance.run(&["usage", "99"])?;
     assert!(unknown.err.contains("no such job here: 99"), "{unknown:?}");
+    instance.shut_down()
+}
+
+#[test]
+fn who_goes_on_beyond_a_budget_has_one_place_whatever_his_qos_waives() -> Tested {
+    let place = Place::new()?;
+    let config = place.join("standby.toml");
+    fs::write(
+        &config,
+        "[[qos]]\nname = \"standby\"\nlimits_waived = true\n",
+    )?;
+    let state = place.path().join("state");
+    let options = [&FAKE[..], &["--config", &config]].concat();
+    let instance = Instance::start_in(place, state, &options)?;
+    let budget = ["--max-core-minutes=10", "--excess=standby"];
+    instance.ok(&[&["account", "add", "physics"][..], &budget].concat())?;
+    instance.ok(&["account", "add-user", &uid(), "--account=physics"])?;
+    let within = instance.submit(&["-t10m", "true"])?;
+    let beyond = instance.submit(&["-t10m", "true"])?;
+    instance.event(&beyond, "start")?;
+    assert_eq!(instance.row(&within)?["qos"], "");
+    assert_eq!(instance.row(&beyond)?["qos"], "standby");
+    let log = instance.ok(&["job", "eventlog", &beyond])?;
+    assert_eq!(log.matches(" jobspec-update ").count(), 1, "{log}");
+    assert_eq!(log.matches(" priority ").count(), 1, "{log}");
     instance.shut_down()
 }
