@@ -328,7 +328,8 @@ impl Nest {
                     run.begin(now, job, began_at, out);
                 }
                 // What never came there took nothing from anybody there, however late that is heard.
-                let never_came = (!began && ended_at.is_none()).then(|| run.since());
+                let held_nothing = !began && ended_at.is_none() && run.may_be_recalled();
+                let never_came = held_nothing.then(|| run.since());
                 let ended_at = ended_at.or(never_came);
                 run.over(now, job, (status, exception), ended_at, out);
             }
