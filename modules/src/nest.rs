@@ -229,7 +229,7 @@ impl Module for Nest {
                 self.channels_gone(now, |of| of.client == client, out);
                 self.taken_back(|of| of.client == client, out);
             }
-            Input::Notice(Notice::AskInside(inner, user)) => self.ask_inside(*inner, *user, out),
+            Input::Notice(Notice::AskInside(inner)) => self.ask_inside(*inner, out),
             Input::Notice(Notice::Signal(job, signal)) => self.signal(*job, *signal, out),
             Input::Notice(Notice::Elsewhere(request, name)) => {
                 if let Err(refusal) = self.relay_to(name, request, out) {

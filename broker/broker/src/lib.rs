@@ -36,7 +36,9 @@ pub use effect::{
     ToParent, Volatile,
 };
 pub use gate::Gate;
-pub use module::{EndedBy, Heads, Input, Inside, Line, Module, Notice, Outbox, Request, Sender};
+pub use module::{
+    EndedBy, Heads, Inner, Input, Inside, Line, Module, Notice, Outbox, Request, Sender,
+};
 pub use phase::Phase;
 pub use router::{Endpoint, Router};
 pub use saying::Saying;

@@ -134,10 +134,21 @@ pub enum Notice {
     TakenUp(Box<Request>, Box<TakenUp>, Arc<str>),
     /// A request for the tasks of a job, and the instance that it was passed to.
     Elsewhere(Box<Request>, String),
-    /// Somebody waits for the end of a job in an instance (which instance, which job), a job of that user.
-    AskInside((JobId, JobId), u32),
-    /// What became of it.
-    Inside((JobId, JobId), Inside),
+    /// Somebody waits for the end of a job in an instance.
+    AskInside(Inner),
+    /// What became of it, as its user was told.
+    Inside(Inner, Inside),
+}
+
+/// A job in an instance, and who asks for it: each user is told of what he may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Inner {
+    /// The instance: a job here.
+    pub instance: JobId,
+    /// The job there.
+    pub job: JobId,
+    /// User id of who waits for it.
+    pub user: u32,
 }
 
 /// What ended a job.

@@ -13,7 +13,7 @@ mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eddy_broker::{Answer, Inside, Notice, Outbox, Query, Volatile};
+use eddy_broker::{Answer, Inner, Inside, Notice, Outbox, Query, Volatile};
 use eddy_wire::event::{Exception, Kind};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
@@ -41,7 +41,7 @@ pub(super) struct Waits {
     /// Who waits for something of which job.
     dependants: BTreeMap<JobId, BTreeSet<JobId>>,
     /// What is waited for in instances: by whom, and what is known of it.
-    inside: BTreeMap<(JobId, JobId), (BTreeSet<JobId>, Option<Inside>)>,
+    inside: BTreeMap<Inner, (BTreeSet<JobId>, Option<Inside>)>,
     /// The next begin time of each that has one to come.
     timers: Timers,
     names: Names,
@@ -196,8 +196,8 @@ impl Waits {
                     self.dependants.entry(*target).or_default().insert(job.id);
                 }
                 Need::Within(_, instance, inner) => {
-                    let inside = self.inside.entry((*instance, *inner)).or_default();
-                    inside.0.insert(job.id);
+                    let inner = within(*instance, *inner, job.submit.user);
+                    self.inside.entry(inner).or_default().0.insert(job.id);
                 }
                 Need::Begin(_) | Need::Singleton | Need::Throttle(_) => {}
             }
@@ -266,7 +266,7 @@ impl Waits {
         match need {
             Need::After(after, target) => self.after(jobs, *after, *target, out),
             Need::Within(after, instance, inner) => {
-                self.within(*after, (*instance, *inner), job.submit.user, out)
+                self.inside(*after, within(*instance, *inner, job.submit.user), out)
             }
             Need::Begin(t) if *t <= now => Met::Yes,
             Need::Begin(_) => Met::Open,
@@ -296,10 +296,10 @@ impl Waits {
         }
     }
 
-    fn within(&mut self, after: After, inner: (JobId, JobId), user: u32, out: &mut Outbox) -> Met {
+    fn inside(&mut self, after: After, inner: Inner, out: &mut Outbox) -> Met {
         let heard = self.inside.get(&inner).and_then(|(_, heard)| *heard);
         let Some(heard) = heard else {
-            out.notice(Notice::AskInside(inner, user));
+            out.notice(Notice::AskInside(inner));
             return Met::Open;
         };
         match (heard, after) {
@@ -308,7 +308,7 @@ impl Waits {
             (Inside::Over, After::Any) => Met::Yes,
             (Inside::Over, _) => Met::Never(format!(
                 "and job {} is no instance that is there, of which that could be heard",
-                inner.0.f58_ascii()
+                inner.instance.f58_ascii()
             )),
         }
     }
@@ -318,7 +318,7 @@ impl Waits {
         &mut self,
         now: Time,
         jobs: &Jobs,
-        (inner, heard): ((JobId, JobId), Inside),
+        (inner, heard): (Inner, Inside),
         out: &mut Outbox,
     ) {
         let Some((waiting, known)) = self.inside.get_mut(&inner) else {
@@ -327,7 +327,7 @@ impl Waits {
         *known = Some(heard);
         for id in waiting.clone() {
             let of_it = |need: &Need| match need {
-                Need::Within(_, instance, job) => (*instance, *job) == inner,
+                Need::Within(_, instance, job) => (*instance, *job) == (inner.instance, inner.job),
                 Need::After(..) | Need::Begin(_) | Need::Singleton | Need::Throttle(_) => false,
             };
             self.look(now, jobs, id, of_it, out);
@@ -371,13 +371,15 @@ impl Waits {
                 }
             }
             Need::Within(_, instance, inner) => {
-                let inner = (*instance, *inner);
-                if let Some((waiting, _)) = self.inside.get_mut(&inner) {
+                let (first, last) = (
+                    within(*instance, *inner, 0),
+                    within(*instance, *inner, u32::MAX),
+                );
+                for (_, (waiting, _)) in self.inside.range_mut(first..=last) {
                     waiting.remove(&id);
-                    if waiting.is_empty() {
-                        self.inside.remove(&inner);
-                    }
                 }
+                let left = |_: &Inner, (waiting, _): &mut (BTreeSet<JobId>, _)| waiting.is_empty();
+                self.inside.extract_if(first..=last, left).for_each(drop);
             }
             Need::Begin(_) => self.timers.forget(id),
             Need::Singleton | Need::Throttle(_) => {}
@@ -415,6 +417,14 @@ impl Waits {
             self.left.remove(&id);
             remove(now, id, &need, out);
         }
+    }
+}
+
+fn within(instance: JobId, job: JobId, user: u32) -> Inner {
+    Inner {
+        instance,
+        job,
+        user,
     }
 }
 

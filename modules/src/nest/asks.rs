@@ -4,11 +4,12 @@
 //! again whenever a channel stands anew or when it had no room, and over with the instance: what was not heard by
 //! then nobody tells.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use eddy_broker::{
-    Caller, ClientId, Effect, EndedBy, Inside, Notice, Outbox, Reply, Request, Volatile,
+    Caller, ClientId, Effect, EndedBy, Inner, Inside, Notice, Outbox, Reply, Request, Volatile,
 };
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
@@ -21,58 +22,43 @@ use eddy_wire::time::{Span, Time};
 use super::Nest;
 use super::relay::wrapped;
 
-/// How many are asked of one instance at a time: it takes 512 calls of a client.
-const ASKED_MAX: usize = 256;
+/// How many are asked at a time: half of the calls that are relayed. Others wait for one of those to be over.
+const ASKED_MAX: usize = 32_768;
 /// When an instance that had no room is asked again.
 const AGAIN: Span = Span::seconds(1);
 
-/// A job in an instance: which instance, which job.
-type Inner = (JobId, JobId);
-
-/// What is asked.
+/// What is asked, and where it is under way its number.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
-    of: BTreeMap<Inner, Ask>,
+    of: BTreeMap<Inner, Option<u64>>,
     calls: BTreeMap<u64, Inner>,
-}
-
-#[derive(Debug)]
-struct Ask {
-    user: u32,
-    /// Where it is under way, its number.
-    call: Option<u64>,
 }
 
 impl Nest {
     /// Somebody waits for the end of that job.
-    pub(super) fn ask_inside(&mut self, inner: Inner, user: u32, out: &mut Outbox) {
-        if !self.children.contains_key(&inner.0) {
+    pub(super) fn ask_inside(&mut self, inner: Inner, out: &mut Outbox) {
+        if !self.children.contains_key(&inner.instance) {
             return out.notice(Notice::Inside(inner, Inside::Over));
         }
-        self.asks
-            .of
-            .entry(inner)
-            .or_insert(Ask { user, call: None });
-        self.ask_again(inner.0, out);
+        self.asks.of.entry(inner).or_insert(None);
+        self.ask(inner, out);
     }
 
-    /// A channel stands: asks what is not under way.
-    pub(super) fn ask_again(&mut self, instance: JobId, out: &mut Outbox) {
-        let child = self.children.get(&instance);
+    /// Asks, unless that is under way or nobody can be asked now.
+    fn ask(&mut self, inner: Inner, out: &mut Outbox) {
+        let child = self.children.get(&inner.instance);
         let Some(channel) = child.and_then(|child| child.told.channel) else {
             return;
         };
-        let its = |inner: &Inner| inner.0 == instance;
-        let under_way = self.asks.calls.values().filter(|inner| its(inner)).count();
-        let open = self.asks.of.iter_mut();
-        let open = open.filter(|(inner, ask)| its(inner) && ask.call.is_none());
-        for (inner, ask) in open.take(ASKED_MAX.saturating_sub(under_way)) {
-            let Ok(tail) = question(inner.1, ask.user) else {
-                continue;
-            };
+        if self.asks.calls.len() >= ASKED_MAX {
+            return;
+        }
+        if let Some(under_way @ None) = self.asks.of.get_mut(&inner)
+            && let Ok(tail) = question(inner)
+        {
             let call = self.relays.next();
-            ask.call = Some(call);
-            self.asks.calls.insert(call, *inner);
+            *under_way = Some(call);
+            self.asks.calls.insert(call, inner);
             let word = FromParent::Request { call };
             out.effect(Effect::Reply(Reply {
                 tail,
@@ -81,34 +67,41 @@ impl Nest {
         }
     }
 
+    /// A channel stands: asks what is not under way.
+    pub(super) fn ask_again(&mut self, instance: JobId, out: &mut Outbox) {
+        let its = self.asks.of.range(all_of(instance));
+        let open: Vec<Inner> = its.map(|(inner, _)| *inner).collect();
+        open.into_iter().for_each(|inner| self.ask(inner, out));
+    }
+
     /// Asks all that are not under way.
     pub(super) fn ask_all(&mut self, out: &mut Outbox) {
-        let open = self.asks.of.iter().filter(|(_, ask)| ask.call.is_none());
-        let instances: BTreeSet<JobId> = open.map(|((instance, _), _)| *instance).collect();
-        for instance in instances {
-            self.ask_again(instance, out);
+        if self.asks.of.len() <= self.asks.calls.len() {
+            return;
         }
+        let open = self.asks.of.iter().filter(|(_, call)| call.is_none());
+        let open: Vec<Inner> = open.map(|(inner, _)| *inner).collect();
+        open.into_iter().for_each(|inner| self.ask(inner, out));
     }
 
     /// The channel is down: what was under way is asked again.
     pub(super) fn asks_lost(&mut self, instance: JobId) {
-        for (_, inner) in self
-            .asks
-            .calls
-            .extract_if(.., |_, inner| inner.0 == instance)
-        {
-            if let Some(ask) = self.asks.of.get_mut(&inner) {
-                ask.call = None;
+        for (_, call) in self.asks.of.range_mut(all_of(instance)) {
+            if let Some(call) = call.take() {
+                self.asks.calls.remove(&call);
             }
         }
+        // Those whose end was told and whose last word was not.
+        self.asks
+            .calls
+            .retain(|_, inner| inner.instance != instance);
     }
 
     /// The instance is over.
     pub(super) fn asks_over(&mut self, instance: JobId, out: &mut Outbox) {
         self.asks_lost(instance);
-        for (inner, _) in self.asks.of.extract_if(.., |inner, _| inner.0 == instance) {
-            out.notice(Notice::Inside(inner, Inside::Over));
-        }
+        let over = self.asks.of.extract_if(all_of(instance), |_, _| true);
+        over.for_each(|(inner, _)| out.notice(Notice::Inside(inner, Inside::Over)));
     }
 
     /// Whether an answer is to something asked here, which is told then.
@@ -122,10 +115,11 @@ impl Nest {
         let Some(inner) = self.asks.calls.get(&call).copied() else {
             return false;
         };
+        let is_open = self.asks.of.get(&inner) == Some(&Some(call));
         if kind == AnswerKind::Refused && has_no_room(body) {
             self.asks.calls.remove(&call);
-            if let Some(ask) = self.asks.of.get_mut(&inner) {
-                ask.call = None;
+            if is_open {
+                self.asks.of.insert(inner, None);
             }
             out.volatile(Volatile::Wake(now.after(AGAIN)));
             return true;
@@ -136,7 +130,7 @@ impl Nest {
                 serde_json::from_slice(body).unwrap_or_default()
             }
         };
-        let end = ends.into_iter().find(|end| end.id == inner.1);
+        let end = ends.into_iter().find(|end| end.id == inner.job);
         let told = match (end, kind) {
             (Some(end), _) => Inside::Ended(
                 end.result,
@@ -148,16 +142,27 @@ impl Nest {
             (None, AnswerKind::Part) => return true,
             (None, AnswerKind::Reply | AnswerKind::Refused) => Inside::Unknown,
         };
-        // It is answered with the first end; what is said after it is of nobody.
-        if self.asks.of.remove(&inner).is_some() {
+        // It is answered with its end; what is said after that is of nobody, or of a later question.
+        if is_open {
+            self.asks.of.remove(&inner);
             out.notice(Notice::Inside(inner, told));
         }
         if kind != AnswerKind::Part {
             self.asks.calls.remove(&call);
-            self.ask_again(inner.0, out);
+            self.ask_all(out);
         }
         true
     }
+}
+
+/// What is asked of an instance.
+fn all_of(instance: JobId) -> RangeInclusive<Inner> {
+    let inner = |job, user| Inner {
+        instance,
+        job,
+        user,
+    };
+    inner(JobId(0), 0)..=inner(JobId(u64::MAX), u32::MAX)
 }
 
 /// Whether who refuses may say otherwise later.
@@ -172,15 +177,15 @@ fn has_no_room(body: &[u8]) -> bool {
 }
 
 /// The question for the end of that job, as its user would ask it.
-fn question(job: JobId, user: u32) -> Result<Bytes, Refusal> {
-    let body = WaitRequest::from(JobSet::one(job));
+fn question(inner: Inner) -> Result<Bytes, Refusal> {
+    let body = WaitRequest::from(JobSet::one(inner.job));
     let request = Request {
         caller: Caller {
             client: ClientId(ClientId::OWN_FROM),
             matchtag: 0,
         },
         topic: Wait::TOPIC.to_owned(),
-        uid: user,
+        uid: inner.user,
         roles: Roles::USER,
         body: Bytes::from(serde_json::to_vec(&body).unwrap_or_default()),
         tail: Bytes::new(),
