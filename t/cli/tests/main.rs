@@ -23,6 +23,7 @@ mod queue_rules;
 mod queues;
 mod recovery;
 mod recursive;
+mod referred;
 mod refused;
 mod reload;
 mod requires;

@@ -10,7 +10,6 @@ use anyhow::Context;
 use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
-use eddy_cli_tests::program;
 use eddy_cli_tests::running::{LIMIT, Running};
 use rustix::process::Signal;
 
@@ -470,87 +469,6 @@ fn figures_of_an_instance_outlive_its_leader() -> Tested {
     let until = Instant::now() + LIMIT;
     while completed(&instance, "batch")? < 4 && Instant::now() < until {}
     assert_eq!(completed(&instance, "batch")?, 4);
-    instance.shut_down()
-}
-
-#[test]
-fn who_works_in_a_queue_instance_follows_jobs_that_wait_at_the_root() -> Tested {
-    let instance = declared()?;
-    let at = |words: &[&str]| instance.run(&[&["--at", "batch"], words].concat());
-    let said = |words: &[&str]| Ok::<_, anyhow::Error>(at(words)?.ok()?.trim_end().to_owned());
-    let long = instance.submit_started(&["-q", "batch", "-n2", "sleep", "1000"])?;
-    let [waits, goes] = [(); 2].map(|()| said(&["submit", "-q", "batch", "-n2", "echo", "hi"]));
-    let (waits, goes) = (waits?, goes?);
-    let why = said(&["why", &waits])?;
-    assert!(why.contains("waits for 2 cores"), "{why}");
-    let listed = said(&[
-        "jobs",
-        "--no-header",
-        "-o",
-        "{status_abbrev}",
-        &waits,
-        &goes,
-    ])?;
-    assert_eq!(listed, "S\nS");
-    said(&["hold", &goes])?;
-    let held = instance.ok(&["jobs", "--no-header", "-o", "{reason}", &goes])?;
-    assert!(held.contains("is held"), "{held}");
-    said(&["release", &goes])?;
-    // One call is under way as the job goes from the root to the instance.
-    let waiting = instance.begin(&["--at", "batch", "wait", &goes])?;
-    let attached = instance.begin(&["--at", "batch", "job", "attach", &goes])?;
-    said(&["cancel", &waits])?;
-    let ended = at(&["wait", &waits])?;
-    assert_eq!(ended.refusal()?, format!("eddy wait: job {waits}: cancel"));
-    said(&["cancel", &long])?;
-    waiting.wait()?.ok()?;
-    assert_eq!(attached.wait()?.ok()?, "hi\nhi\n");
-    // A task sees the instance that it is in.
-    let inner = "id=$($0 submit -q batch -n2 true) && $0 why $id > /dev/null && $0 cancel $id";
-    let eddy = program::eddy()?.display().to_string();
-    said(&["run", "-q", "batch", "sh", "-c", inner, &eddy])?;
-    let unknown = at(&["why", "f9999"])?;
-    assert!(
-        unknown.refusal()?.contains("no such job"),
-        "{}",
-        unknown.err
-    );
-    instance.shut_down()
-}
-
-#[test]
-fn who_works_in_a_queue_instance_waits_for_a_root_that_is_away() -> Tested {
-    let instance = declared()?;
-    let uri = instance.ok(&["uri", "batch"])?;
-    let long = instance.submit_started(&["-q", "batch", "-n2", "sleep", "1000"])?;
-    let waits = instance.submit(&["-q", "batch", "-n2", "echo", "hi"])?;
-    let at = |words: &[&str]| instance.begin(&[&["--at", uri.trim_end()], words].concat());
-    let waiting = at(&["wait", &waits])?;
-    let attached = at(&["job", "attach", &waits])?;
-    // They are under way once the root has heard of a later one.
-    at(&["why", &waits])?.wait()?.ok()?;
-    leader_of(instance.state())?.kill()?;
-    // Nobody knows now: not that there is no such job.
-    let asked = instance.run(&["--at", uri.trim_end(), "--reconnect=0s", "why", &waits])?;
-    assert!(
-        asked
-            .refusal()?
-            .contains("the parent instance is not reached"),
-        "{}",
-        asked.err
-    );
-    let own = at(&["--reconnect=0s", "exec", "echo", "here"])?.wait()?;
-    assert_eq!(own.ok()?, "here\n", "what is its own needs no parent");
-    let over = ["jobs", "-a", "--no-header", "-o", "{id}", "--name=exec"];
-    let over = at(&over)?.wait()?.ok()?;
-    let over = ["--reconnect=0s", "job", "attach", over.trim_end()];
-    assert_eq!(at(&over)?.wait()?.ok()?, "here\n", "nor when it is over");
-    let state = instance.state().to_string_lossy().into_owned();
-    let again = ["start", "--background", "--statedir", &state];
-    instance.place.run(&again)?.ok()?;
-    instance.ok(&["cancel", &long])?;
-    waiting.wait()?.ok()?;
-    assert_eq!(attached.wait()?.ok()?, "hi\nhi\n");
     instance.shut_down()
 }
 

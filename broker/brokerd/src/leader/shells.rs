@@ -269,8 +269,6 @@ fn is_own(process: &Process) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
 
     fn ground(state: &tempfile::TempDir) -> Ground {
@@ -290,11 +288,8 @@ mod tests {
     #[test]
     fn a_shell_that_is_over_is_told_again_without_its_lock() {
         let state = tempfile::tempdir().expect("a directory");
-        let told = Rc::new(RefCell::new(Vec::new()));
-        let tell = {
-            let told = Rc::clone(&told);
-            Rc::new(move |epoch| told.borrow_mut().push(epoch))
-        };
+        let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let tell = Rc::new(move |epoch| sender.send(epoch).expect("it is awaited"));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -302,16 +297,11 @@ mod tests {
         local.block_on(&runtime.expect("a runtime"), async {
             let mut shells = Shells::new(ground(&state), tell);
             shells.check(Epoch(2));
-            while told.borrow().is_empty() {
-                sleep(LOCK_PAUSE).await;
-            }
+            assert_eq!(told.recv().await, Some(Epoch(2)));
             shells.dead(Epoch(2));
             let next = ShellLock::take(state.path()).expect("free");
             shells.check(Epoch(2));
-            while told.borrow().len() < 2 {
-                tokio::task::yield_now().await;
-            }
-            assert_eq!(*told.borrow(), [Epoch(2), Epoch(2)]);
+            assert_eq!(told.recv().await, Some(Epoch(2)));
             assert_eq!(shells.watched(), 0);
             // The one after it is another.
             shells.check(Epoch(3));
