@@ -81,16 +81,53 @@ struct Seen {
     user: u32,
     party: Party,
     spec: Arc<Spec>,
+    stage: Stage,
+    /// What it held before in this attempt: from when until when, and how many cores.
+    stays: Vec<(Time, Time, u64)>,
+    fate: Fate,
+}
+
+/// How far a job is, and what it holds there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stage {
     state: JobState,
     /// Since when it holds what it does, and how many cores that is.
     since: Option<(Time, u64)>,
     /// On how many nodes that is.
     nodes: u64,
-    /// What it held before in this attempt: from when until when, and how many cores.
-    stays: Vec<(Time, Time, u64)>,
-    fate: Fate,
     /// Its place in the queue; 0 is held by its user.
     place: i64,
+}
+
+impl Stage {
+    const FIRST: Stage = Stage {
+        state: JobState::New,
+        since: None,
+        nodes: 0,
+        place: 0,
+    };
+
+    /// After a record that brings it to this state.
+    fn next(self, t: Time, state: JobState, kind: &Kind) -> Stage {
+        let mut next = Stage { state, ..self };
+        match kind {
+            Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
+                let cores = grant.set.nodes.values().map(|node| node.cores.len());
+                next.since = Some((t, cores.fold(0, u64::saturating_add)));
+                next.nodes = grant.set.nodes.len() as u64;
+            }
+            Kind::Free => next.since = None,
+            Kind::Priority(place) => next.place = *place,
+            _ => {}
+        }
+        next
+    }
+
+    /// Whether it was let through and has not ended.
+    fn counts(self) -> bool {
+        let waits = self.state == JobState::Sched && self.place > 0;
+        waits || self.state == JobState::Run || self.since.is_some()
+    }
 }
 
 impl Seen {
@@ -106,9 +143,9 @@ impl Seen {
     /// What it takes of limits: an instance what it has left of what it asked for, and that is what it
     /// will have. Who is suspended has his cores again one day.
     fn takes(&self, asked: Cost) -> Cost {
-        match (&self.spec.request.work, self.since) {
+        match (&self.spec.request.work, self.stage.since) {
             (Work::Instance { .. }, Some((_, cores))) if cores > 0 => Cost {
-                nodes: asked.nodes.min(self.nodes),
+                nodes: asked.nodes.min(self.stage.nodes),
                 cores: asked.cores.min(cores),
                 ..asked
             },
@@ -116,10 +153,27 @@ impl Seen {
         }
     }
 
-    /// Whether it was let through and has not ended.
-    fn counts(&self) -> bool {
-        let waits = self.state == JobState::Sched && self.place > 0;
-        waits || self.state == JobState::Run || self.since.is_some()
+    /// Takes a record: what it held in this attempt is used when it has given all back, unless its node
+    /// failed, as the ledger charges.
+    fn used(&mut self, t: Time, kind: &Kind) -> Vec<(Time, Time, u64)> {
+        if is_nobodys(&self.spec) {
+            return Vec::new();
+        }
+        match kind {
+            Kind::GrantChanged(_) | Kind::Free => {
+                let had = self.stage.since.filter(|(_, cores)| *cores > 0);
+                self.stays.extend(had.map(|(from, cores)| (from, t, cores)));
+            }
+            Kind::Exception(exception) if exception.severity == 0 => {
+                self.fate = self.fate.ended_by(&exception.kind);
+            }
+            Kind::Requeue(_) => self.fate = Fate::Charged,
+            _ => {}
+        }
+        let is_given_back = matches!(kind, Kind::Free);
+        let stays = is_given_back.then(|| std::mem::take(&mut self.stays));
+        let is_charged = |_: &Vec<_>| self.fate != Fate::Failed;
+        stays.filter(is_charged).unwrap_or_default()
     }
 }
 
@@ -219,91 +273,48 @@ impl Limits {
             user: submit.user,
             party: submit.party.clone(),
             spec: Arc::clone(&submit.spec),
-            state: JobState::New,
-            since: None,
-            nodes: 0,
+            stage: Stage::FIRST,
             stays: Vec::new(),
             fate: Fate::Charged,
-            place: 0,
         };
         self.jobs.insert(id, seen);
         self.count(id, Step::More);
     }
 
     fn moved(&mut self, t: Time, id: JobId, kind: &Kind) {
-        let Some(seen) = self.jobs.get(&id) else {
+        let counts = !self.limits_nobody();
+        let Some(seen) = self.jobs.get_mut(&id) else {
             return;
         };
-        let Ok(state) = seen.state.next(kind) else {
+        let Ok(state) = seen.stage.state.next(kind) else {
             return;
-        };
-        let since = match kind {
-            Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
-                let cores = grant.set.nodes.values().map(|node| node.cores.len());
-                Some((t, cores.fold(0, u64::saturating_add)))
-            }
-            Kind::Free => None,
-            _ => seen.since,
-        };
-        let place = match kind {
-            Kind::Priority(place) => *place,
-            _ => seen.place,
         };
         if let Kind::JobspecUpdate(map) = kind {
             return self.updated(id, state, map);
         }
-        self.held(t, id, kind);
-        let Some(seen) = self.jobs.get(&id) else {
+        for (from, to, cores) in seen.used(t, kind) {
+            self.days.used(seen.payer(), from, to, cores);
+        }
+        let next = seen.stage.next(t, state, kind);
+        if next == seen.stage {
             return;
-        };
-        if (state, since, place) == (seen.state, seen.since, seen.place) {
+        }
+        if !counts {
+            seen.stage = next;
             return;
         }
         self.count(id, Step::Less);
-        let Some(seen) = self.jobs.get_mut(&id) else {
-            return;
-        };
-        (seen.state, seen.since, seen.place) = (state, since, place);
-        if let Kind::Alloc(grant) | Kind::GrantChanged(grant) = kind {
-            seen.nodes = grant.set.nodes.len() as u64;
+        if let Some(seen) = self.jobs.get_mut(&id) {
+            seen.stage = next;
         }
         self.count(id, Step::More);
-    }
-
-    /// What it held is used when it has given all back, unless its node failed: as the ledger charges.
-    fn held(&mut self, t: Time, id: JobId, kind: &Kind) {
-        let Some(seen) = self.jobs.get_mut(&id) else {
-            return;
-        };
-        if is_nobodys(&seen.spec) {
-            return;
-        }
-        match kind {
-            Kind::GrantChanged(_) | Kind::Free => {
-                let had = seen.since.filter(|(_, cores)| *cores > 0);
-                seen.stays.extend(had.map(|(from, cores)| (from, t, cores)));
-            }
-            Kind::Exception(exception) if exception.severity == 0 => {
-                seen.fate = seen.fate.ended_by(&exception.kind);
-            }
-            Kind::Requeue(_) => seen.fate = Fate::Charged,
-            _ => {}
-        }
-        if let Kind::Free = kind {
-            let payer = seen.payer();
-            for (from, to, cores) in std::mem::take(&mut seen.stays) {
-                if seen.fate != Fate::Failed {
-                    self.days.used(payer.clone(), from, to, cores);
-                }
-            }
-        }
     }
 
     /// Whom a job is charged to changes while it waits.
     fn updated(&mut self, id: JobId, state: JobState, map: &Map<String, Value>) {
         self.count(id, Step::Less);
         if let Some(seen) = self.jobs.get_mut(&id) {
-            seen.state = state;
+            seen.stage.state = state;
             update::party(&mut seen.party, map);
         }
         self.count(id, Step::More);
@@ -360,7 +371,7 @@ impl Limits {
         if self.limits_nobody() || is_nobodys(&seen.spec) {
             return;
         }
-        let counts = seen.counts();
+        let counts = seen.stage.counts();
         let cost = seen.takes(self.shapes.cost(&seen.spec));
         for whose in self.bound_by(&seen.party, seen.user, &seen.spec) {
             let beyond = self

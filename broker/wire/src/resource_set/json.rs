@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::{NodeSet, RANKS_MAX, ResourceSet, ResourceSetError, Socket, Sockets};
 use crate::field::{self, Object, Path};
@@ -30,6 +30,41 @@ const EXECUTION: &[&str] = &[
 ];
 const ENTRY: &[&str] = &["rank", "children"];
 const CHILDREN: &[&str] = &["core", "gpu"];
+
+/// R version 1, with its keys in the order in which they are written.
+#[derive(Serialize)]
+struct Document<'s> {
+    version: u32,
+    execution: Execution<'s>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scheduling: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct Execution<'s> {
+    #[serde(rename = "R_lite")]
+    lite: Vec<Entry<'s>>,
+    nodelist: Vec<Hostlist>,
+    starttime: Number,
+    expiration: Number,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nslots: Option<u32>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    properties: &'s BTreeMap<String, Idset>,
+}
+
+#[derive(Serialize)]
+struct Entry<'s> {
+    rank: Idset,
+    children: Children<'s>,
+}
+
+#[derive(Serialize)]
+struct Children<'s> {
+    core: &'s Idset,
+    #[serde(skip_serializing_if = "Idset::is_empty")]
+    gpu: &'s Idset,
+}
 
 impl ResourceSet {
     /// Reads R version 1 from JSON text.
@@ -159,8 +194,13 @@ impl ResourceSet {
         }
     }
 
-    /// R version 1 of this set: ranks that have the same share an entry.
+    /// R version 1 of this set.
     pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect("a resource set is JSON")
+    }
+
+    /// The document, as it is written: ranks that have the same share an entry.
+    fn document(&self) -> Document<'_> {
         let mut groups: BTreeMap<(&Idset, &Idset), Idset> = BTreeMap::new();
         let mut memory: BTreeMap<u64, Idset> = BTreeMap::new();
         let mut sockets: BTreeMap<&Sockets, Idset> = BTreeMap::new();
@@ -176,42 +216,27 @@ impl ResourceSet {
                 sockets.entry(&node.sockets).or_default().insert(rank.0);
             }
         }
-        let mut groups: Vec<_> = groups.into_iter().collect();
-        groups.sort_by_key(|(_, ranks)| ranks.first());
-        let lite: Vec<Value> = groups
-            .iter()
-            .map(|((c, g), ranks)| entry(c, g, ranks))
-            .collect();
-
-        let mut execution = Map::new();
-        execution.insert("R_lite".to_owned(), Value::Array(lite));
-        let nodelist = if self.is_empty() {
-            vec![]
-        } else {
-            vec![self.nodelist()]
+        let entry = |((core, gpu), rank)| Entry {
+            rank,
+            children: Children { core, gpu },
         };
-        execution.insert("nodelist".to_owned(), json!(nodelist));
-        execution.insert(
-            "starttime".to_owned(),
-            seconds_of_micros(self.starttime).into(),
-        );
-        execution.insert(
-            "expiration".to_owned(),
-            seconds_of_micros(self.expiration).into(),
-        );
-        if let Some(nslots) = self.nslots {
-            execution.insert("nslots".to_owned(), nslots.into());
+        let mut lite: Vec<Entry<'_>> = groups.into_iter().map(entry).collect();
+        lite.sort_by_key(|entry| entry.rank.first());
+        Document {
+            version: 1,
+            execution: Execution {
+                lite,
+                nodelist: (!self.is_empty())
+                    .then(|| self.hostlist())
+                    .into_iter()
+                    .collect(),
+                starttime: seconds_of_micros(self.starttime),
+                expiration: seconds_of_micros(self.expiration),
+                nslots: self.nslots,
+                properties: &self.properties,
+            },
+            scheduling: self.scheduling_with(&memory, &sockets),
         }
-        if !self.properties.is_empty() {
-            execution.insert("properties".to_owned(), json!(self.properties));
-        }
-        let mut document = Map::new();
-        document.insert("version".to_owned(), 1.into());
-        document.insert("execution".to_owned(), Value::Object(execution));
-        if let Some(scheduling) = self.scheduling_with(&memory, &sockets) {
-            document.insert("scheduling".to_owned(), scheduling);
-        }
-        Value::Object(document)
     }
 
     fn scheduling_with(
@@ -265,15 +290,6 @@ fn by_ranks(
         read(&having, value, path)?;
     }
     Ok(())
-}
-
-fn entry(cores: &Idset, gpus: &Idset, ranks: &Idset) -> Value {
-    let mut children = Map::new();
-    children.insert("core".to_owned(), json!(cores));
-    if !gpus.is_empty() {
-        children.insert("gpu".to_owned(), json!(gpus));
-    }
-    json!({ "rank": ranks, "children": children })
 }
 
 fn read_lite(
@@ -392,7 +408,7 @@ fn check_ranks(having: &Idset, ranks: &Idset, path: Path<'_>) -> Result<(), Reso
 
 impl Serialize for ResourceSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.to_value().serialize(serializer)
+        self.document().serialize(serializer)
     }
 }
 
