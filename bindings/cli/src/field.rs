@@ -16,7 +16,7 @@ use eddy_wire::time::{Span, Time};
 
 use crate::ids::Spelling;
 use crate::names::Users;
-use crate::table::{Align, escaped};
+use crate::table::{Align, shown};
 use crate::verbs::tree::gather::stage;
 use crate::when;
 
@@ -402,7 +402,7 @@ impl Shown {
     pub fn cell(&self, row: &JobRow, scene: &Scene) -> String {
         match (self.0.get)(row, scene) {
             Value::None => "-".to_owned(),
-            value => cut(show(&value, self.0.conversion), self.0.most),
+            value => cut(show(value, self.0.conversion), self.0.most),
         }
     }
 }
@@ -415,36 +415,43 @@ impl Template {
 
     /// The line of a row.
     pub fn row(&self, row: &JobRow, scene: &Scene) -> String {
-        self.line(|column| show(&(column.get)(row, scene), column.conversion))
+        self.line(|column| show((column.get)(row, scene), column.conversion))
     }
 
     fn line(&self, text: impl Fn(&Column) -> String) -> String {
-        let pieces = self.0.iter().map(|piece| match piece {
-            Piece::Literal(literal) => literal.clone(),
-            Piece::Field(column) => column
-                .align
-                .pad(&cut(text(column), column.most), column.width),
-        });
-        pieces.collect()
+        let mut line = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Literal(literal) => line.push_str(literal),
+                Piece::Field(column) => {
+                    let cell = cut(text(column), column.most);
+                    column.align.put(&mut line, &cell, column.width);
+                }
+            }
+        }
+        line
     }
 }
 
-fn cut(text: String, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((at, _)) => text[..at].to_owned(),
-        None => text,
+fn cut(mut text: String, most: usize) -> String {
+    // No text has more characters than bytes.
+    if text.len() > most
+        && let Some((at, _)) = text.char_indices().nth(most)
+    {
+        text.truncate(at);
     }
+    text
 }
 
-fn show(value: &Value, conversion: Conversion) -> String {
+fn show(value: Value, conversion: Conversion) -> String {
     match (value, conversion) {
         (Value::None, _) => String::new(),
-        (Value::Text(text), _) => escaped(text).into_owned(),
+        (Value::Text(text), _) => shown(text),
         (Value::Number(number), _) => number.to_string(),
-        (Value::Length(span), Conversion::Fsd) => when::short(*span),
-        (Value::Length(span), Conversion::Clock) => when::clock(*span),
+        (Value::Length(span), Conversion::Fsd) => when::short(span),
+        (Value::Length(span), Conversion::Clock) => when::clock(span),
         (Value::Length(span), _) => span.to_string(),
-        (Value::Instant(time), Conversion::Date) => when::local(*time),
+        (Value::Instant(time), Conversion::Date) => when::local(time),
         (Value::Instant(time), _) => time.to_string(),
     }
 }

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::iter;
 
 /// On which side of its column a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,15 +19,17 @@ pub enum Align {
 }
 
 impl Align {
-    /// `cell` in a column of `width`.
-    pub fn pad(self, cell: &str, width: usize) -> String {
+    /// Puts `cell` at the end of a line, in a column of `width`.
+    pub fn put(self, line: &mut String, cell: &str, width: usize) {
         let blank = width.saturating_sub(cell.chars().count());
         let before = match self {
             Align::Left => 0,
             Align::Right => blank,
             Align::Center => blank / 2,
         };
-        format!("{}{cell}{}", " ".repeat(before), " ".repeat(blank - before))
+        line.extend(iter::repeat_n(' ', before));
+        line.push_str(cell);
+        line.extend(iter::repeat_n(' ', blank - before));
     }
 }
 
@@ -34,14 +37,24 @@ impl Align {
 /// as it would be written in a program, so that it can neither break a line nor
 /// steer the terminal.
 pub fn escaped(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
+    // Of most texts a look at their bytes is enough.
+    let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if is_plain || !text.contains(char::is_control) {
         return Cow::Borrowed(text);
     }
-    let shown = |c: char| match c.is_control() {
+    let one = |c: char| match c.is_control() {
         true => c.escape_default().to_string(),
         false => c.to_string(),
     };
-    Cow::Owned(text.chars().map(shown).collect())
+    Cow::Owned(text.chars().map(one).collect())
+}
+
+/// The same of a text that is nobody else's.
+pub fn shown(text: String) -> String {
+    match escaped(&text) {
+        Cow::Owned(escaped) => escaped,
+        Cow::Borrowed(_) => text,
+    }
 }
 
 /// A table being filled.
@@ -66,8 +79,7 @@ impl Table {
     /// One more row, with a cell for each column.
     pub fn push(&mut self, row: Vec<String>) {
         assert_eq!(row.len(), self.columns.len(), "a cell for each column");
-        let cells = row.iter().map(|cell| escaped(cell).into_owned());
-        self.rows.push(cells.collect());
+        self.rows.push(row.into_iter().map(shown).collect());
     }
 
     /// The heading as a line; the widths come from all rows.
@@ -108,11 +120,17 @@ impl Table {
     }
 
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
-        let padded = cells.iter().zip(&self.columns).zip(widths);
-        let line: Vec<String> = padded
-            .map(|((cell, (_, align)), width)| align.pad(cell, *width))
-            .collect();
-        line.join("  ").trim_end().to_owned()
+        let mut line = String::new();
+        for (at, ((cell, (_, align)), width)) in
+            cells.iter().zip(&self.columns).zip(widths).enumerate()
+        {
+            if at > 0 {
+                line.push_str("  ");
+            }
+            align.put(&mut line, cell, *width);
+        }
+        line.truncate(line.trim_end().len());
+        line
     }
 }
 
