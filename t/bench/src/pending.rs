@@ -67,7 +67,7 @@ fn urgent(instance: &Instance) -> anyhow::Result<(f64, f64)> {
     Ok((wall * 1e3 / ROUND as f64, cpu * 1e6 / ROUND as f64))
 }
 
-/// `eddy why` of the last of `count` that wait, whole command.
+/// `eddy why`, also of what would be, of the last of `count` that wait, whole command.
 ///
 /// # Errors
 /// The instance does not start, or a job fails.
@@ -78,8 +78,20 @@ pub fn why(setup: &Setup) -> anyhow::Result<Report> {
     instance.run(&["submit", "--quiet", "-n", "15", "-S", day, "true"])?;
     instance.submit_many(waiting, &["-n", "16", "-t", "1h", "true"])?;
     let last = instance.output(&["submit", "-n", "16", "-t", "1h", "true"])?;
-    let ask = || Ok(instance.run(&["why", last.trim()])?.wall * 1e3);
-    let entries = vec![Entry::new("eddy why", "ms", ask)];
+    let last = last.trim();
+    let ask = |options: &[&str]| {
+        let line = [&["why", last], options].concat();
+        Ok(instance.run(&line)?.wall * 1e3)
+    };
+    let entries = vec![
+        Entry::new("eddy why", "ms", || ask(&[])),
+        Entry::new("eddy why --if", "ms", || {
+            ask(&["--if", "slots=1,time=1m"])
+        }),
+        Entry::new("eddy why --if-policy", "ms", || {
+            ask(&["--if-policy", "fcfs"])
+        }),
+    ];
     let mut report = Report::default();
     for series in alternate(setup.rounds(30), entries)? {
         report.add_budgeted(&series, "<= 50 ms");
