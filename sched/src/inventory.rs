@@ -24,6 +24,9 @@ pub(crate) struct Inventory {
     in_service: Idset,
     /// Ranks that can be asked: those in service, and those that get no new work.
     online: Idset,
+    /// Ranks of which somebody holds what there is for as long as he is there: no node in service for
+    /// others.
+    apart: Idset,
     /// What the nodes have.
     all: Capacity,
     /// What the nodes in service have, taken or not.
@@ -175,7 +178,7 @@ impl Inventory {
                 }
             }
         }
-        let up = |node: &Node| self.in_service.contains(node.rank.0);
+        let up = |node: &Node| self.serves(node.rank);
         let rooms = |of: &dyn Fn(&Node) -> Option<Room>| {
             Rooms::new(
                 self.nodes
@@ -223,6 +226,13 @@ impl Inventory {
         };
         self.in_service = self.in_service.difference(ranks);
         self.refresh_ranks(ranks);
+    }
+
+    /// These ranks, and no others, are somebody's for as long as he is there.
+    pub fn set_apart(&mut self, ranks: Idset) {
+        let changed = self.apart.union(&ranks);
+        self.apart = ranks;
+        self.refresh_ranks(&changed);
     }
 
     /// The same ranks are in service as in another one.
@@ -322,6 +332,15 @@ impl Inventory {
         self.all.ranks().difference(&self.in_service)
     }
 
+    /// The ranks that are somebody's for as long as he is there.
+    pub fn apart(&self) -> &Idset {
+        &self.apart
+    }
+
+    fn serves(&self, rank: Rank) -> bool {
+        self.in_service.contains(rank.0) && !self.apart.contains(rank.0)
+    }
+
     /// What the node at this place has.
     pub fn capacity(&self, at: usize) -> Room {
         self.all.rooms().room(at)
@@ -345,7 +364,7 @@ impl Inventory {
             let to = self.nodes.partition_point(|node| node.rank.0 <= last);
             for at in from..to {
                 let node = &self.nodes[at];
-                let up = self.in_service.contains(node.rank.0);
+                let up = self.serves(node.rank);
                 self.serving.set(at, up.then(|| room_of(&node.total)));
                 self.refresh(at);
             }
@@ -354,7 +373,7 @@ impl Inventory {
 
     fn refresh(&mut self, at: usize) {
         let node = &self.nodes[at];
-        let up = self.in_service.contains(node.rank.0);
+        let up = self.serves(node.rank);
         self.free.set(at, up.then(|| node.free_room()));
         self.idle.set(at, if up { node.idle_room() } else { None });
     }

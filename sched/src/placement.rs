@@ -109,25 +109,29 @@ fn explain(
         return Unplaced::Never(short.never(request));
     }
     Unplaced::Wait(match choose(inventory.serving(), within, need) {
-        Err(short) => {
-            let (what, asked, up) = short.numbers(request);
-            let away = inventory.away();
-            let away = match &request.ranks {
-                Some(ranks) => away.intersect(ranks),
-                None => away,
-            };
-            Reason::NotInService {
-                what,
-                asked,
-                up,
-                away,
-            }
-        }
+        Err(short) => not_in_service(inventory, request, short),
         Ok(_) => {
             let (what, asked, free) = now.numbers(request);
             Reason::NoRoom { what, asked, free }
         }
     })
+}
+
+/// What is short of the nodes in service, and which others there are.
+pub(crate) fn not_in_service(inventory: &Inventory, request: &Request, short: Short) -> Reason {
+    let (what, asked, up) = short.numbers(request);
+    let of_those = |ranks: Idset| match &request.ranks {
+        Some(asked) => ranks.intersect(asked),
+        None => ranks,
+    };
+    let away = of_those(inventory.away());
+    Reason::NotInService {
+        what,
+        asked,
+        up,
+        apart: of_those(inventory.apart().difference(&away)),
+        away,
+    }
 }
 
 /// Slots on one node.

@@ -48,6 +48,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::plan::{Delta, Outcome, Owner, Question, Verdict, Want};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
@@ -93,6 +94,8 @@ pub struct Planner {
     holdings: BTreeMap<JobId, Holding>,
     /// What others pay for that hold nothing here.
     charged: BTreeMap<JobId, Holding>,
+    /// The ranks of instances whose jobs alone may have them.
+    grounds: BTreeMap<JobId, Idset>,
     /// Who takes from whom.
     taking: Taking,
     pass: Pass,
@@ -211,6 +214,7 @@ impl Planner {
             beside: Beside::default(),
             holdings: BTreeMap::new(),
             charged: BTreeMap::new(),
+            grounds: BTreeMap::new(),
             taking: Taking::default(),
             pass: Pass::Over,
             questions: Vec::new(),
@@ -267,11 +271,12 @@ impl Planner {
                 self.held(job, Some(owner), set);
             }
             Delta::Rests(job, _, set) => self.rests(job, set),
-            Delta::Ground(job, set) => self.held(job, None, set),
+            Delta::Ground(job, set) => self.ground(job, set),
             Delta::Charged(job, owner, set) => self.charge(job, owner, set),
             Delta::Freed(job) => {
                 self.rests_no_more(job);
                 self.free(job);
+                self.no_ground(job);
             }
             Delta::Ending(job, by, until) => self.ends(job, by, until, Certainty::Held),
             Delta::Shrinks(job, all) => self.shrinks(job, &all),

@@ -30,7 +30,7 @@ mod bar;
 
 pub use bar::Bar;
 use bar::{alone, clock};
-use words::{listed, properties, said};
+use words::{listed, not_up, properties, said};
 
 pub use shares::{ShareRow, SharesTold};
 pub use suppose::{Suppose, SupposeError};
@@ -420,7 +420,10 @@ pub enum Reason {
         free: u64,
     },
     /// It would fit if nodes that are out of service came back.
-    #[error("waits for {asked} {what}; only {up} are in service (down or drained: ranks {away})")]
+    #[error(
+        "waits for {asked} {what}; only {up} are in service{}",
+        not_up(away, apart)
+    )]
     NotInService {
         /// `nodes`, `slots`, `cores`…
         what: String,
@@ -430,6 +433,9 @@ pub enum Reason {
         up: u64,
         /// The ranks out of service.
         away: Idset,
+        /// Of the others those that instances of a fixed size hold for their own jobs.
+        #[serde(default)]
+        apart: Idset,
     },
     /// First come, first served: an earlier job is first.
     #[error("waits behind job {}, which {why}", head.f58_ascii())]

@@ -9,7 +9,7 @@ use eddy_wire::time::Time;
 
 use super::sockets::There;
 use super::{Ask, Occupancy, spot};
-use crate::placement::{Short, Unplaced, choose, granted, place};
+use crate::placement::{Short, Unplaced, choose, granted, not_in_service, place};
 use crate::policy::NodeRank;
 use crate::rooms::Rooms;
 use crate::together::{Field, Placed};
@@ -58,16 +58,7 @@ impl Occupancy {
         };
         let serving = self.inventory.serving();
         Err(Unplaced::Wait(match self.choose_all(ask, serving) {
-            Err(short) => {
-                let (what, asked, up) = short.numbers(request);
-                let away = self.inventory.away();
-                Reason::NotInService {
-                    what,
-                    asked,
-                    up,
-                    away,
-                }
-            }
+            Err(short) => not_in_service(&self.inventory, request, short),
             Ok(_) => {
                 let (what, asked, free) = short.numbers(request);
                 Reason::NoRoom { what, asked, free }

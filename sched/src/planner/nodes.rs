@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::plan::Unavailable;
 use eddy_wire::resource_set::ResourceSet;
@@ -44,6 +45,31 @@ impl Planner {
             .serve(|inventory| inventory.withdraw(ranks, why));
         self.drop_promises(|occupancy, spot| !occupancy.serves(spot));
         self.beside.wake(ranks);
+    }
+
+    /// An instance holds this for its own jobs for as long as it is there: nobody else has a node in
+    /// service there, and who would need one waits for no end.
+    pub(super) fn ground(&mut self, job: JobId, set: Arc<ResourceSet>) {
+        let ranks = set.ranks();
+        self.held(job, None, set);
+        if self.grounds.insert(job, ranks.clone()) != Some(ranks) {
+            self.set_apart();
+        }
+    }
+
+    /// What an instance held is for everybody again.
+    pub(super) fn no_ground(&mut self, job: JobId) {
+        if self.grounds.remove(&job).is_some() {
+            self.set_apart();
+            self.agenda.freed();
+        }
+    }
+
+    fn set_apart(&mut self) {
+        let grounds = self.grounds.values();
+        let apart = grounds.fold(Idset::new(), |all, one| all.union(one));
+        self.occupancy.serve(|inventory| inventory.set_apart(apart));
+        self.drop_promises(|occupancy, spot| !occupancy.serves(spot));
     }
 
     /// What was promised there is promised no more; who it was promised to waits on.

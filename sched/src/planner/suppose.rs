@@ -46,6 +46,7 @@ impl Planner {
             beside: self.beside.clone(),
             holdings: self.holdings.clone(),
             charged: self.charged.clone(),
+            grounds: self.grounds.clone(),
             taking: self.taking.clone(),
             pass: self.pass,
             questions: Vec::new(),

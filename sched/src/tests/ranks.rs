@@ -49,6 +49,26 @@ fn ranks_that_are_busy_or_away_are_named_in_the_reason() {
 }
 
 #[test]
+fn what_an_instance_of_a_fixed_size_holds_is_not_waited_for() {
+    check(
+        "nodes 2c 2c 2c
+         up 0-2
+         down 2
+         ground 9 0/0-1
+         want 1 nodes=2
+         want 2 ranks=1
+         plan
+         freed 9
+         plan
+         ----
+         head 1 waits for 2 nodes; only 1 are in service (down or drained: ranks 2; of instances of a fixed size: ranks 0)
+         start 1 0/0 1/0
+         start 2 1/1
+         done",
+    );
+}
+
+#[test]
 fn ranks_that_are_not_there_or_too_small_are_refused() {
     check(
         "nodes 2c 2c 2c

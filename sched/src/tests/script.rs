@@ -7,6 +7,7 @@
 //!                            whole beside
 //! unwant 7 / freed 7
 //! held 7 0/0-3 1/0-3         rank/cores
+//! ground 7 0/0-3             the same, of an instance of a fixed size
 //! plan [steps]               prints verdicts: rank/cores, then gGPUS and mBYTES if there are any
 //! ```
 
@@ -72,16 +73,17 @@ fn delta(words: &[&str]) -> Delta {
         }
         ["unwant", id] => Delta::Unwant(job(id)),
         ["freed", id] => Delta::Freed(job(id)),
-        ["held", id, parts @ ..] => {
-            let parts = parts.iter().map(|part| held(part));
-            let set = ResourceSet {
-                nodes: parts.collect(),
-                ..ResourceSet::default()
-            };
-            Delta::Held(job(id), Owner::default(), set.into())
-        }
+        ["held", id, parts @ ..] => Delta::Held(job(id), Owner::default(), set(parts)),
+        ["ground", id, parts @ ..] => Delta::Ground(job(id), set(parts)),
         other => panic!("no such line: {other:?}"),
     }
+}
+
+fn set(parts: &[&str]) -> Arc<ResourceSet> {
+    Arc::new(ResourceSet {
+        nodes: parts.iter().map(|part| held(part)).collect(),
+        ..ResourceSet::default()
+    })
 }
 
 fn held(part: &str) -> (Rank, NodeSet) {

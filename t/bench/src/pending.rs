@@ -85,9 +85,7 @@ pub fn why(setup: &Setup) -> anyhow::Result<Report> {
     };
     let entries = vec![
         Entry::new("eddy why", "ms", || ask(&[])),
-        Entry::new("eddy why --if", "ms", || {
-            ask(&["--if", "slots=1,time=1m"])
-        }),
+        Entry::new("eddy why --if", "ms", || ask(&["--if", "slots=1,time=1m"])),
         Entry::new("eddy why --if-policy", "ms", || {
             ask(&["--if-policy", "fcfs"])
         }),

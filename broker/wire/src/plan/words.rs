@@ -1,6 +1,7 @@
 //! Parts of the lines that reasons print as: jobs, properties, what somebody said.
 
 use crate::id::JobId;
+use crate::idset::Idset;
 
 /// How many jobs are named.
 const LISTED_MAX: usize = 8;
@@ -30,6 +31,17 @@ pub(super) fn properties(known: &Option<Vec<String>>) -> String {
         ([], _) => ", and none has any property".to_owned(),
         (named, 0) => format!("; there are {}", named.join(", ")),
         (named, more) => format!("; there are {} and {more} more", named.join(", ")),
+    }
+}
+
+/// Which nodes are not in service for a job, and why, as far as there are such.
+pub(super) fn not_up(away: &Idset, apart: &Idset) -> String {
+    let away = (!away.is_empty()).then(|| format!("down or drained: ranks {away}"));
+    let apart = (!apart.is_empty()).then(|| format!("of instances of a fixed size: ranks {apart}"));
+    let all: Vec<String> = away.into_iter().chain(apart).collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", all.join("; ")),
     }
 }
 
