@@ -204,6 +204,11 @@ impl Module for Nest {
                 }
             }
             Input::Applied(record) => self.applied(now, record, out),
+            Input::Durable(record) => {
+                if let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) {
+                    self.listing.ended(job, out);
+                }
+            }
             Input::Ranks(ranks) => self.ranks(ranks, out),
             Input::Hosted(rank, hosted) => self.hosted(rank, hosted, out),
             Input::Parent(ParentWord::Granted(granted)) => {
@@ -332,6 +337,7 @@ impl Nest {
                 self.unhost(job, ranks, out);
                 self.lose_passes(now, job, out);
                 self.ended(job, out);
+                self.listing.ends(job);
             }
             _ => {}
         }

@@ -11,9 +11,7 @@ use eddy_wire::services::child::{
     Adopt, AdoptRequest, ChildOf, ChildRow, Children, ChildrenRequest, FromParent, Ids, IdsRequest,
     Report, ReportRequest, Stage, Summary,
 };
-use eddy_wire::services::job::{
-    EventsLine, JobRow, Kill, KillRequest, List, ListRequest, Raise, RaiseRequest,
-};
+use eddy_wire::services::job::{Kill, KillRequest, Raise, RaiseRequest};
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::Span;
 use eddy_wire::time::Time;
@@ -447,47 +445,6 @@ fn a_listing_follows_what_children_come_to() {
     let effects = stand.tell(Arrival::Tick);
     let third = rows(&told(&effects, 5)[0]);
     assert_eq!((third[0].stage, third[0].summary.running), (Stage::Away, 3));
-}
-
-#[test]
-fn the_history_of_a_child_that_is_over_is_found() {
-    use eddy_broker::effect::{Answer, Query};
-    let mut stand = Stand::with_children(&with_batch());
-    let effects = stand.call::<List>(8, 0, &ListRequest::default());
-    let body = told(&effects, 8)[0].body.clone();
-    let listed: Vec<JobRow> = serde_json::from_value(body).expect("rows");
-    let job = Some(JobId(77));
-    let follow = false;
-    let effects = stand.call::<Children>(
-        5,
-        USER,
-        &ChildrenRequest {
-            job,
-            follow,
-            name: None,
-        },
-    );
-    let Some(Effect::Query(tag, Query::Finished(JobId(77)))) = effects
-        .iter()
-        .find(|effect| matches!(effect, Effect::Query(..)))
-    else {
-        panic!("the journal is asked: {effects:?}")
-    };
-    let found = Some(Box::new((listed[0].clone(), Vec::new())));
-    stand.tell(Arrival::Answer(*tag, Answer::Finished(found)));
-    let adoption = json!({"instance": "i", "uri": "local:///u", "statedir": "/old"});
-    let line = EventsLine {
-        seq: eddy_wire::id::Seq(9),
-        timestamp: START,
-        name: "adopt".to_owned(),
-        context: EventsLine::raw(adoption.to_string()),
-    };
-    let effects = stand.tell(Arrival::Answer(*tag, Answer::Records(vec![(job, line)])));
-    let row = &rows(&told(&effects, 5)[0])[0];
-    assert_eq!(
-        (row.stage, row.statedir.as_deref()),
-        (Stage::Over, Some("/old"))
-    );
 }
 
 /// What the shell of rank 1 and its agent are told of the ground of `OWN` there.

@@ -25,6 +25,9 @@ const PAUSE: Span = Span::millis(100);
 pub(super) struct Listing {
     followers: Vec<Follower>,
     asked: BTreeMap<u64, Asked>,
+    /// Those whose end the journal does not have yet, and who asked for one of them meanwhile: until
+    /// then it answers that there is no such child.
+    ending: BTreeMap<JobId, Vec<Request>>,
     last_tag: u64,
 }
 
@@ -184,7 +187,22 @@ impl Listing {
         }
     }
 
+    /// A child has given all back: in a moment it is none of those that are there.
+    pub(super) fn ends(&mut self, job: JobId) {
+        self.ending.entry(job).or_default();
+    }
+
+    /// The journal has the end of a job.
+    pub(super) fn ended(&mut self, job: JobId, out: &mut Outbox) {
+        for request in self.ending.remove(&job).unwrap_or_default() {
+            self.look_up(&request, job, out);
+        }
+    }
+
     fn look_up(&mut self, request: &Request, job: JobId, out: &mut Outbox) {
+        if let Some(waiting) = self.ending.get_mut(&job) {
+            return waiting.push(request.clone());
+        }
         self.last_tag += 1;
         let asked = Asked {
             request: request.clone(),
@@ -240,6 +258,9 @@ impl Listing {
     pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
         self.followers.retain(|follower| !gone(follower.caller));
         self.asked.retain(|_, asked| !gone(asked.request.caller));
+        for waiting in self.ending.values_mut() {
+            waiting.retain(|request| !gone(request.caller));
+        }
     }
 }
 
