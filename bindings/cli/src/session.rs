@@ -7,17 +7,23 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Once;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use eddy_client::uri::{SOCKET_NAME, URI_VARIABLE};
 use eddy_client::{
-    Choice, Client, Meant, Options, PathError, Patience, Side, Uri, descend, meant, reach,
+    Choice, Client, ClientError, Meant, Options, PathError, Patience, Side, Uri, descend, meant,
+    reach,
 };
 use eddy_wire::fsd::{Fsd, parse_fsd};
 
 use crate::ids;
+
+/// After how long without its leader an instance may be over, and its path is asked again.
+const LOST: Duration = Duration::from_secs(3);
+/// Between two such questions.
+const BETWEEN: Duration = Duration::from_millis(250);
 
 /// Options that every verb takes.
 #[derive(Args, Clone, Debug)]
@@ -84,6 +90,43 @@ impl Global {
         work: impl AsyncFnOnce(Client) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         block_on(async { work(self.connect().await?).await })
+    }
+
+    /// The same for what may be asked twice, of jobs that were named with a path: where their instance is
+    /// lost the path is asked again, since what is over answers from what it has left.
+    ///
+    /// # Errors
+    /// Those of `work`; the instance's, when it was away for as long as a leader is waited for.
+    pub fn session_again<T>(
+        &self,
+        work: impl AsyncFn(Client) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        if self.within.is_none() {
+            return self.session(work);
+        }
+        let brisk = Global {
+            reconnect: self.reconnect.min(LOST),
+            ..self.clone()
+        };
+        block_on(async {
+            let mut heard = Instant::now();
+            loop {
+                let result = match brisk.connect().await {
+                    Err(error) => Err(error),
+                    Ok(client) => {
+                        let result = work(client).await;
+                        heard = Instant::now();
+                        result
+                    }
+                };
+                match result {
+                    Err(error) if is_away(&error) && heard.elapsed() < self.reconnect => {
+                        tokio::time::sleep(BETWEEN).await;
+                    }
+                    result => return result,
+                }
+            }
+        })
     }
 
     /// For jobs that may be named with the path of their instance, as `905/3`: the
@@ -200,6 +243,21 @@ impl Global {
             told,
         }
     }
+}
+
+/// Whether an instance does not answer, which may be over.
+fn is_away(error: &anyhow::Error) -> bool {
+    let of_path = match error.downcast_ref::<PathError>() {
+        Some(PathError::Client(error)) => Some(error),
+        _ => None,
+    };
+    let error = of_path.or_else(|| error.downcast_ref::<ClientError>());
+    matches!(
+        error,
+        Some(
+            ClientError::Unreachable { .. } | ClientError::Silent { .. } | ClientError::Lost { .. }
+        )
+    )
 }
 
 /// EDDY_URI, if it is set. One that is empty was meant to name something.

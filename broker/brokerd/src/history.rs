@@ -33,7 +33,7 @@ use eddy_wire::message::{Message, Roles, Target, Type};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{ChildRow, Stage};
-use eddy_wire::services::job::{JobEnd, JobSet, OutputRequest, WaitRequest};
+use eddy_wire::services::job::{JobEnd, JobRow, JobSet, OutputRequest, WaitRequest};
 use eddy_wire::services::{child, instance, job, kvs, resource, usage};
 use eddy_wire::time::Time;
 use thiserror::Error;
@@ -349,6 +349,9 @@ impl History {
     }
 }
 
+/// Why a job has no result.
+const UNENDED: &str = "its instance ended before it did: no end of it is recorded";
+
 /// What is asked, as far as the fold does not know that the instance is over.
 enum Question {
     Ping,
@@ -356,6 +359,8 @@ enum Question {
     Children,
     /// The ends of these jobs.
     Ends(JobSet),
+    /// Rows of jobs.
+    Jobs,
     Other,
 }
 
@@ -364,6 +369,7 @@ impl Question {
         match message.topic.as_str() {
             instance::Ping::TOPIC => Question::Ping,
             child::Children::TOPIC => Question::Children,
+            job::List::TOPIC => Question::Jobs,
             job::Wait::TOPIC => match message.parse::<WaitRequest>() {
                 Ok(request) => Question::Ends(request.jobs),
                 Err(_) => Question::Other,
@@ -385,6 +391,13 @@ impl Question {
             Question::Children => {
                 if let Ok(mut rows) = serde_json::from_slice::<Vec<ChildRow>>(&reply.body) {
                     rows.iter_mut().for_each(|row| row.stage = Stage::Over);
+                    *reply = Reply::new(reply.to, reply.kind, &rows);
+                }
+            }
+            Question::Jobs => {
+                if let Ok(mut rows) = serde_json::from_slice::<Vec<JobRow>>(&reply.body) {
+                    let unended = rows.iter_mut().filter(|row| row.result.is_none());
+                    unended.for_each(|row| UNENDED.clone_into(&mut row.reason));
                     *reply = Reply::new(reply.to, reply.kind, &rows);
                 }
             }

@@ -386,10 +386,19 @@ fn a_job_without_an_end_in_an_instance_that_was_killed_is_no_success() -> Tested
     within(&["submit", "--wait-event=start", "-n2", "sleep", "1000"])?.ok()?;
     let number = root.ok(&["jobs", "--no-header", "-o", "{id.dec}", &job])?;
     let leader = leader_of(&state_of(&root, &number)?)?;
+    let inner = format!("{job}/1");
+    let waiting = root.begin(&["wait", &inner])?;
     // It cannot record anything any more.
     leader.signal(Signal::STOP)?;
     root.ok(&["cancel", &job])?;
     assert_eq!(root.code(&job)?, 128 + 9);
+    // Who waits by its path is told so, and not that nobody is there.
+    let waited = waiting.wait()?;
+    assert_eq!(waited.code, 1);
+    let told = format!("instance {job} ended before its job 1 did: no end of it is recorded");
+    assert!(waited.err.contains(&told), "{}", waited.err);
+    let why = root.ok(&["why", &inner])?;
+    assert!(why.contains("ended before it did"), "{why}");
     let status = within(&["job", "status", "1"])?;
     assert!(
         status.refusal()?.contains("no end of it is recorded"),

@@ -28,9 +28,9 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     if named.is_empty() && args.job_set.is_none() {
         bail!("no jobs given; allowed are ids and --job-set NAME");
     }
-    global.session(async |client| {
+    global.session_again(async |client| {
         let jobs = match &args.job_set {
-            None => named,
+            None => named.clone(),
             Some(_) => {
                 let question = Question {
                     filter: Filter::active(),

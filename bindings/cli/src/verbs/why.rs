@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Context;
-use eddy_client::Client;
+use eddy_client::{Client, ClientError};
+use eddy_wire::error::Code;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Estimate, Explained, Suppose};
@@ -150,7 +151,13 @@ async fn waiting(
     if jobs.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let reply = supposed(client, Some(jobs), suppose).await?;
+    let reply = match supposed(client, Some(jobs), suppose).await {
+        // What an instance left that is over: the rows say so.
+        Err(ClientError::Refused(refusal)) if refusal.code == Code::End => {
+            return Ok(BTreeMap::new());
+        }
+        reply => reply?,
+    };
     Ok(reply.jobs.into_iter().map(|one| (one.job, one)).collect())
 }
 

@@ -23,8 +23,8 @@ pub struct Args {
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
     let jobs = ids::many(ids)?;
-    global.session(async |client| {
-        let mut feed = EndFeed::of(&client, jobs)?;
+    global.session_again(async |client| {
+        let mut feed = EndFeed::of(&client, jobs.clone())?;
         let mut ends = Vec::new();
         while let Some(batch) = feed.next().await? {
             ends.extend(batch);

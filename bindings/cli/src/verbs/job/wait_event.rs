@@ -54,7 +54,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         ),
         None => None,
     };
-    global.session(async |client| {
+    global.session_again(async |client| {
         let mut feed = EventFeed::following(&client, job)?;
         let found = find(&mut feed, args, wanted);
         let Some(limit) = args.timeout else {
