@@ -4,6 +4,7 @@ mod cut;
 mod instance;
 mod inventory;
 mod nest;
+mod nest_asks;
 mod nest_history;
 mod nest_relay;
 mod nest_stand;

@@ -37,7 +37,7 @@ fn serving() -> Stand {
 }
 
 /// The requests that went over the channel.
-fn relayed(effects: &[Effect], channel: u64) -> Vec<(u64, Message)> {
+pub fn relayed(effects: &[Effect], channel: u64) -> Vec<(u64, Message)> {
     let request = |told: &Told| match told.word() {
         FromParent::Request { call } => {
             let message = Message::decode(&told.tail).expect("the tail is a message");

@@ -1,0 +1,93 @@
+//! Jobs that wait for the end of one inside an instance: who is asked for whom, and who is told.
+
+use eddy_broker::Effect;
+use eddy_wire::id::JobId;
+use eddy_wire::message::{Message, Type};
+use eddy_wire::services::Service as _;
+use eddy_wire::services::child::{Answer, AnswerKind, AnswerRequest};
+use eddy_wire::services::job::{Submitted, Wait};
+use serde_json::{Value, json};
+
+use crate::nest_relay::relayed;
+use crate::nest_stand::*;
+
+/// The channel of `OWN`, and a user who may see nothing of it.
+const CHANNEL: u64 = 1;
+const OTHER: u32 = 1001;
+
+/// Submits a job that waits for job 3 of `OWN`; its number, and what left.
+fn waits(stand: &mut Stand, client: u64, user: u32) -> (JobId, Vec<Effect>) {
+    let dependency = json!({"scheme": "afterok", "value": format!("{OWN}/3")});
+    let effects = stand.submit(client, user, json!({"dependencies": [dependency]}));
+    let told = told(&effects, client);
+    let taken: Submitted = serde_json::from_value(told[0].body.clone()).expect("it is taken");
+    (taken.first, effects)
+}
+
+fn answer(stand: &mut Stand, call: u64, kind: AnswerKind, body: &Value) {
+    let tail = Message::answer(kind.message_type(), call, body).encode();
+    let child = hello(OWN).child;
+    let request = AnswerRequest { child, call, kind };
+    let tail = tail.expect("a short message");
+    let effects = stand.call_with_tail::<Answer>(CHANNEL, USER, &request, tail);
+    assert_eq!(told(&effects, CHANNEL)[0].kind, Type::Reply);
+}
+
+fn ended_well() -> Value {
+    json!([{"id": 3, "result": "COMPLETED", "returncode": 0, "waitstatus": 0}])
+}
+
+#[test]
+fn each_user_who_waits_for_a_job_inside_is_told_what_he_may_know() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, CHANNEL, OWN);
+    let (own, effects) = waits(&mut stand, 5, USER);
+    let (first, question) = relayed(&effects, CHANNEL)[0].clone();
+    assert_eq!((question.topic.as_str(), question.uid), (Wait::TOPIC, USER));
+    let (second, effects) = waits(&mut stand, 6, USER);
+    assert_eq!(relayed(&effects, CHANNEL).len(), 0, "that is asked already");
+    let (others, effects) = waits(&mut stand, 7, OTHER);
+    let (call, question) = relayed(&effects, CHANNEL)[0].clone();
+    assert_eq!(question.uid, OTHER, "what it sees is asked as by it");
+    let denied = json!({"code": "denied", "text": "jobs: job 3 is of user 1000"});
+    answer(&mut stand, call, AnswerKind::Refused, &denied);
+    assert!(
+        stand.names(others).contains(&"exception"),
+        "{:?}",
+        stand.names(others)
+    );
+    for job in [own, second] {
+        assert!(
+            !stand.names(job).contains(&"depend"),
+            "nobody said how it ended"
+        );
+    }
+    answer(&mut stand, first, AnswerKind::Reply, &ended_well());
+    for job in [own, second] {
+        let names = stand.names(job);
+        assert!(names.contains(&"depend"), "{names:?}");
+        assert!(!names.contains(&"exception"), "{names:?}");
+    }
+}
+
+#[test]
+fn what_is_not_answered_is_asked_again_over_the_next_channel() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, CHANNEL, OWN);
+    let (job, effects) = waits(&mut stand, 5, USER);
+    let (lost, _) = relayed(&effects, CHANNEL)[0].clone();
+    stand.tell(eddy_broker::Arrival::Gone(eddy_broker::ClientId(CHANNEL)));
+    let effects = adopt(&mut stand, 2, OWN);
+    let (call, _) = relayed(&effects, 2)[0].clone();
+    assert_ne!(call, lost);
+    let tail = Message::answer(Type::Reply, call, &ended_well()).encode();
+    let child = hello(OWN).child;
+    let kind = AnswerKind::Reply;
+    let request = AnswerRequest { child, call, kind };
+    stand.call_with_tail::<Answer>(2, USER, &request, tail.expect("a short message"));
+    assert!(
+        stand.names(job).contains(&"depend"),
+        "{:?}",
+        stand.names(job)
+    );
+}
