@@ -154,7 +154,7 @@ impl Module for Resource {
                     self.drained.insert(Rank(rank), (state, record.seq));
                 }
             }
-            (Kind::Undrain(ranks), _) => {
+            (Kind::Undrain(ranks, _), _) => {
                 self.drained.retain(|rank, _| !ranks.contains(rank.0));
             }
             (Kind::ShellStart(ranks, epoch), _) => self.seats.started(ranks, *epoch),
@@ -205,7 +205,7 @@ impl Module for Resource {
                     Kind::ShellStart(..)
                         | Kind::ShellLost(_)
                         | Kind::ResourceDefine(..)
-                        | Kind::Undrain(_)
+                        | Kind::Undrain(..)
                 ) {
                     self.tell(out);
                 }
@@ -215,7 +215,7 @@ impl Module for Resource {
                 ) {
                     self.giving.give(&self.staying.ranks(), out);
                 }
-                if let Kind::Free | Kind::ResourceDefine(..) | Kind::Undrain(_) = record.event.kind
+                if let Kind::Free | Kind::ResourceDefine(..) | Kind::Undrain(..) = record.event.kind
                 {
                     self.give_idle(now, out);
                 }
@@ -443,7 +443,7 @@ impl Resource {
             )));
         }
         self.giving.may_stay(&ranks)?;
-        out.append_own(now, Kind::Undrain(ranks));
+        out.append_own(now, Kind::Undrain(ranks, Some(request.uid)));
         out.reply(request.caller, &());
         Ok(())
     }

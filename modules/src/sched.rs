@@ -373,7 +373,7 @@ impl Sched {
                     .extend(ranks.iter().map(|rank| (Rank(rank), *epoch)));
             }
             Kind::Drain(ranks, _, _) => self.drained = self.drained.union(ranks),
-            Kind::Undrain(ranks) => self.drained = self.drained.difference(ranks),
+            Kind::Undrain(ranks, _) => self.drained = self.drained.difference(ranks),
             _ => {}
         }
     }
@@ -421,7 +421,7 @@ impl Sched {
                 deltas.extend(self.ranks_changed());
                 return out.volatile(Volatile::Plan(deltas));
             }
-            (Kind::Drain(..) | Kind::Undrain(_), None) => {
+            (Kind::Drain(..) | Kind::Undrain(..), None) => {
                 self.tell_gifts(out);
                 return self.tell_ranks(out);
             }

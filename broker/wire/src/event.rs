@@ -274,8 +274,8 @@ pub enum Kind {
     ShellLost(Epoch),
     /// An administrator takes ranks out of service: reason, user.
     Drain(Idset, String, u32),
-    /// And puts them back.
-    Undrain(Idset),
+    /// And puts them back; the user is not in records of before.
+    Undrain(Idset, Option<u32>),
     /// Ranks go back to the parent when nothing runs there any more.
     GiveBack(Idset),
     /// A named value was set.
@@ -377,7 +377,7 @@ impl Kind {
             Kind::ShellLost(_) => "shell-lost",
             Kind::Drain(..) => "drain",
             Kind::GiveBack(_) => "give-back",
-            Kind::Undrain(_) => "undrain",
+            Kind::Undrain(..) => "undrain",
             Kind::Put(..) => "put",
             Kind::Delete(_) => "delete",
             Kind::Account(_) => "account",
@@ -443,9 +443,8 @@ impl Kind {
             Kind::ResourceDefine(set, basis) => json(&Defined::of(set, basis)),
             Kind::ShellStart(ranks, epoch) => json(&ShellContext::of(ranks, *epoch)),
             Kind::Drain(ranks, reason, userid) => json(&DrainContext::of(ranks, reason, *userid)),
-            Kind::Undrain(ranks) | Kind::GiveBack(ranks) => json(&Ranks {
-                ranks: ranks.clone(),
-            }),
+            Kind::Undrain(ranks, userid) => json(&Ranks::of(ranks, *userid)),
+            Kind::GiveBack(ranks) => json(&Ranks::of(ranks, None)),
             Kind::Put(key, value) => json(&Pair {
                 key: key.clone(),
                 value: value.clone(),
@@ -579,7 +578,7 @@ impl Context<'_> {
                 } = self.parse()?;
                 Kind::Drain(ranks, reason, userid)
             }
-            "undrain" => Kind::Undrain(self.parse::<Ranks>()?.ranks),
+            "undrain" => self.parse::<Ranks>()?.undrain(),
             "give-back" => Kind::GiveBack(self.parse::<Ranks>()?.ranks),
             "put" => {
                 let Pair { key, value } = self.parse()?;

@@ -223,7 +223,7 @@ impl Job {
             | Kind::ShellStart(..)
             | Kind::ShellLost(_)
             | Kind::Drain(..)
-            | Kind::Undrain(_)
+            | Kind::Undrain(..)
             | Kind::Put(..)
             | Kind::Delete(_)
             | Kind::Account(_)

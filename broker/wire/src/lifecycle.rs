@@ -181,7 +181,7 @@ impl JobState {
                 | Kind::ShellStart(..)
                 | Kind::ShellLost(_)
                 | Kind::Drain(..)
-                | Kind::Undrain(_)
+                | Kind::Undrain(..)
                 | Kind::GiveBack(_)
                 | Kind::Put(..)
                 | Kind::Delete(_)

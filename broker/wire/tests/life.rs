@@ -164,7 +164,7 @@ fn kinds() -> Vec<Kind> {
         Kind::ShellStart(Idset::range(0, 3), Epoch(4)),
         Kind::ShellLost(Epoch(4)),
         Kind::Drain(Idset::one(2), "broken fan".to_owned(), 0),
-        Kind::Undrain(Idset::one(2)),
+        Kind::Undrain(Idset::one(2), Some(1000)),
         Kind::Put("k".to_owned(), json!({"x": [1, null, 2.5]})),
         Kind::Delete("k".to_owned()),
         reservation(),

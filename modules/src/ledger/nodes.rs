@@ -182,7 +182,7 @@ impl Nodes {
                     self.node(t, Rank(rank)).service = Service::Drained;
                 }
             }
-            Kind::Undrain(ranks) => {
+            Kind::Undrain(ranks, _) => {
                 for rank in ranks.iter() {
                     self.node(t, Rank(rank)).service = Service::In;
                 }

@@ -186,7 +186,7 @@ fn nobody_pays_for_a_node_that_failed_and_both_attempts_are_paid_for_else() {
 fn what_is_out_of_service_is_not_idle() {
     let mut told = Told::begun();
     told.tell(10, 0, Kind::Drain(Idset::one(0), "x".to_owned(), 0));
-    told.tell(20, 0, Kind::Undrain(Idset::one(0)));
+    told.tell(20, 0, Kind::Undrain(Idset::one(0), None));
     told.tell(30, 0, Kind::ShellLost(Epoch(1)));
     told.tell(40, 0, Kind::ResourceDefine(nodes(1, 4), Basis::default()));
     let spent = told.report(50).identity.spent;
@@ -284,7 +284,7 @@ fn what_is_kept_and_unused_is_counted_apart_from_the_beginning_to_the_end() {
     told.tell(15, 1, alloc(&nodes(1, 4)));
     told.tell(20, 0, Kind::Drain(Idset::one(1), "x".to_owned(), 0));
     told.tell(25, 1, Kind::Free);
-    told.tell(30, 0, Kind::Undrain(Idset::one(1)));
+    told.tell(30, 0, Kind::Undrain(Idset::one(1), None));
     let (name, userid) = ("d".parse().expect("a name"), 0);
     let deleted = Kept::Deleted { name, userid };
     told.tell(50, 0, Kind::Reservation(Box::new(deleted)));

@@ -23,7 +23,7 @@ impl Nodes {
     pub(super) fn apply(&mut self, kind: &Kind) {
         match kind {
             Kind::Drain(ranks, ..) => self.drained = self.drained.union(ranks),
-            Kind::Undrain(ranks) => self.drained = self.drained.difference(ranks),
+            Kind::Undrain(ranks, _) => self.drained = self.drained.difference(ranks),
             Kind::Reservation(kept) => self.reservations.apply(kept),
             _ => {}
         }

@@ -56,7 +56,7 @@ impl Nest {
         let is_of_queues = match kind {
             Kind::Queue(_) | Kind::Account(_) => true,
             Kind::Memo(memo) => Change::told(memo).is_some(),
-            Kind::Drain(..) | Kind::Undrain(_) | Kind::Reservation(_) => true,
+            Kind::Drain(..) | Kind::Undrain(..) | Kind::Reservation(_) => true,
             _ => false,
         };
         if is_of_queues {

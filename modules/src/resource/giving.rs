@@ -64,7 +64,7 @@ impl Giving {
                 let ranks = ranks.iter().map(Rank);
                 self.leaving.extend(ranks.map(|rank| (rank, record.seq)));
             }
-            Kind::Undrain(ranks) => self.leaving.retain(|rank, _| !ranks.contains(rank.0)),
+            Kind::Undrain(ranks, _) => self.leaving.retain(|rank, _| !ranks.contains(rank.0)),
             Kind::ResourceDefine(set, _) => {
                 self.leaving.retain(|rank, _| set.nodes.contains_key(rank));
             }

@@ -82,7 +82,7 @@ impl Nodes {
     /// What a new leader has to record of its inventory, if anything.
     pub(super) fn owed(&self) -> Option<Kind> {
         let Some(known) = &self.recorded else {
-            return Some(self.define(self.told.as_ref().clone(), &Basis::default()));
+            return Some(self.define(self.told.as_ref().clone(), &Basis::default(), None));
         };
         let same_times = known.set.expiration == self.told.expiration
             && known.set.starttime == self.told.starttime;
@@ -92,13 +92,13 @@ impl Nodes {
             Some(told) if *told == self.told_hash => {
                 let mut set = known.set.as_ref().clone();
                 (set.starttime, set.expiration) = (self.told.starttime, self.told.expiration);
-                Some(self.define(set, &known.basis))
+                Some(self.define(set, &known.basis, None))
             }
             // A record of before this was kept: nothing was ever added.
             None if known.set == self.told => None,
             Some(_) | None => {
                 let left = self.told.ranks().difference(&known.basis.removed);
-                Some(self.define(self.told.restrict(&left), &known.basis))
+                Some(self.define(self.told.restrict(&left), &known.basis, None))
             }
         }
     }
@@ -113,11 +113,11 @@ impl Nodes {
         let mut basis = known.basis.clone();
         let gone = known.ranks.difference(&set.ranks());
         basis.removed = basis.removed.union(&gone);
-        Some(self.define(set, &basis))
+        Some(self.define(set, &basis, None))
     }
 
-    /// The record of this set, which follows an inventory with that basis.
-    fn define(&self, set: ResourceSet, before: &Basis) -> Kind {
+    /// The record of this set, which follows an inventory with that basis, by the user who asks for it.
+    fn define(&self, set: ResourceSet, before: &Basis, by: Option<u32>) -> Kind {
         let after_last = |set: &ResourceSet| {
             let last = set.nodes.last_key_value();
             last.map_or(0, |(rank, _)| rank.0.saturating_add(1))
@@ -130,6 +130,7 @@ impl Nodes {
                 .max(after_last(self.all())),
             removed: before.removed.clone(),
             added: before.added.clone(),
+            userid: by,
         };
         Kind::ResourceDefine(Arc::new(set), basis)
     }
@@ -158,7 +159,8 @@ impl Nodes {
             let text = format!("count: {count} given, allowed are 1 to {most}");
             return Err(Refusal::invalid(text));
         }
-        let Kind::ResourceDefine(mut set, mut basis) = self.define(all.clone(), &self.basis())
+        let by = Some(request.uid);
+        let Kind::ResourceDefine(mut set, mut basis) = self.define(all.clone(), &self.basis(), by)
         else {
             unreachable!("an inventory is defined by nothing else")
         };
@@ -242,7 +244,7 @@ impl Nodes {
         self.removable(&ranks, staying)?;
         basis.removed = basis.removed.union(&ranks);
         let left = self.all().restrict(&self.ranks().difference(&ranks));
-        out.append_own(now, self.define(left, &basis));
+        out.append_own(now, self.define(left, &basis, Some(request.uid)));
         out.reply(request.caller, &());
         Ok(())
     }

@@ -150,7 +150,7 @@ impl Sched {
             (Kind::Resume(_), Some(job)) => self.go_on(now, job, out),
             // What was suspended has given cores back.
             (Kind::Free | Kind::GrantChanged(_), Some(_))
-            | (Kind::Undrain(_) | Kind::ShellStart(..), None) => {
+            | (Kind::Undrain(..) | Kind::ShellStart(..), None) => {
                 self.start_all_passed(now, out);
             }
             _ => {}

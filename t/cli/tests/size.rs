@@ -7,6 +7,7 @@ use anyhow::Context;
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::{LIMIT, Running};
+use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
 
@@ -184,6 +185,18 @@ fn nodes_are_drained_by_rank_and_by_host() -> Tested {
     assert!(free.is_some_and(|line| line.contains(" 2 ")), "{listed}");
     instance.ok(&["resource", "undrain", "1-2"])?;
     assert_eq!(instance.run(&["run", "-N4", "-n4", "true"])?.code, 0);
+    // Whoever changes nodes is told of by name.
+    instance.ok(&["resource", "add", "1"])?;
+    let userid = json!(rustix::process::geteuid().as_raw());
+    let audit = instance.json(&["audit", "--json"])?;
+    let lines = audit.as_array().context("an array")?;
+    let by = |event: &str, userid: &Value| {
+        let is_it = |line: &&Value| line["event"] == event && line["uid"] == *userid;
+        lines.iter().filter(is_it).count()
+    };
+    assert_eq!(by("undrain", &Value::Null) + by("drain", &Value::Null), 0);
+    assert!(by("undrain", &userid) > 0, "{audit}");
+    assert_eq!(by("resource-define", &userid), 1, "{audit}");
     Ok(())
 }
 

@@ -232,7 +232,7 @@ fn told(kind: &Kind) -> Option<String> {
         Kind::LeaderStart(epoch) | Kind::ShellLost(epoch) => format!("{name} {epoch}"),
         Kind::ShellStart(ranks, epoch) => format!("{name} {epoch} on ranks {ranks}"),
         Kind::Drain(ranks, reason, _) => format!("{name} {ranks}: {reason}"),
-        Kind::Undrain(ranks) | Kind::GiveBack(ranks) => format!("{name} {ranks}"),
+        Kind::Undrain(ranks, _) | Kind::GiveBack(ranks) => format!("{name} {ranks}"),
         Kind::Queue(turned) => format!("{name} {} {:?}", turned.queue, turned.turn),
         Kind::Reservation(kept) => match &**kept {
             Kept::Made(made) => format!("{name} {} made: ranks {}", made.name, made.ranks),

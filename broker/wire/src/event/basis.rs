@@ -23,6 +23,9 @@ pub struct Basis {
     /// The last additions, so that one that is asked for again is not made twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<Added>,
+    /// User id of who added or took out ranks by this record, if anybody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub userid: Option<u32>,
 }
 
 /// Ranks that were added, and the key of the request for them.

@@ -209,7 +209,21 @@ impl DrainContext {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Ranks {
     pub(super) ranks: Idset,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) userid: Option<u32>,
 }
+
+impl Ranks {
+    pub(super) fn of(ranks: &Idset, userid: Option<u32>) -> Ranks {
+        let ranks = ranks.clone();
+        Ranks { ranks, userid }
+    }
+
+    pub(super) fn undrain(self) -> super::Kind {
+        super::Kind::Undrain(self.ranks, self.userid)
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct Pair {
     pub(super) key: String,

@@ -566,7 +566,7 @@ impl Ledger {
                 return Err(format!("ranks {ranks} go back and are in service"));
             }
             Kind::GiveBack(_) => {}
-            Kind::Undrain(ranks) => self.drained = self.drained.difference(ranks),
+            Kind::Undrain(ranks, _) => self.drained = self.drained.difference(ranks),
             Kind::Put(key, value) => {
                 self.puts.insert((key.clone(), value.to_string()));
                 self.values.insert(key.clone(), (value.clone(), record.seq));

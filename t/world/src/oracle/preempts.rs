@@ -111,7 +111,7 @@ impl Preempts {
                 Kind::LeaderStart(_)
                 | Kind::ResourceDefine(..)
                 | Kind::Drain(..)
-                | Kind::Undrain(_)
+                | Kind::Undrain(..)
                 | Kind::ShellLost(_)
                 | Kind::ShellStart(..)
                 | Kind::Memo(_)
