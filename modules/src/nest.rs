@@ -37,7 +37,7 @@ use eddy_wire::queue::Gates;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
-    Adopt, Answer, Children, HandUp, Ids, Owners, Release, Report, Settled, Told,
+    Adopt, Answer, Children, HandUp, Ids, Inside, Owners, Release, Report, Settled, Told,
 };
 use eddy_wire::time::{Span, Time};
 
@@ -110,6 +110,7 @@ impl Module for Nest {
             Endpoint::of::<HandUp>(),
             Endpoint::of::<Settled>(),
             Endpoint::of::<Release>(),
+            Endpoint::of::<Inside>(),
             Endpoint::of::<Children>(),
             Endpoint::of::<Owners>(),
         ];
@@ -234,7 +235,7 @@ impl Module for Nest {
                 self.channels_gone(now, |of| of.client == client, out);
                 self.taken_back(|of| of.client == client, out);
             }
-            Input::Notice(Notice::AskInside(inner)) => self.ask_inside(*inner, out),
+            Input::Notice(Notice::AskInside(inner)) => self.ask_inside(now, *inner, out),
             Input::Notice(Notice::Signal(job, signal)) => self.signal(*job, *signal, out),
             Input::Notice(Notice::Elsewhere(request, name)) => {
                 if let Err(refusal) = self.relay_to(name, request, out) {
@@ -244,7 +245,7 @@ impl Module for Nest {
             Input::Tick => {
                 self.tell_rows(now, out);
                 self.settle_late(now, out);
-                self.ask_all(out);
+                self.ask_all(now, out);
             }
             _ => {}
         }
@@ -303,6 +304,7 @@ impl Nest {
             HandUp::TOPIC => self.handed_up(request, out),
             Settled::TOPIC => self.settled(now, request, out),
             Release::TOPIC => self.given_back(request, out),
+            Inside::TOPIC => self.inside(request, out),
             Children::TOPIC if !self.is_relayed(request) => self.list(request, out),
             Owners::TOPIC => self.owners(request, out),
             _ => self.relay(request, out),

@@ -1,11 +1,12 @@
 //! Jobs that wait for the end of one inside an instance: who is asked for whom, and who is told.
 
-use eddy_broker::Effect;
-use eddy_wire::id::JobId;
+use eddy_broker::{Arrival, ClientId, Effect};
+use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service as _;
-use eddy_wire::services::child::{Answer, AnswerKind, AnswerRequest};
+use eddy_wire::services::child::{Adopt, AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf};
 use eddy_wire::services::job::{Submitted, Wait};
+use eddy_wire::time::Span;
 use serde_json::{Value, json};
 
 use crate::nest_relay::relayed;
@@ -76,7 +77,7 @@ fn what_is_not_answered_is_asked_again_over_the_next_channel() {
     adopt(&mut stand, CHANNEL, OWN);
     let (job, effects) = waits(&mut stand, 5, USER);
     let (lost, _) = relayed(&effects, CHANNEL)[0].clone();
-    stand.tell(eddy_broker::Arrival::Gone(eddy_broker::ClientId(CHANNEL)));
+    stand.tell(Arrival::Gone(ClientId(CHANNEL)));
     let effects = adopt(&mut stand, 2, OWN);
     let (call, _) = relayed(&effects, 2)[0].clone();
     assert_ne!(call, lost);
@@ -85,6 +86,49 @@ fn what_is_not_answered_is_asked_again_over_the_next_channel() {
     let kind = AnswerKind::Reply;
     let request = AnswerRequest { child, call, kind };
     stand.call_with_tail::<Answer>(2, USER, &request, tail.expect("a short message"));
+    assert!(
+        stand.names(job).contains(&"depend"),
+        "{:?}",
+        stand.names(job)
+    );
+}
+
+#[test]
+fn a_job_that_an_instance_that_began_anew_does_not_know_yet_is_asked_for_again() {
+    let settings = with_batch();
+    let mut stand = Stand::with_children(&settings).in_attempt_two(&settings, OWN);
+    let second = AdoptRequest {
+        child: ChildOf {
+            attempt: Attempt(2),
+            ..hello(OWN).child
+        },
+        ..hello(OWN)
+    };
+    stand.call::<Adopt>(CHANNEL, USER, &second);
+    let (job, effects) = waits(&mut stand, 5, USER);
+    let (call, _) = relayed(&effects, CHANNEL)[0].clone();
+    let answer = |stand: &mut Stand, call, kind: AnswerKind, body: &Value| {
+        let tail = Message::answer(kind.message_type(), call, body).encode();
+        let child = second.child;
+        let request = AnswerRequest { child, call, kind };
+        stand.call_with_tail::<Answer>(CHANNEL, USER, &request, tail.expect("a short message"));
+    };
+    let unknown = json!({"code": "not-found", "text": "jobs: there is no job 3"});
+    answer(&mut stand, call, AnswerKind::Refused, &unknown);
+    assert!(
+        !stand.names(job).contains(&"exception"),
+        "{:?}",
+        stand.names(job)
+    );
+    assert_eq!(
+        relayed(&stand.tell(Arrival::Tick), CHANNEL).len(),
+        0,
+        "not at once"
+    );
+    stand.now = stand.now.after(Span::seconds(5));
+    let effects = stand.tell(Arrival::Tick);
+    let (call, _) = relayed(&effects, CHANNEL)[0].clone();
+    answer(&mut stand, call, AnswerKind::Reply, &ended_well());
     assert!(
         stand.names(job).contains(&"depend"),
         "{:?}",

@@ -71,7 +71,7 @@ impl Nest {
         }
         self.tell_grant(now, job, out);
         self.tell_serving(out);
-        self.ask_again(job, out);
+        self.ask_now(now, out);
         self.end_again(now, job, out);
         // A first adoption is recorded first: its hosts are ordered with the record's fold.
         self.host(job, out);

@@ -2,7 +2,8 @@
 //!
 //! The manager says of which it wants to know, and is told. It is asked over the channel as their user would ask,
 //! again whenever a channel stands anew or when it had no room, and over with the instance: what was not heard by
-//! then nobody tells.
+//! then nobody tells. An instance that begins anew comes to its jobs again: one that it does not know yet is
+//! asked for until it does.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -12,53 +13,92 @@ use eddy_broker::{
     Caller, ClientId, Effect, EndedBy, Inner, Inside, Notice, Outbox, Reply, Request, Volatile,
 };
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::id::JobId;
-use eddy_wire::message::{Roles, Type};
+use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::jobspec::Work;
+use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::services::Service;
-use eddy_wire::services::child::{AnswerKind, FromParent};
+use eddy_wire::services::child::{self, AnswerKind, FromParent};
 use eddy_wire::services::job::{JobEnd, JobSet, Wait, WaitRequest};
 use eddy_wire::time::{Span, Time};
 
 use super::Nest;
+use super::child::Child;
 use super::relay::wrapped;
 
 /// How many are asked at a time: half of the calls that are relayed. Others wait for one of those to be over.
 const ASKED_MAX: usize = 32_768;
 /// When an instance that had no room is asked again.
 const AGAIN: Span = Span::seconds(1);
+/// When one is that does not know a job yet.
+const YET: Span = Span::seconds(5);
 
-/// What is asked, and where it is under way its number.
+/// What is asked.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
-    of: BTreeMap<Inner, Option<u64>>,
-    calls: BTreeMap<u64, Inner>,
+    /// Where it is under way its number, and the child that is asked.
+    of: BTreeMap<Inner, Option<(u64, JobId)>>,
+    calls: BTreeMap<u64, (Inner, JobId)>,
+    /// Until when nobody is asked again who could not answer.
+    rest: Option<Time>,
+}
+
+/// Whom to ask for a job in an instance.
+enum Whom {
+    /// The instance, which is this child.
+    Child(JobId, Caller),
+    /// The child that has it as a job.
+    Through(JobId, Caller),
+    /// Nobody now.
+    Away,
+    /// It is no instance that is there.
+    Nobody,
 }
 
 impl Nest {
     /// Somebody waits for the end of that job.
-    pub(super) fn ask_inside(&mut self, inner: Inner, out: &mut Outbox) {
-        if !self.children.contains_key(&inner.instance) {
+    pub(super) fn ask_inside(&mut self, now: Time, inner: Inner, out: &mut Outbox) {
+        if let Whom::Nobody = self.whom(inner.instance) {
             return out.notice(Notice::Inside(inner, Inside::Over));
         }
         self.asks.of.entry(inner).or_insert(None);
-        self.ask(inner, out);
+        self.ask(now, inner, out);
+    }
+
+    fn whom(&self, instance: JobId) -> Whom {
+        if let Some(child) = self.children.get(&instance) {
+            let channel = child.told.channel;
+            return channel.map_or(Whom::Away, |channel| Whom::Child(instance, channel));
+        }
+        let Some(run) = self.passes.jobs.get(&instance) else {
+            return Whom::Nobody;
+        };
+        if !matches!(run.submit.spec.request.work, Work::Instance { .. }) {
+            return Whom::Nobody;
+        }
+        let its = |child: &&Child| child.declared.is_some() && child.declared == run.to;
+        let child = self.children.values().find(its);
+        let channel = child.and_then(|child| Some((child.id(), child.told.channel?)));
+        channel.map_or(Whom::Away, |(child, channel)| Whom::Through(child, channel))
     }
 
     /// Asks, unless that is under way or nobody can be asked now.
-    fn ask(&mut self, inner: Inner, out: &mut Outbox) {
-        let child = self.children.get(&inner.instance);
-        let Some(channel) = child.and_then(|child| child.told.channel) else {
-            return;
+    fn ask(&mut self, now: Time, inner: Inner, out: &mut Outbox) {
+        let (child, channel, asked) = match self.whom(inner.instance) {
+            Whom::Child(child, channel) => (child, channel, question(inner)),
+            Whom::Through(child, channel) => (child, channel, through(inner)),
+            // One that is nobody else's says when it is there.
+            Whom::Away if !self.passes.jobs.contains_key(&inner.instance) => return,
+            Whom::Away | Whom::Nobody => return self.rest(now, AGAIN, out),
         };
         if self.asks.calls.len() >= ASKED_MAX {
             return;
         }
         if let Some(under_way @ None) = self.asks.of.get_mut(&inner)
-            && let Ok(tail) = question(inner)
+            && let Ok(tail) = wrapped(&asked, 1)
         {
             let call = self.relays.next();
-            *under_way = Some(call);
-            self.asks.calls.insert(call, inner);
+            *under_way = Some((call, child));
+            self.asks.calls.insert(call, (inner, child));
             let word = FromParent::Request { call };
             out.effect(Effect::Reply(Reply {
                 tail,
@@ -67,41 +107,78 @@ impl Nest {
         }
     }
 
-    /// A channel stands: asks what is not under way.
-    pub(super) fn ask_again(&mut self, instance: JobId, out: &mut Outbox) {
-        let its = self.asks.of.range(all_of(instance));
-        let open: Vec<Inner> = its.map(|(inner, _)| *inner).collect();
-        open.into_iter().for_each(|inner| self.ask(inner, out));
+    /// Who cannot answer, or cannot be asked, is asked after this time, with all others.
+    fn rest(&mut self, now: Time, span: Span, out: &mut Outbox) {
+        if self.asks.rest.is_none_or(|rest| rest <= now) {
+            let rest = now.after(span);
+            self.asks.rest = Some(rest);
+            out.volatile(Volatile::Wake(rest));
+        }
     }
 
-    /// Asks all that are not under way.
-    pub(super) fn ask_all(&mut self, out: &mut Outbox) {
-        if self.asks.of.len() <= self.asks.calls.len() {
-            return;
+    /// Asks all that are not under way, unless that rests.
+    pub(super) fn ask_all(&mut self, now: Time, out: &mut Outbox) {
+        if self.asks.rest.is_none_or(|rest| rest <= now) {
+            self.ask_now(now, out);
         }
+    }
+
+    /// A channel stands: asks what is not under way.
+    pub(super) fn ask_now(&mut self, now: Time, out: &mut Outbox) {
         let open = self.asks.of.iter().filter(|(_, call)| call.is_none());
         let open: Vec<Inner> = open.map(|(inner, _)| *inner).collect();
-        open.into_iter().for_each(|inner| self.ask(inner, out));
+        self.asks.rest = None;
+        open.into_iter().for_each(|inner| self.ask(now, inner, out));
     }
 
     /// The channel is down: what was under way is asked again.
-    pub(super) fn asks_lost(&mut self, instance: JobId) {
-        for (_, call) in self.asks.of.range_mut(all_of(instance)) {
-            if let Some(call) = call.take() {
-                self.asks.calls.remove(&call);
+    pub(super) fn asks_lost(&mut self, child: JobId) {
+        for under_way in self.asks.of.values_mut() {
+            if under_way.is_some_and(|(_, of)| of == child) {
+                *under_way = None;
             }
         }
-        // Those whose end was told and whose last word was not.
-        self.asks
-            .calls
-            .retain(|_, inner| inner.instance != instance);
+        // Also those whose end was told and whose last word was not.
+        self.asks.calls.retain(|_, (_, of)| *of != child);
     }
 
     /// The instance is over.
     pub(super) fn asks_over(&mut self, instance: JobId, out: &mut Outbox) {
-        self.asks_lost(instance);
+        if self.asks.of.is_empty() && self.asks.calls.is_empty() {
+            return;
+        }
+        self.asks
+            .calls
+            .retain(|_, (inner, _)| inner.instance != instance);
         let over = self.asks.of.extract_if(all_of(instance), |_, _| true);
         over.for_each(|(inner, _)| out.notice(Notice::Inside(inner, Inside::Over)));
+    }
+
+    /// `child.inside`: how a job ended in an instance that is a job here, as the parent asks for one that waits.
+    pub(super) fn inside(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        let job: JobId = request.parse()?;
+        let message = Message::decode(&request.tail)
+            .map_err(|error| Refusal::invalid(format!("tail: {error}")))?;
+        if message.topic != Wait::TOPIC {
+            let text = format!(
+                "tail: `{}` given, allowed is {}",
+                message.topic.escape_debug(),
+                Wait::TOPIC
+            );
+            return Err(Refusal::invalid(text));
+        }
+        let channel = self.children.get(&job).and_then(|child| child.told.channel);
+        let Some(channel) = channel else {
+            let text = format!("job {job} is no instance that can be asked now");
+            return Err(Refusal::new(Code::NotReady, text));
+        };
+        let asked = Request {
+            topic: message.topic,
+            body: message.body,
+            tail: message.tail,
+            ..request.clone()
+        };
+        self.send(job, channel, &asked, out)
     }
 
     /// Whether an answer is to something asked here, which is told then.
@@ -112,16 +189,16 @@ impl Nest {
         (kind, body): (AnswerKind, &[u8]),
         out: &mut Outbox,
     ) -> bool {
-        let Some(inner) = self.asks.calls.get(&call).copied() else {
+        let Some((inner, child)) = self.asks.calls.get(&call).copied() else {
             return false;
         };
-        let is_open = self.asks.of.get(&inner) == Some(&Some(call));
-        if kind == AnswerKind::Refused && has_no_room(body) {
+        let is_open = self.asks.of.get(&inner) == Some(&Some((call, child)));
+        if let Some(rest) = self.says_later(inner, (kind, body)) {
             self.asks.calls.remove(&call);
             if is_open {
                 self.asks.of.insert(inner, None);
             }
-            out.volatile(Volatile::Wake(now.after(AGAIN)));
+            self.rest(now, rest, out);
             return true;
         }
         let ends: Vec<JobEnd> = match kind {
@@ -149,9 +226,27 @@ impl Nest {
         }
         if kind != AnswerKind::Part {
             self.asks.calls.remove(&call);
-            self.ask_all(out);
+            self.ask_all(now, out);
         }
         true
+    }
+
+    /// After how long who refuses may say otherwise, if he may.
+    fn says_later(&self, inner: Inner, (kind, body): (AnswerKind, &[u8])) -> Option<Span> {
+        if kind != AnswerKind::Refused {
+            return None;
+        }
+        let refusal: Refusal = serde_json::from_slice(body).ok()?;
+        let child = self.children.get(&inner.instance);
+        let passed = self.passes.jobs.get(&inner.instance);
+        let attempt = child.map(|child| child.job.attempt);
+        let attempt = attempt.or(passed.map(|run| run.attempt));
+        let began_anew = attempt.is_some_and(|attempt| attempt > Attempt(1));
+        match refusal.code {
+            Code::Busy | Code::NotReady | Code::Unreachable => Some(AGAIN),
+            Code::NotFound if began_anew => Some(YET),
+            _ => None,
+        }
     }
 }
 
@@ -165,30 +260,34 @@ fn all_of(instance: JobId) -> RangeInclusive<Inner> {
     inner(JobId(0), 0)..=inner(JobId(u64::MAX), u32::MAX)
 }
 
-/// Whether who refuses may say otherwise later.
-fn has_no_room(body: &[u8]) -> bool {
-    let refusal = serde_json::from_slice::<Refusal>(body);
-    refusal.is_ok_and(|refusal| {
-        matches!(
-            refusal.code,
-            Code::Busy | Code::NotReady | Code::Unreachable
-        )
-    })
+/// The question for the end of that job, as its user would ask it.
+fn question(inner: Inner) -> Request {
+    let body = WaitRequest::from(JobSet::one(inner.job));
+    of_user(
+        inner.user,
+        Wait::TOPIC,
+        serde_json::to_vec(&body),
+        Bytes::new(),
+    )
 }
 
-/// The question for the end of that job, as its user would ask it.
-fn question(inner: Inner) -> Result<Bytes, Refusal> {
-    let body = WaitRequest::from(JobSet::one(inner.job));
-    let request = Request {
+/// The same, for whom that instance is a job.
+fn through(inner: Inner) -> Request {
+    let tail = wrapped(&question(inner), 1).unwrap_or_default();
+    let body = serde_json::to_vec(&inner.instance);
+    of_user(inner.user, child::Inside::TOPIC, body, tail)
+}
+
+fn of_user(user: u32, topic: &str, body: serde_json::Result<Vec<u8>>, tail: Bytes) -> Request {
+    Request {
         caller: Caller {
             client: ClientId(ClientId::OWN_FROM),
             matchtag: 0,
         },
-        topic: Wait::TOPIC.to_owned(),
-        uid: inner.user,
+        topic: topic.to_owned(),
+        uid: user,
         roles: Roles::USER,
-        body: Bytes::from(serde_json::to_vec(&body).unwrap_or_default()),
-        tail: Bytes::new(),
-    };
-    wrapped(&request, 1)
+        body: Bytes::from(body.unwrap_or_default()),
+        tail,
+    }
 }

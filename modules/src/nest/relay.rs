@@ -98,7 +98,7 @@ impl Nest {
         })
     }
 
-    fn send(
+    pub(super) fn send(
         &mut self,
         job: JobId,
         channel: Caller,

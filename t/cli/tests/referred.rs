@@ -75,6 +75,38 @@ fn who_works_in_a_queue_instance_follows_jobs_that_wait_at_the_root() -> Tested 
 }
 
 #[test]
+fn the_end_of_a_job_is_waited_for_in_an_instance_that_is_in_a_queue() -> Tested {
+    let instance = declared()?;
+    let mut gate = instance.place.fifo("gate")?;
+    let outer = instance.ok(&["alloc", "-q", "batch", "-n2", "--bg"])?;
+    let outer = outer.trim_end();
+    let gated = ["submit", "-n1", "sh", "-c", "read line <gate; exit 0"];
+    let inner = instance.run(&[&["--at", outer], &gated[..]].concat())?;
+    let inner = format!("{outer}/{}", inner.ok()?.trim_end());
+    let waits = |scheme: &str, of: &str| {
+        let dependency = format!("--dependency={scheme}:{of}");
+        instance.submit(&[&dependency, "true"])
+    };
+    let [any, well] = ["afterany", "afterok"].map(|scheme| waits(scheme, &inner));
+    let (any, well) = (any?, well?);
+    // A job that is not there is told by then: so the others were asked for, too.
+    let unknown = waits("afterok", &format!("{outer}/999"))?;
+    assert_eq!(instance.code(&unknown)?, 1);
+    for job in [&any, &well] {
+        assert_eq!(instance.row(job)?["state"], "DEPEND");
+    }
+    // Both leaders that were asked are others when it ends.
+    leader_of(instance.state())?.kill()?;
+    leader_of(&instance.state_of("batch")?)?.kill()?;
+    instance.start_again()?;
+    gate.let_go(1)?;
+    assert_eq!(instance.code(&any)?, 0);
+    assert_eq!(instance.code(&well)?, 0);
+    instance.ok(&["cancel", outer])?;
+    instance.shut_down()
+}
+
+#[test]
 fn who_works_in_a_queue_instance_waits_for_a_root_that_is_away() -> Tested {
     let instance = declared()?;
     let uri = instance.ok(&["uri", "batch"])?;

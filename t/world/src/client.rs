@@ -29,6 +29,9 @@ pub struct Client {
     pub is_keeper: bool,
     /// The jobs it was told of.
     pub jobs: Vec<JobId>,
+    /// Jobs in instances that are jobs of its own (which, and which job there) that others of its user were
+    /// told of.
+    pub inside: Vec<(JobId, JobId)>,
     /// What it was told of why jobs wait and what was used, until somebody takes it.
     pub heard: Vec<Message>,
     /// Submissions it made, to be made again now and then.
@@ -57,6 +60,7 @@ impl Client {
             rank: Rank(0),
             is_keeper: false,
             jobs: Vec::new(),
+            inside: Vec::new(),
             heard: Vec::new(),
             submissions: Vec::new(),
             link: Link::None,

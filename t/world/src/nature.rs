@@ -324,7 +324,7 @@ impl Nature {
         }
         if let (Kind::Clean, Some((parent, of))) = (&record.event.kind, above) {
             let over = self.judge(instance).recorded().jobs[&job].clone();
-            self.oracle(parent).ended_inside((of.job, job), over);
+            self.oracle(parent).ended_inside(of, &over);
         }
         let checked = match &record.event.kind {
             Kind::Submit(submit) => match &submit.pass {

@@ -35,6 +35,7 @@ use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
 use eddy_wire::preempt::Mode;
+use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::{Part, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 
@@ -178,11 +179,12 @@ impl Oracle {
         &mut self.silent
     }
 
-    /// A job in an instance is over (which instance, which job).
-    pub fn ended_inside(&mut self, inner: (JobId, JobId), job: Job) {
-        let durable = &mut self.durable.waits.inside;
-        durable.insert(inner, job.clone());
-        self.recorded.waits.inside.insert(inner, job);
+    /// A job is over in that attempt of an instance.
+    pub fn ended_inside(&mut self, of: ChildOf, job: &Job) {
+        for ledger in [&mut self.durable, &mut self.recorded] {
+            let ended = ledger.waits.inside.entry((of.job, job.id)).or_default();
+            ended.push((of.attempt, job.clone()));
+        }
     }
 
     /// An instance in this one took a job itself, or began it.

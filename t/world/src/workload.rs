@@ -466,6 +466,12 @@ fn wait_for(nature: &mut Nature, client: &Client, ask: &mut Ask) {
             ask.dependencies.push((scheme.to_owned(), spelled));
         }
     }
+    if !client.inside.is_empty() && nature.random.chance(20) {
+        let (instance, job) = *nature.random.pick(&client.inside);
+        let scheme = *nature.random.pick(&SCHEMES[2..]);
+        ask.dependencies
+            .push((scheme.to_owned(), format!("{instance}/{job}")));
+    }
     if nature.random.chance(5) {
         let later = Span(nature.random.between(-1_000_000, 20_000_000));
         let at = nature.clock(0).wall.after(later);

@@ -74,6 +74,11 @@ service!(
     Release, "child.release", USERS, ReleaseRequest => ()
 );
 service!(
+    /// A request for the instance that this job here is: how a job in it ended. The message is the tail; the
+    /// sender's user counts, not what is stamped in it.
+    Inside, "child.inside", USERS, JobId => ()
+);
+service!(
     /// The instances that are jobs of this one.
     Children, "child.list", USERS, ChildrenRequest => Vec<ChildRow>
 );

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eddy_wire::id::JobId;
+use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Dependency;
 use eddy_wire::lifecycle::{JobResult, JobState};
@@ -18,8 +18,8 @@ use super::Ledger;
 pub struct Seen {
     /// Jobs before which none of their name was left when that was recorded.
     pub single: BTreeSet<JobId>,
-    /// Jobs in instances, which are jobs here, that are over.
-    pub inside: BTreeMap<(JobId, JobId), Job>,
+    /// Jobs in instances, which are jobs here, that are over, and in which attempts of those.
+    pub inside: BTreeMap<(JobId, JobId), Vec<(Attempt, Job)>>,
 }
 
 /// How far something has come that a job waits for.
@@ -62,7 +62,9 @@ pub fn may_be_single(ledger: &Ledger, job: &Job, t: Time) -> Result<(), String> 
 
 /// It ends by what it waits for only if that cannot be met.
 pub fn may_fail(ledger: &Ledger, job: &Job, t: Time) -> Result<(), String> {
-    let lost = |one: &Dependency| standing(ledger, job, one, t) == Standing::Lost;
+    let lost = |one: &Dependency| {
+        standing(ledger, job, one, t) == Standing::Lost || is_lost_inside(ledger, one)
+    };
     match dependencies(job).iter().any(lost) {
         true => Ok(()),
         false => Err(format!(
@@ -90,7 +92,12 @@ pub fn is_throttled(ledger: &Ledger, job: &Job) -> Result<(), String> {
 
 /// Whether a job in DEPEND has nothing left to wait for.
 pub fn is_left_behind(ledger: &Ledger, job: &Job, t: Time) -> bool {
-    let met = |one: &Dependency| standing(ledger, job, one, t) != Standing::Open;
+    let met = |one: &Dependency| match inner(one) {
+        Some(inner) => {
+            inside(ledger, &one.scheme, inner, |attempt, of| attempt == of) != Standing::Open
+        }
+        None => standing(ledger, job, one, t) != Standing::Open,
+    };
     if !dependencies(job).iter().all(met) {
         return false;
     }
@@ -145,33 +152,62 @@ fn standing(ledger: &Ledger, job: &Job, dependency: &Dependency, t: Time) -> Sta
             let mut earlier = ledger.jobs.range(..job.id);
             met(!earlier.any(|(_, other)| other.state != JobState::Inactive && alike(other)))
         }
-        scheme => match dependency.value.split_once('/') {
+        scheme => match inner(dependency) {
             None => after(ledger, scheme, target(dependency)),
-            Some((instance, job)) => {
-                let inner = instance.parse().ok().zip(job.parse().ok());
-                inner.map_or(Standing::Lost, |inner| inside(ledger, scheme, inner))
-            }
+            Some(inner) => inside(ledger, scheme, inner, |_, _| true),
         },
     }
 }
 
-/// An end that is not heard before the instance is over is only an end.
-fn inside(ledger: &Ledger, scheme: &str, inner: (JobId, JobId)) -> Standing {
-    let (instance, ended) = (ledger.jobs.get(&inner.0), ledger.waits.inside.get(&inner));
+/// The job in an instance that is named, and the instance.
+fn inner(dependency: &Dependency) -> Option<(JobId, JobId)> {
+    let (instance, job) = dependency.value.split_once('/')?;
+    instance.parse().ok().zip(job.parse().ok())
+}
+
+/// By what is known of the attempts that count, told that of the end and that of the instance; the best of it.
+fn inside(
+    ledger: &Ledger,
+    scheme: &str,
+    inner: (JobId, JobId),
+    counts: impl Fn(Attempt, Attempt) -> bool,
+) -> Standing {
+    let instance = ledger.jobs.get(&inner.0);
+    let ended = ledger.waits.inside.get(&inner).into_iter().flatten();
+    let ended = ended.filter(|(of, _)| instance.is_none_or(|one| counts(*of, one.attempt)));
+    let met: Vec<bool> = ended.map(|(_, job)| is_met(scheme, Some(job))).collect();
     let is_over = instance.is_none_or(|instance| instance.state == JobState::Inactive);
+    match (met.contains(&true), met.is_empty()) {
+        (true, _) => Standing::Met,
+        (false, false) => Standing::Lost,
+        (false, true) if !is_over => Standing::Open,
+        (false, true) if is_met(scheme, None) => Standing::Met,
+        (false, true) => Standing::Lost,
+    }
+}
+
+/// An end that is not heard before the instance is over is only an end.
+fn is_met(scheme: &str, ended: Option<&Job>) -> bool {
     let well = |job: &Job| job.result() == Some(JobResult::Completed);
-    let is_met = match (scheme, ended) {
-        (_, None) if !is_over => return Standing::Open,
+    match (scheme, ended) {
         ("afterany", _) => true,
         ("afterok", Some(job)) => well(job),
         ("afternotok", Some(job)) => !well(job),
         ("afterexcept", Some(job)) => job.end.is_some(),
         _ => false,
-    };
-    match is_met {
-        true => Standing::Met,
-        false => Standing::Lost,
     }
+}
+
+/// Whether it is of a job in an instance that did not end so in any of its attempts, or of an instance that is
+/// over: how a job there ended may not have been heard before.
+fn is_lost_inside(ledger: &Ledger, dependency: &Dependency) -> bool {
+    let Some(inner) = inner(dependency) else {
+        return false;
+    };
+    let ended = ledger.waits.inside.get(&inner).into_iter().flatten();
+    let mut lost = ended.map(|(_, job)| !is_met(&dependency.scheme, Some(job)));
+    let instance = ledger.jobs.get(&inner.0);
+    lost.any(|lost| lost) || instance.is_none_or(|one| one.state == JobState::Inactive)
 }
 
 fn called(job: &Job) -> String {

@@ -1,6 +1,8 @@
 //! What happens, brought to whom it happens to.
 
 use eddy_broker::{Arrival, Phase};
+use eddy_wire::event::Requeue;
+use eddy_wire::id::JobId;
 use eddy_wire::time::Span;
 
 use super::{Holder, World};
@@ -352,10 +354,33 @@ impl World {
         let id = self.clients[client].instance;
         let nodes = self.nodes_of(id);
         let habits = self.habits;
+        self.clients[client].inside = self.inside(client);
         workload::act(&mut self.nature, &mut self.clients[client], nodes, habits);
         let pause = self.nature.random.between(0, self.pause.0);
         let at = self.nature.now.after(Span(pause));
         self.nature.queue.push(at, Happening::ClientActs(client));
+    }
+
+    /// What a client's user knows of jobs in instances that are jobs of where the client is. Another attempt of
+    /// one has other jobs of these numbers.
+    fn inside(&self, client: usize) -> Vec<(JobId, JobId)> {
+        let own = &self.clients[client];
+        let others = self.clients.iter();
+        let others = others.filter(|other| other.user == own.user);
+        let known = others.filter_map(|other| {
+            let instance = &self.instances[other.instance.place()];
+            let nested = instance.nested.as_ref()?;
+            let parent = self.nature.judge(nested.parent).recorded();
+            let job = parent.jobs.get(&nested.child.job)?;
+            let stays = job.submit.requeue == Requeue::No && !instance.is_queue();
+            let is_own = nested.parent == own.instance && stays;
+            is_own.then_some((nested.child.job, &other.jobs))
+        });
+        let each = |(instance, jobs): (JobId, &'_ Vec<JobId>)| {
+            let jobs: Vec<_> = jobs.iter().map(|job| (instance, *job)).collect();
+            jobs
+        };
+        known.flat_map(each).collect()
     }
 
     /// Until when what is to happen must wait: who it happens to is stopped, or the way is.
