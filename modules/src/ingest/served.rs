@@ -144,11 +144,6 @@ impl Served {
         let Some(capacity) = ground.or(self.left.as_ref()).or(capacity) else {
             return Ok(());
         };
-        // Of many nodes that would do, those that are not to be had do no harm.
-        let request = &match ground {
-            Some(_) => request.clone(),
-            None => self.beside_fixed(request),
-        };
         let known = || self.inventory.properties.keys().cloned().collect();
         let feasible = |request: &Request| {
             capacity.feasible(request).map_err(|reason| match reason {
@@ -159,7 +154,12 @@ impl Served {
                 other => other,
             })
         };
+        // Of many nodes that would do, those that are not to be had do no harm.
         let ranks = self.lending.ranks(to, request, &self.inventory);
+        let ranks = match ground {
+            Some(_) => ranks,
+            None => ranks.map(|ranks| self.beside_fixed(ranks)),
+        };
         feasible(&Request {
             ranks: ranks.clone(),
             ..request.clone()
@@ -173,17 +173,17 @@ impl Served {
         feasible(&within).map_err(explain)
     }
 
-    /// The same without the ranks of instances of a fixed size, unless it names no others.
-    fn beside_fixed(&self, request: &Request) -> Request {
-        let mut request = request.clone();
-        if let (Some(left), Some(asked)) = (&self.left, &request.ranks) {
-            let fixed = self.inventory.ranks().difference(left.ranks());
-            let others = asked.difference(&fixed);
-            if !others.is_empty() {
-                request.ranks = Some(others);
-            }
+    /// The same without the ranks of instances of a fixed size, unless there are no others.
+    fn beside_fixed(&self, ranks: Idset) -> Idset {
+        let Some(left) = &self.left else {
+            return ranks;
+        };
+        let fixed = self.inventory.ranks().difference(left.ranks());
+        let others = ranks.difference(&fixed);
+        match others.is_empty() {
+            true => ranks,
+            false => others,
         }
-        request
     }
 
     /// Whether this instance's jobs are its parent's.

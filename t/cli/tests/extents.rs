@@ -99,3 +99,16 @@ fn what_instances_of_a_fixed_size_hold_is_asked_for_by_nobody_else() -> Tested {
     instance.ok(&["run", "-q", "all", "-N2", "-t", "1m", "true"])?;
     instance.shut_down()
 }
+
+#[test]
+fn a_node_that_is_nobodys_is_for_jobs_that_are_lent_none() -> Tested {
+    let instance = start(
+        "[[instance]]\nname = \"own\"\nranks = \"1\"\n[[instance]]\nname = \"home\"\nelastic = \"2-3\"\nhome = \"2-3\"\nlend_max = \"1m\"\n\
+         [[queue]]\nname = \"own\"\ninstance = \"own\"\n[[queue]]\nname = \"home\"\ninstance = \"home\"\n",
+    )?;
+    instance.ok(&["run", "-q", "own", "true"])?;
+    let long = instance.ok(&["submit", "--wait", "-t", "5m", "true"])?;
+    let row = instance.row(long.trim_end())?;
+    assert_eq!(row["nodelist"], "fake0", "{row}");
+    instance.shut_down()
+}
