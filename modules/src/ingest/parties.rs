@@ -179,8 +179,11 @@ impl Charter {
             return Ok(Party::default());
         };
         let qos = self.book.qos(QOS, &account, user, asked);
+        let qos = qos.map_err(Refusal::invalid)?.map(|name| name.to_string());
+        // What an account has by default may be configured no more, or not yet.
+        let field = format!("{QOS}: of account `{account}` or its user");
         Ok(Party {
-            qos: qos.map_err(Refusal::invalid)?,
+            qos: named(&field, qos.as_deref(), &self.qos, "QoS")?,
             account: Some(account),
             class,
         })
