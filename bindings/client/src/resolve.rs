@@ -7,6 +7,7 @@
 
 mod error;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use eddy_wire::error::Code;
@@ -31,6 +32,9 @@ pub use error::{PathError, Remains};
 const ROOT_ASKED: Duration = Duration::from_secs(1);
 /// How long an instance may be starting before a word is said about it.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
+
+/// Between two questions to an instance whose child is not reached.
+const BETWEEN: Duration = Duration::from_millis(100);
 
 /// Which instance a command is for.
 #[derive(Clone, Copy, Debug)]
@@ -340,10 +344,45 @@ impl Walk<'_> {
             job,
             ..ChildrenRequest::default()
         };
-        match self.client.call::<Children>(&request).await {
-            Err(error) if error.code() == Some(Code::NotFound) => Ok(Vec::new()),
-            other => Ok(other?),
+        let begun = Instant::now();
+        let wait = self.patience.options.wait.max(TOLD_AFTER);
+        loop {
+            match self.asked(&request, begun + wait).await {
+                Err(error) if error.code() == Some(Code::NotFound) => return Ok(Vec::new()),
+                // Its leader may be restarting.
+                Err(error)
+                    if error.code() == Some(Code::Unreachable)
+                        && begun.elapsed() < self.patience.options.wait =>
+                {
+                    if begun.elapsed() > TOLD_AFTER {
+                        (self.patience.told)(&format!("an instance on the way: {error}"));
+                    }
+                    tokio::time::sleep(BETWEEN).await;
+                }
+                other => return Ok(other?),
+            }
         }
+    }
+
+    /// An answer until then: a queue instance that is stopped gives none to who asks through this one.
+    async fn asked(
+        &self,
+        request: &ChildrenRequest,
+        until: Instant,
+    ) -> Result<Vec<ChildRow>, ClientError> {
+        let begun = Instant::now();
+        let mut call = pin!(self.client.call::<Children>(request));
+        if let Ok(answer) = timeout_at(until.min(begun + TOLD_AFTER), &mut call).await {
+            return answer;
+        }
+        (self.patience.told)("an instance on the way, which does not answer");
+        let answer = timeout_at(until, call).await;
+        answer.unwrap_or_else(|_| {
+            Err(ClientError::Silent {
+                path: self.client.uri().path().to_owned(),
+                waited: begun.elapsed().as_secs_f64(),
+            })
+        })
     }
 
     /// Why no child is this job.

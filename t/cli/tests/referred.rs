@@ -5,6 +5,7 @@ use std::fs;
 use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::program;
+use rustix::process::Signal;
 
 type Tested = anyhow::Result<()>;
 
@@ -99,6 +100,14 @@ fn the_end_of_a_job_is_waited_for_in_an_instance_that_is_in_a_queue() -> Tested 
     leader_of(instance.state())?.kill()?;
     leader_of(&instance.state_of("batch")?)?.kill()?;
     instance.start_again()?;
+    // Who asks through the second waits until it is back, and not for ever for one that is stopped.
+    instance.ok(&["jobs", &inner])?;
+    let asked = leader_of(&instance.state_of("batch")?)?;
+    asked.signal(Signal::STOP)?;
+    let silent = instance.run(&["--reconnect=1s", "jobs", &inner])?;
+    asked.signal(Signal::CONT)?;
+    assert_eq!(silent.code, 1);
+    assert!(silent.err.contains("no answer for 1.0 s"), "{}", silent.err);
     gate.let_go(1)?;
     assert_eq!(instance.code(&any)?, 0);
     assert_eq!(instance.code(&well)?, 0);
