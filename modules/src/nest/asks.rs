@@ -5,7 +5,7 @@
 //! then nobody tells. An instance that begins anew comes to its jobs again: one that it does not know yet is
 //! asked for until it does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
@@ -35,8 +35,11 @@ const YET: Span = Span::seconds(5);
 /// What is asked.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
-    /// Where it is under way its number, and the child that is asked.
-    of: BTreeMap<Inner, Option<(u64, JobId)>>,
+    /// What nobody is asked for now.
+    open: BTreeSet<Inner>,
+    /// What is under way, by its number.
+    of: BTreeMap<Inner, u64>,
+    /// The child that is asked; also where the end was told and the last word was not.
     calls: BTreeMap<u64, (Inner, JobId)>,
     /// Until when nobody is asked again who could not answer.
     rest: Option<Time>,
@@ -60,8 +63,10 @@ impl Nest {
         if let Whom::Nobody = self.whom(inner.instance) {
             return out.notice(Notice::Inside(inner, Inside::Over));
         }
-        self.asks.of.entry(inner).or_insert(None);
-        self.ask(now, inner, out);
+        if !self.asks.of.contains_key(&inner) {
+            self.asks.open.insert(inner);
+            self.ask(now, inner, out);
+        }
     }
 
     fn whom(&self, instance: JobId) -> Whom {
@@ -81,7 +86,7 @@ impl Nest {
         channel.map_or(Whom::Away, |(child, channel)| Whom::Through(child, channel))
     }
 
-    /// Asks, unless that is under way or nobody can be asked now.
+    /// Asks for what is open, unless nobody can be asked now.
     fn ask(&mut self, now: Time, inner: Inner, out: &mut Outbox) {
         let (child, channel, asked) = match self.whom(inner.instance) {
             Whom::Child(child, channel) => (child, channel, question(inner)),
@@ -93,11 +98,11 @@ impl Nest {
         if self.asks.calls.len() >= ASKED_MAX {
             return;
         }
-        if let Some(under_way @ None) = self.asks.of.get_mut(&inner)
-            && let Ok(tail) = wrapped(&asked, 1)
+        if let Ok(tail) = wrapped(&asked, 1)
+            && self.asks.open.remove(&inner)
         {
             let call = self.relays.next();
-            *under_way = Some((call, child));
+            self.asks.of.insert(inner, call);
             self.asks.calls.insert(call, (inner, child));
             let word = FromParent::Request { call };
             out.effect(Effect::Reply(Reply {
@@ -125,33 +130,34 @@ impl Nest {
 
     /// A channel stands: asks what is not under way.
     pub(super) fn ask_now(&mut self, now: Time, out: &mut Outbox) {
-        let open = self.asks.of.iter().filter(|(_, call)| call.is_none());
-        let open: Vec<Inner> = open.map(|(inner, _)| *inner).collect();
         self.asks.rest = None;
+        let open: Vec<Inner> = self.asks.open.iter().copied().collect();
         open.into_iter().for_each(|inner| self.ask(now, inner, out));
     }
 
     /// The channel is down: what was under way is asked again.
     pub(super) fn asks_lost(&mut self, child: JobId) {
-        for under_way in self.asks.of.values_mut() {
-            if under_way.is_some_and(|(_, of)| of == child) {
-                *under_way = None;
+        let lost = self.asks.calls.extract_if(.., |_, (_, of)| *of == child);
+        for (call, (inner, _)) in lost {
+            if self.asks.of.get(&inner) == Some(&call) {
+                self.asks.of.remove(&inner);
+                self.asks.open.insert(inner);
             }
         }
-        // Also those whose end was told and whose last word was not.
-        self.asks.calls.retain(|_, (_, of)| *of != child);
     }
 
     /// The instance is over.
     pub(super) fn asks_over(&mut self, instance: JobId, out: &mut Outbox) {
-        if self.asks.of.is_empty() && self.asks.calls.is_empty() {
-            return;
-        }
-        self.asks
-            .calls
-            .retain(|_, (inner, _)| inner.instance != instance);
         let over = self.asks.of.extract_if(all_of(instance), |_, _| true);
-        over.for_each(|(inner, _)| out.notice(Notice::Inside(inner, Inside::Over)));
+        let mut over: Vec<Inner> = over.map(|(inner, _)| inner).collect();
+        over.extend(self.asks.open.extract_if(all_of(instance), |_| true));
+        if !over.is_empty() {
+            let calls = &mut self.asks.calls;
+            calls.retain(|_, (inner, _)| inner.instance != instance);
+        }
+        for inner in over {
+            out.notice(Notice::Inside(inner, Inside::Over));
+        }
     }
 
     /// `child.inside`: how a job ended in an instance that is a job here, as the parent asks for one that waits.
@@ -174,6 +180,7 @@ impl Nest {
         };
         let asked = Request {
             topic: message.topic,
+            roles: Roles::USER,
             body: message.body,
             tail: message.tail,
             ..request.clone()
@@ -189,14 +196,15 @@ impl Nest {
         (kind, body): (AnswerKind, &[u8]),
         out: &mut Outbox,
     ) -> bool {
-        let Some((inner, child)) = self.asks.calls.get(&call).copied() else {
+        let Some((inner, _)) = self.asks.calls.get(&call).copied() else {
             return false;
         };
-        let is_open = self.asks.of.get(&inner) == Some(&Some((call, child)));
+        let is_its = self.asks.of.get(&inner) == Some(&call);
         if let Some(rest) = self.says_later(inner, (kind, body)) {
             self.asks.calls.remove(&call);
-            if is_open {
-                self.asks.of.insert(inner, None);
+            if is_its {
+                self.asks.of.remove(&inner);
+                self.asks.open.insert(inner);
             }
             self.rest(now, rest, out);
             return true;
@@ -220,7 +228,7 @@ impl Nest {
             (None, AnswerKind::Reply | AnswerKind::Refused) => Inside::Unknown,
         };
         // It is answered with its end; what is said after that is of nobody, or of a later question.
-        if is_open {
+        if is_its {
             self.asks.of.remove(&inner);
             out.notice(Notice::Inside(inner, told));
         }
