@@ -8,7 +8,8 @@ use eddy_wire::time::Span;
 use super::{Holder, World};
 use crate::agent::Running;
 use crate::nature::{
-    AgentTurn, ChildTurn, Delay, Happening, InstanceId, Life, Parcel, PostTurn, ShellTurn, Turn,
+    AgentTurn, ChildTurn, Delay, Happening, InstanceId, Life, Parcel, PostTurn, ROOT, ShellTurn,
+    Turn,
 };
 use crate::pipe::{Peer, PipeId, Post, Side};
 use crate::shell::Course;
@@ -362,8 +363,13 @@ impl World {
     }
 
     /// What a client's user knows of jobs in instances that are jobs of where the client is. Another attempt of
-    /// one has other jobs of these numbers.
+    /// one has other jobs of these numbers. What ends two levels down, in an instance that is in a queue, is not
+    /// judged here.
     fn inside(&self, client: usize) -> Vec<(JobId, JobId)> {
+        let root = &self.instances[ROOT.place()];
+        if !root.settings.declared.is_empty() {
+            return Vec::new();
+        }
         let own = &self.clients[client];
         let others = self.clients.iter();
         let others = others.filter(|other| other.user == own.user);
