@@ -26,12 +26,21 @@ fn waits(stand: &mut Stand, client: u64, user: u32) -> (JobId, Vec<Effect>) {
 }
 
 fn answer(stand: &mut Stand, call: u64, kind: AnswerKind, body: &Value) {
+    answer_over(stand, (CHANNEL, hello(OWN).child), (call, kind), body);
+}
+
+/// An answer of that attempt, over its channel.
+fn answer_over(
+    stand: &mut Stand,
+    (channel, child): (u64, ChildOf),
+    (call, kind): (u64, AnswerKind),
+    body: &Value,
+) {
     let tail = Message::answer(kind.message_type(), call, body).encode();
-    let child = hello(OWN).child;
     let request = AnswerRequest { child, call, kind };
     let tail = tail.expect("a short message");
-    let effects = stand.call_with_tail::<Answer>(CHANNEL, USER, &request, tail);
-    assert_eq!(told(&effects, CHANNEL)[0].kind, Type::Reply);
+    let effects = stand.call_with_tail::<Answer>(channel, USER, &request, tail);
+    assert_eq!(told(&effects, channel)[0].kind, Type::Reply);
 }
 
 fn ended_well() -> Value {
@@ -81,11 +90,8 @@ fn what_is_not_answered_is_asked_again_over_the_next_channel() {
     let effects = adopt(&mut stand, 2, OWN);
     let (call, _) = relayed(&effects, 2)[0].clone();
     assert_ne!(call, lost);
-    let tail = Message::answer(Type::Reply, call, &ended_well()).encode();
-    let child = hello(OWN).child;
-    let kind = AnswerKind::Reply;
-    let request = AnswerRequest { child, call, kind };
-    stand.call_with_tail::<Answer>(2, USER, &request, tail.expect("a short message"));
+    let of = (2, hello(OWN).child);
+    answer_over(&mut stand, of, (call, AnswerKind::Reply), &ended_well());
     assert!(
         stand.names(job).contains(&"depend"),
         "{:?}",
@@ -107,14 +113,9 @@ fn a_job_that_an_instance_that_began_anew_does_not_know_yet_is_asked_for_again()
     stand.call::<Adopt>(CHANNEL, USER, &second);
     let (job, effects) = waits(&mut stand, 5, USER);
     let (call, _) = relayed(&effects, CHANNEL)[0].clone();
-    let answer = |stand: &mut Stand, call, kind: AnswerKind, body: &Value| {
-        let tail = Message::answer(kind.message_type(), call, body).encode();
-        let child = second.child;
-        let request = AnswerRequest { child, call, kind };
-        stand.call_with_tail::<Answer>(CHANNEL, USER, &request, tail.expect("a short message"));
-    };
+    let of = (CHANNEL, second.child);
     let unknown = json!({"code": "not-found", "text": "jobs: there is no job 3"});
-    answer(&mut stand, call, AnswerKind::Refused, &unknown);
+    answer_over(&mut stand, of, (call, AnswerKind::Refused), &unknown);
     assert!(
         !stand.names(job).contains(&"exception"),
         "{:?}",
@@ -128,7 +129,7 @@ fn a_job_that_an_instance_that_began_anew_does_not_know_yet_is_asked_for_again()
     stand.now = stand.now.after(Span::seconds(5));
     let effects = stand.tell(Arrival::Tick);
     let (call, _) = relayed(&effects, CHANNEL)[0].clone();
-    answer(&mut stand, call, AnswerKind::Reply, &ended_well());
+    answer_over(&mut stand, of, (call, AnswerKind::Reply), &ended_well());
     assert!(
         stand.names(job).contains(&"depend"),
         "{:?}",
