@@ -48,6 +48,14 @@ pub(crate) enum Kept {
     ByUse,
 }
 
+/// How something was held that is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WasHeld {
+    Once,
+    /// On some node, records that contradict each other had more than there is.
+    Twice,
+}
+
 /// One node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -109,11 +117,12 @@ impl Node {
         self.total.memory.saturating_sub(taken)
     }
 
-    /// Whether what is free and what is taken make up the node. It is not so when what was
-    /// given back is in a second holding too.
+    /// Whether what is free and what is taken make up the node. It is not so while something is in two
+    /// holdings, nor when that was given back of one.
     fn adds_up(&self) -> bool {
         self.taken_cores + self.free.cores.len() == self.total.cores.len()
             && self.taken_gpus + self.free.gpus.len() == self.total.gpus.len()
+            && (self.total.memory == 0 || self.taken_memory <= u128::from(self.total.memory))
     }
 
     fn free_room(&self) -> Room {
@@ -253,16 +262,20 @@ impl Inventory {
     }
 
     /// What was taken with `set` is free again, as far as it is in none of the holdings that
-    /// are `left`.
+    /// are `left`. Says how it was held.
     pub fn give<'h>(
         &mut self,
         set: &ResourceSet,
         left: impl Iterator<Item = &'h ResourceSet> + Clone,
-    ) {
+    ) -> WasHeld {
+        let mut was = WasHeld::Once;
         for (&rank, part) in parts(set) {
             let Some(at) = self.place_of(rank) else {
                 continue;
             };
+            if !self.nodes[at].adds_up() {
+                was = WasHeld::Twice;
+            }
             self.nodes[at].give(part);
             // Only records that contradict each other lead here; then all holdings of the node
             // are counted again, so that nothing is ever free that somebody holds.
@@ -276,6 +289,7 @@ impl Inventory {
             }
             self.refresh(at);
         }
+        was
     }
 
     /// How many nodes there are.

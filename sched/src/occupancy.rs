@@ -33,7 +33,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use crate::accounts::{Accounts, Gate};
-use crate::inventory::{Inventory, Kept};
+use crate::inventory::{Inventory, Kept, WasHeld};
 use crate::need::Need;
 use crate::placement::{Chosen, Order, Short, choose_ranked, granted_parts};
 use crate::policy::{NodeRank, Policy};
@@ -240,16 +240,17 @@ impl Occupancy {
         self.note(job, set, until);
     }
 
-    /// What a job held is free, as far as it is in nothing of what is `left`.
+    /// What a job held is free, as far as it is in nothing of what is `left`. What is promised of a node
+    /// that was held twice cannot be relied on: it seemed to come back twice.
     pub fn release<'h>(
         &mut self,
         job: JobId,
         set: &ResourceSet,
         until: Time,
         left: impl Iterator<Item = &'h ResourceSet> + Clone,
-    ) {
+    ) -> WasHeld {
         self.pools.give(job);
-        self.inventory.give(set, left);
+        let was = self.inventory.give(set, left);
         self.ends.remove(&(until, job));
         for (at, _) in parts(&self.inventory, set) {
             self.profiles.forget(at);
@@ -260,6 +261,7 @@ impl Occupancy {
         }
         self.misses.clear();
         self.refresh(set);
+        was
     }
 
     /// The grant of a job that the walk starts and when it is planned to be given back, or those of
@@ -301,8 +303,9 @@ impl Occupancy {
         for (ask, chosen) in spot.parts() {
             let Some(set) = self.grant_one(ask, chosen, (from, span)) else {
                 let none = std::iter::empty();
-                sets.iter()
-                    .for_each(|(_, set)| self.inventory.give(set, none.clone()));
+                for (_, set) in &sets {
+                    self.inventory.give(set, none.clone());
+                }
                 return None;
             };
             sets.push((ask, set));

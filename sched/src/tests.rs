@@ -30,6 +30,7 @@ mod presets;
 mod accounts;
 
 mod table;
+mod twice;
 
 mod limits;
 

@@ -11,6 +11,7 @@ use eddy_wire::time::Time;
 
 use super::charges::end_of;
 use super::{Certainty, Holding, Planner};
+use crate::inventory::WasHeld;
 use crate::turns::Turn;
 
 /// The number under which is held what a suspended job has left: that of no job.
@@ -113,8 +114,10 @@ impl Planner {
                 self.ended(owner, &set);
             }
             let left = self.holdings.values().map(|one| one.set.as_ref());
-            self.occupancy.release(job, &set, until, left);
-            self.agenda.freed();
+            match self.occupancy.release(job, &set, until, left) {
+                WasHeld::Once => self.agenda.freed(),
+                WasHeld::Twice => self.agenda.void(),
+            }
             self.enter(job);
         }
     }

@@ -69,12 +69,14 @@ where
 }
 
 /// What happened since the last pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum News {
     /// Nothing by which a reservation could be earlier.
     None,
     /// Something was given back before it was said to end.
     Freed,
+    /// What is reserved was planned by what was not so.
+    Void,
 }
 
 impl<K: Ord + Clone, R: Room> Agenda<K, R> {
@@ -112,8 +114,8 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             booked: booked.collect(),
             due: self.due.clone(),
             since: self.since.clone(),
-            news: match self.pass {
-                Some(_) => News::Freed,
+            news: match &self.pass {
+                Some(pass) => self.news.max(pass.news()),
                 None => self.news,
             },
             anew: match self.pass {
@@ -204,7 +206,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
     pub fn restart(&mut self) {
         // What it had not put in order yet the next one does.
         if let Some(pass) = self.pass.take() {
-            self.freed();
+            self.news = self.news.max(pass.news());
             if let Heads::Planned = pass.heads {
                 self.plan_soon();
             }
@@ -311,12 +313,19 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
 
     /// Something was given back before it was said to end: what is reserved may be had earlier.
     pub fn freed(&mut self) {
-        self.news = News::Freed;
+        self.news = self.news.max(News::Freed);
+    }
+
+    /// What is reserved was planned by what was not so: all is planned anew in the next pass, also where
+    /// reservations are kept.
+    pub fn void(&mut self) {
+        self.news = News::Void;
+        self.plan_soon();
     }
 
     /// Whether something was, that no pass has looked at.
     pub fn has_news(&self) -> bool {
-        self.news == News::Freed
+        self.news > News::None
     }
 
     pub(super) fn line_up(&mut self, key: K, job: Job<R::Need>, span: Span, room: &R) {

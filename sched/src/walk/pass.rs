@@ -99,6 +99,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         let stage = match (self.rules.reservations, news) {
             (Reservations::Kept, News::Freed) => Stage::Compress(None),
             (Reservations::Kept, News::None) => Stage::Due,
+            (Reservations::Kept, News::Void) => Stage::Drop(None),
             (Reservations::Replanned, news) => return self.begin_replanned(news, now),
         };
         self.begin_plan(now);
@@ -363,6 +364,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         if let Heads::First(news) = pass.heads {
             pass.heads = Heads::Over;
             return match news {
+                News::Void => Stage::Drop(None),
                 News::Freed => Stage::Compress(None),
                 News::None => Stage::Due,
             };

@@ -120,6 +120,23 @@ impl<K: Ord + Clone> Pass<K> {
         }
     }
 
+    /// What it was to look at, where it is not over.
+    pub fn news(&self) -> News {
+        match self.stage {
+            Stage::Drop(None) => News::Void,
+            Stage::Drop(Some(_))
+            | Stage::Compress(_)
+            | Stage::Hasten(_)
+            | Stage::Due
+            | Stage::Begin
+            | Stage::Heads(_)
+            | Stage::Overdue(_)
+            | Stage::Fill { .. }
+            | Stage::FillShortest { .. }
+            | Stage::Over => News::Freed,
+        }
+    }
+
     /// One can be given no time: of those that a plan is made of it is none.
     pub fn cannot<V>(&mut self, line: &Line<K, V>) {
         match self.heads {
