@@ -87,7 +87,13 @@ impl Module for Manager {
     /// a limit back. One that is cancelled in the same turn is not.
     fn stands(&self, event: &Event) -> bool {
         match (&event.kind, event.job) {
-            (kind @ (Kind::Priority(_) | Kind::DependencyRemove(_) | Kind::Depend), Some(id)) => {
+            (
+                kind @ (Kind::Priority(_)
+                | Kind::JobspecUpdate(_)
+                | Kind::DependencyRemove(_)
+                | Kind::Depend),
+                Some(id),
+            ) => {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| job.state.next(kind).is_ok())
             }

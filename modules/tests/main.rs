@@ -3,6 +3,7 @@
 mod cut;
 mod instance;
 mod inventory;
+mod limits;
 mod nest;
 mod nest_asks;
 mod nest_history;
