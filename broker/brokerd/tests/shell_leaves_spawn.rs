@@ -6,15 +6,18 @@ mod shell_leaves;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use eddy_brokerd::shell::affinity::CpuSet;
+use eddy_brokerd::shell::cgroup::{self, Cgroups};
 use eddy_brokerd::shell::pool::SpawnPool;
 use eddy_brokerd::shell::procfs;
 use eddy_brokerd::shell::reap::{self, Delivery};
-use eddy_brokerd::shell::spawn::{Child, Rlimit, SpawnError, Step};
+use eddy_brokerd::shell::rights::Rights;
+use eddy_brokerd::shell::spawn::{Child, Rlimit, SpawnError, Spawner, Step};
 use eddy_brokerd::shell::stdio::{self, Feed, InputPipe, OpenMode};
 
 use shell_leaves::{command, has_ended, line, run, spawn, spawn_piped};
@@ -305,6 +308,49 @@ fn input_is_fed_until_its_end() {
     feed.end();
     assert_eq!(feed.flush(), Feed::Done);
     assert_eq!(run(cat).1, "some words\n");
+}
+
+/// Nobody's number.
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn a_users_process_is_born_in_his_cgroup_where_there_are_any() {
+    let home = cgroup::home().filter(|home| fs::create_dir_all(home).is_ok());
+    let cgroups = Arc::<Cgroups>::default();
+    let mut spawner = Spawner::new(Arc::default(), Arc::clone(&cgroups)).unwrap();
+    let mut born_in = |rights| {
+        let (ours, task) = stdio::output_pipe().unwrap();
+        rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::empty()).unwrap();
+        let mut cat = command(&["/bin/cat", "/proc/self/cgroup"]);
+        (cat.rights, cat.stdout) = (rights, task.into());
+        let child = spawner.spawn(&cat);
+        drop(cat);
+        child.map(|child| {
+            let mut text = String::new();
+            fs::File::from(ours).read_to_string(&mut text).unwrap();
+            assert_eq!(reap::wait(child.pidfd.as_fd()).unwrap().status, 0);
+            text
+        })
+    };
+    let own = born_in(Rights::Kept).unwrap();
+    assert!(!own.contains("uid-"), "{own}");
+    match (rustix::process::geteuid().is_root(), &home) {
+        (false, _) => assert!(born_in(Rights::Of(NOBODY)).is_err()),
+        (true, None) => assert_eq!(born_in(Rights::Of(NOBODY)).unwrap(), own),
+        (true, Some(home)) => {
+            let his = home.join(format!("uid-{NOBODY}"));
+            // The second time it was removed by somebody else.
+            for _ in 0..2 {
+                let text = born_in(Rights::Of(NOBODY)).unwrap();
+                let within = text.lines().any(|line| line.ends_with("/eddy/uid-65534"));
+                assert!(within, "{text}");
+                fs::remove_dir(&his).unwrap();
+            }
+            born_in(Rights::Of(NOBODY)).unwrap();
+            drop((spawner, cgroups));
+            assert!(!his.exists(), "it is removed when nobody is left");
+        }
+    }
 }
 
 #[test]

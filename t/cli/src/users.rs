@@ -188,6 +188,41 @@ pub fn owner_of(pid: i32) -> anyhow::Result<u32> {
     Ok(fs::metadata(format!("/proc/{pid}"))?.uid())
 }
 
+/// The cgroup of version 2 that a process is in; `None` where the kernel has none.
+///
+/// # Errors
+/// It has ended.
+pub fn cgroup_of(pid: i32) -> anyhow::Result<Option<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+    let own = text.lines().find_map(|line| line.strip_prefix("0::"));
+    Ok(own.map(str::to_owned))
+}
+
+/// Whether this process may make cgroups of version 2 below its own.
+///
+/// # Errors
+/// It cannot be found out.
+pub fn can_make_cgroups() -> anyhow::Result<bool> {
+    let Some(own) = cgroup_of(rustix::process::getpid().as_raw_nonzero().get())? else {
+        return Ok(false);
+    };
+    let mounts = fs::read_to_string("/proc/mounts")?;
+    let mut mounts = mounts.lines().map(|line| line.split(' '));
+    let mount = mounts.find_map(|mut fields| {
+        let place = fields.nth(1)?;
+        (fields.next() == Some("cgroup2")).then(|| place.to_owned())
+    });
+    let Some(mount) = mount else {
+        return Ok(false);
+    };
+    let probe = format!("{mount}{own}/eddy-probe-{}", std::process::id());
+    let made = fs::create_dir(&probe).is_ok();
+    if made {
+        fs::remove_dir(&probe)?;
+    }
+    Ok(made)
+}
+
 fn open(path: &Path) -> anyhow::Result<()> {
     Ok(fs::set_permissions(path, Permissions::from_mode(0o711))?)
 }

@@ -10,7 +10,7 @@ use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::Running;
-use eddy_cli_tests::users::{Site, can_make_users, owner_of};
+use eddy_cli_tests::users::{Site, can_make_cgroups, can_make_users, cgroup_of, owner_of};
 use eddy_wire::id::JobId;
 
 type Tested = anyhow::Result<()>;
@@ -101,6 +101,10 @@ fn tasks_have_the_rights_of_their_user_and_nothing_of_user_0() -> Tested {
             site.ok(&instance, user, &["run", "id", "-u"])?,
             of.uid.to_string()
         );
+        let cgroups = site.ok(&instance, user, &["run", "cat", "/proc/self/cgroup"])?;
+        let cgroup = format!("/eddy/uid-{}", of.uid);
+        let his = cgroups.lines().any(|line| line.ends_with(&cgroup));
+        assert_eq!(his, can_make_cgroups()?, "{cgroups}");
     }
     let ann = &site.users[ANN];
     let status = "grep -E '^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapAmb):' /proc/self/status";
@@ -469,8 +473,12 @@ fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
         let line = process.arguments.join(" ");
         line.contains("--child") || line.contains("/children/")
     };
+    let cgroup = format!("/eddy/uid-{ann}");
+    let his = can_make_cgroups()?;
     for process in instance.place.processes().iter().filter(|one| inside(one)) {
         assert_eq!(owner_of(process.pid)?, ann, "{process}");
+        let own = cgroup_of(process.pid)?.unwrap_or_default();
+        assert_eq!(own.ends_with(&cgroup), his, "{process}: {own}");
     }
     let number: JobId = job.parse()?;
     let state = instance.state().join(format!("children/{number}.1"));

@@ -55,7 +55,7 @@ impl Starter {
     /// # Errors
     /// There is no room for it.
     pub fn begin() -> io::Result<Starter> {
-        let mut spawner = Spawner::new(Arc::default())?;
+        let mut spawner = Spawner::new(Arc::default(), Arc::default())?;
         let watched = spawner.watched();
         let (asked, starts) = channel::<Asked>();
         std::thread::Builder::new()

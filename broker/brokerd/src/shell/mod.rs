@@ -15,6 +15,7 @@ pub mod rights;
 
 pub mod overdue;
 
+pub mod cgroup;
 pub mod pool;
 pub mod spawn;
 
@@ -28,3 +29,4 @@ pub mod sweep;
 pub mod process;
 
 mod child;
+mod clone;

@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::cgroup::Cgroups;
 use super::overdue::Overdue;
 use super::spawn::{Child, Command, SpawnError, Spawner};
 use crate::users::Accounts;
@@ -83,9 +84,9 @@ impl<T: Send + 'static> SpawnPool<T> {
             threads: Vec::new(),
             watched: Vec::new(),
         };
-        let accounts = Arc::new(Accounts::default());
+        let (accounts, cgroups) = (Arc::new(Accounts::default()), Arc::new(Cgroups::default()));
         for number in 0..threads {
-            let mut spawner = Spawner::new(Arc::clone(&accounts))?;
+            let mut spawner = Spawner::new(Arc::clone(&accounts), Arc::clone(&cgroups))?;
             pool.watched.push(spawner.watched());
             let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new()

@@ -19,17 +19,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::affinity::CpuSet;
+use super::cgroup::Cgroups;
 use super::child::{self, OpenPlan, Plan, Report};
+use super::clone::{self, Entry, Stack, Start};
 use super::overdue::{Lateness, Overdue, START_MAX};
 use super::rights::{Rights, Stream, with_identity};
 use super::{procfs, reap, stdio};
 use crate::users::{Account, Accounts, UserError};
 
-/// Stack of a child before its exec. The kernel's part of exec does not use
-/// it; the child's own frames take about 1 KiB.
-const STACK_BYTES: usize = 64 << 10;
-/// Page below the stack that faults instead of overwriting what lies there.
-const GUARD_BYTES: usize = 4 << 10;
 /// Where execvp(3) looks when the environment has no PATH.
 const PATH_DEFAULT: &[u8] = b"/bin:/usr/bin";
 /// Longest path the kernel takes, with its final zero (PATH_MAX).
@@ -41,6 +38,9 @@ const PATH_VARIABLE_BYTES: usize = 128 << 10;
 const BUSY_LOOKS: u32 = 20;
 /// How long between two tries; a clone and exec takes some 0.1 ms.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
+
+/// How often the cgroup of a user is made that another process removes each time.
+const CGROUP_LOOKS: u32 = 2;
 
 /// A process to start, all of it decided.
 #[derive(Clone, Debug)]
@@ -192,9 +192,6 @@ fn describe(errno: i32) -> String {
     io::Error::from_raw_os_error(errno).to_string()
 }
 
-/// What all children have in common.
-const CLONE_FLAGS: c_int = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
-
 /// A command with all that is looked up and opened for it.
 struct Prepared<'a> {
     command: &'a Command,
@@ -211,17 +208,19 @@ pub struct Spawner {
     /// Clock ticks per second.
     ticks: u64,
     accounts: Arc<Accounts>,
+    cgroups: Arc<Cgroups>,
     watched: Arc<Overdue>,
 }
 
 impl Spawner {
     /// Maps the stack. Fails only for want of memory.
-    pub fn new(accounts: Arc<Accounts>) -> io::Result<Spawner> {
+    pub fn new(accounts: Arc<Accounts>, cgroups: Arc<Cgroups>) -> io::Result<Spawner> {
         Ok(Spawner {
             stack: Stack::map()?,
             shell: std::process::id() as i32,
             ticks: rustix::param::clock_ticks_per_second(),
             accounts,
+            cgroups,
             watched: Arc::default(),
         })
     }
@@ -304,9 +303,8 @@ impl Spawner {
             opened: &number,
         };
         let argument = ptr::from_ref(&plan).cast_mut().cast::<c_void>();
-        let flags = CLONE_FLAGS | libc::CLONE_FILES;
-        let (late, cloned) =
-            self.clone_blocked(enter_open, argument, flags, Rights::Of(account.uid));
+        let open = (enter_open as Entry, argument, libc::CLONE_FILES);
+        let (late, cloned) = self.clone_blocked(open, Rights::Of(account.uid));
         let (_, pidfd) = cloned.map_err(|errno| failed(Step::Clone, errno))?;
         let _ = reap::wait(pidfd.as_fd());
         let fd = number.load(Relaxed);
@@ -351,7 +349,7 @@ impl Spawner {
         };
         let before = child::boot_ticks(self.ticks);
         let argument = ptr::from_ref(&plan).cast_mut().cast::<c_void>();
-        let (late, cloned) = self.clone_blocked(enter, argument, CLONE_FLAGS, command.rights);
+        let (late, cloned) = self.clone_blocked((enter, argument, 0), command.rights);
         let (pid, pidfd) = cloned.map_err(|errno| refused(command, Step::Clone, errno, 0))?;
         if late == Lateness::Ended {
             let _ = reap::wait(pidfd.as_fd());
@@ -386,9 +384,7 @@ impl Spawner {
     /// memory that the child borrows. Raw, because libc keeps two signals from being blocked.
     fn clone_blocked(
         &mut self,
-        run: extern "C" fn(*mut c_void) -> c_int,
-        argument: *mut c_void,
-        flags: c_int,
+        (run, argument, flags): (Entry, *mut c_void, c_int),
         rights: Rights,
     ) -> (Lateness, Result<(i32, OwnedFd), i32>) {
         let mask = set_signal_mask(u64::MAX);
@@ -396,33 +392,42 @@ impl Spawner {
         if rights != Rights::Kept {
             watched.begin();
         }
-        let cloned = self.clone_child(run, argument, flags, &watched.pidfd);
+        let start = Start {
+            run,
+            argument,
+            flags,
+            pidfd: &watched.pidfd,
+            cgroup: None,
+        };
+        let cloned = self.clone_for(start, rights);
         let late = watched.end();
         set_signal_mask(mask);
         (late, cloned)
     }
 
-    fn clone_child(
-        &mut self,
-        run: extern "C" fn(*mut c_void) -> c_int,
-        argument: *mut c_void,
-        flags: c_int,
-        pidfd: &AtomicI32,
-    ) -> Result<(i32, OwnedFd), i32> {
-        // SAFETY: `run` runs on our own stack, which no other child uses: with
-        // CLONE_VFORK this thread is stopped until the child has executed or
-        // ended, and `&mut self` keeps other threads away. What `argument` points to
-        // outlives that. CLONE_SIGHAND is not set, CLONE_FILES only for `child::open`, and
-        // all signals are blocked, as both demand. `pidfd` is written before return.
-        let (pid, errno) = unsafe {
-            let pid = libc::clone(run, self.stack.top(), flags, argument, pidfd.as_ptr());
-            (pid, *libc::__errno_location())
-        };
-        if pid < 0 {
-            return Err(errno);
+    /// In the cgroup of its user if there is one, which another may just have removed.
+    fn clone_for(&mut self, start: Start<'_>, rights: Rights) -> Result<(i32, OwnedFd), i32> {
+        for _ in 0..CGROUP_LOOKS {
+            let Rights::Of(user) = rights else { break };
+            let Some(cgroup) = self.cgroups.of(user) else {
+                break;
+            };
+            let within = Start {
+                cgroup: Some(cgroup.as_fd()),
+                ..start
+            };
+            // SAFETY: as below.
+            match unsafe { clone::clone(&mut self.stack, &within) } {
+                Ok(child) => return Ok(child),
+                // What an administrator allows those of the user holds for the next as well.
+                Err(errno @ (libc::EAGAIN | libc::ENOMEM)) => return Err(errno),
+                Err(errno) => self.cgroups.failed(user, errno),
+            }
         }
-        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd.load(Relaxed)) }))
+        // SAFETY: what `run` is given outlives the child's use of it: this thread waits meanwhile.
+        // CLONE_SIGHAND is not set, CLONE_FILES only for `child::open`, and all signals are blocked, as
+        // both demand.
+        unsafe { clone::clone(&mut self.stack, &start) }
     }
 }
 
@@ -536,47 +541,4 @@ fn refused(command: &Command, step: Step, errno: i32, which: i32) -> SpawnError 
         }
     };
     SpawnError::Step { step, errno, what }
-}
-
-/// Mapped memory with a guard page below, given back when dropped.
-#[derive(Debug)]
-struct Stack {
-    base: *mut c_void,
-}
-
-// SAFETY: plain memory, used by one thread at a time through `&mut Spawner`.
-unsafe impl Send for Stack {}
-
-impl Stack {
-    fn map() -> io::Result<Stack> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
-        // SAFETY: a new mapping at an address of the kernel's choice, then its
-        // lowest page made unreadable; nobody has a pointer into it yet.
-        unsafe {
-            let base = libc::mmap(ptr::null_mut(), STACK_BYTES, protection, flags, -1, 0);
-            if base == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
-            let stack = Stack { base };
-            if libc::mprotect(base, GUARD_BYTES, libc::PROT_NONE) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(stack)
-        }
-    }
-
-    /// One past its highest byte, aligned to 16 as both x86-64 and arm64 ask.
-    fn top(&mut self) -> *mut c_void {
-        // SAFETY: one past the end of the mapping we own.
-        unsafe { self.base.byte_add(STACK_BYTES) }
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: maps exactly what `map` mapped; no child runs on it, see
-        // `clone_child`.
-        unsafe { libc::munmap(self.base, STACK_BYTES) };
-    }
 }

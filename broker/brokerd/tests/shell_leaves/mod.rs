@@ -40,7 +40,9 @@ pub fn script(text: &str, marker: &str) -> Command {
 }
 
 pub fn spawn(command: &Command) -> Result<Child, SpawnError> {
-    Spawner::new(Arc::default()).unwrap().spawn(command)
+    Spawner::new(Arc::default(), Arc::default())
+        .unwrap()
+        .spawn(command)
 }
 
 /// Starts it with a pipe for output, whose shell end is given, waiting to read.
