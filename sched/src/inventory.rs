@@ -29,6 +29,8 @@ pub(crate) struct Inventory {
     apart: Idset,
     /// What the nodes have.
     all: Capacity,
+    /// The same without those that are apart, where there are such.
+    common: Option<Rooms>,
     /// What the nodes in service have, taken or not.
     serving: Rooms,
     /// What is free on nodes in service.
@@ -199,6 +201,7 @@ impl Inventory {
         let free = rooms(&|node| Some(node.free_room()));
         let idle = rooms(&Node::idle_room);
         (self.serving, self.free, self.idle) = (serving, free, idle);
+        self.part();
         self.sort();
     }
 
@@ -242,6 +245,18 @@ impl Inventory {
         let changed = self.apart.union(&ranks);
         self.apart = ranks;
         self.refresh_ranks(&changed);
+        self.part();
+    }
+
+    /// Finds again what is nobody's.
+    fn part(&mut self) {
+        self.common = (!self.apart.is_empty()).then(|| {
+            let nodes = self.nodes.iter();
+            Rooms::new(nodes.map(|node| {
+                let is_apart = self.apart.contains(node.rank.0);
+                (!is_apart).then(|| room_of(&node.total))
+            }))
+        });
     }
 
     /// The same ranks are in service as in another one.
@@ -314,6 +329,11 @@ impl Inventory {
     /// What all nodes have.
     pub fn all(&self) -> &Capacity {
         &self.all
+    }
+
+    /// What the nodes have that are nobody's, in service or not.
+    pub fn common(&self) -> &Rooms {
+        self.common.as_ref().unwrap_or(self.all.rooms())
     }
 
     /// The node of that rank.

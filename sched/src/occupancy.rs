@@ -180,7 +180,7 @@ impl Occupancy {
         {
             return Now::Fits(spot(ask, chosen));
         }
-        match self.choose_all(ask, self.inventory.all().rooms()) {
+        match self.choose_all(ask, self.ever(ask)) {
             Ok(_) => Now::NoRoom,
             Err(_) => Now::Never,
         }

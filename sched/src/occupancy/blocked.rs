@@ -31,8 +31,17 @@ impl Occupancy {
         }
         let named = ask.each().filter_map(|one| one.want.request.named_ranks());
         let lacks = named.filter_map(|ranks| all.has_ranks(ranks).err()).next();
-        let together = || self.choose_all(ask, all.rooms()).err();
-        lacks.or_else(|| Some(together()?.never(&ask.want.request)))
+        let together = || self.choose_all(ask, self.ever(ask)).err();
+        lacks.or_else(|| {
+            let mut reason = together()?.never(&ask.want.request);
+            if let Reason::NeverInAll { what, .. } = &mut reason
+                && ask.gang.is_some()
+                && !self.inventory.apart().is_empty()
+            {
+                what.push_str(" beside instances of a fixed size");
+            }
+            Some(reason)
+        })
     }
 
     /// What a request would be granted now, whatever is promised to others, or why nothing.
@@ -68,8 +77,8 @@ impl Occupancy {
 
     /// What is in the way of a request that does not fit now.
     pub(super) fn blocked(&self, ask: &Ask) -> Blocked {
-        let (all, serving) = (self.inventory.all().rooms(), self.inventory.serving());
-        if self.choose_all(ask, all).is_err() {
+        let serving = self.inventory.serving();
+        if self.choose_all(ask, self.ever(ask)).is_err() {
             return Blocked::Never;
         }
         match self.choose_all(ask, serving) {
@@ -79,6 +88,15 @@ impl Occupancy {
                 asked: ask.need.count(),
                 free: 0,
             },
+        }
+    }
+
+    /// What a request may ever have. A gang is known only when it is whole, and who would wait for nodes
+    /// that are somebody's waits for no end; whoever is alone was refused for that when he came.
+    pub(super) fn ever(&self, ask: &Ask) -> &Rooms {
+        match ask.gang {
+            Some(_) => self.inventory.common(),
+            None => self.inventory.all().rooms(),
         }
     }
 

@@ -265,6 +265,30 @@ fn another_policy_finds_the_gang_whole() {
     assert_eq!(stand.says(2), ["start 2 0/0-1", "start 3 0/2-3"]);
 }
 
+/// Two of three nodes are an instance's: a gang of two nodes is over, and who is behind it starts.
+#[test]
+fn a_gang_that_fits_only_with_nodes_of_an_instance_never_starts() {
+    for policy in ["fcfs", "easy", "conservative", "armada"] {
+        let mut stand = Stand::new(&format!("preset = \"{policy}\""), &[2, 2, 2], 3);
+        let ground = inventory(&[(2, 0, 0), (2, 0, 0)]);
+        stand.planner.apply(Delta::Ground(JobId(1), ground));
+        for job in 2..=3 {
+            stand.wants(job, 10, slots(1, 2), Some(gang("g", 2)));
+        }
+        stand.wants(4, 10, slots(1, 2), None);
+        let mut said = stand.says(0);
+        said.sort_unstable();
+        let never = "asks for 2 places for members of gang `g` at once beside instances of a fixed \
+                     size; the instance has 1";
+        let never = |job: u64| format!("never {job} {never}");
+        assert_eq!(
+            said,
+            [never(2), never(3), "start 4 2/0-1".to_owned()],
+            "{policy}"
+        );
+    }
+}
+
 #[test]
 fn a_gang_is_promised_the_first_time_at_which_all_fit() {
     let mut stand = Stand::new("preset = \"conservative\"", &[2, 2, 2], 3);
