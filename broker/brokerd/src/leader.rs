@@ -5,7 +5,7 @@
 //! [`start`] (journal, inventory, replay, sockets), [`turn`] (the loop). It
 //! decides nothing about jobs.
 
-mod access;
+pub mod access;
 pub mod answers;
 pub mod channel;
 pub mod child;

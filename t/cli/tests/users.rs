@@ -403,6 +403,31 @@ fn a_user_who_asks_without_end_is_told_so_and_others_are_served() -> Tested {
 }
 
 #[test]
+fn a_check_of_the_configuration_names_all_whom_the_host_does_not_know() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("site.toml");
+    fs::write(
+        &file,
+        "[access]\nusers = [\"root\", \"eddy-x\", \"eddy-y\"]\nadmins = [\"eddy-z\"]\n",
+    )?;
+    let checked = place.run(&["config", "check", &file])?;
+    assert_eq!(checked.code, 1);
+    let lines: Vec<&str> = checked.err.lines().collect();
+    let said =
+        |field: &str, user: &str| format!("eddy config check: {file}: {field}: no user `{user}`");
+    let unknown = [
+        ("access.users", "eddy-x"),
+        ("access.users", "eddy-y"),
+        ("access.admins", "eddy-z"),
+    ];
+    assert_eq!(lines.len(), 3, "{}", checked.err);
+    for (line, (field, user)) in lines.iter().zip(unknown) {
+        assert!(line.starts_with(&said(field, user)), "{line}");
+    }
+    Ok(())
+}
+
+#[test]
 fn names_that_nobody_has_are_refused_by_field() -> Tested {
     if !can_make_users() {
         return Ok(());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use eddy_brokerd::config::{self, ConfigError};
+use eddy_brokerd::leader::access;
 use eddy_brokerd::leader::configured::{CONFIG_FILE, KEPT_FILE};
 use eddy_sched::policy::PolicyError;
 use eddy_sched::policy::print::print;
@@ -36,7 +37,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Check a file as a whole; print every error in it, with its line
+    /// Check a file as a whole; print every error in it, with its line, and users it names that this host does not know
     Check {
         /// The file
         #[arg(value_name = "FILE")]
@@ -121,7 +122,17 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 fn check(file: &str) -> anyhow::Result<u8> {
     let text = fs::read_to_string(file).with_context(|| file.to_owned())?;
     match config::check(&text) {
-        Ok(_) => Ok(0),
+        Ok(config) => {
+            let unknown = access::unknown(&config.instance.access);
+            for error in &unknown {
+                let line = error.to_string();
+                eprintln!("eddy config check: {file}: {}", output::one_line(&line));
+            }
+            match unknown.is_empty() {
+                true => Ok(0),
+                false => Ok(output::FAILED),
+            }
+        }
         Err(errors) => {
             for line in config::told(&text, &errors) {
                 eprintln!("eddy config check: {file}: {}", output::one_line(&line));

@@ -1,6 +1,7 @@
 //! Who is admitted, from what the configuration says, with names looked up.
 //!
-//! Called by the start, and by the thread that reads another configuration. It admits nobody itself.
+//! Called by the start, by the thread that reads another configuration, and by whoever checks one. It
+//! admits nobody itself.
 
 use eddy_wire::access::{Access, HOST_ADMIN, Listing, Users};
 use thiserror::Error;
@@ -36,6 +37,21 @@ pub(super) enum Admits {
     Parent(Access),
     /// Nobody's: an instance that a user has inside another serves him.
     Owner,
+}
+
+/// Every name in what a configuration says of access that this host does not know.
+pub fn unknown(said: &config::Access) -> Vec<AccessError> {
+    let users: &[String] = match &said.users {
+        config::Users::Unsaid | config::Users::All => &[],
+        config::Users::Named(names) => names,
+    };
+    let users = users.iter().map(|name| ("access.users", name));
+    let admins = said.admins.iter().map(|name| ("access.admins", name));
+    let unknown = users.chain(admins).filter_map(|(field, name)| {
+        let source = users::number(name).err()?;
+        Some(AccessError::Name { field, source })
+    });
+    unknown.collect()
 }
 
 /// Who is admitted, with names looked up. A root of uid 0 admits everybody unless it is told
