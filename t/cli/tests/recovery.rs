@@ -81,6 +81,25 @@ fn who_is_over_is_listed_at_once_and_after_the_leader_was_killed() -> Tested {
 }
 
 #[test]
+fn a_node_that_is_taken_out_when_its_jobs_end_is_through_a_restart() -> Tested {
+    let instance = Instance::start(&["--size=2", "--cores=2"])?;
+    let (mut tells, mut gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
+    instance.submit(&["-N2", "-n2", "--flags=waitable", "sh", "-c", &gated("true")])?;
+    told(tells.line())?;
+    told(tells.line())?;
+    let removed = instance.begin(&["resource", "remove", "--drain", "1"])?;
+    removed.prints("drained; waiting for")?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    gate.let_go(2)?;
+    let ran = removed.wait()?;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let left = instance.ok(&["overlay", "status"])?;
+    assert_eq!(left, "full        1  0");
+    instance.shut_down()
+}
+
+#[test]
 fn everybody_who_waits_finishes_through_a_restart() -> Tested {
     let instance = Instance::start(&["--cores=4"])?;
     let (mut tells, mut gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);

@@ -4,7 +4,7 @@ use anyhow::bail;
 use clap::Subcommand;
 use eddy_client::Client;
 use eddy_wire::queue::{Rules, Shut, Turn, UNNAMED};
-use eddy_wire::services::job::{JobSet, Wait};
+use eddy_wire::services::job::JobSet;
 use eddy_wire::services::queue::{List, QueueRow, TurnQueue, TurnRequest};
 use eddy_wire::time::Span;
 
@@ -12,6 +12,7 @@ use crate::listing::{Filter, Question};
 use crate::names::Users;
 use crate::session::Global;
 use crate::table::{Align, Table, escaped};
+use crate::verbs::submit::until_over;
 use crate::{output, when};
 
 /// Show queues, and let them take submissions and start jobs or not
@@ -175,10 +176,7 @@ async fn drained(client: &Client, which: &Which) -> anyhow::Result<()> {
         if jobs.is_empty() {
             continue;
         }
-        let mut ends = client.stream::<Wait>(&jobs.into())?;
-        while let Some(part) = ends.next().await {
-            part?;
-        }
+        until_over(client, jobs).await?;
     }
     Ok(())
 }

@@ -153,6 +153,13 @@ pub async fn wait_for(client: &Client, verb: &str, jobs: JobSet) -> anyhow::Resu
     Ok(highest)
 }
 
+/// Waits for the ends of all, also over a restart of the leader, and says nothing of them.
+pub async fn until_over(client: &Client, jobs: JobSet) -> anyhow::Result<()> {
+    let mut ends = EndFeed::gathered(client, jobs, GATHER)?;
+    while ends.next().await?.is_some() {}
+    Ok(())
+}
+
 /// Says how a job ended that did not end well.
 fn tell(verb: &str, end: &JobEnd) {
     if exit_code(end) == 0 {

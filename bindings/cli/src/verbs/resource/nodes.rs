@@ -8,13 +8,14 @@ use eddy_client::Client;
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::services::job::{JobRow, JobSet, Raise, RaiseRequest, Wait};
+use eddy_wire::services::job::{JobRow, JobSet, Raise, RaiseRequest};
 use eddy_wire::services::overlay::{Add, AddRequest, Remove, RemoveRequest};
 use eddy_wire::services::resource::{Drain, DrainRequest, RankStatus, Status, Targets};
 use uuid::Uuid;
 
 use crate::listing::{Filter, Question};
 use crate::verbs::cancel::{change, declared};
+use crate::verbs::submit::until_over;
 use crate::{ids, output};
 
 /// How many jobs are named.
@@ -81,10 +82,7 @@ pub async fn remove(
                 cancel(client, set.clone()).await?;
             }
         }
-        let mut ends = client.stream::<Wait>(&set.into())?;
-        while let Some(part) = ends.next().await {
-            part?;
-        }
+        until_over(client, set).await?;
     }
     client.call::<Remove>(&RemoveRequest { ranks }).await?;
     Ok(())
