@@ -11,6 +11,7 @@ mod nodes;
 use std::collections::BTreeMap;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
+use eddy_wire::access::Access;
 use eddy_wire::account::Party;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record, Submit};
@@ -24,12 +25,16 @@ use eddy_wire::update;
 use eddy_wire::usage::{Amounts, Payer, Stretch, Tally};
 use serde_json::{Map, Value};
 
+use crate::live;
+use crate::settings::Settings;
 use books::Books;
 use nodes::{For, Nodes};
 
 /// The ledger of an instance.
 #[derive(Default)]
 pub struct Ledger {
+    /// Who is shown what of whom.
+    access: Access,
     books: Books,
     nodes: Nodes,
     jobs: BTreeMap<JobId, Open>,
@@ -37,6 +42,16 @@ pub struct Ledger {
     uncharged: Amounts,
     /// The summary that stands, if there is one.
     tally: Option<Seq>,
+}
+
+impl Ledger {
+    /// Nothing is charged yet.
+    pub fn new(settings: &Settings) -> Ledger {
+        Ledger {
+            access: settings.access.clone(),
+            ..Ledger::default()
+        }
+    }
 }
 
 /// A job that may hold something.
@@ -72,6 +87,11 @@ impl Module for Ledger {
                 self.jobs.remove(&job);
             }
             (kind, Some(job)) => self.apply_job(t, job, kind),
+            (Kind::Memo(memo), None) => {
+                if let Some(access) = live::admitted(memo) {
+                    self.access = access;
+                }
+            }
             (kind, None) => self.nodes.apply(t, kind),
         }
     }
@@ -236,12 +256,14 @@ impl Ledger {
 
     fn report(&self, now: Time, request: &Request) -> Result<UsageReport, Refusal> {
         let body: ReportRequest = request.parse()?;
+        let only = self.access.only(request.uid, request.roles);
         let is_asked = |payer: &Payer| {
             let account = payer.account.as_ref().map(|name| name.as_str());
             body.account
                 .as_deref()
                 .is_none_or(|asked| account == Some(asked))
                 && body.user.is_none_or(|asked| payer.user == asked)
+                && only.is_none_or(|user| payer.user == user)
         };
         let since = body.since.unwrap_or(Time(i64::MIN));
         let mut rows: BTreeMap<&Payer, (Amounts, Amounts)> = BTreeMap::new();

@@ -79,7 +79,7 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(exec::Exec::new(settings)),
         Box::new(accounts::Accounts::default()),
         Box::new(queues::Queues::new(settings)),
-        Box::new(ledger::Ledger::default()),
+        Box::new(ledger::Ledger::new(settings)),
         Box::new(nest::Nest::new(settings)),
         Box::new(passed::Passed::new(settings)),
         Box::new(events::Events::default()),

@@ -28,8 +28,7 @@ use eddy_wire::time::Time;
 
 use crate::ingest::fleet::Fleet;
 use crate::limits::Limits;
-use crate::live::Change;
-use crate::queues_above;
+use crate::live::{self, Change};
 use crate::settings::Settings;
 
 use collect::Collectors;
@@ -231,14 +230,7 @@ impl View {
 
     /// Whose rows a sender sees: everybody's, or only those of this user.
     fn shown_to(&self, sender: Sender) -> Option<u32> {
-        (!self.access.shows_all(sender.roles)).then_some(sender.uid)
-    }
-
-    /// Who is shown whose rows from now on, if that is said.
-    fn admits(&mut self, access: Option<&Access>) {
-        if let Some(access) = access {
-            self.access.clone_from(access);
-        }
+        self.access.only(sender.uid, sender.roles)
     }
 
     fn notice(&mut self, notice: &Notice) {
@@ -267,10 +259,11 @@ impl View {
             && let Some(change) = Change::told(memo)
         {
             self.lines.configured(&change.live);
-            self.admits(change.live.access.as_ref());
         }
-        if let Kind::Memo(memo) = &record.event.kind {
-            self.admits(queues_above::admitted(memo).as_ref());
+        if let Kind::Memo(memo) = &record.event.kind
+            && let Some(access) = live::admitted(memo)
+        {
+            self.access = access;
         }
         self.lines.apply(record);
         self.fleet.apply(record);

@@ -20,6 +20,7 @@ use eddy_wire::time::Span;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::queues_above;
 use crate::settings::{Class, Elastic, Extent, Qos, Queue, Settings};
 
 /// The memo that says it.
@@ -207,6 +208,12 @@ impl Change {
     pub fn told(memo: &Map<String, Value>) -> Option<Change> {
         Change::deserialize(memo.get(KEY)?).ok()
     }
+}
+
+/// Who may connect from then on and is shown what, if a memo tells it: what the parent said, or another
+/// configuration.
+pub fn admitted(memo: &Map<String, Value>) -> Option<Access> {
+    queues_above::admitted(memo).or_else(|| Change::told(memo)?.live.access)
 }
 
 #[cfg(test)]

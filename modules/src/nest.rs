@@ -43,8 +43,7 @@ use eddy_wire::time::{Span, Time};
 
 use crate::ingest::fleet::Fleet;
 use crate::limits::Limits;
-use crate::live::Change;
-use crate::queues_above;
+use crate::live::{self, Change};
 use crate::settings::{Place, Queue, Settings};
 use asks::Asks;
 use blocks::Blocks;
@@ -171,13 +170,12 @@ impl Module for Nest {
                 if let Some(last) = blocks::last_of(memo) {
                     self.last_job = self.last_job.max(last);
                 }
-                if let Some(access) = queues_above::admitted(memo) {
+                if let Some(access) = live::admitted(memo) {
                     self.access = access;
                 }
                 if let Some(change) = Change::told(memo) {
                     (self.queues, self.default_time) =
                         (change.live.queues, change.live.default_time);
-                    self.access = change.live.access.unwrap_or_else(|| self.access.clone());
                 }
             }
             (Kind::Queue(turned), None) => self.gates.apply(record.event.t, turned),

@@ -46,9 +46,8 @@ use crate::Settings;
 use crate::gangs::Gangs;
 use crate::ingest::queues;
 use crate::limits::Limits;
-use crate::live::Change;
+use crate::live::{self, Change};
 use crate::nest::run::waits_below;
-use crate::queues_above;
 use crate::silence::{Silence, Turn};
 use asked::Asked;
 use grounds::Grounds;
@@ -182,7 +181,9 @@ impl Module for Sched {
         match (&record.event.kind, record.event.job) {
             (Kind::Memo(memo), None) => {
                 self.obeyed.apply(record.seq, memo);
-                self.admits(queues_above::admitted(memo).as_ref());
+                if let Some(access) = live::admitted(memo) {
+                    self.access = access;
+                }
                 if let Some(change) = Change::told(memo) {
                     self.configured(&change);
                 }
@@ -341,12 +342,10 @@ impl Sched {
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         match request.topic.as_str() {
-            Explain::TOPIC => {
-                let all = self.access.shows_all(request.roles);
-                let only = (!all).then_some(request.uid);
-                self.asked.ask(request, only, out)?;
-            }
-            Shares::TOPIC => self.asked.ask_shares(request, out)?,
+            Explain::TOPIC => self.asked.ask(request, self.shown_to(request), out)?,
+            Shares::TOPIC => self
+                .asked
+                .ask_shares(request, self.shown_to(request), out)?,
             Policy::TOPIC => out.answer(request.caller, &self.obeyed.shown()),
             pool::List::TOPIC => out.answer(request.caller, &self.pools.rows()),
             reservation::Create::TOPIC | reservation::Delete::TOPIC | reservation::List::TOPIC => {

@@ -71,9 +71,10 @@ impl Access {
         }
     }
 
-    /// Whether a sender of these roles may see the rows of another user's jobs.
-    pub fn shows_all(&self, roles: Roles) -> bool {
-        self.listing == Listing::Open || roles.may_administer()
+    /// Of whose jobs a sender is shown more than counts: of everybody's, or only of that user's.
+    pub fn only(&self, uid: u32, roles: Roles) -> Option<u32> {
+        let all = self.listing == Listing::Open || roles.may_administer();
+        (!all).then_some(uid)
     }
 }
 
@@ -96,7 +97,8 @@ mod tests {
         assert_eq!(some.roles(0, 5), Roles::USER);
         assert_eq!(some.roles(0, 6), Roles::NONE);
         assert_eq!(some.roles(0, 7), Roles::ADMIN.or(Roles::USER));
-        assert!(some.admits_others() && !some.shows_all(some.roles(0, 5)));
-        assert!(some.shows_all(some.roles(0, 7)) && some.shows_all(some.roles(0, 0)));
+        assert!(some.admits_others());
+        let only = |uid| some.only(uid, some.roles(0, uid));
+        assert_eq!((only(5), only(7), only(0)), (Some(5), None, None));
     }
 }

@@ -111,11 +111,15 @@ impl Nest {
     }
 
     /// What a sender is shown: of an instance of another user that it is there and how large, not
-    /// where it is reached.
+    /// where it is reached; nothing where listings are private.
     fn rows(&self, only: Option<JobId>, sender: Sender) -> Vec<ChildRow> {
         let children = self.children.values();
+        let user = self.access.only(sender.uid, sender.roles);
         let wanted = children.filter(|child| only.is_none_or(|job| job == child.id()));
-        let shown = wanted.map(|child| {
+        let seen = wanted.filter(|child| {
+            child.declared.is_some() || user.is_none_or(|user| user == child.job.submit.user)
+        });
+        let shown = seen.map(|child| {
             let room = self.room(child);
             let row = child.row(&self.queues, room.as_deref(), self.place.end());
             let own = child.declared.is_some() || sender.may_act_for(child.job.submit.user);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use eddy_broker::{Caller, Outbox, Request, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Answer, Delta, Explained, Question, SharesTold};
+use eddy_wire::plan::{Answer, Delta, Explained, Question, ShareRow, SharesTold};
 use eddy_wire::services::sched::{EXPLAINED_MAX, ExplainReply, ExplainRequest, SharesReply};
 
 use super::policy;
@@ -45,16 +45,17 @@ impl Asked {
         Ok(())
     }
 
-    /// Asks what each account is due.
+    /// Asks what each account is due, and each user or that one alone.
     ///
     /// # Errors
     /// Too many questions are under way.
     pub(super) fn ask_shares(
         &mut self,
         request: &Request,
+        only: Option<u32>,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let tag = self.tag(request.caller, None)?;
+        let tag = self.tag(request.caller, only)?;
         out.volatile(Volatile::Plan(vec![Delta::Shares(tag)]));
         Ok(())
     }
@@ -71,10 +72,12 @@ impl Asked {
 
     /// The planner tells what each account is due.
     pub(super) fn told(&mut self, told: &SharesTold, preset: &str, out: &mut Outbox) {
-        for (caller, _) in told.tags.iter().filter_map(|tag| self.callers.remove(tag)) {
+        for (caller, only) in told.tags.iter().filter_map(|tag| self.callers.remove(tag)) {
+            let is_shown =
+                |row: &&ShareRow| only.is_none() || row.user.is_none() || row.user == only;
             let reply = SharesReply {
                 preset: preset.to_owned(),
-                rows: told.rows.clone(),
+                rows: told.rows.iter().filter(is_shown).cloned().collect(),
             };
             out.answer(caller, &reply);
         }

@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use eddy_broker::{Line, Outbox, Volatile};
+use eddy_broker::{Line, Outbox, Request, Volatile};
 use eddy_sched::policy::print::print;
 use eddy_sched::policy::read::read;
 use eddy_sched::policy::warn::warnings;
 use eddy_sched::policy::{Policy, Rung, Source, Walk};
-use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
@@ -239,17 +238,14 @@ impl Sched {
         self.obeyed.configured(&change.by, live.policy());
         self.rules.configured(&live.qos);
         self.pools.configured(&live.pools);
-        self.admits(live.access.as_ref());
         let nothing = ResourceSet::new();
         let all = self.inventory.as_deref().unwrap_or(&nothing);
         self.sets.configured(live, all);
     }
 
-    /// Who may ask whose reasons from now on, if that is said.
-    pub(super) fn admits(&mut self, access: Option<&Access>) {
-        if let Some(access) = access {
-            self.access.clone_from(access);
-        }
+    /// Of whose jobs a sender is told: of everybody's, or only of his own.
+    pub(super) fn shown_to(&self, request: &Request) -> Option<u32> {
+        self.access.only(request.uid, request.roles)
     }
 
     /// Tells the planner of it: with it those who wait have another order, or other ranks.

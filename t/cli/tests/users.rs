@@ -295,7 +295,10 @@ fn only_whom_the_configuration_names_is_let_in_and_private_hides_jobs() -> Teste
         return Ok(());
     }
     let config = "[access]\nusers = [\"{0}\", \"{1}\"]\nadmins = [\"{3}\"]\nprivate = true\n";
-    let (site, instance) = Site::configured(config, &["--cores=1"])?;
+    let (site, instance) = Site::configured(config, &["--cores=2"])?;
+    let script = site.script(ANN, "inner", "#!/bin/sh\nsleep 600\n")?;
+    let inner = site.ok(&instance, ANN, &["batch", "-n1", &script])?;
+    site.ok(&instance, ANN, &["job", "wait-event", &inner, "start"])?;
     let job = site.ok(
         &instance,
         ANN,
@@ -315,16 +318,24 @@ fn only_whom_the_configuration_names_is_let_in_and_private_hides_jobs() -> Teste
             &["jobs", "-A", "--no-header", "-o", "{id}"],
         )
     };
-    assert_eq!(rows(ANN)?.trim(), job);
+    let both = format!("{job}\n{inner}");
+    assert_eq!(rows(ANN)?.trim(), both);
     assert_eq!(rows(BOB)?, "");
-    assert_eq!(rows(DAN)?.trim(), job);
+    assert_eq!(rows(DAN)?.trim(), both);
+    // Nor who uses how much, or has an instance.
+    let ann = site.users[ANN].name.as_str();
+    for (verb, word) in [("usage", ann), ("shares", ann), ("tree", inner.as_str())] {
+        let shows = |user| anyhow::Ok(site.ok(&instance, user, &[verb])?.contains(word));
+        let shown = (shows(ANN)?, shows(BOB)?, shows(DAN)?);
+        assert_eq!(shown, (true, false, true), "{verb}");
+    }
     let refused = site.run(&instance, BOB, &["job", "eventlog", &job])?;
     assert!(refused.refusal()?.contains("may not ask"), "{refused:?}");
     assert!(site.run(&instance, BOB, &["job", "status", &job])?.code != 0);
     // What is in use is everybody's to see.
     let used = site.ok(&instance, BOB, &["resource", "list"])?;
     assert!(used.contains("allocated"), "{used}");
-    site.ok(&instance, ANN, &["cancel", &job])?;
+    site.ok(&instance, ANN, &["cancel", &job, &inner])?;
     // Other doors are closed to all of them.
     let rundir = instance.socket();
     let rundir = rundir.parent().context("it has one")?;
