@@ -181,9 +181,8 @@ impl Module for Sched {
         match (&record.event.kind, record.event.job) {
             (Kind::Memo(memo), None) => {
                 self.obeyed.apply(record.seq, memo);
-                if let Some(access) = live::admitted(memo) {
-                    self.access = access;
-                }
+                let told = live::admitted(memo);
+                self.access = told.unwrap_or_else(|| std::mem::take(&mut self.access));
                 if let Some(change) = Change::told(memo) {
                     self.configured(&change);
                 }
