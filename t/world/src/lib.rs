@@ -10,6 +10,7 @@
 
 pub mod world;
 
+pub mod ends;
 pub mod nature;
 
 pub mod queue;

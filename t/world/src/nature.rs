@@ -322,10 +322,7 @@ impl Nature {
         if let Some(((parent, _), did)) = above.zip(did) {
             self.oracle(parent).did_below(job, did);
         }
-        if let (Kind::Clean, Some((parent, of))) = (&record.event.kind, above) {
-            let over = self.judge(instance).recorded().jobs[&job].clone();
-            self.oracle(parent).ended_inside(of, &over);
-        }
+        self.tell_end(instance, record);
         let checked = match &record.event.kind {
             Kind::Submit(submit) => match &submit.pass {
                 Some(_) if submit.is_taken_here() => Ok(()),

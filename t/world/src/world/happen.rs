@@ -8,8 +8,7 @@ use eddy_wire::time::Span;
 use super::{Holder, World};
 use crate::agent::Running;
 use crate::nature::{
-    AgentTurn, ChildTurn, Delay, Happening, InstanceId, Life, Parcel, PostTurn, ROOT, ShellTurn,
-    Turn,
+    AgentTurn, ChildTurn, Delay, Happening, InstanceId, Life, Parcel, PostTurn, ShellTurn, Turn,
 };
 use crate::pipe::{Peer, PipeId, Post, Side};
 use crate::shell::Course;
@@ -363,13 +362,9 @@ impl World {
     }
 
     /// What a client's user knows of jobs in instances that are jobs of where the client is. Another attempt of
-    /// one has other jobs of these numbers. What ends two levels down, in an instance that is in a queue, is not
-    /// judged here.
+    /// one has other jobs of these numbers. An instance that is in a queue has its number there and where the
+    /// queue is.
     fn inside(&self, client: usize) -> Vec<(JobId, JobId)> {
-        let root = &self.instances[ROOT.place()];
-        if !root.settings.declared.is_empty() {
-            return Vec::new();
-        }
         let own = &self.clients[client];
         let others = self.clients.iter();
         let others = others.filter(|other| other.user == own.user);
@@ -379,8 +374,11 @@ impl World {
             let parent = self.nature.judge(nested.parent).recorded();
             let job = parent.jobs.get(&nested.child.job)?;
             let stays = job.submit.requeue == Requeue::No && !instance.is_queue();
-            let is_own = nested.parent == own.instance && stays;
-            is_own.then_some((nested.child.job, &other.jobs))
+            let around = self.nature.tree.parent(nested.parent);
+            let in_queue = job.submit.pass.is_some()
+                && around.is_some_and(|(around, _)| around == own.instance);
+            let is_own = nested.parent == own.instance || in_queue;
+            (is_own && stays).then_some((nested.child.job, &other.jobs))
         });
         let each = |(instance, jobs): (JobId, &'_ Vec<JobId>)| {
             let jobs: Vec<_> = jobs.iter().map(|job| (instance, *job)).collect();

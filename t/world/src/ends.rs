@@ -1,0 +1,26 @@
+//! Ends of jobs inside instances, told to the oracles of those around.
+//!
+//! Called by nature with each record. It judges nothing.
+
+use eddy_wire::event::{Kind, Record};
+
+use crate::nature::{InstanceId, Nature};
+
+impl Nature {
+    /// A job that is over in an instance is told of where that is a job, and as far up as that has the same
+    /// number: in the queue that it is in, and where that queue is.
+    pub fn tell_end(&mut self, instance: InstanceId, record: &Record) {
+        let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) else {
+            return;
+        };
+        let over = self.judge(instance).recorded().jobs[&job].clone();
+        let mut around = self.tree.parent(instance);
+        while let Some((parent, of)) = around {
+            self.oracle(parent).ended_inside(of, &over);
+            let own = self.judge(parent).recorded().jobs.get(&of.job);
+            let is_passed = own.is_some_and(|job| job.submit.pass.is_some());
+            let above = self.tree.parent(parent).filter(|_| is_passed);
+            around = above.map(|(above, _)| (above, of));
+        }
+    }
+}
