@@ -93,7 +93,9 @@ const CHANGES: [&str; 8] = [
 #[test]
 fn a_file_read_again_counts_at_once_and_after_a_kill() -> Tested {
     let instance = start()?;
-    assert_eq!(lines(&instance, &["reload"])?, ["nothing changed"]);
+    let file = instance.place.join("eddy.toml");
+    let unchanged = format!("nothing changed (given: {file})");
+    assert_eq!(lines(&instance, &["reload"])?, [unchanged.as_str()]);
     let first = instance.submit_started(&["-q", "debug", "-t", "10m", "true"])?;
     let second = instance.submit(&["-q", "debug", "-t", "10m", "true"])?;
     let reason = instance.row(&second)?["reason"].to_string();
@@ -145,7 +147,7 @@ fn a_file_read_again_counts_at_once_and_after_a_kill() -> Tested {
     instance.start_again()?;
     assert_eq!(instance.row(&first)?["state"], json!("RUN"));
     assert_eq!(get(&instance, "exec.kill_grace")?, "9.0");
-    assert_eq!(lines(&instance, &["reload"])?, ["nothing changed"]);
+    assert_eq!(lines(&instance, &["reload"])?, [unchanged.as_str()]);
     let more = instance.submit(&["-q", "debug", "-t", "90m", "true"])?;
     let reason = instance.row(&more)?["reason"].to_string();
     assert!(reason.contains("is 2: 2 are taken"), "{reason}");

@@ -232,11 +232,18 @@ fn is_policy(given: &str) -> bool {
 }
 
 fn reload(global: &Global, dry_run: bool) -> anyhow::Result<u8> {
-    let reloaded = global.session(async |client| {
+    let (reloaded, origin) = global.session(async |client| {
         let request = ReloadRequest { dry_run };
-        Ok(client.call::<Reload>(&request).await?)
+        let reloaded = client.call::<Reload>(&request).await?;
+        let config = client.call::<Config>(&()).await?;
+        Ok((reloaded, config["origin"].as_str().map(str::to_owned)))
     })?;
-    tell("reload", &reloaded)
+    // Whoever changed another file sees why.
+    let unchanged = match origin {
+        Some(origin) => format!("nothing changed ({origin})"),
+        None => NOTHING.to_owned(),
+    };
+    tell("reload", &reloaded, unchanged)
 }
 
 /// Sets keys of the running instance's configuration.
@@ -252,11 +259,14 @@ fn set_live(global: &Global, given: &[String], dry_run: bool) -> anyhow::Result<
         dry_run,
     };
     let reloaded = global.session(async |client| Ok(client.call::<SetConfig>(&request).await?))?;
-    tell("set", &reloaded)
+    tell("set", &reloaded, NOTHING.to_owned())
 }
 
+/// Where a change is none.
+const NOTHING: &str = "nothing changed";
+
 /// What came of it, a line each.
-fn tell(verb: &str, reloaded: &Reloaded) -> anyhow::Result<u8> {
+fn tell(verb: &str, reloaded: &Reloaded, unchanged: String) -> anyhow::Result<u8> {
     for line in &reloaded.errors {
         eprintln!("eddy config {verb}: {}", output::one_line(line));
     }
@@ -268,7 +278,7 @@ fn tell(verb: &str, reloaded: &Reloaded) -> anyhow::Result<u8> {
     let restart = restart.map(|line| format!("{line} (from the next start on)"));
     let mut lines: Vec<String> = changed.chain(restart).collect();
     if lines.is_empty() {
-        lines.push("nothing changed".to_owned());
+        lines.push(unchanged);
     }
     output::lines(lines)?;
     Ok(0)

@@ -32,7 +32,8 @@ pub struct Args {
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
     /// Only what was used since then: -1h, 2026-01-31, seconds since 1970. Exact to the minute
-    /// within the last hour, to the hour within 3 days, then to the day
+    /// within the last hour, to the hour within 3 days, then to the day: from the next whole one on.
+    /// Of jobs that hold something now it is all that they held so far
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
     /// Where all core-seconds went since counting began: each in one place, together the capacity
@@ -60,7 +61,7 @@ what its jobs held and the instances in it, as its own ledger says, also when it
 had, grown nodes with it, which are charged as jobs of their own. It is - of what is no instance or cannot be asked. Up to 1,000,000 jobs that are over.
 
 Fields of --json:
-  from to      since when is counted, and until when
+  from to      when counting began, and until when; --since cuts `usage` alone, and of that what is charged
   usage        by who pays: account, user, uid, qos, queue, charged (of jobs that are over),
                running (of jobs that hold something, so far), each with node_us, core_us, gpu_us,
                mib_us: amounts times microseconds, exact
