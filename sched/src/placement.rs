@@ -194,6 +194,7 @@ impl Short {
 /// What is counted, with the ranks on which it is, if only some will do, and why only those.
 fn of_ranks(what: String, request: &Request) -> String {
     match (&request.ranks, &request.constraint) {
+        (Some(ranks), None) if ranks.is_empty() => format!("{what} of ranks that would do"),
         (Some(ranks), None) => format!("{what} of ranks {ranks}"),
         (Some(ranks), Some(constraint)) => format!("{what} of ranks {ranks} ({constraint})"),
         (None, _) => what,

@@ -152,3 +152,19 @@ fn what_takes_nothing_fits_whatever_it_says_of_cores() {
     let text = text.expect_err("there is one rank").to_string();
     assert_eq!(text, "asks for ranks 1-2, which the instance does not have");
 }
+
+#[test]
+fn a_reason_names_no_list_of_no_ranks() {
+    let all = inventory(&[(1, 0, 0)]);
+    let nowhere = Request {
+        ranks: Some(Idset::new()),
+        ..slots(1, 1)
+    };
+    let text = feasible(&all, &nowhere)
+        .expect_err("there is none")
+        .to_string();
+    assert_eq!(
+        text,
+        "asks for 1 cores of ranks that would do; the instance has 0"
+    );
+}
