@@ -241,7 +241,10 @@ mod tests {
             value: Some(Member::default()),
         };
         let wrong = set(&accounts, &[(member.clone(), Before::Any)]);
-        assert_eq!(wrong, Err("account: there is no account `a`".to_owned()));
+        assert_eq!(
+            wrong,
+            Err("account: there is no account `a`; there are none".to_owned())
+        );
         let both = [(account("a", 1), Before::Any), (member, Before::Any)];
         assert_eq!(set(&accounts, &both).map(|changes| changes.len()), Ok(2));
     }

@@ -348,12 +348,14 @@ pub struct Party {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AccountError {
     /// No such account.
-    #[error("{field}: there is no account `{name}`")]
+    #[error("{field}: there is no account `{}`; there are {there}", name.escape_debug())]
     NoAccount {
         /// What named it.
         field: &'static str,
         /// As given.
         name: String,
+        /// Those there are, the first of many.
+        there: String,
     },
     /// Not in that account.
     #[error("{field}: user {user} is not in account `{account}`")]

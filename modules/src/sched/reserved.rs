@@ -257,13 +257,13 @@ impl Sched {
             let text = "accounts, users: none given; at least one is needed, or maintenance";
             return Err(Refusal::invalid(text));
         }
-        let is_unknown = |name: &&Name| self.book.account(name).is_none();
-        match accounts.iter().find(is_unknown) {
-            Some(name) if !self.book.is_empty() => Err(Refusal::not_found(format!(
-                "accounts: `{name}` given, there is no such account"
-            ))),
-            Some(_) | None => Ok(()),
+        if self.book.is_empty() {
+            return Ok(());
         }
+        let unknown = accounts
+            .iter()
+            .find_map(|name| self.book.named("accounts", name.as_str()).err());
+        unknown.map_or(Ok(()), |error| Err(Refusal::not_found(error.to_string())))
     }
 
     /// So many nodes that are free at the beginning, the lowest; where what runs is ignored, those

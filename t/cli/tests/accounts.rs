@@ -53,11 +53,11 @@ fn who_is_in_no_account_cannot_submit_and_a_job_is_charged_to_what_it_names() ->
         ),
         (
             ["-A", "nobody"],
-            "account: there is no account `nobody`".into(),
+            "account: there is no account `nobody`; there are biology, physics".into(),
         ),
         (
             ["-B", "nobody"],
-            "bank: there is no account `nobody`".into(),
+            "bank: there is no account `nobody`; there are biology, physics".into(),
         ),
         (
             ["--qos", "fast"],

@@ -289,9 +289,7 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         }
         Verb::Edit { name, values } => {
             let book = book(&client).await?;
-            let Some(before) = book.account(&name) else {
-                bail!("there is no account `{name}`");
-            };
+            let (_, before) = book.named("account", name.as_str())?;
             let value = Some(values.over(before.clone())?);
             set(
                 &client,

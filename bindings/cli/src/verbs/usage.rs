@@ -4,7 +4,6 @@ mod jobs;
 
 use std::io::Write;
 
-use anyhow::bail;
 use eddy_wire::services::account::List;
 use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport, UsageRow};
 use eddy_wire::usage::Amounts;
@@ -130,12 +129,7 @@ fn by_payer(global: &Global, args: &Args, users: &Users) -> anyhow::Result<u8> {
             .filter(|_| report.rows.is_empty())
         {
             let book = client.call::<List>(&()).await?.book();
-            if account
-                .parse()
-                .is_ok_and(|name| book.account(&name).is_none())
-            {
-                bail!("--account: `{account}` given, there is no such account");
-            }
+            book.named("--account", account)?;
         }
         Ok(report)
     })?;

@@ -102,6 +102,23 @@ impl Book {
         self.accounts.get(name)
     }
 
+    /// The account that somebody names by this field.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn named(
+        &self,
+        field: &'static str,
+        name: &str,
+    ) -> Result<(&Name, &Account), AccountError> {
+        let unknown = || AccountError::NoAccount {
+            field,
+            name: name.to_owned(),
+            there: listed(self.accounts.keys()),
+        };
+        self.accounts.get_key_value(name).ok_or_else(unknown)
+    }
+
     /// A user in an account.
     pub fn member(&self, account: &Name, user: u32) -> Option<&Member> {
         self.members.get(&(account.clone(), user))
@@ -239,7 +256,7 @@ impl Book {
         let Some(parent) = &account.parent else {
             return self.check_depth(name, 1);
         };
-        self.exists("parent", parent)?;
+        self.named("parent", parent.as_str())?;
         if parent == name || self.line(parent).any(|(above, _)| above == name) {
             let (name, parent) = (name.clone(), parent.clone());
             return Err(AccountError::Cycle { name, parent });
@@ -267,7 +284,7 @@ impl Book {
     }
 
     fn check_removal(&self, name: &Name) -> Result<(), AccountError> {
-        self.exists("account", name)?;
+        self.named("account", name.as_str())?;
         let accounts = self.under(Some(name)).count();
         let members = self.members_of(name).count();
         match (accounts, members) {
@@ -284,7 +301,7 @@ impl Book {
         shares(member.shares)?;
         qos(&member.qos)?;
         member.limits.check()?;
-        self.exists("account", account)?;
+        self.named("account", account.as_str())?;
         let is_new = !self.members.contains_key(&(account.clone(), user));
         if is_new && self.members.len() >= MEMBERS_MAX {
             return Err(AccountError::TooMany {
@@ -295,18 +312,8 @@ impl Book {
         Ok(())
     }
 
-    fn exists(&self, field: &'static str, name: &Name) -> Result<(), AccountError> {
-        match self.accounts.contains_key(name) {
-            true => Ok(()),
-            false => Err(AccountError::NoAccount {
-                field,
-                name: name.to_string(),
-            }),
-        }
-    }
-
     fn is_member(&self, field: &'static str, name: &Name, user: u32) -> Result<(), AccountError> {
-        self.exists(field, name)?;
+        self.named(field, name.as_str())?;
         match self.member(name, user) {
             Some(_) => Ok(()),
             None => Err(AccountError::NoMember {
@@ -329,26 +336,13 @@ impl Book {
         user: u32,
         asked: Option<&str>,
     ) -> Result<Option<Name>, AccountError> {
-        if self.is_empty() {
-            return match asked {
-                None => Ok(None),
-                Some(name) => Err(AccountError::NoAccount {
-                    field,
-                    name: name.to_owned(),
-                }),
-            };
-        }
         if let Some(asked) = asked {
-            let found = asked.parse::<Name>().ok();
-            let found = found.and_then(|name| self.accounts.get_key_value(&name));
-            let Some((name, _)) = found else {
-                return Err(AccountError::NoAccount {
-                    field,
-                    name: asked.to_owned(),
-                });
-            };
+            let (name, _) = self.named(field, asked)?;
             self.is_member(field, name, user)?;
             return Ok(Some(name.clone()));
+        }
+        if self.is_empty() {
+            return Ok(None);
         }
         let default = self.users.get(&user).and_then(|user| user.account.as_ref());
         if let Some(name) = default.filter(|name| self.member(name, user).is_some()) {

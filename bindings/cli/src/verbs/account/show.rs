@@ -1,6 +1,5 @@
 //! `eddy account list`, `show` and `tree`.
 
-use anyhow::bail;
 use eddy_wire::account::{Book, Limits, Name, QosRules};
 use serde_json::{Value, json};
 
@@ -66,9 +65,7 @@ pub fn list(book: &Book, args: &ListArgs) -> anyhow::Result<u8> {
 }
 
 pub fn show(book: &Book, args: &ShowArgs) -> anyhow::Result<u8> {
-    let Some(account) = book.account(&args.name) else {
-        bail!("there is no account `{}`", args.name);
-    };
+    let (_, account) = book.named("account", args.name.as_str())?;
     let users = Users::read();
     if args.json {
         output::json(&with_users(book, &args.name, &users))?;

@@ -111,8 +111,16 @@ fn a_job_is_charged_to_what_it_names_or_to_the_default() {
     );
     assert_eq!(
         text(&book, 7, Some("no")),
-        "account: there is no account `no`"
+        "account: there is no account `no`; there are a, b"
     );
+    let many = |at: u8| account(&format!("c{at:02}"), None);
+    let crowd = book.clone();
+    let crowd = (0..20).map(many).fold(crowd, |mut crowd, change| {
+        crowd.apply(&change);
+        crowd
+    });
+    let told = text(&crowd, 7, Some("no"));
+    assert!(told.ends_with("there are a, b, c00, c01, c02, c03, c04, c05, c06, c07, c08, c09, c10, c11, c12, c13, ..."), "{told}");
     book.apply(&member("b", 7));
     assert!(text(&book, 7, None).ends_with("no default; there are a, b"));
     book.apply(&Change::User {
