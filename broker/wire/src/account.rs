@@ -32,6 +32,8 @@ pub const SHARES_MAX: u32 = 1 << 30;
 pub const DESCRIPTION_BYTES_MAX: usize = 256;
 /// Most QoS that one account or member may use.
 pub const QOS_MAX: usize = 256;
+/// The number that system calls take for no user at all, -1 where it has a sign.
+pub const NOBODY: u32 = u32::MAX;
 /// The name that stands for what all accounts are under.
 pub const ROOT: &str = "root";
 
@@ -366,6 +368,12 @@ pub enum AccountError {
         user: u32,
         /// The account.
         account: Name,
+    },
+    /// What the system has for nobody.
+    #[error("user: {given} given, which stands for no user; allowed are 0 to {}", NOBODY - 1)]
+    Nobody {
+        /// As given.
+        given: u32,
     },
     /// A user who is in no account.
     #[error("{field}: user {user} is in no account")]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     ACCOUNTS_MAX, Account, AccountError, Change, DEPTH_MAX, DESCRIPTION_BYTES_MAX, MEMBERS_MAX,
-    Member, Name, QOS_MAX, QosRules, SHARES_MAX, Shares, User,
+    Member, NOBODY, Name, QOS_MAX, QosRules, SHARES_MAX, Shares, User,
 };
 
 /// How many names an error tells.
@@ -206,6 +206,7 @@ impl Book {
                 user,
                 value: Some(value),
             } => {
+                is_somebody(*user)?;
                 value.limits.check()?;
                 match &value.account {
                     Some(account) => self.is_member("default", account, *user),
@@ -298,6 +299,7 @@ impl Book {
     }
 
     fn check_member(&self, account: &Name, user: u32, member: &Member) -> Result<(), AccountError> {
+        is_somebody(user)?;
         shares(member.shares)?;
         qos(&member.qos)?;
         member.limits.check()?;
@@ -400,6 +402,14 @@ fn shares(shares: Shares) -> Result<(), AccountError> {
     match shares {
         Shares::Of(given) if given > SHARES_MAX => Err(AccountError::Shares { given }),
         Shares::Of(_) | Shares::Parent => Ok(()),
+    }
+}
+
+/// Whether a number is one that a user can have. Who has another is still removed.
+fn is_somebody(given: u32) -> Result<(), AccountError> {
+    match given {
+        NOBODY => Err(AccountError::Nobody { given }),
+        _ => Ok(()),
     }
 }
 

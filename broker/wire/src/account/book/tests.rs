@@ -135,6 +135,28 @@ fn a_job_is_charged_to_what_it_names_or_to_the_default() {
 }
 
 #[test]
+fn the_number_that_is_no_user_is_in_no_account_and_can_be_taken_out() {
+    let mut book = book(&[account("a", None)]);
+    let text = "user: 4294967295 given, which stands for no user; allowed are 0 to 4294967294";
+    let wrong = book.check(&member("a", u32::MAX)).expect_err("no user");
+    assert_eq!(wrong.to_string(), text);
+    let over_all = Change::User {
+        user: u32::MAX,
+        value: Some(User::default()),
+    };
+    let wrong = book.check(&over_all).expect_err("no user");
+    assert_eq!(wrong.to_string(), text);
+    // Who recorded one before it was refused is rid of it.
+    book.apply(&member("a", u32::MAX));
+    let gone = Change::Member {
+        account: name("a"),
+        user: u32::MAX,
+        value: None,
+    };
+    assert_eq!(book.check(&gone), Ok(()));
+}
+
+#[test]
 fn qos_is_inherited_downwards() {
     let mut book = book(&[account("a", None), account("b", Some("a")), member("b", 7)]);
     let set = |names: &[&str], default: Option<&str>| QosRules {
