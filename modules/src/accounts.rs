@@ -113,7 +113,11 @@ impl Accounts {
             if there.is_none() && change.removes() {
                 continue;
             }
-            book.check(&change).map_err(Refusal::invalid)?;
+            // Of several it is said which.
+            book.check(&change).map_err(|error| match given {
+                1 => Refusal::invalid(error),
+                _ => Refusal::invalid(format!("{}: {error}", told(&change))),
+            })?;
             let follows = book.follow(&change);
             for change in [Some(change), follows].into_iter().flatten() {
                 book.apply(&change);
@@ -247,6 +251,20 @@ mod tests {
         );
         let both = [(account("a", 1), Before::Any), (member, Before::Any)];
         assert_eq!(set(&accounts, &both).map(|changes| changes.len()), Ok(2));
+    }
+
+    #[test]
+    fn of_several_changes_the_one_that_cannot_be_is_named() {
+        let accounts = Accounts::default();
+        let asked = [
+            (account("a", 1), Before::Any),
+            (account("b", u32::MAX), Before::Any),
+        ];
+        let wrong = set(&accounts, &asked).expect_err("too many shares");
+        assert!(
+            wrong.starts_with("account `b`: shares: 4294967295"),
+            "{wrong}"
+        );
     }
 
     #[test]

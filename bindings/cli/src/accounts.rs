@@ -4,6 +4,7 @@
 //! name. It asks no instance.
 
 pub mod csv;
+mod fields;
 pub mod flux;
 pub mod slurm;
 
@@ -170,31 +171,29 @@ impl Format {
     /// The accounts of texts, each with its name for errors.
     ///
     /// # Errors
-    /// The first text that is not of this format.
+    /// The first text that is not of this format, or an account that is under itself.
     pub fn read(self, texts: &[(String, String)], users: &Users) -> anyhow::Result<Found> {
+        let mut found = Found::default();
         match self {
             Format::Eddy => {
-                let mut found = Found::default();
                 for (name, text) in texts {
-                    let document: Document = match text.trim_start().starts_with('{') {
-                        true => serde_json::from_str(text).with_context(|| name.clone())?,
-                        false => toml::from_str(text).with_context(|| name.clone())?,
-                    };
+                    let document: Document = fields::read(text).with_context(|| name.clone())?;
                     let more = document.changes(users);
                     found.changes.extend(more.changes);
                     found.unknown.extend(more.unknown);
                 }
-                Ok(found)
             }
             Format::Slurm => {
-                let mut found = Found::default();
                 for (name, text) in texts {
                     slurm::read(text, users, &mut found).with_context(|| name.clone())?;
                 }
-                Ok(found)
             }
-            Format::Flux => flux::read(texts, users),
+            Format::Flux => found = flux::read(texts, users)?,
         }
+        let mut book = Book::default();
+        found.changes.iter().for_each(|change| book.apply(change));
+        book.check_rings()?;
+        Ok(found)
     }
 }
 

@@ -68,15 +68,18 @@ impl<'de> Deserialize<'de> for Shares {
         #[serde(untagged)]
         enum Given {
             Count(u32),
+            Number(f64),
             Word(String),
         }
-        match Given::deserialize(deserializer)? {
-            Given::Count(count) => Ok(Shares::Of(count)),
-            Given::Word(word) if word == "parent" => Ok(Shares::Parent),
-            Given::Word(word) => Err(serde::de::Error::custom(format!(
-                "shares: `{word}` is given; allowed are 0 to {SHARES_MAX} and `parent`"
-            ))),
-        }
+        let given = match Given::deserialize(deserializer)? {
+            Given::Count(count) => return Ok(Shares::Of(count)),
+            Given::Word(word) if word == "parent" => return Ok(Shares::Parent),
+            Given::Number(number) => number.to_string(),
+            Given::Word(word) => word.escape_debug().to_string(),
+        };
+        Err(serde::de::Error::custom(format!(
+            "shares: `{given}` is given; allowed are 0 to {SHARES_MAX} and `parent`"
+        )))
     }
 }
 
@@ -394,12 +397,17 @@ pub enum AccountError {
         there: String,
     },
     /// An account under itself.
-    #[error("parent: `{name}` cannot be under `{parent}`, which is under it")]
+    #[error(
+        "parent: `{parent}` given for account `{name}`, which would be under itself ({ring}); \
+         allowed are root and accounts that are not under it"
+    )]
     Cycle {
         /// The account.
         name: Name,
         /// What it would be under.
         parent: Name,
+        /// The way from it upwards to itself, in words.
+        ring: String,
     },
     /// Too deep.
     #[error("parent: `{name}` would be {given} deep; the limit `account depth` is {DEPTH_MAX}")]

@@ -258,11 +258,39 @@ impl Book {
             return self.check_depth(name, 1);
         };
         self.named("parent", parent.as_str())?;
-        if parent == name || self.line(parent).any(|(above, _)| above == name) {
-            let (name, parent) = (name.clone(), parent.clone());
-            return Err(AccountError::Cycle { name, parent });
-        }
+        self.check_ring(name, parent)?;
         self.check_depth(name, self.line(parent).count() + 1)
+    }
+
+    /// Whether no account is under itself. Changes that were checked make none that is; those of a
+    /// document are looked at together, since of such accounts none can be made first.
+    ///
+    /// # Errors
+    /// The first that is, and the way.
+    pub fn check_rings(&self) -> Result<(), AccountError> {
+        let under = |(name, account): (&'_ Name, &'_ Account)| match &account.parent {
+            Some(parent) => self.check_ring(name, parent),
+            None => Ok(()),
+        };
+        self.accounts().try_for_each(under)
+    }
+
+    /// Whether an account may be under this one, which is not under it itself.
+    fn check_ring(&self, name: &Name, parent: &Name) -> Result<(), AccountError> {
+        let above = self.line(parent).map(|(above, _)| above);
+        let above: Vec<&Name> = above.take_while(|above| *above != name).collect();
+        let top = above.last().and_then(|top| self.account(top));
+        let is_ring = match top {
+            None => parent == name,
+            Some(top) => top.parent.as_ref() == Some(name),
+        };
+        if !is_ring {
+            return Ok(());
+        }
+        let steps = above.into_iter().chain([name]);
+        let ring = steps.fold(name.to_string(), |way, step| format!("{way} under {step}"));
+        let (name, parent) = (name.clone(), parent.clone());
+        Err(AccountError::Cycle { name, parent, ring })
     }
 
     /// Whether what is under an account fits in the tree if that one is so deep.

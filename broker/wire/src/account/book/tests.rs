@@ -39,9 +39,11 @@ fn an_account_is_neither_under_itself_nor_too_deep() {
     let wrong = book.check(&account("a", Some("b"))).expect_err("a cycle");
     assert_eq!(
         wrong.to_string(),
-        "parent: `a` cannot be under `b`, which is under it"
+        "parent: `b` given for account `a`, which would be under itself (a under b under a); \
+         allowed are root and accounts that are not under it"
     );
-    assert!(book.check(&account("a", Some("a"))).is_err());
+    let wrong = book.check(&account("a", Some("a"))).expect_err("a cycle");
+    assert!(wrong.to_string().contains("(a under a)"), "{wrong}");
     assert!(book.check(&account("c", Some("nobody"))).is_err());
     let mut above = "b".to_owned();
     for depth in 3..=DEPTH_MAX {
@@ -56,6 +58,18 @@ fn an_account_is_neither_under_itself_nor_too_deep() {
     // A whole branch counts where it would hang.
     book.apply(&account("x", None));
     assert!(book.check(&account("a", Some("x"))).is_err());
+}
+
+#[test]
+fn accounts_of_a_document_that_are_under_themselves_are_named_with_the_way() {
+    let mut book = Book::default();
+    book.apply(&account("lone", Some("a")));
+    for (name, parent) in [("a", "c"), ("b", "a"), ("c", "b")] {
+        assert_eq!(book.check_rings(), Ok(()));
+        book.apply(&account(name, Some(parent)));
+    }
+    let wrong = book.check_rings().expect_err("a cycle").to_string();
+    assert!(wrong.contains("(a under c under b under a)"), "{wrong}");
 }
 
 #[test]
