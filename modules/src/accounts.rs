@@ -13,7 +13,7 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::Seq;
 use eddy_wire::services::Service;
 use eddy_wire::services::account::{
-    self, Accounts as Listed, Asked, Before, CHANGES_MAX, SetReply, SetRequest,
+    self, Accounts as Listed, Aim, Asked, Before, CHANGES_MAX, SetReply, SetRequest,
 };
 use eddy_wire::time::Time;
 
@@ -67,14 +67,24 @@ impl Accounts {
     fn request(&self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         match request.topic.as_str() {
             account::Set::TOPIC => {
-                let changes = self.changes(request.parse()?)?;
+                let asked: SetRequest = request.parse()?;
+                let aim = asked.aim;
+                let changes = self.changes(asked)?;
                 let changed = changes.len() as u64;
+                if aim == Aim::Try {
+                    out.answer(request.caller, &SetReply { changed, changes });
+                    return Ok(());
+                }
                 for change in changes {
                     let userid = request.uid;
                     let changed = Box::new(Changed { userid, change });
                     out.append_own(now, Kind::Account(changed));
                 }
-                out.reply(request.caller, &SetReply { changed });
+                let made = SetReply {
+                    changed,
+                    changes: Vec::new(),
+                };
+                out.reply(request.caller, &made);
             }
             account::List::TOPIC => {
                 let changes = self.book.to_changes();
@@ -193,6 +203,7 @@ mod tests {
         });
         let changes = accounts.changes(SetRequest {
             changes: asked.collect(),
+            aim: Aim::Make,
         });
         changes.map_err(|refusal| refusal.text)
     }

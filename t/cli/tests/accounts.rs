@@ -197,6 +197,56 @@ fn accounts_of_other_schedulers_are_taken_as_a_whole() -> Tested {
 }
 
 #[test]
+fn a_dry_run_refuses_what_the_import_refuses_and_changes_nothing() -> Tested {
+    let instance = Instance::start(&FAKE)?;
+    let file = instance.place.path().join("accounts.toml");
+    let path = file.to_str().unwrap_or_default();
+    for (text, expected) in [
+        (
+            "[account.a]\nshares = -1",
+            "account.a.shares: `-1` is given",
+        ),
+        ("[account.a]\nparent = 'x'", "there is no account `x`"),
+        (
+            "[account.a]\nparent = 'b'\n[account.b]\nparent = 'a'",
+            "(a under b under a)",
+        ),
+        (
+            "[account.a]\n[account.b.limits]\ncarry = 50",
+            "account `b`: carry: 50 given",
+        ),
+        (
+            "[account.a.user.4294967295]",
+            "user: 4294967295 given, which stands for no user",
+        ),
+    ] {
+        fs::write(&file, text)?;
+        let line = refused(&instance, &["account", "import", "--dry-run", path])?;
+        assert!(line.contains(expected), "{line}");
+        assert_eq!(refused(&instance, &["account", "import", path])?, line);
+    }
+    instance.ok(&["account", "add", "a"])?;
+    instance.ok(&["account", "add-user", &uid(), "-A", "a", "--default"])?;
+    let before = instance.ok(&["account", "export"])?;
+    fs::write(&file, "[account.b]\nshares = 2")?;
+    let replace = ["account", "import", "--replace", "--dry-run", path];
+    let told = instance.ok(&replace)?;
+    let added = r#"{"account":{"name":"b","value":{"shares":2}}}"#;
+    assert_eq!(
+        (told.lines().next(), told.lines().count()),
+        (Some(added), 4)
+    );
+    assert_eq!(instance.ok(&["account", "export"])?, before);
+    let made = instance.ok(&["account", "import", "--replace", path])?;
+    assert_eq!(made, "4 changes");
+    assert_eq!(instance.ok(&replace)?, "");
+    let nobody = ["account", "add-user", "4294967295", "-A", "b"];
+    let line = refused(&instance, &nobody)?;
+    assert!(line.contains("user: 4294967295 given"), "{line}");
+    Ok(())
+}
+
+#[test]
 fn shares_are_those_of_the_accounts_and_the_priority_of_a_job_has_their_factor() -> Tested {
     let instance = Instance::start(&FAKE)?;
     let uid = uid();

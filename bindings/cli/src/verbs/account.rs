@@ -11,7 +11,7 @@ use eddy_client::Client;
 use eddy_wire::account::{
     Account, Book, Change, Excess, Limits, Member, Name, Period, QosRules, SHARES_MAX, Shares, User,
 };
-use eddy_wire::services::account::{Asked, Before, List, Set, SetRequest};
+use eddy_wire::services::account::{Aim, Asked, Before, List, Set, SetRequest};
 
 use crate::names::Users;
 use crate::session::Global;
@@ -351,6 +351,7 @@ async fn set(client: &Client, changes: Vec<(Change, Before)>) -> anyhow::Result<
     let changes = asked.map(|(change, before)| Asked { change, before });
     let request = SetRequest {
         changes: changes.collect(),
+        aim: Aim::Make,
     };
     client.call::<Set>(&request).await?;
     Ok(0)

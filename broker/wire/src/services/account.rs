@@ -24,6 +24,26 @@ pub const CHANGES_MAX: usize = 100_000;
 pub struct SetRequest {
     /// In this order; each is checked as if those before it were made.
     pub changes: Vec<Asked>,
+    /// Whether they are to be made.
+    #[serde(default, skip_serializing_if = "Aim::is_made")]
+    pub aim: Aim,
+}
+
+/// What changes are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Aim {
+    /// To be made.
+    #[default]
+    Make,
+    /// To be told what would be made, or why it would be refused.
+    Try,
+}
+
+impl Aim {
+    fn is_made(&self) -> bool {
+        *self == Aim::Make
+    }
 }
 
 /// A change, and what it is to find.
@@ -50,10 +70,13 @@ pub enum Before {
 }
 
 /// What became of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetReply {
     /// How many changes there were that changed something.
     pub changed: u64,
+    /// They, and what followed from them, where they were only tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
 }
 
 /// Accounts as they stand: the changes that would make them, parents first.

@@ -6,7 +6,7 @@ use std::io::Read;
 use anyhow::{Context, bail};
 use eddy_client::Client;
 use eddy_wire::account::{Book, Change, Key};
-use eddy_wire::services::account::{Asked, Before, Set, SetRequest};
+use eddy_wire::services::account::{Aim, Asked, Before, Set, SetRequest};
 
 use super::book;
 use crate::accounts::{Document, Format, Found};
@@ -36,7 +36,7 @@ pub struct ImportArgs {
     /// Leave users out that this host does not know
     #[arg(long)]
     skip_unknown: bool,
-    /// Print what would be changed, a line of JSON each, and change nothing
+    /// Print what would be changed, a line of JSON each, and change nothing; refused is what would be
     #[arg(long)]
     dry_run: bool,
     /// The files; - is standard input
@@ -68,21 +68,27 @@ pub async fn import(client: &Client, args: &ImportArgs) -> anyhow::Result<u8> {
     // What is to go may be under what is to be moved, so it goes last.
     let mut all = found.changes;
     all.append(&mut changes);
-    if args.dry_run {
-        let line = |change| Ok(serde_json::to_string(change)?);
-        let lines: Vec<String> = all.iter().map(line).collect::<anyhow::Result<_>>()?;
-        output::lines(lines)?;
-        return Ok(0);
-    }
     let changes = all.into_iter().map(|change| Asked {
         change,
         before: Before::Any,
     });
     let request = SetRequest {
         changes: changes.collect(),
+        // Tried by the instance itself: what is refused then is what would be.
+        aim: match args.dry_run {
+            true => Aim::Try,
+            false => Aim::Make,
+        },
     };
     let reply = client.call::<Set>(&request).await?;
-    output::lines([format!("{} changes", reply.changed)])?;
+    match args.dry_run {
+        true => {
+            let line = |change| Ok(serde_json::to_string(change)?);
+            let lines = reply.changes.iter().map(line);
+            output::lines(lines.collect::<anyhow::Result<Vec<String>>>()?)?;
+        }
+        false => output::lines([format!("{} changes", reply.changed)])?,
+    }
     Ok(0)
 }
 

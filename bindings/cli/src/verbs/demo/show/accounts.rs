@@ -7,7 +7,7 @@ use eddy_client::Client;
 use eddy_wire::account::{Account, Change, Member, Name, Shares};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::ShareRow;
-use eddy_wire::services::account::{Asked, Before, Set, SetRequest};
+use eddy_wire::services::account::{Aim, Asked, Before, Set, SetRequest};
 use eddy_wire::services::sched;
 use eddy_wire::services::usage::{Identity, Report, ReportRequest, UsageReport};
 
@@ -38,7 +38,8 @@ pub async fn open(client: &Client) -> anyhow::Result<()> {
     let before = Before::None;
     let asked = |change| Asked { change, before };
     let changes = changes.into_iter().map(asked).collect();
-    client.call::<Set>(&SetRequest { changes }).await?;
+    let aim = Aim::Make;
+    client.call::<Set>(&SetRequest { changes, aim }).await?;
     Ok(())
 }
 
