@@ -10,11 +10,17 @@ use anyhow::bail;
 use eddy_client::owners::owners;
 use eddy_client::{Client, ClientError};
 use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::queue::UNNAMED;
+use eddy_wire::services::account::List as Accounts;
 use eddy_wire::services::job::{JobRow, JobSet, List, ListRequest};
+use eddy_wire::services::queue::List as Queues;
 use eddy_wire::time::Time;
 use serde_json::{Map, Value};
 
 use crate::names::Users;
+
+/// How many queues an error tells.
+const QUEUES_TOLD: usize = 16;
 
 /// States and results that a listing wants.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -177,6 +183,59 @@ impl Question {
         Ok(())
     }
 
+    /// What it names that nothing here has, of its set, queue and account; asked where it has no rows, since
+    /// a name that was mistyped lists as nothing as one that there are no jobs of. What is there no more
+    /// and has jobs yet is known by them, whosever they are.
+    pub async fn unknown(&self, client: &Client) -> anyhow::Result<Option<String>> {
+        if let Some(set) = named(&self.job_set) {
+            let of_set = Question {
+                job_set: self.job_set.clone(),
+                ..Question::default()
+            };
+            if !of_set.finds_any(client).await? {
+                let set = set.escape_debug();
+                return Ok(Some(format!(
+                    "--job-set: `{set}` given, there are no jobs of that set"
+                )));
+            }
+        }
+        if let Some(queue) = named(&self.queue)
+            && let Some(there) = other_queues(client, queue).await?
+        {
+            let in_queue = Question {
+                queue: self.queue.clone(),
+                ..Question::default()
+            };
+            if !in_queue.finds_any(client).await? {
+                let queue = queue.escape_debug();
+                return Ok(Some(format!("--queue: `{queue}` given, {there}")));
+            }
+        }
+        if let Some(account) = named(&self.account) {
+            let book = client.call::<Accounts>(&()).await?.book();
+            let charged = Question {
+                account: self.account.clone(),
+                ..Question::default()
+            };
+            if let Err(unknown) = book.named("--account", account)
+                && !charged.finds_any(client).await?
+            {
+                return Ok(Some(unknown.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether there is such a job in any state.
+    async fn finds_any(self, client: &Client) -> anyhow::Result<bool> {
+        let first = Question {
+            filter: Filter::all(),
+            limit: 1,
+            ..self
+        };
+        Ok(!first.rows(client).await?.is_empty())
+    }
+
     /// All rows at once.
     pub async fn rows(&self, client: &Client) -> anyhow::Result<Vec<JobRow>> {
         let mut rows = Vec::new();
@@ -187,6 +246,30 @@ impl Question {
         .await?;
         Ok(rows)
     }
+}
+
+/// What an option names: an empty name is that of what has none.
+fn named(option: &Option<String>) -> Option<&str> {
+    option.as_deref().filter(|name| !name.is_empty())
+}
+
+/// Which queues there are, in the words that refuse a submission; nothing where this is one of them or may be.
+async fn other_queues(client: &Client, queue: &str) -> anyhow::Result<Option<String>> {
+    let rows = client.call::<Queues>(&()).await?;
+    // A declared instance has no default: its queues are its parent's, and it knows those that were used.
+    if rows.iter().any(|row| row.name == queue) || !rows.iter().any(|row| row.default) {
+        return Ok(None);
+    }
+    let names = rows.iter().map(|row| row.name.as_str());
+    let mut names: Vec<&str> = names.filter(|name| *name != UNNAMED).collect();
+    let more = names.len().saturating_sub(QUEUES_TOLD);
+    names.truncate(QUEUES_TOLD);
+    let more = (more > 0).then(|| format!("{more} more"));
+    names.extend(more.as_deref());
+    Ok(Some(match names.is_empty() {
+        true => "this instance has no named queues".to_owned(),
+        false => format!("there are {}", names.join(", ")),
+    }))
 }
 
 /// The rows of one request, which may name jobs of several instances.

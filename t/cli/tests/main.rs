@@ -15,6 +15,7 @@ mod gangs;
 mod grant;
 mod guide;
 mod listing;
+mod misnamed;
 mod nest;
 mod policy;
 mod policy_live;

@@ -5,6 +5,7 @@ mod recursive;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
+use anyhow::bail;
 use eddy_client::{Client, ClientError};
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::{JobResult, JobState};
@@ -144,6 +145,11 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let format = Format::parse(&args.format)?;
     global.session(async |client| {
         let mut rows = question.rows(&client).await?;
+        if rows.is_empty()
+            && let Some(unknown) = question.unknown(&client).await?
+        {
+            bail!(unknown);
+        }
         // Nobody asked for a number of them: one more than is shown was asked for.
         if question.limit == SHOWN + 1 && rows.len() > SHOWN as usize {
             rows.truncate(SHOWN as usize);

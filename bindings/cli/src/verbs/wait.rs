@@ -38,6 +38,11 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                     ..Question::default()
                 };
                 let rows = question.rows(&client).await?;
+                if rows.is_empty()
+                    && let Some(unknown) = question.unknown(&client).await?
+                {
+                    bail!(unknown);
+                }
                 JobSet::of(rows.iter().map(|row| row.id))
             }
         };

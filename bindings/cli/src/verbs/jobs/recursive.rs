@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::bail;
 use eddy_client::{Client, Options, Uri};
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
@@ -40,6 +41,8 @@ struct Part {
     children: BTreeMap<JobId, ChildRow>,
     /// Why it has none.
     why: Option<String>,
+    /// What was named that nothing in it has.
+    unknown: Option<String>,
 }
 
 /// Lists them.
@@ -61,6 +64,9 @@ pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8
     let mut asked = Vec::new();
     flatten(&tree, &root, &mut asked);
     let mut parts = gathered(asked, question).await;
+    if let Some(unknown) = unknown_to_all(&parts) {
+        bail!(unknown);
+    }
     tell_once(&mut parts);
     for part in &parts {
         if let Some(why) = &part.why {
@@ -129,6 +135,13 @@ fn tell_once(parts: &mut [Part]) {
     }
 }
 
+/// What was named that no instance has that could be asked, by the first of them.
+fn unknown_to_all(parts: &[Part]) -> Option<String> {
+    let is_known = |part: &Part| part.why.is_some() || part.unknown.is_none();
+    let first = parts.first().and_then(|part| part.unknown.clone());
+    first.filter(|_| !parts.iter().any(is_known))
+}
+
 async fn gathered(asked: Vec<(String, Branch)>, question: Question) -> Vec<Part> {
     let question = Arc::new(question);
     let permits = Arc::new(Semaphore::new(ASKED_MAX));
@@ -151,6 +164,7 @@ async fn part(path: String, branch: &Branch, question: &Question) -> Part {
         rows: Vec::new(),
         children: BTreeMap::new(),
         why: branch.why.clone(),
+        unknown: None,
     };
     // One that waits or begins has no jobs yet.
     let Some(uri) = branch.uri.as_ref().filter(|_| branch.reached) else {
@@ -160,10 +174,14 @@ async fn part(path: String, branch: &Branch, question: &Question) -> Part {
         let place: Uri = uri.parse()?;
         let client = Client::connect(&place, Options { wait: ANSWER }).await?;
         let rows = question.rows(&client).await?;
-        anyhow::Ok((rows, children(&client).await?))
+        let unknown = match rows.is_empty() {
+            true => question.unknown(&client).await?,
+            false => None,
+        };
+        anyhow::Ok((rows, children(&client).await?, unknown))
     });
     match asked.await {
-        Ok(Ok((rows, children))) => (part.rows, part.children) = (rows, children),
+        Ok(Ok(found)) => (part.rows, part.children, part.unknown) = found,
         Ok(Err(error)) => part.why = Some(output::one_line(&format!("{error:#}"))),
         Err(_) => part.why = Some(format!("no answer within {} s", ANSWER.as_secs())),
     }

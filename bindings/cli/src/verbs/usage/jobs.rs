@@ -4,7 +4,7 @@
 //! The same fold as the ledger's, of their event logs; what was used inside, each instance's own ledger
 //! says, also when it is over.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use eddy_client::{Client, EventFeed};
 use eddy_wire::event::Kind;
 use eddy_wire::held::{Fate, Held};
@@ -91,6 +91,11 @@ pub async fn costs(client: &Client, global: &Global, which: Which) -> anyhow::Re
         }
     }
     let mut rows = question.rows(client).await?;
+    if rows.is_empty()
+        && let Some(unknown) = question.unknown(client).await?
+    {
+        bail!(unknown);
+    }
     rows.sort_by_key(|row| row.id);
     // Of an instance that is over nothing runs on: by its clock.
     let now = client.call::<Report>(&ReportRequest::default()).await?.to;

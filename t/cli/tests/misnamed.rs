@@ -1,0 +1,80 @@
+//! What is named and is nowhere: a mistyped name is an error and no empty listing.
+
+use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+
+type Tested = anyhow::Result<()>;
+
+fn refused(instance: &Instance, arguments: &[&str]) -> anyhow::Result<String> {
+    let ran = instance.run(arguments)?;
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (1, ""),
+        "{arguments:?}: {}",
+        ran.err
+    );
+    Ok(ran.refusal()?.to_owned())
+}
+
+#[test]
+fn a_set_that_no_job_is_of_is_an_error_and_one_whose_jobs_are_over_is_not() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let job = instance.submit(&["--job-set=night", "true"])?;
+    assert_eq!(instance.code(&job)?, 0);
+    for verb in ["wait", "jobs", "usage"] {
+        let line = refused(&instance, &[verb, "--job-set=nigth"])?;
+        assert_eq!(
+            line,
+            format!("eddy {verb}: --job-set: `nigth` given, there are no jobs of that set")
+        );
+        instance.ok(&[verb, "--job-set=night"])?;
+    }
+    refused(&instance, &["jobs", "-R", "--job-set=nigth"])?;
+    instance.ok(&["jobs", "-R", "--job-set=night"])?;
+    Ok(())
+}
+
+#[test]
+fn a_queue_or_account_that_is_nowhere_is_an_error_until_a_job_has_it() -> Tested {
+    let plain = Instance::start(&["--cores=2"])?;
+    assert_eq!(
+        refused(&plain, &["jobs", "-q", "debug"])?,
+        "eddy jobs: --queue: `debug` given, this instance has no named queues"
+    );
+    let place = Place::new()?;
+    let file = place.path().join("eddy.toml");
+    std::fs::write(
+        &file,
+        "[[queue]]\nname = \"debug\"\n[[queue]]\nname = \"night\"\n",
+    )?;
+    let (file, state) = (file.display().to_string(), place.path().join("state"));
+    let instance = Instance::start_in(place, state, &["--config", &file, "--cores=2"])?;
+    let job = instance.submit(&["-q", "debug", "-A", "gone", "true"])?;
+    assert_eq!(instance.code(&job)?, 0);
+    assert_eq!(
+        refused(&instance, &["jobs", "-a", "-q", "nihgt"])?,
+        "eddy jobs: --queue: `nihgt` given, there are debug, night"
+    );
+    instance.ok(&["account", "add", "physics"])?;
+    assert_eq!(
+        refused(&instance, &["jobs", "--account", "phsyics"])?,
+        "eddy jobs: --account: there is no account `phsyics`; there are physics"
+    );
+    for known in [
+        ["-q", "night"],
+        ["--account", "physics"],
+        ["--account", "gone"],
+    ] {
+        assert_eq!(instance.ok(&["jobs", "-n", known[0], known[1]])?, "");
+    }
+    // A queue that was taken out of the configuration has jobs that are over.
+    std::fs::write(
+        instance.place.path().join("eddy.toml"),
+        "[[queue]]\nname = \"night\"\n",
+    )?;
+    instance.ok(&["config", "reload"])?;
+    let listed = instance.ok(&["jobs", "-a", "-n", "-q", "debug"])?;
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    instance.ok(&["jobs", "-q", "debug"])?;
+    Ok(())
+}
