@@ -4,7 +4,7 @@
 //! Used by `why`. It asks nobody and reads no file.
 
 use anyhow::{Context, bail};
-use eddy_wire::fsd::{Fsd, parse_minutes_or_fsd};
+use eddy_wire::fsd::{Fsd, FsdError, parse_minutes_or_fsd};
 use eddy_wire::plan::Suppose;
 use eddy_wire::time::Span;
 
@@ -35,9 +35,14 @@ pub fn parse(text: &str) -> anyhow::Result<Suppose> {
                     format!("--if: urgency: `{value}` given, allowed are 1 to 31")
                 })?);
             }
-            "time" => match parse_minutes_or_fsd(value).context("--if: time")? {
-                Fsd::Finite(micros) => suppose.limit = Some(Span(micros)),
-                Fsd::Infinite => bail!("--if: time: `{value}` given, a length of time is allowed"),
+            "time" => match parse_minutes_or_fsd(value) {
+                Ok(Fsd::Finite(micros)) => suppose.limit = Some(Span(micros)),
+                Ok(Fsd::Infinite) | Err(FsdError::NotANumber { .. } | FsdError::Empty) => {
+                    bail!(
+                        "--if: time: `{value}` given; allowed are minutes, or a number with ms, s, m, h or d"
+                    )
+                }
+                Err(error) => return Err(error).context("--if: time"),
             },
             _ => bail!("--if: `{key}` given; allowed are nodes, slots, time and urgency"),
         }
@@ -106,6 +111,15 @@ mod tests {
             said("nodes=1,slots=2"),
             "--if: slots: 2 given together with 1 nodes; one of the two is allowed"
         );
+        for text in ["time=banana", "time=inf", "time="] {
+            let given = text.trim_start_matches("time=");
+            assert_eq!(
+                said(text),
+                format!(
+                    "--if: time: `{given}` given; allowed are minutes, or a number with ms, s, m, h or d"
+                )
+            );
+        }
         for text in ["time=soon", "time=inf", "=", "", "urgency=300"] {
             assert!(parse(text).is_err(), "`{text}` was read");
         }

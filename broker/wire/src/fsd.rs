@@ -47,7 +47,9 @@ pub enum FsdError {
         given: String,
     },
     /// Not a number at all.
-    #[error("duration `{given}` is not a number")]
+    #[error(
+        "duration `{given}` is not a number; allowed are a number and ms, s, m, h or d, and inf"
+    )]
     NotANumber {
         /// As given.
         given: String,

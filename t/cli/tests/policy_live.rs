@@ -144,7 +144,14 @@ fn what_would_be_is_told_and_advice_that_is_followed_starts_the_job() -> Tested 
     let expected = "  if:     it asked for -n 1 -t 2m\n  start:  at once\n";
     assert!(supposed.contains(expected), "{supposed}");
     let never = instance.ok(&["why", &head, "--if", "slots=5"])?;
-    assert!(never.contains("the instance has 4"), "{never}");
+    let expected = "  reason: asks for 5 cores; the instance has 4\n  start:  never: the instance does not have that";
+    assert!(never.ends_with(expected), "{never}");
+    let held = instance.submit(&["--urgency=0", "true"])?;
+    let told = instance.ok(&["why", &held, "--if", "slots=1"])?;
+    assert!(
+        told.contains("is told only of jobs that wait for resources"),
+        "{told}"
+    );
     let policy = instance.ok(&["why", &long, "--if-policy", "fcfs"])?;
     assert!(policy.contains("waits behind job"), "{policy}");
     for (given, expected) in [

@@ -8,7 +8,7 @@ use eddy_client::{Client, ClientError};
 use eddy_wire::error::Code;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Estimate, Explained, Suppose};
+use eddy_wire::plan::{Estimate, Explained, Reason, Suppose};
 use eddy_wire::preempt::{Mode, Shrink};
 use eddy_wire::services::job::{JobRow, JobSet};
 use eddy_wire::services::queue::{List, QueueRow};
@@ -189,6 +189,10 @@ fn lines(
         if !row.reason.is_empty() {
             lines.push(format!("  reason: {}", escaped(&row.reason)));
         }
+        if !suppose.is_nothing() {
+            let only = "  if:     is told only of jobs that wait for resources";
+            lines.push(only.to_owned());
+        }
         return lines;
     };
     if !suppose.is_nothing() {
@@ -200,6 +204,11 @@ fn lines(
         return lines;
     }
     lines.push(format!("  reason: {}", escaped(&one.reason.to_string())));
+    // Of one that only waits so nodes may still come.
+    if !suppose.is_nothing() && is_never(&one.reason) {
+        lines.push("  start:  never: the instance does not have that".to_owned());
+        return lines;
+    }
     lines.push(match one.ahead {
         0 => "  ahead:  nobody".to_owned(),
         1 => "  ahead:  1 job".to_owned(),
@@ -218,6 +227,18 @@ fn lines(
         lines.push(format!("  sooner: with {options} it would start at once"));
     }
     lines
+}
+
+/// Whether no end of another job would let it start.
+fn is_never(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NeverOnOneNode { .. }
+            | Reason::NeverInAll { .. }
+            | Reason::NoSuchRanks { .. }
+            | Reason::NoSuchNodes { .. }
+            | Reason::NotInQueue { .. }
+    )
 }
 
 /// For whom an attempt ended, or gave its cores, the last time.
