@@ -142,6 +142,8 @@ fn check(file: &str) -> anyhow::Result<u8> {
     }
 }
 
+/// How many keys an error tells: all that any group has.
+const NAMES_TOLD: usize = 32;
 /// The longest text that is read, in bytes.
 const TEXT_MAX: u64 = 16 << 20;
 
@@ -200,7 +202,7 @@ fn get(global: &Global, key: Option<&str>) -> anyhow::Result<u8> {
         output::json(&all)?;
         return Ok(0);
     };
-    match found(&all, key).with_context(|| format!("{key}: unknown key"))? {
+    match found(&all, key).with_context(|| unknown(&all, key))? {
         Value::String(text) => output::lines([text])?,
         value => output::lines([value.to_string()])?,
     }
@@ -225,6 +227,42 @@ fn found<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
             rest => found(entry, rest?),
         }
     })
+}
+
+/// That a path leads nowhere, and what there is in the last place that it leads to.
+fn unknown(all: &Value, path: &str) -> String {
+    let mut nearest = (None, all);
+    for (at, _) in path.match_indices('.') {
+        let Some(value) = found(all, &path[..at]) else {
+            continue;
+        };
+        nearest = (Some(&path[..at]), value);
+    }
+    let names: Vec<&str> = match nearest.1 {
+        Value::Object(keys) => keys.keys().map(String::as_str).collect(),
+        Value::Array(entries) => {
+            let named = |entry| Value::as_str(Value::get(entry, "name")?);
+            entries.iter().filter_map(named).collect()
+        }
+        _ => Vec::new(),
+    };
+    let more = names.len().saturating_sub(NAMES_TOLD);
+    let mut there = names[..names.len() - more].join(", ");
+    if more > 0 {
+        there += &format!(", {more} more");
+    }
+    match (nearest.0, names.is_empty()) {
+        (Some(place), true) => format!("{path}: unknown key; {place} has no keys in it"),
+        (Some(place), false) => format!("{path}: unknown key; in {place} there are {there}"),
+        (None, _) => {
+            let mut groups = all.as_object().into_iter().flatten();
+            let inside = groups.find(|(_, group)| found(group, path).is_some());
+            match inside {
+                Some((group, _)) => format!("{path}: unknown key; there is {group}.{path}"),
+                None => format!("{path}: unknown key; there are {there}"),
+            }
+        }
+    }
 }
 
 fn is_policy(given: &str) -> bool {
@@ -431,6 +469,31 @@ mod tests {
 
     fn set(text: &str, key: &str, value: &str) -> String {
         replaced(text, key, value).expect("a key")
+    }
+
+    #[test]
+    fn a_key_that_is_not_there_is_told_with_those_that_are() {
+        let all = serde_json::json!({
+            "journal": {"sync": "full"},
+            "limits": {"clients": 7, "outstanding": 9},
+            "queue": [{"name": "debug", "max_time": "1h"}, {"name": "a.b"}],
+        });
+        for (path, expected) in [
+            ("nope", "there are journal, limits, queue"),
+            ("sync", "there is journal.sync"),
+            ("limits.client", "in limits there are clients, outstanding"),
+            ("queue.debgu", "in queue there are debug, a.b"),
+            (
+                "queue.debug.time",
+                "in queue.debug there are name, max_time",
+            ),
+            ("journal.sync.x.y", "journal.sync has no keys in it"),
+        ] {
+            assert_eq!(
+                unknown(&all, path),
+                format!("{path}: unknown key; {expected}")
+            );
+        }
     }
 
     #[test]
