@@ -3,11 +3,12 @@
 //!
 //! They become attributes of the jobspec, over what `-S` sets. Spellings of Flux and of Slurm are taken.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::{ArgAction, Args};
 use eddy_wire::fsd::{Fsd, parse_fsd};
 use eddy_wire::gang::ATTRIBUTE;
 use eddy_wire::grace;
+use eddy_wire::id::JobIdError;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{DEPENDENCIES_MAX, Environment, Jobspec};
 use eddy_wire::time::{MICROS, Time};
@@ -198,18 +199,20 @@ fn jobs(scheme: &str, value: &str, all: &mut Vec<Value>) -> anyhow::Result<()> {
         "`{value}`: a delay after a start is not served; allowed is the id of a job"
     );
     let (path, inner) = ids::apart(&[value])?;
-    let instance = path
-        .map(|path| ids::one(&path))
-        .transpose()
-        .with_context(|| {
-            format!("`{value}`: allowed are jobs here, and of an instance that is one (12/3)")
-        })?;
+    let instance = match path {
+        None => None,
+        Some(path) => Some(ids::one(&path).map_err(|_| no_job(value, &path))?),
+    };
     ensure!(
         instance.is_none() || !matches!(scheme, "after" | "afterstart"),
         "`{value}`: the start of a job in an instance is not waited for; allowed are afterany, afterok, \
          afternotok, afterexcept"
     );
-    let named = ids::many(&inner)?;
+    let named = match ids::many(&inner) {
+        // How ids may be spelled is no answer to one who gave the name of something.
+        Err(error) if error.is::<JobIdError>() => bail!(no_job(value, &inner.join(","))),
+        named => named?,
+    };
     ensure!(
         !named.is_empty(),
         "`{scheme}` names no job; allowed is {scheme}:ID"
@@ -229,6 +232,14 @@ fn jobs(scheme: &str, value: &str, all: &mut Vec<Value>) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// That what stands for a job in a value is none, and what may stand there.
+fn no_job(value: &str, given: &str) -> anyhow::Error {
+    anyhow!(
+        "`{value}`: `{given}` is no job id; allowed are ID (12 or f58), ID-ID, and of jobs in an instance that is \
+         a job here ID/ID, one level down"
+    )
 }
 
 /// `0-99:10%4`, with commas between several.
@@ -390,6 +401,31 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn what_may_be_given_for_a_job_is_said_where_a_path_or_name_is() {
+        for (given, wrong) in [
+            ("ela/f5", "ela"),
+            ("../f5", ".."),
+            ("2/f4/f2", "2/f4"),
+            ("/f5", "/"),
+            ("nope", "nope"),
+            ("f5/nope", "nope"),
+        ] {
+            assert_eq!(
+                read(&[&format!("afterok:{given}")]).expect_err(given),
+                format!(
+                    "--dependency=afterok:{given}: `{given}`: `{wrong}` is no job id; allowed are ID (12 or f58), \
+                     ID-ID, and of jobs in an instance that is a job here ID/ID, one level down"
+                )
+            );
+        }
+        let range = read(&["afterok:9-5"]).expect_err("a range");
+        assert!(
+            range.ends_with("the range ends before it begins"),
+            "{range}"
+        );
     }
 
     #[test]
