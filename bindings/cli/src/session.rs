@@ -129,6 +129,33 @@ impl Global {
         })
     }
 
+    /// The same for what cannot be asked twice: where the instance of jobs that were named with a path is over
+    /// meanwhile, `left` is done with what it has left.
+    ///
+    /// # Errors
+    /// Those of `work`, unless the instance is over; then those of `left`.
+    pub fn session_or_left<T>(
+        &self,
+        work: impl AsyncFnOnce(Client) -> anyhow::Result<T>,
+        left: impl AsyncFn(Client) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let mut lived = None;
+        let result = self.session(async |client| {
+            lived = Some(client.uri().clone());
+            work(client).await
+        });
+        let (error, uri) = match (result, lived, &self.within) {
+            (Err(error), Some(uri), Some(_)) if is_away(&error) => (error, uri),
+            (result, ..) => return result,
+        };
+        let found = self.session_again(async |client| match *client.uri() == uri {
+            // It is not over: it was away for longer than a leader is waited for.
+            true => Ok(None),
+            false => Ok(Some(left(client).await?)),
+        });
+        found?.ok_or(error)
+    }
+
     /// For jobs that may be named with the path of their instance, as `905/3`: the
     /// options that lead to that instance, and what the jobs are called there.
     ///

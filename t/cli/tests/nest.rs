@@ -201,3 +201,31 @@ fn nested(command: &str) -> String {
     let quoted = command.replace('\'', "'\\''");
     format!("batch -n1 --wait --output=kvs --wrap '{quoted}'")
 }
+
+#[test]
+fn who_is_with_a_job_whose_instance_is_cancelled_is_told_how_it_ended() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let outer = instance.ok(&["alloc", "-n1", "--bg"])?;
+    let inner = instance.submit(&["--at", &outer, "sh", "-c", "echo here; sleep 3000"])?;
+    let path = format!("{outer}/{inner}");
+    let attached = instance.begin(&["job", "attach", &path])?;
+    attached.prints("here")?;
+    instance.ok(&["cancel", &outer])?;
+    let ran = attached.wait()?;
+    let status = instance.run(&["job", "status", &path])?;
+    assert_eq!(
+        (ran.code, ran.out.trim()),
+        (status.code, "here"),
+        "{}",
+        ran.err
+    );
+    assert_ne!(ran.code, 0);
+    assert!(
+        ran.err
+            .contains("is over; the job's output is in its history"),
+        "{}",
+        ran.err
+    );
+    assert!(!ran.err.contains("no instance is there"), "{}", ran.err);
+    Ok(())
+}

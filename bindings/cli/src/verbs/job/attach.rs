@@ -1,5 +1,9 @@
 //! `eddy job attach`: be with a job, also one that is over.
 
+use anyhow::Context;
+use eddy_client::{Client, EndFeed};
+use eddy_wire::services::job::JobSet;
+
 use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code};
 use crate::ids;
 use crate::session::Global;
@@ -38,11 +42,22 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         interrupt: Interrupt::Ask,
         verb: "job attach",
     };
-    global.session(
-        async |client| match attach(&client, global.options(), how).await? {
-            Left::Ended(end) => Ok(exit_code(&end)),
-            Left::Detached => Ok(0),
-            Left::GivenUp(code) => Ok(code),
-        },
-    )
+    let job = how.job;
+    let with_it = async |client: Client| match attach(&client, global.options(), how).await? {
+        Left::Ended(end) => Ok(exit_code(&end)),
+        Left::Detached => Ok(0),
+        Left::GivenUp(code) => Ok(code),
+    };
+    // What was shown already is not known to what is left of an instance, so nothing is shown again.
+    let after_it = async |client: Client| {
+        let ends = EndFeed::of(&client, JobSet::one(job))?.next().await?;
+        let end = ends.and_then(|ends| ends.into_iter().next());
+        let end = end.context("the instance does not say how the job ended")?;
+        eprintln!(
+            "eddy job attach: the instance of job {} is over; the job's output is in its history",
+            ids::show(job)
+        );
+        Ok(exit_code(&end))
+    };
+    global.session_or_left(with_it, after_it)
 }
