@@ -38,7 +38,7 @@ pub struct Args {
 enum Verb {
     /// Add an account
     Add {
-        /// 1 to 64 characters A-Z, a-z, 0-9, -, _ and .
+        /// Up to 64 of A-Z, a-z, 0-9, `-`, `_` and `.`
         name: Name,
         #[command(flatten)]
         values: AccountValues,
@@ -57,7 +57,7 @@ enum Verb {
         #[command(flatten)]
         values: AccountValues,
     },
-    /// Change a user in an account, or without --account over all of them
+    /// Change a user in an account, or without --account over all of them; what is not given stays
     EditUser {
         /// By name or number
         user: String,
@@ -94,10 +94,10 @@ enum Verb {
 
 #[derive(Arguments)]
 struct AccountValues {
-    /// Shares among those beside it, or `parent`: its members compete one level up [default: 1]
+    /// Shares among those beside it, or `parent`: its members compete one level up; a new one has 1
     #[arg(long, value_name = "N", value_parser = shares)]
     shares: Option<Shares>,
-    /// The account it is under, also spelled --parent; root is the top [default: root]
+    /// The account it is under, also spelled --parent; root is the top, where a new one is
     #[arg(long, value_name = "NAME")]
     under: Option<String>,
     /// One line for people
@@ -111,10 +111,10 @@ struct AccountValues {
 
 #[derive(Arguments)]
 struct MemberValues {
-    /// The account
+    /// The account; add-user needs it
     #[arg(short = 'A', long, value_name = "NAME")]
     account: Option<Name>,
-    /// Shares among the users of the account, or `parent` [default: 1]
+    /// Shares among the users of the account, or `parent`; a new one has 1
     #[arg(long, value_name = "N", value_parser = shares)]
     shares: Option<Shares>,
     /// What is charged where a job of the user names no account
@@ -154,14 +154,14 @@ struct LimitValues {
     /// Core-minutes in each period
     #[arg(long, value_name = "N")]
     max_core_minutes: Option<String>,
-    /// The period of --max-core-minutes: day, week, month, quarter, year [default: month]
+    /// The period of --max-core-minutes: day, week, month, quarter, year; month as long as none is set
     #[arg(long, value_name = "PERIOD", value_parser = period)]
     period: Option<Period>,
     /// Of what was left of them in the period before, up to so many percent of them may be used, too: 0 to 100
     #[arg(long, value_name = "PERCENT")]
     carry: Option<u32>,
     /// What becomes of a job over a limit: hold, refuse where that is known at once, or standby: over its
-    /// core-minutes it goes on as QoS `standby`, held over others [default: hold]
+    /// core-minutes it goes on as QoS `standby`, held over others; hold as long as none is set
     #[arg(long, value_name = "WHAT", value_parser = excess)]
     excess: Option<Excess>,
 }

@@ -32,7 +32,13 @@ pub struct Args {
     #[arg(short = 'S', long, value_name = "STATE,...")]
     states: Option<String>,
     /// Why, one line
-    #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     message: String,
     /// Say what would be cancelled, and do nothing
     #[arg(short = 'n', long)]

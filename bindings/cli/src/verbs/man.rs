@@ -84,6 +84,33 @@ mod tests {
         );
     }
 
+    /// A full stop at the end of a help text is taken off, also where it was what the text is about; and what
+    /// an option is where it is not given is not the same for a verb that adds as for one that edits.
+    #[test]
+    fn no_help_breaks_off_or_tells_an_edit_of_defaults() {
+        fn look(command: &Command, name: &str) {
+            let texts = command.get_arguments().map(|argument| {
+                let text = argument.get_long_help().or(argument.get_help());
+                (argument.get_id().as_str(), text)
+            });
+            let own = ("itself", command.get_long_about().or(command.get_about()));
+            for (what, text) in texts.chain([own]) {
+                let text = text.map(ToString::to_string).unwrap_or_default();
+                let last = text.split_whitespace().next_back().unwrap_or_default();
+                let breaks_off = ["and", "or", "-", ":"].contains(&last) || last.ends_with(',');
+                assert!(!breaks_off, "eddy {name}: {what}: `{text}`");
+                let is_edit = name.contains(" edit") && text.contains("[default");
+                assert!(!is_edit, "eddy {name}: {what}: `{text}`");
+            }
+            for verb in command.get_subcommands() {
+                look(verb, format!("{name} {}", verb.get_name()).trim_start());
+            }
+        }
+        let mut command = crate::Cli::command();
+        command.build();
+        look(&command, "");
+    }
+
     #[test]
     fn every_verb_can_be_parsed() {
         crate::Cli::command().debug_assert();

@@ -83,7 +83,13 @@ struct Which {
     #[arg(short = 'a', long, conflicts_with = "names")]
     all: bool,
     /// Why, one line; shown to who is refused or waits
-    #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     message: String,
     /// The queues; may be left out where there is only one
     #[arg(value_name = "NAME")]

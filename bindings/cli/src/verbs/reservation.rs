@@ -65,7 +65,7 @@ enum Verb {
 /// A reservation to make.
 #[derive(clap::Args)]
 struct New {
-    /// What jobs are to name: letters, digits, -, _ and .
+    /// What jobs are to name: up to 64 of A-Z, a-z, 0-9, `-`, `_` and `.`
     #[arg(value_name = "NAME")]
     name: Name,
     /// From when: now, +1h, 16:00, tomorrow, 2026-01-31T12:00, seconds since 1970
@@ -74,13 +74,13 @@ struct New {
     /// For how long: 2h, 30m, 1d
     #[arg(long, value_name = "FSD")]
     duration: String,
-    /// Ranks (0-3,7) or hosts (n[1-4])
+    /// Ranks (0-3,7) or hosts (n[1-4]); these or --count
     #[arg(long, value_name = "TARGETS", required_unless_present = "count")]
     nodes: Option<String>,
     /// So many nodes, chosen now among those that are free at the start
     #[arg(long, value_name = "N", conflicts_with = "nodes")]
     count: Option<u32>,
-    /// For jobs of these accounts and of those under them
+    /// For jobs of these accounts and of those under them; these, --users or --maintenance
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     accounts: Vec<Name>,
     /// For jobs of these users, by name or number
@@ -89,7 +89,7 @@ struct New {
     /// For nobody's jobs
     #[arg(long, conflicts_with_all = ["accounts", "users"])]
     maintenance: bool,
-    /// Whatever still runs there when it begins; that goes on
+    /// Also where jobs will still run there when it begins: they go on
     #[arg(long)]
     ignore_running: bool,
 }

@@ -26,7 +26,13 @@ pub struct Args {
     #[arg(long)]
     background: bool,
     /// Why, one line
-    #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     message: String,
     /// The instance, as a path such as 905/3 [default: the instance itself]
     #[arg(value_name = "PATH")]

@@ -36,7 +36,7 @@ pub struct ImportArgs {
     /// Leave users out that this host does not know
     #[arg(long)]
     skip_unknown: bool,
-    /// Print what would be changed, a line of JSON each, and change nothing; refused is what would be
+    /// Print what would be changed, a line of JSON each, and change nothing; refused as the import would be
     #[arg(long)]
     dry_run: bool,
     /// The files; - is standard input

@@ -21,7 +21,13 @@ pub struct Args {
     #[arg(short = 's', long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     severity: u8,
     /// Why, one line
-    #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     message: String,
     /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
     #[arg(required = true, value_name = "ID")]

@@ -15,7 +15,13 @@ use crate::verbs::cancel::{change, refusals};
 #[derive(clap::Args)]
 pub struct Args {
     /// Why, one line
-    #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     message: String,
     /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
     #[arg(required = true, value_name = "ID")]
