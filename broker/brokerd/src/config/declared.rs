@@ -25,7 +25,7 @@ const KEYS: &[&str] = &[
 const NAME_BYTES_MAX: usize = 64;
 /// Of a queue.
 pub(super) const NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
-const INSTANCE_NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and - that begins with a letter, is no job id such as f1, and is not root";
+pub(super) const INSTANCE_NAME: &str = "a name of 1 to 64 characters a-z, 0-9 and - that begins with a letter, is no job id such as f1, and is not root";
 const ENTRIES: &str = "tables, each under [[instance]], [[queue]], [[qos]] or [[class]]";
 /// How many of each there may be.
 const ENTRIES_MAX: usize = 1024;
@@ -177,10 +177,8 @@ pub(super) struct Entry {
 
 impl Entry {
     fn name(&self) -> Option<&str> {
-        self.table
-            .get("name")?
-            .as_str()
-            .filter(|name| is_name(name))
+        let name = self.table.get("name")?.as_str();
+        name.filter(|name| broken_name(name).is_none())
     }
 
     pub(super) fn wrong(&self, key: &str, value: &Value, allowed: &'static str) -> ConfigError {
@@ -210,33 +208,55 @@ impl Entry {
         }));
     }
 
-    /// The name, if it is one.
+    /// The name, unless it breaks a rule of names.
     pub(super) fn checked_name(
         &self,
-        is_one: fn(&str) -> bool,
+        broken: fn(&str) -> Option<String>,
         allowed: &'static str,
         errors: &mut Vec<ConfigError>,
     ) -> Option<String> {
-        match (self.name(), self.table.get("name")) {
-            (Some(name), _) if is_one(name) => return Some(name.to_owned()),
-            (_, Some(given)) => errors.push(self.wrong("name", given, allowed)),
-            (_, None) => errors.push(self.missing("name", allowed)),
-        }
+        let Some(given) = self.table.get("name") else {
+            errors.push(self.missing("name", allowed));
+            return None;
+        };
+        let Some(name) = given.as_str() else {
+            errors.push(self.wrong("name", given, allowed));
+            return None;
+        };
+        let Some(how) = broken(name) else {
+            return Some(name.to_owned());
+        };
+        errors.push(ConfigError::Value {
+            path: format!("{}.name", self.path),
+            given: format!("{}, which {how}", spell(given)),
+            allowed,
+        });
         None
     }
 }
 
-pub(super) fn is_name(name: &str) -> bool {
+/// What rule of names of queues a text breaks.
+pub(super) fn broken_name(name: &str) -> Option<String> {
     let allowed = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
-    !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(allowed) && name != ROOT
+    let length = name.len();
+    let how = match name {
+        "" => "is empty".to_owned(),
+        ROOT => "stands for this instance".to_owned(),
+        _ if length > NAME_BYTES_MAX => format!("has {length} bytes"),
+        _ if !name.bytes().all(allowed) => "has another character".to_owned(),
+        _ => return None,
+    };
+    Some(how)
 }
 
-/// `--at NAME` takes what can be read as a job id for a job, and the directory of an instance
-/// without a name begins with a digit.
-fn is_instance_name(name: &str) -> bool {
-    is_name(name)
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.parse::<JobId>().is_err()
+/// The same of names of instances. `--at NAME` takes what can be read as a job id for a job, and the
+/// directory of an instance without a name begins with a digit.
+fn broken_instance_name(name: &str) -> Option<String> {
+    broken_name(name).or_else(|| match name.parse::<JobId>() {
+        Ok(job) => Some(format!("is the id of job {job}")),
+        Err(_) if name.starts_with(|c: char| c.is_ascii_lowercase()) => None,
+        Err(_) => Some("does not begin with a letter".to_owned()),
+    })
 }
 
 pub(super) fn entries(table: &mut Table, key: &str, errors: &mut Vec<ConfigError>) -> Vec<Entry> {
@@ -292,7 +312,7 @@ pub(super) fn unique(key: &'static str, entries: &[Entry], errors: &mut Vec<Conf
 
 fn instance(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<DeclaredInstance> {
     entry.unknown(KEYS, errors);
-    let name = entry.checked_name(is_instance_name, INSTANCE_NAME, errors);
+    let name = entry.checked_name(broken_instance_name, INSTANCE_NAME, errors);
     let extent = extent::of(entry, errors);
     let set = entry
         .table

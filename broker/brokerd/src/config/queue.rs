@@ -13,7 +13,7 @@ use eddy_wire::queue::Rules;
 use serde::Serialize;
 use toml::{Table, Value};
 
-use super::declared::{Entry, NAME, ROOT, entries, is_name, unique};
+use super::declared::{Entry, NAME, ROOT, broken_name, entries, unique};
 use super::keys::{count, span};
 use super::qos::{LIMITS, limits, value};
 use super::{Config, ConfigError, spell};
@@ -139,7 +139,7 @@ fn named<'n>(
 
 fn queue(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Option<NamedQueue> {
     entry.unknown(KEYS, errors);
-    let name = entry.checked_name(is_name, NAME, errors);
+    let name = entry.checked_name(broken_name, NAME, errors);
     let instance = leads_to(entry, known, errors);
     let default = value(entry, "default", FLAG, false, Value::as_bool, errors);
     if default && instance.as_deref().is_some_and(|instance| instance != ROOT) {

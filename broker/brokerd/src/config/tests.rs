@@ -1,5 +1,6 @@
 //! The whole of it: defaults, the documented examples, every error at once.
 
+use super::declared::INSTANCE_NAME;
 use super::extent::{DeclaredExtent, Home, Reach};
 use eddy_sched::policy::{Rung, preset};
 use eddy_wire::id::Rank;
@@ -149,7 +150,7 @@ ranks = "0"
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     lines.sort();
     let queue = "a name of 1 to 64 characters a-z, 0-9 and -, other than root";
-    let name = "a name of 1 to 64 characters a-z, 0-9 and - that begins with a letter, is no job id such as f1, and is not root";
+    let name = INSTANCE_NAME;
     let span = "a duration such as \"5s\" (RFC 23) or a number of seconds";
     assert_eq!(
         lines,
@@ -161,7 +162,7 @@ ranks = "0"
             format!("instance[1].set.exec.kill_grace: is \"x\"; allowed is {span}"),
             "instance[1].set.foo: unknown key".to_owned(),
             "instance[1].size: unknown key; there are name, nodes, ranks, hosts, property, share, elastic, home, lend_max, set".to_owned(),
-            format!("instance[2].name: is \"root\"; allowed is {name}"),
+            format!("instance[2].name: is \"root\", which stands for this instance; allowed is {name}"),
             "instance[2].ranks: is \"0\"; allowed is only one of nodes, ranks, hosts, property, share and elastic".to_owned(),
             format!("instance[3].name: is not given; allowed is {name}"),
             "instance[3].nodes: is not given; allowed is a whole number from 1 to 65536".to_owned(),
@@ -265,14 +266,23 @@ fn what_a_declared_instance_is_given_of_a_policy_is_checked_as_a_whole() {
 #[test]
 fn a_name_that_can_be_read_as_a_job_is_none() {
     let of = |name: &str| check(&format!("[[instance]]\nname = \"{name}\"\nnodes = 1\n"));
-    for name in ["1", "f1", "0x7", "-a", "root", "A", "fast", ""] {
+    let long = "a".repeat(65);
+    for (name, how) in [
+        ("1", "is the id of job 1"),
+        ("f1", "is the id of job 0"),
+        ("f58", "is the id of job 239"),
+        ("0x7", "is the id of job 7"),
+        ("fast", "is the id of job 113963"),
+        ("-a", "does not begin with a letter"),
+        ("root", "stands for this instance"),
+        ("A", "has another character"),
+        ("", "is empty"),
+        (&long, "has 65 bytes"),
+    ] {
         let errors = of(name).expect_err(name);
-        assert!(
-            errors[0]
-                .to_string()
-                .ends_with("that begins with a letter, is no job id such as f1, and is not root"),
-            "{name}: {}",
-            errors[0]
+        assert_eq!(
+            errors[0].to_string(),
+            format!("instance[0].name: is \"{name}\", which {how}; allowed is {INSTANCE_NAME}")
         );
     }
     for name in ["batch", "f-1", "fill", "a1"] {
