@@ -11,7 +11,7 @@ use crate::verbs::submit::wait_for;
 /// Wait for the end of jobs; exit with the highest exit code
 ///
 /// Says which did not end well. With --job-set: for all jobs of that set that are not over when it
-/// is asked. It collects no results: that is eddy job wait.
+/// is asked; a set that no job is of is an error. It collects no results: that is eddy job wait.
 #[derive(clap::Args)]
 pub struct Args {
     /// The jobs of this set that are not over
