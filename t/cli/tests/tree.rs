@@ -9,7 +9,7 @@ use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::{LIMIT, Running};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
 
@@ -192,12 +192,20 @@ fn nodes_come_and_go_as_resources() -> Tested {
     assert_eq!(gone.code, 0, "{}", gone.err);
     assert_eq!(instance.code(&first)?, 143);
     assert_eq!(on_all(&instance)?.len(), 4);
-    let own = instance.run(&["resource", "remove", "0"])?;
-    let line = own.refusal()?;
-    assert!(
-        line.contains("which are on the leader's own node"),
-        "{line}"
-    );
+    // The leader's own node stays, and what runs there goes on.
+    let on_all = instance.submit_started(&["-N4", "-n4", "sleep", "600"])?;
+    for how in ["--drain", "--force"] {
+        let own = instance.run(&["resource", "remove", how, "0-3"])?;
+        let line = own.refusal()?;
+        assert!(
+            line.contains("which are on the leader's own node"),
+            "{line}"
+        );
+        let status = instance.ok(&["resource", "status", "-n"])?;
+        assert!(!status.contains("to be removed"), "{status}");
+    }
+    assert_eq!(instance.row(&on_all)?["state"], json!("RUN"));
+    instance.ok(&["cancel", &on_all])?;
     instance.shut_down()
 }
 

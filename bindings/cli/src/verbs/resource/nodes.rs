@@ -5,6 +5,7 @@
 
 use anyhow::bail;
 use eddy_client::Client;
+use eddy_wire::error::Code;
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
@@ -56,6 +57,15 @@ pub async fn remove(
     let ranks = meant(&all, &targets)?;
     let on = hosts(&all, &ranks);
     of_nobody(client, &ranks, &on).await?;
+    let request = RemoveRequest {
+        ranks: ranks.clone(),
+    };
+    match client.call::<Remove>(&request).await {
+        Ok(()) => return Ok(()),
+        // What is refused whoever holds something there is so before anybody's job ends for it.
+        Err(error) if error.code() == Some(Code::Busy) => {}
+        Err(error) => return Err(error.into()),
+    }
     if jobs != Jobs::Stay {
         drain(client, &all, &ranks, reason).await?;
     }
@@ -84,7 +94,7 @@ pub async fn remove(
         }
         until_over(client, set).await?;
     }
-    client.call::<Remove>(&RemoveRequest { ranks }).await?;
+    client.call::<Remove>(&request).await?;
     Ok(())
 }
 
