@@ -30,56 +30,86 @@ enum Known {
     /// Not looked at yet.
     #[default]
     Unknown,
-    /// In this directory, by user.
-    At(PathBuf, BTreeMap<u32, Arc<OwnedFd>>),
-    /// There are none, or none that this process may make.
+    /// In this directory.
+    At(PathBuf, Users),
+    /// There are none.
     None,
 }
 
+/// By user, and whether it was said that one cannot be had. It is tried again at each start: what is in the
+/// way may go, and what an administrator set there is to hold then.
+#[derive(Debug, Default)]
+struct Users {
+    open: BTreeMap<u32, Arc<OwnedFd>>,
+    lack: Lack,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Lack {
+    #[default]
+    None,
+    Told,
+}
+
+impl Users {
+    fn lacks(&mut self, user: u32, error: &io::Error) {
+        if self.lack == Lack::None {
+            tracing::warn!(%error, user, "a user has no cgroup of his own");
+        }
+        self.lack = Lack::Told;
+    }
+}
+
 impl Cgroups {
-    /// That of a user, made if need be; `None` where there are none.
+    /// Those in this directory instead.
+    pub fn at(home: PathBuf) -> Cgroups {
+        Cgroups {
+            known: Mutex::new(Known::At(home, Users::default())),
+        }
+    }
+
+    /// That of a user, made if need be; `None` where there is none.
     pub(super) fn of(&self, user: u32) -> Option<Arc<OwnedFd>> {
         let mut known = self.lock();
         if let Known::Unknown = &*known {
             *known = match home() {
-                Some(home) => Known::At(home, BTreeMap::new()),
+                Some(home) => Known::At(home, Users::default()),
                 None => Known::None,
             };
         }
         let Known::At(home, users) = &mut *known else {
             return None;
         };
-        if let Some(fd) = users.get(&user) {
+        if let Some(fd) = users.open.get(&user) {
             return Some(Arc::clone(fd));
         }
         match made(&home.join(format!("{USER}{user}"))) {
             Ok(fd) => {
                 let fd = Arc::new(fd);
-                users.insert(user, Arc::clone(&fd));
+                users.open.insert(user, Arc::clone(&fd));
                 Some(fd)
             }
             Err(error) => {
-                tracing::info!(%error, home = %home.display(), "users have no cgroups of their own");
-                *known = Known::None;
+                users.lacks(user, &error);
                 None
             }
         }
     }
 
-    /// A process could not be born in that of a user: another may have removed it, else there are none
-    /// from now on.
+    /// A process was born in that of a user.
+    pub(super) fn served(&self) {
+        if let Known::At(_, users) = &mut *self.lock() {
+            users.lack = Lack::None;
+        }
+    }
+
+    /// A process could not be born in that of a user: another may have removed it, or the kernel has no way.
     pub(super) fn failed(&self, user: u32, errno: i32) {
-        let mut known = self.lock();
-        match &mut *known {
-            Known::At(_, users) if matches!(errno, libc::ENODEV | libc::ENOENT) => {
-                drop(users.remove(&user));
+        if let Known::At(_, users) = &mut *self.lock() {
+            users.open.remove(&user);
+            if !matches!(errno, libc::ENODEV | libc::ENOENT) {
+                users.lacks(user, &io::Error::from_raw_os_error(errno));
             }
-            Known::At(..) => {
-                let error = io::Error::from_raw_os_error(errno);
-                tracing::info!(%error, "users have no cgroups of their own");
-                *known = Known::None;
-            }
-            Known::Unknown | Known::None => {}
         }
     }
 

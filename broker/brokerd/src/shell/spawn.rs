@@ -418,7 +418,10 @@ impl Spawner {
             };
             // SAFETY: as below.
             match unsafe { clone::clone(&mut self.stack, &within) } {
-                Ok(child) => return Ok(child),
+                Ok(child) => {
+                    self.cgroups.served();
+                    return Ok(child);
+                }
                 // What an administrator allows those of the user holds for the next as well.
                 Err(errno @ (libc::EAGAIN | libc::ENOMEM)) => return Err(errno),
                 Err(errno) => self.cgroups.failed(user, errno),
