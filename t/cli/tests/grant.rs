@@ -272,7 +272,7 @@ fn an_instance_asks_for_nodes_beside_those_of_a_fixed_one() -> Tested {
     let instance = Instance::start_in(place, state, &options)?;
     let inside = instance.ok(&["alloc", "--bg", "-N1"])?;
     // It names no node: all but its own would do, of which two are another's.
-    instance.ok(&["--at", &inside, "grant", "ask", "-N1"])?;
+    instance.ok(&["--at", &inside, "grant", "ask", "--wait", "-N1"])?;
     instance.ok(&["--at", &inside, "run", "-N2", "true"])?;
     let elsewhere = instance.run(&["submit", "--requires=rank:0", "true"])?;
     assert!(
