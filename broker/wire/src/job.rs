@@ -321,12 +321,21 @@ impl Job {
     /// that a job being requeued can still be ended for good.
     fn end_by(&mut self, t: Time, exception: &Exception) {
         let requeue_cancelled = self.is_to_be_requeued() && exception.kind == "cancel";
-        if self.end.is_none() || requeue_cancelled {
-            let t = self.end.as_ref().map_or(t, |end| end.t);
-            self.end = Some(End {
-                t,
-                exception: exception.clone(),
-            });
+        let end = End {
+            t,
+            exception: exception.clone(),
+        };
+        match &mut self.end {
+            None => self.end = Some(end),
+            // It is under way: its KILL stays for when it was.
+            Some(first) if requeue_cancelled => {
+                let until = first.exception.until;
+                first.exception = Exception {
+                    until,
+                    ..end.exception
+                };
+            }
+            Some(_) => {}
         }
     }
 

@@ -372,6 +372,21 @@ fn a_requeued_job_begins_again_and_a_cancel_still_ends_it() {
 }
 
 #[test]
+fn who_is_cancelled_while_it_ends_is_killed_when_that_was_to_be() {
+    let Kind::Exception(mut lost) = exception("node-failure", 0) else {
+        unreachable!("it is one")
+    };
+    lost.until = Some(Time(77));
+    let end = [Kind::Exception(lost), exception("cancel", 0)];
+    let job = life(&[running(), end.into()].concat());
+    let end = job.end.expect("it ends");
+    assert_eq!(
+        (end.exception.kind.as_str(), end.exception.until),
+        ("cancel", Some(Time(77)))
+    );
+}
+
+#[test]
 fn a_waitable_job_is_done_only_when_collected() {
     let job = ended(vec![Kind::Finish(0)]);
     assert!(!job.is_done());
