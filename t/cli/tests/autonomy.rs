@@ -105,6 +105,24 @@ fn time(row: &Value, field: &str) -> anyhow::Result<f64> {
 }
 
 #[test]
+fn who_submits_while_the_root_does_not_answer_is_told_what_is_waited_for() -> Tested {
+    let site = Site::start()?;
+    let root = leader_of(site.root.state())?;
+    root.signal(Signal::STOP)?;
+    let program = site.root.place.program();
+    let mut told = site.root.place.command("/bin/sh");
+    told.args(["-c", "exec \"$@\" 2>&1", "sh", &program, "submit", "true"]);
+    told.env("EDDY_URI", &site.uri);
+    let told = Running::start(told)?;
+    told.prints("eddy: waiting for the instance to take the submission")?;
+    root.signal(Signal::CONT)?;
+    let said = told.wait()?.ok()?;
+    let job = said.lines().last().context("an id")?;
+    assert_eq!(site.root.code(job)?, 0);
+    site.root.shut_down()
+}
+
+#[test]
 fn what_it_takes_without_the_root_runs_and_is_the_roots_when_that_is_back() -> Tested {
     let site = Site::start()?;
     leader_of(site.root.state())?.kill()?;

@@ -11,11 +11,12 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, Stage};
 use eddy_wire::services::instance::{Shutdown, ShutdownRequest};
-use eddy_wire::services::job::{JobEnd, JobSet, Raise, RaiseRequest, Submit};
+use eddy_wire::services::job::{JobEnd, JobSet, Raise, RaiseRequest};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::start::OF_A_TASK;
+use super::submit::submitted;
 use crate::attach::{How, Interrupt, Label, Left, attach, exit_code};
 use crate::listing::{Filter, Question};
 use crate::request::Stdin;
@@ -91,7 +92,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     };
     let request = options.request(&program, stdin)?;
     global.session(async |client| {
-        let job = client.call::<Submit>(&request).await?.first;
+        let job = submitted(&client, &request).await?.first;
         let said = tokio::spawn(say_why(global.clone(), client.uri().clone(), job));
         let code = match (args.bg, &program) {
             (false, Program::None) => shell(global, &client, job).await,

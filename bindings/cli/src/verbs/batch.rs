@@ -5,9 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use eddy_wire::jobspec::JOBSPEC_BYTES_MAX;
-use eddy_wire::services::job::Submit;
 
-use super::submit::{print_ids, wait};
+use super::submit::{print_ids, submitted, wait};
 use crate::output;
 use crate::request::Stdin;
 use crate::request::eligible::ArrayOption;
@@ -90,7 +89,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         Some(array) => options.array_request(&program, array)?,
     };
     global.session(async |client| {
-        let submitted = client.call::<Submit>(&request).await?;
+        let submitted = submitted(&client, &request).await?;
         if !args.quiet {
             print_ids(submitted)?;
         }

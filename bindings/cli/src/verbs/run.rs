@@ -2,9 +2,7 @@
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use eddy_wire::services::job::Submit;
-
-use super::submit::dry_run;
+use super::submit::{dry_run, submitted};
 use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code};
 use crate::request::{JobOptions, Stdin, Terms};
 use crate::session::Global;
@@ -33,7 +31,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     };
     let request = args.options.request(None, stdin)?;
     global.session(async |client| {
-        let job = client.call::<Submit>(&request).await?.first;
+        let job = submitted(&client, &request).await?.first;
         let how = How {
             job,
             label,

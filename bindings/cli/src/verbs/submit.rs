@@ -1,12 +1,14 @@
 //! `eddy submit`: enqueue a job, or many copies of one.
 
 use std::io::IsTerminal;
+use std::pin::pin;
+use std::time::Duration;
 
 use anyhow::Context;
 use eddy_client::{Client, EndFeed, EventFeed, OutputFeed};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::services::job::{JobEnd, JobSet, Submit, Submitted};
+use eddy_wire::services::job::{JobEnd, JobSet, Submit, SubmitRequest, Submitted};
 use eddy_wire::time::Span;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
@@ -14,12 +16,16 @@ use tokio::task::JoinSet;
 use crate::attach::{Label, exit_code, write_frames};
 use crate::request::eligible::ArrayOption;
 use crate::request::{JobOptions, Stdin};
-use crate::session::Global;
+use crate::session::{Global, told};
 use crate::{ids, output};
 
 /// How long ends are kept to be told together: what is wanted of them is shown
 /// to a person, or the code of the last.
 const GATHER: Span = Span::millis(100);
+/// A submission that is not answered by then is said to wait.
+const PATIENCE: Duration = Duration::from_secs(3);
+const TAKES_LONG: &str =
+    "the instance to take the submission; it may wait for the one around it, which does not answer";
 /// Jobs whose output is followed at a time.
 const WATCHED_MAX: usize = 64;
 
@@ -74,7 +80,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         Some(array) => args.options.array_request(array)?,
     };
     global.session(async |client| {
-        let submitted = client.call::<Submit>(&request).await?;
+        let submitted = submitted(&client, &request).await?;
         if !args.quiet {
             print_ids(submitted)?;
         }
@@ -87,6 +93,17 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             (false, false) => Ok(0),
         }
     })
+}
+
+/// Hands a submission in. Where the answer takes its time that is said, once: an instance inside another may
+/// have handed it on there, where it may have been taken, so that nobody but that one can tell.
+pub async fn submitted(client: &Client, request: &SubmitRequest) -> anyhow::Result<Submitted> {
+    let mut answer = pin!(client.call::<Submit>(request));
+    tokio::select! {
+        answer = &mut answer => return Ok(answer?),
+        () = tokio::time::sleep(PATIENCE) => told(TAKES_LONG),
+    }
+    Ok(answer.await?)
 }
 
 /// Prints the jobspec.

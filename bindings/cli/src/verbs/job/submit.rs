@@ -6,12 +6,12 @@ use std::io::{Read, stdin};
 use anyhow::{Context, bail};
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec};
-use eddy_wire::services::job::{Submit, SubmitRequest, URGENCY_DEFAULT};
+use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT};
 use uuid::Uuid;
 
 use crate::request;
 use crate::session::Global;
-use crate::verbs::submit::print_ids;
+use crate::verbs::submit::{print_ids, submitted};
 
 /// Submit a jobspec (RFC 14, RFC 25), JSON or YAML, and print the id
 ///
@@ -51,7 +51,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         on_behalf: None,
     };
     global.session(async |client| {
-        print_ids(client.call::<Submit>(&request).await?)?;
+        print_ids(submitted(&client, &request).await?)?;
         Ok(0)
     })
 }
