@@ -32,14 +32,8 @@ pub struct Args {
     #[arg(short = 'S', long, value_name = "STATE,...")]
     states: Option<String>,
     /// Why, one line
-    #[arg(
-        short = 'm',
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    message: String,
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    message: Option<String>,
     /// Say what would be cancelled, and do nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -72,7 +66,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             job_set: args.job_set.clone(),
             kind: "cancel".to_owned(),
             severity: 0,
-            note: args.message.clone(),
+            note: args.message.clone().unwrap_or_default(),
         };
         let changed = change::<Raise>(&client, jobs, request).await?;
         for (job, name) in &changed.spared {

@@ -83,14 +83,8 @@ struct Which {
     #[arg(short = 'a', long, conflicts_with = "names")]
     all: bool,
     /// Why, one line; shown to who is refused or waits
-    #[arg(
-        short = 'm',
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    message: String,
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    message: Option<String>,
     /// The queues; may be left out where there is only one
     #[arg(value_name = "NAME")]
     names: Vec<String>,
@@ -161,7 +155,7 @@ async fn turn(client: &Client, which: &Which, turn: Turn) -> anyhow::Result<()> 
     let request = TurnRequest {
         queues: rows.into_iter().map(|row| row.name).collect(),
         turn,
-        reason: which.message.clone(),
+        reason: which.message.clone().unwrap_or_default(),
     };
     client.call::<TurnQueue>(&request).await?;
     Ok(())

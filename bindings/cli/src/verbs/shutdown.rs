@@ -26,14 +26,8 @@ pub struct Args {
     #[arg(long)]
     background: bool,
     /// Why, one line
-    #[arg(
-        short = 'm',
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    message: String,
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    message: Option<String>,
     /// The instance, as a path such as 905/3 [default: the instance itself]
     #[arg(value_name = "PATH")]
     path: Option<String>,
@@ -55,7 +49,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let watched = UnixStream::connect(client.uri().path());
         let over = job_of(global, &pong).await?;
         let request = ShutdownRequest {
-            note: args.message.clone(),
+            note: args.message.clone().unwrap_or_default(),
         };
         match client
             .call_once::<Shutdown>(&request, bytes::Bytes::new())

@@ -21,14 +21,8 @@ pub struct Args {
     #[arg(short = 's', long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     severity: u8,
     /// Why, one line
-    #[arg(
-        short = 'm',
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    message: String,
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    message: Option<String>,
     /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
@@ -43,7 +37,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         states: Vec::new(),
         kind: args.kind.clone(),
         severity: args.severity,
-        note: args.message.clone(),
+        note: args.message.clone().unwrap_or_default(),
     };
     global.session(async |client| {
         Ok(refusals(

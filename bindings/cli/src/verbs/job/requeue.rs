@@ -15,14 +15,8 @@ use crate::verbs::cancel::{change, refusals};
 #[derive(clap::Args)]
 pub struct Args {
     /// Why, one line
-    #[arg(
-        short = 'm',
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    message: String,
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    message: Option<String>,
     /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
@@ -37,7 +31,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             let request = |jobs| RequeueRequest {
                 jobs,
                 attempt,
-                note: args.message.clone(),
+                note: args.message.clone().unwrap_or_default(),
             };
             let changed = change::<RequeueJob>(&client, jobs, request).await?;
             code = code.max(refusals("job requeue", &changed));
