@@ -22,10 +22,10 @@ use crate::{ids, output};
 /// How long ends are kept to be told together: what is wanted of them is shown
 /// to a person, or the code of the last.
 const GATHER: Span = Span::millis(100);
-/// A submission that is not answered by then is said to wait.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// A submission that is not answered by then is said to wait: later than a filter is given up as a rule.
+const PATIENCE: Duration = Duration::from_secs(10);
 const TAKES_LONG: &str =
-    "the instance to take the submission; it may wait for the one around it, which does not answer";
+    "the instance to take the submission; a filter, or the instance around it, does not answer";
 /// Jobs whose output is followed at a time.
 const WATCHED_MAX: usize = 64;
 
