@@ -274,9 +274,10 @@ impl Oracle {
         self.check(checked);
         let checked = self.charged.apply(record);
         self.check(checked);
-        let job = record.event.job;
-        if !job.is_some_and(|job| self.recorded.is_not_as_asked(job)) {
-            let checked = self.screened.apply(record);
+        if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, record.event.job)
+            && !self.recorded.is_not_as_asked(job, submit)
+        {
+            let checked = self.screened.apply(job, submit);
             self.check(checked);
         }
         let checked = self.silent.apply(&self.recorded, record);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::event::Submit;
 use eddy_wire::filter::{Changed, Filter, Filtered, OnFailure};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
@@ -36,14 +36,11 @@ impl Screened {
         }
     }
 
-    /// One more record.
+    /// One more job.
     ///
     /// # Errors
-    /// It is of a job that is not as the filters want it.
-    pub fn apply(&self, record: &Record) -> Result<(), String> {
-        let (Kind::Submit(submit), Some(id)) = (&record.event.kind, record.event.job) else {
-            return Ok(());
-        };
+    /// It is not as the filters want it.
+    pub fn apply(&self, id: JobId, submit: &Submit) -> Result<(), String> {
         // Declared instances are of the configuration; what was passed down was asked about above.
         let declared = matches!(submit.spec.request.work, Work::Instance { name: Some(_) });
         if self.lists.is_empty() || declared || submit.pass.is_some() {

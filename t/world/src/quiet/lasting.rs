@@ -6,6 +6,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Need, Work};
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::job::CollectRequest;
 
 use crate::call::{About, Call};
 use crate::nature::InstanceId;
@@ -77,6 +78,16 @@ fn waits_in(world: &World, id: InstanceId, call: &Call) -> bool {
     match &call.about {
         About::Events(job) => lasting(job),
         About::Wait(set) => jobs.keys().filter(|job| set.contains(**job)).any(lasting),
+        About::Collect => match collected(call) {
+            Some(job) => lasting(&job),
+            None => jobs.keys().any(lasting),
+        },
         _ => false,
     }
+}
+
+/// The job whose result is to be collected; none is any.
+fn collected(call: &Call) -> Option<JobId> {
+    let request: CollectRequest = serde_json::from_slice(&call.body).ok()?;
+    request.id
 }

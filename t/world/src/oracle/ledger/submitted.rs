@@ -52,9 +52,13 @@ impl Ledger {
         *known = did.max(*known);
     }
 
-    /// Whether it is other than filters have it: it was begun without them, or made urgent since.
-    pub fn is_not_as_asked(&self, job: JobId) -> bool {
-        self.below.get(&job).is_some_and(|did| *did >= Below::Urged)
+    /// Whether it is other than filters have it: something of its submission was begun without them, or it
+    /// was made urgent since.
+    pub fn is_not_as_asked(&self, job: JobId, submit: &Submit) -> bool {
+        let first = job.0 - u64::from(submit.index);
+        let copies = (first..first + u64::from(submit.count)).map(JobId);
+        let is_begun = copies.into_iter().any(|copy| self.has_begun_below(copy));
+        is_begun || self.below.get(&job).is_some_and(|did| *did >= Below::Urged)
     }
 
     /// Whether an instance in this one began a job without it.
