@@ -389,9 +389,9 @@ impl Nature {
         let Some(held) = above.whole(holder) else {
             return Err("it grants resources, and its own job holds none".to_owned());
         };
-        match above.outside(child.job, set) {
-            Some(outside) if held.contains(&outside) => Ok(()),
-            Some(_) | None => Err(format!(
+        match above.may_grant(child.job, &held, set) {
+            true => Ok(()),
+            false => Err(format!(
                 "it grants {}, and has {}",
                 places(set),
                 places(&held)

@@ -3,6 +3,7 @@
 //! Two of them are kept: one of all that was recorded, one of what is durable. It shares nothing
 //! with the modules but the fold of one job.
 
+mod ground;
 mod submitted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,6 +76,8 @@ pub struct Ledger {
     pub away: BTreeMap<JobId, String>,
     /// What nodes are called in the instances that jobs are, or were called, by those names.
     names: BTreeMap<JobId, BTreeMap<Rank, Rank>>,
+    /// The ranks whose shells were lost while jobs held something of them, in this attempt.
+    fallen: BTreeMap<JobId, Idset>,
     last_t: Time,
     last: Seq,
     course: Course,
@@ -143,6 +146,7 @@ impl Ledger {
                 }
                 self.alloc(id, grant)?;
                 self.names.remove(&id);
+                self.fallen.remove(&id);
                 self.name(id, None, grant);
             }
             Kind::GrantChanged(grant) => self.changed(id, grant)?,
@@ -428,67 +432,6 @@ impl Ledger {
         }
     }
 
-    /// What an instance has by its own job and by those that are ground for it.
-    pub fn whole(&self, id: JobId) -> Option<ResourceSet> {
-        let own = self.held.get(&id)?;
-        let mut whole = own.set.as_ref().clone();
-        for (rank, job) in &own.beside {
-            if let Some(grant) = self.held.get(job) {
-                whole.add(&grant.set.restrict(&Idset::one(rank.0)));
-            }
-        }
-        Some(whole)
-    }
-
-    /// The ranks that an instance has something of, by whatever job; none of one that holds nothing.
-    pub fn ground_of(&self, id: JobId) -> Option<Idset> {
-        let own = self.held.get(&id)?.set.ranks();
-        let held = self.held.iter();
-        let grounds =
-            held.filter(|(job, _)| self.jobs[job].submit.spec.request.grows() == Some(id));
-        Some(grounds.fold(own, |all, (_, held)| all.union(&held.set.ranks())))
-    }
-
-    /// What an instance is recorded to have by other jobs is what they hold for it: jobs that are
-    /// ground for it, which have begun.
-    fn beside(&self, id: JobId, grant: &Grant) -> Result<(), String> {
-        for (rank, job) in &grant.beside {
-            let held = self.held.get(job);
-            let has = held.is_some_and(|held| held.set.nodes.contains_key(rank));
-            let of = self
-                .jobs
-                .get(job)
-                .and_then(|job| job.submit.spec.request.grows());
-            if !has || of != Some(id) || !self.started.contains(job) {
-                return Err(format!(
-                    "job {id} has rank {rank} by job {job}, which does not hold it for that"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// A set of nodes as the instance that a job is counts them, by the ranks here; what takes
-    /// nothing is nowhere.
-    pub fn outside(&self, id: JobId, set: &ResourceSet) -> Option<ResourceSet> {
-        let names = self.names.get(&id)?;
-        let taking = set.nodes.iter().filter(|(_, node)| !node.is_empty());
-        let nodes = taking.map(|(rank, node)| Some((*names.get(rank)?, node.clone())));
-        Some(ResourceSet {
-            nodes: nodes.collect::<Option<_>>()?,
-            ..ResourceSet::default()
-        })
-    }
-
-    /// The job that is the declared instance of that name and holds something.
-    fn ground(&self, name: &str) -> Option<JobId> {
-        let is_it = |job: &JobId| {
-            let work = &self.jobs[job].submit.spec.request.work;
-            matches!(work, Work::Instance { name: Some(own) } if own == name)
-        };
-        self.held.keys().copied().find(is_it)
-    }
-
     fn memory_fits(
         &self,
         (id, ground): (JobId, Option<JobId>),
@@ -542,9 +485,8 @@ impl Ledger {
                 self.shells.insert(*epoch, ranks.clone());
             }
             Kind::ShellLost(epoch) => {
-                if self.shells.remove(epoch).is_none() {
-                    return Err(format!("shell {epoch} was lost and not in service"));
-                }
+                let ranks = self.shells.remove(epoch);
+                self.fall(&ranks.ok_or(format!("shell {epoch} was lost and not in service"))?);
             }
             Kind::IdBlock(block) => {
                 self.blocks.insert(block.number, (block.first, block.count));
