@@ -18,6 +18,7 @@ mod leaving;
 mod listing;
 mod pace;
 mod pass;
+mod pulse;
 pub(crate) mod relay;
 pub(crate) mod route;
 pub(crate) mod run;
@@ -37,7 +38,7 @@ use eddy_wire::queue::Gates;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
-    Adopt, Answer, Children, HandUp, Ids, Inside, Owners, Release, Report, Settled, Told,
+    Adopt, Answer, Beat, Children, HandUp, Ids, Inside, Owners, Release, Report, Settled, Told,
 };
 use eddy_wire::time::{Span, Time};
 
@@ -90,6 +91,8 @@ pub struct Nest {
     reached: Idset,
     hosts: Hosts,
     relays: Relays,
+    /// When the first of those that beat may be gone, if that is watched.
+    pulses: Option<Time>,
     asks: Asks,
     listing: Listing,
 }
@@ -103,6 +106,7 @@ impl Module for Nest {
         const ENDPOINTS: &[Endpoint] = &[
             Endpoint::of::<Adopt>(),
             Endpoint::of::<Answer>(),
+            Endpoint::of::<Beat>(),
             Endpoint::of::<Ids>(),
             Endpoint::of::<Report>(),
             Endpoint::of::<Told>(),
@@ -243,6 +247,7 @@ impl Module for Nest {
             Input::Tick => {
                 self.tell_rows(now, out);
                 self.settle_late(now, out);
+                self.end_silent(now, out);
                 self.ask_all(now, out);
             }
             _ => {}
@@ -287,6 +292,7 @@ impl Nest {
             reached: settings.local.clone(),
             hosts: Hosts::new(settings.local.clone()),
             relays: Relays::default(),
+            pulses: None,
             asks: Asks::default(),
             listing: Listing::default(),
         }
@@ -296,6 +302,7 @@ impl Nest {
         match request.topic.as_str() {
             Adopt::TOPIC => self.adopt(now, request, out),
             Answer::TOPIC => self.answer(now, request, out),
+            Beat::TOPIC => self.beat(now, request, out),
             Ids::TOPIC => self.ids(now, request, out),
             Report::TOPIC => self.report(now, request, out),
             Told::TOPIC => self.told(now, request, out),

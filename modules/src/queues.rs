@@ -13,7 +13,7 @@ use eddy_wire::id::{JobId, Seq};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::queue::{Gate, Gates, REASON_BYTES_MAX, Rules, Turn, Turned, UNNAMED};
 use eddy_wire::services::Service;
-use eddy_wire::services::queue::{self, QueueRow, TurnReply, TurnRequest};
+use eddy_wire::services::queue::{self, QueueRow, TurnReply, TurnRequest, Unheard};
 use eddy_wire::time::Time;
 
 use crate::ingest::fleet::Fleet;
@@ -37,8 +37,16 @@ pub struct Queues {
     /// The declared instances, of which one may be down.
     fleet: Fleet,
     seqs: BTreeMap<String, Seqs>,
-    jobs: BTreeMap<JobId, (String, JobState)>,
+    jobs: BTreeMap<JobId, Member>,
     counts: BTreeMap<String, Count>,
+}
+
+/// A job of a queue.
+struct Member {
+    queue: String,
+    state: JobState,
+    /// Since when it holds something without its tasks having started.
+    given: Option<Time>,
 }
 
 /// The records that the gate of a queue rests on.
@@ -83,10 +91,15 @@ impl Module for Queues {
             (Kind::Submit(submit), Some(id)) => {
                 if let Some(name) = of(&submit.spec) {
                     self.counts.entry(name.to_owned()).or_default().pending += 1;
-                    self.jobs.insert(id, (name.to_owned(), JobState::New));
+                    let member = Member {
+                        queue: name.to_owned(),
+                        state: JobState::New,
+                        given: None,
+                    };
+                    self.jobs.insert(id, member);
                 }
             }
-            (kind, Some(id)) => self.moved(id, kind),
+            (kind, Some(id)) => self.moved(record.event.t, id, kind),
             _ => {}
         }
     }
@@ -134,19 +147,27 @@ impl Queues {
         }
     }
 
-    fn moved(&mut self, id: JobId, kind: &Kind) {
-        let Some((name, before)) = self.jobs.get_mut(&id) else {
+    fn moved(&mut self, t: Time, id: JobId, kind: &Kind) {
+        let Some(member) = self.jobs.get_mut(&id) else {
             return;
         };
-        let Ok(after) = before.next(kind) else {
+        match kind {
+            Kind::Alloc(_) => member.given = Some(t),
+            Kind::Start => member.given = None,
+            _ => {}
+        }
+        let Ok(after) = member.state.next(kind) else {
             return;
         };
-        if after == *before {
+        if after == member.state {
             return;
         }
-        let count = self.counts.entry(name.clone()).or_default();
-        *count.of(*before) -= 1;
-        *before = after;
+        let before = std::mem::replace(&mut member.state, after);
+        let count = match self.counts.get_mut(&member.queue) {
+            Some(count) => count,
+            None => self.counts.entry(member.queue.clone()).or_default(),
+        };
+        *count.of(before) -= 1;
         match after {
             JobState::Inactive => drop(self.jobs.remove(&id)),
             _ => *count.of(after) += 1,
@@ -215,7 +236,7 @@ impl Queues {
         }
         if self.any {
             names.extend(self.gates.names().map(str::to_owned));
-            let used = self.jobs.values().map(|(name, _)| name.clone());
+            let used = self.jobs.values().map(|member| member.queue.clone());
             names.extend(used);
         }
         names
@@ -235,11 +256,31 @@ impl Queues {
                 gate: self.gates.gate(&name).cloned().unwrap_or_default(),
                 pending: count.pending,
                 running: count.running,
+                unheard: self.unheard(&name),
                 rules: rules.unwrap_or_else(Rules::default),
                 name,
             }
         };
         self.names().into_iter().map(row).collect()
+    }
+}
+
+impl Queues {
+    /// The jobs of a queue that hold something without its being known that their tasks run.
+    fn unheard(&self, name: &str) -> Option<Unheard> {
+        let is_its = |member: &&Member| member.queue == name && member.state == JobState::Run;
+        let given = self
+            .jobs
+            .values()
+            .filter(is_its)
+            .filter_map(|member| member.given);
+        given.fold(None, |sum: Option<Unheard>, t| {
+            let (jobs, since) = sum.map_or((0, t), |sum| (sum.jobs, sum.since.min(t)));
+            Some(Unheard {
+                jobs: jobs + 1,
+                since,
+            })
+        })
     }
 }
 
@@ -311,6 +352,31 @@ mod tests {
             unknown.map_err(|refusal| refusal.text),
             Err("queues: `fast` given, there are debug, root".to_owned())
         );
+    }
+
+    #[test]
+    fn jobs_are_unheard_from_their_grant_to_their_start() {
+        let mut queues = queues();
+        assert_eq!(queues.unheard("debug"), None);
+        for (id, given) in [(1, Some(Time(7))), (2, Some(Time(5))), (3, None)] {
+            let member = Member {
+                queue: "debug".to_owned(),
+                state: JobState::Run,
+                given,
+            };
+            queues.jobs.insert(JobId(id), member);
+            queues.counts.entry("debug".to_owned()).or_default().running += 1;
+        }
+        let unheard = |jobs, t| {
+            let since = Time(t);
+            Some(Unheard { jobs, since })
+        };
+        assert_eq!(queues.unheard("debug"), unheard(2, 5));
+        assert_eq!(queues.unheard("other"), None);
+        queues.moved(Time(9), JobId(2), &Kind::Start);
+        assert_eq!(queues.unheard("debug"), unheard(1, 7));
+        queues.moved(Time(9), JobId(1), &Kind::Finish(0));
+        assert_eq!(queues.unheard("debug"), None);
     }
 
     #[test]

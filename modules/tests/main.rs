@@ -7,6 +7,7 @@ mod limits;
 mod nest;
 mod nest_asks;
 mod nest_history;
+mod nest_pulse;
 mod nest_relay;
 mod nest_stand;
 mod pace;

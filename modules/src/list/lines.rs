@@ -100,7 +100,7 @@ impl Lines {
         match (self.elastic.contains(name), self.serving.contains(name)) {
             (true, true) => Stand::InLine,
             (false, true) if self.there.contains(name) => Stand::Apart(name),
-            (false, false) if self.there.contains(name) => Stand::Silent(name),
+            (_, false) if self.there.contains(name) => Stand::Silent(name),
             (true | false, _) => Stand::Away(name),
         }
     }

@@ -17,6 +17,7 @@ use eddy_wire::time::{Span, Time};
 
 use super::Nest;
 use super::child::{Child, Stated};
+use super::pulse::Pulse;
 
 /// Longest address a child may tell, in bytes.
 const ADDRESS_BYTES_MAX: usize = 4096;
@@ -36,6 +37,7 @@ impl Nest {
     ) -> Result<(), Refusal> {
         let body: AdoptRequest = request.parse()?;
         addresses(&body)?;
+        let pulse = Pulse::begins(now, body.beat)?;
         let child = self.speaker(request, body.child)?;
         let (job, attempt) = (child.id(), body.child.attempt);
         let known = child.adoption();
@@ -63,7 +65,7 @@ impl Nest {
         }
         self.replace_channel(now, job, request.caller, out);
         let told = &mut self.child(job).told;
-        told.leader = body.leader;
+        (told.leader, told.pulse) = (body.leader, pulse);
         let is_new_door = told.door.as_deref() != Some(body.door.as_str());
         told.door = Some(body.door);
         if is_new_door {
@@ -76,6 +78,7 @@ impl Nest {
         // A first adoption is recorded first: its hosts are ordered with the record's fold.
         self.host(job, out);
         self.changed(now, job, out);
+        self.watch_pulses(now, out);
         Ok(())
     }
 
@@ -117,7 +120,8 @@ impl Nest {
         self.unsettle(now, job, out);
         let before = self.child(job).told.channel.replace(caller);
         if let Some(before) = before.filter(|before| *before != caller) {
-            end_stream(before, "its leader has said hello again", out);
+            let refusal = Refusal::new(Code::End, "its leader has said hello again");
+            end_stream(before, &refusal, out);
         }
         if before.is_some() {
             self.lose_calls(job, out);
@@ -202,7 +206,8 @@ impl Nest {
             return;
         };
         if let Some(channel) = child.told.channel.take() {
-            end_stream(channel, &format!("job {job} is over"), out);
+            let refusal = Refusal::new(Code::End, format!("job {job} is over"));
+            end_stream(channel, &refusal, out);
         }
         self.tell_serving(out);
         self.lose_calls(job, out);
@@ -320,9 +325,9 @@ fn reserve(grace: Span, whole: Option<Span>) -> Span {
     whole.map_or(full, |whole| full.min(Span(whole.0 / RESERVED_PART)))
 }
 
-fn end_stream(caller: Caller, why: &str, out: &mut Outbox) {
-    let refusal = Refusal::new(Code::End, why);
-    out.effect(Effect::Reply(Reply::new(caller, Type::Refused, &refusal)));
+/// The last word over a channel.
+pub(super) fn end_stream(channel: Caller, why: &Refusal, out: &mut Outbox) {
+    out.effect(Effect::Reply(Reply::new(channel, Type::Refused, why)));
 }
 
 fn addresses(body: &AdoptRequest) -> Result<(), Refusal> {

@@ -17,6 +17,7 @@ use eddy_wire::services::child::{ChildOf, ChildRow, Stage, Summary};
 use eddy_wire::shrinking::Shrinking;
 use eddy_wire::time::{Span, Time};
 
+use super::pulse::Pulse;
 use crate::row::row;
 use crate::settings::Queue;
 
@@ -51,6 +52,8 @@ pub(super) struct Told {
     pub(super) settles: Option<Time>,
     /// Its leader's epoch.
     pub(super) leader: Epoch,
+    /// When it was heard last, where it beats.
+    pub(super) pulse: Option<Pulse>,
     /// Where its ranks knock.
     pub(super) door: Option<String>,
     /// What it has come to.

@@ -413,6 +413,7 @@ pub fn hello(job: JobId) -> AdoptRequest {
         door: format!("/run/{job}/door"),
         statedir: format!("/state/children/{job}"),
         leader: Epoch(1),
+        beat: None,
     }
 }
 

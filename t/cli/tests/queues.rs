@@ -417,6 +417,44 @@ fn a_stopped_leader_of_a_queue_holds_up_nobody_else() -> Tested {
 }
 
 #[test]
+fn a_leader_that_says_nothing_is_taken_for_away_until_it_goes_on() -> Tested {
+    let place = Place::new()?;
+    let config = place.join("beating.toml");
+    let beating = "[[instance]]\nname = \"a\"\nnodes = 1\nset = { \"grant.lease\" = \"4s\" }\n\
+                   [[queue]]\nname = \"a\"\ninstance = \"a\"\n";
+    fs::write(&config, beating)?;
+    let state = place.path().join("state");
+    let instance = Instance::start_in(place, state, &["--cores=2", "--config", &config])?;
+    instance.ok(&["run", "-q", "a", "true"])?;
+    let leader = leader_of(&state_of(&instance, "a")?)?;
+    leader.signal(Signal::STOP)?;
+    let given = instance.submit(&["-q", "a", "true"])?;
+    // A number that is the instance's: it is asked, and says nothing.
+    let asked = instance.run(&["--reconnect=1s", "why", "3"])?;
+    let silent = "queue instance a (job 1) is not reached";
+    assert!(
+        asked.code == 1 && asked.err.contains(silent),
+        "{}",
+        asked.err
+    );
+    let why = instance.ok(&["why", &given])?;
+    assert!(why.contains("given to queue instance a at "), "{why}");
+    let status = instance.ok(&["queue", "status", "a"])?;
+    let last = status.lines().last().context("three lines")?;
+    let unheard = "a: queue instance a did not say yet that 1 job runs, since ";
+    assert!(last.starts_with(unheard), "{status}");
+    let waits = instance.submit(&["-q", "a", "true"])?;
+    let why = instance.ok(&["why", &waits])?;
+    assert!(
+        why.contains("waits for queue instance a, which is not reached"),
+        "{why}"
+    );
+    leader.signal(Signal::CONT)?;
+    instance.ok(&["wait", &given, &waits])?;
+    instance.shut_down()
+}
+
+#[test]
 fn jobs_of_several_instances_are_named_in_one_command() -> Tested {
     let instance = declared()?;
     let jobs = [

@@ -172,6 +172,8 @@ pub enum AgentTurn {
 pub enum ChildTurn {
     /// It tries to reach its parent.
     Connects,
+    /// It says over this channel that it is there.
+    Beats(PipeId),
     /// It is told what it has, and begins.
     Granted(Box<Granted>),
     /// It leads, and is told what it has now.

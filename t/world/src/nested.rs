@@ -12,11 +12,15 @@ use eddy_wire::message::Message;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::Part;
+use eddy_wire::time::Span;
 use uuid::Uuid;
 
-use crate::nature::{InstanceId, Life};
+use crate::nature::{InstanceId, Life, Nature, Pace};
 use crate::pipe::PipeId;
 use crate::task::Behaviour;
+
+/// How often a child says that it is there.
+const BEAT: Span = Span::seconds(2);
 
 /// Parts of instances that something runs within, the outermost first.
 pub type Within = Vec<(InstanceId, Part)>;
@@ -91,6 +95,13 @@ pub enum Asked {
     Referred(Caller),
     /// To know what it has come to, or to pass an answer on.
     Told,
+}
+
+impl Nature {
+    /// How often a child says that it is there; never in a script, where nothing happens by itself.
+    pub fn beat(&self) -> Option<Span> {
+        matches!(self.pace, Pace::Random(_)).then_some(BEAT)
+    }
 }
 
 impl Nested {

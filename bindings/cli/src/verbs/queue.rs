@@ -6,7 +6,7 @@ use eddy_client::Client;
 use eddy_wire::queue::{Rules, Shut, Turn, UNNAMED};
 use eddy_wire::services::job::JobSet;
 use eddy_wire::services::queue::{List, QueueRow, TurnQueue, TurnRequest};
-use eddy_wire::time::Span;
+use eddy_wire::time::{Span, Time};
 
 use crate::listing::{Filter, Question};
 use crate::names::Users;
@@ -14,6 +14,9 @@ use crate::session::Global;
 use crate::table::{Align, Table, escaped};
 use crate::verbs::submit::until_over;
 use crate::{output, when};
+
+/// A start that is not told of for so long is worth telling.
+pub const UNHEARD_AFTER: Span = Span::seconds(2);
 
 /// Show queues, and let them take submissions and start jobs or not
 ///
@@ -36,7 +39,8 @@ enum Verb {
     ///
     /// Fields of --json: name, instance (null is this one), down (why that is; absent is not),
     /// default, gate (disabled and stopped: t, reason, userid; absent is open), pending and running
-    /// (jobs of this instance), rules (what the configuration says; times in seconds).
+    /// (jobs of this instance), unheard (jobs that hold something and did not start yet as far as is
+    /// known, and since when; absent is none), rules (what the configuration says; times in seconds).
     List {
         /// One array of objects
         #[arg(long)]
@@ -49,6 +53,8 @@ enum Verb {
         names: Vec<String>,
     },
     /// Tell whether queues take submissions and start jobs, since when not, and why
+    ///
+    /// Also when an instance that serves one does not answer.
     Status {
         /// These and no others
         #[arg(value_name = "NAME")]
@@ -107,7 +113,8 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             Verb::Status { names } => {
                 let users = Users::read();
                 let rows = rows(&client, &names).await?;
-                output::lines(rows.iter().flat_map(|row| status(row, &users)))?;
+                let now = when::now();
+                output::lines(rows.iter().flat_map(|row| status(row, &users, now)))?;
             }
             Verb::Enable(which) => turn(&client, &which, Turn::Enable).await?,
             Verb::Disable(which) => turn(&client, &which, Turn::Disable).await?,
@@ -181,7 +188,7 @@ async fn drained(client: &Client, which: &Which) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn status(row: &QueueRow, users: &Users) -> Vec<String> {
+fn status(row: &QueueRow, users: &Users, now: Time) -> Vec<String> {
     let name = escaped(&row.name);
     let told = |what: &str, not: &str, shut: &Option<Shut>| match shut {
         None => format!("{name}: {what}"),
@@ -200,14 +207,37 @@ fn status(row: &QueueRow, users: &Users) -> Vec<String> {
             escaped(why)
         )];
     }
-    vec![
+    let mut lines = vec![
         told(
             "takes submissions",
             "takes no submissions",
             &row.gate.disabled,
         ),
         told("starts jobs", "starts no jobs", &row.gate.stopped),
-    ]
+    ];
+    lines.extend(unheard(row, now));
+    lines
+}
+
+/// Who has not said for how many jobs, for how long, that they run.
+fn unheard(row: &QueueRow, now: Time) -> Option<String> {
+    let unheard = row.unheard?;
+    if now.0 - unheard.since.0 < UNHEARD_AFTER.0 {
+        return None;
+    }
+    let who = match &row.instance {
+        Some(name) => format!("queue instance {}", escaped(name)),
+        None => "nodes that they were given".to_owned(),
+    };
+    let jobs = match unheard.jobs {
+        1 => "1 job runs".to_owned(),
+        jobs => format!("{jobs} jobs run"),
+    };
+    Some(format!(
+        "{}: {who} did not say yet that {jobs}, since {}",
+        escaped(&row.name),
+        when::local(unheard.since)
+    ))
 }
 
 fn table(rows: &[QueueRow], no_header: bool) -> anyhow::Result<()> {

@@ -13,6 +13,7 @@ use eddy_wire::preempt::{Mode, Shrink};
 use eddy_wire::services::job::{JobRow, JobSet};
 use eddy_wire::services::queue::{List, QueueRow};
 use eddy_wire::suspension::Standing;
+use eddy_wire::time::Time;
 use serde_json::{Value, json};
 
 use crate::explained::{supposed, turn};
@@ -22,6 +23,7 @@ use crate::listing::{Filter, Question};
 use crate::session::Global;
 use crate::table::escaped;
 use crate::verbs::policy;
+use crate::verbs::queue::UNHEARD_AFTER;
 use crate::{output, suppose, when};
 
 /// Tell why jobs wait, and when they would start
@@ -79,10 +81,22 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             jobs,
             ..Question::default()
         };
-        let rows = question.rows(&client).await?;
+        let mut rows = question.rows(&client).await?;
         let code = known("why", ids, &rows);
         let waiting = waiting(&client, &rows, &suppose).await?;
-        let required = required(&client, &rows, &waiting).await?;
+        let unheard = Unheard::at(when::now());
+        let is_asked_for = |row: &JobRow| waiting.contains_key(&row.id) || unheard.is(row);
+        let queues = match rows
+            .iter()
+            .any(|row| !row.queue.is_empty() && is_asked_for(row))
+        {
+            true => client.call::<List>(&()).await?,
+            false => Vec::new(),
+        };
+        for row in rows.iter_mut().filter(|row| unheard.is(row)) {
+            row.reason = unheard.reason(row, &queues);
+        }
+        let required = required(&queues);
         if args.json {
             let required = |row: &JobRow| required.get(&row.queue).map(String::as_str);
             let object = |row| object(row, waiting.get(&row.id), required(row));
@@ -161,19 +175,44 @@ async fn waiting(
     Ok(reply.jobs.into_iter().map(|one| (one.job, one)).collect())
 }
 
-/// What queues of those that wait require of nodes, by queue, where they do.
-async fn required(
-    client: &Client,
-    rows: &[JobRow],
-    waiting: &BTreeMap<JobId, Explained>,
-) -> anyhow::Result<BTreeMap<String, String>> {
-    let mut queued = rows.iter().filter(|row| waiting.contains_key(&row.id));
-    if queued.all(|row| row.queue.is_empty()) {
-        return Ok(BTreeMap::new());
+/// What queues require of nodes, by queue, where they do.
+fn required(queues: &[QueueRow]) -> BTreeMap<String, String> {
+    let required = |row: &QueueRow| Some((row.name.clone(), row.rules.required()?.to_string()));
+    queues.iter().filter_map(required).collect()
+}
+
+/// Jobs that were given what they asked for, and of which nothing was heard since.
+struct Unheard {
+    /// Those given it before that.
+    given: Time,
+}
+
+impl Unheard {
+    fn at(now: Time) -> Unheard {
+        Unheard {
+            given: Time(now.0 - UNHEARD_AFTER.0),
+        }
     }
-    let queues = client.call::<List>(&()).await?.into_iter();
-    let required = |row: QueueRow| Some((row.name, row.rules.required()?.to_string()));
-    Ok(queues.filter_map(required).collect())
+
+    fn is(&self, row: &JobRow) -> bool {
+        let is_late = row.t_alloc.is_some_and(|given| given < self.given);
+        is_late && row.state == JobState::Run && row.t_run.is_none() && row.reason.is_empty()
+    }
+
+    /// Who has not said since when that its tasks run.
+    fn reason(&self, row: &JobRow, queues: &[QueueRow]) -> String {
+        let since = when::local(row.t_alloc.unwrap_or(self.given));
+        let mut queues = queues.iter();
+        let queue = queues.find(|queue| queue.name == row.queue);
+        match queue.and_then(|queue| queue.instance.as_ref()) {
+            Some(name) => format!(
+                "given to queue instance {name} at {since}, which has not said yet that it runs"
+            ),
+            None => {
+                format!("its nodes were given to it at {since}, and none has said yet that it runs")
+            }
+        }
+    }
 }
 
 fn lines(

@@ -18,8 +18,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service;
-use eddy_wire::services::child::{Adopt, AdoptRequest, FromParent, Granted};
-use eddy_wire::services::instance::{Ping, PingRequest};
+use eddy_wire::services::child::{Adopt, AdoptRequest, Beat, ChildOf, FromParent, Granted};
 use eddy_wire::services::job::{Info, InfoKey, InfoReply, InfoRequest};
 use eddy_wire::time::Span;
 use serde_json::Value;
@@ -179,7 +178,7 @@ async fn serve(
             come = next(&mut inlet, &mut inbound) => come,
             _ = beats.tick() => {
                 match std::mem::replace(&mut asked, Asked::Yes) {
-                    Asked::No if ask_beat(&outlet) => continue,
+                    Asked::No if ask_beat(&outlet, hello.child) => continue,
                     Asked::No => break LinkError::Closed,
                     Asked::Yes => break LinkError::Silent(beat),
                 }
@@ -213,9 +212,9 @@ enum Asked {
 }
 
 /// Asks whether the parent is there, if the connection takes it.
-fn ask_beat(outlet: &Rc<Outlet>) -> bool {
-    let ping = Message::request(Ping::TOPIC, BEAT_TAG, &PingRequest::default());
-    outlet.put(&ping).is_ok() && outlet.flush().is_ok()
+fn ask_beat(outlet: &Rc<Outlet>, child: ChildOf) -> bool {
+    let beat = Message::request(Beat::TOPIC, BEAT_TAG, &child);
+    outlet.put(&beat).is_ok() && outlet.flush().is_ok()
 }
 
 async fn next(inlet: &mut Inlet, inbound: &mut Inbound) -> Result<Message, LinkError> {

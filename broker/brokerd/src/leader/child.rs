@@ -546,6 +546,7 @@ impl Told {
             door: rundir.join(DOOR_SOCKET).display().to_string(),
             statedir: self.statedir.display().to_string(),
             leader: Epoch(0),
+            beat: None,
         }
     }
 

@@ -111,6 +111,7 @@ impl Nested {
         let of = self.kept.of;
         let alone = config.autonomous_after.filter(|_| place.name.is_some());
         let beat = channel::beat(config.lease.min(alone.unwrap_or(config.lease)));
+        self.hello.beat = Some(Span(beat.as_micros() as i64));
         spawn_local(channel::keep(self.address, self.hello, heard, beat));
         Child::new(of, place, hears, program)
     }

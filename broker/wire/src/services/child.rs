@@ -52,6 +52,10 @@ service!(
     Report, "child.report", USERS, ReportRequest => ()
 );
 service!(
+    /// That the child is there, and whether the parent is: again and again over an idle channel.
+    Beat, "child.beat", USERS, ChildOf => ()
+);
+service!(
     /// A submission that was made in a queue instance: its jobs are the parent's.
     HandUp, "child.submit", USERS, HandUpRequest => Submitted
 );
@@ -113,6 +117,8 @@ pub struct AdoptRequest {
     pub statedir: String,
     /// Its leader's epoch.
     pub leader: Epoch,
+    /// How often it says [`Beat`], at least; none is never.
+    pub beat: Option<Span>,
 }
 
 /// What a parent tells a child over the channel.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::service;
 use crate::message::Roles;
 use crate::queue::{Gate, Rules, Turn};
+use crate::time::Time;
 
 service!(
     /// Let queues take submissions and start jobs, or not.
@@ -54,6 +55,18 @@ pub struct QueueRow {
     pub pending: u64,
     /// And that hold something.
     pub running: u64,
+    /// Those of them of which nothing was heard since they were given what they hold, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unheard: Option<Unheard>,
     /// What holds for its jobs.
     pub rules: Rules,
+}
+
+/// Jobs that hold something, and of which it was not told yet that their tasks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unheard {
+    /// How many.
+    pub jobs: u64,
+    /// Since when the first of them holds it.
+    pub since: Time,
 }

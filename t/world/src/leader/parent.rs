@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use eddy_broker::{Arrival, Caller, ClientId, ParentWord, Reply, Saying, ToParent};
-use eddy_wire::error::Refusal;
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{IdBlock, Kind};
 use eddy_wire::id::Epoch;
 use eddy_wire::message::{Message, Roles, Type};
@@ -19,7 +19,7 @@ use crate::call::{About, Ask, Call, Nests};
 use crate::client::OWNER;
 use crate::instance::Instance;
 use crate::nature::{ChildTurn, Happening, InstanceId, Life, Nature, Parcel};
-use crate::nested::Asked;
+use crate::nested::{Asked, Nested};
 use crate::oracle::silence::Terms;
 use crate::pipe::{PipeId, Side};
 
@@ -36,6 +36,12 @@ fn signalled(nature: &mut Nature, instance: InstanceId, message: &Message) {
         // Clients of the world name one job at a time.
         first.for_each(|job| judge.signalled(job));
     }
+}
+
+/// Whether the parent may take the child if it says hello again.
+fn is_for_now(message: &Message) -> bool {
+    let refusal = message.parse::<Refusal>();
+    refusal.is_ok_and(|refusal| refusal.code == Code::Unreachable)
 }
 
 /// What a child refers to this instance may be a signal.
@@ -219,8 +225,30 @@ impl Instance {
             door: format!("{}/0", self.id.name()),
             statedir: format!("/state/{}", self.id.name()),
             leader,
+            beat: nature.beat(),
         };
+        let life = nested.process.map(|process| process.life);
         self.ask_parent::<child::Adopt>(nature, Asked::Adopt, &request, Bytes::new());
+        if let Some(life) = life {
+            self.beats_later(nature, pipe, life);
+        }
+    }
+
+    /// Says over this channel that its leader is there, if it still stands, and will again.
+    pub fn beats(&mut self, nature: &mut Nature, pipe: PipeId, life: Life) {
+        let of = |nested: &Nested| (nested.child, nested.channel.pipe == Some(pipe));
+        let Some((child, true)) = self.nested.as_ref().map(of) else {
+            return;
+        };
+        self.ask_parent::<child::Beat>(nature, Asked::Told, &child, Bytes::new());
+        self.beats_later(nature, pipe, life);
+    }
+
+    fn beats_later(&self, nature: &mut Nature, pipe: PipeId, life: Life) {
+        if let Some(every) = nature.beat() {
+            let beats = Happening::Child(self.id, life, ChildTurn::Beats(pipe));
+            nature.queue.push(nature.now.after(every), beats);
+        }
     }
 
     /// The channel is down: who asked over it is gone.
@@ -266,6 +294,12 @@ impl Instance {
                 if let Ok(word) = message.parse::<FromParent>() {
                     self.parent_said(nature, life, word, &message.tail);
                 }
+            }
+            (Asked::Adopt, _) if is_for_now(message) => {
+                let pipe = nested.channel.pipe;
+                let ends = pipe.map(|pipe| Happening::Ends(pipe, Side::Peer));
+                ends.into_iter()
+                    .for_each(|ends| nature.queue.push(nature.now, ends));
             }
             (Asked::Adopt, _) => self.turned_away(nature, life, message),
             (Asked::Ids, Type::Reply) => {

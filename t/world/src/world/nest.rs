@@ -136,6 +136,9 @@ impl World {
         }
         match turn {
             ChildTurn::Connects => self.channel_connects(id, life),
+            ChildTurn::Beats(pipe) => {
+                self.instances[id.place()].beats(&mut self.nature, pipe, life);
+            }
             ChildTurn::Granted(granted) => self.child_begins(id, life, &granted),
             ChildTurn::Changed(granted) => self.child_changed(id, &granted),
             ChildTurn::Signal(SIGTERM) if self.nature.breaks(Rule::ChildDeaf) => {}
