@@ -4,7 +4,7 @@
 //! Mimics brokerd's agent: it keeps nothing over its death but what its shells keep. What it does
 //! is in `world/agents.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_broker::tree::Follower;
 use eddy_broker::tree::overlay::{Seat, Upstream};
@@ -23,6 +23,8 @@ pub struct Agent {
     pub hosted: BTreeMap<InstanceId, Hosted>,
     /// Whether it runs.
     pub course: Running,
+    /// Instances whose leaders are there, and for which it hosts.
+    pub attends: BTreeSet<InstanceId>,
 }
 
 /// Whether a process runs.

@@ -411,7 +411,6 @@ impl Instance {
                 let checks = turn(Turn::Checks(epoch));
                 nature.later(Delay::Process, checks);
             }
-            // A leader's own node hosts ranks of nobody: each child is led there.
             Effect::Host(..) | Effect::Unhost(..) => {}
             Effect::Parent(word) => self.tell_parent(nature, word),
             Effect::Query(tag, query) => {

@@ -165,6 +165,8 @@ pub enum AgentTurn {
     Hosts(InstanceId, Box<HostOrder>),
     /// It is to host a rank of that instance no more, a child of this one.
     Unhosts(InstanceId, InstanceId),
+    /// It is to host for this instance, whose leader is there.
+    Attends(InstanceId),
 }
 
 /// What happens to the leader process of a child instance.
@@ -391,13 +393,10 @@ impl Nature {
         let Some(held) = above.whole(holder) else {
             return Err("it grants resources, and its own job holds none".to_owned());
         };
+        let (given, has) = (places(set), places(&held));
         match above.may_grant(child.job, &held, set) {
             true => Ok(()),
-            false => Err(format!(
-                "it grants {}, and has {}",
-                places(set),
-                places(&held)
-            )),
+            false => Err(format!("it grants {given}, and has {has}")),
         }
     }
 

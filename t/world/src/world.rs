@@ -4,6 +4,7 @@
 //! the world (crash, cut, stop…) are faults that strike; a script or a swarm says when.
 
 mod agents;
+mod attend;
 mod happen;
 mod nest;
 mod strike;

@@ -18,7 +18,7 @@ use super::{HEAD_CLIENTS, Leader};
 use crate::client::OWNER;
 use crate::door::{Door, Said};
 use crate::instance::Instance;
-use crate::nature::{Happening, Life, Nature, Parcel, PostTurn};
+use crate::nature::{AgentTurn, Delay, Happening, Life, Nature, Parcel, PostTurn};
 use crate::pipe::{PipeId, Post, Side};
 
 /// The leader's end of the tree.
@@ -93,9 +93,16 @@ impl Instance {
 
     /// Sends an effect to the rank it is for; given back when it is to be done here.
     pub(super) fn route(&mut self, nature: &mut Nature, effect: Effect) -> Option<Effect> {
+        let machine = self.machine();
         let Some(tree) = self.leader.as_mut().and_then(|leader| leader.tree.as_mut()) else {
             return Some(effect);
         };
+        if let Effect::Host(rank, _) = &effect
+            && self.settings.local.contains(rank.0)
+        {
+            let attends = Happening::Agent(machine, AgentTurn::Attends(self.id));
+            nature.later(Delay::Process, attends);
+        }
         match tree.head.route(effect) {
             Routed::Here(effect) => Some(effect),
             Routed::Sent(letters) => {

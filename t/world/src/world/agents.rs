@@ -10,7 +10,7 @@ use eddy_wire::message::Type;
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::{FromShell, Part};
 use eddy_wire::time::{Span, Time};
-use eddy_wire::tree::{HostOrder, Letter, Word};
+use eddy_wire::tree::{ATTENDANT, HostOrder, Letter, Word};
 
 use super::World;
 use crate::agent::{Hosted, Running, hosting};
@@ -49,6 +49,7 @@ impl World {
             let seat = (Rank(rank as u32), door, None);
             self.host(machine, ROOT, seat, Within::new());
         }
+        self.attends_again(machine);
     }
 
     /// kill -9 of an agent: every rank it hosts is gone; it is started again in a while.
@@ -79,10 +80,16 @@ impl World {
             return;
         };
         let mut within = hosted.within.clone();
+        let rank = match hosted.rank {
+            ATTENDANT => self.rank_attended(parent, order.job),
+            rank => Some(rank),
+        };
+        // It may be over meanwhile.
+        let Some(rank) = rank else { return };
         let part = Part {
             job: order.job,
             attempt: order.attempt,
-            rank: hosted.rank,
+            rank,
         };
         within.push((parent, part));
         let own = ChildOf {
@@ -128,7 +135,7 @@ impl World {
     }
 
     /// A rank begins, with this door of its leader; of a child it is told which job that is.
-    fn host(
+    pub(super) fn host(
         &mut self,
         machine: usize,
         id: InstanceId,
@@ -152,7 +159,7 @@ impl World {
         };
         let of = instance.of(&self.nature);
         self.nature
-            .note(|| format!("agent {machine} hosts rank {rank}{of}"));
+            .note(|| format!("agent {machine} hosts {}{of}", seat_name(rank)));
         let hosted = Hosted::new(post, seat, within);
         self.agents[machine].hosted.insert(id, hosted);
         self.hosted_overlay(post, OverlayInput::Tick);
@@ -166,7 +173,7 @@ impl World {
         let of = self.instances[id.place()].of(&self.nature);
         let rank = hosted.rank;
         self.nature
-            .note(|| format!("agent {machine} hosts rank {rank}{of} no more"));
+            .note(|| format!("agent {machine} hosts {}{of} no more", seat_name(rank)));
         for (pipe, side) in hosted.pipes() {
             self.nature.close(pipe, side);
         }
@@ -497,4 +504,12 @@ fn hosted_in(agents: &mut [crate::agent::Agent], post: Post) -> Option<&mut Host
     let (machine, _, instance) = hosting(post)?;
     let hosted = agents.get_mut(machine)?.hosted.get_mut(&instance)?;
     (hosted.post == post).then_some(hosted)
+}
+
+/// What is hosted, in a transcript.
+fn seat_name(rank: Rank) -> String {
+    match rank {
+        ATTENDANT => "beside the leader".to_owned(),
+        rank => format!("rank {rank}"),
+    }
 }

@@ -29,6 +29,7 @@ impl World {
                 AgentTurn::Starts => self.agent_starts(machine),
                 AgentTurn::Hosts(parent, order) => self.agent_hosts(machine, parent, *order),
                 AgentTurn::Unhosts(parent, id) => self.agent_unhosts(machine, parent, id),
+                AgentTurn::Attends(id) => self.agent_attends(machine, id),
             },
             Happening::Child(id, life, turn) => self.child_turn(id, life, turn),
             Happening::ClientConnects(client) => self.client_connects(client),

@@ -297,7 +297,8 @@ impl World {
         if let Some(pipe) = pipe {
             nature.close(pipe, Side::Peer);
         }
-        let parent = &mut self.instances[parent.place()];
+        self.unattend(id);
+        let (parent, nature) = (&mut self.instances[parent.place()], &mut self.nature);
         match parent.shells.get_mut(&process.shell) {
             Some(shell) => shell.leader_ended(nature, process, status),
             None => nature.task_lost(parent.id, process.part, process.task),
