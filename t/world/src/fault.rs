@@ -42,6 +42,11 @@ pub enum Fault {
     /// The administrator of the root changes the configuration: so many of the pool, so many of the
     /// limited queue may run, with or without filters; by the file or over it.
     Configure(Drawn),
+    /// The administrator of the root takes the node of its leader out of service for this time: what is led
+    /// meanwhile is led elsewhere.
+    Aside(Span),
+    /// And lets it serve again.
+    Back,
     /// Something of a tree, drawn when it strikes: nobody knows yet what there will be.
     Tree(TreeFault),
 }

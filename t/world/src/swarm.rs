@@ -347,6 +347,9 @@ fn fault(random: &mut Random, horizon: Span) -> Fault {
     }
 }
 
+/// In one of so many trees the node of the root's leader is out of service at first, and instances grow.
+const ASIDE: u64 = 6;
+
 /// The world of ranks apart and instances in instances of a seed; with a queue of that name.
 pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule>) -> World {
     let mut random = Random::new(seed ^ 0x7ee5);
@@ -384,7 +387,9 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         }
     }
     // Now and then a larger one.
-    let size = *random.pick(&[3, 5, 8]) * if random.chance(3) { 4 } else { 1 };
+    let is_aside = seed % ASIDE == 1;
+    let larger = if random.chance(3) { 4 } else { 1 };
+    let size = *random.pick(&[3, 5, 8]) * if is_aside { 3 } else { larger };
     world.visitors = Visitors::Busy(size);
     world.pause = Span(*random.pick(&[100_000, 1_000_000, 4_000_000]));
     for _ in 0..random.between(1, 2) {
@@ -395,6 +400,12 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         world.nature.queue.push(BEGIN, acts);
     }
     let horizon = Span(world.pause.0 / 2 * i64::from(size) + 20_000_000);
+    if is_aside {
+        world.habits.growth = 50;
+        let aside = Fault::Aside(Span(horizon.0 / 8));
+        let at = BEGIN.after(Span::millis(50));
+        world.nature.queue.push(at, Happening::Strikes(aside));
+    }
     tree_faults(&mut world, &mut random, horizon);
     policies(&mut world, &mut random, horizon);
     match is_scarce(seed) {
@@ -434,6 +445,7 @@ fn habits(random: &mut Random, queue: Option<&'static str>) -> Habits {
             _ => Some(Span(random.between(1, 2_000_000))),
         },
         inside: Inside::All,
+        growth: 12,
     }
 }
 

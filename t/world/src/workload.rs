@@ -123,6 +123,8 @@ pub struct Habits {
     pub autonomous_after: Option<Span>,
     /// What is submitted in them.
     pub inside: Inside,
+    /// Of 100 jobs beside an instance so many are for it to grow by.
+    pub growth: u64,
 }
 
 /// Filters of submissions.
@@ -176,6 +178,7 @@ impl Habits {
         lease: Span::seconds(3600),
         autonomous_after: Some(Span::seconds(30)),
         inside: Inside::All,
+        growth: 0,
     };
 
     /// Makes an instance of a submission now and then, and shorter what lasts too long.
@@ -221,7 +224,9 @@ impl Habits {
                 0 => Span::ZERO,
                 _ => Span(random.between(1, self.longest.0)),
             };
-        } else if let Some((of, queue)) = some_instance(nature, instance) {
+        } else if random.chance(self.growth)
+            && let Some((of, queue)) = some_instance(nature, instance)
+        {
             let random = &mut nature.random;
             ask.nests = Nests::Grows(of);
             let count = random.between(1, 2) as u32;
@@ -245,11 +250,8 @@ impl Habits {
     }
 }
 
-/// Now and then an instance that may grow.
+/// An instance that may grow.
 fn some_instance(nature: &mut Nature, instance: InstanceId) -> Option<(JobId, Option<String>)> {
-    if !nature.random.chance(12) {
-        return None;
-    }
     let own = Work::Instance { name: None };
     let jobs = nature.judge(instance).recorded().jobs.iter();
     let live = jobs

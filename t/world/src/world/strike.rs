@@ -2,7 +2,8 @@
 
 use eddy_broker::Arrival;
 use eddy_modules::live::{By, Live};
-use eddy_wire::id::Epoch;
+use eddy_wire::id::{Epoch, Rank};
+use eddy_wire::idset::Idset;
 use eddy_wire::time::{Span, Time};
 
 use super::{ADMINISTRATOR, World};
@@ -103,8 +104,17 @@ impl World {
                 let call = self.configuration(drawn);
                 self.call(ADMINISTRATOR, call);
             }
+            Fault::Aside(span) => self.aside(span),
+            Fault::Back => self.call(ADMINISTRATOR, Call::undrain(Idset::one(0))),
             Fault::FailLaunch => self.fail_launch(),
         }
+    }
+
+    fn aside(&mut self, span: Span) {
+        let at = self.nature.now.after(span);
+        let back = Happening::Strikes(Fault::Back);
+        self.nature.queue.push(at, back);
+        self.call(ADMINISTRATOR, Call::drain(Rank(0)));
     }
 
     fn fail_launch(&mut self) {
