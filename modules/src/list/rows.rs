@@ -14,6 +14,7 @@ use eddy_wire::message::Type;
 use eddy_wire::services::job::{JOB_RANGES_MAX, JobRow, ListRequest};
 
 use super::{Asked, View};
+use crate::ingest::queues;
 use crate::row::row;
 
 /// Rows in one part of the answer.
@@ -197,7 +198,8 @@ fn matches(body: &ListRequest, job: &Job) -> bool {
         && body.user.is_none_or(|user| user == job.submit.user)
         && body.name.as_ref().is_none_or(|name| name == spec.name())
         && body.queue.as_ref().is_none_or(|queue| {
-            queue == spec.attributes.system.queue.as_deref().unwrap_or_default()
+            let named = spec.attributes.system.queue.as_deref();
+            named.unwrap_or_default() == queue || queues::of(&job.submit.spec) == Some(queue)
         })
         && body.account.as_ref().is_none_or(|account| {
             let own = job.submit.party.account.as_ref();

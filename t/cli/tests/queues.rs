@@ -455,6 +455,30 @@ fn a_leader_that_says_nothing_is_taken_for_away_until_it_goes_on() -> Tested {
 }
 
 #[test]
+fn jobs_that_name_no_queue_are_those_of_root_and_instances_are_not() -> Tested {
+    let instance = declared()?;
+    let over = instance.submit(&["true"])?;
+    instance.ok(&["wait", &over])?;
+    let job = instance.submit(&["sleep", "1000"])?;
+    let listed = |states: &str| {
+        let line = ["jobs", "-q", "root", "--no-header", states, "-o", "{id}"];
+        let listed = instance.ok(&line)?;
+        anyhow::Ok(
+            listed
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(listed("--filter=active")?, [&job[..]]);
+    assert_eq!(listed("--filter=inactive")?, [&over[..]]);
+    let drain = instance.begin(&["queue", "drain", "root", "--wait"])?;
+    instance.ok(&["cancel", &job])?;
+    drain.wait()?.ok()?;
+    instance.shut_down()
+}
+
+#[test]
 fn jobs_of_several_instances_are_named_in_one_command() -> Tested {
     let instance = declared()?;
     let jobs = [

@@ -171,14 +171,12 @@ async fn turn(client: &Client, which: &Which, turn: Turn) -> anyhow::Result<()> 
 /// Waits for the ends of all jobs that are in queues.
 async fn drained(client: &Client, which: &Which) -> anyhow::Result<()> {
     for row in meant(client, which).await? {
-        let queue = (row.name != UNNAMED).then(|| row.name.clone());
         let question = Question {
             filter: Filter::active(),
-            queue,
+            queue: Some(row.name),
             ..Question::default()
         };
-        let mut jobs = question.rows(client).await?;
-        jobs.retain(|job| row.name != UNNAMED || job.queue.is_empty());
+        let jobs = question.rows(client).await?;
         let jobs = JobSet::of(jobs.iter().map(|job| job.id));
         if jobs.is_empty() {
             continue;

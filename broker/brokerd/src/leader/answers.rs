@@ -17,6 +17,7 @@ use eddy_wire::event::Sent;
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::queue::UNNAMED;
 use eddy_wire::services::job::{EventsLine, JobRow, ListRequest};
 use eddy_wire::time::Time;
 use serde::Deserialize;
@@ -267,7 +268,7 @@ fn matches(request: &ListRequest, row: &JobRow) -> bool {
         && request
             .queue
             .as_ref()
-            .is_none_or(|queue| *queue == row.queue)
+            .is_none_or(|queue| *queue == row.queue || is_unnamed(queue, row))
         && request
             .account
             .as_ref()
@@ -276,6 +277,12 @@ fn matches(request: &ListRequest, row: &JobRow) -> bool {
             .job_set
             .as_ref()
             .is_none_or(|set| *set == row.job_set)
+}
+
+/// Whether jobs that name no queue are asked for, and it is one. Rows do not tell which of those are in no
+/// queue at all.
+fn is_unnamed(queue: &str, row: &JobRow) -> bool {
+    queue == UNNAMED && row.queue.is_empty()
 }
 
 /// The word for a result in the journal's rows.
