@@ -43,6 +43,9 @@ fn collect(
     let mut page = Vec::new();
     Man::new(command.clone())
         .title(name.to_uppercase())
+        .date(" ")
+        .source("eddy")
+        .manual("eddy manual")
         .render(&mut page)?;
     // Lines that end in blanks make a diff hard to read.
     let text = String::from_utf8_lossy(&page);
