@@ -29,6 +29,14 @@ fn a_set_that_no_job_is_of_is_an_error_and_one_whose_jobs_are_over_is_not() -> T
         );
         instance.ok(&[verb, "--job-set=night"])?;
     }
+    assert_eq!(
+        refused(&instance, &["cancel", "--dry-run", "--job-set=nigth"])?,
+        "eddy cancel: --job-set: `nigth` given, there are no jobs of that set"
+    );
+    assert_eq!(
+        instance.ok(&["cancel", "--dry-run", "--job-set=night"])?,
+        ""
+    );
     refused(&instance, &["jobs", "-R", "--job-set=nigth"])?;
     instance.ok(&["jobs", "-R", "--job-set=night"])?;
     Ok(())
@@ -59,6 +67,10 @@ fn a_queue_or_account_that_is_nowhere_is_an_error_until_a_job_has_it() -> Tested
     assert_eq!(
         refused(&instance, &["jobs", "--account", "phsyics"])?,
         "eddy jobs: --account: there is no account `phsyics`; there are physics"
+    );
+    assert_eq!(
+        refused(&instance, &["shares", "--account", "phsyics"])?,
+        "eddy shares: --account: there is no account `phsyics`; there are physics"
     );
     for known in [
         ["-q", "night"],

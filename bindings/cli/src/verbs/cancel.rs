@@ -109,15 +109,19 @@ async fn dry_run(
         false => BTreeSet::new(),
     };
     let user = jobs.is_empty().then(|| rustix::process::getuid().as_raw());
-    let rows = Question {
+    let question = Question {
         filter,
         jobs,
         user,
         job_set,
         ..Question::default()
+    };
+    let rows = question.rows(client).await?;
+    if rows.is_empty()
+        && let Some(unknown) = question.unknown(client).await?
+    {
+        bail!(unknown);
     }
-    .rows(client)
-    .await?;
     let rows = rows.iter().filter(|row| !spared.contains(&row.id));
     output::lines(rows.map(|row| ids::show(row.id)))?;
     Ok(0)

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use anyhow::bail;
 use eddy_wire::plan::ShareRow;
+use eddy_wire::services::account::List as Accounts;
 use eddy_wire::services::sched::{Shares, SharesReply};
 use serde_json::{Value, json};
 
@@ -47,13 +47,13 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let users = Users::read();
     let user = args.user.as_ref().map(|user| users.number(user));
     let user = user.transpose()?;
-    let mut reply = global.session(async |client| Ok(client.call::<Shares>(&()).await?))?;
-    if let Some(account) = &args.account {
-        let mut names = reply.rows.iter().filter_map(|row| row.account.as_ref());
-        if !names.any(|name| name.as_str() == account) {
-            bail!("--account: `{account}` given, there is no such account");
+    let mut reply = global.session(async |client| {
+        if let Some(account) = &args.account {
+            let book = client.call::<Accounts>(&()).await?.book();
+            book.named("--account", account)?;
         }
-    }
+        Ok(client.call::<Shares>(&()).await?)
+    })?;
     reply.rows.retain(|row| {
         let own = row.account.as_ref().map(|name| name.as_str());
         args.account
