@@ -21,6 +21,8 @@ pub struct Found {
     pub queues: Vec<Queue>,
     /// Names of QoS that queues name.
     pub qos: BTreeSet<String>,
+    /// Pools and how much there is of each.
+    pub pools: Vec<(String, u64)>,
     /// The nodes, where the text has them.
     pub nodes: Option<ResourceSet>,
     /// What was not taken over, or otherwise than it stands there: line and why.
@@ -85,6 +87,13 @@ impl Found {
         }
         for name in &self.qos {
             let _ = write!(text, "\n[[qos]]\nname = {}\n", quoted(name));
+        }
+        for (name, count) in &self.pools {
+            let _ = write!(
+                text,
+                "\n[[pool]]\nname = {}\ncount = {count}\n",
+                quoted(name)
+            );
         }
         for instance in &self.instances {
             let (name, ranks) = (quoted(&instance.name), quoted(&instance.ranks));

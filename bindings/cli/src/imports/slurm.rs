@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use eddy_wire::account::Name;
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::Rank;
 use eddy_wire::idset::Idset;
@@ -16,10 +17,45 @@ use super::{Found, Instance, Queue, list, plain, plain_instance, quoted};
 /// More nodes than that are none of a configuration.
 const NODES_MAX: u64 = 65_536;
 
-/// One `Key=Value`.
+/// One `Key=Value`, and the line where it stands.
+#[derive(Clone)]
 struct Pair {
     key: String,
     value: String,
+    line: usize,
+}
+
+/// What lines of one kind say where they do not say otherwise: what `NodeName=DEFAULT` said before them.
+#[derive(Default)]
+struct Defaults {
+    pairs: Vec<Pair>,
+}
+
+impl Defaults {
+    /// What a line says with those before it; nothing where it is such a one itself.
+    fn complete(&mut self, mut line: Vec<Pair>) -> Option<Vec<Pair>> {
+        let has = |pairs: &[Pair], key: &str| {
+            let mut pairs = pairs.iter();
+            pairs.any(|pair| pair.key.eq_ignore_ascii_case(key))
+        };
+        if line[0].value.eq_ignore_ascii_case("default") {
+            line.remove(0);
+            self.pairs.retain(|pair| !has(&line, &pair.key));
+            self.pairs.append(&mut line);
+            return None;
+        }
+        let others = self.pairs.iter().filter(|pair| !has(&line, &pair.key));
+        let others: Vec<Pair> = others.cloned().collect();
+        line.extend(others);
+        Some(line)
+    }
+}
+
+/// Nodes in their order, and which of them have what feature.
+#[derive(Default)]
+struct Hosts {
+    all: Vec<NodeSet>,
+    features: BTreeMap<String, (usize, Idset)>,
 }
 
 /// A partition and its nodes.
@@ -31,22 +67,35 @@ struct Partition {
 
 pub(super) fn read(text: &str) -> Found {
     let mut found = Found::default();
-    let (mut hosts, mut partitions) = (Vec::new(), Vec::new());
+    let (mut hosts, mut partitions) = (Hosts::default(), Vec::new());
+    let (mut of_nodes, mut of_partitions) = (Defaults::default(), Defaults::default());
     for (number, line) in logical(text) {
-        let pairs = pairs(&line);
+        let pairs = pairs(number, &line);
         let Some(first) = pairs.first() else {
             continue;
         };
         match first.key.to_ascii_lowercase().as_str() {
-            "nodename" => nodes(number, &pairs, &mut hosts, &mut found),
-            "partitionname" => partitions.extend(partition(number, &pairs, &mut found)),
-            _ => pairs
-                .iter()
-                .for_each(|pair| setting(number, pair, &mut found)),
+            "nodename" => {
+                if let Some(pairs) = of_nodes.complete(pairs) {
+                    nodes(number, &pairs, &mut hosts, &mut found);
+                }
+            }
+            "partitionname" => {
+                let pairs = of_partitions.complete(pairs);
+                partitions.extend(pairs.map(|pairs| partition(number, &pairs, &mut found)));
+            }
+            _ => pairs.iter().for_each(|pair| setting(pair, &mut found)),
         }
     }
-    let properties = place(partitions, &hosts, &mut found);
-    let ranked = (0..).zip(hosts).map(|(rank, node)| (Rank(rank), node));
+    let Hosts { all, features } = hosts;
+    let mut properties = place(partitions, &all, &mut found);
+    for (name, (line, ranks)) in features {
+        if *properties.entry(name.clone()).or_insert(ranks.clone()) != ranks {
+            let why = "is not taken over: the partition of that name requires it of other nodes";
+            found.note(line, format!("Feature={name}: {why}"));
+        }
+    }
+    let ranked = (0..).zip(all).map(|(rank, node)| (Rank(rank), node));
     let set = ResourceSet {
         nodes: ranked.collect(),
         properties,
@@ -78,7 +127,7 @@ fn logical(text: &str) -> Vec<(usize, String)> {
     all
 }
 
-fn pairs(line: &str) -> Vec<Pair> {
+fn pairs(number: usize, line: &str) -> Vec<Pair> {
     let mut pairs = Vec::new();
     let mut rest = line.trim();
     while !rest.is_empty() {
@@ -90,6 +139,7 @@ fn pairs(line: &str) -> Vec<Pair> {
         pairs.push(Pair {
             key: key.trim().to_owned(),
             value: value.to_owned(),
+            line: number,
         });
         rest = after.trim();
     }
@@ -101,18 +151,12 @@ fn expanded(text: &str) -> Option<Vec<String>> {
     (hosts.len() <= NODES_MAX).then(|| hosts.hosts().collect())
 }
 
-fn nodes(number: usize, pairs: &[Pair], all: &mut Vec<NodeSet>, found: &mut Found) {
+fn nodes(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut Found) {
     let (mut cpus, mut sockets, mut per_socket, mut boards) = (None, 1, None, 1);
-    let (mut gpus, mut memory, mut names) = (0, 0, None);
+    let (mut gpus, mut memory, mut names, mut features) = (0, 0, None, None);
     for pair in pairs {
         let amount = pair.value.parse::<u32>().ok();
         match pair.key.to_ascii_lowercase().as_str() {
-            "nodename" if pair.value.eq_ignore_ascii_case("default") => {
-                return found.note(
-                    number,
-                    "NodeName=DEFAULT: is not taken over; write its keys on each line",
-                );
-            }
             "nodename" => names = expanded(&pair.value),
             "cpus" | "procs" => cpus = amount,
             "sockets" => sockets = amount.unwrap_or(1),
@@ -123,9 +167,12 @@ fn nodes(number: usize, pairs: &[Pair], all: &mut Vec<NodeSet>, found: &mut Foun
             "realmemory" => memory = pair.value.parse::<u64>().unwrap_or(0) << 20,
             "gres" => match gpu(&pair.value) {
                 Some(count) => gpus = count,
-                None => unknown(number, pair, found),
+                None => unknown(pair, found),
             },
-            _ => unknown(number, pair, found),
+            "feature" | "features" if pair.value.split(',').all(is_plain_property) => {
+                features = Some(pair);
+            }
+            _ => unknown(pair, found),
         }
     }
     let Some(names) = names else {
@@ -138,19 +185,40 @@ fn nodes(number: usize, pairs: &[Pair], all: &mut Vec<NodeSet>, found: &mut Foun
         count => Idset::range(0, count - 1),
     };
     for name in names {
-        if all.len() as u64 >= NODES_MAX {
+        let rank = hosts.all.len() as u32;
+        if u64::from(rank) >= NODES_MAX {
             return found.note(
                 number,
                 format!("more than {NODES_MAX} nodes are not taken over"),
             );
         }
-        all.push(NodeSet {
+        for (feature, line) in features.iter().flat_map(|pair| pair.features()) {
+            let (_, ranks) = hosts
+                .features
+                .entry(feature)
+                .or_insert((line, Idset::new()));
+            *ranks = ranks.union(&Idset::one(rank));
+        }
+        hosts.all.push(NodeSet {
             host: name.as_str().into(),
             cores: range(cores),
             gpus: range(gpus),
             memory,
             ..NodeSet::default()
         });
+    }
+}
+
+/// Whether a feature can be a property as it is.
+fn is_plain_property(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && name.chars().all(is_allowed)
+}
+
+impl Pair {
+    fn features(&self) -> impl Iterator<Item = (String, usize)> {
+        let names = self.value.split(',');
+        names.map(|name| (name.to_owned(), self.line))
     }
 }
 
@@ -166,17 +234,12 @@ fn gpu(value: &str) -> Option<u32> {
     }
 }
 
-fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Option<Partition> {
+fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Partition {
     let mut queue = Queue::default();
     let mut nodes = None;
     for pair in pairs {
         let value = pair.value.as_str();
         match pair.key.to_ascii_lowercase().as_str() {
-            "partitionname" if value.eq_ignore_ascii_case("default") => {
-                let why = "PartitionName=DEFAULT: is not taken over; write its keys on each line";
-                found.note(number, why);
-                return None;
-            }
             "partitionname" => {
                 queue.name = plain(value);
                 if queue.name != value {
@@ -187,7 +250,7 @@ fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Option<Partiti
             "nodes" if value.eq_ignore_ascii_case("all") => {}
             "nodes" => match expanded(value) {
                 Some(hosts) => nodes = Some(hosts.into_iter().collect()),
-                None => unknown(number, pair, found),
+                None => unknown(pair, found),
             },
             "state" if value.eq_ignore_ascii_case("up") => {}
             "state" => {
@@ -204,16 +267,16 @@ fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Option<Partiti
             }
             key => {
                 if let Known::No = rule(key, value, &mut queue, found) {
-                    unknown(number, pair, found);
+                    unknown(pair, found);
                 }
             }
         }
     }
-    Some(Partition {
+    Partition {
         line: number,
         queue,
         nodes,
-    })
+    }
 }
 
 /// Whether a key has a counterpart.
@@ -359,7 +422,7 @@ fn minutes(text: &str) -> Option<u64> {
     (seconds > 0).then_some(seconds)
 }
 
-fn setting(number: usize, pair: &Pair, found: &mut Found) {
+fn setting(pair: &Pair, found: &mut Found) {
     let value = pair.value.as_str();
     let weight = |key: &str| format!("weights.{key} = {value}");
     let is_number = value.parse::<u64>().is_ok();
@@ -386,17 +449,36 @@ fn setting(number: usize, pair: &Pair, found: &mut Found) {
         }
         "prioritydecayhalflife" => match minutes(value) {
             Some(seconds) => found.key("policy.usage.decay", format!("half = {seconds}")),
-            None => unknown(number, pair, found),
+            None => unknown(pair, found),
         },
         "prioritymaxage" => match minutes(value) {
             Some(seconds) => found.key("policy.priority.factors", format!("max_wait = {seconds}")),
-            None => unknown(number, pair, found),
+            None => unknown(pair, found),
         },
-        _ => unknown(number, pair, found),
+        "licenses" => match licenses(value) {
+            Some(pools) => found.pools.extend(pools),
+            None => unknown(pair, found),
+        },
+        _ => unknown(pair, found),
     }
 }
 
-fn unknown(number: usize, pair: &Pair, found: &mut Found) {
-    let Pair { key, value } = pair;
-    found.note(number, format!("{key}={value}: is not taken over"));
+/// `matlab:10,ansys`: each a pool of so many, or of one.
+fn licenses(value: &str) -> Option<Vec<(String, u64)>> {
+    let pool = |word: &str| {
+        let (name, count) = word.split_once(':').unwrap_or((word, "1"));
+        let name = name.parse::<Name>().ok()?;
+        let count = count.parse().ok().filter(|count| *count > 0)?;
+        Some((name.to_string(), count))
+    };
+    value.split([',', ';']).map(pool).collect()
+}
+
+/// What stands once for many lines is named once.
+fn unknown(pair: &Pair, found: &mut Found) {
+    let Pair { key, value, line } = pair;
+    let note = (*line, format!("{key}={value}: is not taken over"));
+    if !found.notes.contains(&note) {
+        found.notes.push(note);
+    }
 }

@@ -99,6 +99,49 @@ fn partitions_that_share_nodes_are_queues_of_the_root() {
 }
 
 #[test]
+fn defaults_features_and_licenses_are_taken_over() {
+    let found = read(
+        "Licenses=matlab:10,ansys\nNodeName=DEFAULT CPUs=4 Feature=slow,ib Weight=3\nNodeName=n[1-2]\n\
+         NodeName=n3 Feature=fast\nNodeName=DEFAULT CPUs=2\nNodeName=n4\n\
+         PartitionName=DEFAULT MaxTime=60 State=UP OverSubscribe=NO\nPartitionName=a Nodes=ALL\n\
+         PartitionName=fast Nodes=n1 MaxTime=30\n",
+    );
+    let text = found.to_toml();
+    let config = config::check(&text).unwrap_or_else(|errors| panic!("{errors:?} in {text}"));
+    let pools = config.instance.pools.iter();
+    let pools: Vec<(&str, u64)> = pools.map(|pool| (pool.name.as_str(), pool.count)).collect();
+    assert_eq!(pools, [("matlab", 10), ("ansys", 1)]);
+    let nodes = found.nodes.as_ref().expect("there are nodes");
+    let cores: Vec<usize> = nodes
+        .nodes
+        .values()
+        .map(|node| node.cores.len() as usize)
+        .collect();
+    assert_eq!(cores, [4, 4, 4, 2]);
+    for (property, ranks) in [("slow", "0-1,3"), ("ib", "0-1,3"), ("fast", "0")] {
+        assert_eq!(nodes.ranks_with(property).to_string(), ranks, "{property}");
+    }
+    let times = config
+        .instance
+        .queues
+        .iter()
+        .map(|queue| queue.rules.max_time);
+    let times: Vec<i64> = times.flatten().map(|time| time.0 / 1_000_000).collect();
+    assert_eq!(times, [3600, 1800]);
+    let told = told(&found);
+    assert_eq!(
+        (told.len(), &told[0][..], &told[1][..]),
+        (
+            4,
+            "line 2: Weight=3: is not taken over",
+            "line 7: OverSubscribe=NO: is not taken over"
+        ),
+        "{told:?}"
+    );
+    assert!(told[3].starts_with("line 4: Feature=fast: is not taken over: the partition"));
+}
+
+#[test]
 fn queues_of_qmgr_are_read_with_their_limits() {
     let found = read(QMGR);
     let text = found.to_toml();
