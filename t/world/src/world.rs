@@ -271,7 +271,8 @@ impl World {
             job.urgency == 0 && job.state != JobState::Inactive
         };
         let held: Vec<JobId> = ledger.jobs.iter().filter(held).map(|(id, _)| *id).collect();
-        let drained = ledger.drained.clone();
+        // A node that an instance has no more cannot be put back.
+        let drained = ledger.drained.intersect(&ledger.inventory.ranks());
         let mut calls: Vec<Call> = held.into_iter().map(|job| Call::urgency(job, 16)).collect();
         if !self.nature.judge(id).queued().stopped().is_empty() {
             calls.push(Call::turn(None, Turn::Start, ""));
