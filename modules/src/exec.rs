@@ -403,7 +403,11 @@ impl Exec {
                 self.learn(now, epoch, *part, PartView::Running, out);
             }
             FromShell::Ended { part, ended } => {
-                self.learn(now, epoch, *part, PartView::Ended(ended.clone()), out);
+                let at_once = Ended {
+                    t: now,
+                    ..ended.clone()
+                };
+                self.learn(now, epoch, *part, PartView::Ended(at_once), out);
             }
             FromShell::Paused { part, stop } => self.paused(now, epoch, (*part, *stop), out),
             FromShell::NotMine { part, why } => self.not_mine(now, epoch, *part, why, out),
@@ -559,8 +563,13 @@ impl Exec {
         }
         if let Some(status) = run.end_recordable() {
             run.end_proposed = true;
-            out.append(now, job, Kind::Finish(status));
-            out.append(now, job, Kind::Release(run.grant.set.ranks(), Final::Yes));
+            let (t, ranks) = (run.over_at(now), run.grant.set.ranks());
+            out.append(t, job, Kind::Finish(status));
+            if t < now {
+                // It gave all back then, though it is free only now.
+                out.append(t, job, Kind::Release(ranks.clone(), Final::No));
+            }
+            out.append(t, job, Kind::Release(ranks, Final::Yes));
         }
         if let Some(grant) = run.suspension_recordable(now) {
             out.append(now, job, Kind::GrantChanged(Arc::new(grant)));

@@ -3,6 +3,7 @@
 mod cut;
 mod instance;
 mod inventory;
+mod late;
 mod limits;
 mod nest;
 mod nest_asks;

@@ -27,6 +27,9 @@ use super::leaving::{Leaving, doubled};
 use super::shells::Shells;
 use super::{SIGKILL, killed};
 
+/// What is said within this time is as of when it is heard: clocks differ by less.
+const AT_ONCE: Span = Span::seconds(1);
+
 /// What is known of one part.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PartView {
@@ -52,8 +55,9 @@ pub(super) struct Run {
     ground_for: Option<Attempt>,
     parts: BTreeMap<Rank, PartView>,
     tally: Tally,
-    /// When the start was recorded.
+    /// When the start was recorded, and the last record of it.
     started: Option<Time>,
+    last: Time,
     /// When its first fatal exception was recorded.
     pub(super) end: Option<Time>,
     /// When KILL is due where that is recorded.
@@ -97,6 +101,8 @@ struct Tally {
     failed: Option<(Rank, String)>,
     /// The worst wait status so far.
     worst: Option<i32>,
+    /// When the last of them had ended.
+    over: Option<Time>,
 }
 
 /// What all starts of an attempt have in common.
@@ -157,6 +163,7 @@ impl Run {
             },
             parts,
             started: None,
+            last: Time(0),
             end: None,
             until: None,
             kills: 0,
@@ -180,6 +187,7 @@ impl Run {
 
     /// Folds a record of this attempt.
     pub(super) fn apply(&mut self, t: Time, kind: &Kind) {
+        self.last = t;
         self.pace.apply(t, kind);
         self.leaving.apply(kind);
         match kind {
@@ -542,6 +550,15 @@ impl Run {
         }
     }
 
+    /// When its tasks were over. Shells say long after only what ended while no leader was there: that was
+    /// when they saw it, and after all that is recorded of it.
+    pub(super) fn over_at(&self, now: Time) -> Time {
+        let is_tasks = self.submit.spec.request.work == Work::Tasks && self.started.is_some();
+        let over = self.tally.over.filter(|_| is_tasks);
+        let late = over.filter(|over| now - *over > AT_ONCE);
+        late.map_or(now, |over| over.max(self.last))
+    }
+
     /// The largest wait status, once every part is over and nothing is owed
     /// before the end.
     pub(super) fn end_recordable(&self) -> Option<i32> {
@@ -558,6 +575,7 @@ impl Tally {
     /// A part ended, which was known to be `before`.
     fn ended(&mut self, rank: Rank, role: Role, before: &PartView, ended: &Ended) {
         self.unended -= 1;
+        self.over = self.over.max(Some(ended.t));
         // Ground is always ended by KILL; that says nothing of the job.
         let is_ground = role == Role::Ground;
         let is_killed = ended.status == SIGKILL && !is_ground;

@@ -19,21 +19,23 @@ pub enum Below {
 }
 
 impl Ledger {
-    /// Whether a record tells of what happened in an instance, which may have been told late.
+    /// Whether a record tells of what happened in an instance or under a shell, which may have been told late.
     pub(super) fn is_of_below(&self, record: &Record) -> bool {
         let Some(job) = record.event.job else {
             return false;
         };
         let has_begun = self.has_begun_below(job);
         let is_theirs = has_begun || self.away.contains_key(&job);
-        let may_be_late = match &record.event.kind {
-            Kind::Submit(_) => return self.below.contains_key(&job),
+        // Shells tell late of what ended while no leader was there, but not of what had not begun.
+        let started = self.jobs.get(&job).and_then(|job| job.started);
+        let had_begun = started.is_some_and(|started| started <= record.event.t);
+        match &record.event.kind {
+            Kind::Submit(_) => self.below.contains_key(&job),
             Kind::Passed(_) | Kind::Alloc(_) | Kind::GrantChanged(_) => has_begun,
-            Kind::Start | Kind::Finish(_) | Kind::Release(..) => true,
-            Kind::Exception(_) | Kind::Recalled(_) => true,
+            Kind::Finish(_) | Kind::Release(..) => is_theirs || had_begun,
+            Kind::Start | Kind::Exception(_) | Kind::Recalled(_) => is_theirs,
             _ => false,
-        };
-        is_theirs && may_be_late
+        }
     }
 
     /// What was done by a record of one of its jobs that are its parent's, which is to know it.
