@@ -33,7 +33,8 @@ const EXPEDITE: u8 = 31;
 /// The turn of a job: the lesser is earlier. The job's number decides last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// Those of the formulas, behind that of the queue where queues come first.
+    /// Those of the formulas, behind that of the queue where queues come first; and in the last place, where
+    /// no formula has it, when the job was submitted: numbers of those that an instance took may be older.
     values: [i64; ORDER_MAX + 1],
     pub job: JobId,
     /// Where the planner finds who it is.
@@ -42,8 +43,9 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// By values of which the higher is earlier.
-    fn new(values: impl IntoIterator<Item = f64>, job: JobId) -> Turn {
+    fn new(values: impl IntoIterator<Item = f64>, (submitted, job): (Time, JobId)) -> Turn {
         let mut keys = [0; ORDER_MAX + 1];
+        keys[ORDER_MAX] = submitted.0;
         for (key, value) in keys.iter_mut().zip(values) {
             *key = !rising(value);
         }
@@ -283,12 +285,12 @@ impl Turns {
     /// The turn of a job as of now; `None` if its first value is at or below the threshold.
     pub fn turn(&self, job: JobId, want: &Want, now: Time) -> Option<Turn> {
         if want.urgency >= EXPEDITE {
-            return Some(Turn::new([f64::INFINITY], job));
+            return Some(Turn::new([f64::INFINITY], (want.submitted, job)));
         }
         let variables = self.variables(want, now);
         let value = |formula: &Formula| formula.value(&variables).unwrap_or(0.0);
         let values = self.formulas.iter().map(value);
-        self.of_values(self.lead(want), values, job)
+        self.of_values(self.lead(want), values, (want.submitted, job))
     }
 
     /// What decides before all values.
@@ -299,12 +301,12 @@ impl Turns {
         }
     }
 
-    /// The turn of a job with these values.
+    /// The turn of a job with these values, submitted then.
     pub fn of_values(
         &self,
         lead: Option<f64>,
         values: impl Iterator<Item = f64>,
-        job: JobId,
+        job: (Time, JobId),
     ) -> Option<Turn> {
         let mut values = values.peekable();
         let first = values.peek().copied().unwrap_or(0.0);

@@ -59,6 +59,7 @@ pub(super) struct Fetched {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     job: JobId,
+    submitted: Time,
     standing: Standing,
     /// What decides before its values.
     lead: Option<f64>,
@@ -122,6 +123,7 @@ impl Rows {
             None => {
                 self.rows.push(Row {
                     job,
+                    submitted: want.submitted,
                     standing: Standing::Nobody,
                     lead: None,
                 });
@@ -149,6 +151,7 @@ impl Rows {
         };
         self.rows[row as usize] = Row {
             job,
+            submitted: want.submitted,
             standing: match turn {
                 None => Standing::Below,
                 Some(turn) if turns.is_fixed(want) => Standing::Fixed(turn),
@@ -333,8 +336,8 @@ impl Rows {
 
     fn of_values(&self, row: usize, turns: &Turns) -> Option<Turn> {
         let values = self.values.iter().map(|all| all[row]);
-        let Row { lead, job, .. } = self.rows[row];
-        let turn = turns.of_values(lead, values, job)?;
+        let one = &self.rows[row];
+        let turn = turns.of_values(one.lead, values, (one.submitted, one.job))?;
         Some(turn.of_row(row as u32))
     }
 }

@@ -369,3 +369,26 @@ fn who_orders_his_own_jobs_starts_them_so_and_nobody_elses_later() {
     assert_eq!(own, [3, 2, 1]);
     assert!(order[..2].contains(&9), "{order:?}");
 }
+
+#[test]
+fn those_who_are_level_start_as_they_were_submitted_whatever_their_numbers() {
+    for policy in ["fcfs", "easy", "conservative", "flux", "slurm-fair-tree"] {
+        let mut planner = planner(&format!("preset = \"{policy}\""), 1);
+        // An instance took 3 later than 9 was submitted here: its numbers were drawn before.
+        for (job, seconds) in [(9, -20), (3, -10), (12, -20)] {
+            let submitted = Time(NOW.0 + seconds * MICROS);
+            let want = Want {
+                submitted,
+                ..want(1, 16)
+            };
+            planner.apply(Delta::Want(JobId(job), want));
+        }
+        let mut order: Vec<u64> = Vec::new();
+        for _ in 0..3 {
+            let started = starts(&mut planner, NOW, |_| 1);
+            order.extend(&started);
+            planner.apply(Delta::Freed(JobId(started[0])));
+        }
+        assert_eq!(order, [9, 12, 3], "{policy}");
+    }
+}
