@@ -200,7 +200,7 @@ impl Planner {
         };
         let mut best: BTreeMap<i64, f64> = BTreeMap::new();
         let apart = self.apart();
-        let values = self.rows.first_values(&apart);
+        let values = self.rows.weights(&apart);
         match is_by_queue {
             true => values.for_each(|(turn, value)| {
                 let best = best.entry(turn.lead()).or_insert(f64::NEG_INFINITY);
@@ -218,7 +218,7 @@ impl Planner {
         let mut promised: Vec<(Time, Turn)> = booked.map(|(turn, one)| (one.at, *turn)).collect();
         promised.sort_unstable();
         for (_, turn) in promised.into_iter().rev() {
-            let own = self.rows.first_value(&turn);
+            let own = self.rows.weight(&turn);
             let of_higher = best
                 .first_key_value()
                 .is_some_and(|(at, _)| *at < lead(&turn));

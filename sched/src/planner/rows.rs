@@ -245,6 +245,17 @@ impl Rows {
         first.copied().unwrap_or(0.0)
     }
 
+    /// What one counts for against others who have promises: the first value, and more than all of those where
+    /// the turn does not depend on values.
+    pub fn weight(&self, turn: &Turn) -> f64 {
+        match self.rows.get(turn.row()).map(|row| row.standing) {
+            Some(Standing::Fixed(_)) => f64::INFINITY,
+            Some(Standing::Turn(_) | Standing::Below | Standing::Nobody) | None => {
+                self.first_value(turn)
+            }
+        }
+    }
+
     /// What the turn of one in line is made anew of.
     pub fn fetch(&self, turn: &Turn) -> Fetched {
         Fetched {
@@ -277,14 +288,15 @@ impl Rows {
         }
     }
 
-    /// The turns of all but those who are apart, each with its first value as of the last
+    /// The turns of all but those who are apart, each with its [`Rows::weight`] as of the last
     /// [`Rows::refresh`], in no order.
-    pub fn first_values(&self, apart: &Apart) -> impl Iterator<Item = (&Turn, f64)> {
+    pub fn weights(&self, apart: &Apart) -> impl Iterator<Item = (&Turn, f64)> {
         let values = self.values.first().map_or(&[][..], Vec::as_slice);
         let values = values.iter().copied().chain(iter::repeat(0.0));
         let rows = self.rows.iter().zip(&apart.0).zip(values);
         rows.filter_map(|((row, apart), value)| match &row.standing {
-            Standing::Turn(turn) | Standing::Fixed(turn) if !apart => Some((turn, value)),
+            Standing::Turn(turn) if !apart => Some((turn, value)),
+            Standing::Fixed(turn) if !apart => Some((turn, f64::INFINITY)),
             Standing::Turn(_) | Standing::Fixed(_) | Standing::Below | Standing::Nobody => None,
         })
     }

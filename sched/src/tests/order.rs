@@ -132,6 +132,28 @@ fn a_promise_is_given_up_for_who_came_later_and_is_due_more() {
 }
 
 #[test]
+fn a_promise_is_given_up_for_who_goes_before_every_value() {
+    for margin in ["0", "1"] {
+        let policy = format!("preset = \"flux\"\nqueue = {{ displace_margin = {margin} }}");
+        let mut planner = planner(&policy, 1);
+        planner.apply(Delta::Want(JobId(1), want(1, 16)));
+        planner.apply(Delta::Want(JobId(2), want(1, 16)));
+        assert_eq!(starts(&mut planner, NOW, |_| 1), [1]);
+        // Both come after it, and are level with each other.
+        planner.apply(Delta::Want(JobId(3), want(1, 31)));
+        planner.apply(Delta::Want(JobId(4), want(1, 31)));
+        let later = Time(NOW.0 + MICROS);
+        assert!(starts(&mut planner, later, |_| 1).is_empty());
+        let mut order: Vec<u64> = Vec::new();
+        for job in [1, 3, 4] {
+            planner.apply(Delta::Freed(JobId(job)));
+            order.extend(starts(&mut planner, later, |_| 1));
+        }
+        assert_eq!(order, [3, 4, 2], "by a margin of {margin}");
+    }
+}
+
+#[test]
 fn a_static_pass_looks_at_what_was_used_before_it() {
     let mut planner = two_users("preset = \"flux\"\nshare = { within_pass = \"static\" }");
     assert_eq!(
