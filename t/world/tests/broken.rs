@@ -308,7 +308,7 @@ fn tasks_that_run_on_though_their_shell_says_they_stopped() {
 #[test]
 fn an_instance_whose_jobs_go_on_on_other_cores() {
     found_from(
-        4_400,
+        600,
         Shape::Queues,
         "proceed-elsewhere",
         &["it grants", "never ends"],
