@@ -187,6 +187,7 @@ fn nodes_are_drained_by_rank_and_by_host() -> Tested {
     assert_eq!(instance.run(&["run", "-N4", "-n4", "true"])?.code, 0);
     // Whoever changes nodes is told of by name.
     instance.ok(&["resource", "add", "1"])?;
+    instance.ok(&["run", "-N5", "-n5", "true"])?;
     let userid = json!(rustix::process::geteuid().as_raw());
     let audit = instance.json(&["audit", "--json"])?;
     let lines = audit.as_array().context("an array")?;
