@@ -5,18 +5,17 @@
 //! (doc/protocol/nesting.md).
 
 mod above;
+mod passed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::job::{JobSet, SubmitRequest, Submitted};
 use super::service;
 use crate::access::Access;
-use crate::account::Party;
-use crate::event::{Exception, IdBlock, Pass, Sent};
+use crate::event::{Exception, IdBlock, Sent};
 use crate::grant::Grant;
 use crate::id::{Attempt, Epoch, JobId, Rank};
 use crate::idset::Idset;
@@ -25,6 +24,7 @@ use crate::preempt::{Preemption, Shrink};
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
 pub use above::{Closed, Counted, QueueAbove};
+pub use passed::Passed;
 
 /// How deep instances nest: the root is at depth 0, and no instance is deeper than this
 /// (limit `nesting`).
@@ -211,43 +211,6 @@ pub enum FromParent {
         /// And which attempt.
         attempt: Attempt,
     },
-}
-
-/// A job that a parent passes to a queue instance.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Passed {
-    /// Its number, in both.
-    pub job: JobId,
-    /// Where it runs and which attempt it is.
-    pub pass: Pass,
-    /// Whose it is.
-    pub user: u32,
-    /// Its urgency.
-    pub urgency: u8,
-    /// The value of `{cc}` in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cc: Option<u32>,
-    /// Whom the parent charges for it.
-    #[serde(default)]
-    pub party: Party,
-    /// The sender's key of its submission; parents of earlier releases say none.
-    #[serde(default)]
-    pub key: Uuid,
-    /// Which job of that submission it is.
-    #[serde(default)]
-    pub index: u32,
-    /// How many that has.
-    #[serde(default = "one")]
-    pub count: u32,
-    /// What was sent, where that is not what is asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sent: Option<Sent>,
-    /// How many bytes of the tail are its jobspec; the rest is its environment.
-    pub jobspec_bytes: u32,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// What [`HandUp`] asks.
