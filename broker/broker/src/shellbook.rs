@@ -19,20 +19,23 @@ mod live;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_wire::hash::Hash;
 use eddy_wire::id::Epoch;
 use eddy_wire::idset::Idset;
+use eddy_wire::payload::{KEPT_MAX, Keeps, Payloads};
 use eddy_wire::shell::{FromShell, Part, PartState, Role, Start, ToShell};
 use eddy_wire::time::Time;
 
 use self::live::{Held, Live};
 
-/// How many payload texts a shell keeps, and how many the leader may assume it
-/// keeps: first in, first out on both sides, reset by each welcome.
-pub const PAYLOADS_MAX: usize = 256;
+/// What a shell keeps of payloads, and what the leader may assume it keeps, from each welcome on. Of their bytes
+/// there are no more than of the jobspecs that run.
+pub const KEEPS: Keeps = Keeps {
+    count: KEPT_MAX,
+    bytes: u64::MAX,
+};
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
@@ -113,8 +116,7 @@ pub struct ShellBook {
     /// Whether the leader of the present connection has said its epoch.
     welcomed: bool,
     parts: BTreeMap<Part, Held>,
-    payloads: BTreeMap<Hash, Arc<str>>,
-    payload_order: VecDeque<Hash>,
+    payloads: Payloads<Arc<str>>,
 }
 
 impl ShellBook {
@@ -127,8 +129,7 @@ impl ShellBook {
             leader: Epoch(0),
             welcomed: false,
             parts: BTreeMap::new(),
-            payloads: BTreeMap::new(),
-            payload_order: VecDeque::new(),
+            payloads: Payloads::new(KEEPS),
         }
     }
 
@@ -199,7 +200,7 @@ impl ShellBook {
         }
         match message {
             ToShell::Welcome { .. } => unreachable!("handled above"),
-            ToShell::Payload { hash, text } => self.keep(hash, text),
+            ToShell::Payload { hash, text } => self.payloads.keep(hash, text.len() as u64, text),
             ToShell::Start(start) => self.start(now, *start, out),
             ToShell::Signal { part, signal } => self.signal(part, signal, out),
             ToShell::Pause { part, stop } => {
@@ -236,20 +237,7 @@ impl ShellBook {
         }
         self.leader = leader;
         self.welcomed = true;
-        self.payloads.clear();
-        self.payload_order.clear();
-    }
-
-    fn keep(&mut self, hash: Hash, text: Arc<str>) {
-        if self.payloads.insert(hash, text).is_some() {
-            return;
-        }
-        self.payload_order.push_back(hash);
-        if self.payload_order.len() > PAYLOADS_MAX
-            && let Some(oldest) = self.payload_order.pop_front()
-        {
-            self.payloads.remove(&oldest);
-        }
+        self.payloads = Payloads::new(KEEPS);
     }
 
     fn start(&mut self, now: Time, start: Start, out: &mut Vec<ShellEffect>) {

@@ -25,6 +25,8 @@ pub mod jobspec;
 
 pub mod spec;
 
+pub mod payload;
+
 pub mod gang;
 pub mod grace;
 pub mod grant;

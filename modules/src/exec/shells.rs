@@ -10,12 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use eddy_broker::shellbook::PAYLOADS_MAX;
+use eddy_broker::shellbook::KEEPS;
 use eddy_broker::{Effect, Outbox, Volatile};
 use eddy_wire::event::{Kind, Record};
-use eddy_wire::hash::Hash;
 use eddy_wire::id::{Epoch, Rank, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::payload::Payloads;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::shell::{Start, ToShell};
 use eddy_wire::spec::Spec;
@@ -76,7 +76,7 @@ pub(super) struct Shells {
     /// The record of the present leader.
     leader_seq: Seq,
     /// What each connected shell keeps of the payloads it was sent.
-    connected: BTreeMap<Epoch, Payloads>,
+    connected: BTreeMap<Epoch, Payloads<()>>,
     /// When shells were last launched.
     launches: BTreeMap<Seat, VecDeque<Time>>,
     course: Course,
@@ -101,29 +101,6 @@ enum Course {
     Stopping,
     /// Nothing runs: a shell that comes now may go.
     Dismissed,
-}
-
-/// The payloads a shell keeps: the same first-in, first-out as its own.
-#[derive(Debug, Default)]
-struct Payloads {
-    held: BTreeSet<Hash>,
-    order: VecDeque<Hash>,
-}
-
-impl Payloads {
-    /// Whether `hash` must be sent; afterwards it is held.
-    fn add(&mut self, hash: Hash) -> bool {
-        if !self.held.insert(hash) {
-            return false;
-        }
-        self.order.push_back(hash);
-        if self.order.len() > PAYLOADS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.held.remove(&oldest);
-        }
-        true
-    }
 }
 
 /// The texts that starts of one job name, made once for all its shells.
@@ -341,7 +318,7 @@ impl Shells {
 
     /// Answers a hello: who leads.
     pub(super) fn welcome(&mut self, epoch: Epoch, out: &mut Outbox) {
-        self.connected.insert(epoch, Payloads::default());
+        self.connected.insert(epoch, Payloads::new(KEEPS));
         out.effect(Effect::Shell(
             epoch,
             ToShell::Welcome {
@@ -363,11 +340,12 @@ impl Shells {
         let (jobspec, environment) = (texts.spec.hash, texts.spec.environment_hash);
         // Twice, since sending the one may have pushed out the other.
         for hash in [jobspec, environment, jobspec, environment] {
-            if payloads.add(hash) {
+            if payloads.get(&hash).is_none() {
                 let text = match hash == jobspec {
                     true => texts.jobspec(),
                     false => texts.environment(),
                 };
+                payloads.keep(hash, text.len() as u64, ());
                 out.effect(Effect::Shell(epoch, ToShell::Payload { hash, text }));
             }
         }

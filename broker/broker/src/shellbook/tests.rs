@@ -4,6 +4,7 @@ use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::shell::Ended;
 
 use super::*;
+use eddy_wire::hash::Hash;
 
 const SHELL: Epoch = Epoch(3);
 const PART: Part = Part {
