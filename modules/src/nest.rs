@@ -18,6 +18,7 @@ mod leaving;
 mod listing;
 mod pace;
 mod pass;
+mod payload;
 mod pulse;
 pub(crate) mod relay;
 pub(crate) mod route;

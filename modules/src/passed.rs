@@ -8,6 +8,7 @@
 //! (`passed/taken.rs`); from there on it is as what was passed.
 
 mod pace;
+mod payload;
 mod refer;
 pub(crate) mod taken;
 
@@ -16,7 +17,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, Request, ToParent};
-use eddy_wire::error::Refusal;
 use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Requeue, Submit, Waitable};
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
@@ -24,19 +24,19 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::preempt::{Preemption, Shrink};
 use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
 use eddy_wire::shrinking::Shrinking;
+use eddy_wire::spec::Spec;
 use eddy_wire::suspension::Suspension;
 use eddy_wire::time::Time;
 
-use crate::ingest::specs::Specs;
 use crate::settings::Settings;
+use payload::{Asked, Heard};
 use refer::Referred;
 use taken::{Hand, Own, is_ordered_above};
 
 /// Jobs that were passed to this instance and of whose end the parent may not know.
-#[derive(Default)]
 pub struct Passed {
     jobs: BTreeMap<JobId, Held>,
-    specs: Specs,
+    heard: Heard,
     channel: Channel,
     /// When what the parent could not take is handed up again.
     retry: Option<Time>,
@@ -80,7 +80,7 @@ struct Held {
     /// What this instance took itself.
     own: Option<Own>,
     /// Its next attempt, which came before this one was forgotten.
-    next: Option<(Box<Given>, Bytes)>,
+    next: Option<(Box<Given>, Asked)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +203,7 @@ impl Module for Passed {
             }
             Input::Parent(ParentWord::Away) => {
                 self.channel = Channel::Away;
+                self.heard.forget();
                 self.lose_referred(out);
                 (self.retry, self.tries) = (None, 0);
                 self.late.clear();
@@ -292,8 +293,15 @@ impl Passed {
     /// No jobs yet.
     pub fn new(settings: &Settings) -> Passed {
         Passed {
+            jobs: BTreeMap::new(),
+            heard: Heard::new(settings.keeps),
+            channel: Channel::Away,
+            retry: None,
+            tries: 0,
+            late: BTreeMap::new(),
+            hand: Hand::default(),
+            referred: Referred::default(),
             declared: settings.place.name.clone(),
-            ..Passed::default()
         }
     }
 
@@ -316,9 +324,9 @@ impl Passed {
                 held.tell_returned(id, out);
             }
             Kind::Waited => {
-                if let Some((given, tail)) = held.next.take() {
+                if let Some((given, spec)) = held.next.take() {
                     self.jobs.remove(&id);
-                    self.given(now, &given, &tail, out);
+                    take(now, &given, spec, out);
                 }
             }
             _ => {}
@@ -328,6 +336,7 @@ impl Passed {
     /// A job came, perhaps not for the first time.
     fn given(&mut self, now: Time, given: &Given, tail: &Bytes, out: &mut Outbox) {
         let (job, attempt) = (given.job, given.pass.attempt);
+        let spec = self.heard.spec(given, tail);
         match self.jobs.get_mut(&job) {
             Some(held) if attempt < held.attempt => {}
             Some(held) if attempt == held.attempt => {
@@ -337,7 +346,7 @@ impl Passed {
             }
             Some(held) => {
                 // The parent has given the earlier attempt up, or it would not pass another.
-                held.next = Some((Box::new(given.clone()), tail.clone()));
+                held.next = Some((Box::new(given.clone()), spec));
                 match held.life {
                     Life::Over => out.append(now, job, Kind::Waited),
                     // It is said again until this attempt is there.
@@ -345,48 +354,8 @@ impl Passed {
                     Life::Goes => out.append(now, job, superseded(attempt)),
                 }
             }
-            None => match self.submit(given, tail) {
-                Ok(submit) => out.append(now, job, Kind::Submit(Arc::new(submit))),
-                Err(refusal) => {
-                    let exception = Exception {
-                        kind: "exec".to_owned(),
-                        severity: 0,
-                        note: refusal.text,
-                        userid: None,
-                        until: None,
-                    };
-                    refuse(job, attempt, exception, out);
-                }
-            },
+            None => take(now, given, spec, out),
         }
-    }
-
-    fn submit(&mut self, given: &Given, tail: &Bytes) -> Result<Submit, Refusal> {
-        let split = given.jobspec_bytes as usize;
-        let (Some(text), Some(environment)) = (tail.get(..split), tail.get(split..)) else {
-            let text = format!(
-                "pass.jobspec_bytes: {split} given, the message has {} bytes",
-                tail.len()
-            );
-            return Err(Refusal::invalid(text));
-        };
-        Ok(Submit {
-            user: given.user,
-            asked_by: None,
-            urgency: given.urgency,
-            waitable: Waitable::No,
-            requeue: Requeue::No,
-            key: given.key,
-            index: given.index,
-            count: given.count,
-            cc: given.cc,
-            party: given.party.clone(),
-            spec: self.specs.of_blobs(text, environment)?,
-            sent: given.sent.map(Arc::new),
-            filtered: None,
-            pass: Some(Arc::new(given.pass.clone())),
-            taken_in: None,
-        })
     }
 
     /// A job is to end; one that never came never will.
@@ -418,6 +387,37 @@ impl Passed {
             }
             Some(Life::Goes) | None => {}
         }
+    }
+}
+
+/// A job comes for the first time, or again.
+fn take(now: Time, given: &Given, spec: Asked, out: &mut Outbox) {
+    match spec {
+        Ok(spec) => {
+            let submit = Kind::Submit(Arc::new(submit(given, spec)));
+            out.append(now, given.job, submit);
+        }
+        Err(unread) => refuse(given.job, given.pass.attempt, unread.exception(), out),
+    }
+}
+
+fn submit(given: &Given, spec: Arc<Spec>) -> Submit {
+    Submit {
+        user: given.user,
+        asked_by: None,
+        urgency: given.urgency,
+        waitable: Waitable::No,
+        requeue: Requeue::No,
+        key: given.key,
+        index: given.index,
+        count: given.count,
+        cc: given.cc,
+        party: given.party.clone(),
+        spec,
+        sent: given.sent.map(Arc::new),
+        filtered: None,
+        pass: Some(Arc::new(given.pass.clone())),
+        taken_in: None,
     }
 }
 

@@ -10,6 +10,7 @@ use eddy_wire::account::{Limits, Name};
 use eddy_wire::filter::Filter;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
+use eddy_wire::payload::Keeps;
 use eddy_wire::pool::Pool;
 use eddy_wire::preempt::Mode;
 use eddy_wire::queue::Rules;
@@ -17,6 +18,13 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::time::{Span, Time};
 use serde::{Deserialize, Serialize};
+
+/// What a child keeps of payloads: environments of tens of KiB and scripts of some KiB, of those users who have
+/// jobs at a time.
+pub const KEEPS: Keeps = Keeps {
+    count: 64,
+    bytes: 2 << 20,
+};
 
 /// Limits and times of an instance.
 #[derive(Clone, Debug)]
@@ -33,6 +41,8 @@ pub struct Settings {
     pub kill_grace: Span,
     /// How long a child begins work though its parent is silent.
     pub lease: Span,
+    /// What a child keeps of payloads of jobs that are passed to it, as it says in its hello.
+    pub keeps: Keeps,
     /// When a queue instance whose parent is silent begins jobs that it took itself; `None` is never.
     pub autonomous_after: Option<Span>,
     /// Whether nodes of a user's instance go back by themselves.
@@ -269,6 +279,7 @@ impl Settings {
             over: Over::default(),
             kill_grace: Span::seconds(5),
             lease: Span::seconds(3600),
+            keeps: KEEPS,
             autonomous_after: Some(Span::seconds(30)),
             release_idle: None,
             jobs_max: 1_000_000,

@@ -14,6 +14,7 @@ mod nest_stand;
 mod pace;
 mod pass;
 mod pass_together;
+mod payload;
 mod ranks;
 mod returned;
 mod taken;

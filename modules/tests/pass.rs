@@ -303,6 +303,8 @@ fn comes_as(attempt: u32, rank: u32, system: serde_json::Value) -> Arrival {
         index: 0,
         count: 1,
         sent: None,
+        jobspec: None,
+        environment: None,
         jobspec_bytes: spec.text.len() as u32,
     };
     let tail = [&spec.text[..], &spec.environment_text[..]].concat();

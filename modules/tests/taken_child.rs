@@ -243,6 +243,8 @@ fn what_the_parent_has_made_another_job_comes_as_another_attempt() {
             index: 0,
             count: 1,
             sent: None,
+            jobspec: None,
+            environment: None,
             jobspec_bytes: text.len() as u32,
         };
         let tail = [text.as_bytes(), &submit.spec.environment_text[..]].concat();

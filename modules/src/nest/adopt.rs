@@ -17,6 +17,7 @@ use eddy_wire::time::{Span, Time};
 
 use super::Nest;
 use super::child::{Child, Stated};
+use super::payload;
 use super::pulse::Pulse;
 
 /// Longest address a child may tell, in bytes.
@@ -38,6 +39,7 @@ impl Nest {
         let body: AdoptRequest = request.parse()?;
         addresses(&body)?;
         let pulse = Pulse::begins(now, body.beat)?;
+        let said = payload::begins(body.keeps)?;
         let child = self.speaker(request, body.child)?;
         let (job, attempt) = (child.id(), body.child.attempt);
         let known = child.adoption();
@@ -65,7 +67,7 @@ impl Nest {
         }
         self.replace_channel(now, job, request.caller, out);
         let told = &mut self.child(job).told;
-        (told.leader, told.pulse) = (body.leader, pulse);
+        (told.leader, told.pulse, told.said) = (body.leader, pulse, said);
         let is_new_door = told.door.as_deref() != Some(body.door.as_str());
         told.door = Some(body.door);
         if is_new_door {

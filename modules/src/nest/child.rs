@@ -12,6 +12,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::job::{Job, first_attempt};
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::payload::Payloads;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildOf, ChildRow, Stage, Summary};
 use eddy_wire::shrinking::Shrinking;
@@ -52,6 +53,8 @@ pub(super) struct Told {
     pub(super) settles: Option<Time>,
     /// Its leader's epoch.
     pub(super) leader: Epoch,
+    /// The payloads that were said over its channel and that it keeps.
+    pub(super) said: Payloads<()>,
     /// When it was heard last, where it beats.
     pub(super) pulse: Option<Pulse>,
     /// Where its ranks knock.

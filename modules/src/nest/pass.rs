@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use eddy_broker::{Caller, Effect, Notice, Outbox, Reply, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Taken};
@@ -24,6 +24,7 @@ use eddy_wire::time::{Span, Time};
 use super::Nest;
 use super::begun::Lost;
 use super::child::{Child, Stated};
+use super::payload;
 use super::run::{Heard, Run, Told};
 
 /// The jobs of queues.
@@ -112,7 +113,7 @@ impl Passes {
 
 impl Nest {
     /// A record of a job that was passed: its instance is told what follows from it.
-    pub(super) fn pass_on(&self, now: Time, record: &Record, out: &mut Outbox) {
+    pub(super) fn pass_on(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         let Some(job) = record.event.job else { return };
         let Some(run) = self.passes.jobs.get(&job) else {
             return;
@@ -121,9 +122,9 @@ impl Nest {
             return;
         };
         match &record.event.kind {
-            Kind::Alloc(_) => self.pass_down(now, to, job, out),
+            Kind::Alloc(_) => self.pass_down(now, to.id(), job, out),
             Kind::Exception(e) if e.severity == 0 && run.is_under_way() => {
-                self.pass_down(now, to, job, out);
+                self.pass_down(now, to.id(), job, out);
             }
             Kind::Shrink(_) => self.shrink_down(now, to, job, out),
             Kind::Release(_, Final::Yes) => forget(to, (job, run.attempt), out),
@@ -138,34 +139,31 @@ impl Nest {
     }
 
     /// This child has said what it did before: all that was passed to it and is not over is passed again.
-    pub(super) fn pass_again(&self, now: Time, job: JobId, out: &mut Outbox) {
-        let child = self.children.get(&job);
-        let Some((child, name)) = child.and_then(|child| Some((child, child.declared.as_ref()?)))
-        else {
-            return;
-        };
-        for job in self.passes.under_way(name) {
+    pub(super) fn pass_again(&mut self, now: Time, of: JobId, out: &mut Outbox) {
+        for job in self.under_way_in(of) {
             if self.passes.jobs[&job].end.is_none() {
-                self.pass_down(now, child, job, out);
-                self.pace_down(child, job, out);
-                self.shrink_down(now, child, job, out);
+                self.pass_down(now, of, job, out);
+                let to = &self.children[&of];
+                self.pace_down(to, job, out);
+                self.shrink_down(now, to, job, out);
             }
         }
     }
 
     /// The channel of this child stands, and it has not said yet what it did before: it is told what is to
     /// end, and of nothing that is to begin.
-    pub(super) fn end_again(&self, now: Time, job: JobId, out: &mut Outbox) {
-        let child = self.children.get(&job);
-        let Some((child, name)) = child.and_then(|child| Some((child, child.declared.as_ref()?)))
-        else {
-            return;
-        };
-        for job in self.passes.under_way(name) {
+    pub(super) fn end_again(&mut self, now: Time, of: JobId, out: &mut Outbox) {
+        for job in self.under_way_in(of) {
             if self.passes.jobs[&job].end.is_some() {
-                self.pass_down(now, child, job, out);
+                self.pass_down(now, of, job, out);
             }
         }
+    }
+
+    /// What was passed to the instance that this job is and is not over.
+    fn under_way_in(&self, of: JobId) -> Vec<JobId> {
+        let name = self.children.get(&of).and_then(|to| to.declared.as_deref());
+        name.map_or_else(Vec::new, |name| self.passes.under_way(name))
     }
 
     /// Says which nodes an instance that was passed is to give while it goes on.
@@ -193,66 +191,25 @@ impl Nest {
         }
     }
 
-    /// Says what the instance is to do with a job: to run it, or to end it.
-    fn pass_down(&self, now: Time, to: &Child, job: JobId, out: &mut Outbox) {
-        let run = &self.passes.jobs[&job];
-        if run.release != Told::No {
-            return;
-        }
-        let (Some(channel), Some(grant)) = (to.told.channel, &run.grant) else {
+    /// Says what the instance of that job is to do with another: to run it, or to end it.
+    fn pass_down(&mut self, now: Time, of: JobId, job: JobId, out: &mut Outbox) {
+        let (run, to) = (&self.passes.jobs[&job], &self.children[&of]);
+        let (Some(channel), Some(grant), Told::No) = (to.told.channel, &run.grant, run.release)
+        else {
             return;
         };
-        let attempt = run.attempt;
-        if let Some(exception) = run.end.clone() {
-            if let Some(preemption) = run.preempted.clone() {
-                let preempted = FromParent::Preempted {
-                    job,
-                    attempt,
-                    left: Span((preemption.until - now).0.max(0)),
-                    preemption: Box::new(preemption),
-                };
-                say(channel, &preempted, Bytes::new(), out);
-            }
-            let end = FromParent::End {
-                job,
-                attempt,
-                exception,
-            };
-            return say(channel, &end, Bytes::new(), out);
+        if let Some(exception) = &run.end {
+            return run.say_end(now, (job, channel), exception, out);
         }
         // What it has begun itself it has; and it begins nothing more before it has said all of that.
         if to.told.settled == Stated::NotYet || run.heard == Heard::Begun {
             return;
         }
-        let spec = &run.submit.spec;
-        let pass = Pass {
-            attempt,
-            set: Arc::new(within(to, &grant.set)),
-            with: run.with,
-            taken: Taken::Above,
-        };
-        let passed = Passed {
-            job,
-            pass,
-            user: run.submit.user,
-            urgency: run.urgency,
-            cc: run.submit.cc,
-            party: run.submit.party.clone(),
-            key: run.submit.key,
-            index: run.submit.index,
-            count: run.submit.count,
-            sent: run.submit.sent.as_deref().copied(),
-            jobspec_bytes: spec.text.len() as u32,
-        };
-        let mut tail = BytesMut::with_capacity(spec.text.len() + spec.environment_text.len());
-        tail.extend_from_slice(&spec.text);
-        tail.extend_from_slice(&spec.environment_text);
-        say(
-            channel,
-            &FromParent::Pass(Box::new(passed)),
-            tail.freeze(),
-            out,
-        );
+        let mut passed = run.passed(job, within(to, &grant.set));
+        let spec = Arc::clone(&run.submit.spec);
+        let (jobspec_bytes, tail) = payload::unsaid(&mut self.child(of).told.said, &spec);
+        passed.jobspec_bytes = jobspec_bytes;
+        say(channel, &FromParent::Pass(Box::new(passed)), tail, out);
     }
 
     /// A child says what jobs that were passed to it have come to.
@@ -416,6 +373,59 @@ impl Nest {
     /// The declared instance of that name, if its job is not over.
     pub(super) fn instance(&self, name: &str) -> Option<&Child> {
         self.children.get(self.by_name.get(name)?)
+    }
+}
+
+impl Run {
+    /// What its instance is told of it; how much of its jobspec goes along its caller knows.
+    fn passed(&self, job: JobId, set: ResourceSet) -> Passed {
+        let submit = &self.submit;
+        Passed {
+            job,
+            pass: Pass {
+                attempt: self.attempt,
+                set: Arc::new(set),
+                with: self.with,
+                taken: Taken::Above,
+            },
+            user: submit.user,
+            urgency: self.urgency,
+            cc: submit.cc,
+            party: submit.party.clone(),
+            key: submit.key,
+            index: submit.index,
+            count: submit.count,
+            sent: submit.sent.as_deref().copied(),
+            jobspec: Some(submit.spec.hash),
+            environment: Some(submit.spec.environment_hash),
+            jobspec_bytes: 0,
+        }
+    }
+
+    /// Says that it is to end, and for whose sake.
+    fn say_end(
+        &self,
+        now: Time,
+        (job, channel): (JobId, Caller),
+        exception: &Exception,
+        out: &mut Outbox,
+    ) {
+        let attempt = self.attempt;
+        if let Some(preemption) = self.preempted.clone() {
+            let preempted = FromParent::Preempted {
+                job,
+                attempt,
+                left: Span((preemption.until - now).0.max(0)),
+                preemption: Box::new(preemption),
+            };
+            say(channel, &preempted, Bytes::new(), out);
+        }
+        let end = FromParent::End {
+            job,
+            attempt,
+            exception: exception.clone(),
+        };
+        say(channel, &end, Bytes::new(), out);
     }
 }
 

@@ -97,7 +97,12 @@ enum Order {
 /// Whether a pass of a job that this instance took, and has not begun, is of the same job: a filter of the
 /// parent may have made it another.
 pub(crate) fn is_as_taken(submit: &Submit, given: &Given, tail: &Bytes) -> bool {
-    submit.is_taken_here() && tail.get(..given.jobspec_bytes as usize) == Some(&*submit.spec.text)
+    let text = || tail.get(..given.jobspec_bytes as usize);
+    submit.is_taken_here()
+        && match given.jobspec {
+            Some(hash) => hash == submit.spec.hash,
+            None => text() == Some(&*submit.spec.text),
+        }
 }
 
 impl Own {

@@ -414,6 +414,7 @@ pub fn hello(job: JobId) -> AdoptRequest {
         statedir: format!("/state/children/{job}"),
         leader: Epoch(1),
         beat: None,
+        keeps: None,
     }
 }
 

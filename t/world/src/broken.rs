@@ -124,6 +124,8 @@ pub enum Rule {
     GiftsUnheard,
     /// Neither an instance nor who would clear its ground hears that nodes are to be given.
     GiftsKept,
+    /// A child takes jobspecs for environments, and these for those.
+    PayloadMixed,
 }
 
 /// A rule that is broken by settings that are others than they were.
@@ -192,6 +194,7 @@ impl Rule {
         ("alone-at-once", Rule::AloneAtOnce),
         ("gifts-unheard", Rule::GiftsUnheard),
         ("gifts-kept", Rule::GiftsKept),
+        ("payload-mixed", Rule::PayloadMixed),
     ];
 
     /// The rule of this name.
@@ -277,6 +280,9 @@ pub fn heard(nature: &Nature, leader: Option<&Leader>, word: FromParent) -> Opti
         }
         FromParent::Pass(passed) if nature.breaks(Rule::PassInflated) => {
             passed.pass.attempt.0 += 1;
+        }
+        FromParent::Pass(passed) if nature.breaks(Rule::PayloadMixed) => {
+            std::mem::swap(&mut passed.jobspec, &mut passed.environment);
         }
         FromParent::Proceed { cores, .. } if nature.breaks(Rule::ProceedElsewhere) => {
             for node in Arc::make_mut(cores).nodes.values_mut() {

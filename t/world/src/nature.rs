@@ -7,7 +7,7 @@ use bytes::Bytes;
 use eddy_broker::effect::QueryTag;
 use eddy_broker::shellbook::Spawn;
 use eddy_broker::{Answer, Query, tree::PipeId as LinkId};
-use eddy_wire::event::{Final, Kind, Pass, Record};
+use eddy_wire::event::{Final, Kind, Pass, Record, Submit};
 use eddy_wire::id::{Epoch, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
@@ -330,7 +330,7 @@ impl Nature {
         let checked = match &record.event.kind {
             Kind::Submit(submit) => match &submit.pass {
                 Some(_) if submit.is_taken_here() => Ok(()),
-                Some(pass) => self.is_passed(instance, job, pass),
+                Some(pass) => self.is_passed(instance, job, (submit, pass)),
                 None => Ok(()),
             },
             Kind::Alloc(grant) => self.fits(instance, job, &grant.set),
@@ -345,15 +345,17 @@ impl Nature {
         }
     }
 
-    /// What comes to an instance from its parent is held there for it, in that attempt, for good.
-    fn is_passed(&self, instance: InstanceId, job: JobId, pass: &Pass) -> Result<(), String> {
-        let Some((parent, _)) = self.tree.parent(instance) else {
+    /// What comes to an instance from its parent is held there for it, in that attempt, for good, and asks
+    /// for what was asked for there.
+    fn is_passed(&self, of: InstanceId, job: JobId, its: (&Submit, &Pass)) -> Result<(), String> {
+        let ((submit, pass), Some((parent, _))) = (its, self.tree.parent(of)) else {
             return Err(format!("job {job} was passed down by nobody"));
         };
         let above = self.judge(parent).durable().jobs.get(&job);
-        let held = above.filter(|above| above.attempt == pass.attempt);
-        match held.and_then(|above| above.grant()) {
-            Some(_) => Ok(()),
+        let held = above.filter(|above| above.attempt == pass.attempt && above.grant().is_some());
+        match held.map(|above| above.submit.spec == submit.spec) {
+            Some(true) => Ok(()),
+            Some(false) => Err(format!("job {job} is another than was passed down")),
             None => Err(format!(
                 "job {job} was passed down in attempt {}, and holds nothing there",
                 pass.attempt.0

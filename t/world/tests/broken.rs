@@ -353,3 +353,15 @@ fn an_instance_that_ends_though_some_of_its_nodes_would_do() {
 fn nodes_that_are_kept_though_others_were_to_have_them() {
     found_from(4_500, Shape::Trees, "gifts-kept", &["was to give ranks"]);
 }
+
+#[test]
+fn a_payload_taken_for_another() {
+    found_in(
+        Shape::Queues,
+        "payload-mixed",
+        &[
+            "is another than was passed down",
+            "without what it asks for",
+        ],
+    );
+}

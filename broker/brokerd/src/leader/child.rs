@@ -547,6 +547,7 @@ impl Told {
             statedir: self.statedir.display().to_string(),
             leader: Epoch(0),
             beat: None,
+            keeps: None,
         }
     }
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use eddy_modules::settings::Place;
+use eddy_modules::settings::{KEEPS, Place};
 use eddy_wire::id::Epoch;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
@@ -112,6 +112,7 @@ impl Nested {
         let alone = config.autonomous_after.filter(|_| place.name.is_some());
         let beat = channel::beat(config.lease.min(alone.unwrap_or(config.lease)));
         self.hello.beat = Some(Span(beat.as_micros() as i64));
+        self.hello.keeps = Some(KEEPS);
         spawn_local(channel::keep(self.address, self.hello, heard, beat));
         Child::new(of, place, hears, program)
     }

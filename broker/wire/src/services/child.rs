@@ -20,6 +20,7 @@ use crate::grant::Grant;
 use crate::id::{Attempt, Epoch, JobId, Rank};
 use crate::idset::Idset;
 use crate::message::{Roles, Type};
+use crate::payload::Keeps;
 use crate::preempt::{Preemption, Shrink};
 use crate::resource_set::ResourceSet;
 use crate::time::{Span, Time};
@@ -119,6 +120,8 @@ pub struct AdoptRequest {
     pub leader: Epoch,
     /// How often it says [`Beat`], at least; none is never.
     pub beat: Option<Span>,
+    /// What it keeps of payloads of jobs that were passed over this channel; none is nothing.
+    pub keeps: Option<Keeps>,
 }
 
 /// What a parent tells a child over the channel.

@@ -226,6 +226,7 @@ impl Instance {
             statedir: format!("/state/{}", self.id.name()),
             leader,
             beat: nature.beat(),
+            keeps: Some(self.settings.keeps),
         };
         let life = nested.process.map(|process| process.life);
         self.ask_parent::<child::Adopt>(nature, Asked::Adopt, &request, Bytes::new());

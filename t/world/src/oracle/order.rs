@@ -100,6 +100,9 @@ impl Order {
             }
             Kind::Exception(exception) if exception.severity == 0 => {
                 self.fatal = Seen::Yes;
+                if exception.note.ends_with("is not known here") {
+                    return Err("passed down without what it asks for");
+                }
                 if exception.kind == "cancel" {
                     self.cancel = Seen::Yes;
                 }

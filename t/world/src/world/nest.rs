@@ -9,6 +9,7 @@ use eddy_modules::Settings;
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
+use eddy_wire::payload::Keeps;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::shell::{Part, Role};
@@ -22,6 +23,12 @@ use crate::oracle::Living;
 use crate::pipe::{Peer, PipeId, Post, Side};
 use crate::task::{Behaviour, SIGKILL, SIGTERM, Start};
 use crate::transcript::label;
+
+/// What a child keeps of payloads: fewer than the jobs of a world are of.
+const KEEPS: Keeps = Keeps {
+    count: 4,
+    bytes: 1_000,
+};
 
 /// The machine of each of a child's ranks, by its parent's.
 fn seated(parents: &[usize], granted: &Granted) -> Vec<usize> {
@@ -95,6 +102,7 @@ impl World {
         settings.policy = Arc::clone(&self.instances[parent.place()].settings.policy);
         settings.release_idle = self.habits.release_idle;
         settings.lease = self.habits.lease;
+        settings.keeps = KEEPS;
         settings.autonomous_after = self.habits.autonomous_after;
         let declared = self.nature.judge(parent).recorded().jobs.get(&job);
         let declared = declared.is_some_and(|job| {

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::account::Party;
 use crate::event::{Pass, Sent};
+use crate::hash::Hash;
 use crate::id::JobId;
 
 /// A job that a parent passes to a queue instance.
@@ -36,7 +37,14 @@ pub struct Passed {
     /// What was sent, where that is not what is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Sent>,
-    /// How many bytes of the tail are its jobspec; the rest is its environment.
+    /// Hash of its jobspec; parents of earlier releases say none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobspec: Option<Hash>,
+    /// Hash of its environment; the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Hash>,
+    /// How many bytes of the tail are its jobspec; the rest is its environment. Of either there are none where
+    /// the child keeps it ([`AdoptRequest::keeps`](super::AdoptRequest)).
     pub jobspec_bytes: u32,
 }
 
