@@ -141,6 +141,11 @@ impl ShellBook {
             .count()
     }
 
+    /// Whether any leader has ever said that it leads this shell.
+    pub fn was_welcomed(&self) -> bool {
+        self.leader > Epoch(0)
+    }
+
     /// What is known of a part; `None` when nothing is.
     pub fn state(&self, part: &Part) -> Option<PartState> {
         self.parts.get(part).map(Held::state)

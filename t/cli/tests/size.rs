@@ -2,9 +2,12 @@
 //! were a host, and what becomes of jobs over them when processes are killed.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 
 use anyhow::Context;
+use eddy_cli_tests::fifo::Fifo;
 use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::{LIMIT, Running};
 use serde_json::{Value, json};
@@ -41,6 +44,24 @@ fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines
+}
+
+#[test]
+fn a_shell_that_has_not_come_when_its_instance_ends_does_not_stay() -> Tested {
+    let place = Place::new()?;
+    let state = place.path().join("state");
+    let rank = state.join("ranks/1");
+    std::fs::create_dir_all(&rank)?;
+    let mut log = Fifo::make(rank.join("log"))?;
+    // The shell waits for its lock a while before it says anything to anybody.
+    let lock = File::create(rank.join("shell.lock"))?;
+    lock.lock()?;
+    let options = ["--size=2", "--cores=2", "-S", "quorum.ranks=1"];
+    let instance = Instance::start_in(place, state, &options)?;
+    while !log.line()?.contains("a shell was started") {}
+    instance.ok(&["shutdown"])?;
+    drop(lock);
+    instance.place.nothing_is_left()
 }
 
 #[test]
@@ -223,7 +244,7 @@ fn a_start_says_which_shells_are_missing_and_goes_on() -> Tested {
 
 #[test]
 fn a_size_that_is_not_that_of_the_nodes_is_refused() -> Tested {
-    let place = eddy_cli_tests::place::Place::new()?;
+    let place = Place::new()?;
     let ran = place.run(&["start", "--size=4", "--fake=nodes=3", "true"])?;
     assert_ne!(ran.code, 0);
     assert!(

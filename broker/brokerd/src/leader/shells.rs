@@ -173,8 +173,11 @@ impl Ground {
         if let Some(marker) = &self.marker {
             command.env(MARKER_VARIABLE, marker);
         }
+        // The other end is kept with the watch: it closes with this process, and a shell
+        // that no leader knows of yet ends by that.
         command
-            .stdin(Stdio::null())
+            .arg("--launched")
+            .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log);
         Ok(command)

@@ -4,8 +4,9 @@
 //! Started by the leader under an epoch. One thread waits for the connection,
 //! the tasks and their output, gives what happened to the pure book
 //! (`eddy_broker::shellbook`) and does what the book says; two more threads
-//! spawn. It decides nothing itself and ends when it is told to, or when it
-//! holds nothing and no broker was there for a minute.
+//! spawn. It decides nothing itself and ends when it is told to, when it
+//! holds nothing and no broker was there for a minute, or when who launched it
+//! is gone before a leader knew of it.
 
 pub mod hunt;
 pub mod inherited;
@@ -39,7 +40,7 @@ use self::mock::Mocks;
 use self::program::Mock;
 use self::reads::{Reads, Written};
 use self::tasks::{Surroundings, Tasks};
-use self::watch::{Watch, Watched};
+use self::watch::{Token, Until, Watch, Watched};
 use crate::clock::Clock;
 use crate::logging;
 use crate::shell::procfs::MARKER_VARIABLE;
@@ -91,6 +92,10 @@ pub struct ShellArgs {
     /// Limit of open files for tasks; what the shell itself began with, if not given
     #[arg(long, value_name = "N")]
     pub nofile: Option<u64>,
+    /// Standard input is a pipe from who launched this shell, which ends with it unless a leader
+    /// has welcomed it before
+    #[arg(long)]
+    pub launched: bool,
 }
 
 /// Runs a shell until it is told to end; the process's exit code.
@@ -148,6 +153,8 @@ struct Shell {
     tasks: Tasks,
     mocks: Mocks,
     reads: Reads,
+    /// The pipe from who launched it, until that ends.
+    launcher: Option<Token>,
     /// What tasks last that say nothing themselves; none starts processes.
     mock: Option<Mock>,
     inputs: VecDeque<ShellInput>,
@@ -179,6 +186,10 @@ impl Shell {
             children: std::path::absolute(&args.statedir)?.join(CHILDREN_DIRECTORY),
             inherited,
         };
+        let launcher = match args.launched {
+            true => Some(watch.add(io::stdin(), Until::Readable, Watched::Launcher)?),
+            false => None,
+        };
         let mut tasks = Tasks::new(surroundings, &mut watch)?;
         tasks.set_rundir(&args.rundir);
         Ok(Shell {
@@ -189,6 +200,7 @@ impl Shell {
             tasks,
             mocks: Mocks::default(),
             reads: Reads::new(&spool),
+            launcher,
             mock: args.mock.map(|micros| Mock {
                 duration: Span(micros),
                 status: 0,
@@ -356,6 +368,7 @@ impl Shell {
     fn event(&mut self, watched: Watched) {
         match watched {
             Watched::Link => self.hear(),
+            Watched::Launcher => self.launcher_gone(),
             Watched::Pool => self.tasks.spawned(&mut self.watch, &mut self.inputs),
             Watched::Task(part, task) => {
                 self.tasks
@@ -366,6 +379,18 @@ impl Shell {
                 self.tasks.wrote(part, task, output, &mut self.watch, t);
             }
             Watched::Input(part, task) => self.tasks.hungry(part, task, &mut self.watch),
+        }
+    }
+
+    /// Before its first welcome nobody knows of it who could tell it to end: whoever
+    /// launched it was to tell the leader, and in an end of the instance does not.
+    fn launcher_gone(&mut self) {
+        if let Some(token) = self.launcher.take() {
+            self.watch.remove(token, io::stdin());
+        }
+        if !self.book.was_welcomed() {
+            tracing::info!("who launched this shell is gone, and no leader knows of it");
+            self.course = Course::Leaving;
         }
     }
 

@@ -28,6 +28,8 @@ pub enum Output {
 pub enum Watched {
     /// The connection to the broker.
     Link,
+    /// The pipe from who launched this shell.
+    Launcher,
     /// The pool has results.
     Pool,
     /// A task ended.
