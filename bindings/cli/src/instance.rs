@@ -24,7 +24,7 @@ const LOG: &str = "log";
 /// The most a leader says about its start.
 const READY_BYTES_MAX: u64 = 64 << 10;
 /// How long a leader may take to end in order before it is killed.
-const END_PATIENCE: Duration = Duration::from_secs(30);
+pub const END_PATIENCE: Duration = Duration::from_secs(30);
 /// The pause between two looks at an ending leader.
 const END_LOOK: Duration = Duration::from_millis(5);
 
@@ -89,6 +89,15 @@ pub enum Life {
     OfCommand,
     /// It goes on.
     Own,
+}
+
+/// How a leader that was told to end did so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself, with what it started.
+    InOrder,
+    /// It hung and was killed: what it started goes on.
+    Killed,
 }
 
 /// A leader that was started from here and takes work.
@@ -161,6 +170,18 @@ impl Leader {
 
     /// Ends the instance: what runs is cancelled, then the leader exits.
     pub async fn shutdown(&mut self, note: &str) -> anyhow::Result<()> {
+        match self.end(note).await? {
+            Ending::InOrder => Ok(()),
+            Ending::Killed => bail!(
+                "the leader did not end within {} s and was killed",
+                END_PATIENCE.as_secs()
+            ),
+        }
+    }
+
+    /// The same, and says whether it had to be killed.
+    pub async fn end(&mut self, note: &str) -> anyhow::Result<Ending> {
+        let until = Instant::now() + END_PATIENCE;
         let request = ShutdownRequest {
             note: note.to_owned(),
         };
@@ -177,21 +198,19 @@ impl Leader {
                 // A leader that is gone before it answered has done what was asked,
                 // one that somebody else told to end does it.
                 _ = asked => {}
-                ended = self.until_ended() => return ended,
+                ended = self.until_ended() => return ended.map(|()| Ending::InOrder),
+                // One that hangs answers never.
+                () = tokio::time::sleep_until(until.into()) => {}
             }
         }
-        let until = Instant::now() + END_PATIENCE;
         while self.ended()?.is_none() {
             if Instant::now() > until {
                 self.kill()?;
-                bail!(
-                    "the leader did not end within {} s and was killed",
-                    END_PATIENCE.as_secs()
-                );
+                return Ok(Ending::Killed);
             }
             tokio::time::sleep(END_LOOK).await;
         }
-        Ok(())
+        Ok(Ending::InOrder)
     }
 
     async fn until_ended(&mut self) -> anyhow::Result<()> {

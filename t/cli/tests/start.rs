@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::running::{Ran, Running};
+use rustix::process::Signal;
 use serde_json::json;
 
 type Tested = anyhow::Result<()>;
@@ -41,6 +42,26 @@ fn start_ends_with_the_exit_code_of_its_command_and_leaves_nothing() -> Tested {
     let kept: Vec<_> = fs::read_dir(place.path().join("tmp"))?.collect();
     assert!(kept.is_empty(), "{kept:?}");
     Ok(())
+}
+
+#[test]
+fn a_leader_that_hangs_at_the_end_leaves_nothing() -> Tested {
+    let place = Place::new()?;
+    let (mut told, mut gate) = (place.fifo("told")?, place.fifo("gate")?);
+    let script = format!(
+        "{} submit --quiet sh -c 'echo >told; sleep 1000'; read line <gate; exit 3",
+        place.program()
+    );
+    let words = ["start", "--cores=2", "sh", "-c", &script];
+    let running = Running::start(place.eddy(&words))?;
+    told.line()?;
+    place.only("broker")?.signal(Signal::STOP)?;
+    gate.let_go(1)?;
+    let ran = running.wait()?;
+    let line =
+        "eddy start: the leader did not end within 30 s and was killed; another ends what it left";
+    assert_eq!((ran.code, ran.err.trim_end()), (3, line));
+    place.nothing_is_left()
 }
 
 #[test]

@@ -11,7 +11,8 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::instance::{
-    Leader, Life, StartOptions, absolute, describe, exit_code, leave, temporary_statedir,
+    END_PATIENCE, Ending, Leader, Life, StartOptions, absolute, describe, exit_code, leave,
+    temporary_statedir,
 };
 use crate::output;
 use crate::session::block_on;
@@ -38,7 +39,8 @@ pub(super) const OF_A_TASK: &[&str] = &[
 ///
 /// The command finds the instance by EDDY_URI. When it ends, the instance is shut down and the
 /// exit code is the command's, also when the command or somebody else has shut the instance down
-/// before. Without --statedir all that the instance kept is removed then.
+/// before. Without --statedir all that the instance kept is removed then. A leader that hangs at the
+/// end is killed after 30 s, and another is started that ends what it left running.
 ///
 /// With --background the instance stays: one line EDDY_URI=... is printed when it takes work.
 /// On a state directory that was used before it goes on where it ended.
@@ -102,7 +104,8 @@ async fn around(
     let mut child = match spawn(command, &leader) {
         Ok(child) => child,
         Err(error) => {
-            leader.shutdown("its command could not be started").await?;
+            let note = "its command could not be started";
+            end(statedir, options, &mut leader, note).await?;
             return Err(error);
         }
     };
@@ -110,8 +113,27 @@ async fn around(
     if ended.is_err() {
         let _ = child.kill().await;
     }
-    leader.shutdown("its command ended").await?;
+    end(statedir, options, &mut leader, "its command ended").await?;
     Ok(exit_code(ended?))
+}
+
+/// Ends the instance. What a leader that hangs has started knows nothing of an end: another leader finds
+/// it all in the journal, as after any death of the one before.
+async fn end(
+    statedir: &Path,
+    options: &StartOptions,
+    leader: &mut Leader,
+    note: &str,
+) -> anyhow::Result<()> {
+    match leader.end(note).await? {
+        Ending::InOrder => return Ok(()),
+        Ending::Killed => eprintln!(
+            "eddy start: the leader did not end within {} s and was killed; another ends what it left",
+            END_PATIENCE.as_secs()
+        ),
+    }
+    *leader = Leader::start(statedir, options, Life::OfCommand)?;
+    leader.shutdown(note).await
 }
 
 fn spawn(command: &[String], leader: &Leader) -> anyhow::Result<Child> {
