@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
+use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{JobId, Seq};
@@ -36,6 +36,8 @@ pub struct Queues {
     gates: Gates,
     /// The declared instances, of which one may be down.
     fleet: Fleet,
+    /// Those of them that are reached.
+    serving: BTreeSet<String>,
     seqs: BTreeMap<String, Seqs>,
     jobs: BTreeMap<JobId, Member>,
     counts: BTreeMap<String, Count>,
@@ -105,10 +107,14 @@ impl Module for Queues {
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
-        if let Input::Request(request) = input
-            && let Err(refusal) = self.request(now, request, out)
-        {
-            out.refuse(request.caller, &refusal);
+        match input {
+            Input::Request(request) => {
+                if let Err(refusal) = self.request(now, request, out) {
+                    out.refuse(request.caller, &refusal);
+                }
+            }
+            Input::Notice(Notice::Serving(serving)) => self.serving.clone_from(serving),
+            _ => {}
         }
     }
 
@@ -249,7 +255,9 @@ impl Queues {
             let rules = configured.map(|queue| queue.rules.clone());
             let instance = configured.and_then(|queue| queue.instance.clone());
             let down = instance.as_deref().and_then(|name| self.fleet.down(name));
+            let is_away = |name: &String| !self.serving.contains(name);
             QueueRow {
+                unreached: down.is_none() && instance.as_ref().is_some_and(is_away),
                 down: down.map(str::to_owned),
                 instance,
                 default: configured.is_none_or(|queue| queue.default) && !self.any,

@@ -443,6 +443,11 @@ fn a_leader_that_says_nothing_is_taken_for_away_until_it_goes_on() -> Tested {
     let last = status.lines().last().context("three lines")?;
     let unheard = "a: queue instance a did not say yet that 1 job runs, since ";
     assert!(last.starts_with(unheard), "{status}");
+    let starts = "a: starts no jobs now: queue instance a is not reached";
+    assert!(status.lines().any(|line| line == starts), "{status}");
+    let list = instance.ok(&["queue", "list", "-n", "a"])?;
+    let words: Vec<&str> = list.split_whitespace().take(4).collect();
+    assert_eq!(words, ["a", "a", "yes", "away"]);
     let waits = instance.submit(&["-q", "a", "true"])?;
     let why = instance.ok(&["why", &waits])?;
     assert!(

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use eddy_client::Client;
 use eddy_wire::queue::{Rules, Shut, Turn, UNNAMED};
 use eddy_wire::services::job::JobSet;
-use eddy_wire::services::queue::{List, QueueRow, TurnQueue, TurnRequest};
+use eddy_wire::services::queue::{List, QueueRow, TurnQueue, TurnRequest, Unheard};
 use eddy_wire::time::{Span, Time};
 
 use crate::listing::{Filter, Question};
@@ -38,9 +38,13 @@ enum Verb {
     /// List queues: where they lead, what is in them, what they allow
     ///
     /// Fields of --json: name, instance (null is this one), down (why that is; absent is not),
-    /// default, gate (disabled and stopped: t, reason, userid; absent is open), pending and running
-    /// (jobs of this instance), unheard (jobs that hold something and did not start yet as far as is
-    /// known, and since when; absent is none), rules (what the configuration says; times in seconds).
+    /// unreached (it is up and not reached now; absent is not), default, gate (disabled and stopped: t,
+    /// reason, userid; absent is open), pending and running (jobs of this instance), unheard (jobs that
+    /// hold something and did not start yet as far as is known, and since when; absent is none), rules
+    /// (what the configuration says; times in seconds).
+    ///
+    /// START is yes, no (stopped), down, away (the instance is not reached now) or unheard (the instance
+    /// did not say for 2 s that jobs run which it was given).
     List {
         /// One array of objects
         #[arg(long)]
@@ -211,18 +215,31 @@ fn status(row: &QueueRow, users: &Users, now: Time) -> Vec<String> {
             "takes no submissions",
             &row.gate.disabled,
         ),
-        told("starts jobs", "starts no jobs", &row.gate.stopped),
+        match unreached(row) {
+            Some(who) => format!("{name}: starts no jobs now: {who} is not reached"),
+            None => told("starts jobs", "starts no jobs", &row.gate.stopped),
+        },
     ];
     lines.extend(unheard(row, now));
     lines
 }
 
+/// Whose absence alone keeps the jobs of a queue from their start.
+fn unreached(row: &QueueRow) -> Option<String> {
+    let instance = row.instance.as_ref().filter(|_| row.unreached)?;
+    let is_open = row.down.is_none() && row.gate.stopped.is_none();
+    is_open.then(|| format!("queue instance {}", escaped(instance)))
+}
+
+/// Jobs of which it should have been said by now that they run.
+fn overdue(row: &QueueRow, now: Time) -> Option<Unheard> {
+    let late = |unheard: &Unheard| now.0 - unheard.since.0 >= UNHEARD_AFTER.0;
+    row.unheard.filter(late)
+}
+
 /// Who has not said for how many jobs, for how long, that they run.
 fn unheard(row: &QueueRow, now: Time) -> Option<String> {
-    let unheard = row.unheard?;
-    if now.0 - unheard.since.0 < UNHEARD_AFTER.0 {
-        return None;
-    }
+    let unheard = overdue(row, now)?;
     let who = match &row.instance {
         Some(name) => format!("queue instance {}", escaped(name)),
         None => "nodes that they were given".to_owned(),
@@ -253,12 +270,8 @@ fn table(rows: &[QueueRow], no_header: bool) -> anyhow::Result<()> {
         ("DEFAULT", Align::Right),
     ];
     let mut table = Table::new(columns);
+    let now = when::now();
     for row in rows {
-        let word = |shut: &Option<Shut>| match (&row.down, shut) {
-            (Some(_), _) => "down".to_owned(),
-            (None, None) => "yes".to_owned(),
-            (None, Some(_)) => "no".to_owned(),
-        };
         let name = match row.default && row.name != UNNAMED {
             true => format!("{}*", row.name),
             false => row.name.clone(),
@@ -266,8 +279,8 @@ fn table(rows: &[QueueRow], no_header: bool) -> anyhow::Result<()> {
         table.push(vec![
             name,
             row.instance.clone().unwrap_or_else(|| "-".to_owned()),
-            word(&row.gate.disabled),
-            word(&row.gate.stopped),
+            submits(row).to_owned(),
+            starts(row, now).to_owned(),
             row.pending.to_string(),
             row.running.to_string(),
             row.rules.priority.to_string(),
@@ -283,6 +296,24 @@ fn table(rows: &[QueueRow], no_header: bool) -> anyhow::Result<()> {
         false => table.write(&mut out)?,
     }
     Ok(())
+}
+
+fn submits(row: &QueueRow) -> &'static str {
+    match (&row.down, &row.gate.disabled) {
+        (Some(_), _) => "down",
+        (None, None) => "yes",
+        (None, Some(_)) => "no",
+    }
+}
+
+fn starts(row: &QueueRow, now: Time) -> &'static str {
+    match (&row.down, &row.gate.stopped) {
+        (Some(_), _) => "down",
+        (None, Some(_)) => "no",
+        (None, None) if row.unreached => "away",
+        (None, None) if overdue(row, now).is_some() => "unheard",
+        (None, None) => "yes",
+    }
 }
 
 fn nodes(rules: &Rules) -> String {

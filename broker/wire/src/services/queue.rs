@@ -47,6 +47,9 @@ pub struct QueueRow {
     /// Why that is down, and the queue with it; none where it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<String>,
+    /// Whether that is up and not reached now: it is given nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unreached: bool,
     /// Whether jobs that name no queue are of this one.
     pub default: bool,
     /// Whether it takes submissions and starts jobs.
