@@ -1,8 +1,8 @@
 //! The queues of a parent that lead to this instance, and the nodes that it has closed, as it told of them last.
 //!
-//! Kept by ingest (what is taken while the parent is away) and by sched (what begins then). It is
-//! recorded, so that a leader that is started again without its parent goes by it, too. Knows no
-//! limits that are counted: those are the parent's.
+//! Kept by ingest (what is taken while the parent is away), by sched (what begins then) and by resource
+//! (what is in service). It is recorded, so that a leader that is started again without its parent goes
+//! by it, too. Knows no limits that are counted: those are the parent's.
 
 use std::collections::BTreeSet;
 
@@ -116,6 +116,12 @@ impl QueuesAbove {
             !is_later && !is_over
         });
         closed.fold(Idset::new(), |all, one| all.union(&one.ranks))
+    }
+
+    /// The nodes that are drained there.
+    pub fn drained(&self) -> Idset {
+        let drained = self.told.closed.iter().filter(|one| one.from.is_none());
+        drained.fold(Idset::new(), |all, one| all.union(&one.ranks))
     }
 
     /// Whether jobs of this queue may begin without the parent: this instance has nodes, the queue starts

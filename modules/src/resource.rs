@@ -32,6 +32,7 @@ use eddy_wire::services::resource::{
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 
+use crate::queues_above::QueuesAbove;
 use crate::settings::Settings;
 use arriving::Arriving;
 use giving::Giving;
@@ -48,6 +49,8 @@ pub struct Resource {
     /// Which job of its parent the instance is.
     child: Option<ChildOf>,
     drained: BTreeMap<Rank, (DrainState, Seq)>,
+    /// What the parent has drained.
+    above: QueuesAbove,
     grants: BTreeMap<JobId, Arc<Grant>>,
     /// The jobs that are declared instances, and on which node each began: its leader is there.
     declared: BTreeMap<JobId, Option<Rank>>,
@@ -137,6 +140,7 @@ impl Module for Resource {
 
     fn apply(&mut self, record: &Record) {
         self.giving.apply(record);
+        self.above.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::ResourceDefine(set, basis), _) => {
                 self.nodes.defined(set, basis, record.seq);
@@ -257,6 +261,7 @@ impl Module for Resource {
         // a restart, a rank that was undrained since.
         seqs.extend(self.drained.values().map(|(_, seq)| *seq));
         self.giving.live(seqs);
+        self.above.live(seqs);
     }
 }
 
@@ -267,6 +272,7 @@ impl Resource {
             nodes: Nodes::new(settings),
             child: settings.place.child,
             drained: BTreeMap::new(),
+            above: QueuesAbove::default(),
             grants: BTreeMap::new(),
             declared: BTreeMap::new(),
             giving: Giving::new(&settings.place, &settings.local),
@@ -352,6 +358,7 @@ impl Resource {
         let unused = all.difference(&allocated);
         let drained: Idset = self.drained.keys().map(|rank| rank.0).collect();
         let in_service = self.online().difference(&drained);
+        let in_service = in_service.difference(&self.above.drained());
         ListReply {
             free: unused.restrict(&in_service),
             down: unused.restrict(&self.nodes.ranks().difference(&in_service)),
@@ -389,6 +396,7 @@ impl Resource {
     fn status(&self) -> Vec<RankStatus> {
         let online = self.online();
         let jobs = self.jobs_left();
+        let closed = self.above.drained();
         let state = |rank: Rank| match online.contains(rank.0) {
             true => RankState::Online,
             false => RankState::Offline,
@@ -401,6 +409,7 @@ impl Resource {
                 host: node.host.to_string(),
                 state: state(*rank),
                 drain: self.drained.get(rank).map(|(drain, _)| drain.clone()),
+                closed: closed.contains(rank.0),
                 jobs: jobs.get(rank).copied().unwrap_or(0),
             })
             .collect()
@@ -446,5 +455,55 @@ impl Resource {
         out.append_own(now, Kind::Undrain(ranks, Some(request.uid)));
         out.reply(request.caller, &());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::event::{Basis, Event};
+    use eddy_wire::resource_set::NodeSet;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_the_parent_has_drained_is_not_in_service() {
+        let nodes = (0..2).map(|rank| {
+            let cores = Idset::one(0);
+            let node = NodeSet {
+                cores,
+                ..NodeSet::default()
+            };
+            (Rank(rank), node)
+        });
+        let set = Arc::new(ResourceSet {
+            nodes: nodes.collect(),
+            ..ResourceSet::default()
+        });
+        let mut resource = Resource::new(&Settings::for_inventory(Arc::clone(&set)));
+        let closed = json!([
+            {"ranks": "1"},
+            {"ranks": "0", "from": 0.0, "until": 9.0},
+        ]);
+        let told = json!({"queues": [], "holds": "nodes", "closed": closed});
+        let memo = [("queues-above".to_owned(), told)].into_iter().collect();
+        let kinds = [
+            Kind::ResourceDefine(set, Basis::default()),
+            Kind::ShellStart(Idset::range(0, 1), Epoch(1)),
+            Kind::Memo(memo),
+        ];
+        for (seq, kind) in (1..).map(Seq).zip(kinds) {
+            let (t, job) = (Time(0), None);
+            let event = Event { t, job, kind };
+            resource.apply(&Record { seq, event });
+        }
+        resource.seats.connected(Epoch(1));
+        let closed: Vec<bool> = resource.status().iter().map(|rank| rank.closed).collect();
+        assert_eq!(closed, [false, true]);
+        let listed = resource.list();
+        assert_eq!(
+            (listed.free.ranks(), listed.down.ranks()),
+            (Idset::one(0), Idset::one(1))
+        );
     }
 }

@@ -216,6 +216,7 @@ mod tests {
             host: format!("n{rank}"),
             state: *state,
             drain: None,
+            closed: false,
             jobs: 0,
         };
         (0..).zip(states).map(status).collect()

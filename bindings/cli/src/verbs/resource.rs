@@ -59,6 +59,7 @@ enum Verb {
     /// Show which ranks are in service, and why others are not
     ///
     /// Fields of --json: rank, host, state (online, offline), drain (null, or t, reason, userid),
+    /// closed (the parent instance has it drained; absent is not),
     /// jobs (how many hold something there), why (why it is offline, or null), properties.
     Status {
         /// Only nodes that are like this, as for eddy submit --requires
@@ -311,14 +312,15 @@ fn nsockets(set: &ResourceSet) -> usize {
 }
 
 fn state(rank: &RankStatus) -> String {
-    let drained = match (&rank.drain, rank.jobs) {
-        (None, _) => "avail",
-        (Some(_), 0) => "drained",
-        (Some(_), _) => "draining",
+    let drained = match (&rank.drain, rank.closed, rank.jobs) {
+        (None, false, _) => "avail",
+        (None, true, _) => "closed",
+        (Some(_), _, 0) => "drained",
+        (Some(_), _, _) => "draining",
     };
     match rank.state {
         RankState::Online => drained.to_owned(),
-        RankState::Offline if rank.drain.is_none() => "offline".to_owned(),
+        RankState::Offline if drained == "avail" => "offline".to_owned(),
         RankState::Offline => format!("{drained}*"),
     }
 }
@@ -364,11 +366,12 @@ fn status_json(
     ranks.iter().map(row).collect()
 }
 
-/// The reason of the administrator, and that of the rank.
+/// The reason of the administrator, that of the parent, and that of the rank.
 fn reason(rank: &RankStatus, away: &BTreeMap<Rank, String>) -> String {
     let drain = rank.drain.as_ref().map(|drain| drain.reason.as_str());
+    let closed = rank.closed.then_some("drained in the parent instance");
     let why = away.get(&rank.rank).map(String::as_str);
-    let parts = drain.into_iter().chain(why);
+    let parts = drain.into_iter().chain(closed).chain(why);
     parts
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
@@ -443,6 +446,7 @@ mod tests {
             host: "n1".to_owned(),
             state: RankState::Offline,
             drain: None,
+            closed: false,
             jobs: 0,
         };
         let link = RankLink {

@@ -50,6 +50,9 @@ pub struct RankStatus {
     pub state: RankState,
     /// Set while drained.
     pub drain: Option<DrainState>,
+    /// Whether the parent has it drained, as it told last: nothing begins here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closed: bool,
     /// Jobs holding something here.
     pub jobs: u32,
 }
