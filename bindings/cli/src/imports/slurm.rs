@@ -81,8 +81,11 @@ pub(super) fn read(text: &str) -> Found {
                 }
             }
             "partitionname" => {
-                let pairs = of_partitions.complete(pairs);
-                partitions.extend(pairs.map(|pairs| partition(number, &pairs, &mut found)));
+                if let Some(pairs) = of_partitions.complete(pairs)
+                    && has_hosts(&pairs, &mut found)
+                {
+                    partitions.push(partition(number, &pairs, &mut found));
+                }
             }
             _ => pairs.iter().for_each(|pair| setting(pair, &mut found)),
         }
@@ -232,6 +235,21 @@ fn gpu(value: &str) -> Option<u32> {
         None => Some(1),
         Some(count) => count.split('(').next()?.parse().ok(),
     }
+}
+
+/// Whether a partition says in a way that is understood which nodes it has. One that does not is left
+/// out: taken for one of all nodes it would share those of every other.
+fn has_hosts(pairs: &[Pair], found: &mut Found) -> bool {
+    let is_nodes = |pair: &&Pair| pair.key.eq_ignore_ascii_case("nodes");
+    let is_wrong =
+        |pair: &&Pair| !pair.value.eq_ignore_ascii_case("all") && expanded(&pair.value).is_none();
+    let Some(wrong) = pairs.iter().filter(is_nodes).find(is_wrong) else {
+        return true;
+    };
+    let (name, nodes) = (&pairs[0].value, &wrong.value);
+    let why = format!("PartitionName={name}: is not taken over: Nodes={nodes} is no list of hosts");
+    found.note(wrong.line, why);
+    false
 }
 
 fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Partition {

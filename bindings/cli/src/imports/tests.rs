@@ -99,6 +99,23 @@ fn partitions_that_share_nodes_are_queues_of_the_root() {
 }
 
 #[test]
+fn a_partition_whose_nodes_cannot_be_read_leaves_the_others_what_they_have() {
+    let found = read(
+        "NodeName=n[1-2] CPUs=1\nPartitionName=a Nodes=n1\nPartitionName=b Nodes=n[2- State=DRAIN\n",
+    );
+    let config = config::check(&found.to_toml()).expect("a configuration");
+    let queues = config.instance.queues.iter();
+    let queues: Vec<(&str, &str)> = queues
+        .map(|queue| (queue.name.as_str(), queue.instance.as_str()))
+        .collect();
+    assert_eq!(queues, [("a", "a")]);
+    assert_eq!(
+        told(&found),
+        ["line 3: PartitionName=b: is not taken over: Nodes=n[2- is no list of hosts"]
+    );
+}
+
+#[test]
 fn defaults_features_and_licenses_are_taken_over() {
     let found = read(
         "Licenses=matlab:10,ansys\nNodeName=DEFAULT CPUs=4 Feature=slow,ib Weight=3\nNodeName=n[1-2]\n\
