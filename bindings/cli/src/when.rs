@@ -2,8 +2,8 @@
 //!
 //! The only file of the command that asks the clock for listings.
 
-use anyhow::Context;
-use eddy_wire::fsd::{Fsd, parse_fsd};
+use anyhow::{Context, ensure};
+use eddy_wire::fsd::{Fsd, NUMBER_MAX, parse_fsd};
 use eddy_wire::time::{Span, Time};
 use jiff::Timestamp;
 use jiff::civil::{self, Date, DateTime};
@@ -42,9 +42,20 @@ pub fn parse(text: &str, now: Time) -> anyhow::Result<Time> {
 }
 
 /// `--begin-time`: `+FSD`, `now`, `now+LENGTH`, a time of day (the next), `tomorrow`, or what [`parse`]
-/// takes.
+/// takes. No later than an instance counts.
 pub fn begin(text: &str, now: Time) -> anyhow::Result<Time> {
     let text = text.trim();
+    let at = begin_of(text, now)?;
+    let (given, last) = (at.utc(), Time(NUMBER_MAX));
+    ensure!(
+        at <= last,
+        "`{text}` is {given}; allowed are times up to {}",
+        last.utc()
+    );
+    Ok(at)
+}
+
+fn begin_of(text: &str, now: Time) -> anyhow::Result<Time> {
     if let Some(length) = text.strip_prefix("now+").or(text.strip_prefix('+')) {
         return Ok(now.after(Span(later(length)?)));
     }

@@ -363,6 +363,20 @@ mod tests {
     }
 
     #[test]
+    fn a_begin_time_that_is_too_late_is_refused_by_its_option() {
+        let eligible = Eligible {
+            begin_time: Some("+100000d".to_owned()),
+            ..Eligible::default()
+        };
+        let refused = eligible
+            .attributes(Time(0))
+            .map_err(|error| format!("{error:#}"));
+        let text = "--begin-time: `+100000d` is 2243-10-17T00:00:00Z; allowed are times up to \
+                    2106-02-07T06:28:15Z";
+        assert_eq!(refused, Err(text.to_owned()));
+    }
+
+    #[test]
     fn dependencies_are_taken_as_flux_and_slurm_spell_them() {
         assert_eq!(
             read(&["afterok:7:f9,afterany:3", "singleton", "after:4"]),
