@@ -37,6 +37,13 @@ fn a_set_that_no_job_is_of_is_an_error_and_one_whose_jobs_are_over_is_not() -> T
         instance.ok(&["cancel", "--dry-run", "--job-set=night"])?,
         ""
     );
+    for verb in ["cancel", "hold", "release", "suspend", "resume"] {
+        assert_eq!(
+            refused(&instance, &[verb, "--job-set=nigth"])?,
+            format!("eddy {verb}: --job-set: `nigth` given, there are no jobs of that set")
+        );
+        instance.ok(&[verb, "--job-set=night"])?;
+    }
     refused(&instance, &["jobs", "-R", "--job-set=nigth"])?;
     instance.ok(&["jobs", "-R", "--job-set=night"])?;
     Ok(())

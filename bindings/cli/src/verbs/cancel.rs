@@ -69,6 +69,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             note: args.message.clone().unwrap_or_default(),
         };
         let changed = change::<Raise>(&client, jobs, request).await?;
+        known(&client, args.job_set.as_ref(), &changed).await?;
         for (job, name) in &changed.spared {
             let job = ids::show(*job);
             eprintln!(
@@ -154,6 +155,25 @@ where
         all.refused.extend(changed.refused);
     }
     Ok(all)
+}
+
+/// Refuses a set that no job is of: where nothing was changed its name may be mistyped.
+pub async fn known(
+    client: &Client,
+    job_set: Option<&String>,
+    changed: &Changed,
+) -> anyhow::Result<()> {
+    if changed.count > 0 || !changed.refused.is_empty() {
+        return Ok(());
+    }
+    let question = Question {
+        job_set: job_set.cloned(),
+        ..Question::default()
+    };
+    match question.unknown(client).await? {
+        Some(unknown) => bail!(unknown),
+        None => Ok(()),
+    }
 }
 
 /// Prints what was refused; the exit code of a change to many jobs.

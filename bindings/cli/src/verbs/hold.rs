@@ -5,7 +5,7 @@ use eddy_wire::services::job::{Changed, JobSet, Release, ReleaseRequest, Urgency
 
 use crate::ids;
 use crate::session::Global;
-use crate::verbs::cancel::{change, refusals};
+use crate::verbs::cancel::{change, known, refusals};
 
 /// Keep waiting jobs from starting, until eddy release
 ///
@@ -68,6 +68,7 @@ pub fn hold(global: &Global, args: &HoldArgs) -> anyhow::Result<u8> {
     };
     global.session(async |client| {
         let changed = change::<Urgency>(&client, jobs, request).await?;
+        known(&client, which.job_set.as_ref(), &changed).await?;
         Ok(which.told("hold", &changed))
     })
 }
@@ -81,6 +82,7 @@ pub fn release(global: &Global, args: &ReleaseArgs) -> anyhow::Result<u8> {
     };
     global.session(async |client| {
         let changed = change::<Release>(&client, jobs, request).await?;
+        known(&client, which.job_set.as_ref(), &changed).await?;
         Ok(which.told("release", &changed))
     })
 }

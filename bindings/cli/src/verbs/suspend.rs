@@ -5,7 +5,7 @@ use eddy_wire::services::job::{Changed, JobSet, Resume, Suspend, SuspendRequest}
 
 use crate::ids;
 use crate::session::Global;
-use crate::verbs::cancel::{change, refusals};
+use crate::verbs::cancel::{change, known, refusals};
 
 /// Stop running jobs for a while, until eddy resume
 ///
@@ -75,6 +75,7 @@ pub fn suspend(global: &Global, args: &SuspendArgs) -> anyhow::Result<u8> {
     let (global, jobs) = which.jobs(global)?;
     global.session(async |client| {
         let changed = change::<Suspend>(&client, jobs, |jobs| which.request(jobs)).await?;
+        known(&client, which.job_set.as_ref(), &changed).await?;
         Ok(which.told("suspend", &changed))
     })
 }
@@ -84,6 +85,7 @@ pub fn resume(global: &Global, args: &ResumeArgs) -> anyhow::Result<u8> {
     let (global, jobs) = which.jobs(global)?;
     global.session(async |client| {
         let changed = change::<Resume>(&client, jobs, |jobs| which.request(jobs)).await?;
+        known(&client, which.job_set.as_ref(), &changed).await?;
         Ok(which.told("resume", &changed))
     })
 }
