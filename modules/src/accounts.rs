@@ -4,10 +4,10 @@
 //! one record for each; a request is taken as a whole or not at all. Ingest, sched and the
 //! listings fold the same records. Charges nothing and holds nobody back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
-use eddy_wire::account::{Book, Change, Changed, Key};
+use eddy_wire::account::{Book, Change, Changed, Key, Name, QosRules};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::Seq;
@@ -17,12 +17,18 @@ use eddy_wire::services::account::{
 };
 use eddy_wire::time::Time;
 
+use crate::ingest::parties::{all_qos, named};
+use crate::live;
+use crate::settings::Settings;
+
 /// The accounts.
 #[derive(Default)]
 pub struct Accounts {
     book: Book,
     /// The last record of each key that stands: what a mark must keep.
     latest: BTreeMap<Key, Seq>,
+    /// The QoS there are.
+    qos: BTreeSet<String>,
 }
 
 impl Module for Accounts {
@@ -39,8 +45,15 @@ impl Module for Accounts {
     }
 
     fn apply(&mut self, record: &Record) {
-        let Kind::Account(changed) = &record.event.kind else {
-            return;
+        let changed = match &record.event.kind {
+            Kind::Account(changed) => changed,
+            Kind::Memo(memo) => {
+                if let Some(live::Change { live, .. }) = live::Change::told(memo) {
+                    self.qos = all_qos(&live.qos, &live.policy());
+                }
+                return;
+            }
+            _ => return,
         };
         self.book.apply(&changed.change);
         let key = changed.change.key();
@@ -64,6 +77,14 @@ impl Module for Accounts {
 }
 
 impl Accounts {
+    /// None yet, with the QoS that the configuration has.
+    pub fn new(settings: &Settings) -> Accounts {
+        Accounts {
+            qos: all_qos(&settings.qos, &settings.policy),
+            ..Accounts::default()
+        }
+    }
+
     fn request(&self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         match request.topic.as_str() {
             account::Set::TOPIC => {
@@ -123,10 +144,12 @@ impl Accounts {
             if there.is_none() && change.removes() {
                 continue;
             }
+            let known = self.knows_qos(&change, there.as_ref());
+            let checked = known.and_then(|()| book.check(&change).map_err(Refusal::invalid));
             // Of several it is said which.
-            book.check(&change).map_err(|error| match given {
-                1 => Refusal::invalid(error),
-                _ => Refusal::invalid(format!("{}: {error}", told(&change))),
+            checked.map_err(|refusal| match given {
+                1 => refusal,
+                _ => Refusal::invalid(format!("{}: {}", told(&change), refusal.text)),
             })?;
             let follows = book.follow(&change);
             for change in [Some(change), follows].into_iter().flatten() {
@@ -136,6 +159,32 @@ impl Accounts {
         }
         Ok(changes)
     }
+
+    /// Whether there is every QoS that a change is the first to name. What stood there before may
+    /// be configured no more; that is no reason to refuse a change of something else.
+    fn knows_qos(&self, change: &Change, before: Option<&Value<'_>>) -> Result<(), Refusal> {
+        if change.removes() {
+            return Ok(());
+        }
+        let before: BTreeSet<&Name> = before
+            .and_then(Value::qos)
+            .into_iter()
+            .flat_map(names)
+            .map(|(_, name)| name)
+            .collect();
+        let after = Value::of(change).qos().into_iter().flat_map(names);
+        for (field, name) in after.filter(|(_, name)| !before.contains(name)) {
+            named(field, Some(name.as_str()), &self.qos, "QoS")?;
+        }
+        Ok(())
+    }
+}
+
+/// Every QoS that is named, with the field.
+fn names(rules: &QosRules) -> impl Iterator<Item = (&'static str, &Name)> {
+    let allowed = rules.allowed.iter().flatten();
+    let allowed = allowed.map(|name| ("qos.allowed", name));
+    allowed.chain(rules.default.iter().map(|name| ("qos.default", name)))
 }
 
 /// What a key stands for, borrowed.
@@ -155,6 +204,15 @@ impl<'v> Value<'v> {
             Change::User { value, .. } => value.as_ref().map(Value::User),
         };
         set.expect("it sets something")
+    }
+
+    /// What is said there of QoS, if anything can be.
+    fn qos(&self) -> Option<&'v QosRules> {
+        match self {
+            Value::Account(account) => Some(&account.qos),
+            Value::Member(member) => Some(&member.qos),
+            Value::User(_) => None,
+        }
     }
 }
 
@@ -275,6 +333,35 @@ mod tests {
         assert!(
             wrong.starts_with("account `b`: shares: 4294967295"),
             "{wrong}"
+        );
+    }
+
+    #[test]
+    fn a_qos_that_is_not_there_is_refused_by_field_unless_it_stood_there_before() {
+        let with = |allowed: &[&str], default: Option<&str>, shares| Change::Account {
+            name: name("a"),
+            value: Some(Account {
+                shares: Shares::Of(shares),
+                qos: QosRules {
+                    allowed: Some(allowed.iter().map(|text| name(text)).collect()),
+                    default: default.map(name),
+                },
+                ..Account::default()
+            }),
+        };
+        let mut accounts = Accounts::default();
+        let asked = |change| [(change, Before::Any)];
+        assert_eq!(
+            set(&accounts, &asked(with(&["gone"], None, 1))),
+            Err("qos.allowed: `gone` given, this instance has no QoS".to_owned())
+        );
+        fold(&mut accounts, &[with(&["gone"], Some("gone"), 1)]);
+        accounts.qos = BTreeSet::from(["fast".to_owned()]);
+        let again = set(&accounts, &asked(with(&["fast", "gone"], Some("gone"), 2)));
+        assert_eq!(again.map(|changes| changes.len()), Ok(1));
+        assert_eq!(
+            set(&accounts, &asked(with(&["gone"], Some("fats"), 1))),
+            Err("qos.default: `fats` given, there are fast".to_owned())
         );
     }
 

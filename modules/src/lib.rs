@@ -77,7 +77,7 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(manager::Manager::new(settings)),
         Box::new(sched::Sched::new(settings)),
         Box::new(exec::Exec::new(settings)),
-        Box::new(accounts::Accounts::default()),
+        Box::new(accounts::Accounts::new(settings)),
         Box::new(queues::Queues::new(settings)),
         Box::new(ledger::Ledger::new(settings)),
         Box::new(nest::Nest::new(settings)),

@@ -108,10 +108,8 @@ impl Charter {
 
     /// The configuration has these from now on.
     fn configured(&mut self, qos: &[Qos], classes: &[Class], policy: &Policy) {
-        let qos = qos.iter().map(|qos| qos.name.to_string());
         let classes = classes.iter().map(|class| class.name.to_string());
-        let of_policy = policy.priority.factors.qos.keys().cloned();
-        self.qos = qos.chain(of_policy).collect();
+        self.qos = all_qos(qos, policy);
         let of_policy = policy.placement.classes.keys().cloned();
         self.classes = classes.chain(of_policy).collect();
     }
@@ -190,8 +188,15 @@ impl Charter {
     }
 }
 
+/// The QoS there are: by the configuration, and by the policy.
+pub(crate) fn all_qos(qos: &[Qos], policy: &Policy) -> BTreeSet<String> {
+    let qos = qos.iter().map(|qos| qos.name.to_string());
+    let of_policy = policy.priority.factors.qos.keys().cloned();
+    qos.chain(of_policy).collect()
+}
+
 /// A name that must be among those there are.
-fn named(
+pub(crate) fn named(
     field: &str,
     given: Option<&str>,
     known: &BTreeSet<String>,

@@ -257,9 +257,6 @@ impl Sched {
             let text = "accounts, users: none given; at least one is needed, or maintenance";
             return Err(Refusal::invalid(text));
         }
-        if self.book.is_empty() {
-            return Ok(());
-        }
         let unknown = accounts
             .iter()
             .find_map(|name| self.book.named("accounts", name.as_str()).err());

@@ -50,6 +50,35 @@ fn a_set_that_no_job_is_of_is_an_error_and_one_whose_jobs_are_over_is_not() -> T
 }
 
 #[test]
+fn a_qos_or_an_account_that_is_nowhere_is_refused_where_it_is_named() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    assert_eq!(
+        refused(&instance, &["account", "add", "physics", "--qos", "fast"])?,
+        "eddy account add: qos.allowed: `fast` given, there are expedite, normal, standby"
+    );
+    let made = [
+        "reservation",
+        "create",
+        "disks",
+        "--start=+1h",
+        "--duration=1h",
+        "--nodes=0",
+    ];
+    assert_eq!(
+        refused(&instance, &[&made[..], &["--accounts=physics"]].concat())?,
+        "eddy reservation create: accounts: there is no account `physics`; there are none"
+    );
+    instance.ok(&["account", "add", "physics"])?;
+    let none = ["account", "edit", "physics", "--default-qos", "fast"];
+    assert_eq!(
+        refused(&instance, &none)?,
+        "eddy account edit: qos.default: `fast` given, there are expedite, normal, standby"
+    );
+    instance.ok(&[&made[..], &["--accounts=physics"]].concat())?;
+    Ok(())
+}
+
+#[test]
 fn a_queue_or_account_that_is_nowhere_is_an_error_until_a_job_has_it() -> Tested {
     let plain = Instance::start(&["--cores=2"])?;
     assert_eq!(
