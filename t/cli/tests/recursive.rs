@@ -1,7 +1,8 @@
 //! One table over the tree, and queues whose rules the root keeps for the instance that serves them.
 
-use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::instance::{Instance, leader_of};
 use eddy_cli_tests::place::Place;
+use rustix::process::Signal;
 use serde_json::json;
 
 type Tested = anyhow::Result<()>;
@@ -65,6 +66,12 @@ fn table_of_all(instance: &Instance) -> Tested {
     let inner_row = rows.iter().find(|row| row["f58"] == inner.as_str());
     let duration = inner_row.map(|row| row["duration"].clone());
     assert_eq!(duration, Some(json!(600.0)), "the default of its queue");
+    let leader = leader_of(&instance.state_of("batch")?)?;
+    leader.signal(Signal::STOP)?;
+    let partly = instance.run(&["jobs", "-R"])?;
+    leader.signal(Signal::CONT)?;
+    let missing = "eddy jobs: the jobs of 1 (f2 batch) are not shown: no answer within 1 s\n";
+    assert_eq!((partly.code, partly.err.as_str()), (1, missing));
     let table = instance.ok(&["jobs", "-R"])?;
     assert_eq!(table.lines().count(), rows.len() + 1, "{table}");
     let heading: Vec<&str> = table

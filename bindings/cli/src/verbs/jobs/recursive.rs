@@ -23,7 +23,7 @@ use crate::ids::Spelling;
 use crate::listing::{Question, to_json};
 use crate::names::Users;
 use crate::table::{Table, escaped};
-use crate::verbs::tree::gather::{Branch, Gatherer};
+use crate::verbs::tree::gather::{Branch, Gatherer, title};
 use crate::{output, when};
 
 /// How long one instance may take to give its rows.
@@ -37,6 +37,8 @@ const FORMAT: &str = "{id:>12} {user:<8} {account:<8} {qos:<7} {class:<7} {queue
 /// One instance and its rows.
 struct Part {
     path: String,
+    /// How it is called elsewhere: its job's id and name.
+    title: String,
     rows: Vec<JobRow>,
     children: BTreeMap<JobId, ChildRow>,
     /// Why it has none.
@@ -70,8 +72,8 @@ pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8
     tell_once(&mut parts);
     for part in &parts {
         if let Some(why) = &part.why {
-            let (path, why) = (escaped(&part.path).into_owned(), escaped(why));
-            eprintln!("eddy jobs: the jobs of {path} are not shown: {why}");
+            let (name, why) = (name(part), escaped(why));
+            eprintln!("eddy jobs: the jobs of {name} are not shown: {why}");
         }
     }
     let all: usize = parts.iter().map(|part| part.rows.len()).sum();
@@ -99,6 +101,15 @@ pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8
         false => as_table(parts, args, users)?,
     }
     Ok(code)
+}
+
+/// By its path, as ids stand in the table, and by what other commands call it.
+fn name(part: &Part) -> String {
+    let title = escaped(&part.title);
+    match part.path.as_str() {
+        path if path.is_empty() || path == part.title => title.into_owned(),
+        path => format!("{} ({title})", escaped(path)),
+    }
 }
 
 /// The instances of a tree, those above before those inside.
@@ -161,6 +172,7 @@ async fn gathered(asked: Vec<(String, Branch)>, question: Question) -> Vec<Part>
 async fn part(path: String, branch: &Branch, question: &Question) -> Part {
     let mut part = Part {
         path,
+        title: title(branch),
         rows: Vec::new(),
         children: BTreeMap::new(),
         why: branch.why.clone(),
