@@ -95,3 +95,38 @@ fn listings_show_everybodys_jobs_unless_they_are_private() {
     let answer = as_sender(&mut i, BOB, "job.events", &json!({"id": 1}));
     assert!(!answer.contains("may not ask"), "{answer}");
 }
+
+fn submits(i: &mut Instance, sender: (u32, Roles), urgency: u8) -> String {
+    let key = uuid::Uuid::from_u128((i.now.0 as u128 / 1000) << 80 | 7 << 76 | 2 << 62 | 77);
+    let jobspec = json!({
+        "version": 1,
+        "resources": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}],
+        "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+        "attributes": {"system": {"duration": 60}},
+    });
+    let body = json!({"key": key, "jobspec": jobspec, "urgency": urgency});
+    as_sender(i, sender, "job.submit", &body)
+}
+
+#[test]
+fn nobody_but_owner_and_admins_is_more_urgent_than_others() {
+    let mut i = anns(Listing::Open);
+    let before = i.records.len();
+    let answer = submits(&mut i, ANN, 17);
+    let why = "urgency: 17 given, a user may ask for 0 to 16; owner and admins for up to 31";
+    assert!(answer.contains(why), "{answer}");
+    assert_eq!(i.records.len(), before);
+    assert!(!submits(&mut i, ADMIN, 17).contains("given"));
+    let urge = |urgency: u8| json!({"jobs": {"ranges": [[2, 2]]}, "urgency": urgency});
+    let mut urged = |sender, urgency| as_sender(&mut i, sender, "job.urgency", &urge(urgency));
+    let answer = urged(ANN, 17);
+    assert!(
+        answer.contains("urgency 17 given, its user may ask for 0 to 16"),
+        "{answer}"
+    );
+    assert!(urged(ANN, 0).contains("\"count\":1"));
+    assert!(urged(ADMIN, 20).contains("\"count\":1"));
+    // What an administrator made of it its user may lower.
+    assert!(urged(ANN, 21).contains("may ask for 0 to 20"));
+    assert!(urged(ANN, 18).contains("\"count\":1"));
+}

@@ -99,7 +99,7 @@ pub struct Terms {
     /// Class of the job [default: the policy's]
     #[arg(long, value_name = "NAME", help_heading = "Queue")]
     pub class: Option<String>,
-    /// 0 to 31, hold (0), default (16) or expedite (31)
+    /// 0 to 31, hold (0), default (16) or expedite (31); above 16 only the owner and admins
     #[arg(long, value_name = "N", value_parser = urgency, help_heading = "Queue")]
     pub urgency: Option<u8>,
     #[command(flatten)]

@@ -16,6 +16,7 @@ use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::{Head, Outcome, Reason, Used};
 use eddy_wire::services::child::TakenUp;
+use eddy_wire::services::job::{URGENCY_DEFAULT, URGENCY_MAX};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use serde::Serialize;
@@ -220,6 +221,15 @@ impl Sender {
     /// Whether it may act on, and read, what is of this user.
     pub fn may_act_for(self, user: u32) -> bool {
         self.uid == user || self.roles.may_administer()
+    }
+
+    /// The most urgent that it may have a job (RFC 30): what is above the default is the owner's and admins', or
+    /// whoever asked for it would be before everybody's share.
+    pub fn urgency_max(self) -> u8 {
+        match self.roles.may_administer() {
+            true => URGENCY_MAX,
+            false => URGENCY_DEFAULT,
+        }
     }
 
     /// That it may not, said of a job.

@@ -171,6 +171,7 @@ impl Ingest {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         self.is_open()?;
+        submission.may_be_so_urgent()?;
         if self.active + u64::from(submission.count()) > self.jobs_max {
             return Err(self.full());
         }

@@ -77,6 +77,7 @@ impl Ingest {
         submission: Submission,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
+        submission.may_be_so_urgent()?;
         if self.filters.all.is_empty() {
             return self.take(now, submission, out);
         }

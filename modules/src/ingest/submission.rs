@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use eddy_broker::{Caller, Request};
 use eddy_wire::account::Party;
+use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Sent;
 use eddy_wire::filter::Filtered;
 use eddy_wire::id::JobId;
 use eddy_wire::services::child::TakenUp;
-use eddy_wire::services::job::SubmitRequest;
+use eddy_wire::services::job::{SubmitRequest, URGENCY_MAX};
 use eddy_wire::spec::Spec;
 use uuid::Uuid;
 
@@ -23,6 +24,8 @@ pub(super) struct Submission {
     pub(super) user: u32,
     /// Who asked, if it is for another.
     pub(super) asked_by: Option<u32>,
+    /// The most urgent that whoever asked may have it.
+    urgency_max: u8,
     /// Whom it is charged to, once it was found to be admissible.
     pub(super) party: Party,
     pub(super) spec: Arc<Spec>,
@@ -54,6 +57,7 @@ impl Submission {
             caller: of.caller,
             user,
             asked_by: (user != of.uid).then_some(of.uid),
+            urgency_max: of.sender().urgency_max(),
             party: Party::default(),
             spec,
             sent: None,
@@ -64,6 +68,18 @@ impl Submission {
             taken: None,
             taken_in: None,
         }
+    }
+
+    /// Whether it may be as urgent as it is sent. A filter may make more of it.
+    pub(super) fn may_be_so_urgent(&self) -> Result<(), Refusal> {
+        let (given, most) = (self.request.urgency, self.urgency_max);
+        if given <= most {
+            return Ok(());
+        }
+        let text = format!(
+            "urgency: {given} given, a user may ask for 0 to {most}; owner and admins for up to {URGENCY_MAX}"
+        );
+        Err(Refusal::new(Code::Denied, text))
     }
 
     pub(super) fn count(&self) -> u32 {

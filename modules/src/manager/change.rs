@@ -104,7 +104,15 @@ impl Manager {
             _ if self.above.orders(job) && all => Ok(None),
             _ if self.above.orders(job) => Err(ordered_above()),
             JobState::Depend | JobState::Priority | JobState::Sched => {
-                Ok(Some(Kind::Urgency(body.urgency, request.uid)))
+                // What an administrator has made of it is no less its user's to keep.
+                let most = request.sender().urgency_max().max(job.urgency);
+                match body.urgency > most {
+                    true => Err(format!(
+                        "urgency {} given, its user may ask for 0 to {most}",
+                        body.urgency
+                    )),
+                    false => Ok(Some(Kind::Urgency(body.urgency, request.uid))),
+                }
             }
             _ if all => Ok(None),
             state => Err(past(state)),

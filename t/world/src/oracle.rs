@@ -244,8 +244,22 @@ impl Oracle {
         self.replies.acknowledged.insert(job);
     }
 
+    /// Those who keep what they need of the records themselves.
+    fn fold(&mut self, record: &Record) {
+        let all = [
+            self.pooled.apply(record),
+            self.ganged.apply(record),
+            self.socketed.apply(record),
+            self.charged.apply(record),
+        ];
+        for checked in all {
+            self.check(checked);
+        }
+    }
+
     /// The leader recorded this.
     pub fn record(&mut self, record: &Arc<Record>) {
+        let urged = users::may_urge(&self.recorded, record);
         let checked = self.recorded.apply(record);
         self.check(checked);
         let checked = self.limited.apply(record, &self.recorded);
@@ -266,14 +280,7 @@ impl Oracle {
         }
         let checked = self.preempts.apply(&self.recorded, record);
         self.check(checked);
-        let checked = self.pooled.apply(record);
-        self.check(checked);
-        let checked = self.ganged.apply(record);
-        self.check(checked);
-        let checked = self.socketed.apply(record);
-        self.check(checked);
-        let checked = self.charged.apply(record);
-        self.check(checked);
+        self.fold(record);
         if let (Kind::Submit(submit), Some(job)) = (&record.event.kind, record.event.job)
             && !self.recorded.is_not_as_asked(job, submit)
         {
@@ -285,7 +292,7 @@ impl Oracle {
         self.records.later.push_back(Arc::clone(record));
         let Some(job) = record.event.job else { return };
         let checked = users::may_record(&self.recorded, job, &record.event.kind);
-        self.check(checked);
+        self.check(checked.and(urged));
         let ledger = &self.recorded;
         let checked = match &record.event.kind {
             Kind::Finish(status) => self.tasks.ended_with(ledger, job, *status),

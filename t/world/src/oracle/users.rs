@@ -1,7 +1,8 @@
-//! Nobody changes another's job, and a task runs as its job's user.
+//! Nobody changes another's job, nor makes his own more urgent than others; and a task runs as its job's user.
 
-use eddy_wire::event::Kind;
+use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
+use eddy_wire::services::job::URGENCY_DEFAULT;
 use eddy_wire::shell::Start;
 
 use super::Ledger;
@@ -21,6 +22,29 @@ pub(super) fn may_record(ledger: &Ledger, job: JobId, kind: &Kind) -> Result<(),
             kind.name()
         )),
         _ => Ok(()),
+    }
+}
+
+/// Whether whoever made a job that urgent might. What a filter has changed is an administrator's word.
+/// Asked before the record is folded.
+pub(super) fn may_urge(ledger: &Ledger, record: &Record) -> Result<(), String> {
+    let (Some(job), kind) = (record.event.job, &record.event.kind) else {
+        return Ok(());
+    };
+    let before = ledger.jobs.get(&job);
+    let before = before.map_or(0, |job| job.urgency.max(job.urgency_before));
+    let (by, urgency) = match kind {
+        Kind::Submit(submit) if submit.filtered.is_none() && submit.pass.is_none() => {
+            (submit.asked_by.unwrap_or(submit.user), submit.urgency)
+        }
+        Kind::Urgency(urgency, by) => (*by, *urgency),
+        _ => return Ok(()),
+    };
+    // What an instance declares it submits as whom it runs as.
+    let is_users = ![OWNER, 0].contains(&by);
+    match is_users && urgency > URGENCY_DEFAULT.max(before) {
+        true => Err(format!("user {by} made job {job} of urgency {urgency}")),
+        false => Ok(()),
     }
 }
 

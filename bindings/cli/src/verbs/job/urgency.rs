@@ -12,7 +12,7 @@ pub struct Args {
     /// Jobs: f2JL, 1000, lists and ranges, of an instance 905/f5
     #[arg(value_name = "ID")]
     id: String,
-    /// 0 to 31, hold (0), default (16) or expedite (31)
+    /// 0 to 31, hold (0), default (16) or expedite (31); above 16 (or what it has) only the owner and admins
     #[arg(value_name = "N", value_parser = request::urgency)]
     urgency: u8,
 }
