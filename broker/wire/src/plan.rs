@@ -4,6 +4,7 @@
 //! verdict is a proposal until the sched module has recorded it (RFC 27 has
 //! the same seam between job manager and scheduler).
 
+mod answer;
 mod shares;
 mod suppose;
 mod words;
@@ -28,6 +29,7 @@ use crate::time::{Span, Time};
 
 mod bar;
 
+pub use answer::{Answer, Breakdown, Estimate, Explained, Likely, Term};
 pub use bar::Bar;
 use bar::{alone, clock};
 use words::{listed, not_up, properties, said};
@@ -258,80 +260,6 @@ impl Question {
         let mut ranges = ranges.iter();
         ranges.any(|(first, last)| (*first..=*last).contains(&job))
     }
-}
-
-/// Why the jobs of a question wait, as far as they do.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
-    /// The question's.
-    pub tag: u64,
-    /// In the order of their turn.
-    pub jobs: Vec<Explained>,
-    /// How many more wait than are told of.
-    pub more: u64,
-}
-
-/// Why one waiting job waits, and what its turn comes from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Explained {
-    /// The job.
-    pub job: JobId,
-    /// What binds it.
-    pub reason: Reason,
-    /// How many are ahead of it.
-    pub ahead: u64,
-    /// When it would start if nothing else came; `None` where that is not known.
-    pub start: Option<Estimate>,
-    /// What its turn comes from.
-    pub priority: Breakdown,
-    /// By what it would start now, the least change of each kind; told where few are asked about.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub advice: Vec<Suppose>,
-}
-
-/// When a job would start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// If all that runs ended now.
-    pub earliest: Time,
-    /// If all that runs and is ahead ran to its limit; `None` if something there has none.
-    pub latest: Option<Time>,
-    /// Between when four of five such really started lately; `None` while too few did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub likely: Option<Likely>,
-}
-
-/// A time between these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Likely {
-    /// The earlier.
-    pub from: Time,
-    /// The later.
-    pub to: Time,
-}
-
-/// A value of a policy's formula, taken apart.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Breakdown {
-    /// What the policy started from.
-    pub policy: String,
-    /// The value, the higher the earlier.
-    pub value: f64,
-    /// Its terms, in the order of the formula; they add up to the value.
-    pub terms: Vec<Term>,
-}
-
-/// One term of a value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Term {
-    /// What it is of: `fair_share`, `wait`, or the text of the term.
-    pub name: String,
-    /// The factor, mostly 0 to 1.
-    pub factor: f64,
-    /// What the factor is multiplied by.
-    pub weight: f64,
-    /// What the term adds.
-    pub contribution: f64,
 }
 
 /// What is to become of one waiting job.
