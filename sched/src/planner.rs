@@ -29,6 +29,8 @@ pub(crate) mod places;
 
 mod preempt;
 
+mod proposals;
+
 mod reline;
 
 mod rounds;
@@ -63,6 +65,7 @@ use crate::walk::{Agenda, Blocked, Progress, Rules, Verdict as Found};
 use charges::{end_of, until};
 use gangs::Gangs;
 use hindsight::Hindsight;
+use preempt::Among;
 use rows::Rows;
 use taking::Taking;
 
@@ -337,10 +340,14 @@ impl Planner {
                 true => self.rounds(now, steps, &mut outcome),
                 false => self.walk(now, steps, &mut outcome),
             }
-            if !outcome.unfinished {
+            let among = match outcome.unfinished {
+                true => Among::Starts,
+                false => Among::All,
+            };
+            if among == Among::All {
                 self.evict(now, &mut outcome);
-                self.preempt(now, &mut outcome);
             }
+            self.preempt(now, among, &mut outcome);
         }
         if !outcome.unfinished {
             outcome.head = self.head(now);

@@ -22,6 +22,7 @@ mod order;
 mod gifts;
 
 mod preempt;
+mod proposals;
 
 mod evict;
 

@@ -140,6 +140,8 @@ pub struct Want {
     /// Of one that is suspended: so many cores of each of these nodes, in place of what its request says
     /// of nodes and slots.
     pub back: Option<Arc<BTreeMap<Rank, u32>>>,
+    /// How often it ended for the sake of another.
+    pub preemptions: u32,
 }
 
 impl Want {
@@ -156,6 +158,7 @@ impl Want {
             reservation: None,
             gang: None,
             back: None,
+            preemptions: 0,
         }
     }
 }

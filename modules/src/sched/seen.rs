@@ -241,6 +241,7 @@ impl Seen {
             reservation: reservation::of(&self.submit.spec).and_then(|name| name.parse().ok()),
             gang: None,
             back: None,
+            preemptions: self.preemptions,
         }
     }
 

@@ -5,8 +5,9 @@
 //! lowest class and QoS first and of these who was granted his resources last; never one of its own
 //! standing or above, never one within its `exempt`, never one that was taken from as often as may
 //! be. An instance that can be without some of its nodes gives those and goes on (`gifts`). What they
-//! leave is its claim (`claims`). Where accounts take turns, classes take from each
-//! other in the rounds of `evict`; QoS take here, too.
+//! leave is its claim (`claims`). Before anybody ends, starts of the same outcome are taken back
+//! (`proposals`). Where accounts take turns, classes take from each other in the rounds of `evict`; QoS take
+//! here, too.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use eddy_wire::preempt::{Cause, Preempts};
 use eddy_wire::time::{Span, Time};
 
 use super::gifts::{self, Coming};
+use super::proposals::Retracted;
 use super::taking::{Armed, Standing};
 use super::victims::{Candidate, Given, Search, Sought, Victim};
 use super::{Certainty, Place, Planner};
@@ -48,8 +50,34 @@ fn by_rank(a: &Found, b: &Found) -> Ordering {
 
 /// Who may be taken from by those of one standing, and when more may be.
 struct Pool {
+    /// Whose start nobody has been told of; they are the first of the candidates.
+    starts: Vec<Candidate>,
     candidates: Vec<Candidate>,
+    promises: Promises,
     again: Option<Time>,
+}
+
+/// Whom a slice of a pass takes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Among {
+    /// All: it is the last, and room is found for nobody else.
+    All,
+    /// Who begins by it, and nobody who runs: the rest of the pass may still find room for those who wait, but
+    /// not where these begin.
+    Starts,
+}
+
+/// Whether something may be promised to those below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Promises {
+    None,
+    Some,
+}
+
+impl Pool {
+    fn is_empty(&self) -> bool {
+        self.candidates.is_empty() && self.promises == Promises::None
+    }
 }
 
 impl Planner {
@@ -126,14 +154,20 @@ impl Planner {
         (by_class && above).then(|| format!("class {class} stands above class {lower}"))
     }
 
+    /// The factor of a QoS.
+    pub(super) fn worth(&self, qos: &str) -> f64 {
+        let known = self.policy.priority.factors.qos.get(qos);
+        known.copied().unwrap_or(0.0)
+    }
+
     /// Names who gives way so that those who stand above them can start.
-    pub(super) fn preempt(&mut self, now: Time, outcome: &mut Outcome) {
-        if self.taking.armed == Armed::No || self.taking.holders.is_empty() {
+    pub(super) fn preempt(&mut self, now: Time, among: Among, outcome: &mut Outcome) {
+        if self.taking.armed == Armed::No {
             return;
         }
         let mut pools: BTreeMap<Standing, Pool> = BTreeMap::new();
         let mut tried: BTreeSet<(Standing, Need, Span)> = BTreeSet::new();
-        for (turn, standing) in self.takers() {
+        for (turn, standing) in self.takers(among, outcome) {
             if self.taking.claims.len() >= CLAIMS_MAX || tried.len() >= TRIED_MAX {
                 break;
             }
@@ -153,14 +187,14 @@ impl Planner {
                 continue;
             }
             if !pools.contains_key(&standing) {
-                pools.insert(standing.clone(), self.pool(&standing, now));
+                pools.insert(standing.clone(), self.pool(&standing, now, outcome));
             }
             let pool = &pools[&standing];
-            if pool.candidates.is_empty() && self.awaited(job).next().is_none() {
+            if pool.is_empty() && self.awaited(job).next().is_none() {
                 outcome.again = outcome.again.into_iter().chain(pool.again).min();
                 continue;
             }
-            match self.seek((&turn, &standing), (&ask, span), &pool.candidates) {
+            match self.seek_in((&turn, &standing), (&ask, span), (pool, among)) {
                 Some(sought) => {
                     self.take_from((turn, &standing), (&ask, span), sought, outcome);
                     // Who gave nodes stands elsewhere among his equals by what he has left.
@@ -180,12 +214,22 @@ impl Planner {
         (job.need, Rules::from(&self.policy.queue).span(limit))
     }
 
-    /// Those who wait, have no claim, and stand above somebody who holds something, in turn.
-    fn takers(&self) -> Vec<(Turn, Standing)> {
+    /// Those who wait, have no claim, and stand above somebody who holds something, or is to, or may be
+    /// promised something, in turn.
+    fn takers(&self, among: Among, outcome: &Outcome) -> Vec<(Turn, Standing)> {
         let mut takers = Vec::new();
+        let begin: BTreeSet<Standing> = self.proposed(outcome).map(|(_, one)| one).collect();
         for (standing, jobs) in &self.taking.waiters {
-            let mut holders = self.taking.holders.keys();
-            if !holders.any(|holder| self.may_take(standing, holder).is_some()) {
+            let is_above = |other| self.may_take(standing, other).is_some();
+            let takes = match among {
+                Among::Starts => begin.iter().any(is_above),
+                Among::All => {
+                    let others = self.taking.holders.keys();
+                    others.chain(&begin).any(is_above)
+                        || self.promises_below(standing) == Promises::Some
+                }
+            };
+            if !takes {
                 continue;
             }
             let open = jobs
@@ -225,8 +269,19 @@ impl Planner {
         other.is_some_and(|other| self.may_take(standing, &other).is_some())
     }
 
+    /// Whether something may be promised to those whom this standing is above.
+    fn promises_below(&self, standing: &Standing) -> Promises {
+        let mut waiters = self.taking.waiters.keys();
+        let are_any = self.agenda.bookings().next().is_some()
+            && waiters.any(|other| self.may_take(standing, other).is_some());
+        match are_any {
+            true => Promises::Some,
+            false => Promises::None,
+        }
+    }
+
     /// Who may be taken from by this standing now, who is to go first at the front.
-    fn pool(&self, standing: &Standing, now: Time) -> Pool {
+    fn pool(&self, standing: &Standing, now: Time, outcome: &Outcome) -> Pool {
         let mut found: Vec<Found> = Vec::new();
         let mut again = None;
         for (holder, jobs) in &self.taking.holders {
@@ -235,7 +290,7 @@ impl Planner {
             }
             let (_, class, _) = self.class_of(holder);
             let qos = self.qos_of(holder);
-            let priority = self.policy.priority.factors.qos.get(qos).copied();
+            let worth = self.worth(qos);
             for job in jobs {
                 if self.taking.spared.contains(job) {
                     continue;
@@ -246,7 +301,6 @@ impl Planner {
                     again = again.into_iter().chain([from]).min();
                     continue;
                 }
-                let worth = priority.unwrap_or(0.0);
                 let ends = self.spares(*job).is_empty();
                 found.push((class, worth, ends, Reverse(start), Reverse(*job)));
             }
@@ -255,11 +309,21 @@ impl Planner {
         let levels = found.chunk_by(|a, b| by_rank(a, b).is_eq()).enumerate();
         let candidates = levels.flat_map(|(level, alike)| {
             let jobs = alike.iter().map(|(.., Reverse(job))| *job);
-            jobs.map(move |job| self.candidate(job, level))
+            jobs.map(move |job| self.candidate(job, level + 1))
         });
+        let starts = self.retractable(standing, outcome);
+        let starts = starts.into_iter().map(|job| self.candidate(job, 0));
+        // Who takes nothing gives nothing.
+        let gives = |one: &Candidate| !one.parts.is_empty();
+        let starts: Vec<Candidate> = starts.filter(gives).collect();
         Pool {
-            // Who takes nothing gives nothing.
-            candidates: candidates.filter(|one| !one.parts.is_empty()).collect(),
+            candidates: starts
+                .iter()
+                .cloned()
+                .chain(candidates.filter(gives))
+                .collect(),
+            starts,
+            promises: self.promises_below(standing),
             again,
         }
     }
@@ -285,6 +349,23 @@ impl Planner {
         let start = self.holdings.get(&job).map_or(0, |one| one.set.starttime);
         let kept = self.taking.kept.get(&job).copied();
         Time(start).after(exempt).max(kept.unwrap_or(Time(0)))
+    }
+
+    /// Who of a pool gives way so that it fits: nobody ends where it is enough that others do not begin.
+    fn seek_in(
+        &self,
+        who: (&Turn, &Standing),
+        what: (&Arc<Ask>, Span),
+        (pool, among): (&Pool, Among),
+    ) -> Option<Sought> {
+        let starts = (!pool.starts.is_empty()).then(|| self.seek(who, what, &pool.starts));
+        match among {
+            Among::All => {
+                let all = || self.seek(who, what, &pool.candidates);
+                starts.flatten().or_else(all)
+            }
+            Among::Starts => starts.flatten().filter(|one| !one.victims.is_empty()),
+        }
     }
 
     /// Who gives way so that it fits, and where it goes: what ends for it already is its own.
@@ -388,7 +469,12 @@ impl Planner {
         sought: Sought,
         outcome: &mut Outcome,
     ) {
+        let mut named = 0;
         for Victim { job, gives, .. } in &sought.victims {
+            if self.retract(*job, outcome) == Retracted::Yes {
+                continue;
+            }
+            named += 1;
             let owner = self.holdings[job].owner.clone().unwrap_or_default();
             let why = self.may_take(standing, &Standing::of(&owner));
             let (why, to) = (why.unwrap_or_default(), (turn.job, Cause::Urgency));
@@ -398,8 +484,8 @@ impl Planner {
             }
         }
         self.claim(turn, (ask, span), sought.chosen);
-        if sought.victims.is_empty() {
-            // All it takes is there or on its way.
+        if named < sought.victims.len() || sought.victims.is_empty() {
+            // All it takes is there or on its way, or there may be room elsewhere for who did not begin.
             outcome.unfinished = true;
         }
     }

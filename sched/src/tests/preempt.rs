@@ -105,9 +105,14 @@ impl Stand {
     }
 
     fn plan(&mut self, seconds: i64) -> Outcome {
+        self.plan_in(seconds, 100)
+    }
+
+    /// In slices of so many verdicts.
+    pub(super) fn plan_in(&mut self, seconds: i64, steps: u32) -> Outcome {
         let mut all = Outcome::default();
         loop {
-            let outcome = self.planner.plan(at(seconds), 100);
+            let outcome = self.planner.plan(at(seconds), steps);
             all.verdicts.extend(outcome.verdicts);
             (all.head, all.again) = (outcome.head, outcome.again);
             all.answers.extend(outcome.answers);
@@ -134,7 +139,7 @@ impl Stand {
     }
 }
 
-fn said((job, verdict): &(JobId, Verdict)) -> String {
+pub(super) fn said((job, verdict): &(JobId, Verdict)) -> String {
     match verdict {
         Verdict::Start(set) => {
             let parts = set.nodes.iter();
@@ -156,7 +161,7 @@ fn said((job, verdict): &(JobId, Verdict)) -> String {
 }
 
 /// `low`, or `low/class`.
-fn owner(text: &str) -> Owner {
+pub(super) fn owner(text: &str) -> Owner {
     let (qos, class) = match text.split_once('/') {
         Some((qos, class)) => (qos, Some(name(class))),
         None => (text, None),
@@ -169,9 +174,9 @@ fn owner(text: &str) -> Owner {
 }
 
 pub(super) const EASY: &str = "preset = \"easy\"";
-const FCFS: &str = "preset = \"fcfs\"";
+pub(super) const FCFS: &str = "preset = \"fcfs\"";
 
-fn limited(request: Request, seconds: i64) -> Request {
+pub(super) fn limited(request: Request, seconds: i64) -> Request {
     Request {
         duration: Some(seconds * MICROS),
         ..request
