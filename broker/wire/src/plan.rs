@@ -32,7 +32,7 @@ mod bar;
 pub use answer::{Answer, Breakdown, Estimate, Explained, Likely, Term};
 pub use bar::Bar;
 use bar::{alone, clock};
-use words::{listed, not_up, properties, said};
+use words::{also, listed, not_up, properties, said};
 
 pub use shares::{ShareRow, SharesTold};
 pub use suppose::{Suppose, SupposeError};
@@ -481,10 +481,13 @@ pub enum Reason {
         within: Span,
     },
     /// Its urgency is 0.
-    #[error("is held: its urgency is 0 (`eddy release {}` lets it go)", job.f58_ascii())]
+    #[error("is held: its urgency is 0 (`eddy release {}` lets it go){}", job.f58_ascii(), also(besides))]
     Held {
         /// The job.
         job: JobId,
+        /// What it waits for besides, in words; may be empty.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        besides: String,
     },
     /// Nothing of its queue starts.
     #[error("waits for queue `{queue}`, which is stopped{}", said(why))]

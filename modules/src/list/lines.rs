@@ -124,6 +124,17 @@ fn needs(job: &Job) -> String {
     words
 }
 
+/// Why one waits that is held, and what it would wait for else.
+fn held(job: &Job) -> Reason {
+    Reason::Held {
+        job: job.id,
+        besides: match job.state {
+            JobState::Depend => needs(job),
+            _ => String::new(),
+        },
+    }
+}
+
 /// Why it waits, by why the first in its line does.
 fn behind(job: &Job, head: Option<&(JobId, Reason)>, line: Line) -> Reason {
     match (head, line) {
@@ -167,8 +178,10 @@ impl View {
     /// Why a job waits, in words; empty when it does not.
     pub(super) fn reason(&self, job: &Job) -> String {
         let reason = match job.state {
+            JobState::Depend | JobState::Priority | JobState::Sched if job.urgency == 0 => {
+                held(job)
+            }
             JobState::Depend => Reason::Dependency { what: needs(job) },
-            JobState::Sched if job.urgency == 0 => Reason::Held { job: job.id },
             // What a parent passed down begins as it said.
             JobState::Sched if let Some(why) = self.halted_for(job) => why,
             JobState::Sched if job.submit.spec.request.takes == Takes::Nothing => self.beside(job),

@@ -52,3 +52,11 @@ pub(super) fn said(why: &str) -> String {
         false => format!(": {why}"),
     }
 }
+
+/// What is waited for besides, if anything is.
+pub(super) fn also(what: &str) -> String {
+    match what.is_empty() {
+        true => String::new(),
+        false => format!(", and waits for {what}"),
+    }
+}
