@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Sharing, Work};
 use eddy_wire::plan::Want;
 use eddy_wire::resource_set::ResourceSet;
@@ -70,6 +71,22 @@ impl Ask {
         let mut members = gang.flat_map(|gang| &gang.members);
         let own = members.find(|one| one.ask.job == job);
         own.map_or(span, |own| own.span)
+    }
+
+    /// The same on other ranks of `all` than these, for one look at where that is.
+    pub fn beside(&self, ranks: &Idset, all: &Idset) -> Ask {
+        let own = self.want.request.ranks.as_ref().unwrap_or(all);
+        let mut want = Want::clone(&self.want);
+        want.request.ranks = Some(own.difference(ranks));
+        let mut gang = self.gang.clone();
+        for member in gang.iter_mut().flat_map(|gang| &mut gang.members) {
+            member.ask = Arc::new(member.ask.beside(ranks, all));
+        }
+        Ask {
+            want: Arc::new(want),
+            gang,
+            ..self.clone()
+        }
     }
 
     /// Those that start by it: itself, or its gang.

@@ -16,6 +16,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use super::{Ask, Occupancy, Spot};
+use crate::joint::Joint;
 use crate::placement::Chosen;
 
 /// Nodes that nobody may have from a time to a time.
@@ -140,8 +141,9 @@ impl Occupancy {
         is_declared && !self.closures.0.is_empty()
     }
 
-    /// The reservation for which a request could not start now for the span though nothing were
-    /// held, or on whose nodes it would have been `placed`.
+    /// The reservation without which a request would have been `placed` now; or, where what is held keeps
+    /// it from that, without which it could start for the span if nothing were held. It would have nodes of
+    /// it.
     pub fn barred(
         &self,
         ask: &Ask,
@@ -154,22 +156,51 @@ impl Occupancy {
         }
         let in_the_way = self.closures.0.iter().map(|one| &one.closure);
         let in_the_way: Vec<&Closure> = in_the_way.filter(|one| one.overlaps(now, span)).collect();
-        let mut open = self.inventory.serving().clone();
-        for closure in &in_the_way {
-            let ranks = closure.ranks.iter().map(eddy_wire::id::Rank);
-            ranks
-                .filter_map(|rank| self.inventory.place_of(rank))
-                .for_each(|at| open.set(at, None));
-        }
-        let touches = |closure: &Closure| {
-            placed.is_none_or(|set| set.nodes.keys().any(|rank| closure.ranks.contains(rank.0)))
+        let closed = in_the_way
+            .iter()
+            .fold(Idset::new(), |all, one| all.union(&one.ranks));
+        let fits = |ask: &Ask| match placed {
+            Some(_) => self.choose_free(ask).is_ok(),
+            None => self.choose_all(ask, self.inventory.serving()).is_ok(),
         };
-        let is_barred = self.choose_all(ask, &open).is_err();
+        // Where it goes beside them, or not even with them, something else keeps it.
+        if self.goes_beside(ask, &closed, fits) || !fits(ask) {
+            return None;
+        }
+        let has = |closure: &&Closure| match placed {
+            Some(set) => set.nodes.keys().any(|rank| closure.ranks.contains(rank.0)),
+            None => self.could_use(ask, &closure.ranks),
+        };
         let first = in_the_way
             .into_iter()
-            .filter(|one| is_barred || placed.is_some() && touches(one))
+            .filter(has)
             .min_by(|one, two| (one.from, &one.name).cmp(&(two.from, &two.name)));
         first.map(|closure| closure.reason(now))
+    }
+
+    /// Whether it goes on other nodes than these.
+    fn goes_beside(&self, ask: &Ask, ranks: &Idset, fits: impl Fn(&Ask) -> bool) -> bool {
+        match ask.joint() {
+            // Its nodes are those where it is.
+            Some(Joint::Back(cores)) => !cores.keys().any(|rank| ranks.contains(rank.0)),
+            Some(Joint::Gang(_) | Joint::Sockets(_)) | None => {
+                fits(&ask.beside(ranks, self.inventory.all().ranks()))
+            }
+        }
+    }
+
+    /// Whether a part of it could be on one of these nodes, were nothing held.
+    fn could_use(&self, ask: &Ask, ranks: &Idset) -> bool {
+        let serving = self.inventory.serving();
+        let places = ranks.iter().map(eddy_wire::id::Rank);
+        let places = places.filter_map(|rank| self.inventory.place_of(rank));
+        let mut there = places.filter(|at| serving.has(*at));
+        there.any(|at| {
+            ask.each().any(|one| {
+                let within = self.inventory.all().within(&one.want.request);
+                within.has(at) && serving.room(at).holds(&one.need.least())
+            })
+        })
     }
 }
 

@@ -8,7 +8,9 @@ use eddy_wire::Time;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Request;
-use eddy_wire::plan::{Bar, Delta, Outcome, Owner, Question, Reason, Suppose, Verdict, Want};
+use eddy_wire::plan::{
+    Bar, Delta, Outcome, Owner, Question, Reason, Suppose, Unavailable, Verdict, Want,
+};
 use eddy_wire::pool::{Pool, Takes};
 use eddy_wire::reservation::{Purpose, Reservation};
 use eddy_wire::resource_set::ResourceSet;
@@ -301,6 +303,53 @@ fn who_would_end_too_late_holds_up_nobody_in_his_reservation() {
         started.iter().map(|(job, _)| *job).collect::<Vec<_>>(),
         [1, 2]
     );
+}
+
+fn on(request: Request, ranks: Idset) -> Request {
+    Request {
+        ranks: Some(ranks),
+        ..request
+    }
+}
+
+#[test]
+fn the_reservation_that_is_named_has_nodes_that_the_job_could_have() {
+    let mut site = Site::new("preset = \"easy\"");
+    site.want(1, on(lasting(nodes(1, 1, 2), 40), Idset::one(3)), None);
+    assert_eq!(site.plan(), [(1, Some(Idset::one(3)))]);
+    site.reserve(reservation("a", (1, 900), Idset::one(0)));
+    site.reserve(reservation("b", (51, 900), Idset::one(3)));
+    site.want(2, on(lasting(nodes(1, 1, 2), 60), Idset::one(3)), None);
+    assert_eq!(site.plan(), []);
+    assert_eq!(site.why(2).0, bar("b", Bar::Ahead, 50));
+}
+
+#[test]
+fn a_reservation_is_not_named_where_the_job_would_wait_without_it() {
+    let mut site = Site::new("preset = \"easy\"");
+    site.want(1, on(lasting(nodes(1, 1, 2), 100), Idset::one(3)), None);
+    assert_eq!(site.plan(), [(1, Some(Idset::one(3)))]);
+    site.reserve(reservation("r", (500, 900), Idset::one(0)));
+    site.want(2, lasting(nodes(4, 1, 2), 50), None);
+    // On the first node it would meet the reservation, on the next the promise to the second.
+    site.want(3, nodes(1, 1, 2), None);
+    assert_eq!(site.plan(), []);
+    let delay = Reason::WouldDelay {
+        job: JobId(2),
+        within: Span::seconds(100),
+    };
+    assert_eq!(site.why(3).0, delay);
+}
+
+#[test]
+fn a_reservation_is_not_named_where_nodes_are_away() {
+    let mut site = Site::new("preset = \"easy\"");
+    site.reserve(reservation("r", (500, 900), Idset::one(0)));
+    let down = Delta::Down(Idset::one(2), Unavailable::Drained);
+    site.lines.apply(down);
+    site.want(1, nodes(4, 1, 2), None);
+    assert_eq!(site.plan(), []);
+    assert!(matches!(site.why(1).0, Reason::NotInService { .. }));
 }
 
 #[test]
