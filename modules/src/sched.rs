@@ -30,7 +30,6 @@ use eddy_wire::error::Refusal;
 use eddy_wire::event::{Event, Kind, Record, Taken};
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
-use eddy_wire::job::Place;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Head, Reason, Unavailable};
 use eddy_wire::queue::{Gates, Turned};
@@ -38,9 +37,8 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::sched::{Explain, Policy, SetPolicy, SetPolicyRequest, Shares};
 use eddy_wire::services::{pool, reservation};
-use eddy_wire::shrinking::Shrinking;
-use eddy_wire::suspension::{Standing, Suspension};
-use eddy_wire::time::{Span, Time};
+use eddy_wire::suspension::Standing;
+use eddy_wire::time::Time;
 
 use crate::Settings;
 use crate::gangs::Gangs;
@@ -57,7 +55,7 @@ use policy::Obeyed;
 pub(crate) use policy::is_one as is_policy;
 use pools::Pools;
 use reserved::Reserved;
-use seen::{Order, PassedWith, Seen};
+use seen::Seen;
 use sets::Sets;
 use settling::Settling;
 use taken::Rules;
@@ -188,27 +186,7 @@ impl Module for Sched {
                 }
             }
             (Kind::Submit(submit), Some(id)) => {
-                let seen = Seen {
-                    submit: Arc::clone(submit),
-                    submitted: record.event.t,
-                    eligible: record.event.t,
-                    stopped: Span::ZERO,
-                    state: JobState::New,
-                    urgency: submit.urgency,
-                    priority: 0,
-                    place: Place::FIRST,
-                    held: None,
-                    to: self.sets.of(submit),
-                    passed_with: PassedWith::Nobody,
-                    recalls: 0,
-                    preemptions: 0,
-                    preempted: None,
-                    shrinking: Shrinking::default(),
-                    ending: None,
-                    since: record.event.t,
-                    suspension: Suspension::default(),
-                    order: Order::of(submit),
-                };
+                let seen = Seen::new(record.event.t, submit, self.sets.of(submit));
                 self.jobs.insert(id, seen);
             }
             (Kind::Clean, Some(id)) => {

@@ -100,6 +100,31 @@ impl Order {
 }
 
 impl Seen {
+    /// One that was submitted then, and is passed to that instance.
+    pub(super) fn new(t: Time, submit: &Arc<Submit>, to: Option<To>) -> Seen {
+        Seen {
+            submit: Arc::clone(submit),
+            submitted: t,
+            eligible: t,
+            stopped: Span::ZERO,
+            state: JobState::New,
+            urgency: submit.urgency,
+            priority: 0,
+            place: Place::FIRST,
+            held: None,
+            to,
+            passed_with: PassedWith::Nobody,
+            recalls: 0,
+            preemptions: 0,
+            preempted: None,
+            shrinking: Shrinking::default(),
+            ending: None,
+            since: t,
+            suspension: Suspension::default(),
+            order: Order::of(submit),
+        }
+    }
+
     /// Whether the planner is to find it resources: queued and not held back, or suspended and to go on.
     /// Where one runs that was passed down its parent has said.
     pub(super) fn wants(&self) -> bool {
