@@ -175,6 +175,7 @@ impl Module for Sched {
         self.unordered.apply(record, &self.jobs);
         if record.event.job.is_none() {
             self.limits.apply(record);
+            self.asked.apply(record);
         }
         match (&record.event.kind, record.event.job) {
             (Kind::Memo(memo), None) => {
@@ -301,6 +302,7 @@ impl Sched {
     pub fn new(settings: &Settings) -> Sched {
         Sched {
             obeyed: Obeyed::new(&settings.policy),
+            asked: Asked::new(settings),
             rules: Rules::new(settings),
             access: settings.access.clone(),
             sets: Sets::new(settings),

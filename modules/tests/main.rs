@@ -17,6 +17,7 @@ mod pass_together;
 mod payload;
 mod ranks;
 mod returned;
+mod suppose;
 mod taken;
 mod taken_child;
 mod taken_guard;

@@ -334,6 +334,14 @@ pub enum Reason {
         /// Why it does not fit there.
         why: String,
     },
+    /// Its queue would not take it, as it is supposed.
+    #[error("would be refused by queue `{queue}`: {why}")]
+    Refused {
+        /// Its queue.
+        queue: String,
+        /// By which field, with what is allowed.
+        why: String,
+    },
     /// It takes nothing, and its ranks are not all to be asked.
     #[error("waits for ranks {ranks}, which are down")]
     RanksDown {

@@ -1,7 +1,7 @@
 //! What a queue asks of its jobs, and what it gives those that say nothing.
 //!
-//! Asked by ingest when a job is submitted. What is wrong is told by field, with what was given and what is
-//! allowed. Counts nothing: that is `limits`.
+//! Asked by ingest when a job is submitted, and by sched about one that would ask for something else. What
+//! is wrong is told by field, with what was given and what is allowed. Counts nothing: that is `limits`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -28,7 +28,7 @@ const RESOURCES: &str = "resources";
 const NAMES_SHOWN: usize = 16;
 
 /// The queues of an instance and whether they are open.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Queues {
     queues: Vec<Queue>,
     gates: Gates,
@@ -38,9 +38,10 @@ pub(crate) struct Queues {
 }
 
 /// Which names of queues there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Names {
     /// Those of the configuration.
+    #[default]
     Configured,
     /// Any: the parent of a declared instance knows which lead to it.
     Any,

@@ -11,6 +11,7 @@ use eddy_wire::plan::{Delta, Outcome, Verdict};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
+use super::asked::Known;
 use super::present::JustTaken;
 use super::seen::Seen;
 use super::{Intake, Sched};
@@ -55,8 +56,12 @@ impl Sched {
             out.notice(Notice::Head(heads, line));
         }
         for answer in &outcome.answers {
-            let user = |job| self.jobs.get(&job).map(|seen| seen.submit.user);
-            self.asked.answered(answer, user, out);
+            let known = Known {
+                jobs: &self.jobs,
+                book: &self.book,
+                limits: &self.limits,
+            };
+            self.asked.answered(answer, &known, out);
         }
         if let Some(told) = &outcome.shares {
             self.asked.told(told, &self.obeyed.policy().preset, out);

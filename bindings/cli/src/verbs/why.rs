@@ -244,8 +244,8 @@ fn lines(
     }
     lines.push(format!("  reason: {}", escaped(&one.reason.to_string())));
     // Of one that only waits so nodes may still come.
-    if !suppose.is_nothing() && is_never(&one.reason) {
-        lines.push("  start:  never: the instance does not have that".to_owned());
+    if let Some(why) = never(&one.reason).filter(|_| !suppose.is_nothing()) {
+        lines.push(format!("  start:  never: {why}"));
         return lines;
     }
     lines.push(match one.ahead {
@@ -268,16 +268,17 @@ fn lines(
     lines
 }
 
-/// Whether no end of another job would let it start.
-fn is_never(reason: &Reason) -> bool {
-    matches!(
-        reason,
+/// Why no end of another job would let it start, where that is so.
+fn never(reason: &Reason) -> Option<&'static str> {
+    match reason {
         Reason::NeverOnOneNode { .. }
-            | Reason::NeverInAll { .. }
-            | Reason::NoSuchRanks { .. }
-            | Reason::NoSuchNodes { .. }
-            | Reason::NotInQueue { .. }
-    )
+        | Reason::NeverInAll { .. }
+        | Reason::NoSuchRanks { .. }
+        | Reason::NoSuchNodes { .. }
+        | Reason::NotInQueue { .. } => Some("the instance does not have that"),
+        Reason::Refused { .. } => Some("its queue does not take that"),
+        _ => None,
+    }
 }
 
 /// For whom an attempt ended, or gave its cores, the last time.
