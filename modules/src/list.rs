@@ -24,7 +24,7 @@ use eddy_wire::plan::Reason;
 use eddy_wire::queue::Gates;
 use eddy_wire::services::Service;
 use eddy_wire::services::job;
-use eddy_wire::time::Time;
+use eddy_wire::time::{MICROS, Span, Time};
 
 use crate::ingest::fleet::Fleet;
 use crate::limits::Limits;
@@ -57,6 +57,10 @@ pub struct List {
 struct View {
     jobs: BTreeMap<JobId, Job>,
     heads: Heads,
+    /// When that was said.
+    said: Time,
+    /// When somebody asks.
+    now: Time,
     /// Those who wait though their queue leaves them nothing, and why.
     unmet: BTreeMap<JobId, Reason>,
     /// Why nothing begins at all.
@@ -126,6 +130,7 @@ impl Module for List {
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
+        self.view.now = now;
         match input {
             Input::Request(request) => {
                 if let Err(refusal) = self.request(now, request, out) {
@@ -238,6 +243,7 @@ impl View {
             Notice::Serving(serving) => self.lines.serving(serving),
             Notice::Head(head, line) => {
                 self.heads.clone_from(head);
+                self.said = self.now;
                 self.line = *line;
             }
             Notice::Online(online) => self.online.clone_from(online),
@@ -247,6 +253,21 @@ impl View {
             _ => return,
         }
         self.version += 1;
+    }
+
+    /// How long ago it was said why the first ones wait.
+    fn age(&self) -> Span {
+        Span((self.now - self.said).0.max(0))
+    }
+
+    /// How many seconds ago, where that makes another reason of it.
+    fn ticks(&self) -> i64 {
+        let main = self.heads.main.iter().map(|(_, reason)| reason);
+        let apart = self.heads.apart.iter().map(|head| &head.reason);
+        match main.chain(apart).any(Reason::is_timed) {
+            true => self.age().0 / MICROS,
+            false => 0,
+        }
     }
 
     fn fold(&mut self, record: &Record) {

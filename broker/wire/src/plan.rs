@@ -5,6 +5,7 @@
 //! the same seam between job manager and scheduler).
 
 mod answer;
+mod later;
 mod shares;
 mod suppose;
 mod words;
@@ -32,7 +33,7 @@ mod bar;
 pub use answer::{Answer, Breakdown, Estimate, Explained, Likely, Term};
 pub use bar::Bar;
 use bar::{alone, clock};
-use words::{also, listed, not_up, properties, said};
+use words::{also, listed, next, not_up, properties, said};
 
 pub use shares::{ShareRow, SharesTold};
 pub use suppose::{Suppose, SupposeError};
@@ -463,12 +464,15 @@ pub enum Reason {
         threshold: String,
     },
     /// There is room, but no more may be started, or not of its account.
-    #[error("waits for {limit}: {why}")]
+    #[error("waits for {limit}: {why}{}", next(*within))]
     Limit {
         /// The key of the policy.
         limit: String,
-        /// What of it is used up, and until when.
+        /// What of it is used up.
         why: String,
+        /// How long until another may, where time alone tells.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within: Option<Span>,
     },
     /// What it needs is kept for it from a time on.
     #[error("waits for {asked} {what}; it has them reserved in {} s at the latest", within.0 / crate::time::MICROS)]

@@ -12,6 +12,7 @@ use eddy_wire::jobspec::{Need, Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::Reason;
 use eddy_wire::reservation;
+use eddy_wire::time::Span;
 
 use super::View;
 use crate::ingest::queues;
@@ -135,13 +136,13 @@ fn held(job: &Job) -> Reason {
     }
 }
 
-/// Why it waits, by why the first in its line does.
-fn behind(job: &Job, head: Option<&(JobId, Reason)>, line: Line) -> Reason {
+/// Why it waits, by why the first in its line does, who was told of so long ago.
+fn behind(job: &Job, head: Option<&(JobId, Reason)>, line: Line, age: Span) -> Reason {
     match (head, line) {
-        (Some((head, reason)), _) if *head == job.id => reason.clone(),
+        (Some((head, reason)), _) if *head == job.id => reason.clone().later(age),
         (Some((head, reason)), Line::Stands) => Reason::Behind {
             head: *head,
-            why: reason.to_string(),
+            why: reason.clone().later(age).to_string(),
         },
         (Some(_), Line::Passes) => Reason::Turn { job: job.id },
         (None, _) => Reason::New,
@@ -194,7 +195,7 @@ impl View {
                 }
             }
             JobState::Sched => match self.lines.stand(job) {
-                Stand::InLine => behind(job, self.heads.main.as_ref(), self.line),
+                Stand::InLine => behind(job, self.heads.main.as_ref(), self.line, self.age()),
                 Stand::Away(name) => Reason::Dependency {
                     what: match self.fleet.down(name) {
                         Some(why) => why.to_owned(),
@@ -207,7 +208,7 @@ impl View {
                 Stand::Apart(name) => {
                     let head = self.heads.apart.iter().find(|head| *head.line == *name);
                     let head = head.map(|head| (head.job, head.reason.clone()));
-                    behind(job, head.as_ref(), self.line)
+                    behind(job, head.as_ref(), self.line, self.age())
                 }
             },
             JobState::Priority => match self.limits.binding_then(job.id) {

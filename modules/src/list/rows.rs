@@ -33,6 +33,8 @@ pub(super) struct Listings {
 /// An answer, with all that it depends on.
 struct Kept {
     version: u64,
+    /// By [`View::ticks`].
+    ticks: i64,
     request: Bytes,
     shown_to: Option<u32>,
     parts: Vec<Bytes>,
@@ -41,6 +43,7 @@ struct Kept {
 impl Kept {
     fn is_of(&self, view: &View, request: &Request) -> bool {
         self.version == view.version
+            && self.ticks == view.ticks()
             && self.request == request.body
             && self.shown_to == view.shown_to(request.sender())
     }
@@ -93,6 +96,7 @@ impl Listings {
         let found = rows.len() as u32;
         let told = Kept {
             version: view.version,
+            ticks: view.ticks(),
             request: request.body.clone(),
             shown_to: view.shown_to(request.sender()),
             parts: rows.chunks(CHUNK).map(encoded).collect(),

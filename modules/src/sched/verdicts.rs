@@ -7,7 +7,7 @@ use eddy_broker::{Heads, Notice, Outbox, Volatile};
 use eddy_wire::event::{Kind, PassedTo, Together};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId};
-use eddy_wire::plan::{Delta, Outcome, Verdict};
+use eddy_wire::plan::{Delta, Outcome, Reason, Verdict};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
@@ -45,7 +45,11 @@ impl Sched {
         }
         self.take_from(now, &outcome.verdicts, out);
         let line = self.obeyed.line();
-        if self.head != outcome.head || self.apart != outcome.apart || self.line != line {
+        if self.head != outcome.head
+            || self.apart != outcome.apart
+            || self.line != line
+            || is_timed(outcome)
+        {
             self.head.clone_from(&outcome.head);
             self.apart.clone_from(&outcome.apart);
             self.line = line;
@@ -140,6 +144,13 @@ impl Sched {
             }
         }
     }
+}
+
+/// Whether a reason of it counts from now: the same once more is another.
+fn is_timed(outcome: &Outcome) -> bool {
+    let main = outcome.head.iter().map(|(_, reason)| reason);
+    let apart = outcome.apart.iter().map(|head| &head.reason);
+    main.chain(apart).any(Reason::is_timed)
 }
 
 /// Those of a gang who start, each with what says so where he is passed: one alone starts with nobody.

@@ -97,36 +97,32 @@ impl Planner {
         let (ask, _) = self.ask_of(turn.job);
         let halt = halt.or_else(|| self.occupancy.limit(&ask).map(Halt::Limit))?;
         let account = account_of(&want.owner);
-        let within = |at: Time| {
-            let left = Span((at - now).0.max(0));
-            format!(
-                "the next may in {:.1} s",
-                left.0 as f64 / eddy_wire::time::MICROS as f64
-            )
-        };
-        let (limit, why) = match halt {
+        let within = |at: Time| Some(Span((at - now).0.max(0)));
+        let (limit, why, within) = match halt {
             Halt::Limit(Stop::Pass) => (
                 "queue.limits.pass_fraction",
                 "a pass has started as much as it may".to_owned(),
+                None,
             ),
             Halt::Limit(Stop::Rate(at)) => (
                 "queue.limits.rate",
-                format!("as many were started as may be; {}", within(at)),
+                "as many were started as may be".to_owned(),
+                within(at),
             ),
             Halt::Limit(Stop::AccountRate(at)) => (
                 "queue.limits.account_rate",
-                format!(
-                    "account {account} started as many as it may; {}",
-                    within(at)
-                ),
+                format!("account {account} started as many as it may"),
+                within(at),
             ),
             Halt::Limit(Stop::Fraction) => (
                 "queue.limits.account_fraction",
                 format!("account {account} would hold more than its part"),
+                None,
             ),
             Halt::Lookback(most) => (
                 "queue.lookback",
                 format!("{most} of account {account} are looked at in a round"),
+                None,
             ),
             Halt::Behind(job) => {
                 return Some(Reason::Behind {
@@ -138,6 +134,7 @@ impl Planner {
         Some(Reason::Limit {
             limit: limit.to_owned(),
             why,
+            within,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::id::JobId;
 use crate::idset::Idset;
+use crate::time::{MICROS, Span};
 
 /// How many jobs are named.
 const LISTED_MAX: usize = 8;
@@ -58,5 +59,13 @@ pub(super) fn also(what: &str) -> String {
     match what.is_empty() {
         true => String::new(),
         false => format!(", and waits for {what}"),
+    }
+}
+
+/// In how long the next may, if that is known.
+pub(super) fn next(within: Option<Span>) -> String {
+    match within {
+        Some(within) => format!("; the next may in {:.1} s", within.0 as f64 / MICROS as f64),
+        None => String::new(),
     }
 }
