@@ -168,7 +168,10 @@ impl Module for Manager {
                 }
                 self.bar_gangs(now, out);
                 self.waits.resume(now, &self.jobs, out);
-                self.let_next(now, None, out);
+                // Who is about to wait again may be first of them.
+                if !self.jobs.values().any(|job| self.runs_again(job)) {
+                    self.let_next(now, None, out);
+                }
             }
             Input::Durable(record) => {
                 if let (Kind::Clean, Some(id)) = (&record.event.kind, record.event.job) {
@@ -230,7 +233,7 @@ impl Manager {
         if job.is_done() {
             self.jobs.remove(&id);
         } else if job.state == JobState::Priority {
-            self.place(now, id, out);
+            self.place(now, id, kind, out);
         } else {
             give(now, job, self.attempts_max, out);
         }
@@ -243,7 +246,7 @@ impl Manager {
     }
 
     /// Gives a job its place in the queue, unless a limit keeps it back.
-    fn place(&mut self, now: Time, id: JobId, out: &mut Outbox) {
+    fn place(&mut self, now: Time, id: JobId, kind: &Kind, out: &mut Outbox) {
         let Some(job) = self.jobs.get(&id) else {
             return;
         };
@@ -255,8 +258,9 @@ impl Manager {
         }
         let place = self.hook.priority(job);
         // Who is held by his user asks for nothing.
-        let goes = match place {
-            ..=0 => Some(As::ItIs),
+        let goes = match (place, kind) {
+            (..=0, _) => Some(As::ItIs),
+            (_, Kind::Requeue(_)) => self.gate.lines_up(now, id, job.urgency, out),
             _ => self.gate.admits(now, id, job.urgency, out),
         };
         if let Some(goes) = goes {
@@ -277,9 +281,17 @@ impl Manager {
         }
     }
 
+    /// Whether another attempt of it is owed.
+    fn runs_again(&self, job: &Job) -> bool {
+        matches!(owed(job, self.attempts_max), Action::Requeue(_))
+    }
+
     /// After a record that may have given something of a limit back.
     fn let_through(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
+            // It waits for the same again: its own record brings the next.
+            (Kind::Free, Some(id))
+                if self.jobs.get(&id).is_some_and(|job| self.runs_again(job)) => {}
             (Kind::Account(_) | Kind::Memo(_), None) => self.gate.changed(now, out),
             (
                 Kind::Free

@@ -158,6 +158,18 @@ impl Gate {
         }
     }
 
+    /// A job waits again: in its turn among those who are kept back, of whom the first is asked about then.
+    /// Where no limit counts for it, it has its place.
+    pub fn lines_up(&mut self, now: Time, job: JobId, urgency: u8, out: &mut Outbox) -> Option<As> {
+        self.forget(job);
+        let Some(first) = self.limits.whose(job).into_iter().next() else {
+            return Some(As::ItIs);
+        };
+        self.keep(first, job, urgency);
+        self.wake(now, out);
+        None
+    }
+
     /// As what a job may go on now, or what keeps it back.
     fn asked(&self, now: Time, job: JobId) -> Result<As, Bound> {
         match self.limits.binding(now, job) {
