@@ -241,15 +241,15 @@ impl Watched {
         }
     }
 
-    /// Urgent ones first, then the earlier: the order of the policies that are judged. A gang is in the
-    /// place of its member with the highest number.
-    fn turn(&self, job: JobId, want: &Want) -> (i16, JobId) {
+    /// Urgent ones first, then who was submitted earlier: the order of the policies that are judged. A gang is
+    /// in the place of its member with the highest number.
+    fn turn(&self, job: JobId, want: &Want) -> (i16, Time, JobId) {
         let gang = |want: &Want| Some((want.owner.user, want.gang.as_ref()?.name.clone()));
         let mates = self.wants.iter().rev();
         let mut mates =
             mates.filter(|(_, other)| gang(want).is_some() && gang(other) == gang(want));
         let (job, want) = mates.next().map_or((job, want), |(job, want)| (*job, want));
-        (-i16::from(want.urgency), job)
+        (-i16::from(want.urgency), want.submitted, job)
     }
 
     /// When a job would start if it alone waited and these started too.

@@ -20,3 +20,10 @@ fn who_is_cancelled_in_the_same_turn_is_not_let_through() {
 fn a_promise_that_is_late_keeps_nobody_from_free_nodes() {
     is_right(248_801, Shape::Trees);
 }
+
+/// Whoever is first was told by numbers, though who is level goes by submission: what a queue instance took
+/// while the root was away has an older number.
+#[test]
+fn a_job_that_was_taken_below_is_not_before_who_was_submitted_earlier() {
+    is_right(3_000_685, Shape::Queues);
+}
