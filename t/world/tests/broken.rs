@@ -244,7 +244,8 @@ fn an_instance_that_gives_back_what_its_jobs_run_on() {
 
 #[test]
 fn users_who_may_act_on_anothers_jobs() {
-    found("all-owners", &["changed job", "is not the client's"]);
+    let urged = "of urgency";
+    found("all-owners", &["changed job", "is not the client's", urged]);
 }
 
 #[test]
