@@ -30,8 +30,8 @@ use eddy_wire::time::Time;
 
 use self::live::{Held, Live};
 
-/// What a shell keeps of payloads, and what the leader may assume it keeps, from each welcome on. Of their bytes
-/// there are no more than of the jobspecs that run.
+/// What a shell keeps of payloads, and what the leader may assume it keeps, from each welcome on: as many bytes as
+/// so many jobspecs have.
 pub const KEEPS: Keeps = Keeps {
     count: KEPT_MAX,
     bytes: u64::MAX,
