@@ -5,6 +5,8 @@
 //! gives each reached rank a tenure; what comes of an older one is dropped. It
 //! keeps nothing that must survive: all of it is said again after a restart.
 
+mod status;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use eddy_wire::access::Access;
@@ -12,7 +14,6 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Target, Type};
-use eddy_wire::services::overlay::{RankLink, Reach};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use eddy_wire::tree::{
@@ -557,30 +558,6 @@ impl Head {
             true => ATTENDANT,
             false => rank,
         }
-    }
-
-    /// Each of these ranks (with its host) in the tree; who is above whom is
-    /// the overlay's to say.
-    pub fn status(&self, ranks: &[(Rank, String)]) -> Vec<RankLink> {
-        let link = |(rank, host): &(Rank, String)| {
-            let (state, since, why) = match self.ranks.get(rank) {
-                _ if self.local.contains(rank.0) => (Reach::Full, None, String::new()),
-                None => (Reach::Absent, None, String::new()),
-                Some(ranked) => match &ranked.state {
-                    State::Reached => (Reach::Full, Some(ranked.since), String::new()),
-                    State::Lost(why) => (Reach::Lost, Some(ranked.since), why.clone()),
-                },
-            };
-            RankLink {
-                rank: *rank,
-                host: host.clone(),
-                parent: None,
-                state,
-                since,
-                why,
-            }
-        };
-        ranks.iter().map(link).collect()
     }
 }
 
