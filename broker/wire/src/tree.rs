@@ -167,6 +167,9 @@ pub enum Word {
     /// To the leader, in each new tenure: the ranks of its children that are
     /// hosted, by instance; at most [`HOSTED_MAX`]. It ends those it does not want.
     Hosted(Vec<(String, JobId, Attempt)>),
+    /// To the leader, from the agent of its own node: nothing is hosted any more on the ground of
+    /// that job, by an order, and nothing runs that was started within it.
+    Unhosted(JobId, Attempt),
     /// Something all ranks hear of in one order, counted from 1.
     Event {
         /// Its number.

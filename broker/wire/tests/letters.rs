@@ -137,6 +137,7 @@ fn word() -> impl Strategy<Value = Word> {
         }))),
         "[a-z]{0,20}".prop_map(|instance| Word::Unhost { instance }),
         "[a-z]{0,20}".prop_map(|one| Word::Hosted(vec![(one, JobId(5), Attempt(2))])),
+        any::<u64>().prop_map(|job| Word::Unhosted(JobId(job), Attempt(2))),
         (any::<u64>(), "[a-z]{0,9}", any::<u32>()).prop_map(|(number, topic, rank)| Word::Event {
             number,
             topic,

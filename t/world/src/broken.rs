@@ -66,6 +66,8 @@ pub enum Rule {
     GroundUnchecked,
     /// An agent hosts ranks of an instance on, whatever it is told.
     HostsForNobody,
+    /// A leader does not wait for the agent of its own node.
+    AttendantUnheard,
     /// A child is told that it has a node's cores more than it has.
     GrantInflated,
     /// A job comes to a queue instance in an attempt after the one that it is in.
@@ -165,6 +167,7 @@ impl Rule {
         ("row-stale", Rule::RowStale),
         ("ground-unchecked", Rule::GroundUnchecked),
         ("hosts-for-nobody", Rule::HostsForNobody),
+        ("attendant-unheard", Rule::AttendantUnheard),
         ("grant-inflated", Rule::GrantInflated),
         ("pass-inflated", Rule::PassInflated),
         ("sweep-spares", Rule::SweepSpares),

@@ -154,6 +154,13 @@ fn a_rank_hosted_for_nobody() {
     found_in(Shape::Trees, "hosts-for-nobody", &sentences);
 }
 
+/// Of 90,000 trees three notice: this is one.
+#[test]
+fn an_agent_that_its_own_leader_does_not_wait_for() {
+    let (name, sentences) = ("attendant-unheard", ["begins within part", "lives in it"]);
+    found_from(60_024_619, Shape::Trees, name, &sentences);
+}
+
 #[test]
 fn a_child_with_more_than_its_grant() {
     found_in(Shape::Trees, "grant-inflated", &["it grants", "cores"]);

@@ -27,3 +27,11 @@ fn a_promise_that_is_late_keeps_nobody_from_free_nodes() {
 fn a_job_that_was_taken_below_is_not_before_who_was_submitted_earlier() {
     is_right(3_000_685, Shape::Queues);
 }
+
+/// Ground beside its leader was cleared when a shell of the instance that had grown there was
+/// launched: the agent there, which did that, had not heard yet that it hosts no more.
+#[test]
+fn ground_beside_the_leader_is_over_when_the_agent_there_says_so() {
+    is_right(60_024_619, Shape::Trees);
+    is_right(70_014_239, Shape::Trees);
+}

@@ -157,7 +157,9 @@ impl Follower {
             }
             FollowerInput::ShellDead(epoch) => self.hear(Said::Dead(epoch), out),
             FollowerInput::Unhosted(instance) => {
-                self.grounds.ended(&instance);
+                if let Some((job, attempt)) = self.grounds.ended(&instance) {
+                    self.tell_leader(Word::Unhosted(job, attempt), out);
+                }
                 self.tell_of_shells(out);
             }
             FollowerInput::Letter(letter) => self.letter(now, letter, out),
@@ -421,6 +423,7 @@ impl Follower {
             | Word::ShellAway { .. }
             | Word::ShellDead { .. }
             | Word::Hosted(_)
+            | Word::Unhosted(..)
             | Word::EventsFrom { .. } => {}
         }
     }

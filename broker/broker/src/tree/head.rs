@@ -5,6 +5,7 @@
 //! gives each reached rank a tenure; what comes of an older one is dropped. It
 //! keeps nothing that must survive: all of it is said again after a restart.
 
+mod beside;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,11 +18,11 @@ use eddy_wire::message::{Message, Target, Type};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use eddy_wire::tree::{
-    ATTENDANT, Address, Call, HOSTED_MAX, HostOrder, InstanceFacts, Letter, Member, Tenure, Word,
-    portable,
+    ATTENDANT, Address, Call, HOSTED_MAX, InstanceFacts, Letter, Member, Tenure, Word, portable,
 };
 use serde_json::json;
 
+use self::beside::Beside;
 use crate::broker::Arrival;
 use crate::effect::{Caller, ClientId, Effect, Reply};
 
@@ -52,6 +53,10 @@ pub struct HeadOutput {
     pub letters: Vec<Letter>,
     /// For clients of this node: answers to requests that named another rank.
     pub replies: Vec<Reply>,
+    /// For the broker, in order: what was heard of shells of this node.
+    pub own: Vec<Arrival>,
+    /// When `tick` is due, at the latest.
+    pub wake: Option<Time>,
 }
 
 impl HeadOutput {
@@ -59,6 +64,8 @@ impl HeadOutput {
         self.arrivals.extend(more.arrivals);
         self.letters.extend(more.letters);
         self.replies.extend(more.replies);
+        self.own.extend(more.own);
+        self.wake = more.wake.or(self.wake);
     }
 }
 
@@ -80,8 +87,7 @@ pub struct Head {
     shells: BTreeMap<Epoch, Rank>,
     /// Calls of this node's clients to other ranks.
     calls: BTreeMap<Call, Rank>,
-    /// What the agent of this node hosts: said again when it is reached anew.
-    hosted: BTreeMap<String, Box<HostOrder>>,
+    beside: Beside,
     last_event: u64,
     events: VecDeque<(u64, Word)>,
 }
@@ -120,7 +126,7 @@ impl Head {
             clients: BTreeMap::new(),
             shells: BTreeMap::new(),
             calls: BTreeMap::new(),
-            hosted: BTreeMap::new(),
+            beside: Beside::default(),
             last_event: 0,
             events: VecDeque::new(),
         }
@@ -163,7 +169,7 @@ impl Head {
 
     fn begin(&mut self, now: Time, rank: Rank) -> HeadOutput {
         let mut out = HeadOutput::default();
-        self.leave(rank, "it began another life", &mut out);
+        self.leave(now, rank, "it began another life", &mut out);
         self.next_tenure += 1;
         let ranked = Ranked {
             tenure: self.next_tenure,
@@ -179,8 +185,7 @@ impl Head {
         };
         out.letters.extend(self.write(rank, begin));
         if rank == ATTENDANT {
-            let orders: Vec<Box<HostOrder>> = self.hosted.values().cloned().collect();
-            for order in orders {
+            for order in self.beside.orders() {
                 out.letters.extend(self.write(rank, Word::Host(order)));
             }
         }
@@ -192,7 +197,7 @@ impl Head {
     /// calls to it fail by its name.
     pub fn lost(&mut self, now: Time, rank: Rank, why: &str) -> HeadOutput {
         let mut out = HeadOutput::default();
-        self.leave(rank, why, &mut out);
+        self.leave(now, rank, why, &mut out);
         if let Some(ranked) = self.ranks.get_mut(&rank) {
             ranked.since = now;
             ranked.state = State::Lost(why.to_owned());
@@ -209,7 +214,11 @@ impl Head {
     }
 
     /// What ends with the tenure of a rank.
-    fn leave(&mut self, rank: Rank, why: &str, out: &mut HeadOutput) {
+    fn leave(&mut self, now: Time, rank: Rank, why: &str, out: &mut HeadOutput) {
+        if rank == ATTENDANT {
+            self.beside.lost();
+            self.tell_of_own(now, out);
+        }
         let Some(ranked) = self.ranks.get_mut(&rank) else {
             return;
         };
@@ -316,7 +325,16 @@ impl Head {
             Word::EventsFrom { number } => self.repeat_events(now, from, number, &mut out),
             Word::Hosted(mut hosted) => {
                 hosted.truncate(HOSTED_MAX);
+                if from == ATTENDANT {
+                    self.beside.hosts(&hosted);
+                }
                 out.arrivals.push(Arrival::Hosted(from, hosted));
+            }
+            Word::Unhosted(job, attempt) => {
+                if from == ATTENDANT {
+                    self.beside.unhosted(job, attempt);
+                    self.tell_of_own(now, &mut out);
+                }
             }
             // A leader says these and is told none of them.
             Word::Reach(_)
@@ -500,20 +518,8 @@ impl Head {
                     self.sent(rank, Word::CheckShell { epoch })
                 }
             },
-            Effect::Host(rank, order) => {
-                let rank = self.host_of(rank);
-                if rank == ATTENDANT {
-                    self.hosted.insert(order.instance.clone(), order.clone());
-                }
-                self.sent(rank, Word::Host(order))
-            }
-            Effect::Unhost(rank, instance) => {
-                let rank = self.host_of(rank);
-                if rank == ATTENDANT {
-                    self.hosted.remove(&instance);
-                }
-                self.sent(rank, Word::Unhost { instance })
-            }
+            Effect::Host(rank, order) => self.route_host(rank, order),
+            Effect::Unhost(rank, instance) => self.route_unhost(rank, instance),
             Effect::Reply(_)
             | Effect::Parent(_)
             | Effect::Query(..)
@@ -550,14 +556,6 @@ impl Head {
     fn seat(&self, ranks: &Idset) -> Option<Rank> {
         let first = ranks.iter().next()?;
         (!self.local.contains(first)).then_some(Rank(first))
-    }
-
-    /// Whose agent hosts on the node of that rank.
-    fn host_of(&self, rank: Rank) -> Rank {
-        match self.local.contains(rank.0) {
-            true => ATTENDANT,
-            false => rank,
-        }
     }
 }
 

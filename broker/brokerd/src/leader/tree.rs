@@ -199,7 +199,18 @@ impl Tree {
         if self.wakes.first().is_some_and(|at| *at <= now) {
             self.wakes.retain(|at| *at > now);
             self.take(now, OverlayInput::Tick);
+            let came = self.head.tick(now);
+            let letters = self.keep(came);
+            self.send(now, letters);
         }
+    }
+
+    /// Something is heard of a shell of this node: it is an arrival now, or when the agent of this
+    /// node has done what is to be done before.
+    pub fn own_shell(&mut self, now: Time, arrival: Arrival) {
+        let came = self.head.own_shell(now, arrival);
+        let letters = self.keep(came);
+        self.send(now, letters);
     }
 
     /// Takes what a pipe brought.
@@ -263,6 +274,8 @@ impl Tree {
             }
         }
         self.arrivals.extend(came.arrivals);
+        self.arrivals.extend(came.own);
+        self.wakes.extend(came.wake);
         self.replies.extend(came.replies);
         came.letters
     }

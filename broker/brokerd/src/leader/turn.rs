@@ -9,6 +9,7 @@ mod configure;
 mod ending;
 mod finish;
 mod listings;
+mod shells;
 mod waking;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -21,7 +22,6 @@ use eddy_wire::event::Kind;
 use eddy_wire::id::{Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::{Message, Target, Type};
-use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Sleep;
@@ -39,7 +39,7 @@ use super::shells::Shells;
 use super::store::Store;
 use super::tree::Tree;
 use super::{Inner, Ready, Starter};
-use crate::clients::{Admission, Arrivals, Arrived, Door, LinkId};
+use crate::clients::{Admission, Arrivals, Arrived, Door};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::journal::Committed;
@@ -306,14 +306,7 @@ impl Leader {
             }
             Inner::Answer(tag, answer) => self.handle(Arrival::Answer(tag, answer)),
             Inner::Committed(committed) => self.committed(committed),
-            Inner::ShellDead(epoch) => {
-                self.shells.dead(epoch);
-                if self.peers.has_shell(epoch) {
-                    self.dead.insert(epoch);
-                } else {
-                    self.handle(Arrival::ShellDead(epoch));
-                }
-            }
+            Inner::ShellDead(epoch) => self.shell_dead(epoch),
             Inner::Candidate(to, found) => self.candidate(to, found),
             Inner::Stop => self.handle(Arrival::Stop),
         }
@@ -418,46 +411,10 @@ impl Leader {
         }
     }
 
-    fn word(&mut self, id: LinkId, word: FromShell) {
-        tracing::trace!(link = id.0, ?word, "shell");
-        if let FromShell::Hello {
-            epoch,
-            instance,
-            pid,
-            ..
-        } = &word
-        {
-            tracing::info!(epoch = epoch.0, pid, instance, "a shell says hello");
-            if let Some(earlier) = self.peers.hello(id, *epoch) {
-                self.peers.remove_shell(earlier);
-                self.handle(Arrival::ShellAway(*epoch));
-            }
-        }
-        match self.peers.epoch_of(id) {
-            Some(epoch) if self.broker.phase() == Phase::Stopped => self.dismiss(epoch),
-            Some(epoch) => self.handle(Arrival::Shell(epoch, word)),
-            None => {
-                tracing::warn!(link = id.0, "a shell spoke before its hello and is closed");
-                self.close_shell(id);
-            }
-        }
-    }
-
     fn close_client(&mut self, id: ClientId) {
         if self.peers.remove_client(id) {
             self.tree.gone(self.clock.now(), id);
             self.own.push_back(Arrival::Gone(id));
-        }
-    }
-
-    fn close_shell(&mut self, id: LinkId) {
-        let Some(epoch) = self.peers.remove_shell(id) else {
-            return;
-        };
-        tracing::info!(epoch = epoch.0, "a shell's connection ended");
-        self.own.push_back(Arrival::ShellAway(epoch));
-        if self.dead.remove(&epoch) {
-            self.own.push_back(Arrival::ShellDead(epoch));
         }
     }
 
@@ -475,7 +432,7 @@ impl Leader {
         }
     }
 
-    /// What a client or a shell of another rank said.
+    /// What a client of another rank or a shell said.
     fn afar(&mut self, arrival: Arrival) {
         match arrival {
             Arrival::Message(id, message) => self.message(id, message),

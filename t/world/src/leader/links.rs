@@ -87,7 +87,7 @@ impl Instance {
         if leader.desk.connected(epoch).is_some() {
             leader.desk.died(epoch);
         } else {
-            self.arrive(nature, Arrival::ShellDead(epoch));
+            self.own_shell(nature, Arrival::ShellDead(epoch));
         }
     }
 
@@ -119,7 +119,7 @@ impl Instance {
             if let Some(leader) = &mut self.leader {
                 // Its earlier connection may not have been seen to end.
                 if leader.desk.hello(pipe, epoch).is_some() {
-                    self.arrive(nature, Arrival::ShellAway(epoch));
+                    self.own_shell(nature, Arrival::ShellAway(epoch));
                 }
             }
         }
@@ -132,7 +132,7 @@ impl Instance {
             .and_then(|leader| leader.desk.shell_on(pipe));
         if let Some(epoch) = said {
             let hello = matches!(message, FromShell::Hello { .. });
-            self.arrive(nature, Arrival::Shell(epoch, message));
+            self.own_shell(nature, Arrival::Shell(epoch, message));
             if hello && nature.chance(30) {
                 nature.later(Delay::Retry, Happening::Strikes(Fault::LateStart(self.id)));
             }
@@ -147,9 +147,9 @@ impl Instance {
         };
         match leader.desk.ended(pipe) {
             Left::Shell(epoch, known) => {
-                self.arrive(nature, Arrival::ShellAway(epoch));
+                self.own_shell(nature, Arrival::ShellAway(epoch));
                 if known == Known::Dead || nature.breaks(Rule::SilenceIsDeath) {
-                    self.arrive(nature, Arrival::ShellDead(epoch));
+                    self.own_shell(nature, Arrival::ShellDead(epoch));
                 }
             }
             Left::Nobody => {}

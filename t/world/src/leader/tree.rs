@@ -10,11 +10,12 @@ use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::link::Hello;
 use eddy_wire::message::{Message, Type};
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::InstanceFacts;
 
 use super::links::tell_client;
 use super::{HEAD_CLIENTS, Leader};
+use crate::broken::Rule;
 use crate::client::OWNER;
 use crate::door::{Door, Said};
 use crate::instance::Instance;
@@ -147,14 +148,20 @@ impl Instance {
     }
 
     fn headed(&mut self, nature: &mut Nature, output: HeadOutput) {
+        let now = self.leader_now(nature);
         for letter in output.letters {
             self.overlay(nature, OverlayInput::Send(letter));
         }
         for reply in output.replies {
             tell_client(nature, self.id, reply);
         }
-        for arrival in output.arrivals {
+        for arrival in output.arrivals.into_iter().chain(output.own) {
             self.arrive(nature, arrival);
+        }
+        if let (Some(at), Some(leader)) = (output.wake, &self.leader) {
+            let due = nature.now.after((at - now).max(Span::ZERO));
+            let ticks = Happening::Post(Post::Leader(self.id, leader.life), PostTurn::Ticks(at));
+            nature.queue.push(due, ticks);
         }
     }
 
@@ -190,11 +197,29 @@ impl Instance {
     pub fn overlay_ticks(&mut self, nature: &mut Nature, post: Post, at: Time) {
         let left = at - self.leader_now(nature);
         if left.0 > 0 {
-            let again = nature.now.after(left.max(eddy_wire::Span::millis(1)));
+            let again = nature.now.after(left.max(Span::millis(1)));
             let ticks = Happening::Post(post, PostTurn::Ticks(at));
             nature.queue.push(again, ticks);
         } else {
             self.overlay(nature, OverlayInput::Tick);
+            let now = self.leader_now(nature);
+            let tree = self.leader.as_mut().and_then(|leader| leader.tree.as_mut());
+            if let Some(output) = tree.map(|tree| tree.head.tick(now)) {
+                self.headed(nature, output);
+            }
+        }
+    }
+
+    /// Something is heard of a shell of the leader's own node.
+    pub(super) fn own_shell(&mut self, nature: &mut Nature, arrival: Arrival) {
+        let now = self.leader_now(nature);
+        let tree = self.leader.as_mut().and_then(|leader| leader.tree.as_mut());
+        match tree.filter(|_| !nature.breaks(Rule::AttendantUnheard)) {
+            None => self.arrive(nature, arrival),
+            Some(tree) => {
+                let output = tree.head.own_shell(now, arrival);
+                self.headed(nature, output);
+            }
         }
     }
 

@@ -171,13 +171,13 @@ impl Grounds {
         }
     }
 
-    /// The driver has ended it and all that was started within it.
-    pub(super) fn ended(&mut self, instance: &str) {
-        let Some(hosting) = self.hosted.get_mut(instance) else {
-            return;
-        };
+    /// The driver has ended it and all that was started within it. Beside the leader that is to
+    /// be told: on which ground.
+    pub(super) fn ended(&mut self, instance: &str) -> Option<(JobId, Attempt)> {
+        let hosting = self.hosted.get_mut(instance)?;
+        let ground = hosting.ground();
         let Stage::Ends(_, next) = &mut hosting.stage else {
-            return;
+            return None;
         };
         match next.take() {
             None => drop(self.hosted.remove(instance)),
@@ -185,6 +185,11 @@ impl Grounds {
                 let stage = Stage::Waits;
                 *hosting = Hosting { order, stage };
             }
+        }
+        match self.trust {
+            Trust::Leader => Some(ground),
+            // The shell's word of its end, which waited, says as much.
+            Trust::Shell => None,
         }
     }
 

@@ -136,6 +136,7 @@ fn told(output: &FollowerOutput) -> Option<String> {
             },
             Word::ShellAway { .. } => "tell away".to_owned(),
             Word::ShellDead { .. } => "tell dead".to_owned(),
+            Word::Unhosted(job, attempt) => format!("tell unhosted {}.{attempt}", job.0),
             Word::Hosted(hosted) => {
                 let one = |(name, job, attempt): &(String, JobId, Attempt)| {
                     format!(" {name} {}.{attempt}", job.0)
@@ -252,6 +253,7 @@ fn beside_the_leader_its_orders_are_enough() {
     let mut bed = Bed::new(ATTENDANT);
     assert_eq!(bed.letter(1, order(5, 1)), ["host 5.1"]);
     assert_eq!(bed.leaves(), ["unhost inner"]);
+    assert_eq!(bed.unhosted(), ["tell unhosted 5.1"]);
 }
 
 #[test]

@@ -223,7 +223,7 @@ fn effects_for_this_node_are_given_back() {
 #[test]
 fn what_is_hosted_on_this_node_is_ordered_again_of_its_agent() {
     let mut head = head();
-    let order = Box::new(HostOrder {
+    let order = Box::new(eddy_wire::tree::HostOrder {
         instance: "child".to_owned(),
         job: eddy_wire::id::JobId(4),
         attempt: eddy_wire::id::Attempt(1),
