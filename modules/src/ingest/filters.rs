@@ -14,7 +14,7 @@ use eddy_wire::error::{Code, Refusal};
 use eddy_wire::filter::{Asked, Changed, Filter, Filtered, OnFailure, Ruling};
 use eddy_wire::fsd::seconds_of_micros;
 use eddy_wire::jobspec::{Request, Work};
-use eddy_wire::services::job::URGENCY_MAX;
+use eddy_wire::services::job::{URGENCY_DEFAULT, URGENCY_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
 use serde_json::{Map, Value, json};
@@ -202,7 +202,10 @@ impl Ingest {
             Refusal::new(Code::Invalid, text)
         };
         if let Some(given) = set.get(URGENCY) {
-            let urgency = given.as_u64().filter(|u| *u <= u64::from(URGENCY_MAX));
+            let urgency = match given {
+                Value::Null => Some(u64::from(URGENCY_DEFAULT)),
+                given => given.as_u64().filter(|u| *u <= u64::from(URGENCY_MAX)),
+            };
             let urgency = urgency
                 .ok_or_else(|| wrong(format!("urgency: {given} given, allowed are 0 to 31")))?;
             submission.request.urgency = urgency as u8;

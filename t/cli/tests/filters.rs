@@ -17,6 +17,7 @@ do
     case $job in
     *'"name":"no"'*) echo '{"action":"refuse","reason":"not this one"}' ;;
     *'"name":"long"'*) echo '{"action":"modify","set":{"queue":"long","urgency":9,"name":"longer"}}' ;;
+    *'"name":"calm"'*) echo '{"action":"modify","set":{"urgency":null}}' ;;
     *'"name":"bad"'*) echo '{"action":"modify","set":{"queue":"nowhere"}}' ;;
     *'"name":"nonsense"'*) echo 'yes, please' ;;
     *'"name":"twice"'*) printf '{"action":"accept"}\n{"action":"refuse","reason":"stale"}\n' ;;
@@ -108,6 +109,8 @@ fn a_filter_accepts_changes_and_refuses_and_what_it_changed_is_kept() -> Tested 
             "urgency": { "from": 16, "to": 9 },
         } }])
     );
+    let calm = instance.submit(&["--job-name=calm", "--urgency=20", "true"])?;
+    assert_eq!(instance.row(&calm)?["urgency"], json!(16));
     assert_eq!(
         refused(&instance, "no")?,
         "eddy submit: filter `site`: not this one"
