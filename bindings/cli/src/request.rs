@@ -175,6 +175,15 @@ pub fn urgency(text: &str) -> Result<u8, String> {
     }
 }
 
+/// The name of a set of jobs that is asked about: an empty one is what a variable leaves that is not set, and
+/// must not mean all.
+pub fn job_set(text: &str) -> Result<String, String> {
+    match text.is_empty() {
+        true => Err("allowed is a word of 1 to 255 bytes".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// Bytes of memory; as in Slurm a number alone counts MiB.
 fn memory(text: &str) -> Result<u64, String> {
     let alone = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -44,6 +44,17 @@ fn a_set_that_no_job_is_of_is_an_error_and_one_whose_jobs_are_over_is_not() -> T
         );
         instance.ok(&[verb, "--job-set=night"])?;
     }
+    for verb in [
+        "cancel", "hold", "release", "suspend", "resume", "usage", "wait", "jobs",
+    ] {
+        let ran = instance.run(&[verb, "--job-set="])?;
+        let text = "invalid value '' for '--job-set <NAME>': allowed is a word of 1 to 255 bytes";
+        assert!(
+            ran.code != 0 && ran.err.contains(text),
+            "{verb}: {}",
+            ran.err
+        );
+    }
     refused(&instance, &["jobs", "-R", "--job-set=nigth"])?;
     instance.ok(&["jobs", "-R", "--job-set=night"])?;
     Ok(())

@@ -14,7 +14,7 @@ use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest};
 use crate::listing::{Filter, Question};
 use crate::session::Global;
 use crate::table::escaped;
-use crate::{ids, output};
+use crate::{ids, output, request};
 
 /// Cancel jobs
 ///
@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "ids")]
     all: bool,
     /// The jobs of this set
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "all"])]
+    #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with_all = ["ids", "all"])]
     job_set: Option<String>,
     /// Only jobs in these states: pending, running, active [default: active]
     #[arg(short = 'S', long, value_name = "STATE,...")]

@@ -4,6 +4,7 @@ use anyhow::bail;
 use eddy_wire::services::job::{Changed, JobSet, Release, ReleaseRequest, Urgency, UrgencyRequest};
 
 use crate::ids;
+use crate::request;
 use crate::session::Global;
 use crate::verbs::cancel::{change, known, refusals};
 
@@ -31,7 +32,7 @@ struct Which {
     #[arg(long, conflicts_with_all = ["ids", "job_set"])]
     all: bool,
     /// The jobs of this set, in one record stream
-    #[arg(long, value_name = "NAME", conflicts_with = "ids")]
+    #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with = "ids")]
     job_set: Option<String>,
     /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
     #[arg(value_name = "ID")]

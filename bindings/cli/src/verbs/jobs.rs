@@ -20,7 +20,7 @@ use crate::listing::{Filter, Question, to_json};
 use crate::names::Users;
 use crate::session::Global;
 use crate::table::Table;
-use crate::{output, when};
+use crate::{output, request, when};
 
 /// List jobs
 ///
@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
     /// Only of this set of jobs
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = request::job_set)]
     job_set: Option<String>,
     /// One array of objects with all fields
     #[arg(long)]

@@ -13,7 +13,7 @@ use crate::names::Users;
 use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::verbs::why::known;
-use crate::{ids, output, when};
+use crate::{ids, output, request, when};
 use jobs::Which;
 
 /// Show who used how much, and where the capacity went
@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["account", "user", "since"])]
     identity: bool,
     /// By job, of this set: what each was charged, and of instances what was used of it
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["account", "user", "since", "identity", "ids"])]
+    #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with_all = ["account", "user", "since", "identity", "ids"])]
     job_set: Option<String>,
     /// By job, of users' instances that run
     #[arg(long, conflicts_with_all = ["account", "user", "since", "identity", "ids", "job_set"])]

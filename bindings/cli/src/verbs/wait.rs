@@ -5,6 +5,7 @@ use eddy_wire::services::job::JobSet;
 
 use crate::ids;
 use crate::listing::{Filter, Question};
+use crate::request;
 use crate::session::Global;
 use crate::verbs::submit::wait_for;
 
@@ -15,7 +16,7 @@ use crate::verbs::submit::wait_for;
 #[derive(clap::Args)]
 pub struct Args {
     /// The jobs of this set that are not over
-    #[arg(long, value_name = "NAME", conflicts_with = "ids")]
+    #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with = "ids")]
     job_set: Option<String>,
     /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
     #[arg(value_name = "ID")]
