@@ -62,6 +62,7 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         t_run: job.started,
         t_finish: job.t_finish,
         t_inactive: job.t_inactive,
+        t_unended: None,
         preemptions: job.preemptions,
         preempted: job.preempted.clone(),
         gives: job.shrinking.open().to_vec(),

@@ -180,6 +180,7 @@ const FIELDS: &[(&str, &str, Get)] = &[
     ("t_cleanup", "T_CLEANUP", |row, _| instant(row.t_finish)),
     ("t_inactive", "T_INACTIVE", |row, _| instant(row.t_inactive)),
     ("t_suspend", "T_SUSPEND", |row, _| instant(row.t_suspend)),
+    ("t_unended", "T_UNENDED", |row, _| instant(row.t_unended)),
     ("standing", "STANDING", |row, _| {
         Value::Text(standing(row.standing).to_owned())
     }),
@@ -247,8 +248,11 @@ fn standing(standing: Standing) -> &'static str {
     }
 }
 
-/// Its state, or once it is over its result.
+/// Its state, or once it is over its result; of one that its instance did not see end, that.
 pub fn status(row: &JobRow) -> &'static str {
+    if row.t_unended.is_some() {
+        return "UNENDED";
+    }
     match (row.state, row.result) {
         (JobState::Inactive, Some(ended)) => result(ended).0,
         (JobState::Run, _) if row.standing.is_without_cores() => "SUSPENDED",
@@ -257,6 +261,9 @@ pub fn status(row: &JobRow) -> &'static str {
 }
 
 fn status_abbrev(row: &JobRow) -> String {
+    if row.t_unended.is_some() {
+        return "UE".to_owned();
+    }
     match (row.state, row.result) {
         (JobState::Inactive, Some(ended)) => result(ended).1.to_owned(),
         (JobState::Run, _) if row.standing.is_without_cores() => "SU".to_owned(),
@@ -268,7 +275,9 @@ fn runtime(row: &JobRow, now: Time) -> Value {
     let Some(begun) = row.t_run.or(row.t_alloc) else {
         return Value::None;
     };
-    let end = row.t_finish.or(row.t_inactive).unwrap_or(now);
+    // Nobody knows for how long what has no end went on after that.
+    let end = row.t_finish.or(row.t_inactive).or(row.t_unended);
+    let end = end.unwrap_or(now);
     // While it is suspended it does not run.
     let end = row.t_suspend.map_or(end, |since| end.min(since));
     let suspended = Time::from_seconds(row.suspended).map_or(0, |micros| micros.0);

@@ -319,7 +319,7 @@ impl History {
         }
         replies
             .iter_mut()
-            .for_each(|reply| question.say_over(reply));
+            .for_each(|reply| question.say_over(self.now, reply));
         replies
     }
 
@@ -379,8 +379,8 @@ impl Question {
     }
 
     /// The phase of a rank that was never resumed is that of a start, and what
-    /// was in the instance when it was killed is over as it is.
-    fn say_over(&self, reply: &mut Reply) {
+    /// was in the instance when it was killed is over as it is, at the last moment known.
+    fn say_over(&self, now: Time, reply: &mut Reply) {
         match self {
             Question::Ping => {
                 if let Ok(mut pong) = serde_json::from_slice::<instance::Pong>(&reply.body) {
@@ -396,8 +396,10 @@ impl Question {
             }
             Question::Jobs => {
                 if let Ok(mut rows) = serde_json::from_slice::<Vec<JobRow>>(&reply.body) {
-                    let unended = rows.iter_mut().filter(|row| row.result.is_none());
-                    unended.for_each(|row| UNENDED.clone_into(&mut row.reason));
+                    for row in rows.iter_mut().filter(|row| row.result.is_none()) {
+                        UNENDED.clone_into(&mut row.reason);
+                        row.t_unended = Some(now);
+                    }
                     *reply = Reply::new(reply.to, reply.kind, &rows);
                 }
             }

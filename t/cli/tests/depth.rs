@@ -405,6 +405,13 @@ fn a_job_without_an_end_in_an_instance_that_was_killed_is_no_success() -> Tested
         "{}",
         status.err
     );
+    // It does not run on in listings, whenever they are asked for.
+    let row = "{status} {status_abbrev} {t_unended} {runtime}";
+    let listed = || within(&["jobs", "-a", "--no-header", "-o", row])?.ok();
+    let first = listed()?;
+    assert!(first.starts_with("UNENDED UE 1"), "{first}");
+    root.ok(&["run", "sleep", "0.1"])?;
+    assert_eq!(listed()?, first);
     ends_clean(&root)
 }
 

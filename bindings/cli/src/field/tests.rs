@@ -36,6 +36,7 @@ fn row() -> JobRow {
         standing: Default::default(),
         suspended: Default::default(),
         t_suspend: None,
+        t_unended: None,
         preemptions: 0,
         preempted: None,
         gives: Vec::new(),

@@ -76,6 +76,7 @@ fn job(job: u64, result: Option<JobResult>, reason: &str) -> JobRow {
         standing: Default::default(),
         suspended: Default::default(),
         t_suspend: None,
+        t_unended: None,
         preemptions: 0,
         preempted: None,
         gives: Vec::new(),

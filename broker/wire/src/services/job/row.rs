@@ -78,6 +78,9 @@ pub struct JobRow {
     /// Since when it has none.
     #[serde(default)]
     pub t_suspend: Option<Time>,
+    /// Where its instance was over before it: the last moment of which that one recorded anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub t_unended: Option<Time>,
     /// How many of its attempts were ended for the sake of another job.
     #[serde(default)]
     pub preemptions: u32,
