@@ -123,17 +123,17 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   t_submit t_alloc t_run t_finish t_inactive t_suspend
                when it was submitted, got resources, had started, had ended, was over, was suspended:
                seconds since 1970 with fraction
-  t_unended    of one without an end in an instance that is over: the last that one recorded
+  t_unended    of one without an end in an instance that is over: the last moment that one recorded
   path         with -R: of its instance; empty is the root
   instance     null, or for a job that is an instance: id, uri, statedir, stage (waiting starting
                serving away ending over), queues, summary (pending running completed failed
                cores_used instances)
 
 Fields of -o: these and id.f58 id.f58plain id.dec id.hex id.dothex username state_single
-  status (a state, SUSPENDED, the result, or UNENDED: the instance was over before it) status_abbrev result_abbrev waitstatus runtime
-  contextual_time contextual_info t_cleanup bank uri path instance.X with X of id uri statedir stage
-  summary pending running completed failed cores_used instances. In a template, {name:>12.12} is right in 12
-  columns and cut to 12 characters; !F shows a length of time with a unit, !H as H:MM:SS,
+  status (a state, SUSPENDED, the result, or UNENDED: its instance was over before it) status_abbrev
+  result_abbrev waitstatus runtime contextual_time contextual_info t_cleanup bank uri path
+  instance.X with X of id uri statedir stage summary pending running completed failed cores_used
+  instances. In a template, {name:>12.12} is right in 12 columns and cut to 12 characters; !F shows a length of time with a unit, !H as H:MM:SS,
   !d an instant as date and time.";
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
