@@ -217,7 +217,7 @@ impl Module for Resource {
                     record.event.kind,
                     Kind::GiveBack(_) | Kind::Free | Kind::GrantChanged(_)
                 ) {
-                    self.giving.give(&self.staying.ranks(), out);
+                    self.giving.give(&self.staying, out);
                 }
                 if let Kind::Free | Kind::ResourceDefine(..) | Kind::Undrain(..) = record.event.kind
                 {
@@ -241,7 +241,7 @@ impl Module for Resource {
                 self.arriving.told(&granted.beside);
                 self.arrived(out);
                 self.take_back(now, &granted.leaving, out);
-                self.giving.give(&self.staying.ranks(), out);
+                self.giving.give(&self.staying, out);
             }
             Input::Cancel(caller) => self.arriving.drop_where(|of| of == caller),
             Input::Gone(client) => self.arriving.drop_where(|of| of.client == client),

@@ -15,6 +15,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::services::grant::{GrantRow, GrantState, ReleaseRequest, Which};
 use eddy_wire::time::Time;
 
+use super::staying::Staying;
 use super::{Resource, targets};
 use crate::settings::Place;
 
@@ -96,12 +97,10 @@ impl Giving {
     }
 
     /// Tells the parent of those on which nobody stays any more.
-    pub(super) fn give(&mut self, staying: &Idset, out: &mut Outbox) {
-        if self.leaving.is_empty() {
-            return;
-        }
-        let leaving: Idset = self.leaving.keys().map(|rank| rank.0).collect();
-        let idle = leaving.difference(staying);
+    pub(super) fn give(&mut self, staying: &Staying, out: &mut Outbox) {
+        let leaving = self.leaving.keys();
+        let idle = leaving.filter(|rank| !staying.is_on(**rank));
+        let idle: Idset = idle.map(|rank| rank.0).collect();
         if !idle.is_empty() && idle != self.told {
             self.told.clone_from(&idle);
             out.effect(Effect::Parent(ToParent::Release(idle)));

@@ -10,12 +10,14 @@ use eddy_wire::idset::Idset;
 #[derive(Debug, Default)]
 pub(super) struct Staying {
     jobs: BTreeMap<JobId, Idset>,
+    /// How many jobs stay on a node, where any does: asked at each end, whoever else there is.
+    on: BTreeMap<Rank, u32>,
 }
 
 impl Staying {
     /// A job was granted this, or holds something else than it did; before and now it stays there.
     pub(super) fn granted(&mut self, job: JobId, grant: &Grant) -> (Idset, Idset) {
-        let before = self.jobs.remove(&job).unwrap_or_default();
+        let before = self.free(job);
         let held = grant.set.nodes.iter().filter(|(_, node)| !node.is_empty());
         let held: Idset = held.map(|(rank, _)| rank.0).collect();
         // What takes nothing never had anything there. Who gave his cores is to have them again.
@@ -23,12 +25,24 @@ impl Staying {
         if !now.is_empty() {
             self.jobs.insert(job, now.clone());
         }
+        for rank in now.iter() {
+            *self.on.entry(Rank(rank)).or_default() += 1;
+        }
         (before, now)
     }
 
     /// What it held is free; there it was.
     pub(super) fn free(&mut self, job: JobId) -> Idset {
-        self.jobs.remove(&job).unwrap_or_default()
+        let was = self.jobs.remove(&job).unwrap_or_default();
+        for rank in was.iter().map(Rank) {
+            if let Some(count) = self.on.get_mut(&rank) {
+                *count -= 1;
+                if *count == 0 {
+                    self.on.remove(&rank);
+                }
+            }
+        }
+        was
     }
 
     /// One who stays on one of these nodes, and on which.
@@ -40,10 +54,9 @@ impl Staying {
         stays.next()
     }
 
-    /// All nodes on which somebody stays.
-    pub(super) fn ranks(&self) -> Idset {
-        let all = self.jobs.values();
-        all.fold(Idset::new(), |all, one| all.union(one))
+    /// Whether anybody stays on this node.
+    pub(super) fn is_on(&self, rank: Rank) -> bool {
+        self.on.contains_key(&rank)
     }
 }
 
@@ -91,10 +104,19 @@ mod tests {
         staying.granted(other, &grant(&[(3, 0)]));
         let suspended = staying.granted(job, &grant(&[(1, 0), (2, 0)]));
         assert_eq!(suspended, (ids("1-2"), ids("1-2")));
-        assert_eq!(staying.ranks(), ids("1-2"));
+        let on = |staying: &Staying| {
+            (0..9)
+                .filter(|rank| staying.is_on(Rank(*rank)))
+                .collect::<Idset>()
+        };
+        assert_eq!(on(&staying), ids("1-2"));
+        staying.granted(other, &grant(&[(2, 1), (3, 0)]));
+        staying.free(other);
+        assert_eq!(on(&staying), ids("1-2"), "another is still on 2");
         // A node that leaves an instance is left.
         assert_eq!(staying.granted(job, &grant(&[(1, 2)])).1, ids("1"));
+        assert_eq!(on(&staying), ids("1"));
         assert_eq!(staying.free(job), ids("1"));
-        assert!(staying.ranks().is_empty());
+        assert!(on(&staying).is_empty());
     }
 }

@@ -97,6 +97,8 @@ const BENCHES: &[Bench] = &[
         about: "1,000 sub-instances of 100 jobs against the same jobs flat: CPU of the machine" },
     Bench { name: "pass", needs: Needs::Eddy, run: pass::run,
         about: "jobs passed down to a queue instance: CPU of the root and below it" },
+    Bench { name: "pass-wide", needs: Needs::Eddy, run: pass::wide,
+        about: "100,000 jobs over 1,000 fake nodes, flat and by four queue instances: CPU for each" },
     Bench { name: "pass-start", needs: Needs::Eddy, run: pass::start,
         about: "how much later a job starts that is passed down" },
     Bench { name: "why", needs: Needs::Eddy, run: pending::why,
