@@ -94,6 +94,8 @@ pub enum Rule {
     StopUnheard,
     /// A disabled queue takes jobs.
     DisableUnheard,
+    /// Who takes jobs does not hear how many accounts may have.
+    SubmittedUnheard,
     /// Nobody keeps nodes for a reservation.
     ReservationUnheard,
     /// Jobs are taken from however short they have run.
@@ -181,6 +183,7 @@ impl Rule {
         ("grant-unheard", Rule::GrantUnheard),
         ("stop-unheard", Rule::StopUnheard),
         ("disable-unheard", Rule::DisableUnheard),
+        ("submitted-unheard", Rule::SubmittedUnheard),
         ("reservation-unheard", Rule::ReservationUnheard),
         ("exempt-forgotten", Rule::ExemptForgotten),
         ("pools-inflated", Rule::PoolsInflated),

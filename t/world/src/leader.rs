@@ -178,9 +178,10 @@ impl Instance {
         if nature.breaks(Rule::SocketsUnheard) {
             modules[SCHED] = Box::new(Careless::of_sockets(Sched::new(&self.settings)));
         }
-        let deaf: [(Rule, usize, Deafening); 6] = [
+        let deaf: [(Rule, usize, Deafening); 7] = [
             (Rule::StopUnheard, SCHED, Deaf::to_queues),
             (Rule::DisableUnheard, INGEST, Deaf::to_queues),
+            (Rule::SubmittedUnheard, INGEST, Deaf::to_submitted),
             (Rule::ConfigurationUnheard, SCHED, Deaf::to_configurations),
             (Rule::GivenWhileUsed, RESOURCE, Deaf::to_grants),
             (Rule::ReservationUnheard, SCHED, Deaf::to_reservations),

@@ -363,6 +363,7 @@ fn accounts(random: &mut Random) -> Call {
         6 => json!({ "core_minutes": 3, "excess": "standby" }),
         // More than there is: nobody waits for it, and yet it counts.
         5 => json!({ "nodes": 10_000 }),
+        2 => json!({ "running_jobs": 2, "submitted_jobs": 3 }),
         most => json!({ "running_jobs": most }),
     };
     let (top, inner) = (limits(random), limits(random));

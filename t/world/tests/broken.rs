@@ -278,6 +278,11 @@ fn a_job_that_a_disabled_queue_takes() {
 }
 
 #[test]
+fn more_jobs_than_an_account_may_have_submitted() {
+    found("submitted-unheard", &["may be submitted"]);
+}
+
+#[test]
 fn a_job_that_starts_where_nodes_are_kept_for_others() {
     found("reservation-unheard", &["reservation `", "reservations `"]);
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
-use eddy_modules::live::Change;
-use eddy_wire::account::Name;
+use eddy_modules::live;
+use eddy_wire::account::{Change, Name};
 use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::id::Seq;
 use eddy_wire::reservation::Kept;
@@ -13,10 +13,27 @@ use eddy_wire::time::Time;
 /// How a module is made not to hear something.
 pub type Deafening = fn(Box<dyn Module + Send>) -> Deaf;
 
+/// What is heard of a record.
+enum Heard {
+    AsItIs,
+    Nothing,
+    /// This in its place.
+    As(Kind),
+}
+
+impl Heard {
+    fn unless(deaf: bool) -> Heard {
+        match deaf {
+            true => Heard::Nothing,
+            false => Heard::AsItIs,
+        }
+    }
+}
+
 /// Around the real one.
 pub struct Deaf {
     real: Box<dyn Module + Send>,
-    hears: fn(&Kind) -> bool,
+    hears: fn(&Kind) -> Heard,
     /// The records of what stands that it did not hear: they count all the same.
     unheard: BTreeMap<Name, Seq>,
 }
@@ -24,7 +41,7 @@ pub struct Deaf {
 impl Deaf {
     /// What is done to queues it does not hear.
     pub fn to_queues(real: Box<dyn Module + Send>) -> Deaf {
-        let hears = |kind: &Kind| !matches!(kind, Kind::Queue(_));
+        let hears = |kind: &Kind| Heard::unless(matches!(kind, Kind::Queue(_)));
         Deaf {
             real,
             hears,
@@ -34,7 +51,30 @@ impl Deaf {
 
     /// Of another configuration it hears nothing.
     pub fn to_configurations(real: Box<dyn Module + Send>) -> Deaf {
-        let hears = |kind: &Kind| !matches!(kind, Kind::Memo(memo) if Change::told(memo).is_some());
+        let hears = |kind: &Kind| {
+            Heard::unless(matches!(kind, Kind::Memo(memo) if live::Change::told(memo).is_some()))
+        };
+        Deaf {
+            real,
+            hears,
+            unheard: BTreeMap::new(),
+        }
+    }
+
+    /// How many jobs accounts may have submitted it does not hear.
+    pub fn to_submitted(real: Box<dyn Module + Send>) -> Deaf {
+        let hears = |kind: &Kind| {
+            let mut kind = kind.clone();
+            if let Kind::Account(changed) = &mut kind
+                && let Change::Account {
+                    value: Some(value), ..
+                } = &mut changed.change
+            {
+                value.limits.submitted_jobs = None;
+                return Heard::As(kind);
+            }
+            Heard::AsItIs
+        };
         Deaf {
             real,
             hears,
@@ -44,7 +84,7 @@ impl Deaf {
 
     /// What jobs are granted it does not hear.
     pub fn to_grants(real: Box<dyn Module + Send>) -> Deaf {
-        let hears = |kind: &Kind| !matches!(kind, Kind::Alloc(_));
+        let hears = |kind: &Kind| Heard::unless(matches!(kind, Kind::Alloc(_)));
         Deaf {
             real,
             hears,
@@ -54,7 +94,7 @@ impl Deaf {
 
     /// That nodes are to be given it does not hear.
     pub fn to_shrinking(real: Box<dyn Module + Send>) -> Deaf {
-        let hears = |kind: &Kind| !matches!(kind, Kind::Shrink(_));
+        let hears = |kind: &Kind| Heard::unless(matches!(kind, Kind::Shrink(_)));
         Deaf {
             real,
             hears,
@@ -64,7 +104,7 @@ impl Deaf {
 
     /// Of reservations it hears nothing.
     pub fn to_reservations(real: Box<dyn Module + Send>) -> Deaf {
-        let hears = |kind: &Kind| !matches!(kind, Kind::Reservation(_));
+        let hears = |kind: &Kind| Heard::unless(matches!(kind, Kind::Reservation(_)));
         Deaf {
             real,
             hears,
@@ -97,21 +137,28 @@ impl Module for Deaf {
 
     fn apply(&mut self, record: &Record) {
         if let Kind::Reservation(kept) = &record.event.kind
-            && !(self.hears)(&record.event.kind)
+            && matches!((self.hears)(&record.event.kind), Heard::Nothing)
         {
             self.unheard.remove(kept.name());
             if matches!(**kept, Kept::Made(_)) {
                 self.unheard.insert(kept.name().clone(), record.seq);
             }
         }
-        if (self.hears)(&record.event.kind) {
-            self.real.apply(record);
+        match (self.hears)(&record.event.kind) {
+            Heard::AsItIs => self.real.apply(record),
+            Heard::Nothing => {}
+            Heard::As(kind) => {
+                let mut record = record.clone();
+                record.event.kind = kind;
+                self.real.apply(&record);
+            }
         }
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {
         match input {
-            Input::Applied(record) if !(self.hears)(&record.event.kind) => {}
+            Input::Applied(record)
+                if matches!((self.hears)(&record.event.kind), Heard::Nothing) => {}
             _ => self.real.handle(now, input, out),
         }
     }

@@ -54,13 +54,16 @@ impl Seen {
         let taken = self.holds == Holds::Something
             || self.state == JobState::Run
             || self.state == JobState::Sched && self.place > 0;
+        taken && self.is_under(account, book)
+    }
+
+    /// Whether it is of the account, or of one under it, and asks for something.
+    fn is_under(&self, account: &Name, book: &Book) -> bool {
         let own = self.submit.party.account.as_ref();
         let under = own.is_some_and(|own| book.line(own).any(|(name, _)| name == account));
-        taken && under && self.submit.spec.request.takes == Takes::Resources
+        under && self.submit.spec.request.takes == Takes::Resources
     }
-}
 
-impl Seen {
     fn stands_by(&self) -> bool {
         let qos = self.submit.party.qos.as_ref();
         qos.is_some_and(|qos| qos.as_str() == STANDBY)
@@ -92,6 +95,7 @@ impl Limited {
                     sized: self.sized(submit),
                 };
                 self.jobs.insert(id, seen);
+                return self.may_come(id);
             }
             (Kind::Clean, Some(id)) => {
                 self.jobs.remove(&id);
@@ -226,6 +230,32 @@ impl Limited {
             )),
             false => Ok(()),
         }
+    }
+
+    /// Whether there were not too many of its accounts already, waiting or not, when it was taken. What an
+    /// instance took without this one, or was passed, was not asked about here.
+    fn may_come(&self, id: JobId) -> Result<(), String> {
+        let submit = &self.jobs[&id].submit;
+        let is_elsewhere = submit.taken_in.is_some() || submit.pass.is_some();
+        let Some(account) = submit.party.account.as_ref().filter(|_| !is_elsewhere) else {
+            return Ok(());
+        };
+        if submit.spec.request.takes == Takes::Nothing {
+            return Ok(());
+        }
+        for (name, account) in self.book.line(account) {
+            let Some(most) = account.limits.submitted_jobs else {
+                continue;
+            };
+            let jobs = self.jobs.values();
+            let count = jobs.filter(|job| job.is_under(name, &self.book)).count();
+            if count > most as usize {
+                return Err(format!(
+                    "job {id} was taken as number {count} of account `{name}`, in which {most} may be submitted"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn within(&self, id: JobId) -> Result<(), String> {
