@@ -31,6 +31,8 @@ mod preempt;
 
 mod proposals;
 
+mod prospects;
+
 mod reline;
 
 mod rounds;
@@ -252,6 +254,7 @@ impl Planner {
         if self.pass == Pass::Current {
             self.pass = Pass::Stale;
         }
+        self.hear(&delta);
         match (&delta, &mut self.table) {
             (Delta::Explain(_), _) | (_, None) => {}
             (_, Some(table)) => {
@@ -324,6 +327,7 @@ impl Planner {
         self.occupancy.at(now);
         self.turns.at(now);
         self.lapse();
+        self.expect_until(now);
         let lined = self.lined.at;
         self.reline(now);
         if self.lined.at != lined && self.pass == Pass::Current {
@@ -354,6 +358,7 @@ impl Planner {
             let gate = self.occupancy.gate().again();
             let again = outcome.again.into_iter().chain(gate);
             let again = again.chain(self.occupancy.opens()).chain(self.due(now));
+            let again = again.chain(self.expected().map(|(_, at)| at));
             let table = self.table.as_ref().and_then(Table::again);
             outcome.again = again.chain(table).min();
         }

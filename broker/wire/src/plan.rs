@@ -492,6 +492,14 @@ pub enum Reason {
         /// Until the last of their tasks is killed.
         within: Span,
     },
+    /// Those whom it may take from are not to be taken from yet.
+    #[error("waits until {} may be taken from, in {} s", listed(jobs), within.0 / crate::time::MICROS)]
+    Exempt {
+        /// Those who are exempt yet, of those who would give way to it.
+        jobs: Vec<JobId>,
+        /// Until the last of them is exempt no more.
+        within: Span,
+    },
     /// Its urgency is 0.
     #[error("is held: its urgency is 0 (`eddy release {}` lets it go){}", job.f58_ascii(), also(besides))]
     Held {

@@ -111,49 +111,55 @@ impl Occupancy {
         self.promises.of(at).iter().map(|one| one.job)
     }
 
-    /// What may be had of a node from now until then, beside what is promised to those who are to
+    /// What may be had of a node from a time until another, beside what is promised to those who are to
     /// be heeded. What those give back who are `apart` is not counted.
     pub fn to_be_had(
         &self,
         at: usize,
-        until: Time,
+        (from, until): (Time, Time),
         heeds: impl Fn(JobId) -> bool,
         apart: impl Fn(JobId) -> bool,
     ) -> Found {
         let free = Left::of(&self.inventory.free().room(at));
+        let back = |time: Time| {
+            let returns = self.returns[at].iter();
+            let over = returns.take_while(move |one| self.ends_at(one.until) <= time);
+            over.filter(|one| !apart(one.job()))
+        };
         let held = self.inventory.node(at).holdings();
         let promises = self.promises.of(at).iter();
-        let meanwhile = promises.filter(|one| one.from < until && one.until > self.now);
+        let meanwhile = promises.filter(|one| one.from < until && one.until > from);
         let heeded: Vec<_> = meanwhile.filter(|one| heeds(one.job)).collect();
         let then = |time: Time| {
-            let mut left = free;
-            let returns = self.returns[at].iter();
-            for one in returns.take_while(|one| self.ends_at(one.until) <= time) {
-                if !apart(one.job()) {
-                    left = left.with(&one.back);
-                }
-            }
+            let left = back(time).fold(free, |left, one| left.with(&one.back));
             let active = heeded.iter().filter(|one| one.is_active(time));
             active.fold(left, |left, one| left.without(&one.takes))
         };
-        let begins = heeded.iter().map(|one| one.from.max(self.now));
-        let left = begins.fold(then(self.now), |left, time| left.least(then(time)));
+        let begins = heeded.iter().map(|one| one.from.max(from));
+        let left = begins.fold(then(from), |left, time| left.least(then(time)));
         Found {
             left,
-            held,
+            held: held.saturating_sub(back(from).count() as u64),
             is_promised: !heeded.is_empty(),
         }
     }
 
-    /// Promises these slots from now until then.
-    pub fn claim(&mut self, ask: &Arc<Ask>, chosen: Vec<Chosen>, until: Time) -> Spot {
+    /// The nodes of which something comes back by then.
+    pub fn returned_by(&self, time: Time) -> impl Iterator<Item = usize> + '_ {
+        let over = self.ends.range(..=(time, JobId(u64::MAX)));
+        over.flat_map(|(_, set)| super::parts(&self.inventory, set).map(|(at, _)| at))
+    }
+
+    /// Promises these slots from a time until another.
+    pub fn claim(
+        &mut self,
+        ask: &Arc<Ask>,
+        chosen: Vec<Chosen>,
+        (from, until): (Time, Time),
+    ) -> Spot {
         let spot = spot(ask, chosen.into());
-        let now = self.now;
-        self.book(
-            spot.clone(),
-            now,
-            Time(until.0.max(now.0.saturating_add(1))),
-        );
+        let until = Time(until.0.max(from.0.saturating_add(1)));
+        self.book(spot.clone(), from, until);
         spot
     }
 

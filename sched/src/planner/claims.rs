@@ -159,29 +159,47 @@ impl Planner {
     pub(super) fn claim(&mut self, turn: Turn, (ask, span): (&Arc<Ask>, Span), on: Vec<Chosen>) {
         let job = turn.job;
         let there = on.iter().flat_map(|one| self.occupancy.promised_on(one.at));
-        let promised: BTreeSet<JobId> = there.collect();
+        let promised: BTreeSet<JobId> = there.filter(|other| *other != job).collect();
         for other in promised {
-            let others = self.turn_of(other).filter(|_| other != job);
-            if let Some(others) = others.filter(|_| !self.taking.claims.contains_key(&other)) {
-                self.agenda.unreserve(&others, &mut self.occupancy);
+            match self.taking.prospects.contains_key(&other) {
+                true => self.enter(other),
+                false => self.unpromise(other),
             }
         }
-        match &mut self.table {
-            Some(table) => table.leave(&turn, &ask.want.owner),
-            None => {
-                self.agenda.leave(&turn, &mut self.occupancy);
-            }
-        }
-        let until = self.occupancy.now().after(self.taking.grace());
-        let until = until.after(CLEANUP).after(span);
+        self.leave_line(&turn, ask);
+        let now = self.occupancy.now();
+        let until = self.had_until(now, span);
         let nodes = on.iter().map(|one| one.at).collect();
         let claim = Claim {
             waits: self.awaited_on(job, &nodes),
-            spot: self.occupancy.claim(ask, on, until),
+            spot: self.occupancy.claim(ask, on, (now, until)),
             span,
             until,
         };
         self.taking.claims.insert(job, claim);
+    }
+
+    /// It is to be promised something else than it is, unless it has a claim.
+    pub(super) fn unpromise(&mut self, job: JobId) {
+        let turn = self.turn_of(job);
+        if let Some(turn) = turn.filter(|_| !self.taking.is_out_of_line(job)) {
+            self.agenda.unreserve(&turn, &mut self.occupancy);
+        }
+    }
+
+    /// No pass looks for room for it.
+    pub(super) fn leave_line(&mut self, turn: &Turn, ask: &Ask) {
+        match &mut self.table {
+            Some(table) => table.leave(turn, &ask.want.owner),
+            None => {
+                self.agenda.leave(turn, &mut self.occupancy);
+            }
+        }
+    }
+
+    /// To when one has what it takes from then on.
+    pub(super) fn had_until(&self, from: Time, span: Span) -> Time {
+        from.after(self.taking.grace()).after(CLEANUP).after(span)
     }
 
     /// Starts whoever waits for nobody any more, and keeps what others wait for.

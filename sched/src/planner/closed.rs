@@ -45,6 +45,7 @@ impl Planner {
 
     /// Something is otherwise than the pass under way knows.
     fn stir(&mut self) {
+        self.expect_nothing();
         if self.pass == Pass::Current {
             self.pass = Pass::Stale;
         }

@@ -20,7 +20,7 @@ use super::scene::{Scene, class_of};
 use super::taking::Standing;
 use crate::accounts::account_of;
 use crate::need::Spread;
-use crate::occupancy::{Ask, CLEANUP, parts};
+use crate::occupancy::{Ask, parts};
 use crate::placement::Chosen;
 use crate::policy::{Evict, Policy, Preference, Rung};
 use crate::rounds::{self, Bucket, Decision, Method, Preemption, Tokens};
@@ -263,15 +263,16 @@ impl Planner {
         let inventory = self.occupancy.inventory();
         let spans = heirs.iter().map(|heir| self.ask_of(heir.turn.job).1);
         let span = spans.max().unwrap_or(Span::ZERO);
-        let until = self.occupancy.now().after(self.taking.grace());
-        let until = until.after(CLEANUP).after(span);
+        let now = self.occupancy.now();
+        let until = self.had_until(now, span);
         let mut field = BTreeMap::new();
         for at in heirs.iter().flat_map(|heir| &heir.chosen).map(|one| one.at) {
             field.entry(at).or_insert_with(|| {
                 // What a reservation closes is promised to nobody who waits here.
                 let claimed =
                     |job| self.taking.claims.contains_key(&job) || !self.waiting.contains_key(&job);
-                self.occupancy.to_be_had(at, until, claimed, |_| false)
+                self.occupancy
+                    .to_be_had(at, (now, until), claimed, |_| false)
             });
         }
         let names = |by: &JobId| heirs.iter().any(|heir| heir.turn.job == *by);

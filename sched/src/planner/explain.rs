@@ -95,6 +95,7 @@ impl Planner {
         if question.jobs.is_some() && told.len() <= SUPPOSED_MAX {
             for (one, (ahead, turn)) in jobs.iter_mut().zip(&told) {
                 one.advice = self.advice(*turn, *ahead, now);
+                self.tell_prospect(*turn, one, now);
             }
         }
         let below = self.waiting.iter().filter(|(_, one)| match one.place {
@@ -204,6 +205,7 @@ impl Planner {
         let at = match self.agenda.booking(&turn) {
             Some(booking) => Some(booking.at),
             None if let Some(at) = self.claimed_start(turn.job) => Some(at),
+            None if let Some(at) = self.expected_start(turn.job) => Some(at),
             None => starts.get(&turn.job).copied(),
         };
         Explained {
@@ -249,11 +251,16 @@ impl Planner {
         if self.policy.queue.walk == Walk::Stop && self.first(now) != Some(turn) {
             return self.behind(now);
         }
-        let first = self.agenda.bookings().filter(|(other, _)| **other != turn);
-        match first.min_by_key(|(_, booking)| booking.at) {
-            Some((other, booking)) => Reason::WouldDelay {
-                job: other.job,
-                within: Span((booking.at - now).0.max(0)),
+        let booked = self.agenda.bookings();
+        let booked = booked.map(|(other, booking)| (other.job, booking.at));
+        let starts = self
+            .expected()
+            .map(|(other, at)| (other, self.taken_by(at)));
+        let first = booked.chain(starts).filter(|(other, _)| *other != turn.job);
+        match first.min_by_key(|(_, at)| *at) {
+            Some((job, at)) => Reason::WouldDelay {
+                job,
+                within: Span((at - now).0.max(0)),
             },
             None => Reason::New,
         }
@@ -288,8 +295,7 @@ impl Planner {
         }
         // Whoever has a promise that stays starts by it, also one behind.
         let stays = |turn: &Turn| {
-            is_kept && self.agenda.booking(turn).is_some()
-                || self.taking.claims.contains_key(&turn.job)
+            is_kept && self.agenda.booking(turn).is_some() || self.taking.is_out_of_line(turn.job)
         };
         let turns = turns.iter().take_while(|(ahead, _)| *ahead <= last);
         let turns = turns.filter(|(_, turn)| !stays(turn));

@@ -44,6 +44,7 @@ impl Planner {
         }
         self.rows.leave(row);
         self.unclaim(job);
+        self.expects_no_more(job);
     }
 
     /// It is no longer aside; a job that wants nothing stays out.

@@ -6,8 +6,8 @@
 //! standing or above, never one within its `exempt`, never one that was taken from as often as may
 //! be. An instance that can be without some of its nodes gives those and goes on (`gifts`). What they
 //! leave is its claim (`claims`). Before anybody ends, starts of the same outcome are taken back
-//! (`proposals`). Where accounts take turns, classes take from each other in the rounds of `evict`; QoS take
-//! here, too.
+//! (`proposals`), also those who would be ended as soon as others are exempt no more (`prospects`). Where
+//! accounts take turns, classes take from each other in the rounds of `evict`; QoS take here, too.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,11 +22,12 @@ use eddy_wire::time::{Span, Time};
 
 use super::gifts::{self, Coming};
 use super::proposals::Retracted;
+use super::prospects::Expects;
 use super::taking::{Armed, Standing};
 use super::victims::{Candidate, Given, Search, Sought, Victim};
 use super::{Certainty, Place, Planner};
 use crate::need::Need;
-use crate::occupancy::{Ask, CLEANUP};
+use crate::occupancy::Ask;
 use crate::policy::{Preference, Reservations, Rung, Walk};
 use crate::turns::Turn;
 use crate::walk::{Room, Rules};
@@ -40,12 +41,26 @@ const CLAIMS_MAX: usize = 64;
 /// Where nobody passes, so many who are ahead are looked at.
 const AHEAD_MAX: usize = 4096;
 
-/// One who may be taken from, as he is to go: by class and QoS, who gives nodes before who ends, who began
-/// last before others.
-type Found = (i64, f64, bool, Reverse<i64>, Reverse<JobId>);
+/// One who holds something and may be taken from, as he is to go: by class and QoS, who gives nodes before who
+/// ends, who began last before others.
+#[derive(Clone, Copy)]
+pub(super) struct Holder {
+    /// From when on.
+    pub open: Time,
+    rank: (i64, f64),
+    last: (bool, Reverse<i64>, Reverse<JobId>),
+}
 
-fn by_rank(a: &Found, b: &Found) -> Ordering {
-    a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+impl Holder {
+    pub fn job(&self) -> JobId {
+        let (.., Reverse(job)) = self.last;
+        job
+    }
+
+    fn by_rank(&self, other: &Holder) -> Ordering {
+        let classes = self.rank.0.cmp(&other.rank.0);
+        classes.then(self.rank.1.total_cmp(&other.rank.1))
+    }
 }
 
 /// Who may be taken from by those of one standing, and when more may be.
@@ -203,7 +218,11 @@ impl Planner {
                 None => {
                     let again = pool.again.into_iter().chain(self.patience());
                     outcome.again = outcome.again.into_iter().chain(again).min();
-                    tried.insert(key);
+                    let starts = !pool.starts.is_empty() && pool.again.is_some();
+                    match starts.then(|| self.expect((turn, &standing), (&ask, span), outcome)) {
+                        Some(Expects::Something) => pools.clear(),
+                        Some(Expects::Nothing) | None => drop(tried.insert(key)),
+                    }
                 }
             }
         }
@@ -214,7 +233,7 @@ impl Planner {
         (job.need, Rules::from(&self.policy.queue).span(limit))
     }
 
-    /// Those who wait, have no claim, and stand above somebody who holds something, or is to, or may be
+    /// Those who wait, have no claim and no prospect, and stand above somebody who holds something, or is to, or may be
     /// promised something, in turn.
     fn takers(&self, among: Among, outcome: &Outcome) -> Vec<(Turn, Standing)> {
         let mut takers = Vec::new();
@@ -232,9 +251,7 @@ impl Planner {
             if !takes {
                 continue;
             }
-            let open = jobs
-                .iter()
-                .filter(|job| !self.taking.claims.contains_key(job));
+            let open = jobs.iter().filter(|job| !self.taking.is_out_of_line(**job));
             for job in open.take(WAITERS_MAX) {
                 takers.extend(self.turn_of(*job).map(|turn| (turn, standing.clone())));
             }
@@ -280,10 +297,9 @@ impl Planner {
         }
     }
 
-    /// Who may be taken from by this standing now, who is to go first at the front.
-    fn pool(&self, standing: &Standing, now: Time, outcome: &Outcome) -> Pool {
-        let mut found: Vec<Found> = Vec::new();
-        let mut again = None;
+    /// Who holds something that this standing may take, now or later.
+    pub(super) fn holders_below(&self, standing: &Standing) -> Vec<Holder> {
+        let mut found = Vec::new();
         for (holder, jobs) in &self.taking.holders {
             if self.may_take(standing, holder).is_none() {
                 continue;
@@ -296,21 +312,33 @@ impl Planner {
                     continue;
                 }
                 let start = self.holdings[job].set.starttime;
-                let from = self.exempt_until(*job, qos);
-                if from > now {
-                    again = again.into_iter().chain([from]).min();
-                    continue;
-                }
                 let ends = self.spares(*job).is_empty();
-                found.push((class, worth, ends, Reverse(start), Reverse(*job)));
+                found.push(Holder {
+                    open: self.exempt_until(*job, qos),
+                    rank: (class, worth),
+                    last: (ends, Reverse(start), Reverse(*job)),
+                });
             }
         }
-        found.sort_by(|a, b| by_rank(a, b).then((a.2, a.3, a.4).cmp(&(b.2, b.3, b.4))));
-        let levels = found.chunk_by(|a, b| by_rank(a, b).is_eq()).enumerate();
+        found
+    }
+
+    /// They may be taken from, who is to go first at the front.
+    pub(super) fn lined_up(&self, mut open: Vec<Holder>) -> Vec<Candidate> {
+        open.sort_by(|a, b| a.by_rank(b).then(a.last.cmp(&b.last)));
+        let levels = open.chunk_by(|a, b| a.by_rank(b).is_eq()).enumerate();
         let candidates = levels.flat_map(|(level, alike)| {
-            let jobs = alike.iter().map(|(.., Reverse(job))| *job);
+            let jobs = alike.iter().map(Holder::job);
             jobs.map(move |job| self.candidate(job, level + 1))
         });
+        candidates.collect()
+    }
+
+    /// Who may be taken from by this standing now, who is to go first at the front.
+    fn pool(&self, standing: &Standing, now: Time, outcome: &Outcome) -> Pool {
+        let below = self.holders_below(standing).into_iter();
+        let (open, exempt): (Vec<Holder>, Vec<Holder>) = below.partition(|one| one.open <= now);
+        let candidates = self.lined_up(open).into_iter();
         let starts = self.retractable(standing, outcome);
         let starts = starts.into_iter().map(|job| self.candidate(job, 0));
         // Who takes nothing gives nothing.
@@ -324,11 +352,11 @@ impl Planner {
                 .collect(),
             starts,
             promises: self.promises_below(standing),
-            again,
+            again: exempt.iter().map(|one| one.open).min(),
         }
     }
 
-    fn candidate(&self, job: JobId, level: usize) -> Candidate {
+    pub(super) fn candidate(&self, job: JobId, level: usize) -> Candidate {
         let inventory = self.occupancy.inventory();
         let set = &self.holdings[&job].set;
         let mut parts = self.taking.parts(inventory, job, set);
@@ -375,8 +403,9 @@ impl Planner {
         (ask, span): (&Arc<Ask>, Span),
         candidates: &[Candidate],
     ) -> Option<Sought> {
+        let now = self.occupancy.now();
         let own = self.coming_for(turn.job);
-        let search = self.search((turn, standing), (ask, span), candidates, &own);
+        let search = self.search((turn, standing), (ask, span), candidates, (now, &own));
         if search.is_met() {
             return search.fewest();
         }
@@ -385,7 +414,7 @@ impl Planner {
             all.extend(own);
             // What ends anyway will do: nobody is to end for it.
             if self
-                .search((turn, standing), (ask, span), candidates, &all)
+                .search((turn, standing), (ask, span), candidates, (now, &all))
                 .is_met()
             {
                 return None;
@@ -394,13 +423,16 @@ impl Planner {
         gifts::least(search, candidates)
     }
 
-    fn search<'a>(
+    /// The search for who gives way from a time on, where what is to come `back` is its own, and what jobs give
+    /// back by then.
+    pub(super) fn search<'a>(
         &self,
         (turn, standing): (&Turn, &Standing),
         (ask, span): (&'a Arc<Ask>, Span),
         candidates: &'a [Candidate],
-        back: &[Coming],
+        (from, back): (Time, &[Coming]),
     ) -> Search<'a> {
+        let is_later = from > self.occupancy.now();
         let inventory = self.occupancy.inventory();
         let need = &ask.need;
         let within = inventory.all().within(&ask.want.request);
@@ -408,30 +440,35 @@ impl Planner {
             Sharing::Shared => inventory.free(),
             Sharing::Exclusive => inventory.idle(),
         };
-        let (mut places, mut from) = (BTreeSet::new(), 0);
-        while let Some(at) = within.next(rooms, from, &need.least()) {
+        let (mut places, mut next) = (BTreeSet::new(), 0);
+        while let Some(at) = within.next(rooms, next, &need.least()) {
             places.insert(at);
-            from = at + 1;
+            next = at + 1;
         }
         let all = candidates.iter().flat_map(|one| &one.parts);
         let all = all.chain(back.iter().flat_map(|one| &one.parts));
         let there = all.map(|part| part.at);
+        let later = is_later.then(|| self.occupancy.returned_by(from));
+        let there = there.chain(later.into_iter().flatten());
         places.extend(there.filter(|at| inventory.is_serving(*at) && within.has(*at)));
-        let apart: BTreeSet<JobId> = match places.iter().any(|at| self.is_promised(*at)) {
+        let counts_back = is_later || places.iter().any(|at| self.is_promised(*at));
+        let apart: BTreeSet<JobId> = match counts_back {
             true => {
                 let jobs = candidates.iter().map(|one| one.job);
                 jobs.chain(back.iter().map(|one| one.job)).collect()
             }
             false => BTreeSet::new(),
         };
-        let until = self.occupancy.now().after(self.taking.grace());
-        let until = until.after(CLEANUP).after(span);
+        let until = self.had_until(from, span);
         let mut search = Search::new(need, candidates);
         for at in places {
-            let heeds = |job| self.heeds(turn, standing, job);
+            let heeds = |job| match is_later {
+                true => self.heeds_then(turn, standing, job),
+                false => self.heeds(turn, standing, job),
+            };
             let mut found = self
                 .occupancy
-                .to_be_had(at, until, heeds, |job| apart.contains(&job));
+                .to_be_had(at, (from, until), heeds, |job| apart.contains(&job));
             let parts = back.iter().flat_map(|one| &one.parts);
             parts
                 .filter(|part| part.at == at)
@@ -447,7 +484,7 @@ impl Planner {
 
     /// Whether one who takes keeps off what is promised to another: not to whom he stands above,
     /// nor, where nothing promised stays, to those behind.
-    fn heeds(&self, turn: &Turn, standing: &Standing, other: JobId) -> bool {
+    pub(super) fn heeds(&self, turn: &Turn, standing: &Standing, other: JobId) -> bool {
         if other == turn.job {
             return false;
         }

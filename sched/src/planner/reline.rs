@@ -113,13 +113,13 @@ impl Planner {
         }
     }
 
-    /// Who waits for resources and has no claim.
+    /// Who waits for resources and has no claim on any.
     fn in_line(&self) -> Vec<JobId> {
         let waits = |one: &Waiting| matches!(one.place, Place::Row(_));
         let waiting = self.waiting.iter().filter(|(_, one)| waits(one));
         let waiting = waiting.map(|(job, _)| *job);
         waiting
-            .filter(|job| !self.taking.claims.contains_key(job))
+            .filter(|job| !self.taking.is_out_of_line(*job))
             .collect()
     }
 
@@ -155,8 +155,7 @@ impl Planner {
 
     /// Those who keep their turn by a promise that stays, and those for whom others end.
     fn apart(&self) -> Apart {
-        let claims = self.taking.claims.keys();
-        let claims: Vec<Turn> = claims.filter_map(|job| self.turn_of(*job)).collect();
+        let claims: Vec<Turn> = self.out_of_line().collect();
         let kept = self.agenda.bookings().map(|(turn, _)| turn);
         let kept = kept.filter(|_| self.keeps());
         self.rows.apart(kept.chain(&claims))

@@ -43,8 +43,7 @@ impl Planner {
     pub(super) fn turns(&self, now: Time) -> Vec<(u64, Turn)> {
         let turns = match &self.table {
             Some(table) => {
-                let claims = self.taking.claims.keys();
-                let mut turns: Vec<Turn> = claims.filter_map(|job| self.turn_of(*job)).collect();
+                let mut turns: Vec<Turn> = self.out_of_line().collect();
                 turns.extend(table.order(&self.occupancy, &self.turns, now));
                 turns
             }
@@ -59,8 +58,7 @@ impl Planner {
 
     /// Who is first of all who wait for resources.
     pub(super) fn first(&self, now: Time) -> Option<Turn> {
-        let claims = self.taking.claims.keys();
-        let claimed = claims.filter_map(|job| self.turn_of(*job)).min();
+        let claimed = self.out_of_line().min();
         match &self.table {
             Some(table) => claimed.or_else(|| table.first(&self.occupancy, &self.turns, now)),
             None => self

@@ -176,11 +176,14 @@ impl Planner {
         candidates.filter(holds).collect()
     }
 
-    /// Limits by which a job would be over when a promise of another begins, the longest first.
+    /// Limits by which a job would be over when a promise of another begins, or another is to take, the longest
+    /// first.
     fn gaps(&self, turn: Turn, now: Time) -> impl Iterator<Item = Suppose> {
         let limit = self.waiting[&turn.job].want.request.duration;
         let others = self.agenda.bookings().filter(|(other, _)| **other != turn);
         let others = others.map(|(_, booking)| booking.at);
+        let expected = self.expected().filter(|(other, _)| *other != turn.job);
+        let others = others.chain(expected.map(|(_, at)| at));
         let mut ends: Vec<Time> = others.chain(self.occupancy.closings()).collect();
         ends.sort_unstable();
         ends.dedup();

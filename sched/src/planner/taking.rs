@@ -18,6 +18,7 @@ use eddy_wire::time::{Span, Time};
 use super::claims::{Claim, Ending};
 use super::evict::{Evictions, News};
 use super::gifts::Leaving;
+use super::prospects::Prospect;
 use super::victims::Part;
 use crate::inventory::Inventory;
 use crate::occupancy::parts;
@@ -66,6 +67,8 @@ pub(super) struct Taking {
     /// Who is not to end before a time.
     pub(super) kept: BTreeMap<JobId, Time>,
     pub(super) claims: BTreeMap<JobId, Claim>,
+    /// What those will have who take later, where others would begin on it.
+    pub(super) prospects: BTreeMap<JobId, Prospect>,
     pub(super) round: Evictions,
 }
 
@@ -108,6 +111,11 @@ impl Taking {
         if self.armed == Armed::Yes {
             remove(&mut self.holders, owner, job);
         }
+    }
+
+    /// Whether it is known already what one who waits will have.
+    pub fn is_out_of_line(&self, job: JobId) -> bool {
+        self.claims.contains_key(&job) || self.prospects.contains_key(&job)
     }
 
     /// What a job gives when it is taken from.

@@ -22,7 +22,8 @@ impl Reason {
             Reason::WouldDelay { within, .. }
             | Reason::Reservation { within, .. }
             | Reason::Reserved { within, .. }
-            | Reason::Preempting { within, .. } => Some(within),
+            | Reason::Preempting { within, .. }
+            | Reason::Exempt { within, .. } => Some(within),
             Reason::Limit { within, .. } => within.as_mut(),
             _ => None,
         }
