@@ -5,6 +5,7 @@
 //! It is nobody's, never starts, and ends by itself when its time is over. The instances that the
 //! configuration declares are not kept out: what runs in them is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use eddy_wire::account::Name;
@@ -176,6 +177,24 @@ impl Occupancy {
             .filter(has)
             .min_by(|one, two| (one.from, &one.name).cmp(&(two.from, &two.name)));
         first.map(|closure| closure.reason(now))
+    }
+
+    /// From when on it is not for reservations alone that a request cannot start for the span: it could if
+    /// nothing were held. That is now where it never could.
+    pub fn let_in(&self, ask: &Ask, now: Time, span: Span) -> Time {
+        if self.closures.0.is_empty() || self.is_let_in(ask) {
+            return now;
+        }
+        let closures = self.closures.0.iter().map(|one| &one.closure);
+        let ends = closures.clone().map(|one| one.until);
+        let times: BTreeSet<Time> = ends.filter(|end| *end > now).chain([now]).collect();
+        let fits = |ask: &Ask| self.choose_all(ask, self.inventory.serving()).is_ok();
+        let mut open = times.into_iter().filter(|at| {
+            let closed = closures.clone().filter(|one| one.overlaps(*at, span));
+            let closed = closed.fold(Idset::new(), |all, one| all.union(&one.ranks));
+            self.goes_beside(ask, &closed, fits)
+        });
+        open.next().unwrap_or(now)
     }
 
     /// Whether it goes on other nodes than these.

@@ -129,6 +129,12 @@ impl Planner {
         self.occupancy.pool_short(&job.need)
     }
 
+    /// From when on no reservation keeps a job from starting, if all that runs ended now.
+    pub(super) fn let_in(&self, turn: Turn, now: Time) -> Time {
+        let (ask, span) = self.ask_of(turn.job);
+        self.occupancy.let_in(&ask, now, span)
+    }
+
     /// The reservation that keeps a job from starting, which could have been `placed` else.
     pub(super) fn barred(
         &self,

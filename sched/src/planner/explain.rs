@@ -213,7 +213,7 @@ impl Planner {
             reason: self.reason(turn, ahead, now),
             ahead,
             start: at.map(|at| Estimate {
-                earliest: now,
+                earliest: self.let_in(turn, now).min(at),
                 latest: (at < Time(i64::MAX)).then_some(at),
                 likely: None,
             }),

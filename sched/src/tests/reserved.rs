@@ -9,7 +9,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Request;
 use eddy_wire::plan::{
-    Bar, Delta, Outcome, Owner, Question, Reason, Suppose, Unavailable, Verdict, Want,
+    Bar, Delta, Explained, Outcome, Owner, Question, Reason, Suppose, Unavailable, Verdict, Want,
 };
 use eddy_wire::pool::{Pool, Takes};
 use eddy_wire::reservation::{Purpose, Reservation};
@@ -180,16 +180,23 @@ impl Site {
     }
 
     fn why(&mut self, job: u64) -> (Reason, Option<Time>) {
+        let told = self.told(job);
+        (told.reason, told.start.and_then(|start| start.latest))
+    }
+
+    fn earliest(&mut self, job: u64) -> Option<Time> {
+        self.told(job).start.map(|start| start.earliest)
+    }
+
+    fn told(&mut self, job: u64) -> Explained {
         self.lines.apply(Delta::Explain(Question {
             tag: 1,
             jobs: Some(vec![(JobId(job), JobId(job))]),
             most: 1,
             suppose: Suppose::default(),
         }));
-        let outcome = self.lines.plan(self.now, ALL);
-        let told = &outcome.answers[0].jobs[0];
-        let start = told.start.and_then(|start| start.latest);
-        (told.reason.clone(), start)
+        let mut outcome = self.lines.plan(self.now, ALL);
+        outcome.answers.remove(0).jobs.remove(0)
     }
 }
 
@@ -215,6 +222,23 @@ fn bar(name: &str, bar: Bar, seconds: i64) -> Reason {
         bar,
         within: Span::seconds(seconds),
     }
+}
+
+#[test]
+fn the_earliest_start_is_when_no_reservation_keeps_a_job_out() {
+    let mut site = Site::new("preset = \"easy\"");
+    site.reserve(reservation("on", (0, 61), Idset::range(2, 3)));
+    site.reserve(reservation("next", (81, 181), Idset::one(3)));
+    site.want(1, lasting(nodes(2, 1, 2), 100), None);
+    assert_eq!(site.plan(), [(1, Some(Idset::range(0, 1)))]);
+    // What runs may end now, what is reserved does not.
+    site.want(2, lasting(nodes(2, 1, 2), 20), None);
+    site.want(3, lasting(nodes(4, 1, 2), 20), None);
+    site.want(4, lasting(nodes(4, 1, 2), 21), None);
+    site.want(5, lasting(nodes(1, 1, 2), 20), Some("next"));
+    assert!(site.plan().is_empty());
+    let told = [2, 3, 4, 5].map(|job| site.earliest(job));
+    assert_eq!(told, [1, 61, 181, 81].map(|seconds| Some(at(seconds))));
 }
 
 #[test]

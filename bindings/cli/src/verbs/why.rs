@@ -237,7 +237,7 @@ fn lines(
     if !suppose.is_nothing() {
         lines.push(format!("  if:     {}", condition(suppose)));
     }
-    if at_once(one.start) {
+    if at_once(one) {
         lines.push("  start:  at once".to_owned());
         lines.push(format!("  turn:   {}", turn(&one.priority)));
         return lines;
@@ -318,13 +318,20 @@ fn condition(suppose: &Suppose) -> String {
     }
 }
 
-fn at_once(start: Option<Estimate>) -> bool {
-    start.is_some_and(|start| start.latest == Some(start.earliest))
+/// Nothing is in its way.
+fn at_once(one: &Explained) -> bool {
+    let is_sure = |start: Estimate| start.latest == Some(start.earliest);
+    one.reason == Reason::New && one.start.is_some_and(is_sure)
 }
 
 fn start(start: Option<Estimate>) -> String {
     match start {
         None => "unknown".to_owned(),
+        Some(Estimate {
+            earliest,
+            latest: Some(latest),
+            ..
+        }) if latest == earliest => format!("at {}", when::local(latest)),
         Some(Estimate {
             earliest,
             latest: Some(latest),

@@ -38,7 +38,7 @@ pub struct Explained {
 /// When a job would start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// If all that runs ended now.
+    /// If all that runs ended now: when the reservations that keep it out are over, or begin that it names.
     pub earliest: Time,
     /// If all that runs and is ahead ran to its limit; `None` if something there has none.
     pub latest: Option<Time>,
