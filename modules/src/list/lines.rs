@@ -112,17 +112,22 @@ const NEEDS_SHOWN: usize = 3;
 
 /// What a job in DEPEND waits for, in words.
 fn needs(job: &Job) -> String {
-    let shown = job.dependencies.iter().take(NEEDS_SHOWN);
-    let words = shown.map(|text| match Need::of_description(text) {
-        Some(need) => need.to_string(),
-        None => text.clone(),
-    });
-    let mut words = words.collect::<Vec<String>>().join(", ");
-    if job.dependencies.len() > NEEDS_SHOWN {
-        let more = job.dependencies.len() - NEEDS_SHOWN;
-        words.push_str(&format!(" and {more} more"));
-    }
-    words
+    let needs = job
+        .dependencies
+        .iter()
+        .map(|text| match Need::of_description(text) {
+            // Whoever is held is given no place of its array.
+            Some(Need::Throttle(_)) if job.urgency == 0 => None,
+            Some(need) => Some(need.to_string()),
+            None => Some(text.clone()),
+        });
+    let words: Vec<String> = needs.flatten().collect();
+    let more = match words.len().saturating_sub(NEEDS_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown: Vec<String> = words.into_iter().take(NEEDS_SHOWN).collect();
+    format!("{}{more}", shown.join(", "))
 }
 
 /// Why one waits that is held, and what it would wait for else.

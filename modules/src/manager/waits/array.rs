@@ -2,7 +2,9 @@
 //!
 //! An element takes a place when nothing else holds it back, and has it until
 //! it is over, through all its attempts. What it is called to be under way is
-//! told by its records: its throttle was removed. A job that is held takes none.
+//! told by its records: its throttle was removed. A job that is held takes none;
+//! one that has its place keeps it, also while it is held: given to another, it
+//! would be one too many when it is let go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
