@@ -16,7 +16,7 @@ mod numbers;
 pub(crate) mod parties;
 mod pools;
 pub(crate) mod queues;
-mod reserved;
+pub(crate) mod reserved;
 mod served;
 pub(crate) mod specs;
 mod submission;

@@ -16,12 +16,17 @@ use crate::when;
 /// The word that is not understood, with what is allowed.
 pub fn parse(text: &str) -> anyhow::Result<Suppose> {
     let mut suppose = Suppose::default();
+    let mut keys: Vec<&str> = Vec::new();
     for word in text.split(',').map(str::trim) {
         let Some((key, value)) = word.split_once('=') else {
             bail!(
                 "--if: `{word}` is no KEY=VALUE; allowed keys are nodes, slots, time and urgency"
             );
         };
+        if keys.contains(&key) {
+            bail!("--if: {key}: given twice; once is allowed");
+        }
+        keys.push(key);
         let number = || {
             let number = value.parse::<u32>();
             number.with_context(|| format!("--if: {key}: `{value}` is not a number from 1 on"))
@@ -106,6 +111,10 @@ mod tests {
         assert_eq!(
             said("urgency=99"),
             "--if: urgency: 99 given, allowed are 1 to 31"
+        );
+        assert_eq!(
+            said("time=1,time=2"),
+            "--if: time: given twice; once is allowed"
         );
         assert_eq!(
             said("nodes=1,slots=2"),

@@ -1,6 +1,7 @@
 //! Whether a job may run in the reservation that it names.
 //!
-//! Asked by ingest when a job is submitted; what is wrong is told by field.
+//! Asked by ingest when a job is submitted, and by sched where one is supposed to be otherwise; what is wrong is
+//! told by field.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ const DURATION: &str = "attributes.system.duration";
 
 /// The reservations that stand.
 #[derive(Debug, Default)]
-pub(super) struct Reserved {
+pub(crate) struct Reserved {
     all: Reservations,
     inventory: Arc<ResourceSet>,
 }

@@ -1,5 +1,6 @@
 //! Who asked why jobs wait, or what each account is due: the planner knows, and answers with its
-//! next outcome. What queues take it does not know: that is added here where something is supposed.
+//! next outcome. What queues and reservations take it does not know, nor anything of jobs that wait for something
+//! else than resources: that is added here where something is supposed.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +9,20 @@ use eddy_wire::account::Book;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Record;
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Answer, Delta, Explained, Question, Reason, ShareRow, SharesTold, Suppose};
-use eddy_wire::services::sched::{EXPLAINED_MAX, ExplainReply, ExplainRequest, SharesReply};
+use eddy_wire::plan::{
+    Answer, Breakdown, Delta, Explained, Question, Reason, ShareRow, SharesTold, Suppose,
+};
+use eddy_wire::reservation;
+use eddy_wire::services::sched::{
+    EXPLAINED_MAX, ExplainReply, ExplainRequest, SUPPOSED_MAX, SharesReply,
+};
 use eddy_wire::spec::Spec;
+use eddy_wire::time::Time;
 
 use super::policy;
 use super::seen::Seen;
 use crate::ingest::queues::{self, Queues};
+use crate::ingest::reserved::Reserved;
 use crate::limits::Limits;
 use crate::settings::Settings;
 
@@ -27,6 +35,7 @@ pub(super) struct Asked {
     last: u64,
     callers: BTreeMap<u64, Asker>,
     queues: Queues,
+    reserved: Reserved,
 }
 
 /// Who asked.
@@ -35,6 +44,8 @@ struct Asker {
     caller: Caller,
     /// The user whose jobs alone are told, if not all are.
     only: Option<u32>,
+    /// The jobs of which something is supposed.
+    jobs: Vec<(JobId, JobId)>,
     suppose: Suppose,
 }
 
@@ -57,6 +68,7 @@ impl Asked {
     /// Folds a record.
     pub(super) fn apply(&mut self, record: &Record) {
         self.queues.apply(record);
+        self.reserved.apply(record);
     }
 
     /// Passes a question on.
@@ -71,9 +83,14 @@ impl Asked {
     ) -> Result<(), Refusal> {
         let body: ExplainRequest = request.parse()?;
         may_be_supposed(&body)?;
+        let jobs = body.jobs.map(|jobs| jobs.ranges);
+        let supposed = match body.suppose.is_nothing() {
+            true => Vec::new(),
+            false => jobs.clone().unwrap_or_default(),
+        };
         let question = Question {
-            tag: self.tag(request.caller, only, body.suppose.clone())?,
-            jobs: body.jobs.map(|jobs| jobs.ranges),
+            tag: self.tag(request.caller, only, (supposed, body.suppose.clone()))?,
+            jobs,
             most: EXPLAINED_MAX,
             suppose: body.suppose,
         };
@@ -91,12 +108,17 @@ impl Asked {
         only: Option<u32>,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let tag = self.tag(request.caller, only, Suppose::default())?;
+        let tag = self.tag(request.caller, only, Default::default())?;
         out.volatile(Volatile::Plan(vec![Delta::Shares(tag)]));
         Ok(())
     }
 
-    fn tag(&mut self, caller: Caller, only: Option<u32>, suppose: Suppose) -> Result<u64, Refusal> {
+    fn tag(
+        &mut self,
+        caller: Caller,
+        only: Option<u32>,
+        (jobs, suppose): (Vec<(JobId, JobId)>, Suppose),
+    ) -> Result<u64, Refusal> {
         if self.callers.len() >= ASKED_MAX {
             let text = format!("the limit `questions` is {ASKED_MAX}, all are under way");
             return Err(Refusal::new(Code::Busy, text));
@@ -105,6 +127,7 @@ impl Asked {
         let asker = Asker {
             caller,
             only,
+            jobs,
             suppose,
         };
         self.callers.insert(self.last, asker);
@@ -126,29 +149,72 @@ impl Asked {
     }
 
     /// The planner answers.
-    pub(super) fn answered(&mut self, answer: &Answer, known: &Known<'_>, out: &mut Outbox) {
+    pub(super) fn answered(
+        &mut self,
+        now: Time,
+        answer: &Answer,
+        known: &Known<'_>,
+        out: &mut Outbox,
+    ) {
         let Some(asker) = self.callers.remove(&answer.tag) else {
             return;
         };
         let user = |job| known.jobs.get(&job).map(|seen| seen.submit.user);
         let is_told = |told: &&Explained| asker.only.is_none() || user(told.job) == asker.only;
-        let told = answer.jobs.iter().filter(is_told);
+        let mut jobs = self.refused_aside(now, answer, &asker, known);
+        jobs.extend(answer.jobs.iter().cloned());
+        let told = jobs.iter().filter(is_told);
         let reply = ExplainReply {
             jobs: told
-                .map(|told| self.as_taken(told, &asker.suppose, known))
+                .map(|told| self.as_taken(now, told, &asker.suppose, known))
                 .collect(),
             more: answer.more,
         };
         out.answer(asker.caller, &reply);
     }
 
-    /// The same, as far as the queue of the job would take it.
-    fn as_taken(&self, told: &Explained, suppose: &Suppose, known: &Known<'_>) -> Explained {
+    /// Those of whom something is supposed, and whom the planner does not know since they wait for something
+    /// else than resources, as far as it would be refused.
+    fn refused_aside(
+        &self,
+        now: Time,
+        answer: &Answer,
+        asker: &Asker,
+        known: &Known<'_>,
+    ) -> Vec<Explained> {
+        let left = SUPPOSED_MAX.saturating_sub(answer.jobs.len());
+        let ranges = asker.jobs.iter().filter(|(first, last)| first <= last);
+        let asked = ranges.flat_map(|(first, last)| known.jobs.range(first..=last));
+        let aside = asked.filter(|(job, seen)| {
+            seen.state.is_pending() && answer.jobs.iter().all(|told| told.job != **job)
+        });
+        let refused = aside.take(left).filter_map(|(job, _)| {
+            Some(Explained {
+                job: *job,
+                reason: self.refused(now, *job, &asker.suppose, known)?,
+                ahead: 0,
+                start: None,
+                // It has no turn yet.
+                priority: Breakdown::default(),
+                advice: Vec::new(),
+            })
+        });
+        refused.collect()
+    }
+
+    /// The same, as far as the queue and the reservation of the job would take it.
+    fn as_taken(
+        &self,
+        now: Time,
+        told: &Explained,
+        suppose: &Suppose,
+        known: &Known<'_>,
+    ) -> Explained {
         let mut told = told.clone();
-        if let Some(reason) = self.refused(told.job, suppose, known) {
+        if let Some(reason) = self.refused(now, told.job, suppose, known) {
             (told.reason, told.start) = (reason, None);
         }
-        let is_taken = |one: &Suppose| self.refused(told.job, one, known).is_none();
+        let is_taken = |one: &Suppose| self.refused(now, told.job, one, known).is_none();
         told.advice = told
             .advice
             .iter()
@@ -158,8 +224,14 @@ impl Asked {
         told
     }
 
-    /// That its queue would not take a job that asks for what is supposed.
-    fn refused(&self, job: JobId, suppose: &Suppose, known: &Known<'_>) -> Option<Reason> {
+    /// That its queue, or the reservation that it names, would not take a job that asks for what is supposed.
+    fn refused(
+        &self,
+        now: Time,
+        job: JobId,
+        suppose: &Suppose,
+        known: &Known<'_>,
+    ) -> Option<Reason> {
         let submit = &known.jobs.get(&job)?.submit;
         let request = suppose.request(&submit.spec.request);
         if request == submit.spec.request {
@@ -171,9 +243,15 @@ impl Asked {
         };
         let of = (submit.user, &submit.party);
         let cores = || known.limits.most_cores(&spec);
-        let refusal = self.queues.lets(of, known.book, &spec, cores).err()?;
-        Some(Reason::Refused {
-            queue: queues::of(&spec)?.to_owned(),
+        if let Err(refusal) = self.queues.lets(of, known.book, &spec, cores) {
+            let (queue, why) = (queues::of(&spec)?.to_owned(), refusal.text);
+            return Some(Reason::Refused { queue, why });
+        }
+        let whose = (submit.user, &submit.party, known.book);
+        // Of the nodes of a reservation those are left out that its queue does not lead to: the planner knows.
+        let refusal = self.reserved.lets(now, whose, &spec, None).err()?;
+        Some(Reason::NotInReservation {
+            name: reservation::of(&spec)?.parse().ok()?,
             why: refusal.text,
         })
     }

@@ -65,7 +65,7 @@ impl Sched {
                 book: &self.book,
                 limits: &self.limits,
             };
-            self.asked.answered(answer, &known, out);
+            self.asked.answered(now, answer, &known, out);
         }
         if let Some(told) = &outcome.shares {
             self.asked.told(told, &self.obeyed.policy().preset, out);

@@ -38,7 +38,8 @@ use crate::{output, suppose, when};
 ///
 /// Of a few jobs it is also told by what least change each would start at once: a shorter time
 /// limit, fewer nodes or slots. With --if and --if-policy it is told what would be; nothing is
-/// changed by asking.
+/// changed by asking. Of a job that waits for something else than resources (it is held, at a limit,
+/// for another job) it is told only whether its queue or its reservation would refuse that.
 #[derive(clap::Args)]
 #[command(after_long_help = FIELDS)]
 pub struct Args {
@@ -149,7 +150,8 @@ pub fn known(verb: &str, texts: &[String], rows: &[JobRow]) -> u8 {
     output::FAILED
 }
 
-/// Those that wait for resources, explained.
+/// Those that wait for resources, explained; where something is supposed also others that wait, as far as it
+/// would be refused.
 async fn waiting(
     client: &Client,
     rows: &[JobRow],
@@ -157,6 +159,7 @@ async fn waiting(
 ) -> anyhow::Result<BTreeMap<JobId, Explained>> {
     let waits = |row: &&JobRow| match row.state {
         JobState::Sched => true,
+        JobState::Depend | JobState::Priority => !suppose.is_nothing(),
         JobState::Run => row.standing == Standing::Resuming,
         _ => false,
     };
@@ -277,6 +280,7 @@ fn never(reason: &Reason) -> Option<&'static str> {
         | Reason::NoSuchNodes { .. }
         | Reason::NotInQueue { .. } => Some("the instance does not have that"),
         Reason::Refused { .. } => Some("its queue does not take that"),
+        Reason::NotInReservation { .. } => Some("its reservation does not take that"),
         _ => None,
     }
 }
@@ -351,6 +355,8 @@ fn start(start: Option<Estimate>) -> String {
 
 fn object(row: &JobRow, waits: Option<&Explained>, required: Option<&str>) -> Value {
     let reason = waits.map_or_else(|| row.reason.clone(), |one| one.reason.to_string());
+    // Who waits for something else than resources has none.
+    let turn = waits.filter(|one| !one.priority.policy.is_empty());
     json!({
         "id": row.id,
         "f58": row.id.f58_ascii(),
@@ -358,9 +364,9 @@ fn object(row: &JobRow, waits: Option<&Explained>, required: Option<&str>) -> Va
         "result": row.result,
         "reason": reason,
         "binding": waits.map(|one| &one.reason),
-        "ahead": waits.map(|one| one.ahead),
+        "ahead": turn.map(|one| one.ahead),
         "start": waits.and_then(|one| one.start),
-        "priority": waits.map(|one| &one.priority),
+        "priority": turn.map(|one| &one.priority),
         "requires": waits.and(required),
         "advice": waits.map(|one| &one.advice),
         "preemptions": row.preemptions,
