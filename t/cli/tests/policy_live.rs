@@ -154,6 +154,10 @@ fn what_would_be_is_told_and_advice_that_is_followed_starts_the_job() -> Tested 
     );
     let policy = instance.ok(&["why", &long, "--if-policy", "fcfs"])?;
     assert!(policy.contains("waits behind job"), "{policy}");
+    assert!(
+        policy.contains("  if:     policy `fcfs` were obeyed\n"),
+        "{policy}"
+    );
     for (given, expected) in [
         (
             ["--if", "nodes=0"],

@@ -75,7 +75,7 @@ With --if and --if-policy all but id, f58, state and result are as they would be
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
     let jobs = ids::many(ids)?;
-    let suppose = args.suppose()?;
+    let (suppose, policy) = (args.suppose()?, args.policy());
     global.session(async |client| {
         let question = Question {
             filter: Filter::all(),
@@ -107,7 +107,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let mut out = output::stdout();
         for row in &rows {
             let waits = waiting.get(&row.id);
-            for line in lines(row, waits, &suppose, Spelling::of_locale()) {
+            for line in lines(row, waits, (&suppose, &policy), Spelling::of_locale()) {
                 writeln!(out, "{line}")?;
             }
             if let (Some(_), Some(required)) = (waits, required.get(&row.queue)) {
@@ -121,6 +121,15 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
 }
 
 impl Args {
+    /// How the other policy is called in what is told.
+    fn policy(&self) -> String {
+        match self.if_policy.as_deref() {
+            None => String::new(),
+            Some("-") => "of standard input".to_owned(),
+            Some(word) => format!("`{}`", escaped(word)),
+        }
+    }
+
     fn suppose(&self) -> anyhow::Result<Suppose> {
         let mut suppose = match &self.suppose {
             Some(text) => suppose::parse(text)?,
@@ -221,7 +230,7 @@ impl Unheard {
 fn lines(
     row: &JobRow,
     waits: Option<&Explained>,
-    suppose: &Suppose,
+    (suppose, policy): (&Suppose, &str),
     spelling: Spelling,
 ) -> Vec<String> {
     let mut lines = vec![format!("job {}: {}", spelling.show(row.id), status(row))];
@@ -238,7 +247,7 @@ fn lines(
         return lines;
     };
     if !suppose.is_nothing() {
-        lines.push(format!("  if:     {}", condition(suppose)));
+        lines.push(format!("  if:     {}", condition(suppose, policy)));
     }
     if at_once(one) {
         lines.push("  start:  at once".to_owned());
@@ -312,13 +321,13 @@ fn gives(one: &Shrink, spelling: Spelling) -> String {
     )
 }
 
-/// What is supposed, in words.
-fn condition(suppose: &Suppose) -> String {
+/// What is supposed, in words; `policy` as it was named.
+fn condition(suppose: &Suppose, policy: &str) -> String {
     let asked = suppose::options(suppose);
     match (&suppose.policy, asked.is_empty()) {
         (None, _) => format!("it asked for {asked}"),
-        (Some(_), true) => "the other policy were obeyed".to_owned(),
-        (Some(_), false) => format!("it asked for {asked} and the other policy were obeyed"),
+        (Some(_), true) => format!("policy {policy} were obeyed"),
+        (Some(_), false) => format!("it asked for {asked} and policy {policy} were obeyed"),
     }
 }
 
