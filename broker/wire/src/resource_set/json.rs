@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Number, Value};
 
 use super::{NodeSet, RANKS_MAX, ResourceSet, ResourceSetError, Socket, Sockets};
 use crate::field::{self, Object, Path};
@@ -37,7 +37,40 @@ struct Document<'s> {
     version: u32,
     execution: Execution<'s>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    scheduling: Option<Value>,
+    scheduling: Option<Scheduling<'s>>,
+}
+
+/// What is written beside the execution section: what was read and is not known here, and `eddy`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Scheduling<'s> {
+    /// With what passes through.
+    Mixed(Value),
+    /// Nothing but ours, as of most grants: a value of it would be built only to be written.
+    Own { eddy: Own<'s> },
+}
+
+/// What the RFC has no place for, by the ranks that have it.
+#[derive(Serialize)]
+struct Own<'s> {
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        serialize_with = "by_idset"
+    )]
+    memory: BTreeMap<u64, Idset>,
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        serialize_with = "by_idset"
+    )]
+    sockets: BTreeMap<&'s Sockets, Idset>,
+}
+
+/// Writes a map from what is had to who has it the other way round.
+fn by_idset<K: Serialize, S: Serializer>(
+    having: &BTreeMap<K, Idset>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(having.iter().map(|(what, ranks)| (ranks, what)))
 }
 
 #[derive(Serialize)]
@@ -235,36 +268,24 @@ impl ResourceSet {
                 nslots: self.nslots,
                 properties: &self.properties,
             },
-            scheduling: self.scheduling_with(&memory, &sockets),
+            scheduling: self.scheduling_with(Own { memory, sockets }),
         }
     }
 
-    fn scheduling_with(
-        &self,
-        memory: &BTreeMap<u64, Idset>,
-        sockets: &BTreeMap<&Sockets, Idset>,
-    ) -> Option<Value> {
-        let mut scheduling = self.scheduling.as_deref().cloned().unwrap_or_default();
-        let memory = memory.iter().map(|(bytes, ranks)| (ranks, json!(bytes)));
-        let sockets = sockets.iter().map(|(all, ranks)| (ranks, all.to_value()));
-        put(&mut scheduling, "memory", memory);
-        put(&mut scheduling, "sockets", sockets);
-        (!scheduling.is_empty()).then_some(Value::Object(scheduling))
-    }
-}
-
-/// Puts what some ranks have under `eddy`, where any has it.
-fn put<'r>(
-    scheduling: &mut Map<String, Value>,
-    key: &str,
-    by_ranks: impl Iterator<Item = (&'r Idset, Value)>,
-) {
-    let by_ranks: Map<String, Value> = by_ranks
-        .map(|(ranks, value)| (ranks.to_string(), value))
-        .collect();
-    if !by_ranks.is_empty() {
-        let eddy = scheduling.entry("eddy").or_insert_with(|| json!({}));
-        eddy[key] = Value::Object(by_ranks);
+    fn scheduling_with<'s>(&self, own: Own<'s>) -> Option<Scheduling<'s>> {
+        let is_empty = own.memory.is_empty() && own.sockets.is_empty();
+        let Some(read) = &self.scheduling else {
+            return (!is_empty).then_some(Scheduling::Own { eddy: own });
+        };
+        let mut all = Map::clone(read);
+        if !is_empty {
+            let own = serde_json::to_value(own).expect("resources are JSON");
+            match all.get_mut("eddy").and_then(Value::as_object_mut) {
+                Some(eddy) => eddy.extend(own.as_object().cloned().unwrap_or_default()),
+                None => drop(all.insert("eddy".to_owned(), own)),
+            }
+        }
+        (!all.is_empty()).then_some(Scheduling::Mixed(Value::Object(all)))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 use super::NodeSet;
@@ -16,11 +16,13 @@ use crate::idset::Idset;
 pub const SOCKETS_MAX: usize = 1024;
 
 /// What lies in one socket. Numbers are those of the node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Socket {
     /// Its cores, never none.
+    #[serde(rename = "core")]
     pub cores: Idset,
     /// Its GPUs.
+    #[serde(rename = "gpu", skip_serializing_if = "Idset::is_empty")]
     pub gpus: Idset,
 }
 
@@ -93,21 +95,12 @@ impl Sockets {
     pub fn known(&self) -> Option<&[Socket]> {
         self.0.as_deref()
     }
+}
 
-    pub(super) fn to_value(&self) -> Value {
-        let socket = |socket: &Socket| {
-            let mut map = Map::new();
-            map.insert("core".to_owned(), json!(socket.cores));
-            if !socket.gpus.is_empty() {
-                map.insert("gpu".to_owned(), json!(socket.gpus));
-            }
-            Value::Object(map)
-        };
-        self.known()
-            .unwrap_or_default()
-            .iter()
-            .map(socket)
-            .collect()
+/// As an array of them, empty where nothing is known.
+impl Serialize for Sockets {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.known().unwrap_or_default())
     }
 }
 
