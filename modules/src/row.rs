@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use eddy_wire::account::Name;
 use eddy_wire::event::Submit;
 use eddy_wire::job::Job;
-use eddy_wire::lifecycle::JobState;
-use eddy_wire::services::job::JobRow;
+use eddy_wire::lifecycle::{JobResult, JobState};
+use eddy_wire::services::job::{JobEnd, JobRow};
 use eddy_wire::suspension::Standing;
 
 /// The row of `job`; `reason` says why it waits, or is empty.
@@ -18,11 +18,6 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         Some(set) => spec.request.granted(set),
         None => Cow::Borrowed(&spec.request),
     };
-    let ended = job.end.as_ref().map(|end| {
-        let note = &end.exception.note;
-        let separator = if note.is_empty() { "" } else { ": " };
-        format!("{}{separator}{note}", end.exception.kind)
-    });
     let asked = |each: u32| request.slots.saturating_mul(each);
     JobRow {
         id: job.id,
@@ -47,7 +42,7 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         job_set: spec.set.as_deref().unwrap_or_default().to_owned(),
         urgency: job.urgency,
         priority: job.priority,
-        reason: ended.or_else(|| paced(job)).unwrap_or(reason),
+        reason: exception(job).or_else(|| paced(job)).unwrap_or(reason),
         standing: job.suspension.standing(),
         suspended: job.suspension.lasted().0 as f64 / 1e6,
         t_suspend: job.suspension.since(),
@@ -67,6 +62,23 @@ pub fn row(job: &Job, reason: String) -> JobRow {
         preempted: job.preempted.clone(),
         gives: job.shrinking.open().to_vec(),
     }
+}
+
+/// How a job ended that is over: what its row says of that.
+pub fn end(job: &Job) -> JobEnd {
+    JobEnd {
+        id: job.id,
+        result: job.result().unwrap_or(JobResult::Failed),
+        returncode: job.returncode().unwrap_or(1),
+        exception: exception(job),
+    }
+}
+
+/// The exception that ended it, or is to, in words.
+fn exception(job: &Job) -> Option<String> {
+    let exception = &job.end.as_ref()?.exception;
+    let separator = if exception.note.is_empty() { "" } else { ": " };
+    Some(format!("{}{separator}{}", exception.kind, exception.note))
 }
 
 /// What keeps one from running that has begun.

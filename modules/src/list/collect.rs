@@ -12,9 +12,8 @@ use eddy_wire::message::Type;
 use eddy_wire::services::job::CollectRequest;
 use eddy_wire::time::Time;
 
-use super::wait::end;
 use super::{Asked, View};
-use crate::row::row;
+use crate::row;
 
 /// Who waits to collect, in order.
 #[derive(Default)]
@@ -127,5 +126,5 @@ impl Collectors {
 
 fn give(job: &Job, caller: Caller, now: Time, out: &mut Outbox) {
     out.append(now, job.id, Kind::Waited);
-    out.reply(caller, &end(&row(job, String::new())));
+    out.reply(caller, &row::end(job));
 }

@@ -14,7 +14,7 @@ use eddy_wire::services::job::{
 use eddy_wire::time::{Span, Time};
 
 use super::{Asked, View};
-use crate::row::row;
+use crate::row;
 
 /// Most jobs one call may wait for.
 const WAIT_JOBS_MAX: u64 = 1_000_000;
@@ -71,7 +71,7 @@ impl Waiters {
                 }
                 here.insert(*id);
                 match job.state {
-                    JobState::Inactive => ended.push(end(&row(job, String::new()))),
+                    JobState::Inactive => ended.push(row::end(job)),
                     _ => {
                         waiter.left.insert(*id);
                     }
@@ -126,7 +126,7 @@ impl Waiters {
         let (asked, _) = waiter.asked.take().unwrap_or_default();
         let refusal = match answer {
             Answer::Rows(rows) => {
-                let ends: Vec<JobEnd> = rows.iter().map(end).collect();
+                let ends: Vec<JobEnd> = rows.iter().map(of_row).collect();
                 let found: BTreeSet<JobId> = ends.iter().map(|end| end.id).collect();
                 if !ends.is_empty() {
                     out.part(waiter.caller, &ends, Bytes::new());
@@ -155,7 +155,7 @@ impl Waiters {
         let Some(tags) = self.by_job.remove(&job.id) else {
             return;
         };
-        let end = end(&row(job, String::new()));
+        let end = row::end(job);
         for tag in tags {
             let Some(waiter) = self.calls.get_mut(&tag) else {
                 continue;
@@ -276,7 +276,7 @@ fn without(set: &JobSet, jobs: &BTreeSet<JobId>) -> JobSet {
 }
 
 /// The end that a row of a finished job tells of.
-pub(super) fn end(row: &JobRow) -> JobEnd {
+fn of_row(row: &JobRow) -> JobEnd {
     JobEnd {
         id: row.id,
         result: row
