@@ -135,7 +135,7 @@ pub struct Batch {
     /// which live as long as the jobs of their generation.
     pub blobs: Vec<Blob>,
     /// Jobs whose last record is in `rows` or before.
-    pub finished: Vec<Finished>,
+    pub finished: Vec<Arc<Finished>>,
     /// A new mark, no further than the last of `rows`.
     pub mark: Option<Mark>,
     /// Finished jobs to forget, a bounded number at a time.

@@ -51,7 +51,7 @@ fn after_a_mark_only_live_records_and_later_ones_are_replayed() {
         .unwrap();
     journal
         .commit(Batch {
-            finished: vec![finished(95, vec![95])],
+            finished: vec![finished(95, vec![95]).into()],
             ..rows(101, 103)
         })
         .unwrap();
@@ -237,7 +237,7 @@ fn jobs_that_ended_after_the_last_row_are_named() {
     let finished = vec![finished(4, (25..=32).collect())];
     journal
         .commit(Batch {
-            finished,
+            finished: finished.into_iter().map(Into::into).collect(),
             ..Batch::default()
         })
         .unwrap();
@@ -348,7 +348,7 @@ fn a_job_that_ends_again_in_replay_keeps_one_row() {
     let again = finished(1, vec![1, 8]);
     journal
         .commit(Batch {
-            finished: vec![again.clone()],
+            finished: vec![again.clone().into()],
             ..Batch::default()
         })
         .unwrap();

@@ -1,5 +1,7 @@
 //! Forgetting finished jobs: what goes, what stays, and that nothing missing goes unaccounted for.
 
+use std::sync::Arc;
+
 use crate::journal_fixture::*;
 use eddy_brokerd::journal::{Batch, Blob, GENERATION, Journal, Mark, Purge, verify};
 
@@ -109,7 +111,8 @@ fn neighbouring_holes_become_one_in_any_order() {
         let (mut journal, _) = open(dir.path()).unwrap();
         for id in 1..=3u64 {
             let mut batch = whole_job(id, id * 8 - 7);
-            batch.finished[0].t_inactive = order[id as usize - 1];
+            let job = Arc::make_mut(&mut batch.finished[0]);
+            job.t_inactive = order[id as usize - 1];
             journal.commit(batch).unwrap();
         }
         for keep_most in [2, 1, 0] {

@@ -2,6 +2,7 @@
 //! that need no thread). It never retries and never reports: its caller does.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Statement, params};
@@ -241,7 +242,7 @@ impl Store {
         Ok(())
     }
 
-    fn put_finished(&mut self, jobs: &[Finished]) -> Result<(), CommitError> {
+    fn put_finished(&mut self, jobs: &[Arc<Finished>]) -> Result<(), CommitError> {
         for job in jobs {
             let new = put_job(&self.conn, job).map_err(|e| CommitError::of(&self.conn, e))?;
             self.finished = self.finished.map(|n| n + new);

@@ -4,6 +4,7 @@
 //! [`super::store`] says why they may be missing. It folds those jobs alone and no other state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use eddy_broker::Finished as Over;
 use eddy_modules::row;
@@ -51,7 +52,7 @@ pub fn complete(journal: &mut Journal) -> Result<usize, RowsError> {
     let finished = made(journal, &missing)?;
     let number = finished.len();
     journal.commit(Batch {
-        finished,
+        finished: finished.into_iter().map(Arc::new).collect(),
         ..Batch::default()
     })?;
     Ok(number)

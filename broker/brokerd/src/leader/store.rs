@@ -382,12 +382,12 @@ impl Rows {
     }
 
     /// Those that wait, for this batch.
-    fn take(&mut self, batch: u64) -> Vec<Finished> {
+    fn take(&mut self, batch: u64) -> Vec<Arc<Finished>> {
         let first = self.late.len() - self.waiting;
         (self.waiting, self.since) = (0, None);
         let taken = self.late.range_mut(first..).map(|late| {
             late.row = Some(batch);
-            Finished::clone(&late.finished)
+            Arc::clone(&late.finished)
         });
         taken.collect()
     }

@@ -61,7 +61,7 @@ pub fn whole_job(id: u64, first: u64) -> Batch {
         .collect();
     Batch {
         rows,
-        finished: vec![finished(id, (first..first + 8).collect())],
+        finished: vec![finished(id, (first..first + 8).collect()).into()],
         ..Batch::default()
     }
 }
