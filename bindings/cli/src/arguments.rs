@@ -10,6 +10,8 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{ArgMatches, Command, Parser};
 
+use crate::number;
+
 /// The exit code of a command line that is wrong.
 const USAGE: u8 = 2;
 
@@ -23,15 +25,20 @@ pub fn parse<C: Parser>() -> Result<(String, C), ExitCode> {
     {
         return Ok(parsed);
     }
-    // What each verb is for, and its options, are known once all are put together.
-    let mut command = C::command();
-    command.build();
+    let mut command = whole::<C>(&args);
     let verb = verb_of(&command, &args);
     if let Some(line) = unreadable {
         eprintln!("{verb}: {line}");
         return Err(ExitCode::from(USAGE));
     }
     parse_by::<C>(&mut command, &args).map_err(|error| refuse(&verb, &error))
+}
+
+/// The command with all its verbs and their options, for a line that was refused.
+fn whole<C: Parser>(args: &[OsString]) -> Command {
+    let mut command = C::command();
+    command.build();
+    number::with_minus(command, args.iter().filter_map(|arg| arg.to_str()))
 }
 
 fn parse_by<C: Parser>(
@@ -124,7 +131,13 @@ fn verb_of_matches(matches: &ArgMatches) -> String {
 fn verb_of(command: &Command, args: &[OsString]) -> String {
     let mut name = "eddy".to_owned();
     let mut at = command;
-    for arg in args.iter().skip(1).filter_map(|arg| arg.to_str()) {
+    let mut words = args.iter().skip(1).filter_map(|arg| arg.to_str());
+    while let Some(arg) = words.next() {
+        if takes_next(at, arg) {
+            // A value may be called like a verb.
+            words.next();
+            continue;
+        }
         match at.find_subcommand(arg) {
             Some(inner) => {
                 name.push(' ');
@@ -136,4 +149,157 @@ fn verb_of(command: &Command, args: &[OsString]) -> String {
         }
     }
     name
+}
+
+/// Whether this word is an option whose value is the next word.
+fn takes_next(command: &Command, word: &str) -> bool {
+    let mut options = command.get_arguments();
+    let option = match word.strip_prefix("--") {
+        Some(long) => options.find(|option| {
+            option.get_long() == Some(long)
+                || option
+                    .get_all_aliases()
+                    .is_some_and(|all| all.contains(&long))
+        }),
+        None => match (word.strip_prefix('-'), word.chars().next_back()) {
+            (Some(_), Some(last)) => options.find(|option| option.get_short() == Some(last)),
+            _ => None,
+        },
+    };
+    option.is_some_and(|option| option.get_action().takes_values())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::TypeId;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::Cli;
+
+    /// The verb that a wrong line is said to be of, and what is said.
+    fn refused(line: &str) -> String {
+        let words = line.split(' ').map(OsString::from);
+        let args: Vec<OsString> = words.collect();
+        let fast = parse_by::<Cli>(&mut Cli::command(), &args);
+        assert!(fast.is_err(), "{line}");
+        let mut command = whole::<Cli>(&args);
+        let verb = verb_of(&command, &args);
+        match parse_by::<Cli>(&mut command, &args) {
+            Err(error) => format!("{verb}: {}", one_line(&error)),
+            Ok((verb, _)) => format!("{verb}: taken"),
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_called_like_a_verb_is_none() {
+        let urgency =
+            "invalid value '99' for '<N>': allowed are 0 to 31, hold, default and expedite";
+        for line in [
+            "eddy --at batch job urgency 7 99",
+            "eddy --at=batch job urgency 7 99",
+            "eddy job --at batch urgency 7 99",
+            "eddy --parent job urgency 7 99",
+        ] {
+            assert_eq!(
+                refused(line),
+                format!("eddy job urgency: {urgency}"),
+                "{line}"
+            );
+        }
+        let verb = refused("eddy --at batch jop");
+        assert!(verb.starts_with("eddy: "), "{verb}");
+    }
+
+    #[test]
+    fn what_is_below_a_range_is_refused_like_what_is_above() {
+        for (line, said) in [
+            (
+                "eddy job urgency 7 -1",
+                "eddy job urgency: invalid value '-1' for '<N>': allowed are 0 to 31, hold, default and expedite",
+            ),
+            (
+                "eddy submit --urgency -3 true",
+                "eddy submit: invalid value '-3' for '--urgency <N>': allowed are 0 to 31, hold, default and expedite",
+            ),
+            (
+                "eddy submit -n -3 true",
+                "eddy submit: invalid value '-3' for '--ntasks <N>': allowed are 1 to 2147483647",
+            ),
+            (
+                "eddy account add x --shares -1",
+                "eddy account add: invalid value '-1' for '--shares <N>': allowed are 0 to 1073741824 and `parent`",
+            ),
+            (
+                "eddy account add x --carry -1",
+                "eddy account add: invalid value '-1' for '--carry <PERCENT>': allowed are 0 to 100",
+            ),
+            (
+                "eddy reservation create r --duration 1h --maintenance --count -1",
+                "eddy reservation create: invalid value '-1' for '--count <N>': allowed are 1 to 262144",
+            ),
+            (
+                "eddy ping --interval -1s",
+                "eddy ping: invalid value '-1s' for '--interval <FSD>': duration `-1s` is negative; allowed are 0 and more",
+            ),
+            // What is read later is refused there.
+            (
+                "eddy reservation create r --start -1h --duration 1h --count 1",
+                "eddy reservation create: taken",
+            ),
+            ("eddy submit -t -5 true", "eddy submit: taken"),
+            // What is no number is an option still.
+            (
+                "eddy submit -n 1 --urgent -3 true",
+                "eddy submit: unexpected argument '--urgent' found; there is --urgency",
+            ),
+        ] {
+            assert_eq!(refused(line), said, "{line}");
+        }
+    }
+
+    /// What clap itself says of what is no number does not say what is allowed.
+    #[test]
+    fn every_number_says_what_is_allowed() {
+        fn look(command: &Command, name: &str, seen: &mut usize) {
+            let numbers = [TypeId::of::<u8>(), TypeId::of::<u32>(), TypeId::of::<u64>()];
+            for argument in command.get_arguments().filter(|one| !one.is_hide_set()) {
+                let read = argument.get_value_parser().type_id();
+                // A range of literals is of one of these, and of no field.
+                let is_literal = read == TypeId::of::<i32>() || read == TypeId::of::<i64>();
+                assert!(
+                    !is_literal,
+                    "{name}: {}: its range has no type",
+                    argument.get_id()
+                );
+                if !numbers.iter().any(|number| read == *number) {
+                    continue;
+                }
+                *seen += 1;
+                for wrong in ["-1", "x"] {
+                    let line = match argument.get_long() {
+                        Some(long) => format!("{name} --{long} {wrong}"),
+                        None if argument.get_index() == Some(2) => format!("{name} 7 {wrong}"),
+                        None => format!("{name} {wrong}"),
+                    };
+                    let said = refused(&line);
+                    let begin = format!("{name}: invalid value '{wrong}' for '");
+                    assert!(
+                        said.starts_with(&begin) && said.contains(" allowed "),
+                        "{line}: {said}"
+                    );
+                }
+            }
+            // Those that are hidden are called by eddy itself.
+            for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+                look(verb, &format!("{name} {}", verb.get_name()), seen);
+            }
+        }
+        let mut command = Cli::command();
+        command.build();
+        let mut seen = 0;
+        look(&command, "eddy", &mut seen);
+        assert!(seen > 20, "{seen} numbers");
+    }
 }

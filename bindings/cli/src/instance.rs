@@ -15,9 +15,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
+use eddy_brokerd::inventory::IDS_MAX;
 use eddy_brokerd::leader::SIZE_MAX;
 use eddy_client::{Client, Options, Uri};
 use eddy_wire::services::instance::{Shutdown, ShutdownRequest};
+
+use crate::number::number;
 
 /// The log of a leader, in its state directory.
 const LOG: &str = "log";
@@ -42,10 +45,10 @@ pub struct StartOptions {
     )]
     pub fake: Option<String>,
     /// Declare so many cores, also more than the machine has
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number(1..=IDS_MAX))]
     pub cores: Option<u32>,
     /// So many nodes, each with an agent of its own on this machine, as if each were a host
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=SIZE_MAX))]
+    #[arg(long, value_name = "N", value_parser = number(1..=SIZE_MAX as u32))]
     pub size: Option<u32>,
     /// Configuration file [default: config.toml in the state directory, else what was given last]
     #[arg(long, value_name = "FILE")]

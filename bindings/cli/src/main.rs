@@ -13,6 +13,7 @@ mod session;
 
 mod ids;
 mod names;
+mod number;
 mod signals;
 mod table;
 mod when;

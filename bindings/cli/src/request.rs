@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
 use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
-use eddy_wire::fsd::{Fsd, parse_minutes_or_fsd};
+use eddy_wire::fsd::Fsd;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Ask, Count, Jobspec, MemoryNeed, Place, Sharing, parse_bytes};
 use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT, URGENCY_MAX};
@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::environment;
 use crate::names::Users;
+use crate::number::{COUNTS, COUNTS_OR_NONE, number};
 use crate::when;
 use eligible::{Array, Eligible};
 
@@ -23,20 +24,20 @@ use eligible::{Array, Eligible};
 #[derive(Args, Clone, Debug, Default)]
 pub struct JobOptions {
     /// Number of tasks [default: 1]
-    #[arg(short = 'n', long, value_name = "N", help_heading = "Resources")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = number(COUNTS), help_heading = "Resources")]
     pub ntasks: Option<u32>,
     /// Cores for each task [default: 1]
-    #[arg(short = 'c', long, value_name = "N", help_heading = "Resources")]
+    #[arg(short = 'c', long, value_name = "N", value_parser = number(COUNTS), help_heading = "Resources")]
     pub cores_per_task: Option<u32>,
     /// GPUs for each task [default: 0]
-    #[arg(short = 'g', long, value_name = "N", help_heading = "Resources")]
+    #[arg(short = 'g', long, value_name = "N", value_parser = number(COUNTS_OR_NONE), help_heading = "Resources")]
     pub gpus_per_task: Option<u32>,
     /// Each task's cores and GPUs lie in one socket, those of at most N tasks in the same; needs -n
     #[arg(
         long,
         alias = "ntasks-per-socket",
         value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..),
+        value_parser = number(COUNTS),
         requires = "ntasks",
         help_heading = "Resources"
     )]
@@ -184,6 +185,10 @@ pub fn job_set(text: &str) -> Result<String, String> {
     }
 }
 
+/// What memory may be, in words.
+const MEMORY: &str =
+    "allowed are numbers of MiB (512), or with B, K, M, G, T, P or E (4G), over 0 and under 8E";
+
 /// Bytes of memory; as in Slurm a number alone counts MiB.
 fn memory(text: &str) -> Result<u64, String> {
     let alone = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -192,10 +197,8 @@ fn memory(text: &str) -> Result<u64, String> {
     } else {
         parse_bytes(text)
     };
-    match bytes.map_err(|error| error.to_string())? {
-        0 => Err("allowed is at least one byte".to_owned()),
-        bytes => Ok(bytes),
-    }
+    let bytes = bytes.ok().filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| MEMORY.to_owned())
 }
 
 /// What nodes must be like.
@@ -344,10 +347,13 @@ impl Terms {
         let Some(text) = &self.time_limit else {
             return Ok(0);
         };
-        match parse_minutes_or_fsd(text).context("--time-limit")? {
-            Fsd::Finite(0) => bail!("--time-limit: is 0; allowed is more, or inf"),
-            Fsd::Finite(micros) => Ok(micros),
-            Fsd::Infinite => Ok(0),
+        match when::limit(text) {
+            Some(Fsd::Finite(micros)) => Ok(micros),
+            Some(Fsd::Infinite) => Ok(0),
+            None => bail!(
+                "--time-limit: `{text}` given; allowed are {}, and inf",
+                when::LIMITS
+            ),
         }
     }
 

@@ -3,11 +3,13 @@
 //!
 //! Used by `why`. It asks nobody and reads no file.
 
-use anyhow::{Context, bail};
-use eddy_wire::fsd::{Fsd, FsdError, parse_minutes_or_fsd};
+use anyhow::{anyhow, bail};
+use eddy_wire::fsd::Fsd;
 use eddy_wire::plan::Suppose;
+use eddy_wire::services::job::URGENCY_MAX;
 use eddy_wire::time::Span;
 
+use crate::number::{COUNTS, number};
 use crate::when;
 
 /// Reads `nodes=2,time=1h`.
@@ -27,28 +29,21 @@ pub fn parse(text: &str) -> anyhow::Result<Suppose> {
             bail!("--if: {key}: given twice; once is allowed");
         }
         keys.push(key);
-        let number = || {
-            let number = value.parse::<u32>();
-            number.with_context(|| format!("--if: {key}: `{value}` is not a number from 1 on"))
-        };
+        let wrong = |allowed: String| anyhow!("--if: {key}: `{value}` given; {allowed}");
+        let count = || number(COUNTS)(value).map_err(wrong);
         match key {
-            "nodes" => suppose.nodes = Some(number()?),
-            "slots" => suppose.slots = Some(number()?),
+            "nodes" => suppose.nodes = Some(count()?),
+            "slots" => suppose.slots = Some(count()?),
             "urgency" => {
-                let urgency = value.parse();
-                suppose.urgency = Some(urgency.with_context(|| {
-                    format!("--if: urgency: `{value}` given, allowed are 1 to 31")
-                })?);
+                let urgency = number(1..=URGENCY_MAX)(value);
+                suppose.urgency = Some(urgency.map_err(wrong)?);
             }
-            "time" => match parse_minutes_or_fsd(value) {
-                Ok(Fsd::Finite(micros)) => suppose.limit = Some(Span(micros)),
-                Ok(Fsd::Infinite) | Err(FsdError::NotANumber { .. } | FsdError::Empty) => {
-                    bail!(
-                        "--if: time: `{value}` given; allowed are minutes, or a number with ms, s, m, h or d"
-                    )
-                }
-                Err(error) => return Err(error).context("--if: time"),
-            },
+            "time" => {
+                let Some(Fsd::Finite(micros)) = when::limit(value) else {
+                    return Err(wrong(format!("allowed are {}", when::LIMITS)));
+                };
+                suppose.limit = Some(Span(micros));
+            }
             _ => bail!("--if: `{key}` given; allowed are nodes, slots, time and urgency"),
         }
     }
@@ -91,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_refused_by_its_word() {
-        let said = |text| parse(text).expect_err("it is wrong").to_string();
+        let said = |text: &str| parse(text).expect_err("it is wrong").to_string();
         assert_eq!(
             said("nodes"),
             "--if: `nodes` is no KEY=VALUE; allowed keys are nodes, slots, time and urgency"
@@ -100,18 +95,20 @@ mod tests {
             said("node=2"),
             "--if: `node` given; allowed are nodes, slots, time and urgency"
         );
-        assert_eq!(
-            said("nodes=-2"),
-            "--if: nodes: `-2` is not a number from 1 on"
-        );
-        assert_eq!(
-            said("nodes=0"),
-            "--if: nodes: 0 given, allowed is 1 or more"
-        );
-        assert_eq!(
-            said("urgency=99"),
-            "--if: urgency: 99 given, allowed are 1 to 31"
-        );
+        for number in ["-2", "0", "1-2", "99999999999", "x", ""] {
+            for key in ["nodes", "slots"] {
+                assert_eq!(
+                    said(&format!("{key}={number}")),
+                    format!("--if: {key}: `{number}` given; allowed are 1 to 2147483647")
+                );
+            }
+        }
+        for urgency in ["0", "32", "300", "-1", "x"] {
+            assert_eq!(
+                said(&format!("urgency={urgency}")),
+                format!("--if: urgency: `{urgency}` given; allowed are 1 to 31")
+            );
+        }
         assert_eq!(
             said("time=1,time=2"),
             "--if: time: given twice; once is allowed"
@@ -120,12 +117,21 @@ mod tests {
             said("nodes=1,slots=2"),
             "--if: slots: 2 given together with 1 nodes; one of the two is allowed"
         );
-        for text in ["time=banana", "time=inf", "time="] {
-            let given = text.trim_start_matches("time=");
+        for time in [
+            "banana",
+            "inf",
+            "",
+            "0",
+            "-1",
+            "1x",
+            "1:00:00",
+            "99999999999",
+        ] {
             assert_eq!(
-                said(text),
+                said(&format!("time={time}")),
                 format!(
-                    "--if: time: `{given}` given; allowed are minutes, or a number with ms, s, m, h or d"
+                    "--if: time: `{time}` given; allowed are minutes (90), or a number with ms, s, m, h or d \
+                     (1.5h), over 0 and up to 4294967295 s"
                 )
             );
         }

@@ -2,8 +2,8 @@
 //!
 //! The only file of the command that asks the clock for listings.
 
-use anyhow::{Context, ensure};
-use eddy_wire::fsd::{Fsd, NUMBER_MAX, parse_fsd};
+use anyhow::{Context, bail, ensure};
+use eddy_wire::fsd::{Fsd, NUMBER_MAX, SECOND, parse_fsd, parse_minutes_or_fsd};
 use eddy_wire::time::{Span, Time};
 use jiff::Timestamp;
 use jiff::civil::{self, Date, DateTime};
@@ -16,8 +16,35 @@ pub fn now() -> Time {
     Time(Timestamp::now().as_microsecond())
 }
 
-/// `--since`: seconds since 1970, a date, a date and time, or `-FSD` before now.
-pub fn parse(text: &str, now: Time) -> anyhow::Result<Time> {
+/// What a time limit may be, but for `inf`.
+pub const LIMITS: &str =
+    "minutes (90), or a number with ms, s, m, h or d (1.5h), over 0 and up to 4294967295 s";
+
+/// A time limit, of [`LIMITS`] or without end.
+pub fn limit(text: &str) -> Option<Fsd> {
+    let limit = parse_minutes_or_fsd(text).ok();
+    limit.filter(|limit| matches!(limit, Fsd::Finite(1..=NUMBER_MAX) | Fsd::Infinite))
+}
+
+/// A length of time that is not 0 and ends; `option` is what gave it.
+pub fn length(option: &str, text: &str) -> anyhow::Result<Span> {
+    match parse_fsd(text) {
+        Ok(Fsd::Finite(micros @ 1..=NUMBER_MAX)) => Ok(Span(micros)),
+        _ => bail!(
+            "{option}: `{text}` given; allowed are seconds, or a number with ms, s, m, h or d (1.5h), \
+             over 0 and up to {} s",
+            NUMBER_MAX / SECOND
+        ),
+    }
+}
+
+/// `--since`, as of now.
+pub fn since(text: &str) -> anyhow::Result<Time> {
+    parse(text, now()).context("--since")
+}
+
+/// Seconds since 1970, a date, a date and time, or `-FSD` before now.
+fn parse(text: &str, now: Time) -> anyhow::Result<Time> {
     let text = text.trim();
     if let Some(ago) = text.strip_prefix('-') {
         return match parse_fsd(ago)? {
@@ -34,11 +61,15 @@ pub fn parse(text: &str, now: Time) -> anyhow::Result<Time> {
     let local = text
         .parse::<DateTime>()
         .or_else(|_| text.parse::<Date>().map(DateTime::from));
-    let zoned = local
+    let local = local
         .ok()
-        .and_then(|local| local.to_zoned(TimeZone::system()).ok())
         .with_context(|| format!("`{text}` is not a time; allowed are seconds since 1970, 2026-01-31, 2026-01-31T12:00:00 and -FSD"))?;
-    Ok(Time(zoned.timestamp().as_microsecond()))
+    Ok(match local.to_zoned(TimeZone::system()) {
+        Ok(zoned) => Time(zoned.timestamp().as_microsecond()),
+        // The last hours of the year 9999 and the first of -9999 are no instants everywhere.
+        Err(_) if local.year() > 0 => Time(Timestamp::MAX.as_microsecond()),
+        Err(_) => Time(Timestamp::MIN.as_microsecond()),
+    })
 }
 
 /// `--begin-time`: `+FSD`, `now`, `now+LENGTH`, a time of day (the next), `tomorrow`, or what [`parse`]
@@ -46,10 +77,10 @@ pub fn parse(text: &str, now: Time) -> anyhow::Result<Time> {
 pub fn begin(text: &str, now: Time) -> anyhow::Result<Time> {
     let text = text.trim();
     let at = begin_of(text, now)?;
-    let (given, last) = (at.utc(), Time(NUMBER_MAX));
+    let last = Time(NUMBER_MAX);
     ensure!(
         at <= last,
-        "`{text}` is {given}; allowed are times up to {}",
+        "`{text}` given; allowed are times up to {}",
         last.utc()
     );
     Ok(at)
@@ -82,7 +113,7 @@ fn begin_of(text: &str, now: Time) -> anyhow::Result<Time> {
     parse(text, now)
         .ok()
         .filter(|_| !text.starts_with('-'))
-        .with_context(|| format!("`{text}` is not a time; allowed are +1h, now+30min, 16:00, midnight, noon, tomorrow, 2026-01-31, 2026-01-31T12:00 and seconds since 1970"))
+        .with_context(|| format!("`{text}` given; allowed are +1h, now+30min, 16:00, midnight, noon, tomorrow, 2026-01-31, 2026-01-31T12:00 and seconds since 1970"))
 }
 
 /// `16:00` or `16:00:30`.
@@ -174,6 +205,39 @@ mod tests {
         for wrong in ["-1h", "soon", "25:00", "1:2:3:4", "now+", "+inf", ""] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_no_begin_time_is_told_what_is() {
+        let now = Time(1_800_000_000_500_000);
+        let said = |text| begin(text, now).expect_err(text).to_string();
+        for late in ["9999-12-31", "9999-12-31T23:59", "5000-01-01", "+100000d"] {
+            let last = format!("`{late}` given; allowed are times up to 2106-02-07T06:28:15Z");
+            assert_eq!(said(late), last);
+        }
+        for wrong in ["now-1h", "-1h", "99999999999999999999"] {
+            let begins = format!("`{wrong}` given; allowed are +1h, now+30min, 16:00, ");
+            assert!(said(wrong).starts_with(&begins), "{}", said(wrong));
+        }
+        // What is past is a time.
+        assert!(begin("1999-01-01", now).is_ok());
+    }
+
+    #[test]
+    fn a_limit_is_over_nothing_and_may_be_without_end() {
+        let minute = 60 * SECOND;
+        assert_eq!(limit("90"), Some(Fsd::Finite(90 * minute)));
+        assert_eq!(limit("inf"), Some(Fsd::Infinite));
+        for wrong in ["0", "-1", "1x", "", "99999999999"] {
+            assert_eq!(limit(wrong), None, "{wrong}");
+            assert!(length("--duration", wrong).is_err(), "{wrong}");
+        }
+        assert!(LIMITS.contains(&(NUMBER_MAX / SECOND).to_string()));
+        assert_eq!(
+            length("--duration", "inf").expect_err("no end").to_string(),
+            "--duration: `inf` given; allowed are seconds, or a number with ms, s, m, h or d (1.5h), over 0 \
+             and up to 4294967295 s"
+        );
     }
 
     #[test]

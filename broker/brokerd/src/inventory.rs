@@ -21,7 +21,7 @@ use thiserror::Error;
 use crate::shell::affinity;
 
 /// The most cores or GPUs that may be declared on one node.
-const IDS_MAX: u64 = 65_536;
+pub const IDS_MAX: u32 = 65_536;
 
 /// The largest file of resources that is read, in bytes: the limit of a message.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -181,9 +181,9 @@ fn found(declared: Option<u32>) -> Result<ResourceSet, InventoryError> {
     let node = affinity::discover().map_err(InventoryError::Discover)?;
     let cores: Idset = match declared {
         None => node.cores.iter().copied().collect(),
-        Some(0) => return Err(number("--cores", "0", 1, IDS_MAX)),
-        Some(cores) if u64::from(cores) > IDS_MAX => {
-            return Err(number("--cores", &cores.to_string(), 1, IDS_MAX));
+        Some(0) => return Err(number("--cores", "0", 1, IDS_MAX.into())),
+        Some(cores) if cores > IDS_MAX => {
+            return Err(number("--cores", &cores.to_string(), 1, IDS_MAX.into()));
         }
         Some(cores) => Idset::first_ids(cores),
     };
@@ -287,9 +287,9 @@ fn fake(text: &str, mut nodes: u64) -> Result<ResourceSet, InventoryError> {
         };
         match key {
             "nodes" => nodes = count(1, RANKS_MAX)?,
-            "cores" => cores = count(1, IDS_MAX)?,
+            "cores" => cores = count(1, IDS_MAX.into())?,
             "sockets" => sockets = count(1, SOCKETS_MAX as u64)?,
-            "gpus" => gpus = count(0, IDS_MAX)?,
+            "gpus" => gpus = count(0, IDS_MAX.into())?,
             "memory" => {
                 memory = parse_bytes(value).map_err(|error| InventoryError::Number {
                     place: "--fake memory".to_owned(),

@@ -82,7 +82,7 @@ fn what_a_gang_may_not_be_is_refused_in_one_line() -> Tested {
     for (options, says) in [
         (
             ["--gang=g", "--gang-size=0"],
-            "attributes.system.gang.size: 0 given, allowed are 1 to 1024",
+            "invalid value '0' for '--gang-size <N>': allowed are 1 to 1024",
         ),
         (
             ["--gang=a b", "--gang-size=2"],

@@ -65,7 +65,7 @@ fn a_qos_or_an_account_that_is_nowhere_is_refused_where_it_is_named() -> Tested 
     let instance = Instance::start(&["--cores=2"])?;
     assert_eq!(
         refused(&instance, &["account", "add", "physics", "--qos", "fast"])?,
-        "eddy account add: qos.allowed: `fast` given, there are expedite, normal, standby"
+        "eddy account add: --qos: `fast` given, there are expedite, normal, standby"
     );
     let made = [
         "reservation",
@@ -83,7 +83,7 @@ fn a_qos_or_an_account_that_is_nowhere_is_refused_where_it_is_named() -> Tested 
     let none = ["account", "edit", "physics", "--default-qos", "fast"];
     assert_eq!(
         refused(&instance, &none)?,
-        "eddy account edit: qos.default: `fast` given, there are expedite, normal, standby"
+        "eddy account edit: --default-qos: `fast` given, there are expedite, normal, standby"
     );
     instance.ok(&[&made[..], &["--accounts=physics"]].concat())?;
     Ok(())

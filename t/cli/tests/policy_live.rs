@@ -161,7 +161,7 @@ fn what_would_be_is_told_and_advice_that_is_followed_starts_the_job() -> Tested 
     for (given, expected) in [
         (
             ["--if", "nodes=0"],
-            "--if: nodes: 0 given, allowed is 1 or more",
+            "--if: nodes: `0` given; allowed are 1 to 2147483647",
         ),
         (
             ["--if-policy", "nosuch"],

@@ -6,7 +6,7 @@
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{ArgAction, Args};
 use eddy_wire::fsd::{Fsd, parse_fsd};
-use eddy_wire::gang::ATTRIBUTE;
+use eddy_wire::gang::{ATTRIBUTE, MEMBERS_MAX};
 use eddy_wire::grace;
 use eddy_wire::id::JobIdError;
 use eddy_wire::idset::Idset;
@@ -15,6 +15,7 @@ use eddy_wire::time::{MICROS, Time};
 use serde_json::{Value, json};
 
 use super::pools::{OfPool, of_pool};
+use crate::number::number;
 use crate::{ids, when};
 
 /// When a job is eligible, and as how many copies.
@@ -25,7 +26,7 @@ pub struct Eligible {
     /// that is job 12
     #[arg(long, value_name = "SCHEME:ID", action = ArgAction::Append, help_heading = "Queue")]
     pub dependency: Vec<String>,
-    /// Not before then: +1h, now+30min, 16:00, tomorrow, 2026-01-31T12:00
+    /// Not before then: +1h, now+30min, 16:00, tomorrow, 2026-01-31T12:00; a time that is past is now
     #[arg(long, alias = "begin", value_name = "TIME", help_heading = "Queue")]
     pub begin_time: Option<String>,
     /// Set of jobs to belong to, a word: eddy cancel, hold, release and jobs take --job-set
@@ -48,10 +49,10 @@ pub struct Eligible {
     )]
     pub gang: Option<String>,
     /// How many members the gang has, submitted together or one by one
-    #[arg(long, value_name = "N", requires = "gang", help_heading = "Queue")]
+    #[arg(long, value_name = "N", value_parser = number(1..=MEMBERS_MAX), requires = "gang", help_heading = "Queue")]
     pub gang_size: Option<u32>,
     /// With how few members the gang may begin once all wait; the others then fail [default: all]
-    #[arg(long, value_name = "N", requires = "gang", help_heading = "Queue")]
+    #[arg(long, value_name = "N", value_parser = number(1..=MEMBERS_MAX), requires = "gang", help_heading = "Queue")]
     pub gang_min: Option<u32>,
     /// All members on nodes with one value of this label: nodes have properties LABEL=VALUE
     #[arg(long, value_name = "LABEL", requires = "gang", help_heading = "Queue")]
@@ -153,7 +154,10 @@ impl Eligible {
         }
         if let Some(text) = &self.grace {
             let Ok(Fsd::Finite(micros)) = parse_fsd(text) else {
-                bail!("--grace={text}: is no duration such as 2s or 500ms");
+                bail!(
+                    "--grace: `{text}` given; allowed are seconds, or a number with ms, s, m, h or d (500ms), up \
+                     to 1d"
+                );
             };
             let seconds = micros as f64 / MICROS as f64;
             attributes.push((grace::ATTRIBUTE.to_owned(), json!(seconds)));
@@ -371,8 +375,7 @@ mod tests {
         let refused = eligible
             .attributes(Time(0))
             .map_err(|error| format!("{error:#}"));
-        let text = "--begin-time: `+100000d` is 2243-10-17T00:00:00Z; allowed are times up to \
-                    2106-02-07T06:28:15Z";
+        let text = "--begin-time: `+100000d` given; allowed are times up to 2106-02-07T06:28:15Z";
         assert_eq!(refused, Err(text.to_owned()));
     }
 

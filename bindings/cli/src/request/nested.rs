@@ -6,7 +6,6 @@
 
 use anyhow::{Context, bail, ensure};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
-use eddy_wire::fsd::{Fsd, parse_fsd};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, Work};
 use eddy_wire::services::job::SubmitRequest;
@@ -15,6 +14,8 @@ use serde_json::json;
 use super::directives::{self, Word};
 use super::eligible::Array;
 use super::{Slots, Stdin, Terms};
+use crate::number::{self, COUNTS, COUNTS_OR_NONE, number};
+use crate::when;
 
 /// The mode of a script's file: its owner may read, write and run it.
 const SCRIPT_MODE: u32 = 0o700;
@@ -28,6 +29,7 @@ pub struct InstanceOptions {
         long,
         visible_alias = "ntasks",
         value_name = "N",
+        value_parser = number(COUNTS),
         help_heading = "Resources"
     )]
     pub nslots: Option<u32>,
@@ -37,6 +39,7 @@ pub struct InstanceOptions {
         long,
         visible_alias = "cores-per-task",
         value_name = "N",
+        value_parser = number(COUNTS),
         help_heading = "Resources"
     )]
     pub cores_per_slot: Option<u32>,
@@ -46,6 +49,7 @@ pub struct InstanceOptions {
         long,
         visible_alias = "gpus-per-task",
         value_name = "N",
+        value_parser = number(COUNTS_OR_NONE),
         help_heading = "Resources"
     )]
     pub gpus_per_slot: Option<u32>,
@@ -59,7 +63,7 @@ pub struct InstanceOptions {
     #[arg(
         long,
         value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=262_144),
+        value_parser = number(1..=262_144_u32),
         requires = "release_idle",
         help_heading = "Instance"
     )]
@@ -101,7 +105,8 @@ impl InstanceOptions {
     pub fn of_script(script: &str) -> anyhow::Result<InstanceOptions> {
         let words = directives::words(script)?;
         let texts = words.iter().map(|word| word.text.as_str());
-        let matches = Directives::command().try_get_matches_from(texts);
+        let command = number::with_minus(Directives::command(), texts.clone());
+        let matches = command.try_get_matches_from(texts);
         match matches.and_then(|matches| Directives::from_arg_matches(&matches)) {
             Ok(parsed) => Ok(parsed.options),
             Err(error) => bail!(
@@ -198,12 +203,7 @@ impl InstanceOptions {
     fn settings(&self) -> anyhow::Result<Vec<String>> {
         let mut sets = self.conf.clone();
         if let Some(text) = &self.release_idle {
-            parse_fsd(text)
-                .ok()
-                .filter(|after| matches!(after, Fsd::Finite(micros) if *micros > 0))
-                .with_context(|| {
-                    format!("--release-idle={text}: is no duration such as 30s or 5m")
-                })?;
+            when::length("--release-idle", text)?;
             sets.push(format!("grant.release_idle={text}"));
         }
         sets.extend(

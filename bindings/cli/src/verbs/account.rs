@@ -4,16 +4,20 @@ mod show;
 mod transfer;
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use clap::{Args as Arguments, Subcommand};
-use eddy_client::Client;
+use eddy_client::{Client, ClientError};
 use eddy_wire::account::{
     Account, Book, Change, Excess, Limits, Member, Name, Period, QosRules, SHARES_MAX, Shares, User,
 };
 use eddy_wire::services::account::{Aim, Asked, Before, List, Set, SetRequest};
 
 use crate::names::Users;
+use crate::number::number;
 use crate::session::Global;
 
 /// Accounts: add, change, list, import and export them
@@ -140,30 +144,62 @@ struct QosValues {
 #[command(next_help_heading = "Limits (none takes one away)")]
 struct LimitValues {
     /// Jobs that hold resources
-    #[arg(long, value_name = "N")]
-    max_running_jobs: Option<String>,
+    #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
+    max_running_jobs: Option<Most<u32>>,
     /// Jobs that are not over
-    #[arg(long, value_name = "N")]
-    max_submitted_jobs: Option<String>,
+    #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
+    max_submitted_jobs: Option<Most<u32>>,
     /// Nodes of running jobs
-    #[arg(long, value_name = "N")]
-    max_nodes: Option<String>,
+    #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
+    max_nodes: Option<Most<u32>>,
     /// Cores of running jobs
-    #[arg(long, value_name = "N")]
-    max_cores: Option<String>,
+    #[arg(long, value_name = "N", value_parser = most(0..=u32::MAX))]
+    max_cores: Option<Most<u32>>,
     /// Core-minutes in each period
-    #[arg(long, value_name = "N")]
-    max_core_minutes: Option<String>,
+    #[arg(long, value_name = "N", value_parser = most(0..=u64::MAX))]
+    max_core_minutes: Option<Most<u64>>,
     /// The period of --max-core-minutes: day, week, month, quarter, year; month as long as none is set
     #[arg(long, value_name = "PERIOD", value_parser = period)]
     period: Option<Period>,
     /// Of what was left of them in the period before, up to so many percent of them may be used, too: 0 to 100
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = number(0..=100_u32))]
     carry: Option<u32>,
     /// What becomes of a job over a limit: hold, refuse where that is known at once, or standby: over its
     /// core-minutes it goes on as QoS `standby`, held over others; hold as long as none is set
     #[arg(long, value_name = "WHAT", value_parser = excess)]
     excess: Option<Excess>,
+}
+
+/// A limit as an option sets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Most<N> {
+    Of(N),
+    Unlimited,
+}
+
+impl<N> Most<N> {
+    fn limit(self) -> Option<N> {
+        match self {
+            Most::Of(most) => Some(most),
+            Most::Unlimited => None,
+        }
+    }
+}
+
+/// A number in that range, or `none`.
+fn most<N>(
+    range: RangeInclusive<N>,
+) -> impl Fn(&str) -> Result<Most<N>, String> + Clone + Send + Sync + 'static
+where
+    N: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    let of = number(range);
+    move |text| match text {
+        "none" => Ok(Most::Unlimited),
+        text => of(text)
+            .map(Most::Of)
+            .map_err(|allowed| format!("{allowed}, and none")),
+    }
 }
 
 fn shares(text: &str) -> Result<Shares, String> {
@@ -208,46 +244,24 @@ impl QosValues {
 }
 
 impl LimitValues {
-    fn over(&self, before: Limits) -> anyhow::Result<Limits> {
-        fn number<N: std::str::FromStr>(
-            option: &str,
-            given: Option<&str>,
-            before: Option<N>,
-        ) -> anyhow::Result<Option<N>> {
-            match given {
-                None => Ok(before),
-                Some("none") => Ok(None),
-                Some(text) => match text.parse() {
-                    Ok(number) => Ok(Some(number)),
-                    Err(_) => bail!("--{option}: `{text}` is given; allowed are a number and none"),
-                },
-            }
+    fn over(&self, before: Limits) -> Limits {
+        fn over<N: Copy>(given: Option<Most<N>>, before: Option<N>) -> Option<N> {
+            given.map_or(before, Most::limit)
         }
-        let given = |value: &Option<String>| value.clone();
-        let (running, submitted) = (
-            given(&self.max_running_jobs),
-            given(&self.max_submitted_jobs),
-        );
-        let (nodes, cores) = (given(&self.max_nodes), given(&self.max_cores));
-        let minutes = given(&self.max_core_minutes);
-        Ok(Limits {
-            running_jobs: number("max-running-jobs", running.as_deref(), before.running_jobs)?,
-            submitted_jobs: number(
-                "max-submitted-jobs",
-                submitted.as_deref(),
-                before.submitted_jobs,
-            )?,
-            nodes: number("max-nodes", nodes.as_deref(), before.nodes)?,
-            cores: number("max-cores", cores.as_deref(), before.cores)?,
-            core_minutes: number("max-core-minutes", minutes.as_deref(), before.core_minutes)?,
+        Limits {
+            running_jobs: over(self.max_running_jobs, before.running_jobs),
+            submitted_jobs: over(self.max_submitted_jobs, before.submitted_jobs),
+            nodes: over(self.max_nodes, before.nodes),
+            cores: over(self.max_cores, before.cores),
+            core_minutes: over(self.max_core_minutes, before.core_minutes),
             period: self.period.unwrap_or(before.period),
-            carry: match &minutes {
+            carry: match self.max_core_minutes {
                 // Without them there is nothing to carry.
-                Some(none) if none == "none" => self.carry.unwrap_or(0),
+                Some(Most::Unlimited) => self.carry.unwrap_or(0),
                 _ => self.carry.unwrap_or(before.carry),
             },
             excess: self.excess.unwrap_or(before.excess),
-        })
+        }
     }
 }
 
@@ -262,7 +276,7 @@ impl AccountValues {
             shares: self.shares.unwrap_or(before.shares),
             description: self.description.clone().unwrap_or(before.description),
             qos: self.qos.over(before.qos)?,
-            limits: self.limits.over(before.limits)?,
+            limits: self.limits.over(before.limits),
         })
     }
 }
@@ -272,7 +286,7 @@ impl MemberValues {
         Ok(Member {
             shares: self.shares.unwrap_or(before.shares),
             qos: self.qos.over(before.qos)?,
-            limits: self.limits.over(before.limits)?,
+            limits: self.limits.over(before.limits),
         })
     }
 }
@@ -353,8 +367,29 @@ async fn set(client: &Client, changes: Vec<(Change, Before)>) -> anyhow::Result<
         changes: changes.collect(),
         aim: Aim::Make,
     };
-    client.call::<Set>(&request).await?;
+    client.call::<Set>(&request).await.map_err(by_option)?;
     Ok(0)
+}
+
+/// What fields of an account are set by, where an option is called otherwise.
+const OPTIONS: [(&str, &str); 3] = [
+    ("qos.allowed: ", "--qos: "),
+    ("qos.default: ", "--default-qos: "),
+    ("parent: ", "--under: "),
+];
+
+/// A refusal that names the option instead of the field.
+fn by_option(error: ClientError) -> ClientError {
+    let ClientError::Refused(mut refusal) = error else {
+        return error;
+    };
+    for (field, option) in OPTIONS {
+        if let Some(rest) = refusal.text.strip_prefix(field) {
+            refusal.text = format!("{option}{rest}");
+            break;
+        }
+    }
+    ClientError::Refused(refusal)
 }
 
 /// A user put into an account, or changed there.
@@ -399,7 +434,7 @@ fn over_all(
     }
     let before = book.user(user).cloned().unwrap_or_default();
     let value = User {
-        limits: values.limits.over(before.limits)?,
+        limits: values.limits.over(before.limits),
         ..before
     };
     let value = (value != User::default()).then_some(value);
@@ -430,4 +465,38 @@ fn removal(book: &Book, name: &Name) -> Vec<(Change, Before)> {
         changes.push((Change::Account { name, value }, Before::Some));
     }
     changes
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::error::{Code, Refusal};
+
+    use super::*;
+
+    #[test]
+    fn a_limit_is_a_number_that_an_account_can_have_or_none() {
+        let read = most(0..=u32::MAX);
+        assert_eq!(read("0"), Ok(Most::Of(0)));
+        assert_eq!(read("none"), Ok(Most::Unlimited));
+        for wrong in ["18446744073709551615", "4294967296", "-1", "x", ""] {
+            let allowed = "allowed are 0 to 4294967295, and none".to_owned();
+            assert_eq!(read(wrong), Err(allowed), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_option_that_was_given() {
+        let named = |text: &str| {
+            let refusal = Refusal::new(Code::Invalid, text);
+            by_option(ClientError::Refused(refusal)).to_string()
+        };
+        for (field, option) in [
+            ("qos.default: `a` given", "--default-qos: `a` given"),
+            ("qos.allowed: `a` given", "--qos: `a` given"),
+            ("parent: `a` given", "--under: `a` given"),
+            ("the limit `members` is 5", "the limit `members` is 5"),
+        ] {
+            assert!(named(field).ends_with(option), "{}", named(field));
+        }
+    }
 }

@@ -141,10 +141,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let users = Users::read();
     let user = args.user.as_ref().map(|user| users.number(user));
     let user = user.transpose()?;
-    let since = args.since.as_ref();
-    let since = since
-        .map(|text| when::parse(text, when::now()))
-        .transpose()?;
+    let since = args.since.as_deref().map(when::since).transpose()?;
     let known = || OWN.iter().chain(OF_JOBS);
     if let Some(event) = args
         .event

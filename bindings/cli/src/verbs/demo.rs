@@ -14,6 +14,8 @@ mod tree_tax;
 
 mod show;
 
+use crate::number::number;
+
 /// Show a tree of instances: run jobs at every level, kill leaders, lose nothing
 ///
 /// Starts a root of four made-up hosts with two queue instances that share them on a temporary
@@ -32,7 +34,7 @@ pub struct Args {
     #[command(subcommand)]
     other: Option<Other>,
     /// Number of jobs, a third of them of each account and in the workflow
-    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u32).range(6..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = number(6..=10_000_u32))]
     jobs: u32,
 }
 

@@ -10,6 +10,7 @@ use eddy_wire::services::grant::{
 use eddy_wire::services::instance::{Ping, PingRequest};
 use eddy_wire::services::job::{self, JobSet, ListRequest, Submit, Submitted};
 
+use crate::number::{COUNTS, number};
 use crate::request::nested::InstanceOptions;
 use crate::session::Global;
 use crate::table::{Align, Table};
@@ -63,7 +64,7 @@ enum Verb {
         #[arg(value_name = "TARGETS", required_unless_present = "count")]
         targets: Option<String>,
         /// So many, those on which the fewest jobs run
-        #[arg(long, value_name = "N", conflicts_with = "targets")]
+        #[arg(long, value_name = "N", value_parser = number(COUNTS), conflicts_with = "targets")]
         count: Option<u32>,
     },
 }
@@ -74,7 +75,7 @@ struct More {
     #[command(flatten)]
     options: InstanceOptions,
     /// Come with so many as soon as they are free, and with up to -N if there are more then
-    #[arg(long, value_name = "N", requires = "nodes", help_heading = "Resources")]
+    #[arg(long, value_name = "N", value_parser = number(COUNTS), requires = "nodes", help_heading = "Resources")]
     min: Option<u32>,
     /// Wait until they are there
     #[arg(long, help_heading = "Submission")]

@@ -18,6 +18,7 @@ use crate::field::{Format, Scene};
 use crate::ids::{self, Spelling};
 use crate::listing::{Filter, Question, to_json};
 use crate::names::Users;
+use crate::number::{ANY, number};
 use crate::session::Global;
 use crate::table::Table;
 use crate::{output, request, when};
@@ -42,7 +43,7 @@ pub struct Args {
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
     /// At most so many; 0 is all [default: 1000, and a word on standard error when there are more]
-    #[arg(short = 'c', long, value_name = "N")]
+    #[arg(short = 'c', long, value_name = "N", value_parser = number(ANY))]
     count: Option<u32>,
     /// No heading
     #[arg(short = 'n', long = "no-header", visible_alias = "suppress-header")]
@@ -277,11 +278,7 @@ fn question(args: &Args, ids: &[String], users: &Users) -> anyhow::Result<Questi
         queue: args.queue.clone(),
         account: args.account.clone(),
         job_set: args.job_set.clone(),
-        since: args
-            .since
-            .as_ref()
-            .map(|text| when::parse(text, when::now()))
-            .transpose()?,
+        since: args.since.as_deref().map(when::since).transpose()?,
         limit: match (args.stats, args.count) {
             (true, _) => 0,
             (false, Some(count)) => count,

@@ -8,6 +8,7 @@ use eddy_client::ValueFeed;
 use eddy_wire::services::kvs::{Delete, Get, KeyRequest, List, Put, PutRequest};
 use serde_json::Value;
 
+use crate::number::{ANY, number};
 use crate::output;
 use crate::request::json_or_text;
 use crate::session::Global;
@@ -59,7 +60,7 @@ enum Verb {
     /// Print a value now and whenever it changes
     Watch {
         /// Stop after so many
-        #[arg(short = 'c', long, value_name = "N")]
+        #[arg(short = 'c', long, value_name = "N", value_parser = number(ANY))]
         count: Option<u32>,
         /// Name of the value
         #[arg(value_name = "KEY")]

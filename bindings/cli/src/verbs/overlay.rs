@@ -12,6 +12,7 @@ use eddy_wire::services::overlay::{
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::number::{ANY, number};
 use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::verbs::tree::draw::{Lines, Place, Style};
@@ -53,7 +54,7 @@ enum Verb {
     /// knocking, waiting), unacknowledged, sent, received (frames).
     Links {
         /// Which rank [default: the one that takes the request]
-        #[arg(short = 'r', long, value_name = "RANK")]
+        #[arg(short = 'r', long, value_name = "RANK", value_parser = number(ANY))]
         rank: Option<u32>,
         /// One array of objects
         #[arg(long)]
@@ -62,7 +63,7 @@ enum Verb {
     /// Add nodes, each with a new rank, as if each were a host; print the ranks
     Add {
         /// How many
-        #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+        #[arg(value_name = "COUNT", value_parser = number(1..=65_535_u32))]
         count: u32,
     },
     /// Take ranks out for good: refused while jobs hold them; the numbers are never given again

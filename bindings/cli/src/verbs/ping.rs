@@ -10,6 +10,7 @@ use eddy_wire::message::Target;
 use eddy_wire::services::instance::{Ping, PingRequest, Pong};
 use eddy_wire::services::resource::Status;
 
+use crate::number::{ANY, number};
 use crate::output;
 use crate::session::{Global, span};
 
@@ -23,13 +24,13 @@ use crate::session::{Global, span};
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// So many times
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1, value_parser = number(ANY))]
     count: u32,
     /// Time between two
     #[arg(short = 'i', long, value_name = "FSD", default_value = "1s", value_parser = span)]
     interval: Duration,
     /// Carry so many bytes along
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0..=1_048_576_u32))]
     pad: u32,
     /// One object for each
     #[arg(long)]

@@ -1,17 +1,17 @@
 //! `eddy reservation`: nodes kept from a time to a time, for some jobs or for maintenance.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Subcommand;
 use eddy_wire::account::Name;
-use eddy_wire::fsd::{Fsd, parse_fsd};
 use eddy_wire::reservation::Purpose;
 use eddy_wire::services::reservation::{
     Create, CreateRequest, Delete, DeleteRequest, List, ReservationRow, Running, Which,
 };
-use eddy_wire::time::{Span, Time};
+use eddy_wire::time::Time;
 use serde_json::{Value, json};
 
 use crate::names::Users;
+use crate::number::number;
 use crate::session::Global;
 use crate::table::{Align, Table, escaped};
 use crate::verbs::resource::targets;
@@ -78,7 +78,7 @@ struct New {
     #[arg(long, value_name = "TARGETS", required_unless_present = "count")]
     nodes: Option<String>,
     /// So many nodes, chosen now among those that are free at the start
-    #[arg(long, value_name = "N", conflicts_with = "nodes")]
+    #[arg(long, value_name = "N", value_parser = number(1..=262_144_u32), conflicts_with = "nodes")]
     count: Option<u32>,
     /// For jobs of these accounts and of those under them; these, --users or --maintenance
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
@@ -125,9 +125,6 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 
 impl New {
     fn request(self, now: Time) -> anyhow::Result<CreateRequest> {
-        let Fsd::Finite(micros) = parse_fsd(&self.duration).context("--duration")? else {
-            bail!("--duration: `{}` never ends", self.duration);
-        };
         let users = Users::read();
         let purpose = match self.maintenance {
             true => Purpose::Maintenance,
@@ -148,7 +145,7 @@ impl New {
         Ok(CreateRequest {
             name: self.name,
             from: when::begin(&self.start, now).context("--start")?,
-            span: Span(micros),
+            span: when::length("--duration", &self.duration)?,
             nodes,
             purpose,
             running: match self.ignore_running {

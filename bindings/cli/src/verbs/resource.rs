@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use nodes::Jobs;
 
 use crate::names::Users;
+use crate::number::number;
 use crate::request::constraint;
 use crate::session::Global;
 use crate::table::{Align, Table};
@@ -90,7 +91,7 @@ enum Verb {
     /// given twice. Jobs start there as soon as they are in service (eddy resource status).
     Add {
         /// How many
-        #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+        #[arg(value_name = "COUNT", value_parser = number(1..=65_535_u32))]
         count: u32,
     },
     /// Take nodes out for good

@@ -24,6 +24,7 @@ use eddy_wire::time::{MICROS, Time};
 use indicatif::{ProgressBar, ProgressStyle};
 use input::Given;
 
+use crate::number::number;
 use crate::output;
 use crate::session::Global;
 use crate::table::{Align, Table};
@@ -65,7 +66,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "trace")]
     history: bool,
     /// Processors of the machine, where the trace does not say or says otherwise
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..1 << 40))]
+    #[arg(long, value_name = "N", value_parser = number(1..=(1_u64 << 40) - 1))]
     procs: Option<u64>,
     /// The nodes of the machine: a resource set R, version 1 (RFC 20)
     #[arg(long, value_name = "FILE", conflicts_with = "procs")]

@@ -14,6 +14,7 @@ use eddy_wire::time::{Span, Time};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use crate::number::{ANY, number};
 use crate::session::Global;
 use crate::table::{Align, Table};
 use crate::{output, when};
@@ -48,7 +49,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// At most so many levels below the first
-    #[arg(short = 'd', long, value_name = "N")]
+    #[arg(short = 'd', long, value_name = "N", value_parser = number(ANY))]
     depth: Option<u32>,
     /// Also where each takes clients
     #[arg(short = 'l', long)]

@@ -112,13 +112,10 @@ fn print(table: &Table, args: &Args) -> anyhow::Result<()> {
 
 fn by_payer(global: &Global, args: &Args, users: &Users) -> anyhow::Result<u8> {
     let user = args.user.as_ref().map(|user| users.number(user));
-    let since = args.since.as_ref();
     let request = ReportRequest {
         account: args.account.clone(),
         user: user.transpose()?,
-        since: since
-            .map(|text| when::parse(text, when::now()))
-            .transpose()?,
+        since: args.since.as_deref().map(when::since).transpose()?,
     };
     let report = global.session(async |client| {
         let report = client.call::<Report>(&request).await?;

@@ -21,6 +21,7 @@ use super::ground::{Ends, Ground, Played, none_left, serving, tell};
 use super::processes;
 use super::victims::Victims;
 use crate::instance::StartOptions;
+use crate::number::number;
 use crate::request::nested::{InstanceOptions, Program};
 use crate::request::{JobOptions, Stdin, Terms};
 use crate::session::block_on;
@@ -62,7 +63,7 @@ const RAN: &str = "ran";
 #[derive(clap::Args)]
 pub struct Args {
     /// How long jobs are submitted and leaders killed, in seconds
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(6..=600))]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = number(6..=600_u64))]
     seconds: u64,
 }
 

@@ -1,5 +1,6 @@
 //! `eddy job kill`: a signal to the tasks of jobs.
 
+use anyhow::Context;
 use eddy_wire::services::job::{Kill, KillRequest};
 
 use crate::session::Global;
@@ -19,7 +20,10 @@ pub struct Args {
 
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
-    let (jobs, signal) = (ids::many(ids)?, signals::parse(&args.signal)?);
+    let (jobs, signal) = (
+        ids::many(ids)?,
+        signals::parse(&args.signal).context("--signal")?,
+    );
     let request = |jobs| KillRequest { jobs, signal };
     global.session(async |client| {
         Ok(refusals(

@@ -3,6 +3,7 @@
 use anyhow::bail;
 
 use crate::listing::{Filter, Question};
+use crate::number::{ANY, number};
 use crate::session::Global;
 use crate::{ids, output};
 
@@ -14,7 +15,7 @@ const ENDED_LOOKED_AT: u32 = 1000;
 #[derive(clap::Args)]
 pub struct Args {
     /// How many
-    #[arg(value_name = "N", default_value_t = 1)]
+    #[arg(value_name = "N", default_value_t = 1, value_parser = number(ANY))]
     count: u32,
 }
 

@@ -3,6 +3,7 @@
 use eddy_wire::services::job::{Raise, RaiseRequest};
 
 use crate::ids;
+use crate::number::number;
 use crate::session::Global;
 use crate::verbs::cancel::{change, refusals};
 
@@ -18,7 +19,7 @@ pub struct Args {
     )]
     kind: String,
     /// 0 (ends the job) to 7
-    #[arg(short = 's', long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
+    #[arg(short = 's', long, value_name = "N", default_value_t = 0, value_parser = number(0..=7_u8))]
     severity: u8,
     /// Why, one line
     #[arg(short = 'm', long, value_name = "TEXT")]

@@ -7,6 +7,7 @@ use eddy_client::EventFeed;
 use eddy_wire::services::job::EventsLine;
 
 use super::eventlog::{Form, Stamp, show};
+use crate::number::{ANY, number};
 use crate::request::json_or_text;
 use crate::session::{Global, span};
 use crate::{ids, output};
@@ -25,7 +26,7 @@ pub struct Args {
     #[arg(short = 'm', long, value_name = "KEY=VALUE")]
     match_context: Option<String>,
     /// Only when it has happened so often
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1, value_parser = number(ANY))]
     count: u32,
     /// Print nothing
     #[arg(short = 'q', long)]
