@@ -31,9 +31,9 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// Show the instances inside an instance, as a tree
 ///
 /// Each line is an instance: its job and name, state, nodes, cores in use and all, jobs that wait,
-/// run and are over, time left. One that does not answer within a second is shown as unreached,
-/// with what is known of it and why. With --watch the tree is drawn again whenever it changes,
-/// until ctrl-C: in place on a terminal, as another block elsewhere.
+/// run and are over, time left. Of one that does not answer within a second it is said why, behind
+/// what the instance around it knows; its state is the one that eddy jobs shows. With --watch the tree
+/// is drawn again whenever it changes, until ctrl-C: in place on a terminal, as another block elsewhere.
 ///
 /// Fields of --json, with --watch one object for each change: path, job, name, state (for a job
 /// waiting, starting, serving, away, ending; for the first its phase), reached, why, nodes, cores,
@@ -135,13 +135,9 @@ pub fn table(tree: &Branch, style: Style, now: Time, width: Width) -> Table {
 fn rows(branch: &Branch, now: Time, width: Width, shape: &mut Lines, table: &mut Table) {
     let summary = &branch.summary;
     let left = branch.until.map(|until| Span((until - now).0.max(0)));
-    let state = match &branch.why {
-        Some(_) => "unreached".to_owned(),
-        None => branch.state.clone(),
-    };
     let mut row = vec![
         shape.branches() + &title(branch),
-        state,
+        branch.state.clone(),
         branch.nodes.to_string(),
         format!("{}/{}", summary.cores_used, branch.cores),
         summary.pending.to_string(),
@@ -325,7 +321,8 @@ mod tests {
         assert_eq!(words(0)[..2], ["/", "serving"], "{text}");
         assert!(lines[1].starts_with("|-- ") && lines[2].starts_with("|   `-- "));
         assert_eq!(words(1)[3..], ["serving", "2", "3/8", "1", "0", "5", "1m"]);
-        assert!(lines[3].starts_with("`-- ") && lines[3].contains(" unreached "));
+        // In the word of `eddy jobs`, which asks only the instance around it.
+        assert!(lines[3].starts_with("`-- ") && lines[3].contains(" serving "));
         assert!(lines[3].ends_with("no answer within 1 s"), "{text}");
     }
 
