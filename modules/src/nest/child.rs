@@ -357,7 +357,11 @@ impl Child {
             uri: adoption.map(|adoption| adoption.uri.clone()),
             statedir: adoption.map(|adoption| adoption.statedir.clone()),
             stage: self.stage(),
-            nnodes: shown.nnodes,
+            // Its leader may be beside what its jobs may be given.
+            nnodes: room.map_or(shown.nnodes, |room| {
+                let given = room.nodes.values().filter(|node| !node.is_empty());
+                given.count() as u32
+            }),
             ncores: room.map_or(shown.ncores, |room| room.ncores() as u32),
             queues: queues
                 .iter()

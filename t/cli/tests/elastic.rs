@@ -6,6 +6,7 @@ use std::fs;
 use anyhow::Context;
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
+use serde_json::json;
 
 type Tested = anyhow::Result<()>;
 
@@ -35,9 +36,13 @@ instance = "owner"
 
 /// Three nodes of two cores, nobody's.
 fn shared() -> anyhow::Result<Instance> {
+    declared(DECLARED)
+}
+
+fn declared(text: &str) -> anyhow::Result<Instance> {
     let place = Place::new()?;
     let config = place.join("shared.toml");
-    fs::write(&config, DECLARED)?;
+    fs::write(&config, text)?;
     let state = place.path().join("state");
     let options = ["--size=3", "--cores=2", "--config", &config];
     Instance::start_in(place, state, &options)
@@ -199,5 +204,22 @@ fn a_node_that_queues_share_is_drained_when_the_last_job_on_it_is_over() -> Test
     instance.ok(&["cancel", &job])?;
     instance.event(&job, "clean")?;
     assert_eq!(state()?, "drained", "both instances have their place there");
+    instance.shut_down()
+}
+
+#[test]
+fn the_node_of_a_leader_is_none_of_its_instance() -> Tested {
+    let late = "[[instance]]\nname = 'late'\nelastic = '1-2'\n\n[[queue]]\nname = 'late'\ninstance = 'late'\n";
+    let instance = declared(late)?;
+    // All its nodes have come.
+    instance.ok(&["run", "-q", "late", "-N2", "true"])?;
+    let tree = instance.json(&["tree", "--json"])?;
+    let late = &tree["children"][0];
+    assert_eq!((&late["nodes"], &late["cores"]), (&json!(2), &json!(4)));
+    for (asked, nodes) in [(&["--at", "late"][..], 2), (&[], 3)] {
+        let list = instance.json(&[asked, &["resource", "list", "--json"]].concat())?;
+        let counts = (&list["all"]["nnodes"], &list["free"]["nnodes"]);
+        assert_eq!(counts, (&json!(nodes), &json!(nodes)), "{asked:?}");
+    }
     instance.shut_down()
 }

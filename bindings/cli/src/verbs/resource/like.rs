@@ -12,12 +12,16 @@ use eddy_wire::services::resource::{ListReply, RankStatus};
 /// What is shown for nodes without properties.
 const NONE: &str = "-";
 
-/// Only what is on nodes that are like this.
+/// Only nodes of which the instance has something, and which are like this. An elastic one has its leader on
+/// a node that may be none of those that its jobs are given.
 pub fn only(reply: ListReply, constraint: Option<&Constraint>) -> ListReply {
-    let Some(constraint) = constraint else {
-        return reply;
+    let nodes = reply.all.nodes.iter();
+    let had = nodes.filter(|(_, node)| !node.is_empty());
+    let had: Idset = had.map(|(rank, _)| rank.0).collect();
+    let ranks = match constraint {
+        None => had,
+        Some(constraint) => constraint.ranks(&reply.all).intersect(&had),
     };
-    let ranks = constraint.ranks(&reply.all);
     ListReply {
         all: reply.all.restrict(&ranks),
         allocated: reply.allocated.restrict(&ranks),
@@ -73,6 +77,7 @@ pub fn parts(set: &ResourceSet, all: &ResourceSet) -> Vec<(String, ResourceSet)>
 
 #[cfg(test)]
 mod tests {
+    use eddy_wire::resource_set::NodeSet;
     use serde_json::json;
 
     use super::*;
@@ -102,5 +107,23 @@ mod tests {
         let reply = only(reply, Some(&fast));
         assert_eq!(shown(&reply.free), ["fast,new 2"]);
         assert_eq!(reply.all.nnodes(), 2);
+    }
+
+    #[test]
+    fn a_node_of_which_there_is_nothing_is_not_shown() {
+        let all = ResourceSet::from_value(json!({"version": 1, "execution": {
+            "R_lite": [{"rank": "1-2", "children": {"core": "0"}}],
+            "nodelist": ["n[1-2]"],
+        }}));
+        let mut all = all.expect("two nodes");
+        all.nodes.insert(Rank(0), NodeSet::default());
+        let reply = ListReply {
+            free: all.clone(),
+            all,
+            ..ListReply::default()
+        };
+        let ranks = |reply: &ListReply| (reply.all.ranks(), reply.free.ranks());
+        let two = Idset::range(1, 2);
+        assert_eq!(ranks(&only(reply, None)), (two.clone(), two));
     }
 }

@@ -252,7 +252,13 @@ async fn children(client: &Client) -> Result<Vec<ChildRow>, ClientError> {
 async fn first_facts(client: &Client) -> anyhow::Result<Facts> {
     let resources = client.call::<List>(&()).await?;
     let mut facts = Facts {
-        nodes: resources.all.nnodes() as u64,
+        // Where its leader is it may have nothing else.
+        nodes: resources
+            .all
+            .nodes
+            .values()
+            .filter(|node| !node.is_empty())
+            .count() as u64,
         cores: resources.all.ncores() as u64,
         ..child_facts(client).await?
     };
