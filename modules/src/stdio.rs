@@ -208,10 +208,20 @@ impl Stdio {
         }
     }
 
+    /// Whether it is the sender's to read and write what a job reads and writes.
+    fn check_sender(&self, request: &Request, job: JobId) -> Result<(), Refusal> {
+        let user = self.jobs.get(&job).map(|known| known.submit.user);
+        match user.filter(|user| !request.sender().may_act_for(*user)) {
+            Some(user) => Err(request.sender().refused(job, user)),
+            None => Ok(()),
+        }
+    }
+
     /// Standard input for a job that holds resources: to the ranks that have the
     /// tasks named, or to all.
     fn input(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: InputRequest = request.parse()?;
+        self.check_sender(request, body.id)?;
         let known = self.jobs.get(&body.id);
         let placed = known.filter(|known| !known.places.is_empty());
         let latest = placed.and_then(|known| Some((known, known.attempts.last()?.attempt)));
@@ -219,9 +229,6 @@ impl Stdio {
             let text = format!("id: job {} is not running", body.id);
             return Err(Refusal::new(Code::NotFound, text));
         };
-        if !request.sender().may_act_for(known.submit.user) {
-            return Err(request.sender().refused(body.id, known.submit.user));
-        }
         for Place {
             rank,
             first_task,
@@ -261,10 +268,7 @@ impl Stdio {
             let text = format!("the limit `reads` of {READS_MAX} is reached");
             return Err(Refusal::new(Code::Busy, text));
         }
-        let user = self.jobs.get(&body.id).map(|known| known.submit.user);
-        if let Some(user) = user.filter(|user| !request.sender().may_act_for(*user)) {
-            return Err(request.sender().refused(body.id, user));
-        }
+        self.check_sender(request, body.id)?;
         let place = self.place(&body)?;
         let tag = self.take_tag();
         let (id, follow) = (body.id, body.follow);

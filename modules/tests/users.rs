@@ -53,6 +53,14 @@ fn what_changes_a_job_or_reads_what_it_says_is_its_users_and_the_admins() {
             "job.kill",
             json!({"jobs": {"ranges": [[1, 1]]}, "signal": 10}),
         ),
+        // Whose it is comes before whether it runs.
+        (
+            "job.kill",
+            json!({"jobs": {"ranges": [[2, 2]]}, "signal": 10}),
+        ),
+        ("job.suspend", json!({"jobs": {"ranges": [[2, 2]]}})),
+        ("job.requeue", json!({"jobs": {"ranges": [[2, 2]]}})),
+        ("job.input", json!({"id": 2})),
         ("job.requeue", json!({"jobs": {"ranges": [[1, 1]]}})),
         ("job.input", json!({"id": 1})),
         ("job.output", json!({"id": 1, "follow": false})),

@@ -13,7 +13,7 @@ use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::Time;
 
 use super::Exec;
-use super::kill::{SIGCONT, SUSPENDED, refuse};
+use super::kill::{OTHERS, SIGCONT, SUSPENDED, refuse};
 
 /// One of them.
 pub(super) struct Away {
@@ -76,7 +76,7 @@ impl Exec {
             let user = self.submits.get(id).map(|submit| submit.user);
             let is_suspended = away.suspension.standing() != Standing::Runs;
             if user.is_none_or(|user| !request.sender().may_act_for(user)) {
-                refuse(changed, *id, "it is another user's");
+                refuse(changed, *id, OTHERS);
             } else if signal == SIGCONT && is_suspended && away.life == Life::Goes {
                 refuse(changed, *id, SUSPENDED);
             } else if !self.serving.contains(&away.to) {

@@ -10,6 +10,8 @@ use super::Exec;
 /// How many refusals one answer names.
 const REFUSED_MAX: usize = 1000;
 pub(super) const SIGCONT: i32 = 18;
+/// Why somebody's job is not sent one.
+pub(super) const OTHERS: &str = "it is another user's";
 /// Why a job that is stopped is not sent that.
 pub(super) const SUSPENDED: &str = "it is suspended; `resume` lets it go on";
 
@@ -31,11 +33,11 @@ impl Exec {
             }
             let is_known = self.runs.contains_key(first) || self.away.contains_key(first);
             if first == last && !is_known {
-                refuse(&mut changed, *first, "it is not running");
+                refuse(&mut changed, *first, self.not_running(*first, request));
             }
             for (id, run) in self.runs.range(*first..=*last) {
                 if !request.sender().may_act_for(run.submit.user) {
-                    refuse(&mut changed, *id, "it is another user's");
+                    refuse(&mut changed, *id, OTHERS);
                 } else if body.signal == SIGCONT && run.is_to_stop() {
                     refuse(&mut changed, *id, SUSPENDED);
                 } else {
@@ -48,6 +50,14 @@ impl Exec {
         }
         out.reply(request.caller, &changed);
         Ok(())
+    }
+
+    /// Why a job that has no tasks is sent none. Whose it is comes first, as for all else that is done to jobs.
+    fn not_running(&self, job: JobId, request: &Request) -> &'static str {
+        match self.submits.get(&job) {
+            Some(submit) if !request.sender().may_act_for(submit.user) => OTHERS,
+            _ => "it is not running",
+        }
     }
 }
 

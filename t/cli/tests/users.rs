@@ -235,13 +235,14 @@ fn nobody_acts_on_anothers_job_and_admins_do() -> Tested {
     let running = tasks(&instance, "sleep");
     assert_eq!(running.len(), 1, "{running:?}");
     assert_eq!(owner_of(running[0].pid)?, site.users[ANN].uid);
-    let forbidden: [(&str, &[&str]); 11] = [
+    let forbidden: [(&str, &[&str]); 12] = [
         ("another user's", &["cancel", &runs]),
         ("another user's", &["cancel", &waits]),
         ("another user's", &["hold", &waits]),
         ("another user's", &["release", &waits]),
         ("another user's", &["job", "urgency", &waits, "31"]),
         ("another user's", &["job", "kill", "-s", "KILL", &runs]),
+        ("another user's", &["job", "kill", &waits]),
         ("another user's", &["job", "raise", &runs]),
         ("may not ask", &["job", "attach", &runs]),
         ("may not ask", &["job", "info", &runs, "jobspec"]),
