@@ -60,12 +60,25 @@ impl Router {
         };
         if !message.roles.any_of(*mask) {
             let text = format!(
-                "{}: user {} may not ask for this",
-                message.topic, message.uid
+                "{}: user {} may not ask for this; {} may",
+                message.topic,
+                message.uid,
+                who(*mask)
             );
             return Err(Refusal::new(Code::Denied, text));
         }
         Ok(*module)
+    }
+}
+
+/// Those who have a role of a mask, in words.
+fn who(mask: Roles) -> &'static str {
+    if mask.any_of(Roles::USER) {
+        "users that the instance admits"
+    } else if mask.any_of(Roles::ADMIN) {
+        "the owner and admins"
+    } else {
+        "the owner"
     }
 }
 
@@ -98,6 +111,35 @@ mod tests {
     fn a_topic_finds_its_module() {
         assert_eq!(routed("job.list", Roles::USER), Ok(3));
         assert_eq!(routed("kvs.put", Roles::OWNER), Ok(4));
+    }
+
+    #[test]
+    fn who_is_refused_is_told_who_may() {
+        let mut router = Router::default();
+        let endpoint = |topic, roles| Endpoint { topic, roles };
+        router.add(
+            1,
+            &[
+                endpoint("resource.drain", Roles::OWNER.or(Roles::ADMIN)),
+                endpoint("kvs.put", Roles::OWNER),
+            ],
+        );
+        let refused = |topic: &str| {
+            let mut message = Message::request(topic, 1, &());
+            (message.roles, message.uid) = (Roles::USER, 1001);
+            router.route(&message).map_err(|refusal| refusal.text)
+        };
+        let may_not = "user 1001 may not ask for this";
+        assert_eq!(
+            refused("resource.drain"),
+            Err(format!(
+                "resource.drain: {may_not}; the owner and admins may"
+            ))
+        );
+        assert_eq!(
+            refused("kvs.put"),
+            Err(format!("kvs.put: {may_not}; the owner may"))
+        );
     }
 
     #[test]

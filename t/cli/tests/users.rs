@@ -235,7 +235,7 @@ fn nobody_acts_on_anothers_job_and_admins_do() -> Tested {
     let running = tasks(&instance, "sleep");
     assert_eq!(running.len(), 1, "{running:?}");
     assert_eq!(owner_of(running[0].pid)?, site.users[ANN].uid);
-    let forbidden: [(&str, &[&str]); 12] = [
+    let forbidden: [(&str, &[&str]); 13] = [
         ("another user's", &["cancel", &runs]),
         ("another user's", &["cancel", &waits]),
         ("another user's", &["hold", &waits]),
@@ -248,6 +248,10 @@ fn nobody_acts_on_anothers_job_and_admins_do() -> Tested {
         ("may not ask", &["job", "info", &runs, "jobspec"]),
         ("may not ask", &["kvs", "put", "a=1"]),
         ("may not ask", &["shutdown"]),
+        (
+            "may not ask for this; the owner and admins may",
+            &["resource", "drain", "0", "broken"],
+        ),
     ];
     for (why, arguments) in forbidden {
         let refused = site.run(&instance, BOB, arguments)?;
