@@ -124,6 +124,7 @@ impl Module for List {
         if self.source == Source::Replay {
             self.view.fold(record);
             if let Some(job) = record.event.job {
+                self.collectable(job, &record.event.kind);
                 self.forget(job);
             }
         }
@@ -139,7 +140,7 @@ impl Module for List {
             }
             Input::Durable(record) => self.durable(now, record, out),
             Input::Applied(record) if matches!(record.event.kind, Kind::Waited) => {
-                self.collectors.turn_away(&self.view, out);
+                self.collectors.turn_away(out);
             }
             Input::Answer(tag, answer) => self.answered(tag, answer, out),
             Input::Notice(notice) => self.view.notice(notice),
@@ -196,6 +197,7 @@ impl List {
         self.view.fold(record);
         let Some(id) = record.event.job else { return };
         self.followers.durable(id, record, out);
+        self.collectable(id, &record.event.kind);
         if matches!(record.event.kind, Kind::Clean)
             && let Some(job) = self.view.jobs.get(&id)
         {
@@ -205,11 +207,22 @@ impl List {
         self.forget(id);
     }
 
+    /// Whether there is a result to be collected, of which it may be said.
+    fn collectable(&mut self, id: JobId, kind: &Kind) {
+        let Some(job) = self.view.jobs.get(&id) else {
+            return;
+        };
+        match kind {
+            Kind::Submit(_) => self.collectors.submitted(job),
+            Kind::Clean => self.collectors.is_over(job),
+            _ => {}
+        }
+    }
+
     /// Lets a job go that is over and of no more use.
     fn forget(&mut self, id: JobId) {
         if self.view.jobs.get(&id).is_some_and(Job::is_done) {
             self.view.jobs.remove(&id);
-            self.collectors.left(id);
         }
     }
 

@@ -1,13 +1,12 @@
 //! `job.collect`: the result of a waitable job, given once.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use eddy_broker::{Caller, Effect, Outbox, Reply, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Waitable};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
-use eddy_wire::lifecycle::JobState;
 use eddy_wire::message::Type;
 use eddy_wire::services::job::CollectRequest;
 use eddy_wire::time::Time;
@@ -15,12 +14,23 @@ use eddy_wire::time::Time;
 use super::{Asked, View};
 use crate::row;
 
-/// Who waits to collect, in order.
+/// What there is to be collected, and who waits for it, in order.
 #[derive(Default)]
 pub(super) struct Collectors {
     waiting: VecDeque<Collector>,
-    /// Collected, which is not durable yet.
-    taken: BTreeSet<JobId>,
+    /// The jobs whose results nobody has: when they were over, if they are.
+    open: BTreeMap<JobId, Open>,
+    /// How many of them each user has: who asks for any looks at none.
+    of: BTreeMap<u32, usize>,
+    /// Those that are over, by user, the first to end first.
+    over: BTreeSet<(u32, Time, JobId)>,
+}
+
+/// A job whose result nobody has.
+#[derive(Clone, Copy)]
+struct Open {
+    user: u32,
+    over: Option<Time>,
 }
 
 /// Somebody who waits: for this job, or for any of that user.
@@ -31,12 +41,8 @@ struct Collector {
 }
 
 impl Collector {
-    fn wants(&self, job: &Job) -> bool {
-        // Of what is a parent's the result is collected there.
-        job.submit.waitable == Waitable::Yes
-            && job.submit.pass.is_none()
-            && job.submit.user == self.user
-            && self.id.is_none_or(|id| id == job.id)
+    fn wants(&self, id: JobId, job: Open) -> bool {
+        job.user == self.user && self.id.is_none_or(|wanted| wanted == id)
     }
 
     /// Held by the gate: what was taken by another may not be durable yet.
@@ -52,14 +58,39 @@ impl Collector {
 }
 
 impl Collectors {
-    /// The result of this job was given to somebody.
-    pub(super) fn taken(&mut self, job: JobId) {
-        self.taken.insert(job);
+    /// A job is in view.
+    pub(super) fn submitted(&mut self, job: &Job) {
+        // Of what is a parent's the result is collected there.
+        if job.submit.waitable == Waitable::Yes && job.submit.pass.is_none() {
+            let user = job.submit.user;
+            self.open.insert(job.id, Open { user, over: None });
+            *self.of.entry(user).or_default() += 1;
+        }
     }
 
-    /// That is durable: the job is not in view any more.
-    pub(super) fn left(&mut self, job: JobId) {
-        self.taken.remove(&job);
+    /// It is over.
+    pub(super) fn is_over(&mut self, job: &Job) {
+        if let Some(open) = self.open.get_mut(&job.id) {
+            let t = job.t_inactive.unwrap_or_default();
+            open.over = Some(t);
+            self.over.insert((open.user, t, job.id));
+        }
+    }
+
+    /// The result of this job was given to somebody.
+    pub(super) fn taken(&mut self, job: JobId) {
+        let Some(Open { user, over }) = self.open.remove(&job) else {
+            return;
+        };
+        if let Some(t) = over {
+            self.over.remove(&(user, t, job));
+        }
+        if let Some(count) = self.of.get_mut(&user) {
+            *count -= 1;
+            if *count == 0 {
+                self.of.remove(&user);
+            }
+        }
     }
 
     pub(super) fn request(
@@ -75,46 +106,57 @@ impl Collectors {
             user: request.uid,
             id: body.id,
         };
-        let mut open = self.open(view, &collector).peekable();
-        if open.peek().is_none() {
+        if !self.is_there(&collector) {
             collector.turn_away(out);
             return Ok(None);
         }
-        match open
-            .filter(|job| job.state == JobState::Inactive)
-            .min_by_key(|j| j.t_inactive)
-        {
+        match self.first(&collector).and_then(|id| view.jobs.get(&id)) {
             Some(job) => give(job, request.caller, now, out),
             None => self.waiting.push_back(collector),
         }
         Ok(None)
     }
 
-    /// The jobs in view that somebody wants and nobody has.
-    fn open<'v>(&self, view: &'v View, collector: &Collector) -> impl Iterator<Item = &'v Job> {
-        let jobs = view.jobs.values();
-        jobs.filter(|job| collector.wants(job) && !self.taken.contains(&job.id))
+    /// Whether there is anything that somebody may get, now or later.
+    fn is_there(&self, collector: &Collector) -> bool {
+        match collector.id {
+            Some(id) => {
+                let open = self.open.get(&id);
+                open.is_some_and(|open| collector.wants(id, *open))
+            }
+            None => self.of.contains_key(&collector.user),
+        }
     }
 
-    /// A job is over: the first who waits for it gets it.
-    pub(super) fn ended(&mut self, job: &Job, now: Time, out: &mut Outbox) {
-        if self.taken.contains(&job.id) {
-            return;
+    /// What somebody gets now: of all the first that was over.
+    fn first(&self, collector: &Collector) -> Option<JobId> {
+        if let Some(id) = collector.id {
+            let open = self.open.get(&id)?;
+            return open.over.map(|_| id);
         }
-        if let Some(place) = self.waiting.iter().position(|c| c.wants(job)) {
+        let from = (collector.user, Time(i64::MIN), JobId(0));
+        let (user, _, id) = self.over.range(from..).next()?;
+        (*user == collector.user).then_some(*id)
+    }
+
+    /// A job that is over is told: the first who waits for it gets it.
+    pub(super) fn ended(&mut self, job: &Job, now: Time, out: &mut Outbox) {
+        let Some(open) = self.open.get(&job.id).copied() else {
+            return;
+        };
+        if let Some(place) = self.waiting.iter().position(|c| c.wants(job.id, open)) {
             let collector = self.waiting.remove(place).expect("just found");
             give(job, collector.caller, now, out);
         }
     }
 
     /// A result was taken: who waited for just that one waits in vain.
-    pub(super) fn turn_away(&mut self, view: &View, out: &mut Outbox) {
+    pub(super) fn turn_away(&mut self, out: &mut Outbox) {
         let waiting = std::mem::take(&mut self.waiting);
         for collector in waiting {
-            if self.open(view, &collector).next().is_some() {
-                self.waiting.push_back(collector);
-            } else {
-                collector.turn_away(out);
+            match self.is_there(&collector) {
+                true => self.waiting.push_back(collector),
+                false => collector.turn_away(out),
             }
         }
     }
