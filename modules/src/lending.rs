@@ -58,12 +58,23 @@ impl Lending {
     /// Those of all nodes that a job may be given whose queue leads to that instance, or to none, by
     /// rank: of those that are as it asks; any when `None`.
     pub fn ranks(&self, to: Option<&str>, request: &Request, all: &ResourceSet) -> Option<Idset> {
+        let like = request.constraint.as_ref();
+        let like = like.map(|constraint| constraint.ranks(all));
+        self.ranks_of(to, request, like, all)
+    }
+
+    /// The same, where it is known which of all nodes are as the job asks.
+    pub fn ranks_of(
+        &self,
+        to: Option<&str>,
+        request: &Request,
+        like: Option<Idset>,
+        all: &ResourceSet,
+    ) -> Option<Idset> {
         if request.takes == Takes::Nothing {
             return request.ranks.clone();
         }
         let own = to.and_then(|name| self.elastic(name)?.ranks.clone());
-        let like = request.constraint.as_ref();
-        let like = like.map(|constraint| constraint.ranks(all));
         let asked = request.ranks.iter().cloned();
         let asked = asked.chain(own).chain(like);
         let asked = asked.reduce(|some, others| some.intersect(&others));

@@ -4,6 +4,7 @@
 //! The planner itself (eddy-sched) runs beside the broker; here is the mailbox
 //! around it. A verdict is a proposal (`sched/verdicts.rs`).
 
+mod alike;
 mod asked;
 mod gang;
 pub(crate) mod grounds;
@@ -47,6 +48,7 @@ use crate::limits::Limits;
 use crate::live::{self, Change};
 use crate::nest::run::waits_below;
 use crate::silence::{Silence, Turn};
+use alike::Alike;
 use asked::Asked;
 use grounds::Grounds;
 pub use passed::BOUNCE;
@@ -96,6 +98,7 @@ pub struct Sched {
     /// What all of them hold.
     used: ResourceSet,
     inventory: Option<Arc<ResourceSet>>,
+    alike: Alike,
     /// Its ranks.
     ranks: Idset,
     shells: BTreeMap<Rank, Epoch>,

@@ -64,7 +64,7 @@ impl Sched {
         let (ranks, all) = (set.ranks(), self.inventory.as_ref());
         let constraint = seen.submit.spec.request.constraint.as_ref();
         let is_like = constraint.is_none_or(|constraint| {
-            all.is_some_and(|all| constraint.ranks(all).contains_all(&ranks))
+            all.is_some_and(|all| self.alike.ranks(constraint, all).contains_all(&ranks))
         });
         // Who goes on is where it began, whatever its queue requires since.
         let required = self.sets.requires.ranks(seen.queue());

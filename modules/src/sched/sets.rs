@@ -320,9 +320,10 @@ impl Sched {
         let mut want = seen.want(&self.gates);
         want.gang = self.starts_with(id);
         let to = seen.to.as_ref().map(|to| &*to.name);
-        let nothing = ResourceSet::new();
-        let all = self.inventory.as_deref().unwrap_or(&nothing);
-        let ranks = self.sets.lending.ranks(to, &want.request, all);
+        let all = self.inventory.clone().unwrap_or_default();
+        let constraint = want.request.constraint.as_ref();
+        let like = constraint.map(|constraint| self.alike.ranks(constraint, &all));
+        let ranks = self.sets.lending.ranks_of(to, &want.request, like, &all);
         let ranks = self.apart_from_ground(seen, ranks);
         let ranks = self.open_to(seen, ranks);
         let requires = &self.sets.requires;
