@@ -87,8 +87,10 @@ pub fn wide(setup: &Setup) -> anyhow::Result<Report> {
     series.iter().for_each(|series| report.add(series));
     report.add(&tree.below("passed: the four instances and their shells"));
     let share = series[1].percent_of(&series[0], "root of a job not passed");
-    report.add_budgeted(&share, "<= 50 %");
-    report.note(format!("{jobs} jobs in each round, 4,000 at a time"));
+    report.add(&share);
+    report.note(format!(
+        "{jobs} jobs in each round, 4,000 at a time; their tasks are pretended, and cost nobody anything"
+    ));
     Ok(report)
 }
 
