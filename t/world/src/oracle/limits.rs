@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_wire::account::{Book, Excess, Name, STANDBY};
+use eddy_wire::account::{Book, Excess, Limits, Name, STANDBY};
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::held::{Fate, Held};
 use eddy_wire::id::JobId;
@@ -236,48 +236,48 @@ impl Limited {
     /// instance took without this one, or was passed, was not asked about here.
     fn may_come(&self, id: JobId) -> Result<(), String> {
         let submit = &self.jobs[&id].submit;
-        let is_elsewhere = submit.taken_in.is_some() || submit.pass.is_some();
-        let Some(account) = submit.party.account.as_ref().filter(|_| !is_elsewhere) else {
-            return Ok(());
-        };
-        if submit.spec.request.takes == Takes::Nothing {
+        if submit.taken_in.is_some() || submit.pass.is_some() {
             return Ok(());
         }
-        for (name, account) in self.book.line(account) {
-            let Some(most) = account.limits.submitted_jobs else {
-                continue;
-            };
-            let jobs = self.jobs.values();
-            let count = jobs.filter(|job| job.is_under(name, &self.book)).count();
-            if count > most as usize {
-                return Err(format!(
-                    "job {id} was taken as number {count} of account `{name}`, in which {most} may be submitted"
-                ));
-            }
+        let most = |limits: &Limits| limits.submitted_jobs;
+        match self.over(id, most, Seen::is_under) {
+            None => Ok(()),
+            Some((name, count, most)) => Err(format!(
+                "job {id} was taken as number {count} of account `{name}`, in which {most} may be submitted"
+            )),
         }
-        Ok(())
     }
 
     fn within(&self, id: JobId) -> Result<(), String> {
-        let seen = &self.jobs[&id];
-        let Some(account) = &seen.submit.party.account else {
-            return Ok(());
-        };
-        if seen.place <= 0 || seen.submit.spec.request.takes == Takes::Nothing {
+        if self.jobs[&id].place <= 0 {
             return Ok(());
         }
-        for (name, account) in self.book.line(account) {
-            let Some(most) = account.limits.running_jobs else {
-                continue;
-            };
+        let most = |limits: &Limits| limits.running_jobs;
+        match self.over(id, most, Seen::counts) {
+            None => Ok(()),
+            Some((name, count, most)) => Err(format!(
+                "job {id} was let through as number {count} of account `{name}`, whose limit is {most}"
+            )),
+        }
+    }
+
+    /// An account of the job in which more count than may, how many do, and how many may.
+    fn over(
+        &self,
+        id: JobId,
+        most: fn(&Limits) -> Option<u32>,
+        counts: fn(&Seen, &Name, &Book) -> bool,
+    ) -> Option<(&Name, usize, u32)> {
+        let submit = &self.jobs[&id].submit;
+        let own = submit.party.account.as_ref()?;
+        if submit.spec.request.takes == Takes::Nothing {
+            return None;
+        }
+        self.book.line(own).find_map(|(name, account)| {
+            let most = most(&account.limits)?;
             let jobs = self.jobs.values();
-            let count = jobs.filter(|job| job.counts(name, &self.book)).count();
-            if count > most as usize {
-                return Err(format!(
-                    "job {id} was let through as number {count} of account `{name}`, whose limit is {most}"
-                ));
-            }
-        }
-        Ok(())
+            let count = jobs.filter(|job| counts(job, name, &self.book)).count();
+            (count > most as usize).then_some((name, count, most))
+        })
     }
 }
