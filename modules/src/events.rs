@@ -95,8 +95,9 @@ impl Events {
         if self.subscribers.is_empty() {
             return;
         }
+        let lines = EventsLine::of(record).into_iter();
         let reply = StreamReply {
-            records: vec![(record.event.job, EventsLine::of(record))],
+            records: lines.map(|line| (record.event.job, line)).collect(),
         };
         for subscriber in self.subscribers.values_mut() {
             if subscriber.pace == Pace::Following && record.seq >= subscriber.next {

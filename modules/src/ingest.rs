@@ -34,7 +34,7 @@ use eddy_sched::Capacity;
 use eddy_wire::access::HOST_ADMIN;
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::event::{Entry, Kind, Record, Submit};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
@@ -554,6 +554,7 @@ impl Ingest {
                 filtered: submission.filtered.clone(),
                 pass: pass.clone(),
                 taken_in: submission.taken_in.clone(),
+                entry: Entry::of(&submission.spec, pass.as_deref()),
             };
             out.append(t, job, Kind::Submit(Arc::new(submit)));
         }

@@ -273,7 +273,10 @@ impl Limits {
             user: submit.user,
             party: submit.party.clone(),
             spec: Arc::clone(&submit.spec),
-            stage: Stage::FIRST,
+            stage: Stage {
+                state: submit.entry.state(),
+                ..Stage::FIRST
+            },
             stays: Vec::new(),
             fate: Fate::Charged,
         };

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, Request, ToParent};
-use eddy_wire::event::{Exception, Final, Kind, Pass, Record, Requeue, Submit, Waitable};
+use eddy_wire::event::{Entry, Exception, Final, Kind, Pass, Record, Requeue, Submit, Waitable};
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
@@ -413,6 +413,7 @@ fn submit(given: &Given, spec: Arc<Spec>) -> Submit {
         count: given.count,
         cc: given.cc,
         party: given.party.clone(),
+        entry: Entry::of(&spec, Some(&given.pass)),
         spec,
         sent: given.sent.map(Arc::new),
         filtered: None,

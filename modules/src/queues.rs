@@ -95,7 +95,7 @@ impl Module for Queues {
                     self.counts.entry(name.to_owned()).or_default().pending += 1;
                     let member = Member {
                         queue: name.to_owned(),
-                        state: JobState::New,
+                        state: submit.entry.state(),
                         given: None,
                     };
                     self.jobs.insert(id, member);

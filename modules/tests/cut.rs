@@ -8,7 +8,7 @@ use eddy_broker::Broker;
 use eddy_broker::broker::Identity;
 use eddy_modules::{Settings, leader};
 use eddy_wire::Time;
-use eddy_wire::event::{Event, Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::event::{Entry, Event, Kind, Record, Requeue, Submit, Waitable};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -42,6 +42,7 @@ fn submit() -> Kind {
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
         pass: None,
         taken_in: None,
+        entry: Entry::New,
     }))
 }
 

@@ -18,6 +18,7 @@ use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Seq};
 use crate::idset::Idset;
 use crate::job::Place;
+use crate::lifecycle::JobState;
 use crate::preempt::{Preemption, Shrink};
 use crate::queue::Turned;
 use crate::reservation::Kept;
@@ -89,6 +90,37 @@ pub struct Submit {
     pub pass: Option<Arc<Pass>>,
     /// The queue instance that took it while this one was away, and may have begun its first attempt.
     pub taken_in: Option<Arc<str>>,
+    /// Where it enters its life.
+    pub entry: Entry,
+}
+
+/// In which state the submission of a job leaves it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Entry {
+    /// `validate` and `depend` are to be recorded, and between them what it waits for.
+    #[default]
+    New,
+    /// It was checked and waits for nothing: the record stands for `validate` and `depend`, too.
+    Priority,
+}
+
+impl Entry {
+    /// Of a job that asks for this. What one waited for that was passed down is met: its parent has seen to that.
+    pub fn of(spec: &Spec, pass: Option<&Pass>) -> Entry {
+        match spec.needs.is_empty() || pass.is_some() {
+            true => Entry::Priority,
+            false => Entry::New,
+        }
+    }
+
+    /// The state.
+    pub fn state(self) -> JobState {
+        match self {
+            Entry::New => JobState::New,
+            Entry::Priority => JobState::Priority,
+        }
+    }
 }
 
 /// A jobspec and an environment as they were sent: what a repeated submission is held against.
@@ -332,7 +364,7 @@ pub enum EventError {
 pub type SpecLookup<'a> = &'a mut dyn FnMut(&Hash, &Hash) -> Option<Arc<Spec>>;
 
 /// The version of records this build writes.
-pub const EVENT_VERSION: u16 = 1;
+pub const EVENT_VERSION: u16 = 2;
 
 impl Kind {
     /// The event's name (RFC 21 where it has one).

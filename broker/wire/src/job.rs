@@ -135,7 +135,7 @@ impl Job {
         Some(Job {
             id,
             submit: Arc::clone(submit),
-            state: JobState::New,
+            state: submit.entry.state(),
             attempt: first_attempt(submit),
             urgency: submit.urgency,
             urgency_before: match submit.urgency {

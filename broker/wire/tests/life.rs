@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use eddy_wire::Time;
 use eddy_wire::event::{
-    EVENT_VERSION, Event, Exception, Final, Kind, PassedTo, Record, Requeue, Submit, Together,
-    Waitable,
+    EVENT_VERSION, Entry, Event, Exception, Final, Kind, PassedTo, Record, Requeue, Submit,
+    Together, Waitable,
 };
 use eddy_wire::grant::Grant;
 use eddy_wire::hash::Hash;
@@ -19,6 +19,7 @@ use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::preempt::{Cause, Mode, Preemption};
 use eddy_wire::reservation::{Kept, Purpose, Reservation};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
+use eddy_wire::services::job::{EventsLine, Told};
 use eddy_wire::spec::Spec;
 use serde_json::json;
 
@@ -55,6 +56,7 @@ fn submit() -> Kind {
         spec: spec(),
         pass: None,
         taken_in: Some("batch".into()),
+        entry: Entry::New,
     }))
 }
 
@@ -192,13 +194,56 @@ fn every_event_survives_the_disk() {
     }
 }
 
+fn lines(version: u16, name: &str, context: String) -> Vec<String> {
+    let line = EventsLine {
+        seq: Seq(7),
+        timestamp: Time(7),
+        name: name.to_owned(),
+        context: EventsLine::raw(context),
+    };
+    let told = Told { version, line }.lines();
+    assert!(
+        told.iter()
+            .all(|line| (line.seq, line.timestamp) == (Seq(7), Time(7)))
+    );
+    told.into_iter().map(|line| line.name).collect()
+}
+
+#[test]
+fn a_submission_that_waits_for_nothing_is_three_lines_and_leaves_its_job_in_priority() {
+    let Kind::Submit(submit) = submit() else {
+        panic!("it is a submission")
+    };
+    assert_eq!(
+        lines(1, "submit", Kind::Submit(Arc::clone(&submit)).context()),
+        ["submit"]
+    );
+    let at_once = Kind::Submit(Arc::new(Submit {
+        entry: Entry::of(&submit.spec, None),
+        ..submit.as_ref().clone()
+    }));
+    assert_eq!(
+        lines(EVENT_VERSION, "submit", at_once.context()),
+        ["submit", "validate", "depend"]
+    );
+    let job = Job::from_record(&Record {
+        seq: Seq(1),
+        event: Event {
+            t: Time(1),
+            job: Some(JobId(1)),
+            kind: at_once,
+        },
+    });
+    assert_eq!(job.map(|job| job.state), Some(JobState::Priority));
+}
+
 #[test]
 fn an_event_of_a_newer_version_or_without_its_jobspec_is_refused_by_name() {
     let nowhere = &mut |_: &Hash, _: &Hash| None;
     let newer = Kind::decode("start", EVENT_VERSION + 1, "", nowhere).expect_err("newer");
     assert_eq!(
         newer.to_string(),
-        "event `start` has version 2; this build reads up to 1"
+        "event `start` has version 3; this build reads up to 2"
     );
     let unknown = Kind::decode("stat", 1, "", nowhere).expect_err("unknown");
     assert_eq!(

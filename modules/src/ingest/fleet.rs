@@ -295,7 +295,7 @@ pub fn key(name: &str, job: JobId) -> Uuid {
 mod tests {
     use std::sync::Arc;
 
-    use eddy_wire::event::{Adoption, Event, Requeue, Submit, Waitable};
+    use eddy_wire::event::{Adoption, Entry, Event, Requeue, Submit, Waitable};
     use eddy_wire::grant::Grant;
     use eddy_wire::id::{Epoch, Rank};
     use eddy_wire::jobspec::Jobspec;
@@ -333,6 +333,7 @@ mod tests {
             spec: Arc::new(Spec::from_jobspec(jobspec).expect("it is served")),
             pass: None,
             taken_in: None,
+            entry: Entry::New,
         }))
     }
 

@@ -154,7 +154,7 @@ impl Grounds {
 
 #[cfg(test)]
 mod tests {
-    use eddy_wire::event::{Event, Requeue, Waitable};
+    use eddy_wire::event::{Entry, Event, Requeue, Waitable};
     use eddy_wire::id::Seq;
     use eddy_wire::jobspec::Ask;
     use eddy_wire::time::Time;
@@ -183,6 +183,7 @@ mod tests {
             spec: Arc::new(Spec::from_jobspec(ask.jobspec().expect("a jobspec")).expect("a spec")),
             pass: None,
             taken_in: None,
+            entry: Entry::New,
         }))
     }
 

@@ -202,8 +202,10 @@ fn made(key: &Uuid) -> Option<Time> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use eddy_wire::event::Entry;
     use uuid::Timestamp;
+
+    use super::*;
 
     const NOW: Time = Time(1_800_000_000_000_000);
 
@@ -269,6 +271,7 @@ mod tests {
             spec: std::sync::Arc::new(spec),
             pass: None,
             taken_in: None,
+            entry: Entry::New,
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use eddy_broker::{Outbox, ParentWord, ToParent, Volatile};
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::event::{Entry, Kind, Record, Requeue, Submit, Waitable};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::child::ID_BLOCK;
 use eddy_wire::time::Time;
@@ -66,6 +66,7 @@ impl Ingest {
         self.proposed.insert(declared.name.clone());
         let jobspec = fleet::jobspec(wanted, &self.local, &self.instance_command);
         let spec = self.specs.intern(jobspec);
+        let spec = spec.expect("the configuration was checked");
         let submit = Submit {
             user: self.owner,
             urgency: FLEET_URGENCY,
@@ -79,7 +80,8 @@ impl Ingest {
             party: Party::default(),
             sent: None,
             filtered: None,
-            spec: spec.expect("the configuration was checked"),
+            entry: Entry::of(&spec, None),
+            spec,
             pass: None,
             taken_in: None,
         };

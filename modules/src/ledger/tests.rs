@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eddy_wire::event::{Basis, Event, Exception, Final, Requeue, Waitable};
+use eddy_wire::event::{Basis, Entry, Event, Exception, Final, Requeue, Waitable};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, Rank};
 use eddy_wire::idset::Idset;
@@ -64,6 +64,7 @@ fn submit(account: &str) -> Kind {
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a spec")),
         pass: None,
         taken_in: None,
+        entry: Entry::New,
     }))
 }
 

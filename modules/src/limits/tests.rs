@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eddy_wire::account::{Account, Change, Changed, Excess, Member, Period, STANDBY};
-use eddy_wire::event::{Event, Requeue, Waitable};
+use eddy_wire::event::{Entry, Event, Requeue, Waitable};
 use eddy_wire::id::Seq;
 use eddy_wire::jobspec::Ask;
 use eddy_wire::resource_set::ResourceSet;
@@ -91,6 +91,7 @@ fn submit(limits: &mut Limits, job: u64, account: &str, spec: &Arc<Spec>) {
         spec: Arc::clone(spec),
         pass: None,
         taken_in: None,
+        entry: Entry::New,
     };
     tell(limits, 0, job, Kind::Submit(Arc::new(submit)));
     tell(limits, 0, job, Kind::Validate);

@@ -148,20 +148,20 @@ impl Followers {
         let Some(tags) = self.by_job.get(&job) else {
             return;
         };
-        let line = EventsLine::of(record);
+        let lines = EventsLine::of(record);
         let clean = matches!(record.event.kind, Kind::Clean);
         for tag in tags.clone() {
             let Some(follower) = self.calls.get_mut(&tag) else {
                 continue;
             };
             if follower.stage != Stage::Following {
-                follower.later.push(line.clone());
+                follower.later.extend(lines.iter().cloned());
                 continue;
             }
             out.part(
                 follower.caller,
                 &EventsReply {
-                    lines: vec![line.clone()],
+                    lines: lines.clone(),
                 },
                 Bytes::new(),
             );

@@ -97,7 +97,7 @@ impl Run {
     pub(super) fn new(submit: &Arc<Submit>, t: Time) -> Run {
         Run {
             submit: Arc::clone(submit),
-            state: JobState::New,
+            state: submit.entry.state(),
             t,
             attempt: eddy_wire::job::first_attempt(submit),
             urgency: submit.urgency,

@@ -249,7 +249,9 @@ impl Nest {
                 self.begun.remove(job);
                 self.record_all_begun(now, out);
             }
-            Kind::Depend | Kind::Priority(_) | Kind::Free => self.record_all_begun(now, out),
+            Kind::Submit(_) | Kind::Depend | Kind::Priority(_) | Kind::Free => {
+                self.record_all_begun(now, out);
+            }
             Kind::Alloc(_) => {
                 if let Some((child, told)) = self.begun.remove(job) {
                     self.record_told(now, child, told, out);

@@ -107,7 +107,7 @@ impl Seen {
             submitted: t,
             eligible: t,
             stopped: Span::ZERO,
-            state: JobState::New,
+            state: submit.entry.state(),
             urgency: submit.urgency,
             priority: 0,
             place: Place::FIRST,

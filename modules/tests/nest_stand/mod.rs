@@ -13,7 +13,7 @@ use eddy_broker::{Arrival, Broker, Caller, ClientId, Effect};
 use eddy_modules::settings::{Declared, Extent, Queue};
 use eddy_modules::{Settings, leader};
 use eddy_wire::Time;
-use eddy_wire::event::{Event, Final, Kind, Record, Requeue, Submit, Waitable};
+use eddy_wire::event::{Entry, Event, Final, Kind, Record, Requeue, Submit, Waitable};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -162,6 +162,7 @@ pub fn running(
         spec: Arc::new(Spec::from_jobspec(jobspec).expect("a plain request")),
         pass: None,
         taken_in: None,
+        entry: Entry::New,
     };
     let shells = ranks.map(|rank| (Rank(rank), Epoch(u64::from(rank) + 1)));
     let grant = Grant {
@@ -360,10 +361,11 @@ impl Stand {
         self.call::<eddy_wire::services::job::Submit>(client, uid, &request)
     }
 
-    /// Names of the records of a job.
+    /// The lines of a job's event log, by their names.
     pub fn names(&self, job: JobId) -> Vec<&'static str> {
         let of_it = self.records.iter().filter(|r| r.event.job == Some(job));
-        of_it.map(|record| record.event.kind.name()).collect()
+        let lines = of_it.flat_map(|record| eddy_wire::services::job::EventsLine::of(record));
+        lines.map(|line| &*line.name.leak()).collect()
     }
 
     /// The jobs submitted under the name of a declared instance.

@@ -227,7 +227,10 @@ impl Journal {
 
     fn lines(&self, seqs: impl Iterator<Item = Seq>) -> Vec<(Option<JobId>, EventsLine)> {
         seqs.filter_map(|seq| self.record(seq))
-            .map(|record| (record.event.job, EventsLine::of(record)))
+            .flat_map(|record| {
+                let lines = EventsLine::of(record).into_iter();
+                lines.map(move |line| (record.event.job, line))
+            })
             .collect()
     }
 

@@ -18,7 +18,7 @@ use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::lifecycle::{JobResult, JobState};
 use eddy_wire::queue::UNNAMED;
-use eddy_wire::services::job::{EventsLine, JobRow, ListRequest};
+use eddy_wire::services::job::{EventsLine, JobRow, ListRequest, Told};
 use eddy_wire::time::Time;
 use serde::Deserialize;
 use uuid::Uuid;
@@ -309,7 +309,8 @@ fn records(reader: &Reader, seqs: &[Seq]) -> Result<Lines, Why> {
             .count();
         let last = first.0 + run as u64 - 1;
         let read = reader.from_seq(first.0, run as u32)?;
-        lines.extend(read.into_iter().filter(|row| row.seq <= last).map(line));
+        let read = read.into_iter().filter(|row| row.seq <= last);
+        lines.extend(read.flat_map(lines_of));
         rest = &rest[run..];
     }
     Ok(lines)
@@ -319,23 +320,22 @@ fn range(reader: &Reader, from: Seq, count: u32) -> Result<Lines, Why> {
     Ok(reader
         .from_seq(from.0, count)?
         .into_iter()
-        .map(line)
+        .flat_map(lines_of)
         .collect())
 }
 
-fn line(row: Row) -> (Option<JobId>, EventsLine) {
+fn lines_of(row: Row) -> impl Iterator<Item = (Option<JobId>, EventsLine)> {
     let job = (row.job > 0).then_some(JobId(row.job));
-    let context = EventsLine::raw(row.context);
-    let name = row.name.into_owned();
-    (
-        job,
-        EventsLine {
+    let told = Told {
+        version: row.version,
+        line: EventsLine {
             seq: Seq(row.seq),
             timestamp: Time(row.t),
-            name,
-            context,
+            name: row.name.into_owned(),
+            context: EventsLine::raw(row.context),
         },
-    )
+    };
+    told.lines().into_iter().map(move |line| (job, line))
 }
 
 /// A text by its hash alone: the newest copy.

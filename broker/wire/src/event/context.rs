@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Basis, EventError, Pass, Requeue, Sent, SpecLookup, Submit, Waitable};
+use super::{Basis, Entry, EventError, Pass, Requeue, Sent, SpecLookup, Submit, Waitable};
 use crate::account::Party;
 use crate::filter::Filtered;
 use crate::hash::Hash;
@@ -41,6 +41,8 @@ pub(super) struct SubmitContext {
     pub(super) pass: Option<Arc<Pass>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) taken_in: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) entry: Entry,
     pub(super) jobspec: Hash,
     pub(super) environment: Hash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +79,7 @@ impl SubmitContext {
             party: submit.party.clone(),
             pass: submit.pass.clone(),
             taken_in: submit.taken_in.clone(),
+            entry: submit.entry,
             jobspec: submit.spec.hash,
             environment: submit.spec.environment_hash,
             sent: submit.sent.clone(),
@@ -103,6 +106,7 @@ impl SubmitContext {
             filtered: self.filtered,
             pass: self.pass,
             taken_in: self.taken_in,
+            entry: self.entry,
         })
     }
 }

@@ -1,19 +1,20 @@
 //! Requests about jobs: submit, watch, change, end, list.
 
+mod lines;
 mod row;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::service;
-use crate::event::{Record, Requeue, Waitable};
-use crate::id::{Attempt, JobId, Seq};
+use crate::event::{Requeue, Waitable};
+use crate::id::{Attempt, JobId};
 use crate::idset::Idset;
 use crate::lifecycle::{JobResult, JobState};
 use crate::message::Roles;
 use crate::time::{Span, Time};
+pub use lines::{EventsLine, Told};
 pub use row::JobRow;
 
 const USERS: Roles = Roles::OWNER.or(Roles::USER).or(Roles::ADMIN);
@@ -244,50 +245,6 @@ pub struct EventsRequest {
 pub struct EventsReply {
     /// The lines, in order.
     pub lines: Vec<EventsLine>,
-}
-
-/// One line of an event log.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EventsLine {
-    /// Its place in the journal.
-    pub seq: Seq,
-    /// When.
-    pub timestamp: Time,
-    /// The event's name.
-    pub name: String,
-    /// Its context, when it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<Box<RawValue>>,
-}
-
-impl EventsLine {
-    /// A record as a line.
-    pub fn of(record: &Record) -> EventsLine {
-        let context = record.event.kind.context();
-        EventsLine {
-            seq: record.seq,
-            timestamp: record.event.t,
-            name: record.event.kind.name().to_owned(),
-            context: EventsLine::raw(context),
-        }
-    }
-
-    /// Context text as it stands on disk: empty is none, other text is JSON.
-    pub fn raw(context: String) -> Option<Box<RawValue>> {
-        if context.is_empty() {
-            None
-        } else {
-            RawValue::from_string(context).ok()
-        }
-    }
-}
-
-impl PartialEq for EventsLine {
-    fn eq(&self, other: &EventsLine) -> bool {
-        let text = |line: &EventsLine| line.context.as_ref().map(|raw| raw.get().to_owned());
-        (self.seq, self.timestamp, &self.name) == (other.seq, other.timestamp, &other.name)
-            && text(self) == text(other)
-    }
 }
 
 /// What [`Output`] asks.

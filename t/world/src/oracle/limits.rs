@@ -88,7 +88,7 @@ impl Limited {
             (Kind::Submit(submit), Some(id)) => {
                 let seen = Seen {
                     submit: Arc::clone(submit),
-                    state: JobState::New,
+                    state: submit.entry.state(),
                     place: 0,
                     holds: Holds::Nothing,
                     held: Held::default(),

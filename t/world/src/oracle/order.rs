@@ -1,6 +1,6 @@
 //! The order of a job's events as RFC 21 has it, told independently of the product's own table.
 
-use eddy_wire::event::{Final, Kind, Submit};
+use eddy_wire::event::{Entry, Final, Kind, Submit};
 use eddy_wire::id::Attempt;
 
 /// What has been seen of one job, so far as order goes.
@@ -66,7 +66,10 @@ impl Order {
     }
 
     fn begin(&mut self, submit: &Submit) {
-        self.life = Life::Submitted;
+        self.life = match submit.entry {
+            Entry::New => Life::Submitted,
+            Entry::Priority => Life::Depended,
+        };
         self.attempt = submit.pass.as_ref().map_or(0, |pass| pass.attempt.0);
     }
 

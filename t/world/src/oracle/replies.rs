@@ -107,23 +107,22 @@ impl Replies {
                 .try_for_each(|row| facts.row(row)),
             About::Events(job) => {
                 let lines = parse::<EventsReply>(&reply.body)?.lines;
-                told.places.extend(lines.iter().map(|line| line.seq));
-                lines
-                    .iter()
-                    .try_for_each(|line| facts.line(Some(*job), line))?;
+                for lines in lines.chunk_by(|one, next| one.seq == next.seq) {
+                    told.places.push(facts.told(Some(*job), lines)?);
+                }
                 facts.log(*job, &told.places)
             }
             About::Stream => {
-                for (job, line) in parse::<StreamReply>(&reply.body)?.records {
-                    facts.line(job, &line)?;
+                let records = parse::<StreamReply>(&reply.body)?.records;
+                for lines in records.chunk_by(|(_, one), (_, next)| one.seq == next.seq) {
+                    let job = lines.first().and_then(|(job, _)| *job);
+                    let lines: Vec<_> = lines.iter().map(|(_, line)| line.clone()).collect();
+                    let seq = facts.told(job, &lines)?;
                     let expected = told.places.last().map_or(Seq(1), |seq| seq.next());
-                    if line.seq != expected {
-                        return Err(format!(
-                            "the stream goes from before {expected} to {}",
-                            line.seq
-                        ));
+                    if seq != expected {
+                        return Err(format!("the stream goes from before {expected} to {seq}"));
                     }
-                    told.places = vec![line.seq];
+                    told.places = vec![seq];
                 }
                 Ok(())
             }
@@ -326,12 +325,13 @@ impl Facts<'_> {
         }
     }
 
-    fn line(&self, job: Option<JobId>, told: &EventsLine) -> Result<(), String> {
-        let record = self.records.durable(told.seq);
-        match record {
-            Some(record) if record.event.job == job && EventsLine::of(record) == *told => Ok(()),
-            Some(_) => Err(format!("record {} was told otherwise than it is", told.seq)),
-            None => Err(format!("record {} was told, it is not durable", told.seq)),
+    /// The lines of one record are all of it, as it is; its place.
+    fn told(&self, job: Option<JobId>, told: &[EventsLine]) -> Result<Seq, String> {
+        let seq = told.first().map_or(Seq(0), |line| line.seq);
+        match self.records.durable(seq) {
+            Some(record) if record.event.job == job && EventsLine::of(record) == told => Ok(seq),
+            Some(_) => Err(format!("record {seq} was told otherwise than it is")),
+            None => Err(format!("record {seq} was told, it is not durable")),
         }
     }
 

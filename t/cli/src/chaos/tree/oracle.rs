@@ -232,7 +232,7 @@ impl Known<'_> {
             let row = book.rows.get(job);
             let row = row.with_context(|| format!("job {job} is not over: {life:?}"))?;
             let count = |name: &str| life.iter().filter(|event| *event == name).count();
-            let once = ["submit", "validate", "depend", "clean"];
+            let once = ["submit", "clean"];
             ensure!(
                 once.iter().all(|name| count(name) == 1)
                     && life.last().is_some_and(|l| l == "clean"),

@@ -1,6 +1,6 @@
 //! Which jobs there may be, and who took them.
 
-use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::event::{Entry, Kind, Record, Submit};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
@@ -97,6 +97,12 @@ impl Ledger {
         submit: &Submit,
         record: &Record,
     ) -> Result<(), String> {
+        let waits = !submit.spec.needs.is_empty() && submit.pass.is_none();
+        if submit.entry == Entry::Priority && waits {
+            return Err(format!(
+                "job {id} was let go when it was submitted, and waits for something"
+            ));
+        }
         let key = (submit.user, submit.key, submit.index);
         let before = self.keys.insert(key, id);
         // What is passed down has the key of its submission in each attempt, and may be one that was taken

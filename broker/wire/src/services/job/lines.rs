@@ -1,0 +1,104 @@
+//! The lines of a job's event log (RFC 18, 21), as records make them.
+//!
+//! Whoever shows records calls it: streams of events, event logs, histories. A record that can be
+//! followed by one thing only stands for that, too, and each of both is a line, so that who waits for
+//! an event of RFC 21 hears of it. It reads no journal.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::event::{EVENT_VERSION, Entry, Record};
+use crate::id::Seq;
+use crate::time::Time;
+
+/// One line of an event log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventsLine {
+    /// The place of its record in the journal.
+    pub seq: Seq,
+    /// When.
+    pub timestamp: Time,
+    /// The event's name.
+    pub name: String,
+    /// Its context, when it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Box<RawValue>>,
+}
+
+/// A record as it stands on disk.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// The version that it was written by.
+    pub version: u16,
+    /// Its own line.
+    pub line: EventsLine,
+}
+
+/// What a `submit` says of where the job enters its life.
+#[derive(Deserialize)]
+struct Entering {
+    #[serde(default)]
+    entry: Entry,
+}
+
+impl EventsLine {
+    /// The lines of a record of this version of eddy.
+    pub fn of(record: &Record) -> Vec<EventsLine> {
+        let told = Told {
+            version: EVENT_VERSION,
+            line: EventsLine {
+                seq: record.seq,
+                timestamp: record.event.t,
+                name: record.event.kind.name().to_owned(),
+                context: EventsLine::raw(record.event.kind.context()),
+            },
+        };
+        told.lines()
+    }
+
+    /// Context text as it stands on disk: empty is none, other text is JSON.
+    pub fn raw(context: String) -> Option<Box<RawValue>> {
+        if context.is_empty() {
+            None
+        } else {
+            RawValue::from_string(context).ok()
+        }
+    }
+
+    /// What else its record stands for.
+    fn implied(&self, name: &str) -> EventsLine {
+        EventsLine {
+            seq: self.seq,
+            timestamp: self.timestamp,
+            name: name.to_owned(),
+            context: None,
+        }
+    }
+
+    fn context<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
+        serde_json::from_str(self.context.as_ref()?.get()).ok()
+    }
+}
+
+impl Told {
+    /// Its lines, in the order of RFC 21, all with its place and time.
+    pub fn lines(self) -> Vec<EventsLine> {
+        let Told { line, .. } = self;
+        let entry = |line: &EventsLine| line.context().map(|Entering { entry }| entry);
+        match line.name.as_str() {
+            "submit" if entry(&line) == Some(Entry::Priority) => {
+                let (validate, depend) = (line.implied("validate"), line.implied("depend"));
+                vec![line, validate, depend]
+            }
+            _ => vec![line],
+        }
+    }
+}
+
+impl PartialEq for EventsLine {
+    fn eq(&self, other: &EventsLine) -> bool {
+        let text = |line: &EventsLine| line.context.as_ref().map(|raw| raw.get().to_owned());
+        (self.seq, self.timestamp, &self.name) == (other.seq, other.timestamp, &other.name)
+            && text(self) == text(other)
+    }
+}
