@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use eddy_broker::{Effect, Endpoint, Input, Module, Notice, Outbox, ParentWord};
 use eddy_wire::event::{Event, Exception, Final, Kind, Record, Submit};
+use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::first_attempt;
@@ -199,7 +200,7 @@ impl Exec {
                 self.passed.insert(job, to.instance.clone());
             }
             // Its instance runs it, and nest says what comes of that.
-            Kind::Alloc(_) if let Some(name) = self.passed.remove(&job) => {
+            Kind::Alloc(grant) if let Some(name) = self.passed_by(job, grant) => {
                 let Some(submit) = self.submits.get(&job) else {
                     panic!("job {job} was granted resources but never submitted")
                 };
@@ -251,6 +252,13 @@ impl Exec {
                 }
             }
         }
+    }
+
+    /// The instance that a job is passed to by its grant, or by a record right before it.
+    fn passed_by(&mut self, job: JobId, grant: &Grant) -> Option<String> {
+        let before = self.passed.remove(&job);
+        let passed = grant.passed.as_ref().map(|to| to.instance.clone());
+        passed.or(before)
     }
 
     fn remove(&mut self, job: JobId) {

@@ -164,8 +164,10 @@ impl Ledger {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
+        if let Some(to) = kind.passed_to() {
+            job.to = Some(to.instance.clone());
+        }
         match kind {
-            Kind::Passed(to) => job.to = Some(to.instance.clone()),
             Kind::Requeue(_) => job.to = None,
             Kind::JobspecUpdate(map) => job.recharged(map),
             _ => {}

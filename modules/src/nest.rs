@@ -157,7 +157,7 @@ impl Module for Nest {
                 }
             }
             // It is the child of the instance that it was passed to.
-            (Kind::Passed(_), Some(job)) => {
+            (kind, Some(job)) if kind.passed_to().is_some() => {
                 self.children.remove(&job);
                 self.grounds.remove(&job);
             }
@@ -328,7 +328,7 @@ impl Nest {
             self.tell_grant(now, *of, out);
         }
         match &record.event.kind {
-            Kind::Passed(_) => return self.listing.passed(job, out),
+            kind if kind.passed_to().is_some() => return self.listing.passed(job, out),
             Kind::Clean => self.asks_over(job, out),
             _ if !self.children.contains_key(&job) => return,
             Kind::GrantChanged(_) => {

@@ -146,6 +146,9 @@ impl Module for Stdio {
                     let request = known.submit.spec.request.granted(&grant.set);
                     known.places = layout(&request, &grant.set);
                     if let Some(latest) = known.attempts.last_mut() {
+                        let passed = grant.passed.as_ref();
+                        let to = passed.map(|passed| passed.instance.clone());
+                        latest.to = to.or(latest.to.take());
                         latest.ranks = grant.set.nodes.keys().copied().collect();
                     }
                 }

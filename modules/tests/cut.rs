@@ -64,6 +64,7 @@ fn a_job_whose_finish_is_its_last_record_is_released_by_the_next_leader() {
         set: Arc::clone(&set),
         shells: BTreeMap::from([(Rank(0), Epoch(1))]),
         beside: Default::default(),
+        passed: None,
     };
     let own = [
         Kind::LeaderStart(Epoch(1)),

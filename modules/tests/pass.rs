@@ -373,6 +373,7 @@ pub fn grants() -> Granted {
             set: Arc::default(),
             shells: BTreeMap::new(),
             beside: Default::default(),
+            passed: None,
         },
         ranks: (0..4).map(|rank| (Rank(rank), Rank(rank))).collect(),
         room: Some(inventory()),

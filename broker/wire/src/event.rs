@@ -283,7 +283,7 @@ pub enum Kind {
     Preempted(Box<Preemption>),
     /// It goes on with fewer nodes, for another's sake.
     Shrink(Box<Shrink>),
-    /// Handed to a child instance for start.
+    /// Handed to a child instance for start: in records of before; the grant says it now.
     Passed(PassedTo),
     /// The child gave it back.
     Recalled(String),
@@ -416,6 +416,15 @@ impl Kind {
             Kind::Queue(_) => "queue",
             Kind::Reservation(_) => "reservation",
             Kind::Usage(_) => "usage",
+        }
+    }
+
+    /// Where a job is passed to by this.
+    pub fn passed_to(&self) -> Option<&PassedTo> {
+        match self {
+            Kind::Passed(to) => Some(to),
+            Kind::Alloc(grant) => grant.passed.as_deref(),
+            _ => None,
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::PassedTo;
 use crate::id::{Epoch, JobId, Rank};
 use crate::idset::Idset;
 use crate::resource_set::ResourceSet;
@@ -30,6 +31,9 @@ pub struct Grant {
     /// instance (`attributes.system.grows`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub beside: BTreeMap<Rank, JobId>,
+    /// Which queue instance the job is passed to, to start there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<Arc<PassedTo>>,
 }
 
 /// What the nodes of an instance are called in it: the ranks of its grant, counted from 0 in the
@@ -97,6 +101,7 @@ mod tests {
             set: Arc::default(),
             shells: ranks.iter().map(|rank| (Rank(*rank), Epoch(1))).collect(),
             beside: BTreeMap::new(),
+            passed: None,
         }
     }
 

@@ -91,6 +91,7 @@ mod tests {
             set: Arc::new(set),
             shells: BTreeMap::new(),
             beside: BTreeMap::new(),
+            passed: None,
         }))
     }
 

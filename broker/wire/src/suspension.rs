@@ -234,6 +234,7 @@ fn next(grant: &Grant, set: ResourceSet) -> Grant {
         set: Arc::new(set),
         shells: grant.shells.clone(),
         beside: grant.beside.clone(),
+        passed: grant.passed.clone(),
     }
 }
 
@@ -263,6 +264,7 @@ mod tests {
             set: Arc::new(set),
             shells: [(Rank(4), Epoch(9))].into(),
             beside: BTreeMap::new(),
+            passed: None,
         })
     }
 

@@ -90,6 +90,7 @@ fn alloc() -> Arc<Grant> {
         set: Arc::new(set),
         shells,
         beside: Default::default(),
+        passed: None,
     })
 }
 
@@ -235,6 +236,25 @@ fn a_submission_that_waits_for_nothing_is_three_lines_and_leaves_its_job_in_prio
         },
     });
     assert_eq!(job.map(|job| job.state), Some(JobState::Priority));
+}
+
+#[test]
+fn a_grant_that_passes_its_job_is_two_lines() {
+    let passed = Kind::Alloc(Arc::new(Grant {
+        passed: Some(Arc::new(PassedTo {
+            instance: "batch".to_owned(),
+            with: None,
+        })),
+        ..alloc().as_ref().clone()
+    }));
+    assert_eq!(
+        lines(EVENT_VERSION, "alloc", passed.context()),
+        ["passed", "alloc"]
+    );
+    assert_eq!(
+        lines(EVENT_VERSION, "alloc", Kind::Alloc(alloc()).context()),
+        ["alloc"]
+    );
 }
 
 #[test]

@@ -129,6 +129,7 @@ impl Exec {
             set: Arc::clone(&grant.set),
             shells: grant.shells.clone(),
             beside,
+            passed: grant.passed.clone(),
         };
         for (rank, why) in left {
             next.shells.remove(&rank);

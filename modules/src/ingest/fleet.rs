@@ -362,6 +362,7 @@ mod tests {
             set,
             shells: BTreeMap::new(),
             beside: Default::default(),
+            passed: None,
         }))
     }
 

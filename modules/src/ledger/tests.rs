@@ -74,6 +74,7 @@ fn alloc(set: &Arc<ResourceSet>) -> Kind {
         set: Arc::clone(set),
         shells: BTreeMap::new(),
         beside: Default::default(),
+        passed: None,
     }))
 }
 

@@ -227,6 +227,7 @@ fn granted(cores: u32) -> Arc<eddy_wire::grant::Grant> {
         set: Arc::new(set),
         shells: BTreeMap::new(),
         beside: BTreeMap::new(),
+        passed: None,
     })
 }
 

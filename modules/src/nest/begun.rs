@@ -87,12 +87,12 @@ impl Begin {
             set.starttime = now.0;
         }
         let with = None;
-        out.append(t, job, Kind::Passed(PassedTo { instance, with }));
         let grant = Grant {
             epoch: Epoch(1),
             set: Arc::new(set),
             shells: BTreeMap::new(),
             beside: BTreeMap::new(),
+            passed: Some(Arc::new(PassedTo { instance, with })),
         };
         out.append(t, job, Kind::Alloc(Arc::new(grant)));
     }

@@ -163,6 +163,7 @@ impl Child {
         let own = self.job.grant()?;
         let mut whole = Grant {
             beside: BTreeMap::new(),
+            passed: None,
             ..own.clone()
         };
         let set = Arc::make_mut(&mut whole.set);

@@ -136,13 +136,13 @@ impl Run {
         if let Kind::Alloc(_) | Kind::Start | Kind::GrantChanged(_) = kind {
             self.t = t;
         }
+        if let Some(to) = kind.passed_to() {
+            self.to = Some(to.instance.clone());
+            self.with = to.with;
+        }
         match kind {
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
             Kind::JobspecUpdate(map) => update::submit(&mut self.submit, map),
-            Kind::Passed(to) => {
-                self.to = Some(to.instance.clone());
-                self.with = to.with;
-            }
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.grant = Some(Arc::clone(grant)),
             Kind::Start => self.began = Told::Recorded,
             Kind::Preempted(preemption) if preemption.mode != Mode::Suspend => {

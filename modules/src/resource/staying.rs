@@ -89,6 +89,7 @@ mod tests {
             set: Arc::new(set),
             shells: BTreeMap::new(),
             beside: BTreeMap::new(),
+            passed: None,
         }
     }
 

@@ -259,6 +259,7 @@ impl Sched {
             set: Arc::clone(set),
             shells,
             beside: Default::default(),
+            passed: None,
         })
     }
 

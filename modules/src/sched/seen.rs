@@ -182,13 +182,15 @@ impl Seen {
         if is_said && self.order == Order::Below {
             self.order = Order::Here;
         }
+        if kind.passed_to().is_some_and(|to| to.with.is_some()) {
+            self.passed_with = PassedWith::Others;
+        }
         match kind {
             Kind::Priority(priority) => self.priority = *priority,
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
             Kind::JobspecUpdate(map) => update::submit(&mut self.submit, map),
             Kind::Order(place, _) => self.place = *place,
             Kind::Recalled(_) => self.recalls += 1,
-            Kind::Passed(to) if to.with.is_some() => self.passed_with = PassedWith::Others,
             Kind::Start | Kind::Requeue(_) => self.passed_with = PassedWith::Nobody,
             _ => {}
         }
@@ -196,7 +198,7 @@ impl Seen {
 
     /// It is passed to an instance, wherever its queue leads by now.
     pub(super) fn passed(&mut self, kind: &Kind, sets: &Sets) {
-        if let Kind::Passed(to) = kind {
+        if let Some(to) = kind.passed_to() {
             self.to = Some(sets.to(Arc::from(to.instance.as_str())));
         }
     }

@@ -123,12 +123,12 @@ impl Sched {
                         None => shells,
                     },
                     beside: Default::default(),
+                    passed: to.map(|to| {
+                        let instance = to.name.to_string();
+                        Arc::new(PassedTo { instance, with })
+                    }),
                 };
                 taken.add(set, seen.and_then(Seen::grows));
-                if let Some(to) = to {
-                    let instance = to.name.to_string();
-                    out.append(now, id, Kind::Passed(PassedTo { instance, with }));
-                }
                 out.append(now, id, Kind::Alloc(Arc::new(grant)));
             }
             // Taken back; if it still waits it is asked for again.

@@ -170,6 +170,7 @@ pub fn running(
         set: Arc::new(nodes(ranks)),
         shells: BTreeMap::from(shells),
         beside: Default::default(),
+        passed: None,
     };
     let life = [
         Kind::Submit(Arc::new(submit)),

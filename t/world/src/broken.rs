@@ -428,6 +428,7 @@ impl Module for Credulous {
                 set: Arc::clone(set),
                 shells: shells.collect(),
                 beside: Default::default(),
+                passed: None,
             };
             out.append(now, *job, Kind::Alloc(Arc::new(grant)));
         }

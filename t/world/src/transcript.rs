@@ -30,6 +30,9 @@ pub fn note_record(nature: &mut Nature, instance: InstanceId, record: &Record) {
         None if instance == ROOT => String::new(),
         None => nature.labels[instance.place()].clone() + ": ",
     };
+    if record.event.kind.passed_to().is_some() {
+        nature.note(|| format!("{who}passed"));
+    }
     nature.note(|| format!("{who}{what}"));
 }
 

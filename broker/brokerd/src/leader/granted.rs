@@ -232,6 +232,7 @@ mod tests {
             }),
             shells: ranks.iter().map(|rank| (Rank(*rank), Epoch(1))).collect(),
             beside: Default::default(),
+            passed: None,
         };
         Kept {
             of: ChildOf {

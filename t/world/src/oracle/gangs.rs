@@ -93,9 +93,8 @@ impl Ganged {
             return self.began();
         };
         let key = self.of.get(&id).cloned();
-        let goes_on = matches!(&record.event.kind, Kind::Alloc(_) | Kind::Passed(_))
-            && key.is_some()
-            && key == self.begins;
+        let goes_on =
+            matches!(&record.event.kind, Kind::Alloc(_)) && key.is_some() && key == self.begins;
         let checked = match goes_on {
             true => Ok(()),
             false => self.began(),
@@ -176,6 +175,9 @@ impl Ganged {
                 let Some(known) = self.gangs.get_mut(&key) else {
                     return Ok(());
                 };
+                if let Some(to) = kind.passed_to() {
+                    known.passed(id, to.with)?;
+                }
                 let is_first = known.granted.is_empty();
                 known.granted.insert(id);
                 let (there, Gang { name, size, .. }) = (known.members.len(), &known.gang);
@@ -188,10 +190,6 @@ impl Ganged {
                     self.begins = Some(key);
                 }
                 Ok(())
-            }
-            (Kind::Passed(to), Some(key)) => {
-                let known = self.gangs.get_mut(&key);
-                known.map_or(Ok(()), |known| known.passed(id, to.with))
             }
             (Kind::Start | Kind::Requeue(_) | Kind::Finish(_), Some(key)) => {
                 if let Some(known) = self.gangs.get_mut(&key) {

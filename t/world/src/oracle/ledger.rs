@@ -136,10 +136,10 @@ impl Ledger {
         };
         job.apply(record)
             .map_err(|illegal| format!("job {id}: {illegal}"))?;
+        if let Some(to) = kind.passed_to() {
+            self.passed.insert(id, to.instance.clone());
+        }
         match kind {
-            Kind::Passed(to) => {
-                self.passed.insert(id, to.instance.clone());
-            }
             Kind::Alloc(grant) => {
                 if self.is_unordered(id) {
                     self.begun_alone.insert(id);

@@ -41,6 +41,12 @@ struct Entering {
     entry: Entry,
 }
 
+/// What an `alloc` says of where the job is passed to.
+#[derive(Deserialize)]
+struct Granted {
+    passed: Option<Box<RawValue>>,
+}
+
 impl EventsLine {
     /// The lines of a record of this version of eddy.
     pub fn of(record: &Record) -> Vec<EventsLine> {
@@ -89,6 +95,13 @@ impl Told {
             "submit" if entry(&line) == Some(Entry::Priority) => {
                 let (validate, depend) = (line.implied("validate"), line.implied("depend"));
                 vec![line, validate, depend]
+            }
+            "alloc" if let Some(to) = line.context().and_then(|Granted { passed }| passed) => {
+                let passed = EventsLine {
+                    context: Some(to),
+                    ..line.implied("passed")
+                };
+                vec![passed, line]
             }
             _ => vec![line],
         }

@@ -101,7 +101,8 @@ fn book(state: &Path) -> anyhow::Result<Book> {
         book.rows.insert(job.parse()?, serde_json::from_str(row)?);
     }
     let events = "SELECT job, name, CASE name WHEN 'adopt' THEN context \
-        WHEN 'submit' THEN ifnull(json_extract(context, '$.pass.attempt'), 1) ELSE '' END FROM event \
+        WHEN 'submit' THEN ifnull(json_extract(context, '$.pass.attempt'), 1) \
+        WHEN 'alloc' THEN ifnull(json_extract(context, '$.passed.instance'), '') ELSE '' END FROM event \
         WHERE job > 0 AND name != 'id-block' ORDER BY seq";
     for line in sqlite(&journal, events)?.lines() {
         book.event(line).with_context(|| line.to_owned())?;
@@ -115,6 +116,9 @@ impl Book {
         let mut field = || fields.next().context("three fields");
         let (job, name, context) = (field()?.parse()?, field()?, field()?);
         let life = self.lives.entry(job).or_default();
+        if name == "alloc" && !context.is_empty() {
+            life.push("passed".to_owned());
+        }
         life.push(name.to_owned());
         let attempt = self.attempts.entry(job).or_default();
         match name {
