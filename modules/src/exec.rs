@@ -12,6 +12,7 @@ mod grounds;
 mod kill;
 mod layout;
 mod leaving;
+mod over;
 mod run;
 mod seats;
 mod shells;
@@ -20,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Effect, Endpoint, Input, Module, Notice, Outbox, ParentWord};
-use eddy_wire::event::{Event, Exception, Final, Kind, Record, Submit};
+use eddy_wire::event::{Event, Final, Kind, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
@@ -34,6 +35,7 @@ use crate::settings::Settings;
 use crate::timers::Timers;
 use away::Away;
 pub use layout::{Place, layout};
+pub(crate) use over::over_before;
 use run::{PartView, Run};
 use shells::{Shells, Texts};
 
@@ -195,6 +197,7 @@ impl Exec {
             }
             Kind::Requeue(attempt) => {
                 self.attempts.insert(job, *attempt);
+                self.remove(job);
             }
             Kind::Passed(to) => {
                 self.passed.insert(job, to.instance.clone());
@@ -208,23 +211,7 @@ impl Exec {
                 away.apply(t, &record.event.kind);
                 self.away.insert(job, away);
             }
-            Kind::Alloc(grant) => {
-                let (Some(submit), Some(attempt)) =
-                    (self.submits.get(&job), self.attempts.get(&job))
-                else {
-                    panic!("job {job} was granted resources but never submitted")
-                };
-                let mut run = Run::new(
-                    (job, *attempt),
-                    Arc::clone(grant),
-                    Arc::clone(submit),
-                    self.parent.as_ref(),
-                );
-                run.granted(t, grant);
-                let run = self.grounded(run);
-                self.note_shells(&run);
-                self.runs.insert(job, run);
-            }
+            Kind::Alloc(grant) => self.granted(job, t, grant),
             kind @ Kind::GrantChanged(_) => self.regranted(job, t, kind),
             Kind::Free => self.remove(job),
             Kind::Clean => {
@@ -254,6 +241,24 @@ impl Exec {
         }
     }
 
+    /// A job runs here from now on.
+    fn granted(&mut self, job: JobId, t: Time, grant: &Arc<Grant>) {
+        let (Some(submit), Some(attempt)) = (self.submits.get(&job), self.attempts.get(&job))
+        else {
+            panic!("job {job} was granted resources but never submitted")
+        };
+        let mut run = Run::new(
+            (job, *attempt),
+            Arc::clone(grant),
+            Arc::clone(submit),
+            self.parent.as_ref(),
+        );
+        run.granted(t, grant);
+        let run = self.grounded(run);
+        self.note_shells(&run);
+        self.runs.insert(job, run);
+    }
+
     /// The instance that a job is passed to by its grant, or by a record right before it.
     fn passed_by(&mut self, job: JobId, grant: &Grant) -> Option<String> {
         let before = self.passed.remove(&job);
@@ -271,7 +276,11 @@ impl Exec {
 
     fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
-            (Kind::Submit(_) | Kind::Requeue(_), Some(job)) => self.settle(now, job, out),
+            (Kind::Submit(_), Some(job)) => self.settle(now, job, out),
+            (Kind::Requeue(_), Some(job)) => {
+                self.settle(now, job, out);
+                self.retire(now, out);
+            }
             (Kind::Alloc(_), Some(job)) => {
                 self.start(job, out);
                 self.settle(now, job, out);
@@ -294,12 +303,15 @@ impl Exec {
                 self.end(now, job, out);
                 self.conclude(now, job, out);
             }
-            (Kind::Release(_, Final::Yes), Some(job)) => {
+            (Kind::Release(_, Final::Yes | Final::Free), Some(job)) => {
                 self.forget(job, out);
                 self.ground_changed(now, job, out);
                 self.settle_grounds(now, job, out);
             }
-            (Kind::Clean, Some(job)) => self.settle_grounds(now, job, out),
+            (Kind::Clean, Some(job)) => {
+                self.settle_grounds(now, job, out);
+                self.retire(now, out);
+            }
             (Kind::Release(_, Final::No), Some(job)) => self.forget(job, out),
             (Kind::Free, Some(_)) => self.retire(now, out),
             (Kind::ResourceDefine(set, _), None) => {
@@ -329,7 +341,8 @@ impl Exec {
         for run in self.runs.values_mut() {
             run.lose_shells_but(&self.shells);
             if run.owes_release() {
-                let release = Kind::Release(run.grant.set.ranks(), Final::Yes);
+                let last = Final::of(&run.submit.spec.request.work);
+                let release = Kind::Release(run.grant.set.ranks(), last);
                 out.append(now, run.job, release);
             }
         }
@@ -523,86 +536,5 @@ impl Exec {
             },
         };
         out.effect(Effect::Shell(epoch, message));
-    }
-
-    fn not_mine(&mut self, now: Time, epoch: Epoch, part: Part, why: &str, out: &mut Outbox) {
-        if let Some(run) = self.runs.get_mut(&part.job)
-            && run.attempt == part.attempt
-            && run.shell(part.rank) == Some(epoch)
-        {
-            run.lose(part.rank, now, why);
-            self.conclude(now, part.job, out);
-        }
-    }
-
-    fn conclude_lost(&mut self, now: Time, out: &mut Outbox) {
-        let lost: Vec<JobId> = self
-            .runs
-            .values()
-            .filter(|run| run.is_lacking())
-            .map(|run| run.job)
-            .collect();
-        for job in lost {
-            self.conclude(now, job, out);
-        }
-    }
-
-    /// Records what a run has come to: its start, its loss, its end.
-    fn conclude(&mut self, now: Time, job: JobId, out: &mut Outbox) {
-        let Some(run) = self.runs.get_mut(&job) else {
-            return;
-        };
-        if run.is_starting_recordable() {
-            run.start_proposed = true;
-            out.append(now, job, Kind::Start);
-        }
-        if let Some((kind, note)) = run.failure() {
-            run.failure_proposed = true;
-            let kind = kind.to_owned();
-            let exception = Exception {
-                kind,
-                severity: 0,
-                note,
-                userid: None,
-                until: None,
-            };
-            // Its fold brings us back here to record the end.
-            return out.append(now, job, Kind::Exception(Box::new(exception)));
-        }
-        if let Some(status) = run.end_recordable() {
-            run.end_proposed = true;
-            let (t, ranks) = (run.over_at(now), run.grant.set.ranks());
-            out.append(t, job, Kind::Finish(status));
-            if t < now {
-                // It gave all back then, though it is free only now.
-                out.append(t, job, Kind::Release(ranks.clone(), Final::No));
-            }
-            out.append(t, job, Kind::Release(ranks, Final::Yes));
-        }
-        if let Some(grant) = run.suspension_recordable(now) {
-            out.append(now, job, Kind::GrantChanged(Arc::new(grant)));
-        }
-        self.reseat_left(now, job, out);
-    }
-
-    /// The end of a run is recorded: the shells may forget it.
-    fn forget(&mut self, job: JobId, out: &mut Outbox) {
-        let Some(run) = self.runs.get(&job) else {
-            return;
-        };
-        for (rank, epoch) in &run.grant.shells {
-            let part = run.part(*rank);
-            out.effect(Effect::Shell(*epoch, ToShell::Forget { part }));
-        }
-    }
-}
-
-/// An end for a part nothing is known of: as if killed.
-fn killed(now: Time, note: Option<String>) -> Ended {
-    Ended {
-        t: now,
-        status: SIGKILL,
-        note,
-        tasks: BTreeMap::new(),
     }
 }

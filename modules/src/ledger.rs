@@ -191,7 +191,7 @@ impl Ledger {
                 }
             }
         }
-        if let Kind::Free = kind {
+        if kind.frees() {
             self.freed(id);
         }
     }

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use eddy_wire::account::{Book, Excess, Limits as Given, Name, Party};
-use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::event::{Final, Kind, Record, Submit};
 use eddy_wire::held::Fate;
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
@@ -116,7 +116,7 @@ impl Stage {
                 next.since = Some((t, cores.fold(0, u64::saturating_add)));
                 next.nodes = grant.set.nodes.len() as u64;
             }
-            Kind::Free => next.since = None,
+            Kind::Free | Kind::Release(_, Final::Free) => next.since = None,
             Kind::Priority(place) => next.place = *place,
             _ => {}
         }
@@ -160,7 +160,7 @@ impl Seen {
             return Vec::new();
         }
         match kind {
-            Kind::GrantChanged(_) | Kind::Free => {
+            Kind::GrantChanged(_) | Kind::Free | Kind::Release(_, Final::Free) => {
                 let had = self.stage.since.filter(|(_, cores)| *cores > 0);
                 self.stays.extend(had.map(|(from, cores)| (from, t, cores)));
             }
@@ -170,8 +170,7 @@ impl Seen {
             Kind::Requeue(_) => self.fate = Fate::Charged,
             _ => {}
         }
-        let is_given_back = matches!(kind, Kind::Free);
-        let stays = is_given_back.then(|| std::mem::take(&mut self.stays));
+        let stays = kind.frees().then(|| std::mem::take(&mut self.stays));
         let is_charged = |_: &Vec<_>| self.fate != Fate::Failed;
         stays.filter(is_charged).unwrap_or_default()
     }

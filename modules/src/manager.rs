@@ -17,7 +17,7 @@ mod waits;
 use std::collections::BTreeMap;
 
 use eddy_broker::{Effect, Endpoint, Exit, Finished, Input, Module, Notice, Outbox};
-use eddy_wire::event::{Event, Exception, Kind, Record};
+use eddy_wire::event::{Event, Exception, Final, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
@@ -290,11 +290,12 @@ impl Manager {
     fn let_through(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
             // It waits for the same again: its own record brings the next.
-            (Kind::Free, Some(id))
+            (Kind::Free | Kind::Release(_, Final::Free), Some(id))
                 if self.jobs.get(&id).is_some_and(|job| self.runs_again(job)) => {}
             (Kind::Account(_) | Kind::Memo(_), None) => self.gate.changed(now, out),
             (
                 Kind::Free
+                | Kind::Release(_, Final::Free)
                 | Kind::GrantChanged(_)
                 | Kind::Clean
                 | Kind::Priority(_)

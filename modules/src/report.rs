@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, ToParent, Volatile};
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::services::child::Summary;
@@ -161,7 +161,7 @@ impl Report {
             }
             Kind::Finish(status) if *status != 0 => counted.end = End::Badly,
             Kind::Exception(exception) if exception.severity == 0 => counted.end = End::Badly,
-            Kind::Free => counted.stage = Stage::Holds(0),
+            Kind::Free | Kind::Release(_, Final::Free) => counted.stage = Stage::Holds(0),
             Kind::Requeue(_) => (counted.stage, counted.end) = (Stage::Waits, End::Well),
             Kind::Clean => {
                 match counted.end {

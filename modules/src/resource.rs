@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Request};
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -179,7 +179,7 @@ impl Module for Resource {
                 let (before, now) = self.staying.granted(job, grant);
                 self.idling.held(record.event.t, &before, &now);
             }
-            (Kind::Free, Some(job)) => {
+            (Kind::Free | Kind::Release(_, Final::Free), Some(job)) => {
                 self.grants.remove(&job);
                 let before = self.staying.free(job);
                 self.idling.held(record.event.t, &before, &Idset::new());
@@ -203,27 +203,7 @@ impl Module for Resource {
                 self.seats.away(epoch);
                 self.tell(out);
             }
-            Input::Applied(record) => {
-                if matches!(
-                    record.event.kind,
-                    Kind::ShellStart(..)
-                        | Kind::ShellLost(_)
-                        | Kind::ResourceDefine(..)
-                        | Kind::Undrain(..)
-                ) {
-                    self.tell(out);
-                }
-                if matches!(
-                    record.event.kind,
-                    Kind::GiveBack(_) | Kind::Free | Kind::GrantChanged(_)
-                ) {
-                    self.giving.give(&self.staying, out);
-                }
-                if let Kind::Free | Kind::ResourceDefine(..) | Kind::Undrain(..) = record.event.kind
-                {
-                    self.give_idle(now, out);
-                }
-            }
+            Input::Applied(record) => self.applied(now, &record.event.kind, out),
             Input::Notice(Notice::Head(heads, _)) => {
                 let waits = heads.main.is_some() || !heads.apart.is_empty();
                 self.idling.waits(match waits {
@@ -306,6 +286,31 @@ impl Resource {
 
     fn all(&self) -> &ResourceSet {
         self.nodes.all()
+    }
+
+    fn applied(&mut self, now: Time, kind: &Kind, out: &mut Outbox) {
+        if matches!(
+            kind,
+            Kind::ShellStart(..)
+                | Kind::ShellLost(_)
+                | Kind::ResourceDefine(..)
+                | Kind::Undrain(..)
+        ) {
+            self.tell(out);
+        }
+        if matches!(
+            kind,
+            Kind::GiveBack(_) | Kind::Free | Kind::Release(_, Final::Free) | Kind::GrantChanged(_)
+        ) {
+            self.giving.give(&self.staying, out);
+        }
+        if let Kind::Free
+        | Kind::Release(_, Final::Free)
+        | Kind::ResourceDefine(..)
+        | Kind::Undrain(..) = kind
+        {
+            self.give_idle(now, out);
+        }
     }
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {

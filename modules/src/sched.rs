@@ -28,7 +28,7 @@ use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, ParentWord, Req
 use eddy_wire::access::Access;
 use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Event, Kind, Record, Taken};
+use eddy_wire::event::{Event, Final, Kind, Record, Taken};
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
@@ -396,7 +396,7 @@ impl Sched {
             }
             (Kind::Memo(memo), Some(id)) if waits_below(memo) && self.is_there(id) => self.want(id),
             (Kind::Finish(_), Some(id)) => return self.goes_on_no_more(id, out),
-            (Kind::Free, Some(id)) => Delta::Freed(id),
+            (Kind::Free | Kind::Release(_, Final::Free), Some(id)) => Delta::Freed(id),
             (Kind::ResourceDefine(set, _), None) => {
                 let mut deltas = vec![Delta::Inventory(Arc::clone(set))];
                 deltas.extend(self.ranks_changed());

@@ -105,5 +105,5 @@ fn a_job_whose_finish_is_its_last_record_is_released_by_the_next_leader() {
         .filter(|record| record.event.job.is_some())
         .map(|record| record.event.kind.name())
         .collect();
-    assert_eq!(names, ["release", "free", "clean"]);
+    assert_eq!(names, ["release", "clean"]);
 }

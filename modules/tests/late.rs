@@ -62,7 +62,7 @@ fn what_is_told_as_it_happens_is_as_of_when_it_is_heard_whatever_that_clock_says
     for rank in 0..2 {
         i.ended(1, rank, ended_at(begun.after(Span::seconds(7))));
     }
-    let expected = [("finish", 60), ("release", 60), ("free", 60), ("clean", 60)];
+    let expected = [("finish", 60), ("release", 60), ("clean", 60)];
     assert_eq!(ends(&i, begun), expected);
 }
 

@@ -9,16 +9,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
-use uuid::Uuid;
 
-use crate::account::{Changed, Party};
-use crate::filter::Filtered;
+use crate::account::Changed;
 use crate::grant::Grant;
 use crate::hash::Hash;
 use crate::id::{Attempt, Epoch, JobId, Seq};
 use crate::idset::Idset;
 use crate::job::Place;
-use crate::lifecycle::JobState;
+use crate::jobspec::Work;
 use crate::preempt::{Preemption, Shrink};
 use crate::queue::Turned;
 use crate::reservation::Kept;
@@ -29,6 +27,8 @@ use crate::usage::Tally;
 
 mod basis;
 
+mod submit;
+
 mod pass;
 
 mod context;
@@ -36,6 +36,7 @@ mod context;
 pub use basis::{Added, Basis};
 use context::*;
 pub use pass::{Pass, PassedTo, Taken, Together};
+pub use submit::{Entry, Requeue, Sent, Submit, Waitable};
 
 /// Something that happened, at a time, to a job or (no job) to the instance.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,132 +56,6 @@ pub struct Record {
     pub seq: Seq,
     /// The event.
     pub event: Event,
-}
-
-/// A submission as recorded: who asks for what, under which key.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Submit {
-    /// User id of the submitter, from the kernel.
-    pub user: u32,
-    /// 0 (hold) to 31 (expedite), 16 by default (RFC 30).
-    pub urgency: u8,
-    /// Kept until somebody has waited for it (`job wait`).
-    pub waitable: Waitable,
-    /// Start again after a lost node (`--requeue`).
-    pub requeue: Requeue,
-    /// The sender's key of the whole submission.
-    pub key: Uuid,
-    /// Which of the jobs of that submission this is, from 0.
-    pub index: u32,
-    /// How many jobs that submission has.
-    pub count: u32,
-    /// The value of `{cc}` in this copy, for `--cc`.
-    pub cc: Option<u32>,
-    /// Who asked, where that was another: the owner or an admin, for the user.
-    pub asked_by: Option<u32>,
-    /// Whom it is charged to, and as what.
-    pub party: Party,
-    /// What is asked for; shared by all copies.
-    pub spec: Arc<Spec>,
-    /// What was sent, where that is not what is asked for: defaults were put in.
-    pub sent: Option<Arc<Sent>>,
-    /// What filters did to it, where they did something.
-    pub filtered: Option<Arc<Vec<Filtered>>>,
-    /// What its parent said when it passed the job down; none for a job of the instance's own.
-    pub pass: Option<Arc<Pass>>,
-    /// The queue instance that took it while this one was away, and may have begun its first attempt.
-    pub taken_in: Option<Arc<str>>,
-    /// Where it enters its life.
-    pub entry: Entry,
-}
-
-/// In which state the submission of a job leaves it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Entry {
-    /// `validate` and `depend` are to be recorded, and between them what it waits for.
-    #[default]
-    New,
-    /// It was checked and waits for nothing: the record stands for `validate` and `depend`, too.
-    Priority,
-}
-
-impl Entry {
-    /// Of a job that asks for this. What one waited for that was passed down is met: its parent has seen to that.
-    pub fn of(spec: &Spec, pass: Option<&Pass>) -> Entry {
-        match spec.needs.is_empty() || pass.is_some() {
-            true => Entry::Priority,
-            false => Entry::New,
-        }
-    }
-
-    /// The state.
-    pub fn state(self) -> JobState {
-        match self {
-            Entry::New => JobState::New,
-            Entry::Priority => JobState::Priority,
-        }
-    }
-}
-
-/// A jobspec and an environment as they were sent: what a repeated submission is held against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sent {
-    /// Hash of the jobspec.
-    pub jobspec: Hash,
-    /// Hash of the environment.
-    pub environment: Hash,
-}
-
-impl Submit {
-    /// Whether the instance took it for its parent, which it did not hear.
-    pub fn is_taken_here(&self) -> bool {
-        let pass = self.pass.as_ref();
-        pass.is_some_and(|pass| pass.taken == Taken::Here)
-    }
-
-    /// The first job of the array that this is the submission of `job` in, if it is of one.
-    pub fn array(&self, job: JobId) -> Option<JobId> {
-        let is_array = self
-            .spec
-            .jobspec
-            .attributes
-            .system
-            .other
-            .contains_key("array");
-        is_array.then(|| JobId(job.0.saturating_sub(u64::from(self.index))))
-    }
-
-    /// What was sent.
-    pub fn sent(&self) -> Sent {
-        let as_is = Sent {
-            jobspec: self.spec.hash,
-            environment: self.spec.environment_hash,
-        };
-        self.sent.as_deref().copied().unwrap_or(as_is)
-    }
-}
-
-/// Whether somebody is to collect the job's result with `job wait`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Waitable {
-    /// Nobody waits: the job leaves memory when it is clean.
-    #[default]
-    No,
-    /// Kept until waited for, once.
-    Yes,
-}
-
-/// What becomes of a job whose node was lost under it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Requeue {
-    /// It fails with `node-failure`.
-    #[default]
-    No,
-    /// It waits again, as its next attempt.
-    OnNodeFailure,
 }
 
 /// An exception (RFC 21): severity 0 ends the job.
@@ -329,8 +204,21 @@ pub enum Kind {
 pub enum Final {
     /// More ranks still run.
     No,
-    /// It was the last.
+    /// It was the last; that its resources are free is a record of its own.
     Yes,
+    /// It was the last, and its resources are free by it.
+    Free,
+}
+
+impl Final {
+    /// What the last release of a job says that does this. With an instance that is over others end that hold
+    /// something of it, so that it is free is a record of its own.
+    pub fn of(work: &Work) -> Final {
+        match work {
+            Work::Tasks => Final::Free,
+            Work::Instance { .. } | Work::Ground { .. } => Final::Yes,
+        }
+    }
 }
 
 /// Why a row of a journal is not an event of this version.
@@ -428,6 +316,11 @@ impl Kind {
         }
     }
 
+    /// Whether the job holds nothing any more by this.
+    pub fn frees(&self) -> bool {
+        matches!(self, Kind::Free | Kind::Release(_, Final::Free))
+    }
+
     /// The context as JSON text; empty when the event has none.
     pub fn context(&self) -> String {
         match self {
@@ -468,7 +361,8 @@ impl Kind {
             Kind::Finish(status) => format!("{{\"status\":{status}}}"),
             Kind::Release(ranks, last) => json(&ReleaseContext {
                 ranks: ranks.clone(),
-                last: *last == Final::Yes,
+                last: *last != Final::No,
+                free: *last == Final::Free,
             }),
             Kind::Exception(exception) => json(exception),
             Kind::Adopt(adoption) => json(adoption),
@@ -552,8 +446,13 @@ impl Kind {
                 Kind::EpilogFinish(description, status)
             }
             "release" => {
-                let ReleaseContext { ranks, last } = from.parse()?;
-                Kind::Release(ranks, if last { Final::Yes } else { Final::No })
+                let ReleaseContext { ranks, last, free } = from.parse()?;
+                let last = match (last, free) {
+                    (_, true) => Final::Free,
+                    (true, false) => Final::Yes,
+                    (false, false) => Final::No,
+                };
+                Kind::Release(ranks, last)
             }
             "free" => Kind::Free,
             "clean" => Kind::Clean,

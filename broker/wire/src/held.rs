@@ -98,7 +98,9 @@ impl Held {
                 self.close(t, ranks.iter().map(Rank).collect(), &mut moves);
             }
             // The final release is the same moment; only what is free is nobody's.
-            Kind::Free => self.close(t, self.parts.keys().copied().collect(), &mut moves),
+            Kind::Free | Kind::Release(_, Final::Free) => {
+                self.close(t, self.parts.keys().copied().collect(), &mut moves);
+            }
             Kind::Requeue(_) => self.fate = Fate::Charged,
             _ => {}
         }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::event::{Exception, Kind, Record, Submit, Waitable};
+use crate::event::{Exception, Final, Kind, Record, Submit, Waitable};
 use crate::grant::Grant;
 use crate::id::{Attempt, JobId, Seq};
 use crate::idset::Idset;
@@ -99,7 +99,7 @@ pub struct Job {
     /// Ranks on which nothing of this attempt runs any more.
     pub released: Idset,
     /// Set once the release was final.
-    pub release: crate::event::Final,
+    pub release: Final,
     /// How many of its attempts came back from the instance they were passed to.
     pub recalls: u32,
     /// How many of its attempts were ended for the sake of another job.
@@ -149,7 +149,7 @@ impl Job {
             status: None,
             end: None,
             released: Idset::new(),
-            release: crate::event::Final::No,
+            release: Final::No,
             recalls: 0,
             preemptions: 0,
             preempted: None,
@@ -192,10 +192,7 @@ impl Job {
             Kind::Start => self.started = Some(t),
             Kind::Finish(status) => (self.status, self.t_finish) = (Some(*status), Some(t)),
             Kind::Exception(exception) if exception.severity == 0 => self.end_by(t, exception),
-            Kind::Release(ranks, last) => {
-                self.released = self.released.union(ranks);
-                self.release = *last;
-            }
+            Kind::Release(ranks, last) => self.left(ranks, *last),
             Kind::Free => self.free(),
             Kind::Clean => self.t_inactive = Some(t),
             Kind::Requeue(attempt) => self.begin(*attempt),
@@ -354,6 +351,14 @@ impl Job {
         }
     }
 
+    fn left(&mut self, ranks: &Idset, last: Final) {
+        self.released = self.released.union(ranks);
+        self.release = last;
+        if last == Final::Free {
+            self.free();
+        }
+    }
+
     fn free(&mut self) {
         if let Holding::Held(grant) = std::mem::replace(&mut self.holding, Holding::Nothing) {
             self.holding = Holding::Freed(grant);
@@ -368,7 +373,7 @@ impl Job {
         self.status = None;
         self.end = None;
         self.released = Idset::new();
-        self.release = crate::event::Final::No;
+        self.release = Final::No;
         self.t_alloc = None;
         self.t_finish = None;
     }

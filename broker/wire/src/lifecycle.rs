@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::event::Kind;
+use crate::event::{Final, Kind};
 
 /// Where a job is in its life. The numbers are RFC 21's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -125,8 +125,9 @@ impl JobState {
             (Cleanup, Kind::Requeue(_)) => Ok(Priority),
 
             // Facts that never move a job, where they can be true.
-            (Run | Cleanup, Kind::Start | Kind::Release(..)) => Ok(self),
-            (Cleanup, Kind::Finish(_) | Kind::Free) => Ok(self),
+            (Cleanup, Kind::Finish(_) | Kind::Free | Kind::Release(_, Final::Free)) => Ok(self),
+            (Run | Cleanup, Kind::Release(_, Final::No | Final::Yes)) => Ok(self),
+            (Run | Cleanup, Kind::Start) => Ok(self),
             (Run | Cleanup, Kind::PrologStart(_) | Kind::PrologFinish(..)) => Ok(self),
             (Cleanup, Kind::EpilogStart(_) | Kind::EpilogFinish(..)) => Ok(self),
             (New | Depend, Kind::DependencyAdd(_) | Kind::DependencyRemove(_)) => Ok(self),

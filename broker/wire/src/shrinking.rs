@@ -2,7 +2,7 @@
 //!
 //! Everybody who folds records of jobs and has to do with its nodes has one. It decides nothing.
 
-use crate::event::Kind;
+use crate::event::{Final, Kind};
 use crate::id::Rank;
 use crate::idset::Idset;
 use crate::preempt::Shrink;
@@ -35,7 +35,9 @@ impl Shrinking {
                 }
                 self.open.retain(|shrink| !shrink.ranks.is_empty());
             }
-            Kind::Alloc(_) | Kind::Free | Kind::Requeue(_) => self.open.clear(),
+            Kind::Alloc(_) | Kind::Free | Kind::Release(_, Final::Free) | Kind::Requeue(_) => {
+                self.open.clear();
+            }
             _ => {}
         }
     }

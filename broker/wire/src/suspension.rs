@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Kind;
+use crate::event::{Final, Kind};
 use crate::grant::Grant;
 use crate::id::Rank;
 use crate::idset::Idset;
@@ -89,7 +89,7 @@ impl Suspension {
                 }
             }
             Kind::GrantChanged(grant) => self.changed(t, grant),
-            Kind::Free => self.ended(t),
+            Kind::Free | Kind::Release(_, Final::Free) => self.ended(t),
             Kind::Requeue(_) => *self = Suspension::default(),
             _ => {}
         }

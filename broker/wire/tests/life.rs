@@ -129,6 +129,7 @@ fn kinds() -> Vec<Kind> {
         Kind::EpilogStart("e".to_owned()),
         Kind::EpilogFinish("e".to_owned(), 0),
         Kind::Release(Idset::range(0, 3), Final::Yes),
+        Kind::Release(Idset::range(0, 3), Final::Free),
         Kind::Free,
         Kind::Clean,
         exception("cancel", 0),
@@ -258,6 +259,20 @@ fn a_grant_that_passes_its_job_is_two_lines() {
 }
 
 #[test]
+fn the_last_release_of_a_job_frees_what_it_held_and_is_two_lines() {
+    let release = |last| Kind::Release(Idset::range(0, 3), last);
+    let of = |last| lines(EVENT_VERSION, "release", release(last).context());
+    assert_eq!(of(Final::No), ["release"]);
+    assert_eq!(of(Final::Yes), ["release"]);
+    assert_eq!(of(Final::Free), ["release", "free"]);
+    let ended = |last| life(&[running(), vec![Kind::Finish(0), release(last)]].concat());
+    assert!(matches!(ended(Final::Yes).holding, Holding::Held(_)));
+    assert!(matches!(ended(Final::Free).holding, Holding::Freed(_)));
+    let illegal = JobState::Run.next(&release(Final::Free));
+    assert!(illegal.is_err(), "what runs is not free");
+}
+
+#[test]
 fn an_event_of_a_newer_version_or_without_its_jobspec_is_refused_by_name() {
     let nowhere = &mut |_: &Hash, _: &Hash| None;
     let newer = Kind::decode("start", EVENT_VERSION + 1, "", nowhere).expect_err("newer");
@@ -293,7 +308,7 @@ PRIORITY: priority SCHED, urgency=, jobspec-update=, exception CLEANUP, memo=, o
 SCHED: priority=, urgency PRIORITY, jobspec-update PRIORITY, alloc RUN, passed=, exception CLEANUP, memo=, order=
 RUN: start=, finish CLEANUP, release=, prolog-start=, prolog-finish=, suspend=, resume=, \
 preempted=, recalled=, grant-changed=, urgency=, exception CLEANUP, memo=, order=
-CLEANUP: start=, finish=, release=, free=, prolog-start=, prolog-finish=, epilog-start=, \
+CLEANUP: start=, finish=, release=, release-free=, free=, prolog-start=, prolog-finish=, epilog-start=, \
 epilog-finish=, recalled=, grant-changed=, urgency=, exception=, requeue PRIORITY, clean INACTIVE, memo=, order=
 INACTIVE: waited=, memo=
 ";
@@ -314,14 +329,16 @@ fn the_transition_table_is_the_one_of_the_book() {
     for state in JobState::ALL {
         for kind in kinds() {
             let harmless = matches!(&kind, Kind::Exception(e) if e.severity > 0);
-            let expected = table
-                .get(&(state.name(), kind.name()))
-                .map(|next| match harmless {
-                    true => state.name(),
-                    false => next,
-                });
+            let name = match &kind {
+                Kind::Release(_, Final::Free) => "release-free",
+                kind => kind.name(),
+            };
+            let expected = table.get(&(state.name(), name)).map(|next| match harmless {
+                true => state.name(),
+                false => next,
+            });
             let next = state.next(&kind).ok().map(JobState::name);
-            assert_eq!(next, expected, "{} in {}", kind.name(), state.name());
+            assert_eq!(next, expected, "{name} in {}", state.name());
         }
     }
 }

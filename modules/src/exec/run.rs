@@ -22,10 +22,11 @@ use eddy_wire::shell::{Ended, Part, Role, Start};
 use eddy_wire::time::{Span, Time};
 
 use self::pace::Pace;
+use super::SIGKILL;
 use super::layout::{Place, layout, tasks};
 use super::leaving::{Leaving, doubled};
+use super::over::killed;
 use super::shells::Shells;
-use super::{SIGKILL, killed};
 
 /// What is said within this time is as of when it is heard: clocks differ by less.
 const AT_ONCE: Span = Span::seconds(1);

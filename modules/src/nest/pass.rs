@@ -47,7 +47,7 @@ impl Passes {
             return;
         }
         let kind = &record.event.kind;
-        if let Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Free | Kind::Clean = kind {
+        if kind.frees() || matches!(kind, Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Clean) {
             self.holds(id, kind);
         }
         if let Kind::Clean = kind {
@@ -127,7 +127,7 @@ impl Nest {
                 self.pass_down(now, to.id(), job, out);
             }
             Kind::Shrink(_) => self.shrink_down(now, to, job, out),
-            Kind::Release(_, Final::Yes) => forget(to, (job, run.attempt), out),
+            Kind::Release(_, Final::Yes | Final::Free) => forget(to, (job, run.attempt), out),
             kind => {
                 if let Kind::GrantChanged(_) = kind {
                     // More may have been said meanwhile.

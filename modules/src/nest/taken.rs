@@ -249,9 +249,8 @@ impl Nest {
                 self.begun.remove(job);
                 self.record_all_begun(now, out);
             }
-            Kind::Submit(_) | Kind::Depend | Kind::Priority(_) | Kind::Free => {
-                self.record_all_begun(now, out);
-            }
+            Kind::Submit(_) | Kind::Depend | Kind::Priority(_) => self.record_all_begun(now, out),
+            kind if kind.frees() => self.record_all_begun(now, out),
             Kind::Alloc(_) => {
                 if let Some((child, told)) = self.begun.remove(job) {
                     self.record_told(now, child, told, out);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, Volatile};
-use eddy_wire::event::{Exception, Kind, Pass, Together};
+use eddy_wire::event::{Exception, Final, Kind, Pass, Together};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId};
 use eddy_wire::lifecycle::JobState;
@@ -149,7 +149,7 @@ impl Sched {
             }
             (Kind::Resume(_), Some(job)) => self.go_on(now, job, out),
             // What was suspended has given cores back.
-            (Kind::Free | Kind::GrantChanged(_), Some(_))
+            (Kind::Free | Kind::Release(_, Final::Free) | Kind::GrantChanged(_), Some(_))
             | (Kind::Undrain(..) | Kind::ShellStart(..), None) => {
                 self.start_all_passed(now, out);
             }

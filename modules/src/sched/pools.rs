@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_wire::account::Name;
-use eddy_wire::event::{Kind, Submit};
+use eddy_wire::event::{Final, Kind, Submit};
 use eddy_wire::id::JobId;
 use eddy_wire::plan::Delta;
 use eddy_wire::pool::{self, Pool, Takes};
@@ -43,7 +43,7 @@ impl Pools {
                     self.uses.insert(id, (takes, Arc::clone(&grant.set)));
                 }
             }
-            Kind::Free => {
+            Kind::Free | Kind::Release(_, Final::Free) => {
                 self.uses.remove(&id);
             }
             _ => {}

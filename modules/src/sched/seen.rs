@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use eddy_wire::event::{Kind, Submit};
+use eddy_wire::event::{Final, Kind, Submit};
 use eddy_wire::grace;
 use eddy_wire::id::JobId;
 use eddy_wire::job::Place;
@@ -238,7 +238,7 @@ impl Seen {
                 used.add(&grant.set);
                 self.held = Some(Arc::clone(&grant.set));
             }
-            Kind::Free => self.give_back(used),
+            Kind::Free | Kind::Release(_, Final::Free) => self.give_back(used),
             _ => {}
         }
     }

@@ -250,7 +250,8 @@ impl Instance {
             .records
             .iter()
             .filter(of)
-            .map(|record| record.event.kind.name());
+            .flat_map(|record| eddy_wire::services::job::EventsLine::of(record))
+            .map(|line| &*line.name.leak());
         names.skip_while(|name| *name != from).collect()
     }
 

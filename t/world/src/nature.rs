@@ -337,7 +337,7 @@ impl Nature {
             Kind::GrantChanged(grant) => self
                 .goes_on_as_held(instance, job, &grant.set)
                 .and_then(|()| self.is_still_below(instance, job)),
-            Kind::Release(_, Final::Yes) | Kind::Free => self.is_empty(instance, job),
+            Kind::Release(_, Final::Yes | Final::Free) | Kind::Free => self.is_empty(instance, job),
             _ => Ok(()),
         };
         if let Err(sentence) = checked {

@@ -1,7 +1,7 @@
 //! What a reader is shown of records, tasks and answers: one line each.
 
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::job::exit_code;
 use eddy_wire::message::{Message, Type};
@@ -190,6 +190,7 @@ fn changed(nature: &Nature, instance: InstanceId, message: &Message) -> String {
 fn told(kind: &Kind) -> Option<String> {
     let name = kind.name();
     Some(match kind {
+        Kind::Release(_, Final::Free) => Kind::Free.name().to_owned(),
         // They follow from what is shown.
         Kind::Validate
         | Kind::Depend

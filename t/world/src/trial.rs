@@ -13,7 +13,7 @@ mod got;
 use std::collections::BTreeMap;
 
 use eddy_modules::settings::{Elastic, Extent};
-use eddy_wire::event::Kind;
+use eddy_wire::event::{Final, Kind};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
@@ -383,7 +383,7 @@ impl Trial {
                 Kind::Submit(_) => News::Submitted,
                 Kind::Alloc(_) => News::Began,
                 Kind::Start => News::Runs,
-                Kind::Free => News::Free,
+                Kind::Free | Kind::Release(_, Final::Free) => News::Free,
                 Kind::Clean => News::Over,
                 _ => continue,
             };

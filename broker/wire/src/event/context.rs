@@ -148,6 +148,8 @@ pub(super) struct ReleaseContext {
     pub(super) ranks: Idset,
     #[serde(rename = "final")]
     pub(super) last: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) free: bool,
 }
 #[derive(Deserialize)]
 pub(super) struct AttemptContext {

@@ -158,7 +158,9 @@ fn lives_are_whole(instance: &Instance, rows: &Rows<'_>) -> anyhow::Result<()> {
     let text = sqlite(
         instance,
         "SELECT job, group_concat(name, ' ') FROM \
-        (SELECT job, name FROM event WHERE job > 0 ORDER BY seq) GROUP BY job",
+        (SELECT job, CASE name WHEN 'release' \
+        THEN iif(json_extract(context, '$.free'), 'free', name) ELSE name END AS name \
+        FROM event WHERE job > 0 ORDER BY seq) GROUP BY job",
     )?;
     let lives: BTreeMap<u64, Vec<&str>> = text
         .lines()

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_modules::live::{By, Change};
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -163,7 +163,7 @@ impl Ledger {
             Kind::Memo(memo) if memo.contains_key("waits-below") => {
                 self.waits_below.insert(id);
             }
-            Kind::Free => {
+            Kind::Free | Kind::Release(_, Final::Free) => {
                 self.held.remove(&id);
             }
             Kind::Exception(exception) => {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_wire::account::{Book, Excess, Limits, Name, STANDBY};
-use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::event::{Final, Kind, Record, Submit};
 use eddy_wire::held::{Fate, Held};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Takes;
@@ -124,7 +124,7 @@ impl Limited {
                 seen.holds = Holds::Something;
                 return self.least(id, grant.set.nodes.len());
             }
-            Kind::Free => seen.holds = Holds::Nothing,
+            Kind::Free | Kind::Release(_, Final::Free) => seen.holds = Holds::Nothing,
             Kind::Priority(place) => {
                 seen.place = *place;
                 self.within(id)?;
@@ -145,7 +145,7 @@ impl Limited {
             return;
         };
         seen.held.apply(t, kind);
-        let (Kind::Free, Some(account)) = (kind, &seen.submit.party.account) else {
+        let (true, Some(account)) = (kind.frees(), &seen.submit.party.account) else {
             return;
         };
         let (fate, stays) = seen.held.settle();

@@ -93,8 +93,11 @@ impl Order {
             Kind::Release(_, last) => {
                 need(self.finish, "`release` before `finish`")?;
                 refuse(self.release, "`release` after the final one")?;
-                if *last == Final::Yes {
+                if *last != Final::No {
                     self.release = Seen::Yes;
+                }
+                if *last == Final::Free {
+                    self.free = Seen::Yes;
                 }
             }
             Kind::Free => {

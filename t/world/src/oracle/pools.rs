@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use eddy_wire::account::Name;
-use eddy_wire::event::{Kind, Record};
+use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::pool::{self, Pool, Takes};
 
@@ -63,7 +63,7 @@ impl Pooled {
                 }
                 return self.enough(id);
             }
-            Kind::Free => {
+            Kind::Free | Kind::Release(_, Final::Free) => {
                 self.held.remove(&id);
             }
             Kind::Clean => {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_modules::settings::Qos;
 use eddy_wire::account::Name;
-use eddy_wire::event::{Exception, Kind, Record};
+use eddy_wire::event::{Exception, Final, Kind, Record};
 use eddy_wire::grace;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
@@ -153,7 +153,7 @@ impl Preempts {
                 self.gave_nodes(job, t);
             }
             Kind::Suspend(None) => stopped_as_decided(job)?,
-            Kind::Free => self.gave(id, t),
+            Kind::Free | Kind::Release(_, Final::Free) => self.gave(id, t),
             _ => {}
         }
         self.all_gave(ledger, t)?;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_modules::settings::Queue;
-use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::event::{Final, Kind, Record, Submit};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
@@ -114,7 +114,7 @@ impl Queued {
                 self.is_required(id, &grant.set)?;
                 self.began(id)
             }
-            (Kind::Free, Some(id)) => {
+            (Kind::Free | Kind::Release(_, Final::Free), Some(id)) => {
                 if let Some(name) = self.jobs.get(&id) {
                     self.holds.entry(name.clone()).or_default().remove(&id);
                 }

@@ -79,14 +79,13 @@ impl Charged {
                     }
                 }
             }
-            Kind::Free => {
-                if let Some(open) = self.open.remove(&id) {
-                    return self.close(id, &open, t);
-                }
-            }
             _ => {}
         }
-        Ok(())
+        if !record.event.kind.frees() {
+            return Ok(());
+        }
+        let open = self.open.remove(&id);
+        open.map_or(Ok(()), |open| self.close(id, &open, t))
     }
 
     fn close(&mut self, job: JobId, open: &Open, t: Time) -> Result<(), String> {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use eddy_wire::event::{Kind, Submit};
+use eddy_wire::event::{Final, Kind, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::JobId;
 use eddy_wire::time::{MICROS, Span, Time};
@@ -71,7 +71,7 @@ impl Got {
                 job.first.get_or_insert(t);
             }
             Kind::Finish(status) => job.status = Some(*status),
-            Kind::Free => {
+            Kind::Free | Kind::Release(_, Final::Free) => {
                 if let Some((from, cores)) = job.held.take() {
                     self.ran.push(Ran {
                         party: job.party,

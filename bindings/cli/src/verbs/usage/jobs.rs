@@ -174,7 +174,7 @@ fn cost(row: JobRow, lines: &[EventsLine], now: Time) -> anyhow::Result<Cost> {
         let context = line.context.as_ref().map_or("", |context| context.get());
         let kind = Kind::decode(&line.name, 1, context, &mut |_, _| None)?;
         held.apply(line.timestamp, &kind);
-        if kind == Kind::Free {
+        if kind.frees() {
             let (fate, stays) = held.settle();
             let used = stays.iter().map(eddy_wire::held::Stay::used);
             cost.charged = match fate {

@@ -47,6 +47,13 @@ struct Granted {
     passed: Option<Box<RawValue>>,
 }
 
+/// What a `release` says of what was held.
+#[derive(Deserialize)]
+struct Released {
+    #[serde(default)]
+    free: bool,
+}
+
 impl EventsLine {
     /// The lines of a record of this version of eddy.
     pub fn of(record: &Record) -> Vec<EventsLine> {
@@ -102,6 +109,10 @@ impl Told {
                     ..line.implied("passed")
                 };
                 vec![passed, line]
+            }
+            "release" if line.context().is_some_and(|Released { free }| free) => {
+                let free = line.implied("free");
+                vec![line, free]
             }
             _ => vec![line],
         }

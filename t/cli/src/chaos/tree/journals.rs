@@ -102,6 +102,7 @@ fn book(state: &Path) -> anyhow::Result<Book> {
     }
     let events = "SELECT job, name, CASE name WHEN 'adopt' THEN context \
         WHEN 'submit' THEN ifnull(json_extract(context, '$.pass.attempt'), 1) \
+        WHEN 'release' THEN ifnull(json_extract(context, '$.free'), '') \
         WHEN 'alloc' THEN ifnull(json_extract(context, '$.passed.instance'), '') ELSE '' END FROM event \
         WHERE job > 0 AND name != 'id-block' ORDER BY seq";
     for line in sqlite(&journal, events)?.lines() {
@@ -116,10 +117,14 @@ impl Book {
         let mut field = || fields.next().context("three fields");
         let (job, name, context) = (field()?.parse()?, field()?, field()?);
         let life = self.lives.entry(job).or_default();
-        if name == "alloc" && !context.is_empty() {
-            life.push("passed".to_owned());
-        }
-        life.push(name.to_owned());
+        // What a record stands for beside what it is called.
+        let (before, behind) = match (name, context.is_empty()) {
+            ("alloc", false) => (Some("passed"), None),
+            ("release", false) => (None, Some("free")),
+            _ => (None, None),
+        };
+        let names = before.into_iter().chain([name]).chain(behind);
+        life.extend(names.map(str::to_owned));
         let attempt = self.attempts.entry(job).or_default();
         match name {
             // One that is passed down begins with the attempt that its parent says.
