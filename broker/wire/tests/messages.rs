@@ -2,7 +2,10 @@
 //! message is refused by name.
 
 use bytes::Bytes;
+use eddy_wire::Time;
+use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::message::{MESSAGE_BYTES_MAX, Message, MessageError, Roles, Type};
+use eddy_wire::services::child::{PassState, ToldOf};
 use proptest::prelude::*;
 
 fn kinds() -> impl Strategy<Value = Type> {
@@ -105,4 +108,43 @@ fn a_message_over_the_limit_is_not_written() {
         matches!(refused, Err(MessageError::TooLarge(_))),
         "{refused:?}"
     );
+}
+
+#[test]
+fn the_end_of_a_job_is_said_in_the_place_of_its_begin_and_of_nothing_else() {
+    let of = |job, attempt, state| ToldOf {
+        job: JobId(job),
+        attempt: Attempt(attempt),
+        state,
+        began: Some(Time(5)),
+        ended: None,
+        begun: None,
+    };
+    let over = |began| PassState::Over {
+        began,
+        status: Some(0),
+        exception: None,
+    };
+    let mut words = Vec::new();
+    for word in [
+        of(1, 1, PassState::Running),
+        of(2, 1, PassState::Running),
+        of(3, 1, PassState::Accepted),
+        of(1, 1, over(true)),
+        of(2, 2, over(true)),
+        of(3, 1, over(false)),
+        of(4, 1, PassState::Stopped { stop: 1 }),
+        of(4, 1, over(true)),
+    ] {
+        word.join(&mut words);
+    }
+    let expected = [
+        of(1, 1, over(true)),
+        of(2, 1, PassState::Running),
+        of(3, 1, over(false)),
+        of(2, 2, over(true)),
+        of(4, 1, PassState::Stopped { stop: 1 }),
+        of(4, 1, over(true)),
+    ];
+    assert_eq!(words, expected);
 }

@@ -369,7 +369,8 @@ impl Child {
                 let body = IdsRequest { child, number };
                 self.ask(Ids::TOPIC, &body, None, Asked::Ids);
             }
-            ToParent::Told(told) => self.told.push(*told),
+            // That a short one began goes with its end.
+            ToParent::Told(told) => told.join(&mut self.told),
             ToParent::Submit(tag, handed) => {
                 let body = HandUpRequest {
                     child,

@@ -317,6 +317,39 @@ pub struct ToldOf {
     pub begun: Option<Box<Begun>>,
 }
 
+/// So many words back one is looked for that a later one says, too.
+const SAID_LATELY: usize = 64;
+
+impl ToldOf {
+    /// Goes with what is to be said, in the place of what it says, too.
+    pub fn join(self, words: &mut Vec<ToldOf>) {
+        let first = words.len().saturating_sub(SAID_LATELY);
+        let mut lately = words[first..].iter_mut();
+        match lately.rfind(|before| self.says_all_of(before)) {
+            Some(before) => *before = self,
+            None => words.push(self),
+        }
+    }
+
+    /// Whether it says all that this did which was said before it: that a job is over which began says when it
+    /// began, too.
+    fn says_all_of(&self, before: &ToldOf) -> bool {
+        let is_same = (self.job, self.attempt) == (before.job, before.attempt);
+        let says = match (&before.state, &self.state) {
+            (PassState::Accepted, _) => true,
+            (PassState::Running, PassState::Over { began, .. }) => *began,
+            (
+                PassState::Running
+                | PassState::Stopped { .. }
+                | PassState::Returned { .. }
+                | PassState::Over { .. },
+                _,
+            ) => false,
+        };
+        is_same && says
+    }
+}
+
 /// How a job that was passed is, as the child has recorded it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
