@@ -229,7 +229,8 @@ impl Nest {
         for told in body.jobs {
             self.told_of(now, (of, &name), told, out);
         }
-        out.answer(request.caller, &());
+        // With what follows from it, which wakes the child once for both.
+        out.reply(request.caller, &());
         Ok(())
     }
 
