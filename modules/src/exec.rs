@@ -35,7 +35,7 @@ use crate::settings::Settings;
 use crate::timers::Timers;
 use away::Away;
 pub use layout::{Place, layout};
-pub(crate) use over::over_before;
+pub(crate) use over::Over;
 use run::{PartView, Run};
 use shells::{Shells, Texts};
 
@@ -303,7 +303,7 @@ impl Exec {
                 self.end(now, job, out);
                 self.conclude(now, job, out);
             }
-            (Kind::Release(_, Final::Yes | Final::Free), Some(job)) => {
+            (Kind::Release(_, Final::Yes | Final::Free(_)), Some(job)) => {
                 self.forget(job, out);
                 self.ground_changed(now, job, out);
                 self.settle_grounds(now, job, out);

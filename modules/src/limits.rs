@@ -116,7 +116,7 @@ impl Stage {
                 next.since = Some((t, cores.fold(0, u64::saturating_add)));
                 next.nodes = grant.set.nodes.len() as u64;
             }
-            Kind::Free | Kind::Release(_, Final::Free) => next.since = None,
+            Kind::Free | Kind::Release(_, Final::Free(_)) => next.since = None,
             Kind::Priority(place) => next.place = *place,
             _ => {}
         }
@@ -160,7 +160,7 @@ impl Seen {
             return Vec::new();
         }
         match kind {
-            Kind::GrantChanged(_) | Kind::Free | Kind::Release(_, Final::Free) => {
+            Kind::GrantChanged(_) | Kind::Free | Kind::Release(_, Final::Free(_)) => {
                 let had = self.stage.since.filter(|(_, cores)| *cores > 0);
                 self.stays.extend(had.map(|(from, cores)| (from, t, cores)));
             }

@@ -290,12 +290,12 @@ impl Manager {
     fn let_through(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         match (&record.event.kind, record.event.job) {
             // It waits for the same again: its own record brings the next.
-            (Kind::Free | Kind::Release(_, Final::Free), Some(id))
+            (Kind::Free | Kind::Release(_, Final::Free(_)), Some(id))
                 if self.jobs.get(&id).is_some_and(|job| self.runs_again(job)) => {}
             (Kind::Account(_) | Kind::Memo(_), None) => self.gate.changed(now, out),
             (
                 Kind::Free
-                | Kind::Release(_, Final::Free)
+                | Kind::Release(_, Final::Free(_))
                 | Kind::GrantChanged(_)
                 | Kind::Clean
                 | Kind::Priority(_)

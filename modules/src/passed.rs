@@ -120,7 +120,12 @@ impl Module for Passed {
         match &record.event.kind {
             Kind::Start => held.began = Some(record.event.t),
             Kind::GrantChanged(grant) => held.has = grant.set.ranks(),
-            Kind::Release(_, Final::Yes | Final::Free) => held.ended = Some(record.event.t),
+            Kind::Release(_, last @ (Final::Yes | Final::Free(_))) => {
+                held.ended = Some(record.event.t);
+                if let Final::Free(Some(status)) = last {
+                    held.status = Some(*status);
+                }
+            }
             Kind::Finish(status) => held.status = Some(*status),
             Kind::Exception(exception) if exception.severity == 0 => {
                 held.exception.get_or_insert_with(|| (**exception).clone());

@@ -161,7 +161,12 @@ impl Report {
             }
             Kind::Finish(status) if *status != 0 => counted.end = End::Badly,
             Kind::Exception(exception) if exception.severity == 0 => counted.end = End::Badly,
-            Kind::Free | Kind::Release(_, Final::Free) => counted.stage = Stage::Holds(0),
+            Kind::Free | Kind::Release(_, Final::Free(_)) => {
+                if kind.finish().is_some_and(|status| status != 0) {
+                    counted.end = End::Badly;
+                }
+                counted.stage = Stage::Holds(0);
+            }
             Kind::Requeue(_) => (counted.stage, counted.end) = (Stage::Waits, End::Well),
             Kind::Clean => {
                 match counted.end {

@@ -179,7 +179,7 @@ impl Module for Resource {
                 let (before, now) = self.staying.granted(job, grant);
                 self.idling.held(record.event.t, &before, &now);
             }
-            (Kind::Free | Kind::Release(_, Final::Free), Some(job)) => {
+            (Kind::Free | Kind::Release(_, Final::Free(_)), Some(job)) => {
                 self.grants.remove(&job);
                 let before = self.staying.free(job);
                 self.idling.held(record.event.t, &before, &Idset::new());
@@ -300,12 +300,15 @@ impl Resource {
         }
         if matches!(
             kind,
-            Kind::GiveBack(_) | Kind::Free | Kind::Release(_, Final::Free) | Kind::GrantChanged(_)
+            Kind::GiveBack(_)
+                | Kind::Free
+                | Kind::Release(_, Final::Free(_))
+                | Kind::GrantChanged(_)
         ) {
             self.giving.give(&self.staying, out);
         }
         if let Kind::Free
-        | Kind::Release(_, Final::Free)
+        | Kind::Release(_, Final::Free(_))
         | Kind::ResourceDefine(..)
         | Kind::Undrain(..) = kind
         {

@@ -28,7 +28,7 @@ use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, ParentWord, Req
 use eddy_wire::access::Access;
 use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
-use eddy_wire::event::{Event, Final, Kind, Record, Taken};
+use eddy_wire::event::{Event, Kind, Record, Taken};
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
@@ -396,7 +396,7 @@ impl Sched {
             }
             (Kind::Memo(memo), Some(id)) if waits_below(memo) && self.is_there(id) => self.want(id),
             (Kind::Finish(_), Some(id)) => return self.goes_on_no_more(id, out),
-            (Kind::Free | Kind::Release(_, Final::Free), Some(id)) => Delta::Freed(id),
+            (kind, Some(id)) if kind.frees() => return self.freed(id, out),
             (Kind::ResourceDefine(set, _), None) => {
                 let mut deltas = vec![Delta::Inventory(Arc::clone(set))];
                 deltas.extend(self.ranks_changed());
@@ -455,6 +455,15 @@ impl Sched {
         if suspended.is_some_and(Standing::is_without_cores) {
             out.volatile(Volatile::Plan(vec![Delta::Unwant(id)]));
         }
+    }
+
+    /// One has nothing any more. Where the same record says that its tasks are over nobody has said before that it
+    /// goes on no more.
+    fn freed(&self, id: JobId, out: &mut Outbox) {
+        let seen = self.jobs.get(&id);
+        let paced = seen.filter(|seen| seen.suspension.is_touched());
+        let deltas = paced.map(|_| Delta::Unwant(id)).into_iter();
+        out.volatile(Volatile::Plan(deltas.chain([Delta::Freed(id)]).collect()));
     }
 
     fn holds(&self, id: JobId) -> bool {

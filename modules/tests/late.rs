@@ -1,6 +1,7 @@
 //! What shells tell long after it happened: it is recorded as of then.
 
 use eddy_wire::id::JobId;
+use eddy_wire::services::job::EventsLine;
 use eddy_wire::shell::{Ended, PartState};
 use eddy_wire::time::{Span, Time};
 use serde_json::json;
@@ -13,9 +14,9 @@ fn ends(i: &Instance, since: Time) -> Vec<(&'static str, i64)> {
         .records
         .iter()
         .filter(|record| record.event.job == Some(JobId(1)));
-    let told = of.map(|record| {
-        let seconds = (record.event.t - since).0 / 1_000_000;
-        (record.event.kind.name(), seconds)
+    let told = of.flat_map(|record| EventsLine::of(record)).map(|line| {
+        let seconds = (line.timestamp - since).0 / 1_000_000;
+        (&*line.name.leak(), seconds)
     });
     told.skip_while(|(name, _)| *name != "finish").collect()
 }
@@ -62,7 +63,7 @@ fn what_is_told_as_it_happens_is_as_of_when_it_is_heard_whatever_that_clock_says
     for rank in 0..2 {
         i.ended(1, rank, ended_at(begun.after(Span::seconds(7))));
     }
-    let expected = [("finish", 60), ("release", 60), ("clean", 60)];
+    let expected = [("finish", 60), ("release", 60), ("free", 60), ("clean", 60)];
     assert_eq!(ends(&i, begun), expected);
 }
 

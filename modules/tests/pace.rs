@@ -5,12 +5,14 @@ use eddy_broker::Arrival;
 use eddy_broker::effect::ParentWord;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
+use eddy_wire::plan::Delta;
 use eddy_wire::services::child::{FromParent, PassState};
 use eddy_wire::services::job::{JobSet, Resume, Suspend, SuspendRequest};
 use eddy_wire::shell::{FromShell, Part};
 
 use crate::nest_stand::*;
 use crate::pass::*;
+use crate::taken::deltas;
 
 #[test]
 fn who_is_stopped_gives_cores_when_its_instance_has_stopped_it_for_the_last_time() {
@@ -65,6 +67,25 @@ fn who_is_stopped_gives_cores_when_its_instance_has_stopped_it_for_the_last_time
         .map(|(rank, node)| (*rank, node.cores.clone()))
         .collect();
     assert_eq!(its, [(Rank(1), Idset::one(0))]);
+}
+
+#[test]
+fn who_is_over_while_it_waits_for_its_cores_wants_none() {
+    let (mut stand, _) = passed();
+    tells(&mut stand, 1, PassState::Running);
+    let request = SuspendRequest {
+        jobs: JobSet::one(JOB),
+        job_set: None,
+    };
+    stand.call::<Suspend>(CLIENT, USER, &request);
+    tells(&mut stand, 1, PassState::Stopped { stop: 1 });
+    stand.call::<Resume>(CLIENT, USER, &request);
+    let effects = tells_all(&mut stand, 1, over(Some(9), None));
+    let told = deltas(&effects);
+    assert!(
+        matches!(told[..], [Delta::Unwant(JOB), Delta::Freed(JOB), ..]),
+        "{told:?}"
+    );
 }
 
 #[test]

@@ -87,6 +87,13 @@ pub fn words(effects: &[Effect]) -> Vec<FromParent> {
 }
 
 pub fn tells(stand: &mut Stand, attempt: u32, state: PassState) -> Vec<FromParent> {
+    let effects = tells_all(stand, attempt, state);
+    let parts = told(&effects, CHANNEL).into_iter();
+    let parts = parts.filter(|told| told.kind == eddy_wire::message::Type::Part);
+    parts.map(|told| told.word()).collect()
+}
+
+pub fn tells_all(stand: &mut Stand, attempt: u32, state: PassState) -> Vec<Effect> {
     let child = ChildOf {
         job: BATCH,
         attempt: Attempt(1),
@@ -100,10 +107,7 @@ pub fn tells(stand: &mut Stand, attempt: u32, state: PassState) -> Vec<FromParen
         begun: None,
     };
     let jobs = vec![of];
-    let effects = stand.call::<TellsOf>(CHANNEL, 0, &ToldRequest { child, jobs });
-    let parts = told(&effects, CHANNEL).into_iter();
-    let parts = parts.filter(|told| told.kind == eddy_wire::message::Type::Part);
-    parts.map(|told| told.word()).collect()
+    stand.call::<TellsOf>(CHANNEL, 0, &ToldRequest { child, jobs })
 }
 
 pub fn over(status: Option<i32>, exception: Option<Exception>) -> PassState {

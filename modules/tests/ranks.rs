@@ -40,11 +40,8 @@ fn a_job_over_three_ranks_starts_when_all_run_and_ends_with_the_worst_of_them() 
     i.ended(1, 0, ended(0, None));
     i.ended(1, 2, ended(0, None));
     assert_eq!(i.life(1, "finish"), OVER);
-    let finish = i.records.iter().find_map(|record| match record.event.kind {
-        Kind::Finish(status) => Some(status),
-        _ => None,
-    });
-    assert_eq!(finish, Some(3 << 8));
+    let mut kinds = i.records.iter().map(|record| &record.event.kind);
+    assert_eq!(kinds.find_map(Kind::finish), Some(3 << 8));
 }
 
 #[test]

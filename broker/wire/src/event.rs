@@ -206,8 +206,9 @@ pub enum Final {
     No,
     /// It was the last; that its resources are free is a record of its own.
     Yes,
-    /// It was the last, and its resources are free by it.
-    Free,
+    /// It was the last, and its resources are free by it. With the largest wait status of its tasks it stands
+    /// for their end, too.
+    Free(Option<i32>),
 }
 
 impl Final {
@@ -215,7 +216,7 @@ impl Final {
     /// something of it, so that it is free is a record of its own.
     pub fn of(work: &Work) -> Final {
         match work {
-            Work::Tasks => Final::Free,
+            Work::Tasks => Final::Free(None),
             Work::Instance { .. } | Work::Ground { .. } => Final::Yes,
         }
     }
@@ -318,7 +319,16 @@ impl Kind {
 
     /// Whether the job holds nothing any more by this.
     pub fn frees(&self) -> bool {
-        matches!(self, Kind::Free | Kind::Release(_, Final::Free))
+        matches!(self, Kind::Free | Kind::Release(_, Final::Free(_)))
+    }
+
+    /// The largest wait status of tasks that are all over by this.
+    pub fn finish(&self) -> Option<i32> {
+        match self {
+            Kind::Finish(status) => Some(*status),
+            Kind::Release(_, Final::Free(status)) => *status,
+            _ => None,
+        }
     }
 
     /// The context as JSON text; empty when the event has none.
@@ -362,7 +372,8 @@ impl Kind {
             Kind::Release(ranks, last) => json(&ReleaseContext {
                 ranks: ranks.clone(),
                 last: *last != Final::No,
-                free: *last == Final::Free,
+                free: matches!(last, Final::Free(_)),
+                status: self.finish(),
             }),
             Kind::Exception(exception) => json(exception),
             Kind::Adopt(adoption) => json(adoption),
@@ -445,15 +456,7 @@ impl Kind {
                 } = from.parse()?;
                 Kind::EpilogFinish(description, status)
             }
-            "release" => {
-                let ReleaseContext { ranks, last, free } = from.parse()?;
-                let last = match (last, free) {
-                    (_, true) => Final::Free,
-                    (true, false) => Final::Yes,
-                    (false, false) => Final::No,
-                };
-                Kind::Release(ranks, last)
-            }
+            "release" => from.parse::<ReleaseContext>()?.kind(),
             "free" => Kind::Free,
             "clean" => Kind::Clean,
             "exception" => Kind::Exception(from.parse()?),

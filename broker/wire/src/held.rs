@@ -98,7 +98,7 @@ impl Held {
                 self.close(t, ranks.iter().map(Rank).collect(), &mut moves);
             }
             // The final release is the same moment; only what is free is nobody's.
-            Kind::Free | Kind::Release(_, Final::Free) => {
+            Kind::Free | Kind::Release(_, Final::Free(_)) => {
                 self.close(t, self.parts.keys().copied().collect(), &mut moves);
             }
             Kind::Requeue(_) => self.fate = Fate::Charged,

@@ -190,9 +190,9 @@ impl Job {
             }
             Kind::GrantChanged(grant) => self.holding = Holding::Held(Arc::clone(grant)),
             Kind::Start => self.started = Some(t),
-            Kind::Finish(status) => (self.status, self.t_finish) = (Some(*status), Some(t)),
+            Kind::Finish(status) => self.finish(t, *status),
             Kind::Exception(exception) if exception.severity == 0 => self.end_by(t, exception),
-            Kind::Release(ranks, last) => self.left(ranks, *last),
+            Kind::Release(ranks, last) => self.left(t, ranks, *last),
             Kind::Free => self.free(),
             Kind::Clean => self.t_inactive = Some(t),
             Kind::Requeue(attempt) => self.begin(*attempt),
@@ -351,10 +351,15 @@ impl Job {
         }
     }
 
-    fn left(&mut self, ranks: &Idset, last: Final) {
+    fn finish(&mut self, t: Time, status: i32) {
+        (self.status, self.t_finish) = (Some(status), Some(t));
+    }
+
+    fn left(&mut self, t: Time, ranks: &Idset, last: Final) {
         self.released = self.released.union(ranks);
         self.release = last;
-        if last == Final::Free {
+        if let Final::Free(status) = last {
+            status.into_iter().for_each(|status| self.finish(t, status));
             self.free();
         }
     }

@@ -129,7 +129,8 @@ fn kinds() -> Vec<Kind> {
         Kind::EpilogStart("e".to_owned()),
         Kind::EpilogFinish("e".to_owned(), 0),
         Kind::Release(Idset::range(0, 3), Final::Yes),
-        Kind::Release(Idset::range(0, 3), Final::Free),
+        Kind::Release(Idset::range(0, 3), Final::Free(None)),
+        Kind::Release(Idset::range(0, 3), Final::Free(Some(9))),
         Kind::Free,
         Kind::Clean,
         exception("cancel", 0),
@@ -264,12 +265,29 @@ fn the_last_release_of_a_job_frees_what_it_held_and_is_two_lines() {
     let of = |last| lines(EVENT_VERSION, "release", release(last).context());
     assert_eq!(of(Final::No), ["release"]);
     assert_eq!(of(Final::Yes), ["release"]);
-    assert_eq!(of(Final::Free), ["release", "free"]);
+    assert_eq!(of(Final::Free(None)), ["release", "free"]);
     let ended = |last| life(&[running(), vec![Kind::Finish(0), release(last)]].concat());
     assert!(matches!(ended(Final::Yes).holding, Holding::Held(_)));
-    assert!(matches!(ended(Final::Free).holding, Holding::Freed(_)));
-    let illegal = JobState::Run.next(&release(Final::Free));
+    assert!(matches!(
+        ended(Final::Free(None)).holding,
+        Holding::Freed(_)
+    ));
+    let illegal = JobState::Run.next(&release(Final::Free(None)));
     assert!(illegal.is_err(), "what runs is not free");
+}
+
+#[test]
+fn a_release_with_the_status_of_its_tasks_is_their_end_too() {
+    let release = |status| Kind::Release(Idset::one(0), Final::Free(status));
+    let told = lines(EVENT_VERSION, "release", release(Some(9)).context());
+    assert_eq!(told, ["finish", "release", "free"]);
+    let at_once = life(&[running(), vec![release(Some(9))]].concat());
+    let apart = life(&[running(), vec![Kind::Finish(9), release(None)]].concat());
+    assert_eq!(at_once.state, JobState::Cleanup);
+    assert_eq!(
+        (at_once.status, at_once.result(), at_once.holding),
+        (apart.status, apart.result(), apart.holding)
+    );
 }
 
 #[test]
@@ -306,9 +324,9 @@ DEPEND: dependency-add=, dependency-remove=, depend PRIORITY, urgency=, jobspec-
 exception CLEANUP, memo=, order=
 PRIORITY: priority SCHED, urgency=, jobspec-update=, exception CLEANUP, memo=, order=
 SCHED: priority=, urgency PRIORITY, jobspec-update PRIORITY, alloc RUN, passed=, exception CLEANUP, memo=, order=
-RUN: start=, finish CLEANUP, release=, prolog-start=, prolog-finish=, suspend=, resume=, \
+RUN: start=, finish CLEANUP, release=, release-finish CLEANUP, prolog-start=, prolog-finish=, suspend=, resume=, \
 preempted=, recalled=, grant-changed=, urgency=, exception CLEANUP, memo=, order=
-CLEANUP: start=, finish=, release=, release-free=, free=, prolog-start=, prolog-finish=, epilog-start=, \
+CLEANUP: start=, finish=, release=, release-free=, release-finish=, free=, prolog-start=, prolog-finish=, epilog-start=, \
 epilog-finish=, recalled=, grant-changed=, urgency=, exception=, requeue PRIORITY, clean INACTIVE, memo=, order=
 INACTIVE: waited=, memo=
 ";
@@ -330,7 +348,8 @@ fn the_transition_table_is_the_one_of_the_book() {
         for kind in kinds() {
             let harmless = matches!(&kind, Kind::Exception(e) if e.severity > 0);
             let name = match &kind {
-                Kind::Release(_, Final::Free) => "release-free",
+                Kind::Release(_, Final::Free(None)) => "release-free",
+                Kind::Release(_, Final::Free(Some(_))) => "release-finish",
                 kind => kind.name(),
             };
             let expected = table.get(&(state.name(), name)).map(|next| match harmless {

@@ -43,8 +43,8 @@ impl Away {
     pub(super) fn apply(&mut self, t: Time, kind: &Kind) {
         self.suspension.apply(t, kind);
         match kind {
-            Kind::Finish(_) => self.life = Life::Ends,
             Kind::Exception(exception) if exception.severity == 0 => self.life = Life::Ends,
+            kind if kind.finish().is_some() => self.life = Life::Ends,
             _ => {}
         }
     }

@@ -9,6 +9,7 @@ use eddy_broker::{Effect, Outbox};
 use eddy_wire::event::{Exception, Final, Kind};
 use eddy_wire::id::{Epoch, JobId};
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Work;
 use eddy_wire::shell::{Ended, Part, ToShell};
 use eddy_wire::time::Time;
 
@@ -68,13 +69,13 @@ impl Exec {
         }
         if let Some(status) = run.end_recordable() {
             run.end_proposed = true;
-            let (t, ranks) = (run.over_at(now), run.grant.set.ranks());
-            let work = &run.submit.spec.request.work;
-            out.append(t, job, Kind::Finish(status));
-            match t < now {
-                true => over_before(t, job, ranks, out),
-                false => out.append(t, job, Kind::Release(ranks, Final::of(work))),
-            }
+            let over = Over {
+                t: run.over_at(now),
+                status,
+                ranks: run.grant.set.ranks(),
+                work: &run.submit.spec.request.work,
+            };
+            over.record(now, job, out);
         }
         if let Some(grant) = run.suspension_recordable(now) {
             out.append(now, job, Kind::GrantChanged(Arc::new(grant)));
@@ -94,10 +95,37 @@ impl Exec {
     }
 }
 
-/// It gave all back then, though it is free only now.
-pub(crate) fn over_before(t: Time, job: JobId, ranks: Idset, out: &mut Outbox) {
-    out.append(t, job, Kind::Release(ranks.clone(), Final::No));
-    out.append(t, job, Kind::Release(ranks, Final::Yes));
+/// The end of all that ran of a job.
+pub(crate) struct Over<'a> {
+    /// When that was.
+    pub t: Time,
+    /// The largest wait status.
+    pub status: i32,
+    /// What it had.
+    pub ranks: Idset,
+    /// What it was.
+    pub work: &'a Work,
+}
+
+impl Over<'_> {
+    /// Records it, in one record where one says all of it.
+    pub fn record(self, now: Time, job: JobId, out: &mut Outbox) {
+        let Over {
+            t,
+            status,
+            ranks,
+            work,
+        } = self;
+        if t == now && *work == Work::Tasks {
+            return out.append(t, job, Kind::Release(ranks, Final::Free(Some(status))));
+        }
+        out.append(t, job, Kind::Finish(status));
+        if t < now {
+            // It gave all back then, though it is free only now.
+            out.append(t, job, Kind::Release(ranks.clone(), Final::No));
+        }
+        out.append(t, job, Kind::Release(ranks, Final::Yes));
+    }
 }
 
 /// An end for a part nothing is known of: as if killed.

@@ -221,7 +221,7 @@ impl Run {
                 self.end_proposed = true;
                 self.release = Release::Owed;
             }
-            Kind::Release(..) => self.release = Release::Recorded,
+            Kind::Release(..) => (self.end_proposed, self.release) = (true, Release::Recorded),
             Kind::Adopt(adoption) => self.instance = Some(adoption.instance.clone()),
             Kind::GrantChanged(grant) => self.regrant(grant),
             _ => {}

@@ -56,7 +56,7 @@ pub fn owed(job: &Job, attempts_max: u32) -> Action {
         (JobState::Sched | JobState::Run, _, _) => Action::Nothing,
         // exec ends what runs and records the release.
         (JobState::Cleanup, Holding::Held(_), Final::No) => Action::Nothing,
-        (JobState::Cleanup, Holding::Held(_), Final::Yes | Final::Free) => Action::Free,
+        (JobState::Cleanup, Holding::Held(_), Final::Yes | Final::Free(_)) => Action::Free,
         (JobState::Cleanup, Holding::Nothing | Holding::Freed(_), _) => {
             if job.is_to_be_requeued() && tried(job) < attempts_max {
                 Action::Requeue(job.attempt.next())

@@ -127,7 +127,7 @@ impl Nest {
                 self.pass_down(now, to.id(), job, out);
             }
             Kind::Shrink(_) => self.shrink_down(now, to, job, out),
-            Kind::Release(_, Final::Yes | Final::Free) => forget(to, (job, run.attempt), out),
+            Kind::Release(_, Final::Yes | Final::Free(_)) => forget(to, (job, run.attempt), out),
             kind => {
                 if let Kind::GrantChanged(_) = kind {
                     // More may have been said meanwhile.

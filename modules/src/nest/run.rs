@@ -17,7 +17,7 @@ use eddy_wire::time::{Span, Time};
 use eddy_wire::update;
 use serde_json::{Map, Value};
 
-use crate::exec::over_before;
+use crate::exec::Over;
 use crate::manager::SHUTDOWN;
 use crate::sched::BOUNCE;
 
@@ -152,7 +152,7 @@ impl Run {
             Kind::Exception(exception) if exception.severity == 0 => {
                 self.end.get_or_insert_with(|| (**exception).clone());
             }
-            Kind::Release(_, Final::Yes | Final::Free) => self.release = Told::Recorded,
+            Kind::Release(_, Final::Yes | Final::Free(_)) => self.release = Told::Recorded,
             Kind::Memo(memo) if waits_below(memo) => self.fate = Fate::Known,
             Kind::Requeue(attempt) => {
                 let (urgency, state) = (self.urgency, self.state);
@@ -253,12 +253,13 @@ impl Run {
             }
             out.append(t, job, Kind::Exception(Box::new(as_here(exception))));
         }
-        out.append(t, job, Kind::Finish(status));
-        let (ranks, work) = (grant.set.ranks(), &self.submit.spec.request.work);
-        match t < now {
-            true => over_before(t, job, ranks, out),
-            false => out.append(t, job, Kind::Release(ranks, Final::of(work))),
-        }
+        let over = Over {
+            t,
+            status,
+            ranks: grant.set.ranks(),
+            work: &self.submit.spec.request.work,
+        };
+        over.record(now, job, out);
     }
 }
 

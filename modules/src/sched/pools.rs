@@ -43,7 +43,7 @@ impl Pools {
                     self.uses.insert(id, (takes, Arc::clone(&grant.set)));
                 }
             }
-            Kind::Free | Kind::Release(_, Final::Free) => {
+            Kind::Free | Kind::Release(_, Final::Free(_)) => {
                 self.uses.remove(&id);
             }
             _ => {}

@@ -337,12 +337,11 @@ impl Nature {
             Kind::GrantChanged(grant) => self
                 .goes_on_as_held(instance, job, &grant.set)
                 .and_then(|()| self.is_still_below(instance, job)),
-            Kind::Release(_, Final::Yes | Final::Free) | Kind::Free => self.is_empty(instance, job),
+            Kind::Release(_, Final::Yes) => self.is_empty(instance, job),
+            kind if kind.frees() => self.is_empty(instance, job),
             _ => Ok(()),
         };
-        if let Err(sentence) = checked {
-            self.fail(instance, sentence);
-        }
+        checked.unwrap_or_else(|sentence| self.fail(instance, sentence));
     }
 
     /// What comes to an instance from its parent is held there for it, in that attempt, for good, and asks

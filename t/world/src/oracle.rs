@@ -294,8 +294,12 @@ impl Oracle {
         let checked = users::may_record(&self.recorded, job, &record.event.kind);
         self.check(checked.and(urged));
         let ledger = &self.recorded;
+        if let Some(status) = record.event.kind.finish() {
+            let checked = self.tasks.ended_with(ledger, job, status);
+            self.check(checked);
+        }
+        let ledger = &self.recorded;
         let checked = match &record.event.kind {
-            Kind::Finish(status) => self.tasks.ended_with(ledger, job, *status),
             Kind::Release(..) | Kind::Free => match ledger.jobs.get(&job) {
                 Some(found) => self
                     .tasks

@@ -33,6 +33,9 @@ pub fn note_record(nature: &mut Nature, instance: InstanceId, record: &Record) {
     if record.event.kind.passed_to().is_some() {
         nature.note(|| format!("{who}passed"));
     }
+    if let (Kind::Release(..), Some(status)) = (&record.event.kind, record.event.kind.finish()) {
+        nature.note(|| format!("{who}finish {}", exit_code(status)));
+    }
     nature.note(|| format!("{who}{what}"));
 }
 
@@ -190,7 +193,7 @@ fn changed(nature: &Nature, instance: InstanceId, message: &Message) -> String {
 fn told(kind: &Kind) -> Option<String> {
     let name = kind.name();
     Some(match kind {
-        Kind::Release(_, Final::Free) => Kind::Free.name().to_owned(),
+        Kind::Release(_, Final::Free(_)) => Kind::Free.name().to_owned(),
         // They follow from what is shown.
         Kind::Validate
         | Kind::Depend

@@ -383,7 +383,7 @@ impl Trial {
                 Kind::Submit(_) => News::Submitted,
                 Kind::Alloc(_) => News::Began,
                 Kind::Start => News::Runs,
-                Kind::Free | Kind::Release(_, Final::Free) => News::Free,
+                Kind::Free | Kind::Release(_, Final::Free(_)) => News::Free,
                 Kind::Clean => News::Over,
                 _ => continue,
             };

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Basis, Entry, EventError, Pass, Requeue, Sent, SpecLookup, Submit, Waitable};
+use super::{
+    Basis, Entry, EventError, Final, Kind, Pass, Requeue, Sent, SpecLookup, Submit, Waitable,
+};
 use crate::account::Party;
 use crate::filter::Filtered;
 use crate::hash::Hash;
@@ -150,6 +152,19 @@ pub(super) struct ReleaseContext {
     pub(super) last: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) free: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<i32>,
+}
+
+impl ReleaseContext {
+    pub(super) fn kind(self) -> Kind {
+        let last = match (self.last, self.free) {
+            (_, true) => Final::Free(self.status),
+            (true, false) => Final::Yes,
+            (false, false) => Final::No,
+        };
+        Kind::Release(self.ranks, last)
+    }
 }
 #[derive(Deserialize)]
 pub(super) struct AttemptContext {
@@ -225,8 +240,8 @@ impl Ranks {
         Ranks { ranks, userid }
     }
 
-    pub(super) fn undrain(self) -> super::Kind {
-        super::Kind::Undrain(self.ranks, self.userid)
+    pub(super) fn undrain(self) -> Kind {
+        Kind::Undrain(self.ranks, self.userid)
     }
 }
 

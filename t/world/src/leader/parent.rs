@@ -487,10 +487,8 @@ impl Instance {
     /// The exit status of a leader that ended in order: that of its first job, if it was to run one.
     fn exit_status(&self) -> i32 {
         let first = self.journal.records().iter().find_map(|record| {
-            match (record.event.job, &record.event.kind) {
-                (Some(job), Kind::Finish(status)) if job.0 == 1 => Some(*status),
-                _ => None,
-            }
+            let is_first = record.event.job == Some(eddy_wire::id::JobId(1));
+            record.event.kind.finish().filter(|_| is_first)
         });
         match self.nested.as_ref().and_then(|nested| nested.program) {
             Some(_) => eddy_wire::job::exit_code(first.unwrap_or(0)) << 8,

@@ -191,7 +191,7 @@ impl Ganged {
                 }
                 Ok(())
             }
-            (Kind::Start | Kind::Requeue(_) | Kind::Finish(_), Some(key)) => {
+            (Kind::Start | Kind::Requeue(_) | Kind::Finish(_) | Kind::Release(..), Some(key)) => {
                 if let Some(known) = self.gangs.get_mut(&key) {
                     known.below.remove(&id);
                 }

@@ -163,7 +163,7 @@ impl Ledger {
             Kind::Memo(memo) if memo.contains_key("waits-below") => {
                 self.waits_below.insert(id);
             }
-            Kind::Free | Kind::Release(_, Final::Free) => {
+            Kind::Free | Kind::Release(_, Final::Free(_)) => {
                 self.held.remove(&id);
             }
             Kind::Exception(exception) => {

@@ -124,7 +124,7 @@ impl Limited {
                 seen.holds = Holds::Something;
                 return self.least(id, grant.set.nodes.len());
             }
-            Kind::Free | Kind::Release(_, Final::Free) => seen.holds = Holds::Nothing,
+            Kind::Free | Kind::Release(_, Final::Free(_)) => seen.holds = Holds::Nothing,
             Kind::Priority(place) => {
                 seen.place = *place;
                 self.within(id)?;

@@ -91,12 +91,16 @@ impl Order {
                 once(&mut self.finish, "`finish` twice in one attempt")?;
             }
             Kind::Release(_, last) => {
+                if let Final::Free(Some(_)) = last {
+                    need(self.alloc, "`finish` before `alloc`")?;
+                    once(&mut self.finish, "`finish` twice in one attempt")?;
+                }
                 need(self.finish, "`release` before `finish`")?;
                 refuse(self.release, "`release` after the final one")?;
                 if *last != Final::No {
                     self.release = Seen::Yes;
                 }
-                if *last == Final::Free {
+                if let Final::Free(_) = last {
                     self.free = Seen::Yes;
                 }
             }

@@ -63,7 +63,7 @@ impl Pooled {
                 }
                 return self.enough(id);
             }
-            Kind::Free | Kind::Release(_, Final::Free) => {
+            Kind::Free | Kind::Release(_, Final::Free(_)) => {
                 self.held.remove(&id);
             }
             Kind::Clean => {

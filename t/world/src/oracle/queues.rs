@@ -114,7 +114,7 @@ impl Queued {
                 self.is_required(id, &grant.set)?;
                 self.began(id)
             }
-            (Kind::Free | Kind::Release(_, Final::Free), Some(id)) => {
+            (Kind::Free | Kind::Release(_, Final::Free(_)), Some(id)) => {
                 if let Some(name) = self.jobs.get(&id) {
                     self.holds.entry(name.clone()).or_default().remove(&id);
                 }

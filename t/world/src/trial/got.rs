@@ -71,7 +71,8 @@ impl Got {
                 job.first.get_or_insert(t);
             }
             Kind::Finish(status) => job.status = Some(*status),
-            Kind::Free | Kind::Release(_, Final::Free) => {
+            Kind::Free | Kind::Release(_, Final::Free(_)) => {
+                job.status = kind.finish().or(job.status);
                 if let Some((from, cores)) = job.held.take() {
                     self.ran.push(Ran {
                         party: job.party,

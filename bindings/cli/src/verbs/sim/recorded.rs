@@ -124,7 +124,7 @@ impl Told {
             Kind::Urgency(urgency, _) if self.job.urgency == 0 && *urgency > 0 => self.since = t,
             Kind::Requeue(_) => (self.since, self.freed) = (t, None),
             // Of what ended elsewhere `free` is of when that was heard.
-            Kind::Release(_, Final::Yes | Final::Free) | Kind::Free => {
+            Kind::Release(_, Final::Yes | Final::Free(_)) | Kind::Free => {
                 self.freed = self.freed.or(Some(t))
             }
             // What else happens to a job does not say from when on it could start, or had its cores.

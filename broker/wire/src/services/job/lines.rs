@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::event::{EVENT_VERSION, Entry, Record};
+use crate::event::{EVENT_VERSION, Entry, Kind, Record};
 use crate::id::Seq;
 use crate::time::Time;
 
@@ -52,6 +52,9 @@ struct Granted {
 struct Released {
     #[serde(default)]
     free: bool,
+    /// Of tasks whose end it is, too.
+    #[serde(default)]
+    status: Option<i32>,
 }
 
 impl EventsLine {
@@ -110,10 +113,17 @@ impl Told {
                 };
                 vec![passed, line]
             }
-            "release" if line.context().is_some_and(|Released { free }| free) => {
-                let free = line.implied("free");
-                vec![line, free]
-            }
+            "release" => match line.context() {
+                Some(Released { free: true, status }) => {
+                    let free = line.implied("free");
+                    let finish = status.map(|status| EventsLine {
+                        context: EventsLine::raw(Kind::Finish(status).context()),
+                        ..line.implied("finish")
+                    });
+                    finish.into_iter().chain([line, free]).collect()
+                }
+                _ => vec![line],
+            },
             _ => vec![line],
         }
     }
