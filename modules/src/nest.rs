@@ -78,6 +78,8 @@ pub struct Nest {
     passes: Passes,
     /// The declared instances that the other modules know to be reached.
     serving: BTreeSet<String>,
+    /// When this leader began.
+    woke: Option<Time>,
     /// What was begun in declared instances without this one.
     begun: begun::Begins,
     /// Where nothing is to begin in them but what this instance says.
@@ -213,6 +215,7 @@ impl Module for Nest {
                     self.listing.ended(job, out);
                 }
             }
+            Input::Resume => self.woke = Some(now),
             Input::Ranks(ranks) => self.ranks(ranks, out),
             Input::Hosted(rank, hosted) => self.hosted(rank, hosted, out),
             Input::Parent(ParentWord::Granted(granted)) => {
@@ -283,6 +286,7 @@ impl Nest {
             leaving: Leaving::default(),
             passes: Passes::default(),
             serving: BTreeSet::new(),
+            woke: None,
             begun: begun::Begins::default(),
             closed: closed::Nodes::default(),
             limits: Limits::new(settings),
@@ -307,7 +311,7 @@ impl Nest {
             Ids::TOPIC => self.ids(now, request, out),
             Report::TOPIC => self.report(now, request, out),
             Told::TOPIC => self.told(now, request, out),
-            HandUp::TOPIC => self.handed_up(request, out),
+            HandUp::TOPIC => self.handed_up(now, request, out),
             Settled::TOPIC => self.settled(now, request, out),
             Release::TOPIC => self.given_back(request, out),
             Inside::TOPIC => self.inside(request, out),

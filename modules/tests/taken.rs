@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use crate::nest_stand::*;
 use crate::pass::*;
-use eddy_broker::{Arrival, Effect};
+use eddy_broker::{Answer, Arrival, Effect};
 use eddy_modules::Settings;
+use eddy_modules::settings::{Declared, Extent};
 use eddy_wire::Time;
 use eddy_wire::event::Kind;
 use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::idset::Idset;
 use eddy_wire::message::Roles;
 use eddy_wire::plan::Delta;
 use eddy_wire::resource_set::ResourceSet;
@@ -16,7 +18,7 @@ use eddy_wire::services::child::{
     Begun, ChildOf, FromParent, HandUp, HandUpRequest, Ids, IdsRequest, PassState, TakenUp,
     Told as TellsOf, ToldOf, ToldRequest,
 };
-use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
+use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, SubmitRequest};
 use eddy_wire::time::Span;
 use serde_json::json;
 
@@ -80,6 +82,15 @@ pub fn hands_up_all(stand: &mut Stand, first: JobId, begun: &[JobId]) -> Vec<Eff
 
 fn hand_up(stand: &mut Stand, (first, key): (JobId, JobId), begun: &[JobId]) -> Vec<Effect> {
     let submission = submit_request(stand.now, key.0, json!({"queue": "long", "duration": 3600}));
+    hand_up_of(stand, first, submission, begun)
+}
+
+fn hand_up_of(
+    stand: &mut Stand,
+    first: JobId,
+    submission: SubmitRequest,
+    begun: &[JobId],
+) -> Vec<Effect> {
     let taken = TakenUp {
         first,
         submitted: ago(9),
@@ -316,6 +327,50 @@ fn nobody_ends_here_what_its_instance_may_have_begun() {
     );
     stand.call::<Raise>(CLIENT, USER, &raise(first));
     assert_eq!(stand.names(first).last(), Some(&"clean"));
+}
+
+#[test]
+fn who_might_have_a_job_so_urgent_there_may_have_it_so_here() {
+    let (mut stand, first) = back(&with_batch());
+    hello_only(&mut stand);
+    let mut submission = submit_request(stand.now, first.0, json!({"queue": "long"}));
+    submission.urgency = 20;
+    hand_up_of(&mut stand, first, submission, &[]);
+    assert_eq!(
+        stand.names(first).first(),
+        Some(&"submit"),
+        "the roles of its user are not told, and were looked at there"
+    );
+}
+
+#[test]
+fn who_waits_for_what_another_instance_may_have_taken_is_to_be_handed_up_again() {
+    let mut settings = with_batch();
+    settings.declared.push(Declared {
+        name: "debug".to_owned(),
+        extent: Extent::Fixed {
+            nodes: 2,
+            ranks: Some(Idset::range(0, 1)),
+        },
+        set: Vec::new(),
+    });
+    let mut stand = Stand::with_two(&settings);
+    with_shells(&mut stand);
+    hello_only(&mut stand);
+    let mut waits_for = |job: &str, number: u64| {
+        let needs = json!([{"scheme": "afterany", "value": job}]);
+        let asked = json!({"queue": "long", "dependencies": needs});
+        let submission = submit_request(stand.now, number, asked);
+        let effects = hand_up_of(&mut stand, JobId(number), submission, &[]);
+        let Some(Effect::Query(tag, _)) = effects.last() else {
+            panic!("{effects:?}")
+        };
+        let nothing = Arrival::Answer(*tag, Answer::Finished(None));
+        let told = told(&stand.tell(nothing), NEXT);
+        told.last().expect("an answer").refusal().to_owned()
+    };
+    assert!(waits_for("3000", 3024).ends_with("has not said yet what it took"));
+    assert!(waits_for("1976", 3025).ends_with("there is no such job here"));
 }
 
 #[test]

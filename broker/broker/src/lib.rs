@@ -37,7 +37,7 @@ pub use effect::{
 };
 pub use gate::Gate;
 pub use module::{
-    EndedBy, Heads, Inner, Input, Inside, Line, Module, Notice, Outbox, Request, Sender,
+    EndedBy, Heads, Inner, Input, Inside, Line, Module, Notice, Outbox, Request, Sender, TakenBy,
 };
 pub use phase::Phase;
 pub use router::{Endpoint, Router};

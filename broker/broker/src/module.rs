@@ -131,14 +131,23 @@ pub enum Notice {
     GivenBack(JobId, Idset),
     /// A request that is another module's, made for who asked.
     HandedUp(Box<Request>),
-    /// The same, of what a queue instance took itself while this one was away, and which.
-    TakenUp(Box<Request>, Box<TakenUp>, Arc<str>),
+    /// The same, of what a queue instance took itself while this one was away.
+    TakenUp(Box<Request>, Box<TakenUp>, TakenBy),
     /// A request for the tasks of a job, and the instance that it was passed to.
     Elsewhere(Box<Request>, String),
     /// Somebody waits for the end of a job in an instance.
     AskInside(Inner),
     /// What became of it, as its user was told.
     Inside(Inner, Inside),
+}
+
+/// Who took a submission while its parent was away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenBy {
+    /// The queue instance.
+    pub instance: Arc<str>,
+    /// First and last numbers that others have drawn which may not have handed up yet what they took.
+    pub awaited: Vec<(JobId, JobId)>,
 }
 
 /// A job in an instance, and who asks for it: each user is told of what he may see.

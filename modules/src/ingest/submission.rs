@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use eddy_broker::{Caller, Request};
+use eddy_broker::{Caller, Request, TakenBy};
 use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Sent;
@@ -42,6 +42,8 @@ pub(super) struct Submission {
     pub(super) taken: Option<Box<TakenUp>>,
     /// Which one.
     pub(super) taken_in: Option<Arc<str>>,
+    /// First and last numbers of others that may have taken what it is to wait for.
+    awaited: Vec<(JobId, JobId)>,
 }
 
 impl Submission {
@@ -67,7 +69,22 @@ impl Submission {
             found: 0,
             taken: None,
             taken_in: None,
+            awaited: Vec::new(),
         }
+    }
+
+    /// That instance took it while nobody was here. Whether its user might have it so urgent was looked at there,
+    /// by what the user is there.
+    pub(super) fn was_let_in_by(&mut self, by: &TakenBy) {
+        self.urgency_max = URGENCY_MAX;
+        self.taken_in = Some(Arc::clone(&by.instance));
+        self.awaited.clone_from(&by.awaited);
+    }
+
+    /// Whether that job may be there and not be known yet.
+    pub(super) fn awaits(&self, job: JobId) -> bool {
+        let mut awaited = self.awaited.iter();
+        awaited.any(|(first, last)| (*first..=*last).contains(&job))
     }
 
     /// Whether it may be as urgent as it is sent. A filter may make more of it.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use eddy_broker::{Outbox, Request};
+use eddy_broker::{Outbox, Request, TakenBy};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Exception, Kind};
 use eddy_wire::id::JobId;
@@ -22,7 +22,7 @@ impl Ingest {
         &mut self,
         now: Time,
         request: &Request,
-        (taken, by): (&TakenUp, &Arc<str>),
+        (taken, by): (&TakenUp, &TakenBy),
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         if let Intake::DiskFull(why) = &self.intake {
@@ -35,7 +35,7 @@ impl Ingest {
         submission.asked_by = taken.asked_by;
         submission.sent = taken.sent.map(Arc::new);
         submission.taken = Some(Box::new(taken.clone()));
-        submission.taken_in = Some(Arc::clone(by));
+        submission.was_let_in_by(by);
         let (user, key) = submission.name();
         match self.keys.recent(user, &key) {
             Some(known) => self.take_known(now, submission, Some(known), out),

@@ -69,6 +69,14 @@ impl Ingest {
         }
         let need = submission.spec.needs.get(submission.found);
         let words = need.map(Need::to_string).unwrap_or_default();
+        let unknown = self.unknown(&submission);
+        if unknown.is_some_and(|(_, job)| submission.awaits(job)) {
+            let text = format!(
+                "{FIELD}: to wait for {words} is asked, and the instance that drew its number has not said yet what \
+                 it took"
+            );
+            return Err(Refusal::new(Code::Busy, text));
+        }
         let text = format!("{FIELD}: to wait for {words} is asked, and there is no such job here");
         Err(Refusal::invalid(text))
     }

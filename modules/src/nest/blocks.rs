@@ -94,6 +94,11 @@ impl Blocks {
         split
     }
 
+    /// First and last numbers of what that instance has drawn.
+    pub(super) fn ranges(&self, name: &str) -> &[(JobId, JobId)] {
+        self.by_name.get(name).map_or(&[], |(_, ranges)| ranges)
+    }
+
     /// Whose the numbers from `first` to `last` are.
     pub(super) fn owner(&self, first: JobId, last: JobId) -> Owner<'_> {
         for (name, (_, ranges)) in &self.by_name {

@@ -10,6 +10,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{HandUpRequest, ReleaseRequest};
 use eddy_wire::services::job;
+use eddy_wire::time::Time;
 use serde_json::{Value, json};
 
 use super::Nest;
@@ -17,7 +18,12 @@ use super::Nest;
 impl Nest {
     /// Has a submission taken as if it had been made here, by the user who made it there; the
     /// answer goes to the child, which passes it on.
-    pub(super) fn handed_up(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+    pub(super) fn handed_up(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
         let body: HandUpRequest = request.parse()?;
         let child = self.speaker(request, body.child)?;
         let Some(name) = child.declared.clone() else {
@@ -43,7 +49,7 @@ impl Nest {
             tail: request.tail.clone(),
         });
         match body.taken {
-            Some(taken) => self.take_up((of, &name), (handed, &submission, taken), out),
+            Some(taken) => self.take_up(now, (of, &name), (handed, &submission, taken), out),
             None => {
                 out.notice(Notice::HandedUp(handed));
                 Ok(())

@@ -6,7 +6,7 @@
 //! this instance's begins there before it is known what began without it.
 
 use bytes::Bytes;
-use eddy_broker::{Notice, Outbox, Request, Volatile};
+use eddy_broker::{Notice, Outbox, Request, TakenBy, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Kind;
 use eddy_wire::id::{Attempt, JobId};
@@ -69,14 +69,36 @@ impl Nest {
     /// Has a submission taken that an instance took itself.
     pub(super) fn take_up(
         &mut self,
+        now: Time,
         (child, name): (JobId, &str),
         (handed, submission, taken): (Box<Request>, &SubmitRequest, Box<TakenUp>),
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         self.may_be_taken(name, submission, &taken)?;
         self.child(child).told.settles = None;
-        out.notice(Notice::TakenUp(handed, taken, name.into()));
+        let by = TakenBy {
+            instance: name.into(),
+            awaited: self.unsettled(now, name),
+        };
+        out.notice(Notice::TakenUp(handed, taken, by));
         Ok(())
+    }
+
+    /// The numbers of the other instances that may have taken jobs which they have not handed up yet: those that
+    /// are heard and have not said that this was all, and while this leader is new all that it has not heard.
+    /// One that stays away is waited for no longer, since who hands up meanwhile is passed nothing.
+    fn unsettled(&self, now: Time, but: &str) -> Vec<(JobId, JobId)> {
+        let is_new = self.woke.is_some_and(|woke| now < woke.after(SETTLES_IN));
+        let others = self.by_name.iter().filter(|(name, _)| *name != but);
+        let awaited = others.filter(|(_, job)| {
+            let child = self.children.get(job);
+            child.is_some_and(|child| {
+                let heard = child.told.channel.is_some();
+                child.told.settled == Stated::NotYet && (heard || is_new)
+            })
+        });
+        let ranges = awaited.flat_map(|(name, _)| self.blocks.ranges(name));
+        ranges.copied().collect()
     }
 
     /// Whether what an instance says of a submission that it took can be.

@@ -225,6 +225,33 @@ impl Stand {
             json!({"instance": {"name": "batch"}}),
             [2, 3],
         ));
+        Stand::of_events(t, events, settings)
+    }
+
+    /// One in which `debug` runs beside `batch`, on the second node. It has drawn the numbers 2000 to 3023, and `batch`
+    /// the 1,024 before and the 1,024 behind them.
+    pub fn with_two(settings: &Settings) -> Stand {
+        let mut events = vec![(None, Kind::ResourceDefine(inventory(), Default::default()))];
+        for rank in 0..4 {
+            let shell = Kind::ShellStart(Idset::one(rank), Epoch(u64::from(rank) + 1));
+            events.push((None, shell));
+        }
+        for (job, name, ranks) in [(BATCH, "batch", [2, 3]), (JobId(4), "debug", [0, 1])] {
+            let system = json!({"instance": {"name": name}});
+            events.extend(running(job, 0, system, ranks));
+        }
+        for (name, ranges) in [
+            ("debug", json!([[2000, 3023]])),
+            ("batch", json!([[976, 1999], [3024, 4047]])),
+        ] {
+            let numbers = json!({"instance": name, "ranges": ranges});
+            let memo = [("job-numbers".to_owned(), numbers)];
+            events.push((None, Kind::Memo(memo.into_iter().collect())));
+        }
+        Stand::of_events(Time(START.0 - 10_000_000), events, settings)
+    }
+
+    fn of_events(t: Time, events: Vec<(Option<JobId>, Kind)>, settings: &Settings) -> Stand {
         let record = |(at, (job, kind)): (usize, (Option<JobId>, Kind))| {
             let seq = Seq(at as u64 + 1);
             let event = Event { t, job, kind };
