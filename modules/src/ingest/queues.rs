@@ -16,6 +16,7 @@ use eddy_wire::services::child::QueueAbove;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
 
+use super::served;
 use crate::limits::is_nobodys;
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
@@ -138,10 +139,10 @@ impl Queues {
     }
 
     /// The time limit of a job that has none: its QoS's, its queue's, the instance's, no longer
-    /// than its queue allows and than what is left of the instance.
+    /// than its queue allows and than what is left of the instance. And that of one that takes what is left.
     pub fn time(&self, party: &Party, spec: &Spec, left: Option<Span>) -> Option<Span> {
         if spec.request.duration.is_some() || is_nobodys(spec) {
-            return None;
+            return served::cut(spec, left);
         }
         let qos = party.qos.as_ref().and_then(|qos| self.qos_times.get(qos));
         let rules = self.rules(spec);
@@ -198,10 +199,10 @@ pub(super) fn lets_above(
     sized(name, rules, spec, cores)
 }
 
-/// The time limit of a job of such a queue that has none.
+/// The time limit of a job of such a queue that has none, or takes what is left.
 pub(super) fn time_above(queue: &QueueAbove, spec: &Spec, left: Option<Span>) -> Option<Span> {
     if spec.request.duration.is_some() {
-        return None;
+        return served::cut(spec, left);
     }
     let (most, time) = (queue.rules.max_time, queue.rules.default_time);
     let time = time.or(queue.default_time).or(most)?;

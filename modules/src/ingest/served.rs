@@ -266,6 +266,12 @@ impl Served {
     }
 }
 
+/// The time that is left for a job that asks for more and takes what there is: plans count on it.
+pub(super) fn cut(spec: &Spec, left: Option<Span>) -> Option<Span> {
+    let asked = spec.request.duration?;
+    left.filter(|left| fits(spec) && left.0 > 0 && left.0 < asked)
+}
+
 /// Whether it takes what time is left (`attributes.system.fit_remaining`): it ends with the instance.
 fn fits(spec: &Spec) -> bool {
     let other = &spec.jobspec.attributes.system.other;

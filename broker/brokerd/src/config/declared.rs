@@ -9,6 +9,7 @@ use eddy_modules::settings::{Declared, Extent};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Span;
 use serde::Serialize;
 use thiserror::Error;
 use toml::{Table, Value};
@@ -21,6 +22,8 @@ pub(super) const ROOT: &str = "root";
 const KEYS: &[&str] = &[
     "name", "nodes", "ranks", "hosts", "property", "share", "elastic", "home", "lend_max", "set",
 ];
+/// The key of its `set` that says how long its jobs may take.
+const DEFAULT_TIME: &str = "defaults.time=";
 /// Longest name.
 const NAME_BYTES_MAX: usize = 64;
 /// Of a queue.
@@ -118,6 +121,15 @@ impl DeclaredInstance {
     /// With the ranks of this inventory in place of hosts, properties and shares.
     pub fn resolve(&mut self, inventory: &ResourceSet) {
         self.extent = self.extent.resolved(inventory);
+    }
+
+    /// The time limit of its jobs that have none, if it says one itself.
+    pub fn default_time(&self) -> Option<Span> {
+        let said = self.set.iter().filter(|set| set.starts_with(DEFAULT_TIME));
+        let said: Vec<String> = said.cloned().collect();
+        // What it sets was checked when it was read.
+        let config = super::load("", &said).ok()?;
+        config.instance.default_time
     }
 
     /// As the modules take it, once it is resolved.

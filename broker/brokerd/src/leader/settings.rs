@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use eddy_modules::Settings;
-use eddy_modules::settings::{Declared, ReleaseIdle};
+use eddy_modules::settings::{Declared, Queue, ReleaseIdle};
 use eddy_wire::resource_set::ResourceSet;
 
 use super::access::Admits;
@@ -35,7 +35,7 @@ pub(super) fn settings(
     settings.declared = declared.map(|one| one.to_settings()).collect();
     inherit(&mut settings.declared, config);
     let queues = config.instance.queues.iter();
-    settings.queues = queues.map(|one| one.to_settings()).collect();
+    settings.queues = queues.map(|one| timed(one.to_settings(), config)).collect();
     settings.default_time = config.instance.default_time;
     settings.qos.clone_from(&config.instance.qos);
     settings.pools.clone_from(&config.instance.pools);
@@ -64,6 +64,16 @@ fn inherit(declared: &mut [Declared], config: &Config) {
     }
 }
 
+/// A queue, whose jobs have the time limit of the instance that it leads to where the queue says none: they are given
+/// it here, where they are submitted.
+fn timed(mut queue: Queue, config: &Config) -> Queue {
+    let mut declared = config.instance.declared.iter();
+    let leads_to = declared.find(|one| queue.instance.as_ref() == Some(&one.name));
+    let time = leads_to.and_then(|one| one.default_time());
+    queue.rules.default_time = queue.rules.default_time.or(time);
+    queue
+}
+
 /// What leads a declared instance: this program.
 fn instance_command() -> Vec<String> {
     let own = std::env::current_exe();
@@ -78,5 +88,29 @@ pub(super) fn admits(owner: u32, nested: Option<&Nested>) -> Admits {
             .admits()
             .map_or(Admits::Owner, |access| Admits::Parent(access.clone())),
         None => Admits::Configured(owner),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eddy_wire::time::Span;
+
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn jobs_of_a_queue_have_the_time_of_its_instance_before_that_of_the_root() {
+        let text = "[defaults]\ntime = \"1h\"\n\
+                    [[instance]]\nname = \"a\"\nnodes = 1\nset = { \"defaults.time\" = \"10m\" }\n\
+                    [[instance]]\nname = \"b\"\nnodes = 1\n\
+                    [[queue]]\nname = \"one\"\ninstance = \"a\"\n\
+                    [[queue]]\nname = \"two\"\ninstance = \"a\"\ndefault_time = \"5m\"\n\
+                    [[queue]]\nname = \"three\"\ninstance = \"b\"\n";
+        let config = config::load(text, &[]).expect("it is whole");
+        let settings = settings(&config, Arc::default(), None);
+        let times = settings.queues.iter().map(|queue| queue.rules.default_time);
+        let minutes = |minutes: i64| Some(Span::seconds(minutes * 60));
+        assert_eq!(times.collect::<Vec<_>>(), [minutes(10), minutes(5), None]);
+        assert_eq!(settings.default_time, minutes(60));
     }
 }

@@ -139,6 +139,29 @@ fn a_time_limit_is_the_qoss_else_the_queues_else_the_instances_cut_to_what_is_le
 }
 
 #[test]
+fn who_takes_what_time_is_left_has_no_more_of_it() {
+    let queues = Queues::new(&settings(Rules::default()));
+    let asked = spec(Some("debug"), None, 60);
+    let mut jobspec = asked.jobspec.clone();
+    let other = &mut jobspec.attributes.system.other;
+    other.insert("fit_remaining".to_owned(), true.into());
+    let fits = Spec::from_jobspec(jobspec).expect("a spec");
+    let time = |spec: &Spec, left: i64| {
+        let left = Some(Span::seconds(left));
+        let time = queues.time(&Party::default(), spec, left);
+        time.map(|time| time.0 / eddy_wire::time::MICROS)
+    };
+    assert_eq!(time(&fits, 8), Some(8));
+    assert_eq!(time(&fits, 60), None);
+    assert_eq!(time(&asked, 8), None, "it is refused");
+    assert_eq!(
+        time(&fits, 0),
+        None,
+        "and so is this one where nothing is left"
+    );
+}
+
+#[test]
 fn a_queue_that_is_not_there_or_takes_nothing_is_named() {
     let mut queues = Queues::new(&settings(Rules::default()));
     assert_eq!(
