@@ -17,11 +17,11 @@ use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::child::{
     ChildOf, FromParent, Granted, PassState, Passed, Told as TellsOf, ToldOf, ToldRequest,
 };
-use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
+use eddy_wire::services::job::{JobSet, List, ListRequest, Raise, RaiseRequest};
 use eddy_wire::shell::{FromShell, Part, PartState};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub const CHANNEL: u64 = 2;
 pub const CLIENT: u64 = 40;
@@ -250,10 +250,21 @@ fn what_comes_back_waits_again_and_rests() {
         "priority",
     ];
     assert_eq!(names[6..], wanted);
+    let reason = |stand: &mut Stand| {
+        let effects = stand.call::<List>(CLIENT, USER, &ListRequest::default());
+        let rows = told(&effects, CLIENT)[0].body.clone();
+        let rows = rows.as_array().expect("rows").iter();
+        let its = rows.filter(|row| row["id"] == json!(JOB));
+        its.map(|row| row["reason"].to_string()).collect::<String>()
+    };
     stand.now = stand.now.after(Span::seconds(4));
     assert!(!plan(&stand.tell(Arrival::Tick)), "it rests");
+    let said =
+        "\"came back from queue instance batch once and rests before it is passed there again\"";
+    assert_eq!(reason(&mut stand), said);
     stand.now = stand.now.after(Span::seconds(2));
     assert!(plan(&stand.tell(Arrival::Tick)));
+    assert_ne!(reason(&mut stand), said);
     let effects = starts(&mut stand, JOB, core([2], 0));
     let [FromParent::Pass(pass)] = &words(&effects)[..] else {
         panic!("{effects:?}")
@@ -288,7 +299,7 @@ pub fn comes(attempt: u32, rank: u32) -> Arrival {
     comes_as(attempt, rank, json!({"queue": "long"}))
 }
 
-fn comes_as(attempt: u32, rank: u32, system: serde_json::Value) -> Arrival {
+fn comes_as(attempt: u32, rank: u32, system: Value) -> Arrival {
     let jobspec = Jobspec::from_value(jobspec(system)).expect("a jobspec");
     let spec = Spec::from_jobspec(jobspec).expect("a request");
     let passed = Passed {

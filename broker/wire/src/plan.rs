@@ -33,7 +33,7 @@ mod bar;
 pub use answer::{Answer, Breakdown, Estimate, Explained, Likely, Term};
 pub use bar::Bar;
 use bar::{alone, clock};
-use words::{also, listed, next, not_up, properties, said};
+use words::{also, listed, next, not_up, properties, said, times};
 
 pub use shares::{ShareRow, SharesTold};
 pub use suppose::{Suppose, SupposeError};
@@ -384,6 +384,17 @@ pub enum Reason {
         head: JobId,
         /// Why that one waits.
         why: String,
+    },
+    /// It was given back by the queue instance that it was passed to, and is left alone for a while.
+    #[error(
+        "came back from queue instance {instance} {} and rests before it is passed there again",
+        times(*recalls)
+    )]
+    CameBack {
+        /// The queue instance.
+        instance: String,
+        /// How often it came back.
+        recalls: u32,
     },
     /// Others may pass who is first: what it waits for only the planner knows.
     #[error("waits for its turn or for room (`eddy why {}` tells)", job.f58_ascii())]

@@ -424,8 +424,14 @@ impl Sched {
         };
         let doublings = (seen.recalls - 1).min(REST_DOUBLINGS);
         let until = now.after(Span(REST.0 << doublings));
+        let instance = seen.to.as_ref().map(|to| to.name.to_string());
+        let reason = Reason::CameBack {
+            instance: instance.unwrap_or_default(),
+            recalls: seen.recalls,
+        };
         self.resting.insert(id, until);
         out.volatile(Volatile::Wake(until));
+        out.notice(Notice::Unmet(id, Some(reason)));
         true
     }
 
@@ -436,6 +442,9 @@ impl Sched {
             .extract_if(.., |_, until| *until <= now)
             .map(|(job, _)| job)
             .collect();
+        for job in &rested {
+            out.notice(Notice::Unmet(*job, None));
+        }
         if !rested.is_empty() {
             let wants = rested.into_iter().map(|job| self.want(job)).collect();
             out.volatile(Volatile::Plan(wants));

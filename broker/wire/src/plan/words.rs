@@ -35,6 +35,14 @@ pub(super) fn properties(known: &Option<Vec<String>>) -> String {
     }
 }
 
+/// How often something was so, in words.
+pub(super) fn times(count: u32) -> String {
+    match count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    }
+}
+
 /// Which nodes are not in service for a job, and why, as far as there are such.
 pub(super) fn not_up(away: &Idset, apart: &Idset) -> String {
     let away = (!away.is_empty()).then(|| format!("down or drained: ranks {away}"));
