@@ -8,6 +8,7 @@
 //! orders or places anything.
 
 mod above;
+mod admission;
 mod filters;
 pub(crate) mod fleet;
 mod grounds;
@@ -315,63 +316,6 @@ impl Ingest {
                 "the instance is shutting down",
             )),
         }
-    }
-
-    /// Whether new jobs can be taken, and these served; settles whom they are charged to.
-    fn admissible(&mut self, now: Time, submission: &mut Submission) -> Result<(), Refusal> {
-        self.is_open()?;
-        if self.active + u64::from(submission.count()) > self.jobs_max {
-            return Err(self.full());
-        }
-        self.fill_in(now, submission)?;
-        let count = submission.count();
-        self.grounds
-            .lets(submission.user, &submission.spec, count)?;
-        self.served.admits(now, &submission.spec)?;
-        let book = &self.parties.charter().book;
-        let of = (submission.user, &submission.party);
-        let cores = || self.parties.most_cores(&submission.spec);
-        self.queues.lets(of, book, &submission.spec, cores)?;
-        let (party, count) = ((submission.user, &submission.party), submission.count());
-        self.parties
-            .within_limits(now, party, &submission.spec, count)?;
-        self.fits(&submission.spec)?;
-        pools::have(&self.pools, &submission.spec)?;
-        self.gangs.let_in(party, &submission.spec, count)?;
-        let user = submission.user;
-        self.gangs
-            .have(&self.pools, user, &submission.spec, count)?;
-        self.fits_reservation(now, submission)
-    }
-
-    fn fits_reservation(&self, now: Time, submission: &Submission) -> Result<(), Refusal> {
-        let Submission {
-            user, party, spec, ..
-        } = submission;
-        let queue = spec.jobspec.attributes.system.queue.as_deref();
-        let instance = self.queues.leads_to(queue);
-        let ground = self.served.ranks(queue, instance);
-        let whose = (*user, party, &self.parties.charter().book);
-        self.reserved.lets(now, whose, spec, ground.as_ref())
-    }
-
-    /// Whether it could be placed if all were free: here, or in the instance its queue leads to.
-    fn fits(&self, spec: &Spec) -> Result<(), Refusal> {
-        let queue = spec.jobspec.attributes.system.queue.as_deref();
-        let instance = self.queues.leads_to(queue);
-        if let Some(why) = instance.and_then(|name| self.fleet.down(name)) {
-            return Err(Refusal::new(Code::NotReady, why));
-        }
-        let capacity = self.capacity.as_ref();
-        let aside = instance.and_then(|name| self.served.ground(name));
-        let beside = |all: &Capacity| self.grounds.beside(&spec.request, all.ranks());
-        let beside = aside.or(capacity).and_then(beside);
-        let request = beside.as_ref().unwrap_or(&spec.request);
-        let has = self.served.has(capacity, (queue, instance), request);
-        has.map_err(|why| {
-            let others = self.served.others(instance);
-            Refusal::invalid(format!("{why}{others}"))
-        })
     }
 
     /// Puts in what a job has that does not say: queue, whom it is charged to, time limit.

@@ -17,7 +17,7 @@ use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::child::{
     ChildOf, FromParent, Granted, PassState, Passed, Told as TellsOf, ToldOf, ToldRequest,
 };
-use eddy_wire::services::job::{JobSet, List, ListRequest, Raise, RaiseRequest};
+use eddy_wire::services::job::{JobSet, List, ListRequest, Raise, RaiseRequest, Submit};
 use eddy_wire::shell::{FromShell, Part, PartState};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
@@ -231,6 +231,23 @@ fn what_never_came_there_held_nothing_however_late_that_is_told() {
     assert!(when("alloc").is_some());
     assert_eq!(when("release"), when("alloc"));
     assert_eq!(when("free"), Some(stand.now), "here it is free only now");
+}
+
+#[test]
+fn what_a_queue_refuses_is_told_with_the_queue_that_could_take_it() {
+    let mut settings = with_batch();
+    settings.queues[1].rules.max_nodes = Some(1);
+    let mut stand = Stand::with_children(&settings);
+    let two = json!({"queue": "here", "duration": 60});
+    let mut request = submit_request(stand.now, 7, two);
+    request.jobspec["resources"] = json!([{"type": "node", "count": 2, "with": [
+        {"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}
+    ]}]);
+    let told = stand.ask::<Submit>(CLIENT, USER, &request);
+    assert_eq!(
+        told.refusal(),
+        "resources: 2 nodes given, queue `here` allows at most 1; queue `long` could take it"
+    );
 }
 
 #[test]

@@ -98,6 +98,11 @@ impl Queues {
             .map(|queue| queue.name.as_str())
     }
 
+    /// The names of all, in the order of the configuration.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.queues.iter().map(|queue| queue.name.as_str())
+    }
+
     /// What holds for the jobs of a queue.
     pub fn rules(&self, spec: &Spec) -> Option<&Rules> {
         self.named(of(spec)?).map(|queue| &queue.rules)

@@ -66,15 +66,16 @@ fn a_queue_gives_what_a_job_does_not_say_and_refuses_by_field() -> Tested {
     for (options, refusal) in [
         (
             &["-q", "debug", "-t", "31m"][..],
-            "attributes.system.duration: 1860 s given, queue `debug` allows 1800 s",
+            "attributes.system.duration: 1860 s given, queue `debug` allows 1800 s; queue `plain` could take it",
         ),
         (
             &["-q", "debug", "-N2"],
-            "resources: 2 nodes given, queue `debug` allows at most 1",
+            "resources: 2 nodes given, queue `debug` allows at most 1; queue `plain` could take it",
         ),
         (
             &["-q", "debug", "-N1", "--exclusive"],
-            "resources: up to 2 cores, of what is whole, given, queue `debug` allows at most 1 cores",
+            "resources: up to 2 cores, of what is whole, given, queue `debug` allows at most 1 cores; \
+             queue `plain` could take it",
         ),
         (
             &["-q", "fast"],

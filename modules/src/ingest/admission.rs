@@ -1,0 +1,109 @@
+//! Whether a new submission can be taken: by limits, by its queue, by what there is.
+//!
+//! Part of [`Ingest`], asked once it is known that its key is new. Nothing is recorded by it.
+
+use eddy_sched::Capacity;
+use eddy_wire::error::{Code, Refusal};
+use eddy_wire::spec::Spec;
+use eddy_wire::time::Time;
+
+use super::{Ingest, Submission, pools};
+
+/// How many other queues are looked at for one that could take what another refuses.
+const OTHERS_MAX: usize = 32;
+/// How many of them are named.
+const OTHERS_NAMED: usize = 3;
+
+impl Ingest {
+    /// Whether new jobs can be taken, and these served; settles whom they are charged to.
+    pub(super) fn admissible(
+        &mut self,
+        now: Time,
+        submission: &mut Submission,
+    ) -> Result<(), Refusal> {
+        self.is_open()?;
+        if self.active + u64::from(submission.count()) > self.jobs_max {
+            return Err(self.full());
+        }
+        self.fill_in(now, submission)?;
+        let count = submission.count();
+        self.grounds
+            .lets(submission.user, &submission.spec, count)?;
+        self.served.admits(now, &submission.spec)?;
+        self.is_let_in(submission, &submission.spec)
+            .map_err(|refusal| self.or_elsewhere(submission, refusal))?;
+        let (party, count) = ((submission.user, &submission.party), submission.count());
+        self.parties
+            .within_limits(now, party, &submission.spec, count)?;
+        self.fits(&submission.spec)
+            .map_err(|refusal| self.or_elsewhere(submission, refusal))?;
+        pools::have(&self.pools, &submission.spec)?;
+        self.gangs.let_in(party, &submission.spec, count)?;
+        let user = submission.user;
+        self.gangs
+            .have(&self.pools, user, &submission.spec, count)?;
+        self.fits_reservation(now, submission)
+    }
+
+    fn fits_reservation(&self, now: Time, submission: &Submission) -> Result<(), Refusal> {
+        let Submission {
+            user, party, spec, ..
+        } = submission;
+        let queue = spec.jobspec.attributes.system.queue.as_deref();
+        let instance = self.queues.leads_to(queue);
+        let ground = self.served.ranks(queue, instance);
+        let whose = (*user, party, &self.parties.charter().book);
+        self.reserved.lets(now, whose, spec, ground.as_ref())
+    }
+
+    /// Whether it could be placed if all were free: here, or in the instance its queue leads to.
+    pub(super) fn fits(&self, spec: &Spec) -> Result<(), Refusal> {
+        let queue = spec.jobspec.attributes.system.queue.as_deref();
+        let instance = self.queues.leads_to(queue);
+        if let Some(why) = instance.and_then(|name| self.fleet.down(name)) {
+            return Err(Refusal::new(Code::NotReady, why));
+        }
+        let capacity = self.capacity.as_ref();
+        let aside = instance.and_then(|name| self.served.ground(name));
+        let beside = |all: &Capacity| self.grounds.beside(&spec.request, all.ranks());
+        let beside = aside.or(capacity).and_then(beside);
+        let request = beside.as_ref().unwrap_or(&spec.request);
+        let has = self.served.has(capacity, (queue, instance), request);
+        has.map_err(|why| {
+            let others = self.served.others(instance);
+            Refusal::invalid(format!("{why}{others}"))
+        })
+    }
+
+    /// Whether the queue that is named in it lets it in.
+    fn is_let_in(&self, submission: &Submission, spec: &Spec) -> Result<(), Refusal> {
+        let book = &self.parties.charter().book;
+        let of = (submission.user, &submission.party);
+        let cores = || self.parties.most_cores(spec);
+        self.queues.lets(of, book, spec, cores)
+    }
+
+    /// A refusal of what is asked for, with the queues that could take it.
+    fn or_elsewhere(&self, submission: &Submission, refusal: Refusal) -> Refusal {
+        let own = submission.spec.jobspec.attributes.system.queue.as_deref();
+        let Some(own) = own.filter(|_| refusal.code == Code::Invalid) else {
+            return refusal;
+        };
+        let others = self.queues.names().filter(|name| *name != own);
+        let could = others.take(OTHERS_MAX).filter(|name| {
+            let spec = submission.spec.with(Some(name), None);
+            let is_let_in = self.queues.takes(&spec).is_ok();
+            is_let_in && self.is_let_in(submission, &spec).is_ok() && self.fits(&spec).is_ok()
+        });
+        let names: Vec<String> = could
+            .take(OTHERS_NAMED)
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let text = match &names[..] {
+            [] => return refusal,
+            [one] => format!("{}; queue {one} could take it", refusal.text),
+            more => format!("{}; queues {} could take it", refusal.text, more.join(", ")),
+        };
+        Refusal::new(refusal.code, text)
+    }
+}
