@@ -248,7 +248,7 @@ impl Ingest {
             numbers,
             served: Served::new(settings),
             queues: Queues::new(settings),
-            reserved: Reserved::default(),
+            reserved: Reserved::new(settings),
             pools: settings.pools.clone(),
             gangs: Gangs::default(),
             parties: Parties::new(settings),

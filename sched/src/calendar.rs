@@ -18,7 +18,6 @@ use eddy_wire::time::Time;
 
 use crate::occupancy::{Closure, Side};
 use crate::planner::Planner;
-use crate::planner::places::limit_of;
 
 /// The planners, fed as one.
 #[derive(Debug, Default)]
@@ -341,7 +340,7 @@ impl Kept {
     fn late(&self, now: Time) -> Vec<JobId> {
         let begins = now.max(self.reservation.from);
         let is_late = |want: &Want| {
-            let span = limit_of(want);
+            let span = self.planner.as_ref().and_then(|one| one.limit_of(want));
             span.is_some_and(|span| begins.after(span) > self.reservation.until)
         };
         let wants = self.wants.iter();

@@ -63,6 +63,8 @@ pub mod sim;
 
 mod planner;
 
+mod cleanup;
+
 mod occupancy;
 
 mod turns;
@@ -93,9 +95,9 @@ mod by_use;
 
 mod feasible;
 
+pub use cleanup::cleanup;
 pub use feasible::{Capacity, feasible};
 pub use lines::Lines;
-pub use occupancy::CLEANUP;
 pub use planner::Planner;
 
 #[cfg(test)]

@@ -57,10 +57,6 @@ pub(crate) use returns::parts;
 use sockets::There;
 use wider::Width;
 
-/// What passes between the end of a job's limit and its resources being free: its end is asked
-/// for, waited for, forced and recorded.
-pub const CLEANUP: Span = Span::seconds(10);
-
 /// How late an end is counted that should have been before now.
 const OVERDUE: Span = Span::seconds(1);
 

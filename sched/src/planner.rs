@@ -64,7 +64,6 @@ use crate::policy::Policy;
 use crate::table::Table;
 use crate::turns::{Turn, Turns};
 use crate::walk::{Agenda, Blocked, Progress, Rules, Verdict as Found};
-use charges::{end_of, until};
 use gangs::Gangs;
 use hindsight::Hindsight;
 use preempt::Among;
@@ -247,6 +246,8 @@ impl Planner {
     /// - `Ending` of a job that holds something: it is taken from no more, and what it leaves is kept
     ///   for the job for which it ends; `Shrinks` of one that goes on without these nodes. `Gives` is what
     ///   that can be. `Kept` takes back a verdict that one is to end, or to give nodes.
+    /// - `Preempts` says also how long whoever ignores TERM is there: that counts for the planned ends of
+    ///   all that is held, or wanted, from then on, and so is told first.
     /// - `Policy` is obeyed from the next pass on; one that cannot be read changes nothing.
     /// - `Account` counts from the next pass on, `Used` is as if it had been known all the time.
     /// - `Explain` and `Shares` are answered by the next outcome.
@@ -298,7 +299,7 @@ impl Planner {
                 self.agenda.freed();
             }
             Delta::Uses(job, takes, set) => {
-                let until = end_of(&set, self.policy.queue.default_limit);
+                let until = self.end_of(&set);
                 self.occupancy.use_pools(job, takes, until);
             }
             Delta::Line(..) | Delta::Reserved(_) | Delta::Unreserved(_) => {}
@@ -418,7 +419,7 @@ impl Planner {
             let verdict = match found {
                 placement::Beside::Start(set) => {
                     let set = Arc::new(set);
-                    let until = until(now, request_limit, self.policy.queue.default_limit);
+                    let until = self.until(now, request_limit);
                     self.occupancy.hold(job, &set, until);
                     Verdict::Start(self.propose(job, set, until))
                 }

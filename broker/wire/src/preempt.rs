@@ -105,7 +105,7 @@ pub struct Preempted {
 pub struct Preempts {
     /// The rules of each QoS that has any.
     pub qos: BTreeMap<Name, QosRule>,
-    /// From TERM to KILL of those whose QoS says nothing.
+    /// From TERM to KILL of those whose QoS says nothing, and of all at the end of their limits.
     pub grace: Span,
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use eddy_sched::{CLEANUP, Capacity};
+use eddy_sched::{Capacity, cleanup};
 use eddy_wire::account::{Book, Party};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
@@ -16,6 +16,8 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
 
+use crate::settings::Settings;
+
 const DURATION: &str = "attributes.system.duration";
 
 /// The reservations that stand.
@@ -23,9 +25,19 @@ const DURATION: &str = "attributes.system.duration";
 pub(crate) struct Reserved {
     all: Reservations,
     inventory: Arc<ResourceSet>,
+    /// From TERM to KILL of jobs at their limits.
+    grace: Span,
 }
 
 impl Reserved {
+    /// None stands.
+    pub fn new(settings: &Settings) -> Reserved {
+        Reserved {
+            grace: settings.kill_grace,
+            ..Reserved::default()
+        }
+    }
+
     /// Folds a record.
     pub fn apply(&mut self, record: &Record) {
         match &record.event.kind {
@@ -64,7 +76,7 @@ impl Reserved {
             let text = format!("{}, it is {}", given(), whose(found));
             return Err(Refusal::new(Code::Denied, text));
         }
-        in_time(now, found, spec)?;
+        self.in_time(now, found, spec)?;
         let ranks = match ground {
             Some(ground) => found.ranks.intersect(ground),
             None => found.ranks.clone(),
@@ -78,6 +90,23 @@ impl Reserved {
             let text = format!("{}, its ranks {ranks} will not do: {why}", given());
             Refusal::invalid(text)
         })
+    }
+
+    /// A job of a reservation ends in it.
+    fn in_time(&self, now: Time, found: &Reservation, spec: &Spec) -> Result<(), Refusal> {
+        let left = (found.until - now.max(found.from)).0 - cleanup(self.grace).0 - BEGINNING.0;
+        let left = left.max(0);
+        let given = match spec.request.duration {
+            Some(limit) if limit > 0 && limit <= left => return Ok(()),
+            Some(limit) if limit > 0 => format!("{} s", seconds_of_micros(limit)),
+            Some(_) | None => "none".to_owned(),
+        };
+        let text = format!(
+            "{DURATION}: {given} given, reservation `{}` has {} s left for jobs",
+            found.name,
+            seconds_of_micros(left)
+        );
+        Err(Refusal::invalid(text))
     }
 }
 
@@ -103,23 +132,6 @@ fn whose(found: &Reservation) -> String {
 
 /// What begins with a reservation begins a little later: who asks for all of it would never begin.
 const BEGINNING: Span = Span::seconds(1);
-
-/// A job of a reservation ends in it.
-fn in_time(now: Time, found: &Reservation, spec: &Spec) -> Result<(), Refusal> {
-    let left = (found.until - now.max(found.from)).0 - CLEANUP.0 - BEGINNING.0;
-    let left = left.max(0);
-    let given = match spec.request.duration {
-        Some(limit) if limit > 0 && limit <= left => return Ok(()),
-        Some(limit) if limit > 0 => format!("{} s", seconds_of_micros(limit)),
-        Some(_) | None => "none".to_owned(),
-    };
-    let text = format!(
-        "{DURATION}: {given} given, reservation `{}` has {} s left for jobs",
-        found.name,
-        seconds_of_micros(left)
-    );
-    Err(Refusal::invalid(text))
-}
 
 #[cfg(test)]
 mod tests;

@@ -61,6 +61,7 @@ impl Asked {
     pub(super) fn new(settings: &Settings) -> Asked {
         Asked {
             queues: Queues::new(settings),
+            reserved: Reserved::new(settings),
             ..Asked::default()
         }
     }

@@ -127,7 +127,7 @@ impl Sched {
                 false => pools::takes(&seen.submit),
             };
             self.is_like(seen, set)
-                && self.reserved.lets(now, seen, set)
+                && self.reserved.lets(now, seen, (set, self.end_of(set)))
                 && self.is_apart(seen, set, taken)
                 && self.pools.lets(&takes, &mut taken.pools)
                 && self.is_free(set, taken)

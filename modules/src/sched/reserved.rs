@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_broker::{Outbox, Request, Volatile};
-use eddy_sched::CLEANUP;
+use eddy_sched::cleanup;
 use eddy_wire::account::Name;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Kind;
@@ -55,9 +55,8 @@ impl Reserved {
     }
 
     /// Whether a job may start on these nodes now, as far as reservations go.
-    pub(super) fn lets(&self, now: Time, seen: &Seen, set: &ResourceSet) -> bool {
+    pub(super) fn lets(&self, now: Time, seen: &Seen, (set, end): (&ResourceSet, Time)) -> bool {
         let own = reservation::of(&seen.submit.spec);
-        let end = end_of(set);
         let ranks = set.ranks();
         if let Some(own) = own
             && !self.all.get(own).is_some_and(|one| {
@@ -75,14 +74,6 @@ impl Reserved {
     fn over(&self, now: Time) -> Vec<Name> {
         let all = self.all.all().filter(|one| one.until <= now);
         all.map(|one| one.name.clone()).collect()
-    }
-}
-
-/// When what is held is planned to be free.
-fn end_of(set: &ResourceSet) -> Time {
-    match set.expiration {
-        0 => Time(i64::MAX),
-        end => Time(end).after(CLEANUP),
     }
 }
 
@@ -297,11 +288,23 @@ impl Sched {
         Ok(ranks.take(count as usize).collect())
     }
 
+    /// When what is held is planned to be free.
+    pub(super) fn end_of(&self, set: &ResourceSet) -> Time {
+        match set.expiration {
+            0 => Time(i64::MAX),
+            end => Time(end).after(cleanup(self.rules.grace())),
+        }
+    }
+
     /// Jobs that would still run on nodes of a reservation when it begins, and on which.
     fn late(&self, made: &Reservation) -> (Vec<JobId>, Idset) {
         let (mut jobs, mut ranks) = (Vec::new(), Idset::new());
         for (job, seen) in &self.jobs {
-            let Some(held) = seen.held.as_ref().filter(|held| end_of(held) > made.from) else {
+            let Some(held) = seen
+                .held
+                .as_ref()
+                .filter(|held| self.end_of(held) > made.from)
+            else {
                 continue;
             };
             let there = held.nodes.iter().filter(|(_, part)| !part.is_empty());

@@ -12,7 +12,6 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use super::{Certainty, Holding, Order, Planner};
-use crate::occupancy::CLEANUP;
 
 impl Planner {
     /// A planner by the same policy for nodes that are set aside: it knows which ranks are in
@@ -46,7 +45,7 @@ impl Planner {
         };
         self.free(job);
         let rate = self.began(&owner, &set, since);
-        let until = end_of(&set, self.policy.queue.default_limit);
+        let until = self.end_of(&set);
         let holding = Holding {
             set,
             owner: Some(owner),
@@ -73,6 +72,22 @@ impl Planner {
         self.turns.rate(owner, set)
     }
 
+    /// When what is held is planned to be given back.
+    pub(super) fn end_of(&self, set: &ResourceSet) -> Time {
+        let limit = (set.expiration > 0).then(|| set.expiration - set.starttime);
+        self.until(Time(set.starttime), limit)
+    }
+
+    /// When a job that starts then is planned to have given everything back, by its own limit or by
+    /// that of all who name none.
+    pub(super) fn until(&self, start: Time, limit: Option<i64>) -> Time {
+        let limit = limit.filter(|limit| *limit > 0).map(Span);
+        match limit.or(self.policy.queue.default_limit) {
+            Some(limit) => start.after(limit).after(self.cleanup()),
+            None => Time(i64::MAX),
+        }
+    }
+
     pub(super) fn ended(&mut self, owner: &Owner, set: &ResourceSet) {
         self.turns.ended(owner, set);
         self.occupancy.accounts_mut().ended(owner, set);
@@ -93,20 +108,4 @@ pub(super) fn paid<'a>(
         let set: &Arc<ResourceSet> = set;
         Some((owner.as_ref()?, set.as_ref(), rate))
     })
-}
-
-/// When what is held is planned to be given back.
-pub(super) fn end_of(set: &ResourceSet, default: Option<Span>) -> Time {
-    let limit = (set.expiration > 0).then(|| set.expiration - set.starttime);
-    until(Time(set.starttime), limit, default)
-}
-
-/// When a job that starts then is planned to have given everything back, by its own limit or by
-/// that of all who name none.
-pub(super) fn until(start: Time, limit: Option<i64>, default: Option<Span>) -> Time {
-    let limit = limit.filter(|limit| *limit > 0).map(Span);
-    match limit.or(default) {
-        Some(limit) => start.after(limit).after(CLEANUP),
-        None => Time(i64::MAX),
-    }
 }

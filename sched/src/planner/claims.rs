@@ -14,7 +14,8 @@ use eddy_wire::time::{Span, Time};
 
 use super::taking::Standing;
 use super::{Certainty, Place, Planner};
-use crate::occupancy::{Ask, CLEANUP, Spot};
+use crate::cleanup::CLEANUP;
+use crate::occupancy::{Ask, Spot};
 use crate::placement::Chosen;
 use crate::turns::Turn;
 

@@ -13,7 +13,6 @@ use eddy_wire::id::JobId;
 use eddy_wire::plan::{Explained, Outcome, Reason, Verdict, Want};
 use eddy_wire::time::{Span, Time};
 
-use super::places::{entry, limit_of};
 use super::{Place, Planner, Waiting};
 use crate::occupancy::{Ask, Spot, Started};
 use crate::together::{Member, Together};
@@ -121,7 +120,7 @@ impl Planner {
         let gathering = self.gang_of_seat(job);
         let gang = gathering.and_then(|gathering| Some((gathering, gathering.gang.as_ref()?)));
         let Some((gathering, gang)) = gang else {
-            return entry(job, want);
+            return self.alone(job, want);
         };
         let rules = Rules::from(&self.policy.queue);
         let mut longest = Some(Span::ZERO);
@@ -129,7 +128,7 @@ impl Planner {
         let mut members = Vec::new();
         for member in gathering.members.iter().take(gathering.size()) {
             let want = &self.waiting[member].want;
-            let limit = limit_of(want);
+            let limit = self.limit_of(want);
             longest = longest
                 .zip(limit)
                 .map(|(longest, limit)| longest.max(limit));

@@ -9,7 +9,6 @@ use eddy_wire::plan::Owner;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
-use super::charges::end_of;
 use super::{Certainty, Holding, Planner};
 use crate::inventory::WasHeld;
 use crate::turns::Turn;
@@ -44,7 +43,7 @@ impl Planner {
 
     /// It is recorded that a job holds this.
     pub(super) fn held(&mut self, job: JobId, owner: Option<Owner>, set: Arc<ResourceSet>) {
-        let until = end_of(&set, self.policy.queue.default_limit);
+        let until = self.end_of(&set);
         self.held_until(job, owner, set, until);
     }
 

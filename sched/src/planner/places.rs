@@ -10,7 +10,8 @@ use eddy_wire::plan::Want;
 use eddy_wire::time::Span;
 
 use super::{Place, Planner};
-use crate::occupancy::{Ask, CLEANUP};
+use crate::cleanup::cleanup;
+use crate::occupancy::Ask;
 use crate::walk::Job;
 
 impl Planner {
@@ -87,20 +88,24 @@ impl Planner {
             }
         }
     }
-}
 
-/// For how long a job is planned if it says.
-pub(crate) fn limit_of(want: &Want) -> Option<Span> {
-    let limit = want.request.duration.filter(|limit| *limit > 0);
-    limit.map(|limit| Span(limit.saturating_add(CLEANUP.0)))
-}
+    /// What passes between the end of a job's limit and its resources being free.
+    pub(super) fn cleanup(&self) -> Span {
+        cleanup(self.taking.rules.grace)
+    }
 
-/// A job as the agenda has it, and for how long it is planned if it says.
-pub(super) fn entry(job: JobId, want: &Arc<Want>) -> (Job<Arc<Ask>>, Option<Span>) {
-    let limit = limit_of(want);
-    let entry = Job {
-        need: Ask::new(job, Arc::clone(want)),
-        since: want.eligible,
-    };
-    (entry, limit)
+    /// For how long a job is planned if it says.
+    pub(crate) fn limit_of(&self, want: &Want) -> Option<Span> {
+        let limit = want.request.duration.filter(|limit| *limit > 0);
+        limit.map(|limit| Span(limit.saturating_add(self.cleanup().0)))
+    }
+
+    /// A job as the agenda has it, without its gang, and for how long it is planned if it says.
+    pub(super) fn alone(&self, job: JobId, want: &Arc<Want>) -> (Job<Arc<Ask>>, Option<Span>) {
+        let entry = Job {
+            need: Ask::new(job, Arc::clone(want)),
+            since: want.eligible,
+        };
+        (entry, self.limit_of(want))
+    }
 }

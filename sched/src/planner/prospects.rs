@@ -16,7 +16,8 @@ use super::preempt::Holder;
 use super::taking::{Armed, Standing};
 use super::victims::{Candidate, Sought};
 use super::{Pass, Planner, gifts};
-use crate::occupancy::{Ask, CLEANUP, Spot};
+use crate::cleanup::CLEANUP;
+use crate::occupancy::{Ask, Spot};
 use crate::policy::Walk;
 use crate::turns::Turn;
 

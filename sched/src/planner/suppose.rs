@@ -14,9 +14,8 @@ use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{MICROS, Span, Time};
 
 use super::hindsight::Hindsight;
-use super::places::entry;
 use super::{Place, Planner, Waiting};
-use crate::occupancy::{CLEANUP, Occupancy};
+use crate::occupancy::Occupancy;
 use crate::policy::Walk;
 use crate::turns::Turn;
 use crate::walk::{Room, Rules};
@@ -159,7 +158,7 @@ impl Planner {
         let want = &self.waiting[&turn.job].want;
         let mut fits = |suppose: &Suppose| {
             let want = Arc::new(changed(want, suppose));
-            let (job, limit) = entry(turn.job, &want);
+            let (job, limit) = self.alone(turn.job, &want);
             let fitting: Result<_, _> =
                 Occupancy::fit(&mut room, &job.need, now, rules.span(limit));
             fitting.is_ok()
@@ -188,7 +187,8 @@ impl Planner {
         ends.sort_unstable();
         ends.dedup();
         ends.truncate(GAPS_MAX);
-        let whole = move |end: Time| ((end - now).0 - CLEANUP.0).div_euclid(MICROS) * MICROS;
+        let cleanup = self.cleanup();
+        let whole = move |end: Time| ((end - now).0 - cleanup.0).div_euclid(MICROS) * MICROS;
         let is_shorter = move |left: &i64| *left > 0 && limit.is_none_or(|limit| *left < limit);
         let left = ends.into_iter().rev().map(whole).filter(is_shorter);
         left.map(|left| Suppose {

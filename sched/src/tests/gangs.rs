@@ -309,7 +309,9 @@ fn a_gang_is_promised_the_first_time_at_which_all_fit() {
     let outcome = stand.plan(1);
     let told = &outcome.answers[0].jobs;
     assert_eq!(told.len(), 2, "both members are told of");
-    let ends = at(0).after(Span::seconds(200)).after(crate::CLEANUP);
+    let ends = at(0)
+        .after(Span::seconds(200))
+        .after(crate::cleanup::CLEANUP);
     for one in told {
         assert_eq!(one.start.and_then(|start| start.latest), Some(ends));
     }

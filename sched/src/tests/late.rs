@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use super::model::{inventory, nodes, slots};
 use crate::Planner;
-use crate::occupancy::CLEANUP;
+use crate::cleanup::CLEANUP;
 
 const CORES: u32 = 2;
 

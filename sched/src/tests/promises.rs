@@ -15,19 +15,22 @@ use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Request, Sharing};
 use eddy_wire::plan::{Delta, Owner, Question, Suppose, Verdict, Want};
+use eddy_wire::preempt::Preempts;
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::time::MICROS;
+use eddy_wire::time::{MICROS, Span};
 use proptest::prelude::*;
 
 use super::model::{inventory, nodes, slots};
 use crate::Planner;
-use crate::occupancy::CLEANUP;
+use crate::cleanup::cleanup;
 
 const ALL: u32 = 10_000;
 
-/// An instance whose jobs end when they said.
+/// An instance whose jobs end as late as they may: none heeds TERM.
 struct Run {
     first: First,
+    /// From TERM to KILL.
+    grace: Span,
     inventory: Arc<ResourceSet>,
     planner: Planner,
     now: Time,
@@ -38,15 +41,20 @@ struct Run {
 }
 
 impl Run {
-    fn new(cores: &[u32], policy: &str, first: First) -> Run {
+    fn new(cores: &[u32], (policy, grace): (&str, Span), first: First) -> Run {
         let sizes: Vec<(u32, u32, u64)> = cores.iter().map(|&cores| (cores, 0, 0)).collect();
         let inventory = inventory(&sizes);
         let mut planner = Planner::new();
         planner.apply(Delta::Policy(policy.into()));
+        planner.apply(Delta::Preempts(Arc::new(Preempts {
+            grace,
+            ..Preempts::default()
+        })));
         planner.apply(Delta::Inventory(inventory.clone()));
         planner.apply(Delta::Up(Idset::first_ids(sizes.len() as u32)));
         Run {
             first,
+            grace,
             inventory,
             planner,
             now: Time(MICROS),
@@ -116,8 +124,8 @@ impl Run {
         self.planner
             .apply(Delta::Held(job, Owner::default(), set.clone()));
         let limit = request.duration.expect("all have a limit");
-        self.running
-            .insert(job, (set, Time(self.now.0 + limit + CLEANUP.0)));
+        let end = self.now.after(Span(limit)).after(cleanup(self.grace));
+        self.running.insert(job, (set, end));
         for (rank, node) in &self.inventory.nodes {
             let parts = self
                 .running
@@ -218,8 +226,18 @@ fn workload() -> impl Strategy<Value = Workload> {
 }
 
 /// Plays a workload to its end; what is told of each job must hold where it is a promise.
-fn play(policy: &str, first: First, (cores, jobs): &Workload, promises: Promises) {
-    let mut run = Run::new(cores, policy, first);
+fn play(policy: &str, first: First, workload: &Workload, promises: Promises) {
+    play_with(Span::seconds(5), policy, (first, promises), workload);
+}
+
+/// The same where so much is between TERM and KILL.
+fn play_with(
+    grace: Span,
+    policy: &str,
+    (first, promises): (First, Promises),
+    (cores, jobs): &Workload,
+) {
+    let mut run = Run::new(cores, (policy, grace), first);
     let mut coming = (1..).map(JobId).zip(jobs).peekable();
     let mut ends = 0;
     loop {
@@ -269,6 +287,27 @@ enum First {
     Smallest,
 }
 
+/// The fixed ten seconds of before were over long before KILL came.
+#[test]
+fn a_start_is_told_that_counts_on_kill_where_the_grace_is_long() {
+    for (grace, end) in [(0, 13), (5, 13), (6, 14), (35, 43)] {
+        let mut run = Run::new(
+            &[1],
+            ("preset = \"easy\"", Span::seconds(grace)),
+            First::Oldest,
+        );
+        let request = || Request {
+            duration: Some(3 * MICROS),
+            ..slots(1, 1)
+        };
+        run.want(JobId(1), request());
+        run.plan();
+        run.want(JobId(2), request());
+        let told = run.plan();
+        assert_eq!(told[&JobId(2)], run.now.after(Span::seconds(end)));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -306,6 +345,15 @@ proptest! {
     #[test]
     fn conservative_keeps_its_word_to_all(workload in workload()) {
         play("preset = \"conservative\"", First::Oldest, &workload, Promises::All);
+    }
+
+    #[test]
+    fn word_is_kept_by_whatever_is_between_term_and_kill(workload in workload(), grace in 0i64..100) {
+        let grace = Span::seconds(grace);
+        let head = (First::Oldest, Promises::Head);
+        play_with(grace, "preset = \"easy\"", head, &workload);
+        let all = (First::Oldest, Promises::All);
+        play_with(grace, "preset = \"conservative\"", all, &workload);
     }
 
     #[test]

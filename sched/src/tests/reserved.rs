@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 use super::model::{inventory, nodes, slots};
 use crate::Lines;
-use crate::occupancy::CLEANUP;
+use crate::cleanup::CLEANUP;
 
 const RANKS: u32 = 4;
 const ALL: u32 = 10_000;

@@ -17,8 +17,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::model::{nodes, slots};
+use crate::cleanup::CLEANUP;
 use crate::graph::{Graph, Matcher, Place};
-use crate::occupancy::CLEANUP;
 use crate::{Capacity, Planner};
 
 const ALL: u32 = 10_000;

@@ -18,6 +18,7 @@ use eddy_wire::jobspec::Takes;
 use eddy_wire::plan::{
     Delta, Gives, Outcome, Owner, Question, Suppose, Unavailable, Verdict, Want,
 };
+use eddy_wire::preempt::Preempts;
 use eddy_wire::reservation::Reservation;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
@@ -36,7 +37,7 @@ pub struct Watched {
     held: BTreeMap<JobId, (Owner, Arc<ResourceSet>)>,
     reserved: BTreeMap<Name, Arc<Reservation>>,
     pass: Pass,
-    taking: Taking,
+    preempts: Arc<Preempts>,
     gifts: Gifts,
     /// When it planned last, by its leader's clock.
     pub planned: Time,
@@ -53,13 +54,6 @@ enum Pass {
     Late,
 }
 
-/// Whether any QoS may take from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taking {
-    None,
-    Some,
-}
-
 impl Watched {
     /// A planner that knows nothing.
     pub fn new() -> Watched {
@@ -72,7 +66,7 @@ impl Watched {
             held: BTreeMap::new(),
             reserved: BTreeMap::new(),
             pass: Pass::Over,
-            taking: Taking::None,
+            preempts: Arc::default(),
             gifts: Gifts::default(),
             planned: Time(0),
         }
@@ -137,10 +131,7 @@ impl Watched {
                 self.reserved.insert(one.name.clone(), Arc::clone(one));
             }
             Delta::Unreserved(name) => drop(self.reserved.remove(name)),
-            Delta::Preempts(rules) => {
-                let any = rules.qos.values().any(|rule| !rule.preempts.is_empty());
-                self.taking = if any { Taking::Some } else { Taking::None };
-            }
+            Delta::Preempts(rules) => self.preempts = Arc::clone(rules),
             Delta::Ending(..) | Delta::Kept(..) | Delta::Spared(_) => {}
             Delta::Shrinks(..) | Delta::Gives(..) => self.gifts.note(delta),
             Delta::Charged(..) | Delta::Line(..) | Delta::Pools(_) | Delta::Uses(..) => {}
@@ -195,7 +186,9 @@ impl Watched {
         // Whoever takes from others is before those who do not, wherever he stands; and what pools are
         // left at a time is not reckoned here.
         let takes_pools = self.wants.values().any(|want| !want.pools.is_empty());
-        if takes_pools || !is_judged(&policy) || self.taking == Taking::Some {
+        let mut rules = self.preempts.qos.values();
+        let takes = rules.any(|rule| !rule.preempts.is_empty());
+        if takes_pools || takes || !is_judged(&policy) {
             return Ok(());
         }
         let starts = outcome
@@ -263,6 +256,7 @@ impl Watched {
         let mut planner = Lines::new();
         let inventory = self.inventory.as_ref()?;
         planner.apply(Delta::Policy(self.policy.clone()?));
+        planner.apply(Delta::Preempts(Arc::clone(&self.preempts)));
         planner.apply(Delta::Inventory(Arc::clone(inventory)));
         planner.apply(Delta::Down(inventory.ranks(), Unavailable::Offline));
         planner.apply(Delta::Up(self.up.clone()));

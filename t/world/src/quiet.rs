@@ -21,6 +21,7 @@ use eddy_wire::jobspec::{MemoryNeed, Request, Sharing, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{Delta, Owner, Unavailable, Verdict, Want};
 use eddy_wire::pool;
+use eddy_wire::preempt::Preempts;
 use eddy_wire::queue::UNNAMED;
 use eddy_wire::services::job::URGENCY_MAX;
 use eddy_wire::shell::Part;
@@ -199,6 +200,10 @@ fn fresh(instance: &Instance, ledger: &Ledger) -> Lines {
         .fold(Idset::new(), |all, ranks| all.union(ranks));
     let up = online.difference(&ledger.drained);
     let mut planner = Lines::new();
+    planner.apply(Delta::Preempts(Arc::new(Preempts {
+        grace: instance.settings.kill_grace,
+        ..Preempts::default()
+    })));
     planner.apply(Delta::Inventory(ledger.inventory.clone()));
     planner.apply(Delta::Down(ledger.inventory.ranks(), Unavailable::Offline));
     planner.apply(Delta::Up(up));
