@@ -29,6 +29,8 @@ pub(crate) mod places;
 
 mod preempt;
 
+mod promised;
+
 mod proposals;
 
 mod prospects;
@@ -560,7 +562,7 @@ impl Planner {
             self.take_back(job);
         }
         let turn = self.turn_of(job);
-        let promised = turn.is_some_and(|turn| self.agenda.booking(&turn).is_some());
+        let promised = turn.and_then(|turn| self.promised_start(&turn)).is_some();
         self.unwant(job);
         let waiting = self.owners.entry(want.owner.clone()).or_default();
         if *waiting == 0 {

@@ -5,9 +5,11 @@
 //! taken back, over the nodes of the occupancy instead of a state that is copied:
 //! by cost (`cost`) or by slices and a draw (`deal`). Told by the planner who comes
 //! and goes; what each account holds say the books of the occupancy. Nothing is
-//! reserved. It knows no clock.
+//! reserved but for those who waited too long (`late`). It knows no clock.
 
 mod cost;
+
+mod late;
 
 mod deal;
 
@@ -15,7 +17,7 @@ mod shapes;
 
 mod told;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -33,6 +35,7 @@ use crate::turns::{Turn, Turns};
 use crate::walk::{Blocked, Room, Verdict};
 use cost::Cost;
 use deal::Deal;
+use late::Late;
 use shapes::{Shape, Shapes, Stuck};
 
 /// The least usage of an account where the policy does not say (Armada, HTCondor).
@@ -68,6 +71,7 @@ pub(crate) struct Table {
     rules: Rules,
     lines: BTreeMap<String, Line>,
     shapes: Shapes,
+    late: Late,
     round: Option<Round>,
     /// What stopped everybody in the last round, and what single accounts.
     stop: Option<Halt>,
@@ -112,6 +116,8 @@ struct Round {
 
 #[derive(Clone, Debug)]
 enum Course {
+    /// Those who waited too long are first.
+    Late(VecDeque<(Time, Turn)>),
     Cost(Cost),
     Deal(Deal),
 }
@@ -188,6 +194,7 @@ impl Table {
             },
             lines: BTreeMap::new(),
             shapes: Shapes::default(),
+            late: Late::new(policy.queue.reserve_after),
             round: None,
             stop: None,
             stops: BTreeMap::new(),
@@ -233,9 +240,11 @@ impl Table {
             round.stuck.asked(shape);
         }
         line.alike.entry(shape).or_default().insert(turn);
+        let span = span.unwrap_or(Span(i64::MAX));
+        self.late.enter(turn, &ask, span);
         let entry = Entry {
             shape,
-            span: span.unwrap_or(Span(i64::MAX)),
+            span,
             ask,
             asks,
             class,
@@ -245,7 +254,7 @@ impl Table {
     }
 
     /// One does not wait any more.
-    pub fn leave(&mut self, turn: &Turn, owner: &Owner) {
+    pub fn leave(&mut self, turn: &Turn, owner: &Owner, room: &mut Occupancy) {
         let account = account_of(owner);
         let Some(line) = self.lines.get_mut(&account) else {
             return;
@@ -253,6 +262,7 @@ impl Table {
         if let Some(entry) = line.jobs.remove(turn) {
             line.asked -= entry.asks;
             self.shapes.leave(&entry.ask);
+            self.late.leave(turn, &entry.ask, room);
             let shape = entry.shape;
             if let Some(alike) = line.alike.get_mut(&shape) {
                 alike.remove(turn);
@@ -288,6 +298,13 @@ impl Table {
                 now, stuck, course, ..
             } = &mut round;
             let next = match course {
+                Course::Late(late) => match late.pop_front() {
+                    Some(one) => self.late_step(one, room, *now, out),
+                    None => {
+                        round = self.in_turn(room, turns, *now);
+                        Next::More
+                    }
+                },
                 Course::Cost(cost) => self.cost_step(cost, stuck, room, *now, out),
                 Course::Deal(deal) => self.deal_step(deal, stuck, room, *now, out),
             };
@@ -301,7 +318,8 @@ impl Table {
                     if let Course::Deal(deal) = &round.course {
                         self.seed = deal.seed();
                     }
-                    self.again = room.gate().again();
+                    let late = self.late.next(round.now);
+                    self.again = room.gate().again().into_iter().chain(late).min();
                     return Next::Done;
                 }
             }
@@ -318,6 +336,19 @@ impl Table {
     fn begin(&mut self, room: &mut Occupancy, turns: &Turns, now: Time) -> Round {
         (self.news, self.again) = (News::None, None);
         (self.stop, self.stops) = (None, BTreeMap::new());
+        let late = self.late.overdue(now);
+        if late.is_empty() {
+            return self.in_turn(room, turns, now);
+        }
+        Round {
+            now,
+            stuck: Stuck::default(),
+            course: Course::Late(late),
+        }
+    }
+
+    /// The round goes on with all accounts in turn.
+    fn in_turn(&self, room: &mut Occupancy, turns: &Turns, now: Time) -> Round {
         let stuck = match self.rules.policy.queue.walk {
             // The first who does not fit stops those behind him.
             Walk::Stop => Stuck::default(),
@@ -380,6 +411,10 @@ impl Table {
             // It went meanwhile.
             return Offered::No;
         };
+        if self.late.promise(turn).is_some() {
+            // It was looked at first of all, and others are to keep off what it has.
+            return self.denied(account, turn);
+        }
         let passed = match room.gate().is_open() {
             // Whose it is need not be read.
             true => Ok(()),
@@ -419,14 +454,19 @@ impl Table {
                 Offered::Never
             }
             Now::NoRoom => {
-                shape.into_iter().for_each(|shape| stuck.shuts(shape));
+                // Whoever is done before a promise begins may fit all the same.
+                let promises = self.late.promises().next().is_some();
+                let is_stuck =
+                    !promises || matches!(room.fits(&entry.ask, now, Span(1)), Now::NoRoom);
+                let stuck_shape = shape.filter(|_| is_stuck);
+                stuck_shape.into_iter().for_each(|shape| stuck.shuts(shape));
                 self.denied(account, turn)
             }
         }
     }
 
-    /// What becomes of an account one of whose jobs does not start. What is reserved nobody has
-    /// here: a job that does not fit is passed.
+    /// What becomes of an account one of whose jobs does not start: it is passed, though it may have
+    /// something promised.
     fn denied(&mut self, account: &str, turn: &Turn) -> Offered {
         match self.rules.policy.queue.walk {
             Walk::Stop => {

@@ -160,7 +160,10 @@ impl Planner {
     pub(super) fn claim(&mut self, turn: Turn, (ask, span): (&Arc<Ask>, Span), on: Vec<Chosen>) {
         let job = turn.job;
         let there = on.iter().flat_map(|one| self.occupancy.promised_on(one.at));
-        let promised: BTreeSet<JobId> = there.filter(|other| *other != job).collect();
+        let others = there.filter(|other| *other != job);
+        let standing = Standing::of(&ask.want.owner);
+        let stays = |other: &JobId| self.is_late(*other) && !self.displaces(&standing, *other);
+        let promised: BTreeSet<JobId> = others.filter(|other| !stays(other)).collect();
         for other in promised {
             match self.taking.prospects.contains_key(&other) {
                 true => self.enter(other),
@@ -184,14 +187,14 @@ impl Planner {
     pub(super) fn unpromise(&mut self, job: JobId) {
         let turn = self.turn_of(job);
         if let Some(turn) = turn.filter(|_| !self.taking.is_out_of_line(job)) {
-            self.agenda.unreserve(&turn, &mut self.occupancy);
+            self.unreserve(&turn);
         }
     }
 
     /// No pass looks for room for it.
     pub(super) fn leave_line(&mut self, turn: &Turn, ask: &Ask) {
         match &mut self.table {
-            Some(table) => table.leave(turn, &ask.want.owner),
+            Some(table) => table.leave(turn, &ask.want.owner, &mut self.occupancy),
             None => {
                 self.agenda.leave(turn, &mut self.occupancy);
             }

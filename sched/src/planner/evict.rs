@@ -265,14 +265,21 @@ impl Planner {
         let span = spans.max().unwrap_or(Span::ZERO);
         let now = self.occupancy.now();
         let until = self.had_until(now, span);
+        // Nor what is promised to one who waited too long, if none of them stands above him or is that one.
+        let yields = |heir: &Heir, job| {
+            let standing = Standing::of(&heir.ask.want.owner);
+            heir.turn.job == job || self.displaces(&standing, job)
+        };
+        let heed = |job| !heirs.iter().any(|heir| yields(heir, job));
         let mut field = BTreeMap::new();
         for at in heirs.iter().flat_map(|heir| &heir.chosen).map(|one| one.at) {
             field.entry(at).or_insert_with(|| {
                 // What a reservation closes is promised to nobody who waits here.
                 let claimed =
                     |job| self.taking.claims.contains_key(&job) || !self.waiting.contains_key(&job);
+                let heeded = |job| claimed(job) || self.is_late(job) && heed(job);
                 self.occupancy
-                    .to_be_had(at, (now, until), claimed, |_| false)
+                    .to_be_had(at, (now, until), heeded, |_| false)
             });
         }
         let names = |by: &JobId| heirs.iter().any(|heir| heir.turn.job == *by);

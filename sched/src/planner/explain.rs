@@ -148,7 +148,7 @@ impl Planner {
         let Some(start) = &mut one.start else { return };
         let Some(latest) = start.latest else { return };
         let turn = self.turn_of(one.job);
-        let promised = turn.is_some_and(|turn| self.agenda.booking(&turn).is_some());
+        let promised = turn.and_then(|turn| self.promised_start(&turn)).is_some();
         let basis = match promised {
             true => Basis::Promise,
             false => Basis::Forecast,
@@ -202,8 +202,8 @@ impl Planner {
         starts: &BTreeMap<JobId, Time>,
         now: Time,
     ) -> Explained {
-        let at = match self.agenda.booking(&turn) {
-            Some(booking) => Some(booking.at),
+        let at = match self.promised_start(&turn) {
+            Some(at) => Some(at),
             None if let Some(at) = self.claimed_start(turn.job) => Some(at),
             None if let Some(at) = self.expected_start(turn.job) => Some(at),
             None => starts.get(&turn.job).copied(),
@@ -251,8 +251,7 @@ impl Planner {
         if self.policy.queue.walk == Walk::Stop && self.first(now) != Some(turn) {
             return self.behind(now);
         }
-        let booked = self.agenda.bookings();
-        let booked = booked.map(|(other, booking)| (other.job, booking.at));
+        let booked = self.promises().map(|(other, at, _)| (other.job, at));
         let starts = self
             .expected()
             .map(|(other, at)| (other, self.taken_by(at)));
@@ -295,7 +294,8 @@ impl Planner {
         }
         // Whoever has a promise that stays starts by it, also one behind.
         let stays = |turn: &Turn| {
-            is_kept && self.agenda.booking(turn).is_some() || self.taking.is_out_of_line(turn.job)
+            let by_walk = is_kept && self.agenda.booking(turn).is_some();
+            by_walk || self.is_late(turn.job) || self.taking.is_out_of_line(turn.job)
         };
         let turns = turns.iter().take_while(|(ahead, _)| *ahead <= last);
         let turns = turns.filter(|(_, turn)| !stays(turn));

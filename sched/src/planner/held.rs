@@ -24,14 +24,14 @@ impl Planner {
     /// promised to others from a guessed end on could keep the job itself from going on.
     pub(super) fn rests(&mut self, job: JobId, set: Arc<ResourceSet>) {
         self.free(job);
-        let turns = self.agenda.bookings().filter_map(|(turn, booking)| {
-            let lacks = self.occupancy.lacks(&booking.spot, &set);
-            lacks.then_some(*turn)
+        let turns = self.promises().filter_map(|(turn, _, spot)| {
+            let lacks = self.occupancy.lacks(spot, &set);
+            lacks.then_some(turn)
         });
         // What was promised from its end on nobody can keep.
         let turns: Vec<Turn> = turns.collect();
         for turn in turns {
-            self.agenda.unreserve(&turn, &mut self.occupancy);
+            self.unreserve(&turn);
         }
         self.held_until(resting(job), None, set, Time(i64::MAX));
     }

@@ -74,14 +74,11 @@ impl Planner {
 
     /// What was promised there is promised no more; who it was promised to waits on.
     pub(super) fn drop_promises(&mut self, whose: impl Fn(&Occupancy, &Spot) -> bool) {
-        let lost: Vec<Turn> = self
-            .agenda
-            .bookings()
-            .filter(|(_, booking)| whose(&self.occupancy, &booking.spot))
-            .map(|(turn, _)| *turn)
-            .collect();
+        let lost = self.promises();
+        let lost = lost.filter(|(_, _, spot)| whose(&self.occupancy, spot));
+        let lost: Vec<Turn> = lost.map(|(turn, ..)| turn).collect();
         for turn in lost {
-            self.agenda.unreserve(&turn, &mut self.occupancy);
+            self.unreserve(&turn);
         }
         self.drop_claims(|planner, spot| whose(&planner.occupancy, spot));
     }

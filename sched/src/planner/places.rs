@@ -37,7 +37,7 @@ impl Planner {
         let owner = &waiting.want.owner;
         self.taking.waits_no_more(owner, job);
         match (self.rows.turn(row), &mut self.table) {
-            (Some(turn), Some(table)) => table.leave(&turn, owner),
+            (Some(turn), Some(table)) => table.leave(&turn, owner, &mut self.occupancy),
             (Some(turn), None) => {
                 self.agenda.leave(&turn, &mut self.occupancy);
             }

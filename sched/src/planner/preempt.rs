@@ -289,7 +289,7 @@ impl Planner {
     /// Whether something may be promised to those whom this standing is above.
     fn promises_below(&self, standing: &Standing) -> Promises {
         let mut waiters = self.taking.waiters.keys();
-        let are_any = self.agenda.bookings().next().is_some()
+        let are_any = self.promises().next().is_some()
             && waiters.any(|other| self.may_take(standing, other).is_some());
         match are_any {
             true => Promises::Some,
@@ -490,6 +490,9 @@ impl Planner {
         }
         if self.taking.claims.contains_key(&other) {
             return true;
+        }
+        if self.is_late(other) {
+            return !self.displaces(standing, other);
         }
         let behind = match self.policy.queue.reservations {
             Reservations::Kept => false,

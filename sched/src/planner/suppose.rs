@@ -155,6 +155,9 @@ impl Planner {
         if let Some(booking) = self.agenda.booking(&turn) {
             room.give(&booking.spot, booking.at, booking.span);
         }
+        if let Some(promise) = self.table.as_ref().and_then(|table| table.promise(&turn)) {
+            promise.give_back(&mut room);
+        }
         let want = &self.waiting[&turn.job].want;
         let mut fits = |suppose: &Suppose| {
             let want = Arc::new(changed(want, suppose));
@@ -179,8 +182,8 @@ impl Planner {
     /// first.
     fn gaps(&self, turn: Turn, now: Time) -> impl Iterator<Item = Suppose> {
         let limit = self.waiting[&turn.job].want.request.duration;
-        let others = self.agenda.bookings().filter(|(other, _)| **other != turn);
-        let others = others.map(|(_, booking)| booking.at);
+        let others = self.promises().filter(|(other, ..)| *other != turn);
+        let others = others.map(|(_, at, _)| at);
         let expected = self.expected().filter(|(other, _)| *other != turn.job);
         let others = others.chain(expected.map(|(_, at)| at));
         let mut ends: Vec<Time> = others.chain(self.occupancy.closings()).collect();

@@ -163,6 +163,30 @@ fn wants_two_back(planner: &mut Lines, seconds: i64) {
     planner.apply(Delta::Want(SUSPENDED, want));
 }
 
+/// Where accounts take turns, and the other waited so long that something is promised to it.
+#[test]
+fn who_goes_on_does_not_wait_for_one_who_waits_for_what_it_holds() {
+    let mut planner = of_one_node("preset = \"armada\"\nqueue.reserve_after = \"1s\"");
+    planner.apply(Delta::Rests(SUSPENDED, None, with_gpu(0)));
+    let whole = Request {
+        sharing: Sharing::Exclusive,
+        ..nodes(1, 1, 1)
+    };
+    let behind = Want {
+        eligible: at(0),
+        ..Want::of(16, whole)
+    };
+    planner.apply(Delta::Want(BEHIND, behind));
+    assert_eq!(planner.plan(at(5), 100).verdicts, []);
+    // Neither has an end.
+    let want = Want {
+        back: Some(Arc::new([(Rank(0), 2)].into())),
+        ..Want::of(31, slots(2, 1))
+    };
+    planner.apply(Delta::Want(SUSPENDED, want));
+    assert!(started(&planner.plan(at(6), 100), SUSPENDED).is_some());
+}
+
 #[test]
 fn what_is_left_to_it_is_nobody_elses_until_it_is_over() {
     let mut planner = of_one_node("preset = \"fcfs\"");

@@ -133,6 +133,10 @@ pub fn nothing_waits_that_could_start(world: &World, id: InstanceId) -> Result<(
 /// Whether a plan is a function of what is recorded alone. Where a promise goes to nodes by their
 /// use, what started beside it since would send it elsewhere.
 fn is_from_scratch(policy: &Policy) -> bool {
+    if policy.queue.reserve_after.is_some() {
+        // What was promised to one who waited too long is kept.
+        return false;
+    }
     if policy.queue.walk == Walk::Skip {
         // Nothing is kept for anybody: whoever fits starts, whatever the order.
         return true;

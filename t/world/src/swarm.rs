@@ -280,8 +280,8 @@ const POLICIES: [&str; 16] = [
     "preset = \"conservative\"\nplacement.rank = \"locality\"",
     "preset = \"easy\"\nplacement.rank = \"spread\"",
     "preset = \"armada\"",
-    "preset = \"armada-legacy\"",
-    "preset = \"armada\"\nqueue.limits.rate = { per_second = 1, burst = 2 }",
+    "preset = \"armada-legacy\"\nqueue.reserve_after = \"2s\"",
+    "preset = \"armada\"\nqueue.reserve_after = \"5s\"\nqueue.limits.rate = { per_second = 1, burst = 2 }",
     "preset = \"easy\"\nqueue.limits.account_rate = { per_second = 2, burst = 1 }",
     "preset = \"fcfs\"",
 ];
