@@ -98,10 +98,12 @@ impl Obeyed {
         }
     }
 
-    /// Takes a memo in, if it is about policies.
+    /// Takes a memo in, if it is about policies. One that was set when more was allowed, and cannot be read any
+    /// more, counts as none: the planner would not obey it either.
     pub(super) fn apply(&mut self, seq: Seq, memo: &Map<String, Value>) {
         if let Some(memo) = memo.get(KEY) {
             let memo = serde_json::from_value(memo.clone()).ok();
+            let memo = memo.filter(|memo: &Memo| read(&memo.text).is_ok());
             self.set = memo.map(|memo| (seq, memo));
             self.obeys(&self.policy());
         }
@@ -263,5 +265,29 @@ impl Sched {
         deltas.extend(waiting.map(|(id, _)| self.want(*id)));
         deltas.extend(self.gifts());
         out.volatile(Volatile::Plan(deltas));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_set_and_is_not_allowed_any_more_yields_to_what_is_configured() {
+        let configured = read("preset = \"easy\"").expect("a policy");
+        let memo = |text: &str| {
+            let memo = serde_json::json!({"text": text, "over": print(&configured)});
+            Map::from_iter([(KEY.to_owned(), memo)])
+        };
+        let mut obeyed = Obeyed::new(&Arc::new(configured.clone()));
+        let set = "preset = \"conservative\"\n";
+        obeyed.apply(Seq(1), &memo(set));
+        assert_eq!(obeyed.told().as_deref(), Some(set));
+        obeyed.apply(
+            Seq(2),
+            &memo("preset = \"conservative\"\nqueue.displace_margin = 0.1\n"),
+        );
+        assert_eq!(obeyed.told().as_deref(), Some(print(&configured).as_str()));
+        assert_eq!(obeyed.policy(), configured);
     }
 }

@@ -4,7 +4,7 @@
 //! path of the key that is at fault. What is only unwise says `warn`.
 
 use super::error::Wrong;
-use super::{Decay, Evict, Policy, PriorityRules, Share, Source, formula};
+use super::{Decay, Evict, Policy, PriorityRules, Reservations, Share, Source, formula};
 use crate::amounts::KINDS_MAX;
 
 /// Every disagreement.
@@ -14,7 +14,28 @@ pub(super) fn errors(policy: &Policy) -> Vec<(String, Wrong)> {
     names(policy, &mut errors);
     drf(policy, &mut errors);
     accounts(policy, &mut errors);
+    errors.extend(margin(policy));
     errors
+}
+
+/// Who comes does not move what is kept: that is given up only where the order of those who wait already
+/// changes. Elsewhere a margin would be for nobody.
+fn margin(policy: &Policy) -> Option<(String, Wrong)> {
+    let queue = &policy.queue;
+    let counts = queue.displace_margin == 0.0 || formula::drifts(policy);
+    if counts || queue.reservations == Reservations::Replanned {
+        return None;
+    }
+    let wrong = Wrong::Needs {
+        given: queue.displace_margin.to_string(),
+        needed: "an order that changes while jobs wait (wait, eligible or fair_share in it)"
+            .to_owned(),
+        here: format!(
+            "priority.order = {:?}, where a kept reservation gives way to nobody",
+            policy.priority.order
+        ),
+    };
+    Some(("queue.displace_margin".to_owned(), wrong))
 }
 
 fn formulas(rules: &PriorityRules, errors: &mut Vec<(String, Wrong)>) {

@@ -68,6 +68,15 @@ pub(super) fn names(rules: &PriorityRules, name: &str) -> bool {
     rules.order.iter().any(named)
 }
 
+/// Whether the order of those who wait changes while they do: as time passes, or by what is used.
+pub(super) fn drifts(policy: &Policy) -> bool {
+    let by_use = policy.share.algorithm != Share::None && names(&policy.priority, "fair_share");
+    by_use
+        || ["wait", "eligible"]
+            .iter()
+            .any(|name| names(&policy.priority, name))
+}
+
 /// The highest value of the first formula with each factor at its least or its highest; `None`
 /// where it names something without a bound.
 pub(super) fn best(policy: &Policy) -> Option<f64> {

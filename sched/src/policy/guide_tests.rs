@@ -30,6 +30,23 @@ fn value(name: &str, factors: &[(&str, f64)]) -> f64 {
 }
 
 #[test]
+fn a_margin_where_the_order_stands_is_refused_as_in_the_guide() {
+    let text = |preset: &str| format!("preset = \"{preset}\"\nqueue.displace_margin = 0.1\n");
+    let errors = read(&text("conservative")).expect_err("it would do nothing");
+    assert_eq!(errors.len(), 1);
+    says(&format!("{}: {}", errors[0].path, errors[0].wrong));
+    for preset in ["flux", "hybrid-8"] {
+        // Here it counts, and there it is warned of.
+        assert!(read(&text(preset)).is_ok(), "{preset}");
+    }
+    let aged = format!(
+        "{}priority.order = [\"urgency + wait\"]\n",
+        text("conservative")
+    );
+    assert!(read(&aged).is_ok());
+}
+
+#[test]
 fn six_factors_are_as_in_the_guide() {
     let of = |qos: f64, fair_share: f64, days: f64| {
         let factors = [
