@@ -362,6 +362,7 @@ impl Kept {
                 ahead: 0,
                 start: None,
                 priority: self.planner.as_ref()?.priority_of(want, now),
+                moved: None,
                 advice: Vec::new(),
             })
         };

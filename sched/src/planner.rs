@@ -22,6 +22,7 @@ mod gifts;
 mod held;
 
 mod hindsight;
+mod moved;
 
 mod nodes;
 
@@ -30,7 +31,6 @@ pub(crate) mod places;
 mod preempt;
 
 mod promised;
-
 mod proposals;
 
 mod prospects;
@@ -365,6 +365,7 @@ impl Planner {
             let table = self.table.as_ref().and_then(Table::again);
             outcome.again = again.chain(table).min();
         }
+        self.note_moves(&outcome);
         outcome.answers.extend(self.answers(now));
         if !outcome.unfinished {
             self.probe(now);

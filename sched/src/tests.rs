@@ -30,6 +30,7 @@ mod presets;
 
 mod accounts;
 
+mod moved;
 mod overdue;
 mod table;
 mod twice;

@@ -30,7 +30,7 @@ use crate::time::{Span, Time};
 
 mod bar;
 
-pub use answer::{Answer, Breakdown, Estimate, Explained, Likely, Term};
+pub use answer::{Answer, Breakdown, Estimate, Explained, Likely, Moved, Mover, Term};
 pub use bar::Bar;
 use bar::{alone, clock};
 use words::{also, listed, next, not_up, properties, said, times};

@@ -197,6 +197,7 @@ impl Asked {
                 start: None,
                 // It has no turn yet.
                 priority: Breakdown::default(),
+                moved: None,
                 advice: Vec::new(),
             })
         });

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Outcome, Reason};
+use eddy_wire::plan::{Mover, Outcome, Reason};
 use eddy_wire::time::{Span, Time};
 
 use super::taking::Standing;
@@ -165,6 +165,7 @@ impl Planner {
         let stays = |other: &JobId| self.is_late(*other) && !self.displaces(&standing, *other);
         let promised: BTreeSet<JobId> = others.filter(|other| !stays(other)).collect();
         for other in promised {
+            self.hindsight.moves(other, Mover::Job { job });
             match self.taking.prospects.contains_key(&other) {
                 true => self.enter(other),
                 false => self.unpromise(other),

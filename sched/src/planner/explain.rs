@@ -145,6 +145,7 @@ impl Planner {
     }
 
     fn told(&mut self, one: &mut Explained, now: Time) {
+        self.tell_moved(one);
         let Some(start) = &mut one.start else { return };
         let Some(latest) = start.latest else { return };
         let turn = self.turn_of(one.job);
@@ -191,6 +192,7 @@ impl Planner {
             ahead: self.turns(now).len() as u64,
             start: None,
             priority,
+            moved: None,
             advice: Vec::new(),
         }
     }
@@ -218,6 +220,7 @@ impl Planner {
                 likely: None,
             }),
             priority: self.breakdown(turn, now),
+            moved: None,
             advice: Vec::new(),
         }
     }

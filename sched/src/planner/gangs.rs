@@ -227,6 +227,7 @@ impl Planner {
             ahead: self.turns(now).len() as u64,
             start: None,
             priority: self.turns.breakdown(want, now),
+            moved: None,
             advice: Vec::new(),
         }
     }

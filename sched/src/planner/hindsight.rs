@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::Likely;
+use eddy_wire::plan::{Likely, Moved, Mover};
 use eddy_wire::time::{Span, Time};
 
 /// Told of and not begun: more are forgotten, the earliest numbers first.
@@ -23,6 +23,10 @@ const AIM: f64 = 0.8;
 const STEP: f64 = 0.02;
 /// Between what parts of the past that stays.
 const WIDTHS: (f64, f64) = (0.4, 0.98);
+/// Of so many it is looked at in each pass for whom their promises move: those who came last.
+pub(super) const WATCHED_MAX: usize = 64;
+/// What ends late is counted as ending in a second for as long as it does: that is no other time.
+const SLACK: Span = Span::seconds(1);
 /// Where nobody asks one in so long is reckoned all the same.
 pub(super) const PROBE: Span = Span::seconds(60);
 
@@ -52,6 +56,18 @@ struct Told {
     basis: Basis,
     /// Between what parts of that wait.
     likely: Option<(f64, f64)>,
+    /// Why it is later now, if that was seen.
+    mover: Option<Mover>,
+}
+
+impl Told {
+    fn latest(&self) -> Time {
+        self.at.after(self.wait)
+    }
+
+    fn is_missed(&self, latest: Time) -> bool {
+        self.basis == Basis::Promise && latest > self.latest().after(SLACK)
+    }
 }
 
 /// Parts of the waits that were told.
@@ -90,6 +106,7 @@ impl Hindsight {
             wait,
             basis,
             likely,
+            mover: None,
         };
         self.open.entry(job).or_insert(told);
         if self.open.len() > OPEN_MAX {
@@ -98,6 +115,38 @@ impl Hindsight {
         likely.map(|(from, to)| Likely {
             from: now.after(part(wait, from)),
             to: now.after(part(wait, to)),
+        })
+    }
+
+    /// Those who were promised a start, and by what no cause is known yet for which that moved; when each was
+    /// told.
+    pub fn watched(&self) -> impl Iterator<Item = (JobId, Time)> + '_ {
+        let last = self.open.iter().rev().take(WATCHED_MAX);
+        let open = last.filter(|(_, told)| told.basis == Basis::Promise && told.mover.is_none());
+        open.map(|(job, told)| (*job, told.at))
+    }
+
+    /// Whether it was promised an earlier start than this.
+    pub fn is_missed(&self, job: JobId, latest: Time) -> bool {
+        self.open
+            .get(&job)
+            .is_some_and(|told| told.is_missed(latest))
+    }
+
+    /// What was promised to it moves for this, which is told if it comes to be later: the first counts.
+    pub fn moves(&mut self, job: JobId, mover: Mover) {
+        if let Some(told) = self.open.get_mut(&job) {
+            told.mover.get_or_insert(mover);
+        }
+    }
+
+    /// That it was promised an earlier start than this one, or than one that is not known.
+    pub fn moved(&self, job: JobId, latest: Option<Time>) -> Option<Moved> {
+        let told = self.open.get(&job)?;
+        let missed = told.is_missed(latest.unwrap_or(Time(i64::MAX)));
+        missed.then(|| Moved {
+            from: told.latest(),
+            by: told.mover.unwrap_or(Mover::Overrun),
         })
     }
 

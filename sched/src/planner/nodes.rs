@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
-use eddy_wire::plan::Unavailable;
+use eddy_wire::plan::{Mover, Unavailable};
 use eddy_wire::resource_set::ResourceSet;
 
 use super::{Order, Place, Planner};
@@ -43,6 +43,12 @@ impl Planner {
     pub(super) fn withdraw(&mut self, ranks: &Idset, why: Unavailable) {
         self.occupancy
             .serve(|inventory| inventory.withdraw(ranks, why));
+        let lost = self.promises();
+        let lost = lost.filter(|(_, _, spot)| !self.occupancy.serves(spot));
+        let lost: Vec<JobId> = lost.map(|(turn, ..)| turn.job).collect();
+        for job in lost {
+            self.hindsight.moves(job, Mover::Nodes);
+        }
         self.drop_promises(|occupancy, spot| !occupancy.serves(spot));
         self.beside.wake(ranks);
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::SharesTold;
+use eddy_wire::plan::{Mover, SharesTold};
 use eddy_wire::time::Time;
 
 use super::charges::paid;
@@ -197,19 +197,18 @@ impl Planner {
             true => turn.lead(),
             false => 0,
         };
-        let mut best: BTreeMap<i64, f64> = BTreeMap::new();
+        let mut best: BTreeMap<i64, (f64, JobId)> = BTreeMap::new();
+        let none = (f64::NEG_INFINITY, JobId(0));
         let apart = self.apart();
         let values = self.rows.weights(&apart);
         match is_by_queue {
             true => values.for_each(|(turn, value)| {
-                let best = best.entry(turn.lead()).or_insert(f64::NEG_INFINITY);
-                *best = best.max(value);
+                let best = best.entry(turn.lead()).or_insert(none);
+                *best = better(*best, (value, turn.job));
             }),
             false => {
-                let most = values
-                    .map(|(_, value)| value)
-                    .fold(f64::NEG_INFINITY, f64::max);
-                best.insert(0, most);
+                let values = values.map(|(turn, value)| (value, turn.job));
+                best.insert(0, values.fold(none, better));
             }
         }
         // Whoever is promised a later time counts as those without a promise.
@@ -218,14 +217,24 @@ impl Planner {
         promised.sort_unstable();
         for (_, turn) in promised.into_iter().rev() {
             let own = self.rows.weight(&turn);
-            let of_higher = best
-                .first_key_value()
-                .is_some_and(|(at, _)| *at < lead(&turn));
-            let best = best.entry(lead(&turn)).or_insert(f64::NEG_INFINITY);
-            if of_higher || *best > own + own.abs() * margin {
+            let first = best.first_key_value();
+            let of_higher = first.filter(|(at, _)| **at < lead(&turn));
+            let of_higher = of_higher.map(|(_, (_, by))| *by);
+            let best = best.entry(lead(&turn)).or_insert(none);
+            let by_value = (best.0 > own + own.abs() * margin).then_some(best.1);
+            if let Some(job) = of_higher.or(by_value) {
+                self.hindsight.moves(turn.job, Mover::Job { job });
                 self.agenda.unreserve(&turn, &mut self.occupancy);
             }
-            *best = best.max(own);
+            *best = better(*best, (own, turn.job));
         }
+    }
+}
+
+/// Whoever of two has the higher value.
+fn better(one: (f64, JobId), other: (f64, JobId)) -> (f64, JobId) {
+    match other.0 > one.0 {
+        true => other,
+        false => one,
     }
 }

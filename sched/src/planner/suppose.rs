@@ -98,6 +98,7 @@ impl Planner {
                 ahead: 0,
                 start,
                 priority: other.turns.breakdown(&want, now),
+                moved: None,
                 advice: Vec::new(),
             };
         }

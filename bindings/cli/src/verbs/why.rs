@@ -8,7 +8,7 @@ use eddy_client::{Client, ClientError};
 use eddy_wire::error::Code;
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Estimate, Explained, Reason, Suppose};
+use eddy_wire::plan::{Estimate, Explained, Moved, Mover, Reason, Suppose};
 use eddy_wire::preempt::{Mode, Shrink};
 use eddy_wire::services::job::{JobRow, JobSet};
 use eddy_wire::services::queue::{List, QueueRow};
@@ -64,6 +64,8 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   binding      the same as data, of a job that waits for resources
   ahead        how many jobs are before it in turn
   start        null, or earliest and latest: seconds since 1970; null is unknown
+  moved        that an earlier start was promised: from, until when that was, and by, an object with kind: job
+               (and its number), nodes that went, overrun of what runs
   priority     policy, value, terms with name, factor, weight, contribution
   requires     what its queue requires of nodes, as --requires spells it, of a job that waits
   advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
@@ -266,6 +268,7 @@ fn lines(
         ahead => format!("  ahead:  {ahead} jobs"),
     });
     lines.push(format!("  start:  {}", start(one.start)));
+    lines.extend(one.moved.map(|moved| said(moved, spelling)));
     if let Some(likely) = one.start.and_then(|start| start.likely) {
         let (from, to) = (when::local(likely.from), when::local(likely.to));
         lines.push(format!(
@@ -278,6 +281,17 @@ fn lines(
         lines.push(format!("  sooner: with {options} it would start at once"));
     }
     lines
+}
+
+/// That a start was promised which was moved, and for what.
+fn said(moved: Moved, spelling: Spelling) -> String {
+    let from = when::local(moved.from);
+    let why = match moved.by {
+        Mover::Job { job } => format!("job {} came before it", spelling.show(job)),
+        Mover::Nodes => "nodes that it was to have went out of service".to_owned(),
+        Mover::Overrun => "what runs ends later than was planned".to_owned(),
+    };
+    format!("  moved:  was promised a start by {from}; {why}")
 }
 
 /// Why no end of another job would let it start, where that is so.
@@ -375,6 +389,7 @@ fn object(row: &JobRow, waits: Option<&Explained>, required: Option<&str>) -> Va
         "binding": waits.map(|one| &one.reason),
         "ahead": turn.map(|one| one.ahead),
         "start": waits.and_then(|one| one.start),
+        "moved": waits.and_then(|one| one.moved),
         "priority": turn.map(|one| &one.priority),
         "requires": waits.and(required),
         "advice": waits.map(|one| &one.advice),

@@ -28,6 +28,9 @@ pub struct Explained {
     pub ahead: u64,
     /// When it would start if nothing else came; `None` where that is not known.
     pub start: Option<Estimate>,
+    /// That it was promised an earlier start when it was told of first; told while a planner remembers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Moved>,
     /// What its turn comes from.
     pub priority: Breakdown,
     /// By what it would start now, the least change of each kind; told where few are asked about.
@@ -54,6 +57,30 @@ pub struct Likely {
     pub from: Time,
     /// The later.
     pub to: Time,
+}
+
+/// That a start which was promised is later now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// By when it was promised.
+    pub from: Time,
+    /// For what it moved first.
+    pub by: Mover,
+}
+
+/// For what a promised start moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Mover {
+    /// A job came before it.
+    Job {
+        /// That one.
+        job: JobId,
+    },
+    /// Nodes that it was to have are not in service.
+    Nodes,
+    /// Nobody came, and no node went: something runs on beyond its planned end, or is to end later.
+    Overrun,
 }
 
 /// A value of a policy's formula, taken apart.

@@ -1,0 +1,120 @@
+//! What is told of a promise that moved later: for what it did.
+
+use std::sync::Arc;
+
+use eddy_wire::Time;
+use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
+use eddy_wire::plan::{
+    Delta, Explained, Moved, Mover, Owner, Question, Suppose, Unavailable, Verdict, Want,
+};
+use eddy_wire::time::{MICROS, Span};
+
+use super::model::{inventory, nodes};
+use crate::Planner;
+use crate::cleanup::CLEANUP;
+
+const BEGIN: Time = Time(1_000 * MICROS);
+/// The first is planned to end then.
+const END: Time = Time(1_000 * MICROS + 100 * MICROS + CLEANUP.0);
+
+/// Two nodes, both held by job 1 for 100 s.
+fn planner(policy: &str) -> Planner {
+    let mut planner = Planner::new();
+    planner.apply(Delta::Policy(policy.into()));
+    planner.apply(Delta::Inventory(inventory(&[(1, 0, 0), (1, 0, 0)])));
+    planner.apply(Delta::Up(Idset::first_ids(2)));
+    want(&mut planner, 1, 16, BEGIN);
+    let outcome = planner.plan(BEGIN, 100);
+    let [(job, Verdict::Start(set))] = &outcome.verdicts[..] else {
+        panic!("it starts");
+    };
+    planner.apply(Delta::Held(*job, Owner::default(), Arc::clone(set)));
+    planner
+}
+
+/// A job of both nodes for 100 s.
+fn want(planner: &mut Planner, job: u64, urgency: u8, at: Time) {
+    let mut request = nodes(2, 1, 1);
+    request.duration = Some(100 * MICROS);
+    let want = Want {
+        submitted: at,
+        eligible: at,
+        ..Want::of(urgency, request)
+    };
+    planner.apply(Delta::Want(JobId(job), want));
+}
+
+fn why(planner: &mut Planner, job: u64, now: Time) -> Explained {
+    planner.apply(Delta::Explain(Question {
+        tag: 1,
+        jobs: Some(vec![(JobId(job), JobId(job))]),
+        most: 1,
+        suppose: Suppose::default(),
+    }));
+    let mut answers = planner.plan(now, 100).answers;
+    answers.remove(0).jobs.remove(0)
+}
+
+fn later(seconds: i64) -> Time {
+    BEGIN.after(Span::seconds(seconds))
+}
+
+#[test]
+fn a_job_that_came_before_one_who_was_promised_a_start_is_named() {
+    for policy in ["hybrid-8", "conservative-replanned"] {
+        let mut planner = planner(&format!("preset = \"{policy}\""));
+        want(&mut planner, 2, 16, later(1));
+        let told = why(&mut planner, 2, later(1));
+        assert_eq!(
+            (told.start.and_then(|one| one.latest), told.moved),
+            (Some(END), None)
+        );
+        want(&mut planner, 3, 20, later(2));
+        // Also when nobody asked in that pass, and the other runs.
+        planner.plan(later(2), 100);
+        planner.apply(Delta::Freed(JobId(1)));
+        let outcome = planner.plan(later(50), 100);
+        let [(JobId(3), Verdict::Start(set))] = &outcome.verdicts[..] else {
+            panic!("it starts");
+        };
+        planner.apply(Delta::Held(JobId(3), Owner::default(), Arc::clone(set)));
+        let told = why(&mut planner, 2, later(51));
+        let moved = Moved {
+            from: END,
+            by: Mover::Job { job: JobId(3) },
+        };
+        assert_eq!(told.moved, Some(moved), "{policy}");
+        let third = why(&mut planner, 2, later(52)).moved;
+        assert_eq!(third, Some(moved), "it is not told anew");
+    }
+}
+
+#[test]
+fn one_whose_values_came_to_be_better_is_named() {
+    let policy = "preset = \"conservative\"\npriority = { order = [\"urgency + 0 * wait\"], refresh = \"1s\" }";
+    let mut planner = planner(policy);
+    want(&mut planner, 2, 16, later(1));
+    assert_eq!(why(&mut planner, 2, later(1)).moved, None);
+    want(&mut planner, 3, 20, later(2));
+    let told = why(&mut planner, 2, later(70));
+    let by = told.moved.map(|moved| moved.by);
+    assert_eq!(by, Some(Mover::Job { job: JobId(3) }));
+}
+
+#[test]
+fn nodes_that_go_and_what_runs_on_are_told_apart() {
+    for (lost, mover) in [(true, Mover::Nodes), (false, Mover::Overrun)] {
+        let mut planner = planner("preset = \"conservative\"");
+        want(&mut planner, 2, 16, later(1));
+        assert_eq!(why(&mut planner, 2, later(1)).moved, None);
+        if lost {
+            planner.apply(Delta::Down(Idset::one(0), Unavailable::Offline));
+        }
+        let told = why(&mut planner, 2, END.after(Span::seconds(9)));
+        assert_eq!(
+            told.moved.map(|moved| (moved.from, moved.by)),
+            Some((END, mover))
+        );
+    }
+}
