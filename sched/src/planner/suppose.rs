@@ -192,14 +192,26 @@ impl Planner {
         ends.dedup();
         ends.truncate(GAPS_MAX);
         let cleanup = self.cleanup();
-        let whole = move |end: Time| ((end - now).0 - cleanup.0).div_euclid(MICROS) * MICROS;
+        let left = move |end: Time| in_time(Span((end - now).0 - cleanup.0)).0;
         let is_shorter = move |left: &i64| *left > 0 && limit.is_none_or(|limit| *left < limit);
-        let left = ends.into_iter().rev().map(whole).filter(is_shorter);
+        let left = ends.into_iter().rev().map(left).filter(is_shorter);
         left.map(|left| Suppose {
             limit: Some(Span(left)),
             ..Suppose::default()
         })
     }
+}
+
+/// A limit that is still short enough when whoever reads it has followed it: a minute less than there is, or a tenth.
+/// From ten minutes on in whole minutes, else in whole seconds.
+fn in_time(left: Span) -> Span {
+    const MINUTE: i64 = 60 * MICROS;
+    let left = left.0 - (left.0 / 10).min(MINUTE);
+    let unit = match left >= 10 * MINUTE {
+        true => MINUTE,
+        false => MICROS,
+    };
+    Span(left.div_euclid(unit) * unit)
 }
 
 fn at_once(now: Time) -> Estimate {

@@ -88,12 +88,12 @@ fn a_job_is_told_what_would_fit_before_a_promise() {
     let (mut planner, waiting) = planner("preset = \"easy\"", &jobs);
     assert_eq!(waiting, [JobId(2), JobId(3)]);
     let told = ask(&mut planner, JobId(3), &Suppose::default());
-    let shorter = Suppose {
-        limit: Some(Span::seconds(100)),
+    let of = |seconds| Suppose {
+        limit: Some(Span::seconds(seconds)),
         ..Suppose::default()
     };
-    assert_eq!(told.advice, std::slice::from_ref(&shorter));
-    let told = ask(&mut planner, JobId(3), &shorter);
+    assert_eq!(told.advice, [of(90)], "it takes a moment to follow");
+    let told = ask(&mut planner, JobId(3), &of(100));
     assert_eq!(told.start.map(|start| start.latest), Some(Some(NOW)));
     // Two nodes would do for the second, but it would come again behind the third, who takes them.
     let told = ask(&mut planner, JobId(2), &Suppose::default());
