@@ -172,11 +172,19 @@ impl Occupancy {
             Some(set) => set.nodes.keys().any(|rank| closure.ranks.contains(rank.0)),
             None => self.could_use(ask, &closure.ranks),
         };
-        let first = in_the_way
-            .into_iter()
-            .filter(has)
-            .min_by(|one, two| (one.from, &one.name).cmp(&(two.from, &two.name)));
-        first.map(|closure| closure.reason(now))
+        let lets = |closure: &&Closure| {
+            let others = in_the_way
+                .iter()
+                .filter(|one| !std::ptr::eq(**one, *closure));
+            let others = others.fold(Idset::new(), |all, one| all.union(&one.ranks));
+            self.goes_beside(ask, &others, fits)
+        };
+        let order =
+            |one: &&Closure, two: &&Closure| (one.until, &one.name).cmp(&(two.until, &two.name));
+        // The first that it could go without; where several keep it, the last of them to be over.
+        let first = in_the_way.iter().copied().filter(lets).min_by(order);
+        let waits_for = first.or_else(|| in_the_way.iter().copied().filter(has).max_by(order));
+        waits_for.map(|closure| closure.reason(now))
     }
 
     /// From when on it is not for reservations alone that a request cannot start for the span: it could if

@@ -349,6 +349,29 @@ fn the_reservation_that_is_named_has_nodes_that_the_job_could_have() {
 }
 
 #[test]
+fn the_reservation_that_is_named_is_the_one_that_a_job_waits_for() {
+    let mut site = Site::new("preset = \"easy\"");
+    site.reserve(reservation("long", (0, 60), Idset::range(0, 2)));
+    site.reserve(reservation("short", (6, 10), Idset::one(3)));
+    site.want(1, lasting(nodes(1, 1, 1), 30), None);
+    site.plan();
+    let (reason, latest) = site.why(1);
+    assert!(
+        matches!(&reason, Reason::Reservation { name, .. } if name.as_str() == "short"),
+        "{reason:?}"
+    );
+    assert_eq!(latest, Some(at(10)));
+    // Where it needs the nodes of both it waits for the last.
+    site.want(2, lasting(nodes(4, 1, 1), 30), None);
+    site.plan();
+    let (reason, _) = site.why(2);
+    assert!(
+        matches!(&reason, Reason::Reservation { name, .. } if name.as_str() == "long"),
+        "{reason:?}"
+    );
+}
+
+#[test]
 fn a_reservation_is_not_named_where_the_job_would_wait_without_it() {
     let mut site = Site::new("preset = \"easy\"");
     site.want(1, on(lasting(nodes(1, 1, 2), 100), Idset::one(3)), None);
