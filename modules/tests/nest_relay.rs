@@ -13,7 +13,9 @@ use eddy_wire::services::child::{
     AnswerKind, AnswerRequest, ChildOf, Children, ChildrenRequest, FromParent, ID_BLOCK, Ids,
     IdsRequest,
 };
-use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Submit, Submitted, Wait, WaitRequest};
+use eddy_wire::services::job::{
+    JobSet, Raise, RaiseRequest, Scope, Submit, Submitted, Wait, WaitRequest,
+};
 use eddy_wire::time::Span;
 use serde_json::{Value, json};
 
@@ -98,8 +100,12 @@ fn whoever_asks_for_an_instance_in_it_is_answered_by_it() {
 #[test]
 fn all_jobs_are_all_but_the_declared_instances() {
     let mut stand = serving();
-    let request = |jobs| RaiseRequest {
+    let request = |jobs: JobSet| RaiseRequest {
         job_set: None,
+        scope: match jobs.is_empty() {
+            true => Scope::All,
+            false => Scope::Named,
+        },
         jobs,
         states: Vec::new(),
         kind: "cancel".to_owned(),

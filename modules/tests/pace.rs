@@ -7,7 +7,7 @@ use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::plan::Delta;
 use eddy_wire::services::child::{FromParent, PassState};
-use eddy_wire::services::job::{JobSet, Resume, Suspend, SuspendRequest};
+use eddy_wire::services::job::{JobSet, Resume, Scope, Suspend, SuspendRequest};
 use eddy_wire::shell::{FromShell, Part};
 
 use crate::nest_stand::*;
@@ -21,6 +21,7 @@ fn who_is_stopped_gives_cores_when_its_instance_has_stopped_it_for_the_last_time
     let request = SuspendRequest {
         jobs: JobSet::one(JOB),
         job_set: None,
+        scope: Scope::Named,
     };
     let first = stand.call::<Suspend>(CLIENT, USER, &request);
     let back = stand.call::<Resume>(CLIENT, USER, &request);
@@ -76,6 +77,7 @@ fn who_is_over_while_it_waits_for_its_cores_wants_none() {
     let request = SuspendRequest {
         jobs: JobSet::one(JOB),
         job_set: None,
+        scope: Scope::Named,
     };
     stand.call::<Suspend>(CLIENT, USER, &request);
     tells(&mut stand, 1, PassState::Stopped { stop: 1 });

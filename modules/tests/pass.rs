@@ -17,7 +17,7 @@ use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::services::child::{
     ChildOf, FromParent, Granted, PassState, Passed, Told as TellsOf, ToldOf, ToldRequest,
 };
-use eddy_wire::services::job::{JobSet, List, ListRequest, Raise, RaiseRequest, Submit};
+use eddy_wire::services::job::{JobSet, List, ListRequest, Raise, RaiseRequest, Scope, Submit};
 use eddy_wire::shell::{FromShell, Part, PartState};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Span;
@@ -198,6 +198,7 @@ fn who_is_cancelled_is_ended_there_and_not_passed_again() {
         jobs: JobSet::one(JOB),
         states: Vec::new(),
         job_set: None,
+        scope: Scope::Named,
         kind: "cancel".to_owned(),
         severity: 0,
         note: String::new(),

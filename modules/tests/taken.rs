@@ -18,7 +18,7 @@ use eddy_wire::services::child::{
     Begun, ChildOf, FromParent, HandUp, HandUpRequest, Ids, IdsRequest, PassState, TakenUp,
     Told as TellsOf, ToldOf, ToldRequest,
 };
-use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, SubmitRequest};
+use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Scope, SubmitRequest};
 use eddy_wire::time::Span;
 use serde_json::json;
 
@@ -170,6 +170,7 @@ pub fn raise(job: JobId) -> RaiseRequest {
         jobs: JobSet::one(job),
         states: Vec::new(),
         job_set: None,
+        scope: Scope::Named,
         kind: "cancel".to_owned(),
         severity: 0,
         note: String::new(),

@@ -12,7 +12,7 @@ use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::plan::{Delta, Outcome, Reason, Verdict};
 use eddy_wire::services::child::{ChildOf, Closed, Granted, Passed, QueueAbove};
-use eddy_wire::services::job::{JobSet, Submitted, Urgency, UrgencyRequest};
+use eddy_wire::services::job::{JobSet, Scope, Submitted, Urgency, UrgencyRequest};
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Span;
 use serde_json::json;
@@ -152,6 +152,7 @@ fn who_holds_one_here_that_the_parent_orders_is_told_where_to_say_it() {
     let hold = UrgencyRequest {
         jobs: JobSet::one(FIRST),
         job_set: None,
+        scope: Scope::Named,
         urgency: 0,
     };
     let held = stand.ask::<Urgency>(CLIENT, USER, &hold);
@@ -183,6 +184,7 @@ fn so_many_are_handed_up_at_a_time() {
     let hold = UrgencyRequest {
         jobs: JobSet::one(FIRST),
         job_set: None,
+        scope: Scope::Named,
         urgency: 0,
     };
     stand.ask::<Urgency>(CLIENT, USER, &hold);

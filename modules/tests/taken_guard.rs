@@ -10,7 +10,7 @@ use eddy_wire::event::{Kind, Submit};
 use eddy_wire::id::JobId;
 use eddy_wire::plan::{Delta, Outcome, Verdict};
 use eddy_wire::services::child::{FromParent, PassState, Told as TellsOf, ToldRequest};
-use eddy_wire::services::job::{JobSet, Raise, RaiseRequest};
+use eddy_wire::services::job::{JobSet, Raise, RaiseRequest, Scope};
 use serde_json::json;
 
 fn wants(effects: &[Effect], of: JobId) -> bool {
@@ -151,6 +151,7 @@ fn who_cancels_all_ends_nothing_that_may_have_begun() {
     hands_up(&mut stand, first, &[first]);
     let all = RaiseRequest {
         jobs: JobSet::default(),
+        scope: Scope::All,
         ..raise(first)
     };
     stand.call::<Raise>(CLIENT, USER, &all);

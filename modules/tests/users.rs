@@ -104,6 +104,35 @@ fn listings_show_everybodys_jobs_unless_they_are_private() {
     assert!(!answer.contains("may not ask"), "{answer}");
 }
 
+#[test]
+fn a_change_that_names_no_job_is_refused_unless_it_asks_for_all() {
+    let none = json!({"ranges": []});
+    let cases = [
+        ("job.raise", json!({"jobs": none, "type": "cancel"})),
+        ("job.urgency", json!({"jobs": none, "urgency": 5})),
+        ("job.release", json!({"jobs": none})),
+        ("job.suspend", json!({"jobs": none})),
+        ("job.resume", json!({"jobs": none})),
+        ("job.kill", json!({"jobs": none, "signal": 10})),
+        ("job.requeue", json!({"jobs": none})),
+        ("job.order", json!({"jobs": []})),
+    ];
+    for (topic, body) in cases {
+        let mut i = anns(Listing::Open);
+        let before = i.records.len();
+        let answer = as_sender(&mut i, ANN, topic, &body);
+        assert!(answer.contains("jobs: none given"), "{topic}: {answer}");
+        assert_eq!(i.records.len(), before, "{topic} records nothing");
+    }
+    let mut i = anns(Listing::Open);
+    let all = json!({"jobs": none, "urgency": 5, "scope": "all"});
+    let answer = as_sender(&mut i, ANN, "job.urgency", &all);
+    assert!(answer.contains("\"count\":1"), "{answer}");
+    let both = json!({"jobs": {"ranges": [[2, 2]]}, "urgency": 5, "scope": "all"});
+    let answer = as_sender(&mut i, ANN, "job.urgency", &both);
+    assert!(answer.contains("scope: `all` given beside"), "{answer}");
+}
+
 fn submits(i: &mut Instance, sender: (u32, Roles), urgency: u8) -> String {
     let key = uuid::Uuid::from_u128((i.now.0 as u128 / 1000) << 80 | 7 << 76 | 2 << 62 | 77);
     let jobspec = json!({

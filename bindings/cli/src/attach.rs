@@ -19,7 +19,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobResult;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
-    EventsLine, Input, InputRequest, JobEnd, JobSet, Kill, KillRequest, Raise, RaiseRequest,
+    EventsLine, Input, InputRequest, JobEnd, JobSet, Kill, KillRequest, Raise, RaiseRequest, Scope,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -176,6 +176,7 @@ pub async fn leave(uri: &Uri, options: Options, how: &How, note: &str) {
 fn cancelling(job: JobId, note: &str) -> RaiseRequest {
     RaiseRequest {
         job_set: None,
+        scope: Scope::Named,
         jobs: JobSet::one(job),
         states: Vec::new(),
         kind: "cancel".to_owned(),

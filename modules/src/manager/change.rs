@@ -10,7 +10,7 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
-    self, Changed, JOB_RANGES_MAX, JobSet, RaiseRequest, ReleaseRequest, RequeueRequest,
+    self, Changed, JOB_RANGES_MAX, JobSet, RaiseRequest, ReleaseRequest, RequeueRequest, Scope,
     URGENCY_MAX, UrgencyRequest,
 };
 use eddy_wire::time::Time;
@@ -60,7 +60,7 @@ impl Manager {
         word(&body.kind)?;
         bounded("note", &body.note)?;
         let all = body.jobs.is_empty();
-        let named = Named::of(&body.jobs, body.job_set.as_deref())?;
+        let named = Named::of(&body.jobs, body.job_set.as_deref(), body.scope)?;
         self.each(request, named, |job| {
             let wanted = body.states.is_empty() || body.states.contains(&job.state);
             if all && !wanted {
@@ -99,7 +99,7 @@ impl Manager {
             return Err(Refusal::invalid(text));
         }
         let all = body.jobs.is_empty();
-        let named = Named::of(&body.jobs, body.job_set.as_deref())?;
+        let named = Named::of(&body.jobs, body.job_set.as_deref(), body.scope)?;
         self.each(request, named, |job| match job.state {
             _ if self.above.orders(job) && all => Ok(None),
             _ if self.above.orders(job) => Err(ordered_above()),
@@ -128,7 +128,7 @@ impl Manager {
     ) -> Result<Changed, Refusal> {
         let body: ReleaseRequest = request.parse()?;
         let all = body.jobs.is_empty();
-        let named = Named::of(&body.jobs, body.job_set.as_deref())?;
+        let named = Named::of(&body.jobs, body.job_set.as_deref(), body.scope)?;
         self.each(request, named, |job| match job.state {
             _ if self.above.orders(job) && all => Ok(None),
             _ if self.above.orders(job) => Err(ordered_above()),
@@ -152,7 +152,7 @@ impl Manager {
         let body: RequeueRequest = request.parse()?;
         bounded("note", &body.note)?;
         let attempts_max = self.attempts_max;
-        self.each(request, Named::of(&body.jobs, None)?, |job| {
+        self.each(request, Named::by_number(&body.jobs)?, |job| {
             let named = body.attempt.unwrap_or(job.attempt);
             match job.state {
                 // A repeated request: that attempt has ended, or is ending so.
@@ -259,14 +259,32 @@ pub(super) enum Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    pub(super) fn of(jobs: &'a JobSet, set: Option<&'a str>) -> Result<Named<'a>, Refusal> {
-        match (jobs.is_empty(), set) {
-            (true, None) => Ok(Named::All),
-            (true, Some(set)) => Ok(Named::Set(set)),
-            (false, None) => Ok(Named::Jobs(jobs)),
-            (false, Some(_)) => Err(Refusal::invalid(
+    pub(super) fn of(
+        jobs: &'a JobSet,
+        set: Option<&'a str>,
+        scope: Scope,
+    ) -> Result<Named<'a>, Refusal> {
+        match (jobs.is_empty(), set, scope) {
+            (true, None, Scope::All) => Ok(Named::All),
+            (true, Some(set), Scope::Named) => Ok(Named::Set(set)),
+            (false, None, Scope::Named) => Ok(Named::Jobs(jobs)),
+            (true, None, Scope::Named) => Err(Refusal::invalid(
+                "jobs: none given; allowed are ranges of them, a job_set, or a scope of `all`",
+            )),
+            (false, Some(_), _) => Err(Refusal::invalid(
                 "job_set: given beside jobs; allowed is one of them",
             )),
+            (_, _, Scope::All) => Err(Refusal::invalid(
+                "scope: `all` given beside jobs or a job_set; allowed is one of them",
+            )),
+        }
+    }
+
+    /// Of a change that is never of all.
+    fn by_number(jobs: &'a JobSet) -> Result<Named<'a>, Refusal> {
+        match jobs.is_empty() {
+            true => Err(Refusal::invalid("jobs: none given, at least one is needed")),
+            false => Ok(Named::Jobs(jobs)),
         }
     }
 }

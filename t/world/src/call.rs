@@ -171,6 +171,7 @@ impl Call {
     pub fn raise(id: JobId, kind: &str, severity: u8) -> Call {
         let request = job::RaiseRequest {
             job_set: None,
+            scope: job::Scope::Named,
             jobs: JobSet::one(id),
             states: Vec::new(),
             kind: kind.to_owned(),
@@ -193,6 +194,7 @@ impl Call {
         let request = job::UrgencyRequest {
             jobs,
             job_set: None,
+            scope: job::Scope::Named,
             urgency,
         };
         Call::new::<job::Urgency>(About::Urgency { job: id, urgency }, &request)
@@ -535,5 +537,6 @@ fn paced(id: JobId) -> job::SuspendRequest {
     job::SuspendRequest {
         jobs: JobSet::one(id),
         job_set: None,
+        scope: job::Scope::Named,
     }
 }

@@ -11,7 +11,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, Stage};
 use eddy_wire::services::instance::{Shutdown, ShutdownRequest};
-use eddy_wire::services::job::{JobEnd, JobSet, Raise, RaiseRequest};
+use eddy_wire::services::job::{JobEnd, JobSet, Raise, RaiseRequest, Scope};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -208,6 +208,7 @@ async fn cancel(global: &Global, uri: &Uri, job: JobId) -> anyhow::Result<()> {
     eprintln!("eddy alloc: cancelling job {}", ids::show(job));
     let request = RaiseRequest {
         job_set: None,
+        scope: Scope::Named,
         jobs: JobSet::one(job),
         states: Vec::new(),
         kind: "cancel".to_owned(),

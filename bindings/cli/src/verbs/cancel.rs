@@ -9,7 +9,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{Children, ChildrenRequest};
-use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest};
+use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest, Scope};
 
 use crate::listing::{Filter, Question};
 use crate::session::Global;
@@ -60,10 +60,16 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             return dry_run(&client, jobs, &states, args.job_set.clone()).await;
         }
         let named = !jobs.is_empty();
+        // That -S alone means all in these states was asked for above.
+        let scope = match named || args.job_set.is_some() {
+            true => Scope::Named,
+            false => Scope::All,
+        };
         let request = |jobs| RaiseRequest {
             jobs,
             states: states.clone(),
             job_set: args.job_set.clone(),
+            scope,
             kind: "cancel".to_owned(),
             severity: 0,
             note: args.message.clone().unwrap_or_default(),

@@ -1,7 +1,9 @@
 //! `eddy hold` and `eddy release`: keep waiting jobs from starting, and let them go again.
 
 use anyhow::bail;
-use eddy_wire::services::job::{Changed, JobSet, Release, ReleaseRequest, Urgency, UrgencyRequest};
+use eddy_wire::services::job::{
+    Changed, JobSet, Release, ReleaseRequest, Scope, Urgency, UrgencyRequest,
+};
 
 use crate::ids;
 use crate::request;
@@ -50,6 +52,13 @@ impl Which {
         Ok((global, jobs))
     }
 
+    fn scope(&self) -> Scope {
+        match self.all {
+            true => Scope::All,
+            false => Scope::Named,
+        }
+    }
+
     /// Says what became of it.
     fn told(&self, verb: &str, changed: &Changed) -> u8 {
         if self.all || self.job_set.is_some() {
@@ -65,6 +74,7 @@ pub fn hold(global: &Global, args: &HoldArgs) -> anyhow::Result<u8> {
     let request = |jobs| UrgencyRequest {
         jobs,
         job_set: which.job_set.clone(),
+        scope: which.scope(),
         urgency: 0,
     };
     global.session(async |client| {
@@ -80,6 +90,7 @@ pub fn release(global: &Global, args: &ReleaseArgs) -> anyhow::Result<u8> {
     let request = |jobs| ReleaseRequest {
         jobs,
         job_set: which.job_set.clone(),
+        scope: which.scope(),
     };
     global.session(async |client| {
         let changed = change::<Release>(&client, jobs, request).await?;

@@ -1,7 +1,7 @@
 //! `eddy suspend` and `eddy resume`: stop running jobs for a while, and let them go on.
 
 use anyhow::bail;
-use eddy_wire::services::job::{Changed, JobSet, Resume, Suspend, SuspendRequest};
+use eddy_wire::services::job::{Changed, JobSet, Resume, Scope, Suspend, SuspendRequest};
 
 use crate::ids;
 use crate::request;
@@ -59,6 +59,10 @@ impl Which {
         SuspendRequest {
             jobs,
             job_set: self.job_set.clone(),
+            scope: match self.all {
+                true => Scope::All,
+                false => Scope::Named,
+            },
         }
     }
 

@@ -289,11 +289,28 @@ pub struct InputRequest {
     pub eof: bool,
 }
 
+/// Which jobs a change is of that names none by number or set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// None: such a change is refused, since whoever named none may have meant to name some.
+    #[default]
+    Named,
+    /// All of the sender of which it can be true.
+    All,
+}
+
+impl Scope {
+    fn is_named(&self) -> bool {
+        *self == Scope::Named
+    }
+}
+
 /// What [`Raise`] asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RaiseRequest {
-    /// The jobs; all active ones of the sender when empty.
+    /// The jobs.
     pub jobs: JobSet,
     /// Only jobs in these states; all active states when empty.
     #[serde(default)]
@@ -301,6 +318,9 @@ pub struct RaiseRequest {
     /// Instead of `jobs`: those of this set of jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_set: Option<String>,
+    /// Instead of both: whether all are meant.
+    #[serde(default, skip_serializing_if = "Scope::is_named")]
+    pub scope: Scope,
     /// `cancel`, or a word of the user's.
     #[serde(rename = "type")]
     pub kind: String,
@@ -331,6 +351,9 @@ pub struct UrgencyRequest {
     /// Instead of `jobs`: those of this set of jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_set: Option<String>,
+    /// Instead of both: whether all are meant.
+    #[serde(default, skip_serializing_if = "Scope::is_named")]
+    pub scope: Scope,
     /// 0 to 31.
     pub urgency: u8,
 }
@@ -339,11 +362,14 @@ pub struct UrgencyRequest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuspendRequest {
-    /// The jobs; all of the sender that are meant when empty.
+    /// The jobs.
     pub jobs: JobSet,
     /// Instead of `jobs`: those of this set of jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_set: Option<String>,
+    /// Instead of both: whether all are meant.
+    #[serde(default, skip_serializing_if = "Scope::is_named")]
+    pub scope: Scope,
 }
 
 /// The most jobs that are put in order at a time.
@@ -375,11 +401,14 @@ pub enum Places {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRequest {
-    /// The jobs; all of the sender that are held when empty.
+    /// The jobs.
     pub jobs: JobSet,
     /// Instead of `jobs`: those of this set of jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_set: Option<String>,
+    /// Instead of both: whether all are meant.
+    #[serde(default, skip_serializing_if = "Scope::is_named")]
+    pub scope: Scope,
 }
 
 /// What [`RequeueJob`] asks.

@@ -24,7 +24,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, Stage};
 use eddy_wire::services::instance::{Ping, PingRequest};
-use eddy_wire::services::job::{JobSet, Release, ReleaseRequest, Submit, SubmitRequest};
+use eddy_wire::services::job::{JobSet, Release, ReleaseRequest, Scope, Submit, SubmitRequest};
 
 use self::accounts::Race;
 use self::board::Board;
@@ -235,6 +235,7 @@ impl Demo {
         let release = ReleaseRequest {
             jobs: JobSet::default(),
             job_set: None,
+            scope: Scope::All,
         };
         client.call::<Release>(&release).await?;
         self.busy(client).await?;

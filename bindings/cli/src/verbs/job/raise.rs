@@ -1,6 +1,6 @@
 //! `eddy job raise`: an exception of a user's choice.
 
-use eddy_wire::services::job::{Raise, RaiseRequest};
+use eddy_wire::services::job::{Raise, RaiseRequest, Scope};
 
 use crate::ids;
 use crate::number::number;
@@ -34,6 +34,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let jobs = ids::many(ids)?;
     let request = |jobs| RaiseRequest {
         job_set: None,
+        scope: Scope::Named,
         jobs,
         states: Vec::new(),
         kind: args.kind.clone(),

@@ -1,6 +1,6 @@
 //! `eddy job urgency`: change how urgent jobs are.
 
-use eddy_wire::services::job::{Urgency, UrgencyRequest};
+use eddy_wire::services::job::{Scope, Urgency, UrgencyRequest};
 
 use crate::session::Global;
 use crate::verbs::cancel::{change, refusals};
@@ -23,6 +23,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let request = |jobs| UrgencyRequest {
         jobs,
         job_set: None,
+        scope: Scope::Named,
         urgency: args.urgency,
     };
     global.session(async |client| {

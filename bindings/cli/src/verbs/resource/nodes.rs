@@ -9,7 +9,7 @@ use eddy_wire::error::Code;
 use eddy_wire::hostlist::Hostlist;
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::services::job::{JobRow, JobSet, Raise, RaiseRequest};
+use eddy_wire::services::job::{JobRow, JobSet, Raise, RaiseRequest, Scope};
 use eddy_wire::services::overlay::{Add, AddRequest, Remove, RemoveRequest};
 use eddy_wire::services::resource::{Drain, DrainRequest, RankStatus, Status, Targets};
 use uuid::Uuid;
@@ -209,6 +209,7 @@ async fn cancel(client: &Client, jobs: JobSet) -> anyhow::Result<()> {
         jobs,
         states: Vec::new(),
         job_set: None,
+        scope: Scope::Named,
         kind: "cancel".to_owned(),
         severity: 0,
         note: "its node is removed".to_owned(),
