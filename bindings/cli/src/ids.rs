@@ -57,6 +57,23 @@ pub fn one(text: &str) -> anyhow::Result<JobId> {
     Ok(text.parse()?)
 }
 
+/// Refuses an argument that names no job, as a variable does that was never set: whoever wrote it
+/// meant one, and neither none nor all of them.
+pub fn given<T: AsRef<str>>(texts: &[T]) -> anyhow::Result<()> {
+    let names_one = |text: &str| {
+        let mut parts = text.split([',', ' ']);
+        parts.any(|part| !part.is_empty())
+            && !text.split([',', ' ']).any(|part| part.ends_with('/'))
+    };
+    match texts.iter().find(|text| !names_one(text.as_ref())) {
+        None => Ok(()),
+        Some(text) => bail!(
+            "no jobs given: `{}` names none; allowed are ids, lists and ranges, such as f2JL, 3,5 and f5-f9",
+            text.as_ref().escape_debug()
+        ),
+    }
+}
+
 /// The path of the instance that these texts name, if they name one, and the texts
 /// without it.
 pub fn apart<T: AsRef<str>>(texts: &[T]) -> anyhow::Result<(Option<String>, Vec<String>)> {
@@ -190,6 +207,19 @@ mod tests {
 
     fn ids(texts: &[&str]) -> Vec<String> {
         texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn an_argument_without_an_id_is_refused_beside_others_too() {
+        for text in ["", " ", ",", " , ", "/", "f6/", "3,f6/"] {
+            let error = given(&["f5", text]).expect_err("names none").to_string();
+            assert!(
+                error.starts_with(&format!("no jobs given: `{text}` names none; ")),
+                "{error}"
+            );
+        }
+        given(&["f5", "3, 4,", "/3", "f6/f7"]).expect("each names some");
+        given::<&str>(&[]).expect("nothing was given");
     }
 
     #[test]

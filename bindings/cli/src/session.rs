@@ -162,6 +162,7 @@ impl Global {
     /// # Errors
     /// They are of different instances.
     pub fn inside<T: AsRef<str>>(&self, ids: &[T]) -> anyhow::Result<(Global, Vec<String>)> {
+        ids::given(ids)?;
         let (path, ids) = ids::apart(ids)?;
         let within = path.map(|path| format!("jobid:{path}"));
         let global = Global {

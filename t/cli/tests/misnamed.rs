@@ -137,3 +137,45 @@ fn a_queue_or_account_that_is_nowhere_is_an_error_until_a_job_has_it() -> Tested
     instance.ok(&["jobs", "-q", "debug"])?;
     Ok(())
 }
+
+#[test]
+fn an_argument_that_names_no_job_is_refused_and_is_not_all_of_them() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let job = instance.submit_started(&["sleep", "60"])?;
+    let verbs: [&[&str]; 15] = [
+        &["job", "raise"],
+        &["job", "requeue"],
+        &["job", "kill"],
+        &["job", "status"],
+        &["job", "wait"],
+        &["cancel"],
+        &["cancel", "-S", "active"],
+        &["hold"],
+        &["release"],
+        &["suspend"],
+        &["order"],
+        &["why"],
+        &["jobs"],
+        &["usage"],
+        &["priority"],
+    ];
+    for verb in verbs {
+        for text in ["", " ", ",", "/", "f6/"] {
+            let line = refused(&instance, &[verb, &[text]].concat())?;
+            assert!(
+                line.contains(": no jobs given: `"),
+                "{verb:?} `{text}`: {line}"
+            );
+        }
+    }
+    refused(&instance, &["job", "urgency", "", "5"])?;
+    refused(&instance, &["cancel", &job, ""])?;
+    let row = instance.json(&["jobs", "--json", &job])?;
+    assert_eq!(
+        (&row[0]["state"], &row[0]["attempt"]),
+        (&"RUN".into(), &1.into())
+    );
+    instance.ok(&["cancel", "--all"])?;
+    assert_ne!(instance.code(&job)?, 0);
+    Ok(())
+}
