@@ -133,6 +133,28 @@ fn a_change_that_names_no_job_is_refused_unless_it_asks_for_all() {
     assert!(answer.contains("scope: `all` given beside"), "{answer}");
 }
 
+#[test]
+fn what_is_no_name_of_an_account_is_refused_where_nobody_is_charged_too() {
+    let long = "a".repeat(3000);
+    for name in ["no such", "", "-1", &long, "phys\u{ef}k"] {
+        for field in ["account", "bank"] {
+            let mut i = anns(Listing::Open);
+            let before = i.records.len();
+            let answer = i.submit(0, 1, &json!({field: name}));
+            let begins = format!("attributes.system.{field}: `");
+            assert!(answer.contains(&begins), "{answer}");
+            assert!(
+                answer.contains("is no name; allowed are 1 to 64"),
+                "{answer}"
+            );
+            assert_eq!(i.records.len(), before, "{field} {name}");
+        }
+    }
+    let mut i = anns(Listing::Open);
+    let answer = i.submit(0, 1, &json!({"account": "gone"}));
+    assert!(!answer.contains("account"), "{answer}");
+}
+
 fn submits(i: &mut Instance, sender: (u32, Roles), urgency: u8) -> String {
     let key = uuid::Uuid::from_u128((i.now.0 as u128 / 1000) << 80 | 7 << 76 | 2 << 62 | 77);
     let jobspec = json!({

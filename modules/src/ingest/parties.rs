@@ -162,9 +162,10 @@ impl Charter {
             (None, Some(bank)) => (BANK, Some(bank.as_str())),
             (account, _) => (ACCOUNT, account.as_deref().or(default.as_deref())),
         };
+        let account = name.map(str::parse::<Name>).transpose();
+        let account = account.map_err(|error| Refusal::invalid(format!("{field}: {error}")))?;
         if self.book.is_empty() || is_nobodys(spec) {
             // What one names where nobody is charged is kept for listings.
-            let account = name.and_then(|name| name.parse().ok());
             let qos = asked;
             return Ok(Party {
                 account,
