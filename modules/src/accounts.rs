@@ -133,7 +133,10 @@ impl Accounts {
             }
             match (before, &there) {
                 (Before::None, Some(_)) => {
-                    let text = format!("{} is there already, and otherwise", told(&change));
+                    let text = format!(
+                        "{} is there already and is not as given; an edit changes it",
+                        told(&change)
+                    );
                     return Err(Refusal::new(Code::Conflict, text));
                 }
                 (Before::Some, None) => {
@@ -290,7 +293,7 @@ mod tests {
         let other = [(account("a", 3), Before::None)];
         assert_eq!(
             set(&accounts, &other),
-            Err("account `a` is there already, and otherwise".to_owned())
+            Err("account `a` is there already and is not as given; an edit changes it".to_owned())
         );
         let missing = [(account("b", 3), Before::Some)];
         assert_eq!(
