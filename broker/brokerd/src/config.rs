@@ -31,6 +31,7 @@ use serde_json::Value as Json;
 use thiserror::Error;
 use toml::{Table, Value};
 
+use crate::users::UserError;
 use declared::DeclaredInstance;
 pub use keys::{KEYS, Key};
 pub use lines::told;
@@ -317,6 +318,14 @@ pub enum ConfigError {
         /// Why.
         why: NotServed,
     },
+    /// Somebody who is not there.
+    #[error("{path}: {why}")]
+    User {
+        /// The key.
+        path: String,
+        /// Who.
+        why: UserError,
+    },
     /// `-S` without `=`.
     #[error("-S {given}: has no `=`; allowed is key=value")]
     Override {
@@ -350,16 +359,25 @@ pub fn check(text: &str) -> Result<Config, Vec<ConfigError>> {
 
 /// The same with `key=value` overrides put over it, in order.
 pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>> {
-    let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
-        let line = error
-            .to_string()
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        vec![ConfigError::Syntax(line)]
-    })?;
+    match read(text, overrides) {
+        (config, errors) if errors.is_empty() => Ok(config),
+        (_, errors) => Err(errors),
+    }
+}
+
+/// The same where something is wrong, too: what could be read, for who has more to find wrong in
+/// it, and every error. A configuration with errors is not to be obeyed.
+pub fn read(text: &str, overrides: &[String]) -> (Config, Vec<ConfigError>) {
     let mut config = Config::default();
     let mut errors = Vec::new();
+    let mut table: Table = match text.parse::<Table>() {
+        Ok(table) => table,
+        Err(error) => {
+            let text = error.to_string();
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            return (config, vec![ConfigError::Syntax(line)]);
+        }
+    };
     let of_lists = overrides.iter().filter_map(|given| tables::of_list(given));
     for (path, value) in of_lists {
         errors.extend(tables::put(&mut table, &path, value).err());
@@ -381,11 +399,7 @@ pub fn load(text: &str, overrides: &[String]) -> Result<Config, Vec<ConfigError>
             }),
         }
     }
-    if errors.is_empty() {
-        Ok(config)
-    } else {
-        Err(errors)
-    }
+    (config, errors)
 }
 
 impl Config {
@@ -441,6 +455,7 @@ impl ConfigError {
             | ConfigError::Twice { path, .. }
             | ConfigError::NoInstance { path, .. }
             | ConfigError::NotServed { path, .. }
+            | ConfigError::User { path, .. }
             | ConfigError::NoEntry { path, .. }
             | ConfigError::NotLive { path } => path,
             ConfigError::Policy(error) => &error.path,
@@ -458,6 +473,7 @@ impl ConfigError {
             | ConfigError::Twice { path, .. }
             | ConfigError::NoInstance { path, .. }
             | ConfigError::NotServed { path, .. }
+            | ConfigError::User { path, .. }
             | ConfigError::NoEntry { path, .. }
             | ConfigError::NotLive { path } => *path = outer,
             ConfigError::Policy(error) => error.path = outer,
@@ -526,3 +542,5 @@ fn near(path: &str) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wrong_tests;

@@ -190,6 +190,29 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
             "eddy config set: tree.fanout: counts from a start on; eddy --at DIR config set tree.fanout VALUE writes it for the next"
         ]
     );
+    let wrong = [
+        "defaults.time=-1",
+        "limits.clients=0",
+        "tree.fanout=3",
+        "foo=1",
+        "queue.none.max_nodes=3",
+    ];
+    let errors = refused(&instance, &[&["set"][..], &wrong].concat())?;
+    let keys: Vec<&str> = errors
+        .iter()
+        .filter_map(|line| line.split(": ").nth(1))
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "tree.fanout",
+            "foo",
+            "queue.none.max_nodes",
+            "defaults.time",
+            "limits.clients"
+        ],
+        "{errors:?}"
+    );
     let errors = refused(&instance, &["set", "tree.fan=3"])?;
     assert_eq!(errors, ["eddy config set: tree.fan: unknown key"]);
     assert_eq!(get(&instance, "queue.debug.limits.running_jobs")?, "3");

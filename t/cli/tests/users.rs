@@ -424,22 +424,26 @@ fn a_check_of_the_configuration_names_all_whom_the_host_does_not_know() -> Teste
     let file = place.join("site.toml");
     fs::write(
         &file,
-        "[access]\nusers = [\"root\", \"eddy-x\", \"eddy-y\"]\nadmins = [\"eddy-z\"]\n",
+        "[access]\nusers = [\"root\", \"eddy-x\", \"eddy-y\"]\nadmins = [\"eddy-z\"]\n[foo]\na = 1\n",
     )?;
     let checked = place.run(&["config", "check", &file])?;
     assert_eq!(checked.code, 1);
     let lines: Vec<&str> = checked.err.lines().collect();
-    let said =
-        |field: &str, user: &str| format!("eddy config check: {file}: {field}: no user `{user}`");
+    let said = |line: u8, field: &str, user: &str| {
+        format!("eddy config check: {file}: line {line}: {field}: no user `{user}`")
+    };
     let unknown = [
-        ("access.users", "eddy-x"),
-        ("access.users", "eddy-y"),
-        ("access.admins", "eddy-z"),
+        (2, "access.users", "eddy-x"),
+        (2, "access.users", "eddy-y"),
+        (3, "access.admins", "eddy-z"),
     ];
-    assert_eq!(lines.len(), 3, "{}", checked.err);
-    for (line, (field, user)) in lines.iter().zip(unknown) {
-        assert!(line.starts_with(&said(field, user)), "{line}");
+    assert_eq!(lines.len(), 4, "{}", checked.err);
+    for (line, (at, field, user)) in lines.iter().zip(unknown) {
+        assert!(line.starts_with(&said(at, field, user)), "{line}");
     }
+    // What else is wrong is told beside.
+    let last = format!("eddy config check: {file}: line 4: foo: unknown key");
+    assert_eq!(lines[3], last);
     Ok(())
 }
 

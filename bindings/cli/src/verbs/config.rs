@@ -121,24 +121,14 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 
 fn check(file: &str) -> anyhow::Result<u8> {
     let text = fs::read_to_string(file).with_context(|| file.to_owned())?;
-    match config::check(&text) {
-        Ok(config) => {
-            let unknown = access::unknown(&config.instance.access);
-            for error in &unknown {
-                let line = error.to_string();
-                eprintln!("eddy config check: {file}: {}", output::one_line(&line));
-            }
-            match unknown.is_empty() {
-                true => Ok(0),
-                false => Ok(output::FAILED),
-            }
-        }
-        Err(errors) => {
-            for line in config::told(&text, &errors) {
-                eprintln!("eddy config check: {file}: {}", output::one_line(&line));
-            }
-            Ok(output::FAILED)
-        }
+    let (config, mut errors) = config::read(&text, &[]);
+    errors.extend(access::unknown(&config.instance.access));
+    for line in config::told(&text, &errors) {
+        eprintln!("eddy config check: {file}: {}", output::one_line(&line));
+    }
+    match errors.is_empty() {
+        true => Ok(0),
+        false => Ok(output::FAILED),
     }
 }
 

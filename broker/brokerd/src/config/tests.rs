@@ -571,20 +571,3 @@ fn another_preset_keeps_what_the_lists_of_the_site_say() {
     );
     assert!(placement.ladder.contains(&Rung::Urgency), "{placement:?}");
 }
-
-#[test]
-fn what_contradicts_itself_is_told_by_its_key() {
-    let text = "[[instance]]\nname = \"a\"\nranks = \"1-2\"\n[[instance]]\nname = \"b\"\nranks = \"2-3\"\n\
-        [[queue]]\nname = \"q\"\ninstance = \"a\"\nmin_nodes = 3\nmax_nodes = 2\n\
-        default_time = \"2h\"\nmax_time = \"1h\"\n";
-    let errors = check(text).expect_err("it contradicts itself");
-    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        lines,
-        [
-            "instance[1].ranks: is \"2-3\"; allowed is ranks that no other [[instance]] names",
-            "queue[0].min_nodes: is 3; allowed is no more than max_nodes",
-            "queue[0].default_time: is \"2h\"; allowed is no longer than max_time",
-        ]
-    );
-}

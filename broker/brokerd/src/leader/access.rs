@@ -6,7 +6,7 @@
 use eddy_wire::access::{Access, HOST_ADMIN, Listing, Users};
 use thiserror::Error;
 
-use crate::config;
+use crate::config::{self, ConfigError};
 use crate::users::{self, UserError};
 
 /// Why users are not admitted.
@@ -40,7 +40,7 @@ pub(super) enum Admits {
 }
 
 /// Every name in what a configuration says of access that this host does not know.
-pub fn unknown(said: &config::Access) -> Vec<AccessError> {
+pub fn unknown(said: &config::Access) -> Vec<ConfigError> {
     let users: &[String] = match &said.users {
         config::Users::Unsaid | config::Users::All => &[],
         config::Users::Named(names) => names,
@@ -48,8 +48,11 @@ pub fn unknown(said: &config::Access) -> Vec<AccessError> {
     let users = users.iter().map(|name| ("access.users", name));
     let admins = said.admins.iter().map(|name| ("access.admins", name));
     let unknown = users.chain(admins).filter_map(|(field, name)| {
-        let source = users::number(name).err()?;
-        Some(AccessError::Name { field, source })
+        let why = users::number(name).err()?;
+        Some(ConfigError::User {
+            path: field.to_owned(),
+            why,
+        })
     });
     unknown.collect()
 }

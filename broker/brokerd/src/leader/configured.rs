@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::BrokerArgs;
+use super::access;
 use super::child::Told;
 use crate::config::{self, Config};
 
@@ -71,13 +72,15 @@ impl Configured {
             (None, Some(_)) => (Origin::Defaults, String::new()),
             (None, None) => found(&super::start::statedir(args, None))?,
         };
-        let loaded = config::load(&text, &args.set);
-        let mut config = loaded.map_err(|errors| {
+        let (mut config, mut errors) = config::read(&text, &args.set);
+        // Whoever else starts an instance names nobody in it, and is told that.
+        if child.is_none() && rustix::process::getuid().is_root() {
+            errors.extend(access::unknown(&config.instance.access));
+        }
+        if !errors.is_empty() {
             let told = config::told(&text, &errors);
-            told.iter()
-                .map(|line| origin.named(line))
-                .collect::<Vec<String>>()
-        })?;
+            return Err(told.iter().map(|line| origin.named(line)).collect());
+        }
         config.origin = origin.to_string();
         Ok(Configured {
             config,

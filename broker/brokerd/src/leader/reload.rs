@@ -12,7 +12,7 @@ use std::sync::Arc;
 use eddy_broker::Caller;
 use eddy_modules::Settings;
 use eddy_modules::live::{By, Change, Live};
-use eddy_wire::access::Access;
+use eddy_wire::access::{Access, HOST_ADMIN};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::message::{Message, Type};
@@ -22,7 +22,7 @@ use eddy_wire::services::instance::{Reload, ReloadRequest, Reloaded, SetConfig, 
 use serde_json::{Map, Value};
 use toml::Table;
 
-use super::access::{Admits, admitted};
+use super::access::{self, Admits, admitted};
 use super::configured::Configured;
 use super::settings::settings;
 use super::{Inner, Inside};
@@ -300,7 +300,11 @@ fn reloaded(mut basis: Basis, trial: Trial, userid: u32) -> Result<Candidate, Ve
     };
     let text = fs::read_to_string(path).map_err(|error| named(vec![error.to_string()]))?;
     let told = |errors: Vec<_>| named(config::told(&text, &errors));
-    config::load(&text, &basis.given).map_err(told)?;
+    let (config, mut errors) = config::read(&text, &basis.given);
+    errors.extend(unknown(&config, &basis.admits));
+    if !errors.is_empty() {
+        return Err(told(errors));
+    }
     let table = tables::over(&text, &basis.given).map_err(told)?;
     let merged = tables::merged(&basis.table, &table);
     let config = loaded(&merged, &basis.inventory).map_err(|lines| {
@@ -346,12 +350,26 @@ fn set_over(
     let told = |errors: Vec<config::ConfigError>| -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     };
-    let errors: Vec<config::ConfigError> = set.iter().filter_map(|given| not_live(given)).collect();
+    let (mut errors, mut live_keys) = (Vec::new(), Vec::new());
+    for given in set {
+        match not_live(given) {
+            Some(error) => errors.push(error),
+            None => live_keys.push(given.clone()),
+        }
+    }
+    let mut table = basis.table.clone();
+    // What can be put there is, so that all that is wrong with it is told, too.
+    errors.extend(
+        tables::over_table(&mut table, &live_keys)
+            .err()
+            .unwrap_or_default(),
+    );
+    let (config, wrong) = config::read(&table.to_string(), &[]);
+    errors.extend(wrong);
+    errors.extend(unknown(&config, &basis.admits));
     if !errors.is_empty() {
         return Err(told(errors));
     }
-    let mut table = basis.table.clone();
-    tables::over_table(&mut table, set).map_err(told)?;
     let config = loaded(&table, &basis.inventory)?;
     let key = |given: &String| given.split('=').next().map(|key| key.trim().to_owned());
     basis
@@ -380,6 +398,14 @@ fn set_over(
         change,
         trial,
     })
+}
+
+/// Who is named and is not on this host, where names are looked up.
+fn unknown(config: &Config, admits: &Admits) -> Vec<config::ConfigError> {
+    match admits {
+        Admits::Configured(HOST_ADMIN) => access::unknown(&config.instance.access),
+        Admits::Configured(_) | Admits::Parent(_) | Admits::Owner => Vec::new(),
+    }
 }
 
 /// That a key is none, or counts from a start on.

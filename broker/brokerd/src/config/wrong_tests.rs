@@ -1,0 +1,39 @@
+//! What is wrong in a configuration, and how it is told.
+
+use super::*;
+
+#[test]
+fn what_is_right_is_read_beside_what_is_wrong() {
+    let text = "[access]\nusers = [\"ann\"]\n[foo]\na = 1\n";
+    let (config, errors) = read(text, &[]);
+    assert_eq!(
+        config.instance.access.users,
+        Users::Named(vec!["ann".to_owned()])
+    );
+    assert_eq!(told(text, &errors), ["line 3: foo: unknown key"]);
+    let errors = [ConfigError::User {
+        path: "access.users".to_owned(),
+        why: UserError::NoName("ann".to_owned()),
+    }];
+    assert_eq!(
+        told(text, &errors),
+        ["line 2: access.users: no user `ann` on this host"]
+    );
+}
+
+#[test]
+fn what_contradicts_itself_is_told_by_its_key() {
+    let text = "[[instance]]\nname = \"a\"\nranks = \"1-2\"\n[[instance]]\nname = \"b\"\nranks = \"2-3\"\n\
+        [[queue]]\nname = \"q\"\ninstance = \"a\"\nmin_nodes = 3\nmax_nodes = 2\n\
+        default_time = \"2h\"\nmax_time = \"1h\"\n";
+    let errors = check(text).expect_err("it contradicts itself");
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "instance[1].ranks: is \"2-3\"; allowed is ranks that no other [[instance]] names",
+            "queue[0].min_nodes: is 3; allowed is no more than max_nodes",
+            "queue[0].default_time: is \"2h\"; allowed is no longer than max_time",
+        ]
+    );
+}
