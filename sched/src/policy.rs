@@ -37,6 +37,7 @@ use thiserror::Error;
 
 pub use error::{PolicyError, Wrong};
 pub use formula::FACTORS;
+pub use kind::NUMBER_MAX;
 pub use presets::{PRESETS, Preset, preset};
 
 /// How an instance orders and places jobs.
@@ -327,7 +328,7 @@ pub struct FactorRules {
     pub qos: BTreeMap<String, f64>,
     /// The QoS of jobs that name none.
     pub default_qos: String,
-    /// Priority of each queue by name, the factor `queue`; absent is 0. Any finite number.
+    /// Priority of each queue by name, the factor `queue`; absent is 0. To [`NUMBER_MAX`] on both sides of 0.
     pub queues: BTreeMap<String, f64>,
 }
 

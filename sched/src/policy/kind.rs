@@ -85,10 +85,17 @@ impl<T: Copy + PartialEq> Kind for NameList<T> {
     }
 }
 
-/// A finite number in a range.
+/// The largest number of a policy. What a job is charged and how its turn is reckoned are products
+/// of a few of them with amounts and seconds, below 1e20 each: far from where a number ends, and
+/// what is infinite once stays so in the books. No scheduler that is imported has larger ones.
+pub const NUMBER_MAX: f64 = 1e12;
+/// The least number over 0 of those that divide.
+const NUMBER_MIN: f64 = 1e-12;
+
+/// A number in a range.
 #[derive(Clone, Copy)]
 pub(super) enum Number {
-    /// Any.
+    /// Any, to [`NUMBER_MAX`] on both sides of 0.
     Any,
     /// 0 and more.
     NotNegative,
@@ -100,13 +107,13 @@ pub(super) enum Number {
 
 impl Number {
     fn holds(self, number: f64) -> bool {
-        number.is_finite()
-            && match self {
-                Number::Any => true,
-                Number::NotNegative => number >= 0.0,
-                Number::Positive => number > 0.0,
-                Number::Fraction => (0.0..=1.0).contains(&number),
-            }
+        let range = match self {
+            Number::Any => -NUMBER_MAX..=NUMBER_MAX,
+            Number::NotNegative => 0.0..=NUMBER_MAX,
+            Number::Positive => NUMBER_MIN..=NUMBER_MAX,
+            Number::Fraction => 0.0..=1.0,
+        };
+        range.contains(&number)
     }
 }
 
@@ -129,9 +136,9 @@ impl Kind for Number {
     }
     fn allowed(&self) -> String {
         match self {
-            Number::Any => "a finite number",
-            Number::NotNegative => "a finite number, 0 or more",
-            Number::Positive => "a finite number over 0",
+            Number::Any => "a number from -1e12 to 1e12",
+            Number::NotNegative => "a number from 0 to 1e12",
+            Number::Positive => "a number from 1e-12 to 1e12",
             Number::Fraction => "a number from 0 to 1",
         }
         .to_owned()

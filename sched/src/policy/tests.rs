@@ -149,12 +149,12 @@ fn all_errors_come_at_once_with_line_and_path() {
             "line 3: usage.decay.half: is 0; allowed is a duration longer than 0 such as \"7d\" (RFC 23), or seconds",
             "line 4: usage.minimun: unknown key; there is usage.minimum",
             "line 5: usage.weights: the name \"a b\" is not allowed; allowed is 1 to 64 characters, none of them a blank or a control character",
-            "line 5: usage.weights.cores: is -1; allowed is a finite number, 0 or more",
+            "line 5: usage.weights.cores: is -1; allowed is a number from 0 to 1e12",
             "line 7: priority.factors.max_wait: is \"0s\"; allowed is a duration longer than 0 such as \"7d\" (RFC 23), or seconds",
             "line 8: priority.factors.qos.high: is 1.5; allowed is a number from 0 to 1",
             "line 10: queue.walk: is \"backfill\"; allowed is \"stop\", \"skip\" or \"reserve\"",
             "line 11: queue.depth: belongs to walk = \"reserve\"; the policy has walk = \"stop\"",
-            "line 12: queue.limits.rate: is a table; allowed is { per_second = a finite number over 0, burst = a whole number from 1 to 1000000000 }, or \"none\"",
+            "line 12: queue.limits.rate: is a table; allowed is { per_second = a number from 1e-12 to 1e12, burst = a whole number from 1 to 1000000000 }, or \"none\"",
             "line 14: placement.default_class: is \"none\", which needs a table of that name; the policy has default",
         ]
     );
@@ -369,7 +369,7 @@ const OVERRIDES: &[(&str, &str)] = &[
     ("usage.time", "'requested'"),
     ("usage.minimum", "12.345678"),
     ("usage.weights.gpus", "0.1"),
-    ("usage.weights.cores", "1e300"),
+    ("usage.weights.cores", "1e12"),
     ("usage.factors.night", "0"),
     ("usage.decay.form", "'step'"),
     ("usage.decay.form", "'bins'"),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use eddy_modules::settings::{Class, Qos};
-use eddy_sched::policy::{Class as Ranked, Preference, Rung};
+use eddy_sched::policy::{Class as Ranked, NUMBER_MAX, Preference, Rung};
 use eddy_wire::account::{Limits, Name};
 use eddy_wire::preempt::Mode;
 use eddy_wire::time::Span;
@@ -18,7 +18,7 @@ use super::{Config, ConfigError};
 
 const NAME: &str = "a name of 1 to 64 characters A-Z, a-z, 0-9, -, _ and ., other than root";
 const FACTOR: &str = "a number from 0 to 1";
-const AMOUNT: &str = "a number of at least 0";
+const AMOUNT: &str = "a number from 0 to 1e12";
 const NAMES: &str = "names of [[qos]]";
 const ABOVE: &str = "names of [[qos]], neither its own nor of one that preempts it";
 const WHOLE: &str = "a whole number";
@@ -163,7 +163,7 @@ fn number(value: &Value) -> Option<f64> {
     let number = value
         .as_float()
         .or_else(|| Some(value.as_integer()? as f64));
-    number.filter(|number| number.is_finite() && *number >= 0.0)
+    number.filter(|number| (0.0..=NUMBER_MAX).contains(number))
 }
 
 /// What may be had, of a QoS or a queue.

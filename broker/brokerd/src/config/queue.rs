@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use eddy_modules::settings::Queue;
+use eddy_sched::policy::NUMBER_MAX;
 use eddy_wire::account::{Limits, Name};
 use eddy_wire::constraint::Constraint;
 use eddy_wire::queue::Rules;
@@ -19,7 +20,7 @@ use super::qos::{LIMITS, limits, value};
 use super::{Config, ConfigError, spell};
 use crate::passwd;
 
-const NUMBER: &str = "a number";
+const NUMBER: &str = "a number from -1e12 to 1e12";
 const FLAG: &str = "true or false";
 const SPAN: &str = "a duration such as \"5s\", or seconds";
 const AMOUNT: &str = "a whole number from 1 to 65536";
@@ -198,7 +199,7 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
     let finite = |value: &Value| {
         let whole = value.as_integer().map(|whole| whole as f64);
         let number = value.as_float().or(whole);
-        number.filter(|number| number.is_finite())
+        number.filter(|number| number.abs() <= NUMBER_MAX)
     };
     let amount = |value: &Value| Some(Some(count(value, 1, 65_536)? as u32));
     let cores = |value: &Value| Some(Some(count(value, 1, 1 << 24)? as u32));

@@ -37,3 +37,23 @@ fn what_contradicts_itself_is_told_by_its_key() {
         ]
     );
 }
+
+fn lines(text: &str) -> Vec<String> {
+    let errors = check(text).expect_err("something is wrong");
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn numbers_whose_products_would_be_infinite_are_refused() {
+    let text = "[policy]\npreset = \"flux-accounting\"\npriority.weights.qos = 1e13\n\
+        [[qos]]\nname = \"one\"\nusage_factor = 1e13\n\
+        [[queue]]\nname = \"q\"\npriority = -1e13\n";
+    assert_eq!(
+        lines(text),
+        [
+            "line 3: policy.priority.weights.qos: is 10000000000000.0; allowed is a number from 0 to 1e12",
+            "qos[0].usage_factor: is 10000000000000.0; allowed is a number from 0 to 1e12",
+            "queue[0].priority: is -10000000000000.0; allowed is a number from -1e12 to 1e12",
+        ]
+    );
+}
