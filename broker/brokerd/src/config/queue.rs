@@ -169,6 +169,13 @@ fn bounds(entry: &Entry, rules: &Rules, errors: &mut Vec<ConfigError>) {
     let too_long = rules.default_time.zip(rules.max_time);
     let too_long = too_long.is_some_and(|(default, max)| default > max);
     within("default_time", too_long, "no longer than max_time");
+    // The smallest nodes have a core each.
+    let too_wide = rules.min_nodes.zip(rules.max_cores);
+    let too_wide = too_wide.is_some_and(|(nodes, cores)| nodes > cores);
+    within("min_nodes", too_wide, "no more than max_cores");
+    let other = rules.default_qos.as_ref().zip(rules.qos.as_ref());
+    let other = other.is_some_and(|(default, allowed)| !allowed.contains(default));
+    within("default_qos", other, "one of qos");
 }
 
 /// Where it leads; this instance where nothing is said and there is no other.

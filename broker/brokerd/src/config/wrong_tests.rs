@@ -38,6 +38,21 @@ fn what_contradicts_itself_is_told_by_its_key() {
     );
 }
 
+#[test]
+fn a_queue_that_could_take_no_job_is_refused() {
+    let text = "[[qos]]\nname = \"one\"\n[[qos]]\nname = \"two\"\n\
+        [[queue]]\nname = \"q\"\nqos = [\"two\"]\ndefault_qos = \"one\"\nmin_nodes = 4\nmax_cores = 3\n";
+    assert_eq!(
+        lines(text),
+        [
+            "queue[0].min_nodes: is 4; allowed is no more than max_cores",
+            "queue[0].default_qos: is \"one\"; allowed is one of qos",
+        ]
+    );
+    let right = text.replace("max_cores = 3", "max_cores = 4");
+    check(&right.replace("default_qos = \"one\"", "default_qos = \"two\"")).expect("it can be");
+}
+
 fn lines(text: &str) -> Vec<String> {
     let errors = check(text).expect_err("something is wrong");
     errors.iter().map(ToString::to_string).collect()
