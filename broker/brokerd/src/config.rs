@@ -10,6 +10,7 @@ pub mod declared;
 pub mod extent;
 mod filter;
 mod keys;
+mod limits;
 mod lines;
 mod pick;
 mod policy;
@@ -297,6 +298,20 @@ pub enum ConfigError {
         /// Of what.
         what: &'static str,
     },
+    /// Two of a list that say they are the default one.
+    #[error(
+        "{path}: {list} \"{second}\" is the default one, and so is \"{first}\"; allowed is one of them"
+    )]
+    TwoDefaults {
+        /// The second one's key.
+        path: String,
+        /// Of which list.
+        list: &'static str,
+        /// The first one's name.
+        first: String,
+        /// The second one's.
+        second: String,
+    },
     /// A queue that leads to no instance.
     #[error("{path}: is {given}; there are {known}")]
     NoInstance {
@@ -453,6 +468,7 @@ impl ConfigError {
             | ConfigError::UnknownHere { path, .. }
             | ConfigError::Missing { path, .. }
             | ConfigError::Twice { path, .. }
+            | ConfigError::TwoDefaults { path, .. }
             | ConfigError::NoInstance { path, .. }
             | ConfigError::NotServed { path, .. }
             | ConfigError::User { path, .. }
@@ -471,6 +487,7 @@ impl ConfigError {
             | ConfigError::UnknownHere { path, .. }
             | ConfigError::Missing { path, .. }
             | ConfigError::Twice { path, .. }
+            | ConfigError::TwoDefaults { path, .. }
             | ConfigError::NoInstance { path, .. }
             | ConfigError::NotServed { path, .. }
             | ConfigError::User { path, .. }

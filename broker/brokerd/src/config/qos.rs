@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use eddy_modules::settings::{Class, Qos};
 use eddy_sched::policy::{Class as Ranked, NUMBER_MAX, Preference, Rung};
-use eddy_wire::account::{Limits, Name};
+use eddy_wire::account::Name;
 use eddy_wire::preempt::Mode;
 use eddy_wire::time::Span;
 use toml::{Table, Value};
 
 use super::declared::{Entry, entries, unique};
 use super::keys::span;
+use super::limits::limits;
 use super::{Config, ConfigError};
 
 const NAME: &str = "a name of 1 to 64 characters A-Z, a-z, 0-9, -, _ and ., other than root";
@@ -25,7 +26,8 @@ const WHOLE: &str = "a whole number";
 const FLAG: &str = "true or false";
 const SPAN: &str = "a duration such as \"5s\", or seconds";
 const MODE: &str = "\"requeue\", \"cancel\" or \"suspend\"";
-pub(super) const LIMITS: &str = "a table of running_jobs, submitted_jobs, nodes, cores, core_minutes, period, carry (0 to 100, of core_minutes), excess";
+/// Of time limits: 0 is none.
+pub(super) const LONGER: &str = "a duration longer than 0 such as \"5s\", or seconds";
 const QOS_KEYS: &[&str] = &[
     "name",
     "priority",
@@ -73,14 +75,9 @@ pub(super) fn take(config: &mut Config, table: &mut Table, errors: &mut Vec<Conf
     unique("class", &found, errors);
     let classes: Vec<(Class, Ranked, bool)> =
         found.iter().filter_map(|one| class(one, errors)).collect();
-    let mut defaults = classes.iter().filter(|(_, _, default)| *default);
-    if let (Some(_), Some((second, ..))) = (defaults.next(), defaults.next()) {
-        errors.push(ConfigError::Twice {
-            path: "class.default".to_owned(),
-            given: second.name.to_string(),
-            what: "default class",
-        });
-    }
+    let defaults = classes.iter().filter(|(_, _, default)| *default);
+    let defaults = defaults.map(|(class, ..)| class.name.as_str());
+    one_default("class", &found, defaults, errors);
     let policy = Arc::make_mut(&mut config.instance.policy);
     for qos in &all {
         let name = qos.name.to_string();
@@ -166,10 +163,25 @@ fn number(value: &Value) -> Option<f64> {
     number.filter(|number| (0.0..=NUMBER_MAX).contains(number))
 }
 
-/// What may be had, of a QoS or a queue.
-pub(super) fn limits(value: &Value) -> Option<Limits> {
-    let limits: Limits = value.clone().try_into().ok()?;
-    limits.check().is_ok().then_some(limits)
+/// Refuses a second one of a list that is the default.
+pub(super) fn one_default<'n>(
+    list: &'static str,
+    found: &[Entry],
+    mut defaults: impl Iterator<Item = &'n str>,
+    errors: &mut Vec<ConfigError>,
+) {
+    let (Some(first), Some(second)) = (defaults.next(), defaults.next()) else {
+        return;
+    };
+    let entry = found
+        .iter()
+        .rfind(|entry| text(entry, "name") == Some(second));
+    errors.push(ConfigError::TwoDefaults {
+        path: entry.map_or_else(|| list.to_owned(), |entry| entry.path.clone()) + ".default",
+        list,
+        first: first.to_owned(),
+        second: second.to_owned(),
+    });
 }
 
 fn mode(value: &Value) -> Option<Mode> {
@@ -195,7 +207,6 @@ fn qos(entry: &Entry, known: &[String], errors: &mut Vec<ConfigError>) -> Option
             .map(|name| name.parse().ok())
             .collect::<Option<Vec<Name>>>()
     };
-    let none = Limits::default();
     let qos = Qos {
         name: name
             .clone()
@@ -215,12 +226,12 @@ fn qos(entry: &Entry, known: &[String], errors: &mut Vec<ConfigError>) -> Option
         mode: value(entry, "mode", MODE, Mode::default(), mode, errors),
         shrink: value(entry, "shrink", FLAG, false, Value::as_bool, errors),
         limits_waived: value(entry, "limits_waived", FLAG, false, Value::as_bool, errors),
-        limits: value(entry, "limits", LIMITS, none, limits, errors),
-        user_limits: value(entry, "user_limits", LIMITS, none, limits, errors),
+        limits: limits(entry, "limits", errors),
+        user_limits: limits(entry, "user_limits", errors),
         default_time: value(
             entry,
             "default_time",
-            SPAN,
+            LONGER,
             None,
             |value| span(value).filter(|span| span.0 > 0).map(Some),
             errors,

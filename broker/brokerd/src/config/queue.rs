@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use eddy_modules::settings::Queue;
 use eddy_sched::policy::NUMBER_MAX;
-use eddy_wire::account::{Limits, Name};
+use eddy_wire::account::Name;
 use eddy_wire::constraint::Constraint;
 use eddy_wire::queue::Rules;
 use serde::Serialize;
@@ -16,13 +16,13 @@ use toml::{Table, Value};
 
 use super::declared::{Entry, NAME, ROOT, broken_name, entries, unique};
 use super::keys::{count, span};
-use super::qos::{LIMITS, limits, value};
+use super::limits::limits;
+use super::qos::{LONGER, one_default, value};
 use super::{Config, ConfigError, spell};
 use crate::passwd;
 
 const NUMBER: &str = "a number from -1e12 to 1e12";
 const FLAG: &str = "true or false";
-const SPAN: &str = "a duration such as \"5s\", or seconds";
 const AMOUNT: &str = "a whole number from 1 to 65536";
 const CORES: &str = "a whole number from 1 to 16777216";
 const REQUIRES: &str = "names of properties of nodes, those that they must not have with ^ before";
@@ -105,14 +105,9 @@ pub(super) fn take(
         .filter_map(|entry| queue(entry, &known, errors))
         .collect();
     unique("queue", &found, errors);
-    let mut defaults = queues.iter().filter(|queue| queue.default);
-    if let (Some(_), Some(second)) = (defaults.next(), defaults.next()) {
-        errors.push(ConfigError::Twice {
-            path: "queue.default".to_owned(),
-            given: second.name.clone(),
-            what: "default queue",
-        });
-    }
+    let defaults = queues.iter().filter(|queue| queue.default);
+    let defaults = defaults.map(|queue| queue.name.as_str());
+    one_default("queue", &found, defaults, errors);
     let factors = &mut Arc::make_mut(&mut config.instance.policy).priority.factors;
     for (queue, entry) in queues.iter().zip(&found) {
         // One that says nothing leaves what the policy says.
@@ -239,13 +234,12 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
         let users = list(value)?.iter().map(user);
         users.collect::<Option<BTreeSet<u32>>>().map(Some)
     };
-    let none = Limits::default();
     Rules {
         priority: value(entry, "priority", NUMBER, 0.0, finite, errors),
         min_nodes: value(entry, "min_nodes", AMOUNT, None, amount, errors),
         max_nodes: value(entry, "max_nodes", AMOUNT, None, amount, errors),
         max_cores: value(entry, "max_cores", CORES, None, cores, errors),
-        max_time: value(entry, "max_time", SPAN, None, time, errors),
+        max_time: value(entry, "max_time", LONGER, None, time, errors),
         requires: value(
             entry,
             "requires",
@@ -254,12 +248,12 @@ fn rules(entry: &Entry, known: &Known<'_>, errors: &mut Vec<ConfigError>) -> Rul
             requires,
             errors,
         ),
-        limits: value(entry, "limits", LIMITS, none, limits, errors),
-        user_limits: value(entry, "user_limits", LIMITS, none, limits, errors),
+        limits: limits(entry, "limits", errors),
+        user_limits: limits(entry, "user_limits", errors),
         qos: value(entry, "qos", QOS, None, several, errors),
         users: value(entry, "users", USERS, None, users, errors),
         accounts: value(entry, "accounts", ACCOUNTS, None, accounts, errors),
-        default_time: value(entry, "default_time", SPAN, None, time, errors),
+        default_time: value(entry, "default_time", LONGER, None, time, errors),
         default_account: value(entry, "default_account", ACCOUNT, None, account, errors),
         default_qos: value(entry, "default_qos", ONE_QOS, None, qos, errors),
         default_class: value(entry, "default_class", CLASS, None, class, errors),

@@ -345,16 +345,13 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
     assert_eq!(
         lines,
         [
-            "queue.default: \"b\" is given twice; each default queue has a name of its own"
-                .to_owned(),
             wrong(
                 "default_qos",
                 "is \"none\"; allowed is the name of a [[qos]], or of one of the policy"
             ),
             wrong(
-                "limits",
-                "is { core_minutes = \"3\" }; allowed is a table of running_jobs, submitted_jobs, nodes, cores, \
-                 core_minutes, period, carry (0 to 100, of core_minutes), excess"
+                "limits.core_minutes",
+                "is \"3\"; allowed is a whole number of at least 0"
             ),
             wrong(
                 "max_nodes",
@@ -369,6 +366,8 @@ fn the_documented_queue_is_right_and_wrong_ones_are_told_by_key() {
                 "users",
                 "is [\"nobody-of-that-name\"]; allowed is names of users that this host knows, or their numbers"
             ),
+            "queue[1].default: queue \"b\" is the default one, and so is \"a\"; allowed is one of them"
+                .to_owned(),
         ]
     );
 }

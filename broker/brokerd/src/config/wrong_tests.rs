@@ -53,6 +53,39 @@ fn a_queue_that_could_take_no_job_is_refused() {
     check(&right.replace("default_qos = \"one\"", "default_qos = \"two\"")).expect("it can be");
 }
 
+#[test]
+fn each_wrong_entry_of_limits_is_told_with_what_it_takes() {
+    let text = "[[queue]]\nname = \"q\"\nmax_time = \"0\"\n\
+        limits = { carry = 200, excess = \"maybe\", period = \"hour\", foo = 3, cores = 4 }\n\
+        user_limits = { carry = 5 }\n[[qos]]\nname = \"one\"\nlimits = 7\n";
+    assert_eq!(
+        lines(text),
+        [
+            "qos[0].limits: is 7; allowed is a table of running_jobs, submitted_jobs, nodes, cores, core_minutes, period, carry and excess",
+            "queue[0].max_time: is \"0\"; allowed is a duration longer than 0 such as \"5s\", or seconds",
+            "queue[0].limits.carry: is 200; allowed is a whole number from 0 to 100, beside core_minutes",
+            "queue[0].limits.excess: is \"maybe\"; allowed is \"hold\", \"refuse\" or \"standby\"",
+            "queue[0].limits.foo: unknown key; there are running_jobs, submitted_jobs, nodes, cores, core_minutes, period, carry, excess",
+            "queue[0].limits.period: is \"hour\"; allowed is \"day\", \"week\", \"month\", \"quarter\" or \"year\"",
+            "queue[0].user_limits.carry: is 5; allowed is a whole number from 0 to 100, beside core_minutes",
+        ]
+    );
+}
+
+#[test]
+fn two_that_are_the_default_are_both_named() {
+    let text = "[[queue]]\nname = \"a\"\ndefault = true\n[[queue]]\nname = \"b\"\ndefault = true\n\
+        [[class]]\nname = \"c\"\ndefault = true\n[[class]]\nname = \"d\"\ndefault = true\n";
+    let (_, errors) = read(text, &[]);
+    assert_eq!(
+        told(text, &errors),
+        [
+            "line 6: queue[1].default: queue \"b\" is the default one, and so is \"a\"; allowed is one of them",
+            "line 12: class[1].default: class \"d\" is the default one, and so is \"c\"; allowed is one of them",
+        ]
+    );
+}
+
 fn lines(text: &str) -> Vec<String> {
     let errors = check(text).expect_err("something is wrong");
     errors.iter().map(ToString::to_string).collect()
