@@ -153,6 +153,19 @@ fn a_filter_that_is_late_dies_or_talks_nonsense_refuses_where_nothing_else_is_sa
 }
 
 #[test]
+fn who_waits_for_a_filter_that_is_ended_is_told_why_in_a_sentence() -> Tested {
+    let instance = start("refuse")?;
+    for _ in 0..3 {
+        refused(&instance, "nonsense")?;
+    }
+    let down = refused(&instance, "plain")?;
+    let begins = "eddy submit: filter `site` cannot be asked: its process was ended, since its answer is none: ";
+    assert!(down.starts_with(begins), "{down}");
+    assert!(down.contains("; it is started again within "), "{down}");
+    Ok(())
+}
+
+#[test]
 fn a_filter_that_fails_lets_in_where_that_is_said_and_it_is_kept() -> Tested {
     let instance = start("accept")?;
     let late = named(&instance, "late")?;

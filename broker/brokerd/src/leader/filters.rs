@@ -194,14 +194,14 @@ impl Attendant {
             };
             match timeout_at(letter.by, process.exchange(&line)).await {
                 Err(_) => {
-                    self.fell(late.clone());
+                    self.fell(format!("was ended, since it gave {late}"));
                     return Ruling::Failed(late);
                 }
                 Ok(Ok(line)) => {
                     let ruling = Ruling::read(&line);
                     match &ruling {
                         // What comes next may be of another line.
-                        Ruling::Failed(why) => self.fell(why.clone()),
+                        Ruling::Failed(why) => self.fell(format!("was ended, since {why}")),
                         Ruling::Accept | Ruling::Modify(_) | Ruling::Refuse(_) => self.fallen = 0,
                     }
                     return ruling;
