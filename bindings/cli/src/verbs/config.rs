@@ -1,5 +1,7 @@
 //! `eddy config`: check, import, show, set and reload the configuration.
 
+mod written;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,6 +24,7 @@ use serde_json::Value;
 use crate::imports;
 use crate::output;
 use crate::session::Global;
+use written::replaced;
 
 /// Check, import, show, set and reload the configuration
 #[derive(clap::Args)]
@@ -380,86 +383,9 @@ fn state_directory(global: &Global) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// The text with one key set: its line is replaced where there is one, else
-/// added to its table. Comments and order stay.
-fn replaced(text: &str, key: &str, value: &str) -> anyhow::Result<String> {
-    let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
-    if name.is_empty() {
-        bail!("{key}: is not a key");
-    }
-    let line = format!("{name} = {}", toml_value(key, value));
-    let mut lines: Vec<&str> = text.lines().collect();
-    let heading = |line: &str| {
-        let inner = line.trim().strip_prefix('[')?.split(']').next()?;
-        Some(
-            inner
-                .split('.')
-                .map(str::trim)
-                .collect::<Vec<_>>()
-                .join("."),
-        )
-    };
-    let (mut current, mut end, mut place) = (String::new(), None, None);
-    for (at, text) in lines.iter().enumerate() {
-        if let Some(next) = heading(text) {
-            current = next;
-        }
-        let dotted = text
-            .split_once('=')
-            .map(|(left, _)| join(&current, left.trim()));
-        if dotted.as_deref() == Some(key) {
-            place = Some(at);
-        }
-        if current == table && !text.trim().is_empty() {
-            end = Some(at + 1);
-        }
-    }
-    let heading = format!("[{table}]");
-    match (place, end) {
-        (Some(at), _) => {
-            let (left, _) = lines[at].split_once('=').expect("found by its `=`");
-            let line = format!("{} = {}", left.trim_end(), toml_value(key, value));
-            lines[at] = &line;
-            return Ok(lines.join("\n") + "\n");
-        }
-        (None, Some(at)) => lines.insert(at, &line),
-        (None, None) if table.is_empty() => lines.insert(0, &line),
-        (None, None) => lines.extend([heading.as_str(), &line]),
-    }
-    Ok(lines.join("\n") + "\n")
-}
-
-fn join(table: &str, name: &str) -> String {
-    if table.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{table}.{name}")
-    }
-}
-
-/// TOML if the configuration takes it so, else a quoted text.
-fn toml_value(key: &str, value: &str) -> String {
-    let bare = format!("{key} = {value}\n");
-    let is_toml = match config::check(&bare) {
-        Ok(_) => true,
-        Err(errors) => !errors
-            .iter()
-            .any(|error| matches!(error, ConfigError::Syntax(_))),
-    };
-    match is_toml && !value.contains('\n') {
-        true => value.to_owned(),
-        // JSON's quoted strings are TOML's.
-        false => Value::from(value).to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn set(text: &str, key: &str, value: &str) -> String {
-        replaced(text, key, value).expect("a key")
-    }
 
     #[test]
     fn a_key_that_is_not_there_is_told_with_those_that_are() {
@@ -484,34 +410,5 @@ mod tests {
                 format!("{path}: unknown key; {expected}")
             );
         }
-    }
-
-    #[test]
-    fn a_key_is_replaced_where_it_stands_and_all_else_stays() {
-        let text = "# ours\n[journal]\nsync = \"full\"  # safe\n[limits]\nclients = 7\n";
-        assert_eq!(
-            set(text, "limits.clients", "8"),
-            "# ours\n[journal]\nsync = \"full\"  # safe\n[limits]\nclients = 8\n"
-        );
-        assert_eq!(
-            set("journal.sync = \"full\"\n", "journal.sync", "normal"),
-            "journal.sync = \"normal\"\n"
-        );
-    }
-
-    #[test]
-    fn a_new_key_goes_to_its_table_or_a_new_one() {
-        assert_eq!(
-            set(
-                "[limits]\nclients = 7\n\n[rank]\nlog = \"info\"\n",
-                "limits.outstanding",
-                "9"
-            ),
-            "[limits]\nclients = 7\noutstanding = 9\n\n[rank]\nlog = \"info\"\n"
-        );
-        assert_eq!(
-            set("", "exec.kill_grace", "2s"),
-            "[exec]\nkill_grace = \"2s\"\n"
-        );
     }
 }

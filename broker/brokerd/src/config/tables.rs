@@ -52,8 +52,8 @@ fn pair(given: &str) -> Option<(String, Option<Value>)> {
     Some((path.trim().to_owned(), value))
 }
 
-/// The list that a path is in, and the rest of it.
-fn list_of(path: &str) -> Option<(&'static str, &str)> {
+/// The list that a path is in, and the rest of it: the name of an entry, and its key.
+pub fn list_of(path: &str) -> Option<(&'static str, &str)> {
     LISTS.iter().find_map(|list| {
         let rest = path.strip_prefix(list)?.strip_prefix('.')?;
         Some((*list, rest))
