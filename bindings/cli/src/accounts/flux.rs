@@ -128,6 +128,13 @@ fn of_associations(rows: &[Row], users: &Users, found: &mut Found) -> anyhow::Re
         let Some(user) = found.user(users, given) else {
             continue;
         };
+        for key in ["queues", "projects"] {
+            // `*` is what it has who has none of his own.
+            if let Some(list) = get(row, key).filter(|list| !matches!(*list, "*" | "[]")) {
+                let note = format!("of user {given} of bank {bank} is left out: {key}={list}");
+                found.notes.push(note);
+            }
+        }
         let limit = |key: &str| -> anyhow::Result<Option<u32>> {
             let Some(text) = get(row, key) else {
                 return Ok(None);
@@ -192,6 +199,20 @@ mod tests {
             r#"{"user":{"user":5001,"value":{"account":"sub"}}}"#,
         ];
         assert_eq!(lines(&[users, banks]), expected);
+    }
+
+    #[test]
+    fn queues_and_projects_of_users_are_named_as_left_out() {
+        let users = "username,userid,bank,default_bank,shares,queues,projects\nu1,5001,a,a,1,\"batch,debug\",\"*,p1\"\nu2,5002,a,a,1,,*\n";
+        let texts = [("x".to_owned(), users.to_owned())];
+        let found = read(&texts, &Users::read()).expect("a table");
+        assert_eq!(
+            found.notes,
+            [
+                "of user 5001 of bank a is left out: queues=batch,debug",
+                "of user 5001 of bank a is left out: projects=*,p1",
+            ]
+        );
     }
 
     #[test]

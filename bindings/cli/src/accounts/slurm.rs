@@ -34,12 +34,13 @@ pub fn read(text: &str, users: &Users, found: &mut Found) -> anyhow::Result<()> 
         let place = || format!("line {number}");
         let line = Line::parse(line).with_context(place)?;
         match line.kind {
-            "Cluster" => line.note_rest(number, &["Fairshare", "QOS", "Classification"], found),
+            "Cluster" => line.note_rest(number, &["Fairshare", "Classification"], found),
             "Parent" => parent = named(&line.name).with_context(place)?,
             "Account" => {
                 let Some(name) = named(&line.name).with_context(place)? else {
                     continue;
                 };
+                line.note_qos(number, found);
                 let account = line.account(number, parent.clone(), found);
                 found
                     .changes
@@ -57,6 +58,7 @@ pub fn read(text: &str, users: &Users, found: &mut Found) -> anyhow::Result<()> 
                 let Some(user) = found.user(users, &line.name) else {
                     continue;
                 };
+                line.note_qos(number, found);
                 let member = line.member(number, found).with_context(place)?;
                 if let Some(default) = line
                     .get("DefaultAccount")
@@ -137,12 +139,26 @@ impl Line<'_> {
         }
     }
 
+    /// The list of QoS, if it stands by itself: with `+` or `-` it changes that of the parent.
+    fn own_qos(&self) -> Option<&str> {
+        let list = self.get("QOS").filter(|text| !text.is_empty())?;
+        (!is_change(list)).then_some(list)
+    }
+
+    /// Says that a list is not taken which changes that of the parent: here one is whole, and that of
+    /// the parent is not known where it is the cluster's.
+    fn note_qos(&self, number: u32, found: &mut Found) {
+        if let Some(list) = self.get("QOS").filter(|list| is_change(list)) {
+            let (kind, name) = (self.kind.to_lowercase(), &self.name);
+            found.notes.push(format!(
+                "line {number}: of {kind} {name} is left out: QOS={list}, which changes the list of its parent"
+            ));
+        }
+    }
+
     fn qos(&self) -> anyhow::Result<QosRules> {
-        let list = self.get("QOS").filter(|text| !text.is_empty());
-        let names = list.map(|list| {
-            let names = list
-                .split(',')
-                .map(|name| name.trim_start_matches(['+', '=']));
+        let names = self.own_qos().map(|list| {
+            let names = list.trim_start_matches('=').split(',');
             names.map(str::parse).collect::<Result<_, _>>()
         });
         let default = self.get("DefaultQOS").filter(|text| !text.is_empty());
@@ -238,11 +254,22 @@ impl Line<'_> {
         })
     }
 
-    /// Says which keys are not taken.
+    /// Says which keys are not taken, and what of lists of resources.
     fn note_rest(&self, number: u32, known: &[&str], found: &mut Found) {
         let is_known = |key: &str| known.iter().any(|one| one.eq_ignore_ascii_case(key));
-        let left = self.keys.iter().map(|(key, _)| key.as_str());
-        let left: Vec<&str> = left.filter(|key| !is_known(key)).collect();
+        let left = self.keys.iter().flat_map(|(key, value)| {
+            match (is_known(key), key.eq_ignore_ascii_case("GrpTRES")) {
+                (false, _) => vec![key.clone()],
+                (true, false) => Vec::new(),
+                (true, true) => {
+                    let others = value
+                        .split(',')
+                        .filter(|pair| !pair.is_empty() && !is_taken(pair));
+                    others.map(|pair| format!("{key}={pair}")).collect()
+                }
+            }
+        });
+        let left: Vec<String> = left.collect();
         if !left.is_empty() {
             let (kind, name) = (self.kind.to_lowercase(), &self.name);
             let left = left.join(", ");
@@ -250,6 +277,18 @@ impl Line<'_> {
             found.notes.push(note);
         }
     }
+}
+
+/// Whether a list of QoS changes another: `+low`, `-low`, `+a,-b`.
+fn is_change(list: &str) -> bool {
+    list.split(',')
+        .any(|name| name.trim_start().starts_with(['+', '-']))
+}
+
+/// Whether a limit of a resource has a counterpart, or is none.
+fn is_taken(pair: &str) -> bool {
+    let (what, amount) = pair.split_once('=').unwrap_or((pair, ""));
+    matches!(what, "node" | "cpu") || amount == "-1"
 }
 
 /// `'a b':Key='x:y':Other=1` as its parts; colons in quotes part nothing.
@@ -309,8 +348,48 @@ User - 'nobody-here':Fairshare=2147483647
         assert_eq!(
             found.notes,
             [
+                "line 2: of cluster tux is left out: QOS",
                 "line 4: user root directly under the root is left out",
                 "line 5: of account science is left out: MaxWall",
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_of_a_list_is_dropped_in_silence() {
+        let text = "\
+Cluster - 'tux':Fairshare=1:QOS='normal,high'
+Parent - 'root'
+Account - 'a':Fairshare=1:GrpTRES=cpu=8,gres/gpu=4,mem=5,node=-1,billing=3
+Account - 'b':Fairshare=1:QOS='+low'
+Account - 'c':Fairshare=1:QOS='-low,+high':DefaultQOS='high'
+Account - 'd':Fairshare=1:QOS='=low,high'
+Parent - 'a'
+User - '1001':Fairshare=1:QOS='-low':GrpTRES=gres/gpu=1
+";
+        let mut found = Found::default();
+        read(text, &Users::read(), &mut found).expect("a dump");
+        let json = |change| serde_json::to_string(change).expect("JSON");
+        let lines: Vec<String> = found.changes.iter().map(json).collect();
+        assert_eq!(
+            lines,
+            [
+                r#"{"account":{"name":"a","value":{"shares":1,"limits":{"cores":8}}}}"#,
+                r#"{"account":{"name":"b","value":{"shares":1}}}"#,
+                r#"{"account":{"name":"c","value":{"shares":1,"qos":{"default":"high"}}}}"#,
+                r#"{"account":{"name":"d","value":{"shares":1,"qos":{"allowed":["high","low"]}}}}"#,
+                r#"{"member":{"account":"a","user":1001,"value":{"shares":1}}}"#,
+            ]
+        );
+        assert_eq!(
+            found.notes,
+            [
+                "line 1: of cluster tux is left out: QOS",
+                "line 3: of account a is left out: GrpTRES=gres/gpu=4, GrpTRES=mem=5, GrpTRES=billing=3",
+                "line 4: of account b is left out: QOS=+low, which changes the list of its parent",
+                "line 5: of account c is left out: QOS=-low,+high, which changes the list of its parent",
+                "line 8: of user 1001 is left out: QOS=-low, which changes the list of its parent",
+                "line 8: of user 1001 is left out: GrpTRES=gres/gpu=1",
             ]
         );
     }
