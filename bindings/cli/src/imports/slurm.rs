@@ -16,6 +16,8 @@ use super::{Found, Instance, Queue, list, plain, plain_instance, quoted};
 
 /// More nodes than that are none of a configuration.
 const NODES_MAX: u64 = 65_536;
+/// The most cores of a declared node.
+const CORES_MAX: u32 = 65_536;
 
 /// One `Key=Value`, and the line where it stands.
 #[derive(Clone)]
@@ -70,6 +72,16 @@ pub(super) fn read(text: &str) -> Found {
     let (mut hosts, mut partitions) = (Hosts::default(), Vec::new());
     let (mut of_nodes, mut of_partitions) = (Defaults::default(), Defaults::default());
     for (number, line) in logical(text) {
+        let mut words = line.split_whitespace();
+        if words
+            .next()
+            .is_some_and(|word| word.eq_ignore_ascii_case("include"))
+        {
+            let file = words.collect::<Vec<&str>>().join(" ");
+            let why = "is not read: put what it has in the place of the line";
+            found.note(number, format!("include {file}: {why}"));
+            continue;
+        }
         let pairs = pairs(number, &line);
         let Some(first) = pairs.first() else {
             continue;
@@ -158,21 +170,24 @@ fn nodes(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut Found) {
     let (mut cpus, mut sockets, mut per_socket, mut boards) = (None, 1, None, 1);
     let (mut gpus, mut memory, mut names, mut features) = (0, 0, None, None);
     for pair in pairs {
-        let amount = pair.value.parse::<u32>().ok();
-        match pair.key.to_ascii_lowercase().as_str() {
-            "nodename" => names = expanded(&pair.value),
-            "cpus" | "procs" => cpus = amount,
-            "sockets" => sockets = amount.unwrap_or(1),
-            "boards" => boards = amount.unwrap_or(1),
-            "corespersocket" => per_socket = amount,
+        let amount = pair.value.parse::<u32>().ok().filter(|count| *count > 0);
+        match (pair.key.to_ascii_lowercase().as_str(), amount) {
+            ("nodename", _) => names = expanded(&pair.value),
+            ("cpus" | "procs", Some(_)) => cpus = amount,
+            ("sockets", Some(count)) => sockets = count,
+            ("boards", Some(count)) => boards = count,
+            ("corespersocket", Some(_)) => per_socket = amount,
             // A core is the least that is given out.
-            "threadspercore" => {}
-            "realmemory" => memory = pair.value.parse::<u64>().unwrap_or(0) << 20,
-            "gres" => match gpu(&pair.value) {
+            ("threadspercore", Some(_)) => {}
+            ("realmemory", _) => match mebibytes(&pair.value) {
+                Some(bytes) => memory = bytes,
+                None => unknown(pair, found),
+            },
+            ("gres", _) => match gpu(&pair.value) {
                 Some(count) => gpus = count,
                 None => unknown(pair, found),
             },
-            "feature" | "features" if pair.value.split(',').all(is_plain_property) => {
+            ("feature" | "features", _) if pair.value.split(',').all(is_plain_property) => {
                 features = Some(pair);
             }
             _ => unknown(pair, found),
@@ -181,8 +196,15 @@ fn nodes(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut Found) {
     let Some(names) = names else {
         return found.note(number, "NodeName: is no list of hosts");
     };
-    let by_socket = per_socket.map(|cores| boards * sockets * cores);
-    let cores = by_socket.or(cpus).unwrap_or(1).clamp(1, 65_536);
+    let all_sockets = boards.saturating_mul(sockets);
+    let by_socket = per_socket.map(|cores| all_sockets.saturating_mul(cores));
+    let given = by_socket.or(cpus).unwrap_or(1);
+    let cores = given.min(CORES_MAX);
+    if given > CORES_MAX {
+        let text =
+            format!("{given} cores of a node are taken for {CORES_MAX}, the most it may have");
+        found.note(number, text);
+    }
     let range = |count: u32| match count {
         0 => Idset::new(),
         count => Idset::range(0, count - 1),
@@ -210,6 +232,11 @@ fn nodes(number: usize, pairs: &[Pair], hosts: &mut Hosts, found: &mut Found) {
             ..NodeSet::default()
         });
     }
+}
+
+/// Bytes, of a number of MiB.
+fn mebibytes(value: &str) -> Option<u64> {
+    value.parse::<u64>().ok()?.checked_mul(1 << 20)
 }
 
 /// Whether a feature can be a property as it is.
@@ -290,10 +317,34 @@ fn partition(number: usize, pairs: &[Pair], found: &mut Found) -> Partition {
             }
         }
     }
+    priority(pairs, &mut queue, found);
     Partition {
         line: number,
         queue,
         nodes,
+    }
+}
+
+/// How a partition stands to others: by its tier, if it says one, which is looked at before all else
+/// in Slurm, else by its factor.
+fn priority(pairs: &[Pair], queue: &mut Queue, found: &mut Found) {
+    let of = |key: &str| pairs.iter().find(|pair| pair.key.eq_ignore_ascii_case(key));
+    let (tier, factor) = (of("prioritytier"), of("priorityjobfactor"));
+    let Some(pair) = tier.or(factor) else {
+        return;
+    };
+    let Some(number) = number_of(&pair.value) else {
+        return unknown(pair, found);
+    };
+    queue.keys.insert("priority", number);
+    let Some(Pair { value, line, .. }) = tier else {
+        return;
+    };
+    let why = "becomes the priority, which weighs beside all else; in Slurm it goes before it";
+    found.note(*line, format!("PriorityTier={value}: {why}"));
+    if let Some(Pair { value, line, .. }) = factor {
+        let why = "is not taken over: the tier is the priority";
+        found.note(*line, format!("PriorityJobFactor={value}: {why}"));
     }
 }
 
@@ -307,8 +358,8 @@ enum Known {
 fn rule(key: &str, value: &str, queue: &mut Queue, found: &mut Found) -> Known {
     let is = |word: &str| value.eq_ignore_ascii_case(word);
     let (name, text) = match key {
-        "default" if !is("yes") => return Known::Yes,
-        "default" => ("default", Some("true".to_owned())),
+        "default" if is("no") => return Known::Yes,
+        "default" => ("default", is("yes").then(|| "true".to_owned())),
         "maxtime" | "defaulttime" | "maxnodes" if is("unlimited") || is("infinite") => {
             return Known::Yes;
         }
@@ -320,11 +371,11 @@ fn rule(key: &str, value: &str, queue: &mut Queue, found: &mut Found) -> Known {
             "default_time",
             minutes(value).map(|seconds| seconds.to_string()),
         ),
-        "minnodes" | "maxnodes" if is("0") => return Known::Yes,
+        "minnodes" if is("0") => return Known::Yes,
         "minnodes" => ("min_nodes", number_of(value)),
-        "maxnodes" => ("max_nodes", number_of(value)),
-        // The tier orders partitions in Slurm before all else.
-        "priorityjobfactor" | "prioritytier" => ("priority", number_of(value)),
+        "maxnodes" => ("max_nodes", number_of(value).filter(|_| !is("0"))),
+        // Both together say one thing.
+        "priorityjobfactor" | "prioritytier" => return Known::Yes,
         "allowaccounts" | "allowqos" if is("all") => return Known::Yes,
         "allowaccounts" => ("accounts", Some(list(value.split(',')))),
         "allowqos" => {
@@ -495,7 +546,11 @@ fn licenses(value: &str) -> Option<Vec<(String, u64)>> {
 /// What stands once for many lines is named once.
 fn unknown(pair: &Pair, found: &mut Found) {
     let Pair { key, value, line } = pair;
-    let note = (*line, format!("{key}={value}: is not taken over"));
+    let said = match value.as_str() {
+        "" => key.clone(),
+        value => format!("{key}={value}"),
+    };
+    let note = (*line, format!("{said}: is not taken over"));
     if !found.notes.contains(&note) {
         found.notes.push(note);
     }

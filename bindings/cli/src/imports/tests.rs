@@ -159,6 +159,39 @@ fn defaults_features_and_licenses_are_taken_over() {
 }
 
 #[test]
+fn nothing_of_a_node_or_a_partition_is_dropped_in_silence() {
+    let found = read(
+        "include /etc/slurm/nodes.conf\nInclude x.conf\nNodeName=n1 CPUs=0 RealMemory=3T\nNodeName=n2 CPUs=70000 RealMemory=abc\n\
+         NodeName=n3 Sockets=two CoresPerSocket=4 stray\n\
+         PartitionName=a Nodes=ALL PriorityJobFactor=7 PriorityTier=2\nPartitionName=b Nodes=ALL PriorityTier=3 PriorityJobFactor=9\n\
+         PartitionName=c Nodes=ALL PriorityJobFactor=5 Default=perhaps\n",
+    );
+    let config = config::check(&found.to_toml()).expect("a configuration");
+    let queues = config.instance.queues.iter();
+    let priorities: Vec<f64> = queues.map(|queue| queue.rules.priority).collect();
+    assert_eq!(priorities, [2.0, 3.0, 5.0]);
+    let tier = "becomes the priority, which weighs beside all else; in Slurm it goes before it";
+    assert_eq!(
+        told(&found),
+        [
+            "line 1: include /etc/slurm/nodes.conf: is not read: put what it has in the place of the line".to_owned(),
+            "line 2: include x.conf: is not read: put what it has in the place of the line".to_owned(),
+            "line 3: CPUs=0: is not taken over".to_owned(),
+            "line 3: RealMemory=3T: is not taken over".to_owned(),
+            "line 4: RealMemory=abc: is not taken over".to_owned(),
+            "line 4: 70000 cores of a node are taken for 65536, the most it may have".to_owned(),
+            "line 5: Sockets=two: is not taken over".to_owned(),
+            "line 5: stray: is not taken over".to_owned(),
+            format!("line 6: PriorityTier=2: {tier}"),
+            "line 6: PriorityJobFactor=7: is not taken over: the tier is the priority".to_owned(),
+            format!("line 7: PriorityTier=3: {tier}"),
+            "line 7: PriorityJobFactor=9: is not taken over: the tier is the priority".to_owned(),
+            "line 8: Default=perhaps: is not taken over".to_owned(),
+        ]
+    );
+}
+
+#[test]
 fn queues_of_qmgr_are_read_with_their_limits() {
     let found = read(QMGR);
     let text = found.to_toml();
