@@ -68,8 +68,8 @@ pub struct Terms {
     /// Whole nodes; needs -N
     #[arg(short = 'x', long, help_heading = "Resources")]
     pub exclusive: bool,
-    /// How tasks lie on nodes, as in PBS: free, pack (all on one node), scatter (each on a node of its
-    /// own), then shared or excl (nobody else on its nodes), such as pack:excl
+    /// How tasks lie on nodes, as in PBS: free, pack (all on one node), scatter or vscatter (each on a
+    /// node of its own), then shared, or excl or exclhost (nobody else on its nodes), such as pack:excl
     #[arg(long, value_name = "PLACE", help_heading = "Resources")]
     pub place: Option<Place>,
     /// Only nodes that are like this: properties (fast, ^fast), host:n[1-4], rank:0-3, joined by and,
