@@ -14,15 +14,19 @@ use crate::nest_stand::*;
 use crate::pass::*;
 use crate::taken::deltas;
 
+fn of_the_job() -> SuspendRequest {
+    SuspendRequest {
+        jobs: JobSet::one(JOB),
+        job_set: None,
+        scope: Scope::Named,
+    }
+}
+
 #[test]
 fn who_is_stopped_gives_cores_when_its_instance_has_stopped_it_for_the_last_time() {
     let (mut stand, _) = passed();
     tells(&mut stand, 1, PassState::Running);
-    let request = SuspendRequest {
-        jobs: JobSet::one(JOB),
-        job_set: None,
-        scope: Scope::Named,
-    };
+    let request = of_the_job();
     let first = stand.call::<Suspend>(CLIENT, USER, &request);
     let back = stand.call::<Resume>(CLIENT, USER, &request);
     let second = stand.call::<Suspend>(CLIENT, USER, &request);
@@ -74,11 +78,7 @@ fn who_is_stopped_gives_cores_when_its_instance_has_stopped_it_for_the_last_time
 fn who_is_over_while_it_waits_for_its_cores_wants_none() {
     let (mut stand, _) = passed();
     tells(&mut stand, 1, PassState::Running);
-    let request = SuspendRequest {
-        jobs: JobSet::one(JOB),
-        job_set: None,
-        scope: Scope::Named,
-    };
+    let request = of_the_job();
     stand.call::<Suspend>(CLIENT, USER, &request);
     tells(&mut stand, 1, PassState::Stopped { stop: 1 });
     stand.call::<Resume>(CLIENT, USER, &request);

@@ -84,9 +84,10 @@ impl Nest {
         Ok(())
     }
 
-    /// The numbers of the other instances that may have taken jobs which they have not handed up yet: those that
-    /// are heard and have not said that this was all, and while this leader is new all that it has not heard.
-    /// One that stays away is waited for no longer, since who hands up meanwhile is passed nothing.
+    /// The numbers of the other instances that may have begun jobs of which this one has not heard yet: those that
+    /// are heard and have not settled, and while this leader is new all that it has not heard. What one took and
+    /// has not begun it may still hand up later: to wait for that, too, could have two wait for each other. One that
+    /// stays away is waited for no longer, since who hands up meanwhile is passed nothing.
     fn unsettled(&self, now: Time, but: &str) -> Vec<(JobId, JobId)> {
         let is_new = self.woke.is_some_and(|woke| now < woke.after(SETTLES_IN));
         let others = self.by_name.iter().filter(|(name, _)| *name != but);
