@@ -131,8 +131,12 @@ fn throttle(job: &Job) -> Option<u64> {
     other.get("array")?.get("throttle")?.as_u64()
 }
 
+/// The jobs of one submission. An instance's own may have a key that its parent knows for another.
 fn array<'a>(ledger: &'a Ledger, job: &'a Job) -> impl Iterator<Item = (&'a JobId, &'a Job)> {
-    let of = |job: &Job| (job.submit.user, job.submit.key);
+    let of = |job: &Job| {
+        let submit = &job.submit;
+        (submit.user, submit.key, submit.pass.is_some())
+    };
     ledger
         .jobs
         .iter()
