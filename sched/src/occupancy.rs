@@ -247,15 +247,7 @@ impl Occupancy {
     ) -> WasHeld {
         self.pools.give(job);
         let was = self.inventory.give(set, left);
-        self.ends.remove(&(until, job));
-        for (at, _) in parts(&self.inventory, set) {
-            self.profiles.forget(at);
-            let returns = &mut self.returns[at];
-            if let Ok(place) = returns.binary_search_by_key(&(until, job), Return::key) {
-                returns.remove(place);
-            }
-        }
-        self.misses.clear();
+        self.forget_return(job, set, until);
         self.refresh(set);
         was
     }

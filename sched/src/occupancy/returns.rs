@@ -55,6 +55,25 @@ impl Occupancy {
         self.refresh(set);
     }
 
+    /// What a job holds is planned to be given back at another time than `before`.
+    pub fn ends_then(&mut self, job: JobId, set: &Arc<ResourceSet>, before: Time, until: Time) {
+        self.forget_return(job, set, before);
+        self.note(job, set, until);
+    }
+
+    /// What a job held until then is not counted on any more.
+    pub(super) fn forget_return(&mut self, job: JobId, set: &ResourceSet, until: Time) {
+        self.ends.remove(&(until, job));
+        for (at, _) in parts(&self.inventory, set) {
+            self.profiles.forget(at);
+            let returns = &mut self.returns[at];
+            if let Ok(place) = returns.binary_search_by_key(&(until, job), Return::key) {
+                returns.remove(place);
+            }
+        }
+        self.misses.clear();
+    }
+
     pub(super) fn note_returns(&mut self, until: Time, job: JobId, set: &ResourceSet) {
         for (at, back) in parts(&self.inventory, set) {
             self.profiles.forget(at);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::Owner;
+use eddy_wire::plan::{Mover, Owner};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
@@ -52,6 +52,9 @@ impl Planner {
         match self.holdings.get_mut(&job) {
             Some(holding) if holding.set.nodes == set.nodes && holding.owner == owner => {
                 match holding.certainty {
+                    Certainty::Held if holding.until != until => {
+                        return self.ends_then(job, set, until);
+                    }
                     // Said again: a want that came since then is the next attempt's.
                     Certainty::Held => return,
                     Certainty::Proposed => holding.certainty = Certainty::Held,
@@ -80,6 +83,27 @@ impl Planner {
         }
         self.hindsight.began(job, began);
         self.unwant(job);
+    }
+
+    /// The limit of one who holds something was changed: whoever counts on the end before is to be
+    /// planned anew.
+    fn ends_then(&mut self, job: JobId, set: Arc<ResourceSet>, until: Time) {
+        let Some(holding) = self.holdings.get_mut(&job) else {
+            return;
+        };
+        let before = std::mem::replace(&mut holding.until, until);
+        holding.set = Arc::clone(&set);
+        let counts = self.promises().filter(|(_, at, spot)| {
+            let is_between = before <= *at && *at < until;
+            is_between && self.occupancy.lacks(spot, &set)
+        });
+        let counts: Vec<Turn> = counts.map(|(turn, ..)| turn).collect();
+        for turn in counts {
+            self.hindsight.moves(turn.job, Mover::Extension { job });
+            self.unreserve(&turn);
+        }
+        self.occupancy.ends_then(job, &set, before, until);
+        self.agenda.freed();
     }
 
     /// Gives back what is only proposed.

@@ -118,3 +118,29 @@ fn nodes_that_go_and_what_runs_on_are_told_apart() {
         );
     }
 }
+
+#[test]
+fn a_promise_moves_with_the_limit_of_what_runs() {
+    let mut planner = planner("preset = \"conservative\"");
+    let held = |limit: i64| {
+        let mut set = inventory(&[(1, 0, 0), (1, 0, 0)]).as_ref().clone();
+        (set.starttime, set.expiration) = (BEGIN.0, BEGIN.0 + limit * MICROS);
+        Delta::Held(JobId(1), Owner::default(), Arc::new(set))
+    };
+    let start = |told: &Explained| told.start.and_then(|start| start.latest);
+    planner.apply(held(100));
+    want(&mut planner, 2, 16, later(1));
+    assert_eq!(start(&why(&mut planner, 2, later(1))), Some(END));
+    planner.apply(held(300));
+    let told = why(&mut planner, 2, later(2));
+    assert_eq!(start(&told), Some(END.after(Span::seconds(200))));
+    let extension = Moved {
+        from: END,
+        by: Mover::Extension { job: JobId(1) },
+    };
+    assert_eq!(told.moved, Some(extension));
+    planner.apply(held(50));
+    let told = why(&mut planner, 2, later(3));
+    assert_eq!(start(&told), Some(Time(END.0 - 50 * MICROS)));
+    assert_eq!(told.moved, None, "it is no later than what was promised");
+}

@@ -65,7 +65,8 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   ahead        how many jobs are before it in turn
   start        null, or earliest and latest: seconds since 1970; null is unknown
   moved        that an earlier start was promised: from, until when that was, and by, an object with kind: job
-               (and its number), nodes that went, overrun of what runs
+               (and its number), nodes that went, extension (of the job of that
+               number), overrun of what runs
   priority     policy, value, terms with name, factor, weight, contribution
   requires     what its queue requires of nodes, as --requires spells it, of a job that waits
   advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
@@ -289,6 +290,9 @@ fn said(moved: Moved, spelling: Spelling) -> String {
     let why = match moved.by {
         Mover::Job { job } => format!("job {} came before it", spelling.show(job)),
         Mover::Nodes => "nodes that it was to have went out of service".to_owned(),
+        Mover::Extension { job } => {
+            format!("job {} was given more time", spelling.show(job))
+        }
         Mover::Overrun => "what runs ends later than was planned".to_owned(),
     };
     format!("  moved:  was promised a start by {from}; {why}")

@@ -79,7 +79,12 @@ pub enum Mover {
     },
     /// Nodes that it was to have are not in service.
     Nodes,
-    /// Nobody came, and no node went: something runs on beyond its planned end, or is to end later.
+    /// A job on nodes that it was to have was given a longer time limit.
+    Extension {
+        /// That one.
+        job: JobId,
+    },
+    /// Nobody came, and no node went: something runs on beyond its planned end.
     Overrun,
 }
 
