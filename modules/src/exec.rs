@@ -30,8 +30,9 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::services::job;
 use eddy_wire::shell::{Ended, FromShell, Part, PartState, Role, ToShell};
 use eddy_wire::time::{Span, Time};
+use eddy_wire::update;
 
-use crate::settings::Settings;
+use crate::settings::{Place as Where, Settings};
 use crate::timers::Timers;
 use away::Away;
 pub use layout::{Place, layout};
@@ -66,10 +67,7 @@ pub struct Exec {
     /// When nodes that have come are given to those.
     gather: Option<Time>,
     kill_grace: Span,
-    /// Where the parent takes clients.
-    parent: Option<Arc<str>>,
-    /// When every job must begin to end, so that this instance ends in time.
-    last: Option<Time>,
+    place: Where,
     timers: Timers,
 }
 
@@ -93,6 +91,7 @@ impl Module for Exec {
             }
         }
         self.shells.apply(record);
+        self.place.recorded(&record.event.kind);
         if let Some(job) = record.event.job {
             self.apply_job(job, record);
         }
@@ -114,8 +113,7 @@ impl Module for Exec {
             Input::Ranks(ranks) => self.shells.reach(now, ranks, out),
             Input::Parent(ParentWord::Granted(granted)) => {
                 self.leave(now, granted, out);
-                let left = granted.remaining.map(|left| left.0 - granted.reserve.0);
-                self.last = left.map(|left| now.after(Span(left)));
+                self.place.told(now, granted);
                 self.set_timers(now, out);
             }
             Input::ShellDead(epoch) => {
@@ -179,8 +177,7 @@ impl Exec {
             online: Idset::new(),
             gather: None,
             kill_grace: settings.kill_grace,
-            parent: settings.place.parent.clone(),
-            last: settings.place.end(),
+            place: settings.place.clone(),
             timers: Timers::default(),
         }
     }
@@ -229,6 +226,10 @@ impl Exec {
                 self.remove(job);
             }
             kind => {
+                if let (Kind::JobspecUpdate(map), Some(submit)) = (kind, self.submits.get_mut(&job))
+                {
+                    update::submit(submit, map);
+                }
                 if let Some(run) = self.runs.get_mut(&job) {
                     run.apply(t, kind);
                 } else if let Some(away) = self.away.get_mut(&job) {
@@ -251,7 +252,7 @@ impl Exec {
             (job, *attempt),
             Arc::clone(grant),
             Arc::clone(submit),
-            self.parent.as_ref(),
+            self.place.parent.as_ref(),
         );
         run.granted(t, grant);
         let run = self.grounded(run);
@@ -293,7 +294,7 @@ impl Exec {
                     self.gather(now, out);
                 }
             }
-            (Kind::Shrink(_), Some(job)) => self.set_timer(now, job, out),
+            (Kind::Shrink(_) | Kind::JobspecUpdate(_), Some(job)) => self.set_timer(now, job, out),
             (Kind::GrantChanged(_), Some(job)) => {
                 self.reseated(now, job, out);
                 self.paced(now, job, out);
@@ -372,7 +373,7 @@ impl Exec {
     /// there any more, so nothing of that life runs, whether or not it hears it.
     /// What a parent takes away it has cleared.
     fn retire(&mut self, now: Time, out: &mut Outbox) {
-        let is_own = self.parent.is_none();
+        let is_own = self.place.parent.is_none();
         let is_used = |epoch| is_own && self.on.contains_key(&epoch);
         let retired = self.shells.retired(is_used);
         for epoch in retired {

@@ -23,6 +23,7 @@ pub(crate) mod specs;
 mod submission;
 mod taking;
 mod targets;
+mod update;
 mod upkeep;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -194,6 +195,7 @@ impl Module for Ingest {
                     out.refuse(request.caller, &refusal);
                 }
             }
+            Input::Notice(Notice::Limits(limits)) => self.new_limits(now, limits, out),
             Input::Resume => {
                 self.note_homes(now, out);
                 self.bring_up(now, out);

@@ -312,12 +312,13 @@ impl Limits {
         self.count(id, Step::More);
     }
 
-    /// Whom a job is charged to changes while it waits.
+    /// Whom a job is charged to changes while it waits, or its time limit.
     fn updated(&mut self, id: JobId, state: JobState, map: &Map<String, Value>) {
         self.count(id, Step::Less);
         if let Some(seen) = self.jobs.get_mut(&id) {
             seen.stage.state = state;
             update::party(&mut seen.party, map);
+            update::spec(&mut seen.spec, map);
         }
         self.count(id, Step::More);
     }

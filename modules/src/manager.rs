@@ -12,6 +12,7 @@ mod hook;
 mod order;
 mod owed;
 mod pace;
+mod update;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -79,6 +80,7 @@ impl Module for Manager {
             Endpoint::of::<job::Suspend>(),
             Endpoint::of::<job::Resume>(),
             Endpoint::of::<job::Order>(),
+            Endpoint::of::<job::Update>(),
         ];
         ENDPOINTS
     }

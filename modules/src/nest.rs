@@ -138,6 +138,7 @@ impl Module for Nest {
     fn apply(&mut self, record: &Record) {
         self.fleet.apply(record);
         self.blocks.apply(record);
+        self.place.recorded(&record.event.kind);
         self.passes.apply(record);
         if record.event.job.is_none() {
             self.limits.apply(record);

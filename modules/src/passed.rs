@@ -26,7 +26,8 @@ use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
 use eddy_wire::shrinking::Shrinking;
 use eddy_wire::spec::Spec;
 use eddy_wire::suspension::Suspension;
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
+use eddy_wire::update;
 
 use crate::settings::Settings;
 use payload::{Asked, Heard};
@@ -74,6 +75,8 @@ struct Held {
     /// Where it has something.
     has: Idset,
     work: Work,
+    /// How long its tasks may run.
+    limit: Option<Span>,
     /// Which time it is that the parent has it stopped, as it said over this channel.
     stop: Option<u32>,
     life: Life,
@@ -102,8 +105,7 @@ impl Module for Passed {
         let Some(id) = record.event.job else { return };
         if let Kind::Submit(submit) = &record.event.kind {
             if let Some(pass) = &submit.pass {
-                let work = submit.spec.request.work.clone();
-                let mut held = Held::new(pass, work);
+                let mut held = Held::new(pass, &submit.spec);
                 held.own = Own::of(record.event.t, submit);
                 self.jobs.insert(id, held);
             }
@@ -120,6 +122,7 @@ impl Module for Passed {
         match &record.event.kind {
             Kind::Start => held.began = Some(record.event.t),
             Kind::GrantChanged(grant) => held.has = grant.set.ranks(),
+            Kind::JobspecUpdate(map) => held.limit = update::duration(map).or(held.limit),
             Kind::Release(_, last @ (Final::Yes | Final::Free(_))) => {
                 held.ended = Some(record.event.t);
                 if let Final::Free(Some(status)) = last {
@@ -163,15 +166,7 @@ impl Module for Passed {
             Input::Parent(ParentWord::Answered(reply)) => self.referred(reply, out),
             Input::Parent(ParentWord::Pass(given, tail)) => self.given(now, given, tail, out),
             Input::Parent(ParentWord::Preempted(job, attempt, left, preemption)) => {
-                let is_it = |held: &&Held| held.attempt == *attempt && held.exception.is_none();
-                if self.jobs.get(job).filter(is_it).is_some() {
-                    // By this instance's clock; what is said again comes too late for the manager.
-                    let preemption = Preemption {
-                        until: now.after(*left),
-                        ..(**preemption).clone()
-                    };
-                    out.append(now, *job, Kind::Preempted(Box::new(preemption)));
-                }
+                self.preempted(now, (*job, *attempt), (*left, preemption), out);
             }
             Input::Parent(ParentWord::Shrink(job, attempt, left, shrink)) => {
                 if let Some(held) = self.jobs.get(job).filter(|held| held.attempt == *attempt)
@@ -188,6 +183,9 @@ impl Module for Passed {
             }
             Input::Parent(ParentWord::Proceed(job, attempt, _)) => {
                 self.proceed(now, *job, *attempt, out);
+            }
+            Input::Parent(ParentWord::Limit(job, attempt, limit)) => {
+                self.limit(now, (*job, *attempt), *limit, out);
             }
             Input::Parent(ParentWord::Forget(job, attempt)) => {
                 self.forget(now, *job, *attempt, out);
@@ -227,12 +225,13 @@ impl Module for Passed {
 }
 
 impl Held {
-    fn new(pass: &Pass, work: Work) -> Held {
+    fn new(pass: &Pass, spec: &Spec) -> Held {
         Held {
             attempt: pass.attempt,
             given: pass.set.ranks(),
             has: Idset::new(),
-            work,
+            work: spec.request.work.clone(),
+            limit: spec.request.duration.map(Span),
             began: None,
             ended: None,
             status: None,
@@ -360,6 +359,39 @@ impl Passed {
                 }
             }
             None => take(now, given, spec, out),
+        }
+    }
+
+    /// A job is to end for the sake of another.
+    fn preempted(
+        &self,
+        now: Time,
+        (job, attempt): (JobId, Attempt),
+        (left, preemption): (Span, &Preemption),
+        out: &mut Outbox,
+    ) {
+        let is_it = |held: &&Held| held.attempt == attempt && held.exception.is_none();
+        if self.jobs.get(&job).filter(is_it).is_some() {
+            // By this instance's clock; what is said again comes too late for the manager.
+            let preemption = Preemption {
+                until: now.after(left),
+                ..preemption.clone()
+            };
+            out.append(now, job, Kind::Preempted(Box::new(preemption)));
+        }
+    }
+
+    /// Its tasks may run for so long. Said again over each channel.
+    fn limit(
+        &mut self,
+        now: Time,
+        (job, attempt): (JobId, Attempt),
+        limit: Span,
+        out: &mut Outbox,
+    ) {
+        let held = self.going(job, attempt);
+        if held.is_some_and(|held| held.limit != Some(limit)) {
+            out.append(now, job, update::to_duration(limit, None));
         }
     }
 

@@ -8,6 +8,7 @@ mod alike;
 mod asked;
 mod gang;
 pub(crate) mod grounds;
+mod limit;
 mod passed;
 mod policy;
 mod pools;
@@ -210,6 +211,7 @@ impl Module for Sched {
                     seen.end(record.event.t, kind, self.rules.grace());
                     self.pools.apply(id, &seen.submit, kind);
                     seen.apply(record.event.t, kind, &self.gates);
+                    seen.lasts(kind, limit::last(self.inventory.as_deref()));
                     seen.passed(kind, &self.sets);
                     self.passed.apply(id, seen);
                     self.unordered.moved(id, seen);
@@ -375,7 +377,8 @@ impl Sched {
             (Kind::Order(..), Some(id)) if self.resting.contains_key(&id) => return,
             (Kind::Order(..), Some(id)) if !self.waits(id) => return,
             (Kind::Priority(_) | Kind::Order(..), Some(id)) => self.want(id),
-            (Kind::Urgency(..) | Kind::JobspecUpdate(_), Some(id)) => Delta::Unwant(id),
+            (Kind::JobspecUpdate(_), Some(id)) => return self.updated(id, out),
+            (Kind::Urgency(..), Some(id)) => Delta::Unwant(id),
             (Kind::Exception(exception), Some(id)) if exception.severity == 0 => {
                 return self.ends(id, out);
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use eddy_sched::policy::Policy;
 use eddy_wire::access::Access;
 use eddy_wire::account::{Limits, Name};
+use eddy_wire::event::Kind;
 use eddy_wire::filter::Filter;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
@@ -109,6 +110,8 @@ pub struct Place {
     pub name: Option<String>,
     /// When its parent ends the job that it is.
     pub until: Option<Time>,
+    /// Until when it has its nodes by what it was told last, in microseconds since 1970; 0 is without end.
+    pub told: i64,
     /// How long before that its own jobs end.
     pub reserve: Span,
 }
@@ -120,11 +123,23 @@ impl Place {
             .map(|until| Time(until.0.saturating_sub(self.reserve.0)))
     }
 
+    /// Takes what is recorded of until when it has its nodes. Where that is another time than this leader was
+    /// told it was given more time since, or less: before its parent is heard nothing else says so.
+    pub fn recorded(&mut self, kind: &Kind) {
+        if let (Kind::ResourceDefine(set, _), Some(_)) = (kind, self.child)
+            && set.expiration > 0
+            && set.expiration != self.told
+        {
+            self.until = Some(Time(set.expiration));
+        }
+    }
+
     /// Takes what its parent says now of where it is and how long.
     pub fn told(&mut self, now: Time, granted: &Granted) {
         self.path.clone_from(&granted.path);
         self.depth = granted.depth;
         self.until = granted.remaining.map(|left| now.after(left));
+        self.told = granted.grant.set.expiration;
         self.reserve = granted.reserve;
     }
 }

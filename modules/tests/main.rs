@@ -4,6 +4,7 @@ mod cut;
 mod instance;
 mod inventory;
 mod late;
+mod limit;
 mod limits;
 mod nest;
 mod nest_asks;

@@ -54,6 +54,7 @@ pub fn relayed(effects: &[Effect], channel: u64) -> Vec<(u64, Message)> {
         | FromParent::Signal { .. }
         | FromParent::Pause { .. }
         | FromParent::Proceed { .. }
+        | FromParent::Limit { .. }
         | FromParent::Forget { .. } => None,
     };
     let parts = told(effects, channel);

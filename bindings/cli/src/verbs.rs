@@ -21,6 +21,7 @@ pub mod jobs;
 pub mod priority;
 pub mod shares;
 pub mod suspend;
+pub mod update;
 pub mod usage;
 pub mod why;
 

@@ -213,6 +213,8 @@ pub enum ParentWord {
     Pause(JobId, Attempt, u32, Option<u32>),
     /// They are to go on, on these cores.
     Proceed(JobId, Attempt, Arc<ResourceSet>),
+    /// How long the tasks of a job that was passed may run from now on, counted from their start.
+    Limit(JobId, Attempt, Span),
     /// The parent has recorded the end of a job that was passed.
     Forget(JobId, Attempt),
     /// What became of a submission that was handed up, by its tag.

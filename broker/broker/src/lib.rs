@@ -37,7 +37,8 @@ pub use effect::{
 };
 pub use gate::Gate;
 pub use module::{
-    EndedBy, Heads, Inner, Input, Inside, Line, Module, Notice, Outbox, Request, Sender, TakenBy,
+    EndedBy, Heads, Inner, Input, Inside, LimitChange, LimitedJob, Line, Module, NewLimit,
+    NewLimits, Notice, Outbox, Request, Sender, TakenBy,
 };
 pub use phase::Phase;
 pub use router::{Endpoint, Router};

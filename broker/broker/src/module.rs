@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Event, Kind, Record};
+use eddy_wire::event::{Event, Kind, Record, Submit};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobResult;
@@ -18,7 +18,7 @@ use eddy_wire::plan::{Head, Outcome, Reason, Used};
 use eddy_wire::services::child::TakenUp;
 use eddy_wire::services::job::{URGENCY_DEFAULT, URGENCY_MAX};
 use eddy_wire::shell::FromShell;
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -133,12 +133,66 @@ pub enum Notice {
     HandedUp(Box<Request>),
     /// The same, of what a queue instance took itself while this one was away.
     TakenUp(Box<Request>, Box<TakenUp>, TakenBy),
+    /// Jobs are to have other time limits, if they may.
+    Limits(Box<NewLimits>),
     /// A request for the tasks of a job, and the instance that it was passed to.
     Elsewhere(Box<Request>, String),
     /// Somebody waits for the end of a job in an instance.
     AskInside(Inner),
     /// What became of it, as its user was told.
     Inside(Inner, Inside),
+}
+
+/// Time limits that somebody asks for who may ask for them. Whether jobs may have them is to be seen, and
+/// who asks is to be answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewLimits {
+    /// Who asks.
+    pub caller: Caller,
+    /// As whom.
+    pub sender: Sender,
+    /// The jobs of which it is refused already, and why.
+    pub refused: Vec<(JobId, String)>,
+    /// The others.
+    pub asked: Vec<NewLimit>,
+}
+
+/// Another time limit for a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewLimit {
+    /// The job.
+    pub job: JobId,
+    /// As it is.
+    pub submit: Arc<Submit>,
+    /// The limit.
+    pub limit: Span,
+    /// Whether that is more than it has.
+    pub change: LimitChange,
+    /// How far the job is.
+    pub stage: LimitedJob,
+}
+
+/// Whether a new time limit is a longer one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitChange {
+    /// It is. Without a limit before, no limit is longer.
+    Longer,
+    /// It is not.
+    Shorter,
+}
+
+/// How far a job is whose time limit is to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitedJob {
+    /// It waits.
+    Waits,
+    /// It holds something.
+    Runs {
+        /// On these ranks.
+        ranks: Idset,
+        /// When it would end.
+        until: Time,
+    },
 }
 
 /// Who took a submission while its parent was away.

@@ -59,6 +59,11 @@ impl Saying {
                 attempt,
                 cores,
             } => ParentWord::Proceed(job, attempt, cores),
+            FromParent::Limit {
+                job,
+                attempt,
+                limit,
+            } => ParentWord::Limit(job, attempt, limit),
             FromParent::Forget { job, attempt } => ParentWord::Forget(job, attempt),
         })
     }

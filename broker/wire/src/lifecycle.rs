@@ -139,7 +139,7 @@ impl JobState {
             (Run | Cleanup, Kind::Recalled(_)) => Ok(self),
             (New | Depend | Priority | Run | Cleanup, Kind::Urgency(..)) => Ok(self),
             (New | Depend | Priority | Sched | Run | Cleanup, Kind::Order(..)) => Ok(self),
-            (New | Depend | Priority, Kind::JobspecUpdate(_)) => Ok(self),
+            (New | Depend | Priority | Run, Kind::JobspecUpdate(_)) => Ok(self),
             (Depend | Priority | Sched | Run | Cleanup, Kind::Exception(_)) => Ok(self),
             (Inactive, Kind::Waited) => Ok(self),
             (_, Kind::Memo(_)) => Ok(self),

@@ -177,6 +177,13 @@ impl Suspension {
         }
     }
 
+    /// For how long its tasks have run, whether or not they do at that time.
+    pub fn has_run(&self, now: Time) -> Span {
+        let ran = |started: Time| Span((now - started).0.saturating_sub(self.lasted.0).max(0));
+        let runs = || self.started.map_or(Span::ZERO, ran);
+        self.ran().unwrap_or_else(runs)
+    }
+
     /// For how long its tasks have run, where they do not now.
     pub fn ran(&self) -> Option<Span> {
         let (started, since) = (self.started?, self.since?);

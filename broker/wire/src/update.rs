@@ -1,6 +1,8 @@
 //! What a record `jobspec-update` changes of a job: dotted keys and their values, as in RFC 21.
 //!
-//! One key is written: the QoS of a job that goes on beyond its budget.
+//! Two keys are written: the QoS of a job that goes on beyond its budget, and a time limit that
+//! somebody changed. A limit may change as long as the job is not ending, and counts from the start of
+//! its tasks whenever it is said.
 
 use std::sync::Arc;
 
@@ -8,13 +10,31 @@ use serde_json::{Map, Value};
 
 use crate::account::{Name, Party};
 use crate::event::{Kind, Submit};
+use crate::fsd::{micros_of_seconds, seconds_of_micros};
+use crate::spec::Spec;
+use crate::time::Span;
+
+/// Who asked for it, by user id.
+const BY: &str = "userid";
 
 const QOS: &str = "attributes.system.qos";
 
+/// The key of a time limit, in seconds.
+pub const DURATION: &str = "attributes.system.duration";
+
 /// The record that gives a job another QoS.
 pub fn to_qos(name: &Name) -> Kind {
-    let pair = (QOS.to_owned(), Value::from(name.as_str()));
-    Kind::JobspecUpdate([pair].into_iter().collect())
+    one(QOS, Value::from(name.as_str()), None)
+}
+
+/// The record that gives a job another time limit, more than nothing, and who asked for it.
+pub fn to_duration(limit: Span, by: Option<u32>) -> Kind {
+    one(DURATION, Value::from(seconds_of_micros(limit.0)), by)
+}
+
+fn one(key: &str, value: Value, by: Option<u32>) -> Kind {
+    let by = by.map(|user| (BY.to_owned(), Value::from(user)));
+    Kind::JobspecUpdate([(key.to_owned(), value)].into_iter().chain(by).collect())
 }
 
 /// The QoS that a job has from now on, if the record says one.
@@ -22,14 +42,33 @@ fn qos(map: &Map<String, Value>) -> Option<Name> {
     map.get(QOS)?.as_str()?.parse().ok()
 }
 
+/// The time limit that a job has from now on, if the record says one.
+pub fn duration(map: &Map<String, Value>) -> Option<Span> {
+    let micros = micros_of_seconds(map.get(DURATION)?.as_f64()?).ok()?;
+    Some(Span(micros)).filter(|limit| *limit > Span::ZERO)
+}
+
 /// What is updated of whom a job is charged to.
 pub fn party(party: &mut Party, map: &Map<String, Value>) {
     party.qos = qos(map).or_else(|| party.qos.take());
 }
 
-/// The same of a job as it was submitted.
+/// What is updated of what it asks for.
+pub fn spec(spec: &mut Arc<Spec>, map: &Map<String, Value>) {
+    if let Some(limit) = duration(map) {
+        *spec = Arc::new(spec.with(None, Some(limit.0)));
+    }
+}
+
+/// All of that of a job as it was submitted. What was sent stays known.
 pub fn submit(submit: &mut Arc<Submit>, map: &Map<String, Value>) {
     if qos(map).is_some() {
         party(&mut Arc::make_mut(submit).party, map);
+    }
+    if duration(map).is_some() {
+        let sent = Arc::new(submit.sent());
+        let submit = Arc::make_mut(submit);
+        submit.sent.get_or_insert(sent);
+        spec(&mut submit.spec, map);
     }
 }

@@ -325,7 +325,7 @@ exception CLEANUP, memo=, order=
 PRIORITY: priority SCHED, urgency=, jobspec-update=, exception CLEANUP, memo=, order=
 SCHED: priority=, urgency PRIORITY, jobspec-update PRIORITY, alloc RUN, passed=, exception CLEANUP, memo=, order=
 RUN: start=, finish CLEANUP, release=, release-finish CLEANUP, prolog-start=, prolog-finish=, suspend=, resume=, \
-preempted=, recalled=, grant-changed=, urgency=, exception CLEANUP, memo=, order=
+preempted=, recalled=, grant-changed=, urgency=, jobspec-update=, exception CLEANUP, memo=, order=
 CLEANUP: start=, finish=, release=, release-free=, release-finish=, free=, prolog-start=, prolog-finish=, epilog-start=, \
 epilog-finish=, recalled=, grant-changed=, urgency=, exception=, requeue PRIORITY, clean INACTIVE, memo=, order=
 INACTIVE: waited=, memo=

@@ -20,7 +20,7 @@ impl Exec {
             let clears = run.clears(self.kill_grace).map(|(at, _)| at);
             clears
                 .into_iter()
-                .chain(run.due(self.kill_grace, self.last))
+                .chain(run.due(self.kill_grace, self.place.end()))
                 .min()
         });
         self.timers.set(job, due);
@@ -52,7 +52,7 @@ impl Exec {
     /// What is due for a run: its time limit, or the next KILL.
     fn timer(&mut self, now: Time, job: JobId, out: &mut Outbox) {
         self.clear_left(now, job, out);
-        let last = self.last;
+        let last = self.place.end();
         let Some(run) = self.runs.get_mut(&job) else {
             return;
         };

@@ -5,6 +5,7 @@
 //! parts have come to together is counted as they change, since a job may have
 //! a thousand of them.
 
+mod limit;
 mod pace;
 mod signals;
 
@@ -12,7 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_wire::event::{Kind, Submit};
-use eddy_wire::grace;
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
@@ -20,11 +20,13 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::preempt::Mode;
 use eddy_wire::shell::{Ended, Part, Role, Start};
 use eddy_wire::time::{Span, Time};
+use eddy_wire::update;
 
+pub(super) use self::limit::Limit;
 use self::pace::Pace;
 use super::SIGKILL;
 use super::layout::{Place, layout, tasks};
-use super::leaving::{Leaving, doubled};
+use super::leaving::Leaving;
 use super::over::killed;
 use super::shells::Shells;
 
@@ -128,15 +130,6 @@ enum Leader {
     Heard,
 }
 
-/// Which limit ends a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
-    /// The job's own.
-    Own(Span),
-    /// The instance must have ended a little later.
-    Instance,
-}
-
 impl Run {
     /// `parent` is where the instance's parent takes clients.
     pub(super) fn new(
@@ -224,6 +217,7 @@ impl Run {
             Kind::Release(..) => (self.end_proposed, self.release) = (true, Release::Recorded),
             Kind::Adopt(adoption) => self.instance = Some(adoption.instance.clone()),
             Kind::GrantChanged(grant) => self.regrant(grant),
+            Kind::JobspecUpdate(map) => update::submit(&mut self.submit, map),
             _ => {}
         }
     }
@@ -488,41 +482,6 @@ impl Run {
             gpus: node.gpus.clone(),
             memory: node.memory,
         })
-    }
-
-    /// When which limit ends it: its own, counted from the start (a start that
-    /// was slow is not the job's fault), or `last`, when the last job of the
-    /// instance must begin to end.
-    pub(super) fn limit(&self, last: Option<Time>) -> Option<(Time, Limit)> {
-        let span = self.submit.spec.request.duration.map(Span);
-        // The time without cores does not count, and has no end yet where it has none.
-        let started = self.started.filter(|_| self.pace.counts());
-        let own = started.zip(span);
-        let own = own.map(|(started, span)| {
-            let at = started.after(span).after(self.pace.lasted());
-            (at, Limit::Own(span))
-        });
-        let last = last.map(|at| (at, Limit::Instance));
-        own.into_iter().chain(last).min_by_key(|(at, _)| *at)
-    }
-
-    /// When this run needs attention: its limit, or the next KILL: a grace
-    /// after the end was recorded, or when that was recorded to be, then at
-    /// doubling distances from the last.
-    pub(super) fn due(&self, grace: Span, last: Option<Time>) -> Option<Time> {
-        if self.end_proposed {
-            return None;
-        }
-        match self.end {
-            Some(end) if self.kills == 0 => {
-                let own = grace::within(&self.submit.spec, grace);
-                Some(self.until.unwrap_or(end.after(own)))
-            }
-            Some(_) => Some(self.last_kill.after(doubled(grace, self.kills))),
-            // Over but for its ground.
-            None if self.is_without_leader() => None,
-            None => self.limit(last).map(|(at, _)| at),
-        }
     }
 
     /// Whether the start can be recorded: all parts ran and it was not yet.

@@ -3,6 +3,7 @@
 //! Part of [`Ingest`], asked once it is known that its key is new. Nothing is recorded by it.
 
 use eddy_sched::Capacity;
+use eddy_wire::account::Party;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
@@ -30,7 +31,7 @@ impl Ingest {
         self.grounds
             .lets(submission.user, &submission.spec, count)?;
         self.served.admits(now, &submission.spec)?;
-        self.is_let_in(submission, &submission.spec)
+        self.is_let_in((submission.user, &submission.party), &submission.spec)
             .map_err(|refusal| self.or_elsewhere(submission, refusal))?;
         let (party, count) = ((submission.user, &submission.party), submission.count());
         self.parties
@@ -42,17 +43,20 @@ impl Ingest {
         let user = submission.user;
         self.gangs
             .have(&self.pools, user, &submission.spec, count)?;
-        self.fits_reservation(now, submission)
+        self.fits_reservation(now, user, &submission.party, &submission.spec)
     }
 
-    fn fits_reservation(&self, now: Time, submission: &Submission) -> Result<(), Refusal> {
-        let Submission {
-            user, party, spec, ..
-        } = submission;
+    pub(super) fn fits_reservation(
+        &self,
+        now: Time,
+        user: u32,
+        party: &Party,
+        spec: &Spec,
+    ) -> Result<(), Refusal> {
         let queue = spec.jobspec.attributes.system.queue.as_deref();
         let instance = self.queues.leads_to(queue);
         let ground = self.served.ranks(queue, instance);
-        let whose = (*user, party, &self.parties.charter().book);
+        let whose = (user, party, &self.parties.charter().book);
         self.reserved.lets(now, whose, spec, ground.as_ref())
     }
 
@@ -76,9 +80,8 @@ impl Ingest {
     }
 
     /// Whether the queue that is named in it lets it in.
-    fn is_let_in(&self, submission: &Submission, spec: &Spec) -> Result<(), Refusal> {
+    pub(super) fn is_let_in(&self, of: (u32, &Party), spec: &Spec) -> Result<(), Refusal> {
         let book = &self.parties.charter().book;
-        let of = (submission.user, &submission.party);
         let cores = || self.parties.most_cores(spec);
         self.queues.lets(of, book, spec, cores)
     }
@@ -90,10 +93,11 @@ impl Ingest {
             return refusal;
         };
         let others = self.queues.names().filter(|name| *name != own);
+        let of = (submission.user, &submission.party);
         let could = others.take(OTHERS_MAX).filter(|name| {
             let spec = submission.spec.with(Some(name), None);
             let is_let_in = self.queues.takes(&spec).is_ok();
-            is_let_in && self.is_let_in(submission, &spec).is_ok() && self.fits(&spec).is_ok()
+            is_let_in && self.is_let_in(of, &spec).is_ok() && self.fits(&spec).is_ok()
         });
         let names: Vec<String> = could
             .take(OTHERS_NAMED)

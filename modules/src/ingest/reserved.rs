@@ -92,6 +92,32 @@ impl Reserved {
         })
     }
 
+    /// Whether one that runs on these ranks may do so until then: in its reservation, and in no other's way.
+    ///
+    /// # Errors
+    /// By the field.
+    pub fn lets_on(&self, spec: &Spec, ranks: &Idset, until: Time) -> Result<(), Refusal> {
+        let free = until.after(cleanup(self.grace));
+        let own = eddy_wire::reservation::of(spec);
+        let is_in_the_way = |one: &&Arc<Reservation>| match own == Some(one.name.as_str()) {
+            true => free > one.until,
+            false => free > one.from && !one.ranks.is_disjoint(ranks),
+        };
+        let Some(one) = self.all.all().find(is_in_the_way) else {
+            return Ok(());
+        };
+        let (what, at) = match own == Some(one.name.as_str()) {
+            true => ("in which it is, ends", one.until),
+            false => ("which has them, begins", one.from),
+        };
+        let text = format!(
+            "{DURATION}: it could hold its nodes for {} s after reservation `{}`, {what}",
+            free - at,
+            one.name,
+        );
+        Err(Refusal::new(Code::Conflict, text))
+    }
+
     /// A job of a reservation ends in it.
     fn in_time(&self, now: Time, found: &Reservation, spec: &Spec) -> Result<(), Refusal> {
         let left = (found.until - now.max(found.from)).0 - cleanup(self.grace).0 - BEGINNING.0;

@@ -59,6 +59,7 @@ impl Served {
     /// Folds what the declared instances hold.
     pub fn apply(&mut self, record: &Record) {
         match &record.event.kind {
+        self.place.recorded(&record.event.kind);
             Kind::ResourceDefine(set, _) => {
                 self.inventory = Arc::clone(set);
                 self.requires.on(set);
@@ -246,6 +247,21 @@ impl Served {
 
     /// How long jobs may still run here; `None` is for ever.
     pub fn left(&self, now: Time) -> Option<Span> {
+    /// Whether what runs may do so until then.
+    pub fn lasts(&self, now: Time, spec: &Spec, until: Time) -> Result<(), Refusal> {
+        match self.place.end() {
+            Some(end) if until > end && !fits(spec) => {
+                let text = format!(
+                    "{PATH}.duration: it would run for another {} s, this instance has {} s left for jobs",
+                    until - now,
+                    Span((end - now).0.max(0))
+                );
+                Err(Refusal::invalid(text))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
         self.place.end().map(|end| end - now)
     }
 

@@ -121,6 +121,7 @@ impl Ingest {
             | ParentWord::Signal(..)
             | ParentWord::Pause(..)
             | ParentWord::Proceed(..)
+            | ParentWord::Limit(..)
             | ParentWord::Forget(..)
             | ParentWord::Answered(_) => {}
         }

@@ -10,16 +10,14 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
-    self, Changed, JOB_RANGES_MAX, JobSet, RaiseRequest, ReleaseRequest, RequeueRequest, Scope,
-    URGENCY_MAX, UrgencyRequest,
+    self, Changed, JOB_RANGES_MAX, JobSet, REFUSED_MAX, RaiseRequest, ReleaseRequest,
+    RequeueRequest, Scope, URGENCY_MAX, UrgencyRequest,
 };
 use eddy_wire::time::Time;
 
 use super::Manager;
 use super::above::ordered_above;
 
-/// How many refusals one answer names.
-const REFUSED_MAX: usize = 1000;
 /// Longest note or type of an exception in bytes.
 const NOTE_BYTES_MAX: usize = 4096;
 
@@ -32,6 +30,9 @@ impl Manager {
     ) -> Result<(), Refusal> {
         if request.topic == job::Order::TOPIC {
             return self.order(now, request, out);
+        }
+        if request.topic == job::Update::TOPIC {
+            return self.update(now, request, out);
         }
         let changed = match request.topic.as_str() {
             job::Raise::TOPIC => self.raise(now, request, out)?,
@@ -300,8 +301,8 @@ fn past(state: JobState) -> String {
 /// Events for some jobs, refusals for others.
 #[derive(Default)]
 pub(super) struct Proposed {
-    events: Vec<(JobId, Kind)>,
-    refused: Vec<(JobId, String)>,
+    pub(super) events: Vec<(JobId, Kind)>,
+    pub(super) refused: Vec<(JobId, String)>,
     spared: Vec<(JobId, String)>,
 }
 

@@ -17,6 +17,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildOf, ChildRow, Stage, Summary};
 use eddy_wire::shrinking::Shrinking;
 use eddy_wire::time::{Span, Time};
+use eddy_wire::update;
 
 use super::pulse::Pulse;
 use crate::row::row;
@@ -38,6 +39,8 @@ pub(super) struct Child {
     seats: Seats,
     /// Those that it is to give while it goes on.
     shrinking: Shrinking,
+    /// Its time limit, where that was changed in this attempt.
+    limit: Option<Span>,
     /// What its leader has told: lost with this leader, told again to the next.
     pub(super) told: Told,
 }
@@ -106,6 +109,7 @@ impl Child {
             grounds: BTreeMap::new(),
             seats: Seats::default(),
             shrinking: Shrinking::default(),
+            limit: None,
             told: Told::default(),
         })
     }
@@ -121,7 +125,9 @@ impl Child {
             }
             Kind::IdBlock(block) => self.block = Some((self.job.attempt, *block)),
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.seats.follow(grant),
+            Kind::JobspecUpdate(map) => self.limit = update::duration(map).or(self.limit),
             Kind::Requeue(_) => {
+                self.limit = None;
                 self.told = Told::default();
                 self.seats = Seats::default();
             }
@@ -158,7 +164,8 @@ impl Child {
         }
     }
 
-    /// All that it has: what its own job was granted, and what others hold for it.
+    /// All that it has: what its own job was granted, and what others hold for it; for as long as its
+    /// limit says by now.
     pub(super) fn whole(&self) -> Option<Grant> {
         let own = self.job.grant()?;
         let mut whole = Grant {
@@ -167,6 +174,9 @@ impl Child {
             ..own.clone()
         };
         let set = Arc::make_mut(&mut whole.set);
+        if let (Some(_), Some(until)) = (self.limit, self.until()) {
+            set.expiration = until.0;
+        }
         for (rank, (_, grant)) in self.beside(own) {
             set.nodes.insert(rank, grant.set.nodes[&rank].clone());
             for (name, ranks) in &grant.set.properties {

@@ -127,6 +127,7 @@ impl Nest {
                 self.pass_down(now, to.id(), job, out);
             }
             Kind::Shrink(_) => self.shrink_down(now, to, job, out),
+            Kind::JobspecUpdate(_) => self.limit_down(to, job, out),
             Kind::Release(_, Final::Yes | Final::Free(_)) => forget(to, (job, run.attempt), out),
             kind => {
                 if let Kind::GrantChanged(_) = kind {
@@ -144,6 +145,7 @@ impl Nest {
             if self.passes.jobs[&job].end.is_none() {
                 self.pass_down(now, of, job, out);
                 let to = &self.children[&of];
+                self.limit_down(to, job, out);
                 self.pace_down(to, job, out);
                 self.shrink_down(now, to, job, out);
             }
@@ -164,6 +166,21 @@ impl Nest {
     fn under_way_in(&self, of: JobId) -> Vec<JobId> {
         let name = self.children.get(&of).and_then(|to| to.declared.as_deref());
         name.map_or_else(Vec::new, |name| self.passes.under_way(name))
+    }
+
+    /// Says how long a job may run whose limit was changed since it was passed.
+    fn limit_down(&self, to: &Child, job: JobId, out: &mut Outbox) {
+        let run = &self.passes.jobs[&job];
+        let goes_on = run.is_under_way() && run.end.is_none();
+        if let (Some(channel), Some(limit)) = (to.told.channel, run.limit.filter(|_| goes_on)) {
+            let attempt = run.attempt;
+            let word = FromParent::Limit {
+                job,
+                attempt,
+                limit,
+            };
+            say(channel, &word, Bytes::new(), out);
+        }
     }
 
     /// Says which nodes an instance that was passed is to give while it goes on.

@@ -12,7 +12,7 @@ use eddy_wire::services::child::{Children, ChildrenRequest, ID_BLOCK};
 use eddy_wire::services::job::{
     self, CollectRequest, EventsRequest, InfoRequest, InputRequest, JobSet, KillRequest,
     ListRequest, OrderRequest, OutputRequest, RaiseRequest, ReleaseRequest, RequeueRequest,
-    SuspendRequest, UrgencyRequest, WaitRequest,
+    SuspendRequest, UpdateRequest, UrgencyRequest, WaitRequest,
 };
 use eddy_wire::services::sched;
 
@@ -163,6 +163,7 @@ pub(crate) fn named(request: &Request) -> Option<JobSet> {
         job::Wait::TOPIC => request.parse::<WaitRequest>().ok()?.jobs,
         job::Raise::TOPIC => request.parse::<RaiseRequest>().ok()?.jobs,
         job::Kill::TOPIC => request.parse::<KillRequest>().ok()?.jobs,
+        job::Update::TOPIC => request.parse::<UpdateRequest>().ok()?.jobs,
         job::Urgency::TOPIC => request.parse::<UrgencyRequest>().ok()?.jobs,
         job::Release::TOPIC => request.parse::<ReleaseRequest>().ok()?.jobs,
         job::Suspend::TOPIC | job::Resume::TOPIC => request.parse::<SuspendRequest>().ok()?.jobs,

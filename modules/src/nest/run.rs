@@ -47,6 +47,8 @@ pub(super) struct Run {
     pub(super) shrinking: Shrinking,
     /// Whether it has its cores.
     pub(super) suspension: Suspension,
+    /// Its time limit, where that was changed since it was granted something.
+    pub(super) limit: Option<Span>,
     pub(super) end: Option<Exception>,
     pub(super) release: Told,
     /// The nodes that it has returned, by what its instance said to this leader.
@@ -109,6 +111,7 @@ impl Run {
             preempted: None,
             shrinking: Shrinking::default(),
             suspension: Suspension::default(),
+            limit: None,
             end: None,
             release: Told::No,
             returned: Idset::new(),
@@ -143,7 +146,11 @@ impl Run {
         }
         match kind {
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
-            Kind::JobspecUpdate(map) => update::submit(&mut self.submit, map),
+            Kind::JobspecUpdate(map) => {
+                update::submit(&mut self.submit, map);
+                let limit = update::duration(map).filter(|_| self.grant.is_some());
+                self.limit = limit.or(self.limit);
+            }
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.grant = Some(Arc::clone(grant)),
             Kind::Start => self.began = Told::Recorded,
             Kind::Preempted(preemption) if preemption.mode != Mode::Suspend => {

@@ -50,7 +50,8 @@ impl Passed {
         }
     }
 
-    fn going(&mut self, job: JobId, attempt: Attempt) -> Option<&mut Held> {
+    /// That attempt, if it is here and is not to end.
+    pub(super) fn going(&mut self, job: JobId, attempt: Attempt) -> Option<&mut Held> {
         let held = self.jobs.get_mut(&job)?;
         let goes = held.attempt == attempt && held.life == Life::Goes && held.exception.is_none();
         goes.then_some(held)

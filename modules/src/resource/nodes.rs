@@ -15,6 +15,7 @@ use eddy_wire::hash::Hash;
 use eddy_wire::id::{Rank, Seq};
 use eddy_wire::idset::{ID_MAX, Idset};
 use eddy_wire::resource_set::{NodeSet, RANKS_MAX, ResourceSet};
+use eddy_wire::services::child::ChildOf;
 use eddy_wire::services::overlay::{ADDITIONS_KEPT, AddRequest, RemoveRequest};
 use eddy_wire::time::Time;
 use uuid::Uuid;
@@ -27,6 +28,8 @@ pub(super) struct Nodes {
     /// What this leader was told it owns, and that as a hash.
     told: Arc<ResourceSet>,
     told_hash: Hash,
+    /// The job that the instance is, if it is in another.
+    child: Option<ChildOf>,
     /// Ranks on the leader's own node: not to be taken out.
     local: Idset,
     recorded: Option<Recorded>,
@@ -45,6 +48,7 @@ impl Nodes {
         Nodes {
             told_hash: hash(&told),
             told,
+            child: settings.place.child,
             local: settings.local.clone(),
             recorded: None,
         }
@@ -88,6 +92,8 @@ impl Nodes {
             && known.set.starttime == self.told.starttime;
         match &known.basis.told {
             Some(told) if *told == self.told_hash && same_times => None,
+            // It is the same grant, which has another end since.
+            Some(told) if *told == self.told_hash && self.is_granted_then(known) => None,
             // The nodes as they came to be, for as long as is said now.
             Some(told) if *told == self.told_hash => {
                 let mut set = known.set.as_ref().clone();
@@ -103,11 +109,17 @@ impl Nodes {
         }
     }
 
+    /// Whether what is recorded is the grant that this leader was told of, as the parent has changed it since.
+    fn is_granted_then(&self, known: &Recorded) -> bool {
+        self.child.is_some() && known.set.starttime == self.told.starttime
+    }
+
     /// The parent has said anew what the instance has: what is to be recorded, if it is news. Ranks
     /// that are gone are so for good.
     pub(super) fn granted(&self, set: ResourceSet) -> Option<Kind> {
         let known = self.recorded.as_ref()?;
-        if known.set.nodes == set.nodes && known.set.properties == set.properties {
+        let same_nodes = known.set.nodes == set.nodes && known.set.properties == set.properties;
+        if same_nodes && known.set.expiration == set.expiration {
             return None;
         }
         let mut basis = known.basis.clone();

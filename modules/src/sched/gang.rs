@@ -15,7 +15,7 @@ use eddy_wire::time::Time;
 
 use super::present::JustTaken;
 use super::seen::PassedWith;
-use super::{Intake, Sched, Seen, pools};
+use super::{Intake, Sched, Seen, limit, pools};
 use crate::gangs::Known;
 
 impl Seen {
@@ -127,6 +127,7 @@ impl Sched {
                 false => pools::takes(&seen.submit),
             };
             self.is_like(seen, set)
+                && seen.is_timely(set, limit::last(self.inventory.as_deref()))
                 && self.reserved.lets(now, seen, (set, self.end_of(set)))
                 && self.is_apart(seen, set, taken)
                 && self.pools.lets(&takes, &mut taken.pools)

@@ -22,6 +22,7 @@ use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::update;
 
+use super::limit;
 use super::pools;
 use super::sets::{Sets, To};
 use crate::ingest::queues;
@@ -74,6 +75,7 @@ pub(super) struct Seen {
     pub(super) since: Time,
     /// Whether it has its cores.
     pub(super) suspension: Suspension,
+    pub(super) limit: limit::Changed,
     /// Who says when it begins.
     pub(super) order: Order,
 }
@@ -121,6 +123,7 @@ impl Seen {
             ending: None,
             since: t,
             suspension: Suspension::default(),
+            limit: limit::Changed::default(),
             order: Order::of(submit),
         }
     }
@@ -174,6 +177,7 @@ impl Seen {
         }
         self.suspension.apply(t, kind);
         self.shrinking.apply(kind);
+        self.limit.apply(kind);
         let is_said = match kind {
             Kind::Alloc(_) | Kind::Requeue(_) => true,
             Kind::Memo(memo) => waits_below(memo),

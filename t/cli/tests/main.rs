@@ -40,4 +40,5 @@ mod start;
 mod suspend;
 mod tree;
 mod tree_refused;
+mod update;
 mod users;

@@ -215,6 +215,7 @@ pub fn request(data: &[u8]) {
     stable::<job::RaiseRequest>(data);
     stable::<job::KillRequest>(data);
     stable::<job::UrgencyRequest>(data);
+    stable::<job::UpdateRequest>(data);
     stable::<job::RequeueRequest>(data);
     stable::<job::ListRequest>(data);
     stable::<job::InfoRequest>(data);

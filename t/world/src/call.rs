@@ -65,6 +65,8 @@ pub enum About {
         urgency: u8,
     },
     /// Set a value.
+    /// Another time limit of a job.
+    Limit(JobId),
     Put {
         /// Its name.
         key: String,
@@ -201,6 +203,16 @@ impl Call {
     }
 
     /// Stop a job for a while.
+    /// Change the time limit.
+    pub fn update(id: JobId, duration: Span) -> Call {
+        let request = job::UpdateRequest {
+            jobs: JobSet::one(id),
+            job_set: None,
+            duration,
+        };
+        Call::new::<job::Update>(About::Limit(id), &request)
+    }
+
     pub fn suspend(id: JobId) -> Call {
         Call::new::<job::Suspend>(About::Other, &paced(id))
     }

@@ -352,7 +352,7 @@ impl Nature {
         };
         let above = self.judge(parent).durable().jobs.get(&job);
         let held = above.filter(|above| above.attempt == pass.attempt && above.grant().is_some());
-        match held.map(|above| above.submit.spec == submit.spec) {
+        match held.map(|above| self.judge(parent).durable().asks_for(above, submit)) {
             Some(true) => Ok(()),
             Some(false) => Err(format!("job {job} is another than was passed down")),
             None => Err(format!(

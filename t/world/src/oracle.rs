@@ -259,7 +259,8 @@ impl Oracle {
 
     /// The leader recorded this.
     pub fn record(&mut self, record: &Arc<Record>) {
-        let urged = users::may_urge(&self.recorded, record);
+        let urged = users::may_urge(&self.recorded, record)
+            .and_then(|()| users::may_extend(&self.recorded, record));
         let checked = self.recorded.apply(record);
         self.check(checked);
         let checked = self.limited.apply(record, &self.recorded);

@@ -226,7 +226,7 @@ fn fresh(instance: &Instance, ledger: &Ledger) -> Lines {
             Work::Instance { name: Some(_) }
         ) {
             let owner = owner(instance, job);
-            let set = grant.set.clone();
+            let set = ledger.lasting(job, grant);
             planner.apply(match job.suspension.standing().is_without_cores() {
                 true => Delta::Rests(*id, owner.line, set),
                 false => Delta::Held(*id, owner, set),

@@ -9,7 +9,7 @@
 //!   qos=high class=x   and   qos high preempts=low,mid exempt=5 grace=2 mode=cancel  before anything
 //!   afterok=a …  begin=SECONDS  singleton  throttle=N  set=NAME  name=NAME      among those words
 //!   nodes=2-4 among the words of a job: as many of them as are free, a task on each
-//! cancel a  raise a oops  kill a 15  urgency a 0  requeue a  suspend a  resume a
+//! cancel a  raise a oops  kill a 15  urgency a 0  update a 60  requeue a  suspend a  resume a
 //! order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7 requires=odd,rack=r0   before anything else
 //! among the words of a job gang=g:3 or gang=g:3:2 (members, and with how few it begins)
@@ -384,6 +384,7 @@ impl Player {
             }
             ["urgency", name, urgency] => Call::urgency(self.job(name)?, number(urgency)? as u8),
             ["order", names @ ..] => {
+            ["update", name, limit] => Call::update(self.job(name)?, span(limit)),
                 let jobs: Result<Vec<JobId>, String> =
                     names.iter().map(|name| self.job(name)).collect();
                 Call::order(jobs?)

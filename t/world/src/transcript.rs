@@ -12,6 +12,7 @@ use eddy_wire::services::sched::ExplainReply;
 use eddy_wire::services::usage::UsageReport;
 use eddy_wire::shell::Part;
 use eddy_wire::time::Span;
+use eddy_wire::update;
 
 use crate::call::{About, Call};
 use crate::nature::{InstanceId, Nature, ROOT};
@@ -62,7 +63,9 @@ pub fn note_answer(
             Ok(end) => ended(nature, instance, &end),
             Err(refusal) => refusal.text,
         },
-        (_, About::Exception { .. } | About::Urgency { .. }) => changed(nature, instance, message),
+        (_, About::Exception { .. } | About::Urgency { .. } | About::Limit(_)) => {
+            changed(nature, instance, message)
+        }
         (_, About::Usage) => usage(message),
         (_, _) if verb == "explain" => explained(nature, instance, message),
         (_, _) => String::from_utf8_lossy(&message.body).into_owned(),
@@ -236,6 +239,9 @@ fn told(kind: &Kind) -> Option<String> {
         Kind::Requeue(attempt) => format!("{name} as attempt {attempt}"),
         Kind::Order(place, _) => format!("{name} {} of {}", place.at + 1, place.of),
         Kind::Urgency(urgency, _) => format!("{name} {urgency}"),
+        Kind::JobspecUpdate(map) if let Some(limit) = update::duration(map) => {
+            format!("{name} duration {limit}")
+        }
         Kind::LeaderStart(epoch) | Kind::ShellLost(epoch) => format!("{name} {epoch}"),
         Kind::ShellStart(ranks, epoch) => format!("{name} {epoch} on ranks {ranks}"),
         Kind::Drain(ranks, reason, _) => format!("{name} {ranks}: {reason}"),

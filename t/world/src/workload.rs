@@ -1,5 +1,6 @@
 //! What clients have in mind, drawn from the seed: submissions of all kinds, changes, questions.
 
+mod change;
 mod nodes;
 mod plain;
 mod reservations;
@@ -12,7 +13,7 @@ use eddy_wire::job::Job;
 use eddy_wire::jobspec::{Sharing, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::queue::{Turn, UNNAMED};
-use eddy_wire::services::job::{InfoKey, JobSet};
+use eddy_wire::services::job::JobSet;
 use eddy_wire::time::Span;
 use serde_json::json;
 use uuid::Uuid;
@@ -24,12 +25,13 @@ use crate::instance::Nodes;
 use crate::nature::{InstanceId, Nature, ROOT};
 use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
+use change::change;
 use nodes::{constrain, sockets};
 pub use plain::Inside;
 use plain::{crowd, is_plain, plain};
 
 /// How likely each thing is that a client may do.
-const WEIGHTS: [(u64, Act); 32] = [
+const WEIGHTS: [(u64, Act); 33] = [
     (40, Act::Submit),
     (6, Act::SubmitAgain),
     (2, Act::SubmitOther),
@@ -62,7 +64,11 @@ const WEIGHTS: [(u64, Act); 32] = [
     (2, Act::GiveBack),
     (4, Act::Suspend),
     (4, Act::Resume),
+    (4, Act::Update),
 ];
+
+/// How many of them there were when the seeds were found that notice broken rules.
+const KNOWN: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
@@ -76,6 +82,7 @@ enum Act {
     Raise,
     Kill,
     Urgency,
+    Update,
     Requeue,
     List,
     Info,
@@ -263,7 +270,12 @@ fn some_instance(nature: &mut Nature, instance: InstanceId) -> Option<(JobId, Op
 
 /// One client does one thing.
 pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits) {
-    let weights = WEIGHTS.map(|(weight, _)| weight);
+    // A broken rule that few seeds notice is looked for among those in which it was found.
+    let known = match nature.broken {
+        Some(_) => &WEIGHTS[..KNOWN],
+        None => &WEIGHTS[..],
+    };
+    let weights: Vec<u64> = known.iter().map(|(weight, _)| *weight).collect();
     let act = match WEIGHTS[nature.random.weighted(&weights)].1 {
         Act::Account if habits.inside == Inside::Plain => Act::Ping,
         _ if is_plain(nature, client.instance, habits) && nature.random.chance(50) => Act::Submit,
@@ -301,6 +313,7 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         }
         Act::GiveBack => Some(Call::give_back(rank(nature, nodes))),
         Act::Usage => Some(Call::usage()),
+        Act::Update => change::update(nature, client),
         Act::Turn => Some(turn(&mut nature.random, habits)),
         Act::Events
         | Act::Cancel
@@ -314,28 +327,6 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
     };
     if let Some(call) = call {
         client.call(nature, call);
-    }
-}
-
-fn change(nature: &mut Nature, instance: InstanceId, job: JobId, act: Act) -> Call {
-    let random = &mut nature.random;
-    match act {
-        Act::Events => Call::events(job),
-        Act::Raise => Call::raise(job, "odd", *random.pick(&[0, 3, 7])),
-        Act::Kill => {
-            let signal = *random.pick(&[10, 15, 9]);
-            nature.oracle(instance).signalled(job);
-            Call::kill(job, signal)
-        }
-        Act::Urgency => Call::urgency(job, *random.pick(&[0, 1, 16, 17, 31])),
-        Act::Requeue => Call::requeue(job),
-        Act::Suspend => Call::suspend(job),
-        Act::Resume => Call::resume(job),
-        Act::Info => {
-            let keys = [InfoKey::Jobspec, InfoKey::Resources, InfoKey::Eventlog];
-            Call::info(job, *random.pick(&keys))
-        }
-        _ => Call::raise(job, "cancel", 0),
     }
 }
 

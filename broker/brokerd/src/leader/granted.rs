@@ -99,6 +99,7 @@ impl Nested {
             until: self.kept.until,
             reserve: granted.reserve,
         }
+            told: granted.grant.set.expiration,
     }
 
     /// Begins to keep the channel, as the leader of this epoch, and to ask whether the parent is there

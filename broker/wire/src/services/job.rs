@@ -68,6 +68,10 @@ service!(
     Resume, "job.resume", USERS, SuspendRequest => Changed
 );
 service!(
+    /// Change the time limit of jobs that wait or run.
+    Update, "job.update", USERS, UpdateRequest => Changed
+);
+service!(
     /// The order among a user's own jobs that wait.
     Order, "job.order", USERS, OrderRequest => Changed
 );
@@ -342,6 +346,21 @@ pub struct KillRequest {
     pub signal: i32,
 }
 
+/// What [`Update`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateRequest {
+    /// The jobs.
+    #[serde(default)]
+    pub jobs: JobSet,
+    /// Instead of them: those of this set of jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_set: Option<String>,
+    /// Their time limit from now on, counted from their start. Whoever wants more or less than there is
+    /// says how much that is: so the request may be repeated.
+    pub duration: Span,
+}
+
 /// What [`Urgency`] asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -425,12 +444,15 @@ pub struct RequeueRequest {
     pub note: String,
 }
 
+/// How many refusals one answer names.
+pub const REFUSED_MAX: usize = 1000;
+
 /// What became of a change to many jobs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Changed {
     /// How many were changed.
     pub count: u64,
-    /// Those that were not, with the reason; at most 1,000.
+    /// Those that were not, with the reason; at most [`REFUSED_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<(JobId, String)>,
     /// Those that `all` does not mean, with the names of the declared instances that they are.

@@ -19,6 +19,7 @@ use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::suspension::Standing;
 use eddy_wire::time::Time;
+use eddy_wire::update;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -58,6 +59,8 @@ pub struct Ledger {
     pub started: BTreeSet<JobId>,
     /// Every urgency ever set.
     pub urgencies: BTreeSet<(JobId, u8)>,
+    /// Jobs whose time limit was changed.
+    pub limited: BTreeSet<JobId>,
     /// The leader's epoch.
     pub leader: Epoch,
     /// What instances in this one did with jobs of it while it was away.
@@ -171,6 +174,9 @@ impl Ledger {
             }
             Kind::Urgency(urgency, _) => {
                 self.urgencies.insert((id, *urgency));
+            }
+            Kind::JobspecUpdate(map) if update::duration(map).is_some() => {
+                self.limited.insert(id);
             }
             _ => {}
         }

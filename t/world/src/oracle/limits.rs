@@ -132,7 +132,9 @@ impl Limited {
             }
             Kind::JobspecUpdate(map) => {
                 update::submit(&mut seen.submit, map);
-                return self.may_stand_by(id);
+                if update::duration(map).is_none() {
+                    return self.may_stand_by(id);
+                }
             }
             _ => {}
         }

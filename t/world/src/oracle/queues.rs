@@ -14,6 +14,7 @@ use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::queue::{Turn, UNNAMED};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Span;
+use eddy_wire::update;
 
 /// The queues as recorded, and whose jobs hold something.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +110,13 @@ impl Queued {
                 Ok(())
             }
             (Kind::Submit(submit), Some(id)) => self.submitted(id, submit),
+            (Kind::JobspecUpdate(map), Some(id)) => {
+                if let (Some(time), Some(limit)) = (self.times.get_mut(&id), update::duration(map))
+                {
+                    *time = Some(limit);
+                }
+                Ok(())
+            }
             (Kind::Alloc(grant), Some(id)) => {
                 self.is_lent(id, &grant.set)?;
                 self.is_required(id, &grant.set)?;

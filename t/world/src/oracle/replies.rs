@@ -196,24 +196,16 @@ impl Replies {
                 }
             }
             About::Exception { job, kind } => {
-                let changed: Changed = parse(&reply.body)?;
                 let durable = facts.durable.exceptions.contains(&(*job, kind.clone()));
-                match changed.count == 0 || durable {
-                    true => Ok(()),
-                    false => Err(format!(
-                        "`{kind}` of job {job} was confirmed, it is not durable"
-                    )),
-                }
+                confirms(reply, durable, || format!("`{kind}` of job {job}"))
             }
             About::Urgency { job, urgency } => {
-                let changed: Changed = parse(&reply.body)?;
                 let durable = facts.durable.urgencies.contains(&(*job, *urgency));
-                match changed.count == 0 || durable {
-                    true => Ok(()),
-                    false => Err(format!(
-                        "urgency of job {job} was confirmed, it is not durable"
-                    )),
-                }
+                confirms(reply, durable, || format!("urgency of job {job}"))
+            }
+            About::Limit(job) => {
+                let durable = facts.durable.limited.contains(job);
+                confirms(reply, durable, || format!("a time limit of job {job}"))
             }
             About::Put { key, value } => {
                 match facts
@@ -381,4 +373,13 @@ impl Facts<'_> {
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|e| format!("an answer cannot be read: {e}"))
+}
+
+/// A change is confirmed only if it is durable.
+fn confirms(reply: &Reply, durable: bool, what: impl Fn() -> String) -> Result<(), String> {
+    let changed: Changed = parse(&reply.body)?;
+    match changed.count == 0 || durable {
+        true => Ok(()),
+        false => Err(format!("{} was confirmed, it is not durable", what())),
+    }
 }

@@ -13,6 +13,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::reservation::{self, Purpose, Reservation, Reservations};
 use eddy_wire::time::Time;
+use eddy_wire::update;
 
 /// The reservations as recorded, and who asked for what.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +52,12 @@ impl Reserved {
             }
             (Kind::Clean, Some(id)) => {
                 self.jobs.remove(&id);
+                Ok(())
+            }
+            (Kind::JobspecUpdate(map), Some(id)) => {
+                if let Some(submit) = self.jobs.get_mut(&id) {
+                    update::submit(submit, map);
+                }
                 Ok(())
             }
             (Kind::Alloc(grant), Some(id)) => self.granted(record.event.t, id, grant),

@@ -2,8 +2,12 @@
 
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
+use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::URGENCY_DEFAULT;
 use eddy_wire::shell::Start;
+use eddy_wire::time::Span;
+use eddy_wire::update;
+use serde_json::{Map, Value};
 
 use super::Ledger;
 use crate::client::OWNER;
@@ -13,6 +17,7 @@ pub(super) fn may_record(ledger: &Ledger, job: JobId, kind: &Kind) -> Result<(),
     let by = match kind {
         Kind::Exception(exception) => exception.userid,
         Kind::Urgency(_, user) | Kind::Order(_, user) => Some(*user),
+        Kind::JobspecUpdate(map) => by_whom(map),
         _ => None,
     };
     let user = ledger.jobs.get(&job).map(|job| job.submit.user);
@@ -46,6 +51,32 @@ pub(super) fn may_urge(ledger: &Ledger, record: &Record) -> Result<(), String> {
         true => Err(format!("user {by} made job {job} of urgency {urgency}")),
         false => Ok(()),
     }
+}
+
+/// Whether whoever gave a job more time that had begun might. Asked before the record is folded.
+pub(super) fn may_extend(ledger: &Ledger, record: &Record) -> Result<(), String> {
+    let Kind::JobspecUpdate(map) = &record.event.kind else {
+        return Ok(());
+    };
+    let job = record.event.job.and_then(|job| ledger.jobs.get(&job));
+    let runs = job.filter(|job| job.state == JobState::Run);
+    let (Some(job), Some(limit)) = (runs, update::duration(map)) else {
+        return Ok(());
+    };
+    let before = job.submit.spec.request.duration;
+    let by = by_whom(map).filter(|by| *by != OWNER);
+    match (by, before) {
+        (Some(by), Some(before)) if limit.0 > before => Err(format!(
+            "user {by} gave job {} {limit} s, which had begun with {} s",
+            job.id,
+            Span(before)
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn by_whom(map: &Map<String, Value>) -> Option<u32> {
+    u32::try_from(map.get("userid")?.as_u64()?).ok()
 }
 
 /// Whether a task is to run as the user whose job it is.

@@ -45,7 +45,7 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
             let Some(outside) = above.jobs.get(id) else {
                 return Err(format!("job {id} was passed down by nobody"));
             };
-            if outside.submit.spec.hash != job.submit.spec.hash || outside.attempt < pass.attempt {
+            if !above.asks_for(outside, &job.submit) || outside.attempt < pass.attempt {
                 return Err(format!("job {id} is another one where it was passed to"));
             }
             let is_same = outside.attempt == pass.attempt;

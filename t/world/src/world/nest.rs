@@ -270,6 +270,7 @@ impl World {
             parent: Some("local:///parent".into()),
             name: granted.name.clone(),
             until,
+            told: granted.grant.set.expiration,
             reserve: granted.reserve,
         };
         self.nature.oracle(id).set_grace(granted.kill_grace);

@@ -1,9 +1,14 @@
 //! Which jobs there may be, and who took them.
 
+use std::sync::Arc;
+
 use eddy_wire::event::{Entry, Kind, Record, Submit};
+use eddy_wire::grant::Grant;
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::resource_set::ResourceSet;
+use eddy_wire::time::Time;
 
 use super::Ledger;
 
@@ -46,6 +51,30 @@ impl Ledger {
             Kind::Urgency(..) => self.is_unordered(job).then_some(Below::Urged),
             _ => None,
         }
+    }
+
+    /// Whether a job asks for what that submission of it does elsewhere. It may have been given another
+    /// limit while it was on its way there, or when it was over.
+    pub fn asks_for(&self, job: &Job, submit: &Submit) -> bool {
+        match self.limited.contains(&job.id) {
+            true => job.submit.sent() == submit.sent(),
+            false => job.submit.spec == submit.spec,
+        }
+    }
+
+    /// What a job holds, for as long as its limit says by now.
+    pub fn lasting(&self, job: &Job, grant: &Grant) -> Arc<ResourceSet> {
+        let limit = job.submit.spec.request.duration;
+        let has_cores = !job.suspension.standing().is_without_cores();
+        let limit = limit.filter(|_| has_cores && self.limited.contains(&job.id));
+        let mut set = Arc::clone(&grant.set);
+        if let Some(limit) = limit {
+            let left = limit - job.suspension.has_run(Time(set.starttime)).0;
+            let end = Some(self.inventory.expiration).filter(|end| *end > 0);
+            let end = end.into_iter().chain([set.starttime + left]).min();
+            Arc::make_mut(&mut set).expiration = end.unwrap_or(0).max(set.starttime + 1);
+        }
+        set
     }
 
     /// An instance in this one did that with a job.

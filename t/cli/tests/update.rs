@@ -1,0 +1,153 @@
+//! Time limits that change: of what waits, of what runs, of instances and of what is in them.
+
+use eddy_cli_tests::instance::Instance;
+use serde_json::Value;
+
+type Tested = anyhow::Result<()>;
+
+/// What a job has by now.
+fn limit(instance: &Instance, job: &str) -> anyhow::Result<Value> {
+    Ok(instance.row(job)?["duration"].clone())
+}
+
+#[test]
+fn a_limit_is_set_and_shifted_and_ends_what_runs() -> Tested {
+    let instance = Instance::start(&["--cores=1", "-S", "exec.kill_grace=0.2s"])?;
+    let runs = instance.submit_started(&["sleep", "1000"])?;
+    let waits = instance.submit(&["-t", "1h", "true"])?;
+    instance.ok(&["update", &waits, "duration=+30m"])?;
+    assert_eq!(limit(&instance, &waits)?, 5400.0);
+    instance.ok(&["update", &waits, "attributes.system.duration=-1.25h"])?;
+    assert_eq!(limit(&instance, &waits)?, 900.0);
+    let none = instance.run(&["update", &runs, &waits, "duration=-1h"])?;
+    assert_eq!(none.code, 1);
+    let said: Vec<&str> = none.err.lines().collect();
+    assert!(
+        said[0].contains("it has no time limit") || said[1].contains("it has no time limit"),
+        "{none:?}"
+    );
+    assert!(none.err.contains("nothing would be left"), "{none:?}");
+    assert_eq!(limit(&instance, &waits)?, 900.0, "nothing has changed");
+    instance.ok(&["update", &runs, "duration=1000s"])?;
+    // Less than it has run for: that is not how one ends a job.
+    let over = instance.run(&["update", &runs, "duration=1ms"])?;
+    assert!(over.refusal()?.contains("`cancel` ends it"), "{over:?}");
+    let soon = "duration=0.5s";
+    // A machine that is slow may have let it run for longer by now.
+    let ran = instance.run(&["update", &runs, soon])?;
+    if ran.code != 0 {
+        instance.ok(&["update", &runs, "duration=20s"])?;
+    }
+    instance.event(&runs, "clean")?;
+    assert_eq!(instance.row(&runs)?["result"], "TIMEOUT");
+    assert_eq!(instance.code(&waits)?, 0);
+    let gone = instance.run(&["update", &waits, "duration=5m"])?;
+    assert!(gone.refusal()?.contains("or it is over"), "{gone:?}");
+    let gone = instance.run(&["update", &waits, "duration=+5m"])?;
+    assert!(gone.refusal()?.contains("or it is over"), "{gone:?}");
+    Ok(())
+}
+
+#[test]
+fn what_is_not_a_change_is_refused_by_its_word() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let job = instance.submit_started(&["sleep", "1000"])?;
+    for (words, why) in [
+        (
+            vec!["update", &job],
+            "no change given; allowed is duration=",
+        ),
+        (
+            vec!["update", "duration=1h"],
+            "no jobs given; allowed are ids and --job-set NAME",
+        ),
+        (
+            vec!["update", &job, "queue=x"],
+            "`queue` given; allowed is duration",
+        ),
+        (
+            vec!["update", &job, "duration=inf"],
+            "duration: `inf` given; allowed are",
+        ),
+        (
+            vec!["update", &job, "duration=1000000d"],
+            "86400000000 s given, allowed is more than 0 and at most 4294967295 s",
+        ),
+        (
+            vec!["update", &job, "duration=1h", "duration=2h"],
+            "given beside another change",
+        ),
+        (
+            vec!["update", "--job-set=none", "duration=1h"],
+            "`none` given, there are no jobs of that set",
+        ),
+    ] {
+        let ran = instance.run(&words)?;
+        let line = ran.refusal()?;
+        assert!(line.contains(why), "{words:?}: {line}");
+    }
+    assert_eq!(limit(&instance, &job)?, Value::Null);
+    Ok(())
+}
+
+#[test]
+fn all_of_a_set_have_another_limit_and_it_is_known_who_asked() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    instance.submit_started(&["sleep", "1000"])?;
+    for limit in ["10m", "20m"] {
+        instance.submit(&["--job-set=s", "-t", limit, "true"])?;
+    }
+    instance.ok(&["update", "--job-set=s", "duration=+5m"])?;
+    let rows = instance.json(&["jobs", "--job-set=s", "--json"])?;
+    let limits = rows.as_array().into_iter().flatten();
+    let limits: Vec<f64> = limits.filter_map(|row| row["duration"].as_f64()).collect();
+    assert_eq!(limits, [900.0, 1500.0]);
+    instance.ok(&["update", "--job-set=s", "duration=7m"])?;
+    let rows = instance.json(&["jobs", "--job-set=s", "--json"])?;
+    assert!(
+        rows.as_array()
+            .into_iter()
+            .flatten()
+            .all(|row| row["duration"] == 420.0),
+        "{rows}"
+    );
+    let audit = instance.ok(&["audit"])?;
+    assert_eq!(
+        audit.matches("\"attributes.system.duration\":420").count(),
+        2,
+        "{audit}"
+    );
+    Ok(())
+}
+
+#[test]
+fn an_instance_is_given_more_time_and_its_jobs_are_not() -> Tested {
+    let instance = Instance::start(&["--cores=2", "-S", "exec.kill_grace=0.2s"])?;
+    let child = instance.ok(&["alloc", "--bg", "-n1", "-t", "5m"])?;
+    let inside = |job: &str| format!("{child}/{job}");
+    let job = instance.ok(&[
+        "--at",
+        &child,
+        "submit",
+        "-t",
+        "2m",
+        "--wait-event=start",
+        "sleep",
+        "1000",
+    ])?;
+    let long = instance.run(&["--at", &child, "submit", "-t", "20m", "true"])?;
+    assert!(long.refusal()?.contains("s left for jobs"), "{long:?}");
+    let more = instance.run(&["update", &inside(&job), "duration=20m"])?;
+    assert!(more.refusal()?.contains("s left for jobs"), "{more:?}");
+    instance.ok(&["update", &child, "duration=1h"])?;
+    instance.ok(&["update", &inside(&job), "duration=20m"])?;
+    instance.ok(&["--at", &child, "submit", "-t", "20m", "true"])?;
+    let rows = instance.json(&["--at", &child, "jobs", "--json"])?;
+    let rows: Vec<&Value> = rows.as_array().into_iter().flatten().collect();
+    assert!(
+        rows.iter()
+            .any(|row| row["f58"] == job.as_str() && row["duration"] == 1200.0),
+        "{rows:?}"
+    );
+    Ok(())
+}

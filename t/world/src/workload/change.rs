@@ -1,0 +1,47 @@
+//! What is asked for of one job that is there.
+
+use eddy_wire::id::JobId;
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::job::InfoKey;
+use eddy_wire::time::Span;
+
+use super::Act;
+use crate::call::Call;
+
+use crate::client::Client;
+use crate::nature::{InstanceId, Nature};
+
+pub(super) fn change(nature: &mut Nature, instance: InstanceId, job: JobId, act: Act) -> Call {
+    let random = &mut nature.random;
+    match act {
+        Act::Events => Call::events(job),
+        Act::Raise => Call::raise(job, "odd", *random.pick(&[0, 3, 7])),
+        Act::Kill => {
+            let signal = *random.pick(&[10, 15, 9]);
+            nature.oracle(instance).signalled(job);
+            Call::kill(job, signal)
+        }
+        Act::Urgency => Call::urgency(job, *random.pick(&[0, 1, 16, 17, 31])),
+        Act::Requeue => Call::requeue(job),
+        Act::Suspend => Call::suspend(job),
+        Act::Resume => Call::resume(job),
+        Act::Info => {
+            let keys = [InfoKey::Jobspec, InfoKey::Resources, InfoKey::Eventlog];
+            Call::info(job, *random.pick(&keys))
+        }
+        _ => Call::raise(job, "cancel", 0),
+    }
+}
+
+/// Another limit for one that is not over: of others nothing would come.
+pub(super) fn update(nature: &mut Nature, client: &Client) -> Option<Call> {
+    let jobs = &nature.judge(client.instance).recorded().jobs;
+    let active = jobs.values().filter(|job| job.state != JobState::Inactive);
+    let active: Vec<JobId> = active.map(|job| job.id).collect();
+    if active.is_empty() {
+        return None;
+    }
+    let job = *nature.random.pick(&active);
+    let limit = Span::seconds(nature.random.between(1, 60));
+    Some(Call::update(job, limit))
+}
