@@ -522,6 +522,11 @@ impl Exec {
             // It began although it is to end: repeat what it must be told.
             run.tell(part.rank, epoch, signal, &self.shells, out);
         }
+        if run.view(part.rank) == Some(&PartView::Running)
+            && let Some(signal) = run.warning_again(now, self.place.end())
+        {
+            run.tell(part.rank, epoch, signal, &self.shells, out);
+        }
         // Of a part that runs a shell tells when it began, and on each new connection.
         run.pace_part(part.rank, epoch, &self.shells, out);
         self.conclude(now, part.job, out);

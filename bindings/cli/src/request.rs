@@ -7,16 +7,19 @@ use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
 use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
-use eddy_wire::fsd::Fsd;
+use eddy_wire::fsd::{Fsd, seconds_of_micros};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::{Ask, Count, Jobspec, MemoryNeed, Place, Sharing, parse_bytes};
 use eddy_wire::services::job::{SubmitRequest, URGENCY_DEFAULT, URGENCY_MAX};
+use eddy_wire::time::Span;
+use eddy_wire::warning::{self, LEFT, SIGNAL, Warning};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::environment;
 use crate::names::Users;
 use crate::number::{COUNTS, COUNTS_OR_NONE, number};
+use crate::signals;
 use crate::when;
 use eligible::{Array, Eligible};
 
@@ -79,6 +82,10 @@ pub struct Terms {
     /// Time limit: minutes, or a duration with unit (30s, 5m, 1.5h, 2d)
     #[arg(short = 't', long, value_name = "FSD", help_heading = "Resources")]
     pub time_limit: Option<String>,
+    /// Send all tasks this signal (USR1 by default) so long (60s) before their time limit ends them; a
+    /// program of an instance is sent it before the instance ends its jobs
+    #[arg(long, value_name = "[SIG][@TIME]", value_parser = warning, help_heading = "Resources")]
+    pub signal: Option<Warning>,
     /// Queue to submit to
     #[arg(short = 'q', long, value_name = "NAME", help_heading = "Queue")]
     pub queue: Option<String>,
@@ -201,6 +208,21 @@ fn memory(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| MEMORY.to_owned())
 }
 
+/// A signal and how long before the end.
+pub fn warning(text: &str) -> Result<Warning, String> {
+    let (signal, time) = text.split_once('@').unwrap_or((text, ""));
+    let signal = match signal {
+        "" => SIGNAL,
+        signal => signals::parse(signal).map_err(|error| error.to_string())?,
+    };
+    let left = match time.parse() {
+        _ if !text.contains('@') => LEFT,
+        Ok(Fsd::Finite(micros)) if micros > 0 => Span(micros),
+        Ok(_) | Err(_) => return Err("behind @ allowed is a time (90, 90s, 5m)".to_owned()),
+    };
+    Ok(Warning { signal, left })
+}
+
 /// What nodes must be like.
 pub fn constraint(text: &str) -> Result<Constraint, String> {
     let constraint = Constraint::from_query(text);
@@ -254,6 +276,7 @@ impl JobOptions {
         jobspec.request()?;
         jobspec.needs()?;
         jobspec.job_set()?;
+        warning::of(&jobspec).map_err(anyhow::Error::msg)?;
         Ok(jobspec)
     }
 }
@@ -398,6 +421,11 @@ impl Terms {
                 options.push(("input.stdin.type".to_owned(), "service".into()));
             }
             (None, Stdin::Empty) => {}
+        }
+        if let Some(warning) = self.signal {
+            let left = seconds_of_micros(warning.left.0);
+            options.push(("signal.signum".to_owned(), warning.signal.into()));
+            options.push(("signal.timeleft".to_owned(), left.into()));
         }
         options.extend(self.setopt.iter().map(|set| key_value(set)));
         Ok(options)

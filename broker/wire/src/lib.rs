@@ -44,6 +44,7 @@ pub mod pool;
 pub mod filter;
 
 pub mod usage;
+pub mod warning;
 
 pub mod held;
 

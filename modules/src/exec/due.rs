@@ -1,4 +1,4 @@
-//! What is due for runs, and when: the end of a time limit, the next KILL, nodes that have come or are to
+//! What is due for runs, and when: a warning, the end of a time limit, the next KILL, nodes that have come or are to
 //! have gone.
 
 use eddy_broker::{Outbox, Volatile};
@@ -18,8 +18,10 @@ impl Exec {
         let run = self.runs.get(&job);
         let due = run.and_then(|run| {
             let clears = run.clears(self.kill_grace).map(|(at, _)| at);
+            let warns = run.warning(self.place.end()).map(|due| due.at);
             clears
                 .into_iter()
+                .chain(warns)
                 .chain(run.due(self.kill_grace, self.place.end()))
                 .min()
         });
@@ -56,6 +58,9 @@ impl Exec {
         let Some(run) = self.runs.get_mut(&job) else {
             return;
         };
+        if let Some(warning) = run.warning(last).filter(|due| due.at <= now) {
+            run.warn(warning, &self.shells, out);
+        }
         let due = run.due(self.kill_grace, last).filter(|due| *due <= now);
         match (due, run.end) {
             // Due later than it was.

@@ -8,6 +8,7 @@
 mod limit;
 mod pace;
 mod signals;
+mod warned;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,6 +90,8 @@ pub(super) struct Run {
     pub(super) evicted: Idset,
     pub(super) leaving: Leaving,
     pace: Pace,
+    /// The end of which its tasks were warned last.
+    warned: Option<Time>,
 }
 
 /// What all parts have come to.
@@ -176,6 +179,7 @@ impl Run {
             evicted: Idset::new(),
             leaving: Leaving::default(),
             pace: Pace::default(),
+            warned: None,
         }
     }
 

@@ -18,6 +18,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{Granted, NESTING_MAX};
 use eddy_wire::spec::Spec;
 use eddy_wire::time::{Span, Time};
+use eddy_wire::warning;
 
 use crate::lending::Lending;
 use crate::live::Change;
@@ -58,8 +59,8 @@ impl Served {
 
     /// Folds what the declared instances hold.
     pub fn apply(&mut self, record: &Record) {
-        match &record.event.kind {
         self.place.recorded(&record.event.kind);
+        match &record.event.kind {
             Kind::ResourceDefine(set, _) => {
                 self.inventory = Arc::clone(set);
                 self.requires.on(set);
@@ -200,6 +201,7 @@ impl Served {
     /// Whether a sender of these roles may ask for this at any time.
     pub fn permits(&self, roles: Roles, spec: &Spec) -> Result<(), Refusal> {
         grace::of(spec).map_err(Refusal::invalid)?;
+        warning::of(&spec.jobspec).map_err(Refusal::invalid)?;
         let request = &spec.request;
         if request.takes == Takes::Nothing && !roles.any_of(Roles::OWNER) {
             let text = format!("{PATH}.beside: true given, only the instance's owner may");
@@ -245,8 +247,6 @@ impl Served {
         Err(Refusal::new(Code::TooLarge, text))
     }
 
-    /// How long jobs may still run here; `None` is for ever.
-    pub fn left(&self, now: Time) -> Option<Span> {
     /// Whether what runs may do so until then.
     pub fn lasts(&self, now: Time, spec: &Spec, until: Time) -> Result<(), Refusal> {
         match self.place.end() {
@@ -262,6 +262,8 @@ impl Served {
         }
     }
 
+    /// How long jobs may still run here; `None` is for ever.
+    pub fn left(&self, now: Time) -> Option<Span> {
         self.place.end().map(|end| end - now)
     }
 

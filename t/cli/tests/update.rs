@@ -151,3 +151,39 @@ fn an_instance_is_given_more_time_and_its_jobs_are_not() -> Tested {
     );
     Ok(())
 }
+
+#[test]
+fn tasks_and_scripts_are_warned_before_they_are_ended() -> Tested {
+    let instance = Instance::start(&["--cores=2", "-S", "exec.kill_grace=0.5s"])?;
+    let mut told = instance.place.fifo("told")?;
+    let waits =
+        "trap 'echo warned >told; exit 7' USR2; echo ready >told; while :; do sleep 0.01; done";
+    let job = instance.submit(&["-t", "1h", "--signal=USR2@50m", "sh", "-c", waits])?;
+    assert_eq!(told.line()?, "ready");
+    instance.ok(&["update", &job, "duration=40m"])?;
+    assert_eq!(
+        told.line()?,
+        "warned",
+        "it has less time now than it wanted to know of"
+    );
+    assert_eq!(instance.code(&job)?, 7);
+    let script = format!("#!/bin/sh\n# eddy: -t 1h --signal=USR2@50m\n{waits}\n");
+    std::fs::write(instance.place.path().join("script"), script)?;
+    let job = instance.ok(&["batch", "./script"])?;
+    assert_eq!(told.line()?, "ready");
+    instance.ok(&["update", &job, "duration=40m"])?;
+    assert_eq!(told.line()?, "warned");
+    assert_eq!(instance.code(&job)?, 7);
+    for (signal, why) in [
+        ("--signal=NO", "`NO` is not a signal"),
+        ("--signal=@0", "behind @ allowed is a time"),
+        (
+            "-osignal.signum=99",
+            "signal.signum: 99 given, allowed are 1 to 64",
+        ),
+    ] {
+        let ran = instance.run(&["submit", signal, "true"])?;
+        assert!(ran.refusal()?.contains(why), "{signal}: {ran:?}");
+    }
+    Ok(())
+}

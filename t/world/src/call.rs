@@ -24,6 +24,7 @@ use eddy_wire::services::sched;
 use eddy_wire::services::usage;
 use eddy_wire::services::{pool, reservation};
 use eddy_wire::time::{Span, Time};
+use eddy_wire::warning::Warning;
 use serde_json::Value;
 use uuid::{Builder, Uuid};
 
@@ -64,9 +65,9 @@ pub enum About {
         /// The urgency.
         urgency: u8,
     },
-    /// Set a value.
     /// Another time limit of a job.
     Limit(JobId),
+    /// Set a value.
     Put {
         /// Its name.
         key: String,
@@ -202,7 +203,6 @@ impl Call {
         Call::new::<job::Urgency>(About::Urgency { job: id, urgency }, &request)
     }
 
-    /// Stop a job for a while.
     /// Change the time limit.
     pub fn update(id: JobId, duration: Span) -> Call {
         let request = job::UpdateRequest {
@@ -213,6 +213,7 @@ impl Call {
         Call::new::<job::Update>(About::Limit(id), &request)
     }
 
+    /// Stop a job for a while.
     pub fn suspend(id: JobId) -> Call {
         Call::new::<job::Suspend>(About::Other, &paced(id))
     }
@@ -459,6 +460,8 @@ pub struct Ask {
     pub throttle: Option<u32>,
     /// From TERM to KILL.
     pub grace: Option<Span>,
+    /// By which signal its tasks are warned, so long before the end.
+    pub warning: Option<Warning>,
     /// The set of jobs it belongs to.
     pub set: Option<String>,
     /// How much of which pools it takes.
@@ -525,6 +528,7 @@ impl Default for Ask {
             dependencies: Vec::new(),
             throttle: None,
             grace: None,
+            warning: None,
             set: None,
             pools: Vec::new(),
             gang: None,

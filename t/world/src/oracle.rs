@@ -38,6 +38,7 @@ use eddy_wire::preempt::Mode;
 use eddy_wire::services::child::ChildOf;
 use eddy_wire::shell::{Part, Start, ToShell};
 use eddy_wire::time::{Span, Time};
+use eddy_wire::warning;
 
 use crate::call::About;
 use crate::task::{SIGKILL, SIGTERM};
@@ -504,6 +505,10 @@ impl Oracle {
             // Or as long as the instance wants it: what it says is held against it where it says it.
             return Ok(());
         }
+        let warning = warning::of(&job.submit.spec.jobspec).ok().flatten();
+        if let (Some(warning), None) = (warning.filter(|one| one.signal == signal), &job.end) {
+            return self.may_warn(now, job, warning.left);
+        }
         match (signal, &job.end) {
             (_, None) => Err(format!(
                 "signal {signal} to part {part}, which nobody ended"
@@ -513,6 +518,26 @@ impl Oracle {
             ),
             (SIGKILL | SIGTERM, Some(_)) => Ok(()),
             (other, Some(_)) => Err(format!("signal {other} to part {part}, which nobody sent")),
+        }
+    }
+}
+
+impl Oracle {
+    /// Tasks are warned no earlier than they asked to be before their end, or that of their instance.
+    fn may_warn(&self, now: Time, job: &Job, left: Span) -> Result<(), String> {
+        let limit = job.submit.spec.request.duration;
+        let own = job.started.zip(limit);
+        let own = own.map(|(started, limit)| started.0 + limit + job.suspension.lasted().0);
+        let until = self
+            .until
+            .map(|until| until.0 - self.grace.0 - LAST_MOMENT.0);
+        let end = own.into_iter().chain(until).min();
+        match end.is_some_and(|end| now >= Time(end - left.0)) {
+            true => Ok(()),
+            false => Err(format!(
+                "job {} was warned at {now}, its time is not over in {left} s",
+                job.id
+            )),
         }
     }
 }

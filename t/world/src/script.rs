@@ -13,6 +13,7 @@
 //! order b a  wait a b  collect [a]  list
 //! queue q running=2 nodes=4 time=60 default=30 users=7 requires=odd,rack=r0   before anything else
 //! among the words of a job gang=g:3 or gang=g:3:2 (members, and with how few it begins)
+//! warn=10@5   among those words: its tasks are sent signal 10 so many seconds before their limit
 //! sockets=2, sockets-alone=2 (nobody else's) or sockets-each=2 (of each task)   among those words
 //! requires=odd|rank:0   among those words: nodes of odd rank are `odd`, each two are in one `rack=rN`
 //! pool lic 2   before anything else; among the words of a job pool=lic:1; pools lists them
@@ -383,8 +384,8 @@ impl Player {
                 Call::kill(job, number(signal)? as i32)
             }
             ["urgency", name, urgency] => Call::urgency(self.job(name)?, number(urgency)? as u8),
-            ["order", names @ ..] => {
             ["update", name, limit] => Call::update(self.job(name)?, span(limit)),
+            ["order", names @ ..] => {
                 let jobs: Result<Vec<JobId>, String> =
                     names.iter().map(|name| self.job(name)).collect();
                 Call::order(jobs?)

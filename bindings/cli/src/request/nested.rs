@@ -269,6 +269,7 @@ impl Terms {
                 false => self.requires,
             },
             time_limit: self.time_limit.or(under.time_limit),
+            signal: self.signal.or(under.signal),
             queue: self.queue.or(under.queue),
             account,
             bank,

@@ -33,6 +33,8 @@ use crate::journal::Journal;
 const KEY: &str = "granted";
 /// Where the script of a job is, in the files of its jobspec.
 const SCRIPT: &str = "/attributes/system/files/script/data";
+/// Where it says by what it is warned of its end.
+const SIGNAL: &str = "/attributes/system/shell/options/signal";
 /// Its name in the state directory.
 const SCRIPT_FILE: &str = "script";
 
@@ -97,9 +99,9 @@ impl Nested {
             parent: Some(self.address.uri.as_str().into()),
             name: granted.name.clone(),
             until: self.kept.until,
+            told: granted.grant.set.expiration,
             reserve: granted.reserve,
         }
-            told: granted.grant.set.expiration,
     }
 
     /// Begins to keep the channel, as the leader of this epoch, and to ask whether the parent is there
@@ -107,7 +109,13 @@ impl Nested {
     pub fn open(mut self, epoch: Epoch, config: &InstanceConfig) -> Child {
         self.hello.leader = epoch;
         let place = self.place();
-        let program = Program::new(self.kept.command, &self.hello.instance, self.kept.begun);
+        let Kept {
+            command,
+            signal,
+            begun,
+            ..
+        } = self.kept;
+        let program = Program::new(command, signal, &self.hello.instance, begun);
         let (heard, hears) = mpsc::channel(ARRIVALS_MAX);
         let of = self.kept.of;
         let alone = config.autonomous_after.filter(|_| place.name.is_some());
@@ -132,6 +140,9 @@ pub struct Kept {
     pub until: Option<Time>,
     /// The program that it is started for; none if empty.
     pub command: Vec<String>,
+    /// By what that is warned of its end, as the job's shell option says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<Value>,
 }
 
 impl Kept {
@@ -156,6 +167,7 @@ impl Kept {
             until: granted.remaining.map(|left| begun + left),
             granted: *granted,
             begun,
+            signal: jobspec.pointer(SIGNAL).cloned(),
             command: program(&jobspec, command, Path::new(&hello.statedir))?,
         };
         let text = serde_json::to_string(&kept).expect("what was said is JSON");
@@ -266,6 +278,7 @@ mod tests {
             begun: Time(1),
             until: None,
             command: Vec::new(),
+            signal: None,
         }
     }
 

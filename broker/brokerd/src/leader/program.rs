@@ -19,7 +19,8 @@ use eddy_wire::services::job::{
     JobEnd, JobSet, Submit, SubmitRequest, Submitted, Wait, WaitRequest,
 };
 use eddy_wire::time::Time;
-use serde_json::json;
+use eddy_wire::warning;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// The first job of an instance, which is the program where there is one.
@@ -33,6 +34,7 @@ const CODE_FAILED: i32 = 1;
 #[derive(Debug)]
 pub struct Program {
     command: Vec<String>,
+    signal: Option<Value>,
     key: Uuid,
     stage: Stage,
 }
@@ -49,9 +51,16 @@ enum Stage {
 
 impl Program {
     /// This command, of an instance that was begun at this time; none if empty.
-    pub fn new(command: Vec<String>, instance: &str, begun: Time) -> Program {
+    /// `signal` is the option that says by what it is warned of its end.
+    pub fn new(
+        command: Vec<String>,
+        signal: Option<Value>,
+        instance: &str,
+        begun: Time,
+    ) -> Program {
         Program {
             command,
+            signal,
             key: key_of(instance, begun),
             stage: Stage::Idle,
         }
@@ -143,6 +152,8 @@ impl Program {
     fn submission(&self) -> Result<SubmitRequest, String> {
         let inherit = || json!("inherit");
         let name = PathBuf::from(&self.command[0]);
+        let signal = self.signal.clone();
+        let signal = signal.map(|signal| (warning::OPTION.to_owned(), signal));
         let ask = Ask {
             command: self.command.clone(),
             ranks: Some(Idset::one(0)),
@@ -152,13 +163,16 @@ impl Program {
                 .ok()
                 .and_then(|cwd| cwd.to_str().map(str::to_owned)),
             environment: environment(),
-            shell_options: vec![
+            shell_options: [
                 ("input.stdin.type".to_owned(), inherit()),
                 ("output.stdout.type".to_owned(), inherit()),
                 ("output.stderr.type".to_owned(), inherit()),
                 // It starts others: none of them is to be bound as it is.
                 ("cpu-affinity".to_owned(), json!("off")),
-            ],
+            ]
+            .into_iter()
+            .chain(signal)
+            .collect(),
             ..Ask::default()
         };
         let jobspec = ask.jobspec().map_err(|error| error.to_string())?;

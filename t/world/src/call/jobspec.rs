@@ -1,6 +1,7 @@
 //! What a submission asks for, as a jobspec.
 
 use eddy_wire::constraint::Constraint;
+use eddy_wire::fsd::seconds_of_micros;
 use eddy_wire::jobspec::Sharing;
 use serde_json::{Value, json};
 
@@ -94,6 +95,11 @@ impl Ask {
 
     fn system(&self) -> Value {
         let mut system = json!({ "duration": self.limit, "job": { "name": self.name } });
+        if let Some(warning) = self.warning {
+            let left = seconds_of_micros(warning.left.0);
+            let signal = json!({ "signum": warning.signal, "timeleft": left });
+            system["shell"] = json!({ "options": { "signal": signal } });
+        }
         if (self.nodes, self.sharing) == (None, Sharing::Exclusive) {
             system["place"] = json!("excl");
         }

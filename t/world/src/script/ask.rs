@@ -4,6 +4,7 @@ use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::Sharing;
+use eddy_wire::warning::Warning;
 
 use super::number;
 use crate::call::{Ask, InSockets, Nests};
@@ -17,6 +18,15 @@ fn on_nodes(ask: &mut Ask, nodes: &str) -> Result<(), String> {
     (ask.nodes, ask.most) = (Some(least), most.map(number).transpose()?);
     ask.ntasks = ask.ntasks.max(least);
     Ok(())
+}
+
+/// `10@5`: a signal, and how many seconds before the end.
+fn warning(text: &str) -> Result<Warning, String> {
+    let (signal, seconds) = text.split_once('@').unwrap_or((text, "60"));
+    Ok(Warning {
+        signal: number(signal)? as i32,
+        left: span(seconds),
+    })
 }
 
 /// What the words of a submission ask for, on top of `ask`.
@@ -54,6 +64,7 @@ pub(super) fn ask(mut ask: Ask, name: &str, words: &[&str]) -> Result<Ask, Strin
                 ask.waits_for(scheme, job.to_owned());
             }
             ("grace", seconds) => ask.grace = Some(span(seconds)),
+            ("warn", text) => ask.warning = Some(warning(text)?),
             ("throttle", n) => ask.throttle = Some(number(n)?),
             ("set", name) => ask.set = Some(name.to_owned()),
             ("gang", gang) => {
