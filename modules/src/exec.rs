@@ -7,6 +7,7 @@
 //! nothing and spawns nothing itself.
 
 mod away;
+mod dead;
 mod due;
 mod grounds;
 mod kill;
@@ -35,6 +36,7 @@ use eddy_wire::update;
 use crate::settings::{Place as Where, Settings};
 use crate::timers::Timers;
 use away::Away;
+use dead::Returned;
 pub use layout::{Place, layout};
 pub(crate) use over::Over;
 use run::{PartView, Run};
@@ -61,6 +63,7 @@ pub struct Exec {
     /// The runs that each life of a shell has parts of.
     on: BTreeMap<Epoch, BTreeSet<JobId>>,
     shells: Shells,
+    returned: Returned,
     /// Declared instances that hold nothing, and the ranks that their jobs may be given.
     elastic: BTreeMap<String, Option<Idset>>,
     online: Idset,
@@ -108,6 +111,7 @@ impl Module for Exec {
             Input::Shell(epoch, message) => self.shell(now, epoch, message, out),
             Input::ShellAway(epoch) => {
                 self.shells.away(epoch, out);
+                self.returned.away(epoch);
                 self.retire(now, out);
             }
             Input::Ranks(ranks) => self.shells.reach(now, ranks, out),
@@ -126,6 +130,9 @@ impl Module for Exec {
                 if let Some(run) = run {
                     run.signal(*signal, &self.shells, out);
                 }
+            }
+            Input::Notice(Notice::Dead(caller, ranks)) => {
+                self.declared_dead(now, (*caller, ranks), out);
             }
             Input::Notice(Notice::GivenBack(job, ranks)) => self.vacate(*job, ranks, out),
             Input::Notice(Notice::Serving(names)) => self.serving.clone_from(names),
@@ -173,6 +180,7 @@ impl Exec {
             serving: BTreeSet::new(),
             on: BTreeMap::new(),
             shells: Shells::new(settings.local.clone()),
+            returned: Returned::default(),
             elastic: settings.elastic().collect(),
             online: Idset::new(),
             gather: None,
@@ -442,19 +450,8 @@ impl Exec {
         self.shells.welcome(epoch, out);
         if !self.shells.is_current(epoch) {
             // Its loss was recorded: nothing it holds counts any more.
-            if parts.is_empty() {
-                out.effect(Effect::Shell(epoch, ToShell::Exit));
-            }
-            for (part, _) in parts {
-                out.effect(Effect::Shell(
-                    epoch,
-                    ToShell::Signal {
-                        part: *part,
-                        signal: SIGKILL,
-                    },
-                ));
-            }
-            return;
+            let parts = parts.iter().map(|(part, _)| *part);
+            return self.returned.welcome(epoch, parts, out);
         }
         for (part, state) in parts {
             let view = match state {
@@ -533,9 +530,12 @@ impl Exec {
     }
 
     /// The shell holds a part that is not in the books.
-    fn unknown(&self, epoch: Epoch, part: Part, view: &PartView, out: &mut Outbox) {
+    fn unknown(&mut self, epoch: Epoch, part: Part, view: &PartView, out: &mut Outbox) {
         let message = match view {
-            PartView::Ended(_) => ToShell::Forget { part },
+            PartView::Ended(_) => {
+                out.effect(Effect::Shell(epoch, ToShell::Forget { part }));
+                return self.returned.ended(epoch, part, out);
+            }
             PartView::Asked | PartView::Running => ToShell::Signal {
                 part,
                 signal: SIGKILL,

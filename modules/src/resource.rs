@@ -27,7 +27,7 @@ use eddy_wire::services::child::ChildOf;
 use eddy_wire::services::grant;
 use eddy_wire::services::overlay;
 use eddy_wire::services::resource::{
-    self, DrainRequest, DrainState, ListReply, RankState, RankStatus, UndrainRequest,
+    self, DeadRequest, DrainRequest, DrainState, ListReply, RankState, RankStatus, UndrainRequest,
 };
 use eddy_wire::shell::FromShell;
 use eddy_wire::time::Time;
@@ -129,6 +129,7 @@ impl Module for Resource {
             Endpoint::of::<resource::Status>(),
             Endpoint::of::<resource::Drain>(),
             Endpoint::of::<resource::Undrain>(),
+            Endpoint::of::<resource::Dead>(),
             Endpoint::of::<overlay::Add>(),
             Endpoint::of::<overlay::Remove>(),
             Endpoint::of::<grant::Release>(),
@@ -322,6 +323,7 @@ impl Resource {
             resource::Status::TOPIC => out.answer(request.caller, &self.status()),
             resource::Drain::TOPIC => self.drain(now, request, out)?,
             resource::Undrain::TOPIC => self.undrain(now, request, out)?,
+            resource::Dead::TOPIC => self.dead(now, request, out)?,
             grant::List::TOPIC => out.answer(request.caller, &self.granted_rows()?),
             grant::Arrive::TOPIC => {
                 self.giving.may()?;
@@ -425,10 +427,7 @@ impl Resource {
 
     fn drain(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: DrainRequest = request.parse()?;
-        if body.reason.len() > REASON_BYTES_MAX || body.reason.contains('\n') {
-            let text = format!("reason: one line of at most {REASON_BYTES_MAX} bytes is allowed");
-            return Err(Refusal::invalid(text));
-        }
+        is_a_line(&body.reason)?;
         let ranks = targets::ranks("targets", &body.targets, self.all())?;
         let again = ranks
             .iter()
@@ -438,13 +437,27 @@ impl Resource {
                 format!("targets: rank {rank} is drained already; force replaces the reason");
             return Err(Refusal::invalid(text));
         }
-        // One record for each rank: a mark keeps a record as long as any state
-        // rests on it, and ranks are undrained one by one.
-        for rank in ranks.iter() {
-            let kind = Kind::Drain(Idset::one(rank), body.reason.clone(), request.uid);
-            out.append_own(now, kind);
-        }
+        drained(now, &ranks, (&body.reason, request.uid), out);
         out.reply(request.caller, &());
+        Ok(())
+    }
+
+    /// Declares ranks dead that are not heard of: what was there is lost, and they stay out of service.
+    fn dead(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+        let body: DeadRequest = request.parse()?;
+        is_a_line(&body.reason)?;
+        self.own_ranks()?;
+        let ranks = targets::ranks("targets", &body.targets, self.all())?;
+        let there = ranks.intersect(&self.seats.online);
+        if !there.is_empty() {
+            let text = format!(
+                "targets: ranks {there} are in service; allowed are those that are offline (on others \
+                 `resource drain` lets nothing start, and `resource remove --force` ends what runs)"
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        drained(now, &ranks, (&body.reason, request.uid), out);
+        out.notice(Notice::Dead(request.caller, ranks));
         Ok(())
     }
 
@@ -463,6 +476,23 @@ impl Resource {
         out.append_own(now, Kind::Undrain(ranks, Some(request.uid)));
         out.reply(request.caller, &());
         Ok(())
+    }
+}
+
+fn is_a_line(reason: &str) -> Result<(), Refusal> {
+    if reason.len() > REASON_BYTES_MAX || reason.contains('\n') {
+        let text = format!("reason: one line of at most {REASON_BYTES_MAX} bytes is allowed");
+        return Err(Refusal::invalid(text));
+    }
+    Ok(())
+}
+
+/// One record for each rank: a mark keeps a record as long as any state rests on it, and ranks are
+/// undrained one by one.
+fn drained(now: Time, ranks: &Idset, (reason, by): (&str, u32), out: &mut Outbox) {
+    for rank in ranks.iter() {
+        let kind = Kind::Drain(Idset::one(rank), reason.to_owned(), by);
+        out.append_own(now, kind);
     }
 }
 

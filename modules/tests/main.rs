@@ -1,6 +1,7 @@
 //! Modules put together as in an instance. One program, so that it is linked once.
 
 mod cut;
+mod dead;
 mod instance;
 mod inventory;
 mod late;

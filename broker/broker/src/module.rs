@@ -123,6 +123,8 @@ pub enum Notice {
     Halted(Option<Reason>),
     /// What was used before this leader began.
     Used(Arc<[Used]>),
+    /// Whoever asks declares that nothing of the shells of these ranks is left, which nobody hears of.
+    Dead(Caller, Idset),
     /// The declared instances that can be told something now.
     Serving(BTreeSet<String>),
     /// A signal for the tasks of a job that was passed to one of them.

@@ -10,6 +10,7 @@ use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
 use eddy_cli_tests::process::Process;
 use eddy_cli_tests::running::{LIMIT, Running};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
@@ -269,4 +270,58 @@ fn sixty_four_made_up_ranks_start_run_and_end() -> Tested {
         instance.shut_down()?;
     }
     Ok(())
+}
+
+#[test]
+fn a_node_that_is_declared_dead_gives_its_jobs_up_and_is_cleared_when_it_comes_back() -> Tested {
+    let instance = four()?;
+    let (mut tells, _gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
+    let script = gated("true");
+    let words = ["-N4", "-n4", "--exclusive", "sh", "-c", &script];
+    let job = instance.submit(&words)?;
+    let tasks: anyhow::Result<Vec<Process>> = (0..4).map(|_| told(tells.line())).collect();
+    let refused = instance.run(&["resource", "dead", "2"])?;
+    assert!(
+        refused.refusal()?.contains("ranks 2 are in service"),
+        "{refused:?}"
+    );
+    let (agent, shell) = (
+        of_rank(&instance, "agent", 2)?,
+        of_rank(&instance, "shell", 2)?,
+    );
+    for process in [&agent, &shell] {
+        process.signal(Signal::STOP)?;
+    }
+    // It counts as there until it was silent for long enough.
+    let rank = |field: &str| -> anyhow::Result<Value> {
+        let rows = instance.json(&["resource", "status", "--json"])?;
+        Ok(rows[2][field].clone())
+    };
+    while rank("state")? != "offline" {}
+    instance.ok(&["resource", "dead", "2", "burnt"])?;
+    assert_eq!(rank("drain")?["reason"], "burnt");
+    assert_ne!(instance.code(&job)?, 0);
+    let row = instance.row(&job)?;
+    let why = row["reason"].as_str().unwrap_or_default();
+    assert!(why.contains("node-failure"), "{row}");
+    let still = tasks?.into_iter().filter(|task| task.hold().is_some());
+    let still: Vec<Process> = still.collect();
+    assert_eq!(
+        still.len(),
+        1,
+        "nobody reaches the one on that node: {still:?}"
+    );
+    for process in [&agent, &shell] {
+        process.signal(Signal::CONT)?;
+    }
+    assert!(
+        still[0].ends_within(LIMIT),
+        "it is killed when that is back"
+    );
+    instance.ok(&["resource", "undrain", "2"])?;
+    assert_eq!(
+        instance.ok(&["run", "-N4", "-n4", "echo", "fine"])?,
+        ["fine"; 4].join("\n")
+    );
+    instance.shut_down()
 }

@@ -221,6 +221,7 @@ pub fn request(data: &[u8]) {
     stable::<job::InfoRequest>(data);
     stable::<resource::DrainRequest>(data);
     stable::<resource::UndrainRequest>(data);
+    stable::<resource::DeadRequest>(data);
     stable::<kvs::PutRequest>(data);
     stable::<kvs::KeyRequest>(data);
     stable::<instance::StreamRequest>(data);

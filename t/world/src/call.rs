@@ -213,6 +213,15 @@ impl Call {
         Call::new::<job::Update>(About::Limit(id), &request)
     }
 
+    /// Declare a rank dead.
+    pub fn dead(rank: Rank) -> Call {
+        let request = resource::DeadRequest {
+            targets: Targets::Ranks(Idset::one(rank.0)),
+            reason: "burnt".to_owned(),
+        };
+        Call::new::<resource::Dead>(About::Other, &request)
+    }
+
     /// Stop a job for a while.
     pub fn suspend(id: JobId) -> Call {
         Call::new::<job::Suspend>(About::Other, &paced(id))

@@ -20,7 +20,7 @@
 //! filter first refuse   before anything else; name=a~first:no is refused by it (see `filter.rs`)
 //! disable q WHY  enable q  stop q WHY  start q           root is the queue of those that name none
 //! reload running=q:3 requires=q:odd pool=lic:1 filters=2 drop=q    the file says so; set ...  it is set over the file
-//! drain 0  undrain 0  give back 1  put k 1  get k  policy PRESET  shutdown
+//! drain 0  undrain 0  dead 0  give back 1  put k 1  get k  policy PRESET  shutdown
 //! lose submit a …              the answer is lost on its way
 //! hold disk|planner  release disk|planner      disk full|room
 //! crash leader|shells|both     start           cut S (shells from leader)
@@ -405,22 +405,15 @@ impl Player {
                 verb @ ("enable" | "disable" | "start" | "stop"),
                 queue,
                 reason @ ..,
-            ] => {
-                let turn = match *verb {
-                    "enable" => Turn::Enable,
-                    "disable" => Turn::Disable,
-                    "start" => Turn::Start,
-                    _ => Turn::Stop,
-                };
-                Call::turn(Some(queue), turn, &reason.join(" "))
-            }
+            ] => Call::turn(Some(queue), turn(verb), &reason.join(" ")),
             ["reserve", name, rest @ ..] => reservations::reserve(name, rest)?,
             ["unreserve", name] => Call::unreserve(name),
             ["usage"] => Call::usage(),
             ["pools"] => Call::pools(),
             ["explain"] => Call::explain(),
-            ["drain", rank] => Call::drain(Rank(number(rank)?)),
             ["give", "back", rank] => Call::give_back(Rank(number(rank)?)),
+            ["drain", rank] => Call::drain(Rank(number(rank)?)),
+            ["dead", rank] => Call::dead(Rank(number(rank)?)),
             ["undrain", rank] => Call::undrain(Idset::one(number(rank)?)),
             ["put", name, value] => Call::put(name, number(value)?.into()),
             ["get", name] => Call::get(name),
@@ -528,6 +521,15 @@ fn rank(world: &mut World, qos: &[Qos]) {
 
 fn number(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+fn turn(verb: &str) -> Turn {
+    match verb {
+        "enable" => Turn::Enable,
+        "disable" => Turn::Disable,
+        "start" => Turn::Start,
+        _ => Turn::Stop,
+    }
 }
 
 /// Properties of nodes with commas between.

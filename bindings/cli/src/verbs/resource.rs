@@ -85,6 +85,20 @@ enum Verb {
         #[arg(value_name = "REASON", trailing_var_arg = true)]
         reason: Vec<String>,
     },
+    /// Declare nodes dead that are offline and do not come back: what held something there has lost it
+    ///
+    /// A node that is not heard of keeps its jobs, which may run there: only somebody who knows that they
+    /// do not can say so. They end with node-failure, or wait again where they were submitted with
+    /// --requeue; an instance goes on without the node unless its leader was there. The nodes are drained
+    /// with that reason until eddy resource undrain. Should one come back, what still runs there is killed.
+    Dead {
+        /// Ranks (2-3,7) or hosts (n[1-4])
+        #[arg(value_name = "TARGETS")]
+        targets: String,
+        /// Why they stay drained [default: declared dead]
+        #[arg(value_name = "REASON", trailing_var_arg = true)]
+        reason: Vec<String>,
+    },
     /// Add nodes, each with a new rank; print the ranks and hosts
     ///
     /// They are as the last node that there is, and are hosted by this machine. A number is never
@@ -158,26 +172,19 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                     false => print(&status_table(&ranks, &away, &all), no_header)?,
                 }
             }
-            Verb::Drain { targets: None, .. } => {
-                print(&drained_table(&client.call::<Status>(&()).await?), false)?;
-            }
             Verb::Drain {
                 force,
-                targets: Some(text),
+                targets: text,
                 reason,
-            } => {
-                let (targets, reason) = (targets(&text), reason.join(" "));
-                let request = DrainRequest {
-                    targets,
-                    reason,
-                    force,
-                };
-                client.call::<Drain>(&request).await?;
-            }
+            } => drain(&client, text, reason.join(" "), force).await?,
             Verb::Undrain { targets: text } => {
                 let targets = targets(&text);
                 client.call::<Undrain>(&UndrainRequest { targets }).await?;
             }
+            Verb::Dead {
+                targets: text,
+                reason,
+            } => nodes::dead(&client, targets(&text), &reason).await?,
             Verb::Add { count } => nodes::add(&client, count).await?,
             Verb::Remove {
                 drain,
@@ -202,6 +209,25 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         }
         Ok(0)
     })
+}
+
+/// Drains these, or shows what is drained where none are named.
+async fn drain(
+    client: &Client,
+    text: Option<String>,
+    reason: String,
+    force: bool,
+) -> anyhow::Result<()> {
+    let Some(text) = text else {
+        let rows = client.call::<Status>(&()).await?;
+        return Ok(print(&drained_table(&rows), false)?);
+    };
+    let request = DrainRequest {
+        targets: targets(&text),
+        reason,
+        force,
+    };
+    Ok(client.call::<Drain>(&request).await?)
 }
 
 /// The ranks that are like this, why they are offline, and all nodes.

@@ -25,6 +25,10 @@ service!(
     /// Put ranks back.
     Undrain, "resource.undrain", Roles::OWNER.or(Roles::ADMIN), UndrainRequest => ()
 );
+service!(
+    /// Declare that nothing runs any more on ranks that are not heard of.
+    Dead, "resource.dead", Roles::OWNER.or(Roles::ADMIN), DeadRequest => ()
+);
 
 /// The inventory by use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -97,6 +101,16 @@ pub struct DrainRequest {
 pub struct UndrainRequest {
     /// Ranks or hosts.
     pub targets: Targets,
+}
+
+/// What [`Dead`] asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadRequest {
+    /// Ranks or hosts, none of them in service.
+    pub targets: Targets,
+    /// Why they stay out of service, one line.
+    pub reason: String,
 }
 
 /// Ranks named by number or by host.

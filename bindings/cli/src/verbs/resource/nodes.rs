@@ -1,4 +1,4 @@
-//! `eddy resource add` and `remove`: nodes come and go as resources.
+//! `eddy resource add`, `remove` and `dead`: nodes come and go as resources.
 //!
 //! What the instance itself knows is to add ranks and to take out those that nobody holds; here is
 //! what an administrator wants besides: drain them, wait for the jobs there, or end those.
@@ -11,7 +11,9 @@ use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{JobRow, JobSet, Raise, RaiseRequest, Scope};
 use eddy_wire::services::overlay::{Add, AddRequest, Remove, RemoveRequest};
-use eddy_wire::services::resource::{Drain, DrainRequest, RankStatus, Status, Targets};
+use eddy_wire::services::resource::{
+    Dead, DeadRequest, Drain, DrainRequest, RankStatus, Status, Targets,
+};
 use uuid::Uuid;
 
 use crate::listing::{Filter, Question};
@@ -24,6 +26,9 @@ const NAMED_MAX: usize = 8;
 /// Why ranks are drained that are to go, where nothing is said.
 const REASON: &str = "to be removed";
 
+/// Why ranks are drained that were declared dead, where nothing is said.
+const DEAD: &str = "declared dead";
+
 /// What becomes of jobs on nodes that are to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jobs {
@@ -33,6 +38,16 @@ pub enum Jobs {
     End,
     /// They are cancelled and waited for.
     Cancelled,
+}
+
+/// Declares nodes dead, with the words that are given or usual.
+pub async fn dead(client: &Client, targets: Targets, reason: &[String]) -> anyhow::Result<()> {
+    let reason = match reason.is_empty() {
+        true => DEAD.to_owned(),
+        false => reason.join(" "),
+    };
+    let request = DeadRequest { targets, reason };
+    Ok(client.call::<Dead>(&request).await?)
 }
 
 /// Adds so many nodes and prints their ranks and hosts.

@@ -1,0 +1,47 @@
+//! Nodes that are declared dead: whose word it takes, and what becomes of one that comes back.
+
+use eddy_broker::Arrival;
+use eddy_wire::id::Epoch;
+use eddy_wire::message::Roles;
+use eddy_wire::shell::{PartState, ToShell};
+use serde_json::json;
+
+use crate::instance::*;
+
+#[test]
+fn what_comes_back_from_the_dead_is_killed_and_ends() {
+    let mut i = Instance::with(3);
+    i.submit(3, 3, &json!({}));
+    (0..3).for_each(|rank| i.started(1, rank));
+    let dead = json!({"targets": {"ranks": "1"}, "reason": "burnt"});
+    let refused = i.call("resource.dead", &dead);
+    assert!(refused.contains("ranks 1 are in service"), "{refused}");
+    i.act(Arrival::ShellAway(Epoch(2)));
+    i.reach("0,2");
+    i.sender = (1000, Roles::USER);
+    let refused = i.call("resource.dead", &dead);
+    assert!(refused.contains("may not ask"), "{refused}");
+    i.sender = (0, Roles::OWNER);
+    i.clear();
+    assert_eq!(i.call("resource.dead", &dead), "null");
+    let expected = ("node-failure".to_owned(), "the shell on rank 1 died".to_owned());
+    assert_eq!(i.exceptions(1), [expected]);
+    assert_eq!(i.signals(), [(0, 15), (2, 15)]);
+    for rank in [0, 2] {
+        i.ended(1, rank, ended(15, None));
+    }
+    assert_eq!(i.life(1, "finish").last(), Some(&"clean"));
+    i.clear();
+    i.restart();
+    i.reach("0-2");
+    assert_eq!(i.launched, [("1".to_owned(), Epoch(4))], "another life of it");
+    let runs = PartState::Running { t: i.now };
+    i.hello(2, &[(part(1, 1), runs)]);
+    assert_eq!(i.signals(), [(1, 9)]);
+    i.ended(1, 1, ended(9, None));
+    let told: Vec<&ToShell> = i.told.iter().map(|(_, word)| word).collect();
+    assert!(
+        matches!(told[..], [ToShell::Forget { .. }, ToShell::Exit]),
+        "{told:?}"
+    );
+}
