@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
+use eddy_broker::{Endpoint, Input, Module, Outbox, Reacts, Request};
 use eddy_wire::account::{Book, Change, Changed, Key, Name, QosRules};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
@@ -61,6 +61,10 @@ impl Module for Accounts {
             true => self.latest.remove(&key),
             false => self.latest.insert(key, record.seq),
         };
+    }
+
+    fn reacts(&self) -> Reacts {
+        Reacts::ToNeither
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eddy_broker::{Caller, Input, Module, Outbox};
+use eddy_broker::{Caller, Input, Module, Outbox, Reacts};
 use eddy_wire::account::Name;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
@@ -91,6 +91,10 @@ impl Module for Configuration {
             }
             _ => {}
         }
+    }
+
+    fn reacts(&self) -> Reacts {
+        Reacts::ToNeither
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use eddy_broker::{Answer, Caller, Endpoint, Input, Module, Outbox, Query, Request, Volatile};
+use eddy_broker::{
+    Answer, Caller, Endpoint, Input, Module, Outbox, Query, Reacts, Request, Volatile,
+};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Record;
 use eddy_wire::id::Seq;
@@ -56,6 +58,10 @@ impl Module for Events {
 
     /// What is replayed is durable; live, `Durable` says so.
     fn apply(&mut self, _record: &Record) {}
+
+    fn reacts(&self) -> Reacts {
+        Reacts::ToDurable
+    }
 
     fn handle(&mut self, _now: Time, input: Input<'_>, out: &mut Outbox) {
         match input {

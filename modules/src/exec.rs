@@ -21,7 +21,7 @@ mod shells;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::{Effect, Endpoint, Input, Module, Notice, Outbox, ParentWord};
+use eddy_broker::{Effect, Endpoint, Input, Module, Notice, Outbox, ParentWord, Reacts};
 use eddy_wire::event::{Event, Final, Kind, Record, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Seq};
@@ -98,6 +98,10 @@ impl Module for Exec {
         if let Some(job) = record.event.job {
             self.apply_job(job, record);
         }
+    }
+
+    fn reacts(&self) -> Reacts {
+        Reacts::ToApplied
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use eddy_broker::{Caller, Endpoint, Input, Module, Outbox, Request};
+use eddy_broker::{Caller, Endpoint, Input, Module, Outbox, Reacts, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::Seq;
@@ -68,6 +68,10 @@ impl Module for Kvs {
         if self.source == Source::Replay {
             self.fold(record);
         }
+    }
+
+    fn reacts(&self) -> Reacts {
+        Reacts::ToDurable
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {

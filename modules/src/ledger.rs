@@ -10,7 +10,7 @@ mod nodes;
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
+use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Reacts, Request};
 use eddy_wire::access::Access;
 use eddy_wire::account::Party;
 use eddy_wire::error::Refusal;
@@ -94,6 +94,10 @@ impl Module for Ledger {
             }
             (kind, None) => self.nodes.apply(t, kind),
         }
+    }
+
+    fn reacts(&self) -> Reacts {
+        Reacts::ToNeither
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {

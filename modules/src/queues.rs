@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Request};
+use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, Reacts, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{JobId, Seq};
@@ -104,6 +104,10 @@ impl Module for Queues {
             (kind, Some(id)) => self.moved(record.event.t, id, kind),
             _ => {}
         }
+    }
+
+    fn reacts(&self) -> Reacts {
+        Reacts::ToNeither
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {

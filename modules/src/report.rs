@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, ToParent, Volatile};
+use eddy_broker::{Effect, Input, Module, Outbox, ParentWord, Reacts, ToParent, Volatile};
 use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
@@ -79,6 +79,10 @@ impl Module for Report {
         if let Some(job) = record.event.job {
             self.count(job, &record.event.kind);
         }
+    }
+
+    fn reacts(&self) -> Reacts {
+        Reacts::ToDurable
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {

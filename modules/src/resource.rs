@@ -14,7 +14,7 @@ pub(crate) mod targets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Request};
+use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Reacts, Request};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Final, Kind, Record};
 use eddy_wire::grant::Grant;
@@ -187,6 +187,10 @@ impl Module for Resource {
             }
             _ => {}
         }
+    }
+
+    fn reacts(&self) -> Reacts {
+        Reacts::ToApplied
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {

@@ -25,7 +25,9 @@ mod verdicts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_broker::{Endpoint, Input, Line, Module, Notice, Outbox, ParentWord, Request, Volatile};
+use eddy_broker::{
+    Endpoint, Input, Line, Module, Notice, Outbox, ParentWord, Reacts, Request, Volatile,
+};
 use eddy_wire::access::Access;
 use eddy_wire::account::Book;
 use eddy_wire::error::Refusal;
@@ -225,6 +227,10 @@ impl Module for Sched {
         if let Some(id) = record.event.job {
             self.fold_ground(id, &record.event.kind);
         }
+    }
+
+    fn reacts(&self) -> Reacts {
+        Reacts::ToApplied
     }
 
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox) {

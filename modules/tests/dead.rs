@@ -24,7 +24,10 @@ fn what_comes_back_from_the_dead_is_killed_and_ends() {
     i.sender = (0, Roles::OWNER);
     i.clear();
     assert_eq!(i.call("resource.dead", &dead), "null");
-    let expected = ("node-failure".to_owned(), "the shell on rank 1 died".to_owned());
+    let expected = (
+        "node-failure".to_owned(),
+        "the shell on rank 1 died".to_owned(),
+    );
     assert_eq!(i.exceptions(1), [expected]);
     assert_eq!(i.signals(), [(0, 15), (2, 15)]);
     for rank in [0, 2] {
@@ -34,7 +37,11 @@ fn what_comes_back_from_the_dead_is_killed_and_ends() {
     i.clear();
     i.restart();
     i.reach("0-2");
-    assert_eq!(i.launched, [("1".to_owned(), Epoch(4))], "another life of it");
+    assert_eq!(
+        i.launched,
+        [("1".to_owned(), Epoch(4))],
+        "another life of it"
+    );
     let runs = PartState::Running { t: i.now };
     i.hello(2, &[(part(1, 1), runs)]);
     assert_eq!(i.signals(), [(1, 9)]);

@@ -26,7 +26,7 @@ use crate::effect::{
     Answer, Caller, ClientId, Disk, Effect, Finished, ParentWord, QueryTag, Reply,
 };
 use crate::gate::Gate;
-use crate::module::{Input, Module, Notice, Outbox, Request};
+use crate::module::{Input, Module, Notice, Outbox, Reacts, Request};
 use crate::phase::{Phase, Step};
 use crate::router::{Endpoint, Router};
 
@@ -104,6 +104,9 @@ pub struct Broker {
     lack: Option<String>,
     router: Router,
     modules: Vec<Box<dyn Module + Send>>,
+    /// Places of those that react to what is folded, and to what is durable.
+    applied: Vec<usize>,
+    durable: Vec<usize>,
     gate: Gate,
     last: Seq,
     /// Recorded and not known to be durable.
@@ -125,12 +128,19 @@ impl Broker {
         for (place, module) in modules.iter().enumerate() {
             router.add(place, module.endpoints());
         }
+        let reacting = |to: Reacts| {
+            let places = modules.iter().map(|module| module.reacts()).enumerate();
+            let places = places.filter(|(_, reacts)| [to, Reacts::ToBoth].contains(reacts));
+            places.map(|(place, _)| place).collect()
+        };
         Broker {
             identity,
             epoch: Epoch(0),
             phase: Phase::Replay,
             lack: None,
             router,
+            applied: reacting(Reacts::ToApplied),
+            durable: reacting(Reacts::ToDurable),
             modules,
             gate: Gate::new(Seq(0)),
             last: Seq(0),
@@ -391,7 +401,9 @@ impl Broker {
         let ready = self.undurable.partition_point(|record| record.seq <= seq);
         let records: Vec<Arc<Record>> = self.undurable.drain(..ready).collect();
         for record in &records {
-            self.all(now, turn, |_| Input::Durable(record));
+            for at in 0..self.durable.len() {
+                self.one(now, self.durable[at], Input::Durable(record), turn);
+            }
         }
         // Last, since the end of this process may be among what waited.
         turn.output.effects.extend(self.gate.durable_to(seq));
@@ -436,7 +448,9 @@ impl Broker {
         }
         self.undurable.push_back(Arc::clone(&record));
         turn.output.records.push(Arc::clone(&record));
-        self.all(now, turn, |_| Input::Applied(&record));
+        for at in 0..self.applied.len() {
+            self.one(now, self.applied[at], Input::Applied(&record), turn);
+        }
         if self.phase == Phase::Stopped {
             // Owed again by the next leader; the end itself waits for none of it.
             turn.events.clear();

@@ -38,7 +38,7 @@ pub use effect::{
 pub use gate::Gate;
 pub use module::{
     EndedBy, Heads, Inner, Input, Inside, LimitChange, LimitedJob, Line, Module, NewLimit,
-    NewLimits, Notice, Outbox, Request, Sender, TakenBy,
+    NewLimits, Notice, Outbox, Reacts, Request, Sender, TakenBy,
 };
 pub use phase::Phase;
 pub use router::{Endpoint, Router};

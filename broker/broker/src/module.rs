@@ -55,6 +55,12 @@ pub trait Module {
     /// Folds a record: state only. The same live and in replay.
     fn apply(&mut self, record: &Record);
 
+    /// To which words about each record it reacts: it is given no other. There are two for every record and
+    /// module, so this is most of what a module without a say would be called for.
+    fn reacts(&self) -> Reacts {
+        Reacts::ToBoth
+    }
+
     /// Reacts to an input. Everything proposed must be safe to repeat after a
     /// crash between any two steps.
     fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Outbox);
@@ -62,6 +68,19 @@ pub trait Module {
     /// Adds the places of the records this module's state rests on, so that a
     /// restart needs to read only those. Any order, repetitions allowed.
     fn live(&self, _seqs: &mut Vec<Seq>) {}
+}
+
+/// To which words about a record a module reacts, of [`Input::Applied`] and [`Input::Durable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reacts {
+    /// To neither: records move its state, and it speaks when it is spoken to.
+    ToNeither,
+    /// To what every module has folded.
+    ToApplied,
+    /// To what is on disk.
+    ToDurable,
+    /// To each.
+    ToBoth,
 }
 
 /// What a module is given.

@@ -47,6 +47,29 @@ impl Module for Futile {
     }
 }
 
+/// Says so whenever it hears of a record.
+struct Listener(Reacts);
+
+impl Module for Listener {
+    fn name(&self) -> &'static str {
+        "listener"
+    }
+
+    fn apply(&mut self, _record: &Record) {}
+
+    fn reacts(&self) -> Reacts {
+        self.0
+    }
+
+    fn handle(&mut self, _now: Time, input: Input<'_>, out: &mut Outbox) {
+        match input {
+            Input::Applied(_) => out.effect(Effect::Wake(Time(1))),
+            Input::Durable(_) => out.effect(Effect::Wake(Time(2))),
+            _ => {}
+        }
+    }
+}
+
 fn identity() -> Identity {
     Identity {
         instance: "i".to_owned(),
@@ -69,6 +92,25 @@ fn what_is_said_with_an_event_that_does_not_stand_is_said_all_the_same() {
         (output.records.len(), &output.effects[..]),
         (0, &[Effect::Wake(Time(2))][..])
     );
+}
+
+#[test]
+fn a_module_hears_of_records_what_it_reacts_to() {
+    for (reacts, heard) in [
+        (Reacts::ToNeither, &[][..]),
+        (Reacts::ToApplied, &[1]),
+        (Reacts::ToDurable, &[2]),
+        (Reacts::ToBoth, &[1, 2]),
+    ] {
+        let mut broker = Broker::new(identity(), vec![Box::new(Listener(reacts))]);
+        broker.resume(Time(1), Seq(0));
+        let last = broker.last();
+        let output = broker.handle(Time(1), Arrival::Durable(last));
+        let mut said = output.effects;
+        said.sort_by_key(|effect| matches!(effect, Effect::Wake(Time(2))));
+        let heard = heard.iter().map(|t| Effect::Wake(Time(*t)));
+        assert_eq!(said, heard.collect::<Vec<_>>(), "{reacts:?}");
+    }
 }
 
 #[test]
