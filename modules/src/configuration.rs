@@ -5,7 +5,7 @@
 //! jobs that are in a queue, or ask for a QoS, class or pool, which is to be no more. After a restart
 //! with another file it proposes the record that says so.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use eddy_broker::{Caller, Input, Module, Outbox, Reacts};
 use eddy_wire::account::Name;
@@ -18,6 +18,7 @@ use eddy_wire::services::instance::Reloaded;
 use eddy_wire::time::Time;
 use serde_json::{Map, Value};
 
+use crate::jobs::Jobs;
 use crate::live::{By, Change, Live};
 use crate::sched::is_policy;
 use crate::settings::{Qos, Settings};
@@ -34,7 +35,7 @@ pub struct Configuration {
     live: Live,
     recorded: Option<(Seq, Hash)>,
     policy: Policy,
-    jobs: BTreeMap<JobId, Rests>,
+    jobs: Jobs<Rests>,
 }
 
 /// Which policy is obeyed.
@@ -137,7 +138,7 @@ impl Configuration {
             live,
             recorded: None,
             policy: Policy::Configured,
-            jobs: BTreeMap::new(),
+            jobs: Jobs::default(),
         }
     }
 

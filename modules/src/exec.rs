@@ -33,6 +33,7 @@ use eddy_wire::shell::{Ended, FromShell, Part, PartState, Role, ToShell};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::update;
 
+use crate::jobs::Jobs;
 use crate::settings::{Place as Where, Settings};
 use crate::timers::Timers;
 use away::Away;
@@ -47,8 +48,8 @@ const SIGKILL: i32 = 9;
 
 /// What runs, and the shells it runs through.
 pub struct Exec {
-    submits: BTreeMap<JobId, Arc<Submit>>,
-    attempts: BTreeMap<JobId, Attempt>,
+    submits: Jobs<Arc<Submit>>,
+    attempts: Jobs<Attempt>,
     runs: BTreeMap<JobId, Run>,
     /// Jobs that are about to be granted something in an instance they are passed to.
     passed: BTreeMap<JobId, String>,
@@ -174,8 +175,8 @@ impl Exec {
     /// An exec of nothing.
     pub fn new(settings: &Settings) -> Exec {
         Exec {
-            submits: BTreeMap::new(),
-            attempts: BTreeMap::new(),
+            submits: Jobs::default(),
+            attempts: Jobs::default(),
             runs: BTreeMap::new(),
             passed: BTreeMap::new(),
             grounds: BTreeMap::new(),

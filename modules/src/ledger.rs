@@ -25,6 +25,7 @@ use eddy_wire::update;
 use eddy_wire::usage::{Amounts, Payer, Stretch, Tally};
 use serde_json::{Map, Value};
 
+use crate::jobs::Jobs;
 use crate::live;
 use crate::settings::Settings;
 use books::Books;
@@ -37,7 +38,7 @@ pub struct Ledger {
     access: Access,
     books: Books,
     nodes: Nodes,
-    jobs: BTreeMap<JobId, Open>,
+    jobs: Jobs<Open>,
     /// What was held and not charged.
     uncharged: Amounts,
     /// The summary that stands, if there is one.

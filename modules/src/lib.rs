@@ -60,6 +60,7 @@ pub mod report;
 pub mod row;
 
 mod ended;
+mod jobs;
 pub mod queues_above;
 mod silence;
 mod timers;

@@ -26,6 +26,7 @@ use eddy_wire::update;
 use eddy_wire::usage::Payer;
 use serde_json::{Map, Value};
 
+use crate::jobs::Jobs;
 use crate::live::Change;
 use crate::settings::{Qos, Queue, Settings};
 use check::{Question, checks, is_beyond};
@@ -186,7 +187,7 @@ pub(crate) struct Limits {
     limits: BTreeMap<Whose, Given>,
     counts: BTreeMap<Whose, Count>,
     days: Days,
-    jobs: BTreeMap<JobId, Seen>,
+    jobs: Jobs<Seen>,
     shapes: Shapes,
     /// When the last record was.
     t: Time,

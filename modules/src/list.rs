@@ -27,6 +27,7 @@ use eddy_wire::services::job;
 use eddy_wire::time::{MICROS, Span, Time};
 
 use crate::ingest::fleet::Fleet;
+use crate::jobs::Jobs;
 use crate::limits::Limits;
 use crate::live::{self, Change};
 use crate::settings::Settings;
@@ -55,7 +56,7 @@ pub struct List {
 /// The jobs as far as they are durable, and why the first ones wait.
 #[derive(Default)]
 struct View {
-    jobs: BTreeMap<JobId, Job>,
+    jobs: Jobs<Job>,
     heads: Heads,
     /// When that was said.
     said: Time,

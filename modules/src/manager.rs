@@ -15,8 +15,6 @@ mod pace;
 mod update;
 mod waits;
 
-use std::collections::BTreeMap;
-
 use eddy_broker::{Effect, Endpoint, Exit, Finished, Input, Module, Notice, Outbox};
 use eddy_wire::event::{Event, Exception, Final, Kind, Record};
 use eddy_wire::grant::Grant;
@@ -28,6 +26,7 @@ use eddy_wire::preempt::{Mode, Preemption};
 use eddy_wire::services::job;
 use eddy_wire::time::Time;
 
+use crate::jobs::Jobs;
 use crate::row::row;
 use crate::settings::Settings;
 use above::Above;
@@ -38,7 +37,7 @@ use waits::Waits;
 
 /// The jobs of the instance that are not done with.
 pub struct Manager {
-    jobs: BTreeMap<JobId, Job>,
+    jobs: Jobs<Job>,
     /// What those in DEPEND wait for.
     waits: Waits,
     attempts_max: u32,
@@ -206,7 +205,7 @@ impl Manager {
     /// A manager of no jobs.
     pub fn new(settings: &Settings) -> Manager {
         Manager {
-            jobs: BTreeMap::new(),
+            jobs: Jobs::default(),
             waits: Waits::default(),
             attempts_max: settings.attempts_max,
             hook: Box::new(ByUrgency),

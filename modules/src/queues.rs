@@ -18,6 +18,7 @@ use eddy_wire::time::Time;
 
 use crate::ingest::fleet::Fleet;
 use crate::ingest::queues::of;
+use crate::jobs::Jobs;
 use crate::live::Change;
 use crate::settings::{Queue, Settings};
 
@@ -39,7 +40,7 @@ pub struct Queues {
     /// Those of them that are reached.
     serving: BTreeSet<String>,
     seqs: BTreeMap<String, Seqs>,
-    jobs: BTreeMap<JobId, Member>,
+    jobs: Jobs<Member>,
     counts: BTreeMap<String, Count>,
 }
 

@@ -47,6 +47,7 @@ use eddy_wire::time::Time;
 use crate::Settings;
 use crate::gangs::Gangs;
 use crate::ingest::queues;
+use crate::jobs::Jobs;
 use crate::limits::Limits;
 use crate::live::{self, Change};
 use crate::nest::run::waits_below;
@@ -80,7 +81,7 @@ pub struct Sched {
     book: Book,
     gates: Gates,
     asked: Asked,
-    jobs: BTreeMap<JobId, Seen>,
+    jobs: Jobs<Seen>,
     /// Those of them that are ground for instances.
     grounds: Grounds,
     /// The instances that queues lead to.
@@ -552,7 +553,7 @@ impl Sched {
         deltas.extend(self.sets.all());
         deltas.extend(self.reserved.deltas());
         deltas.extend(self.pools.all());
-        for (id, seen) in &self.jobs {
+        for (id, seen) in self.jobs.iter() {
             deltas.extend(seen.holding(*id));
             deltas.extend(self.standing(*id));
             deltas.extend(self.pools.delta(*id));

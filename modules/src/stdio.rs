@@ -23,6 +23,7 @@ use eddy_wire::shell::{FromShell, Part, ToShell};
 use eddy_wire::time::Time;
 
 use crate::exec::{Place, layout};
+use crate::jobs::Jobs;
 
 /// Reads of one instance at most.
 const READS_MAX: usize = 65_536;
@@ -32,7 +33,7 @@ const READS_MAX: usize = 65_536;
 pub struct Stdio {
     /// Where each attempt of each job in memory is or was, in order; the latest
     /// has no ranks before it has a place.
-    jobs: BTreeMap<JobId, Known>,
+    jobs: Jobs<Known>,
     /// Jobs that are over, by the record that says so, until it is durable.
     over: VecDeque<(Seq, JobId)>,
     shells: BTreeMap<Rank, Epoch>,

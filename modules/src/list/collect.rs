@@ -12,6 +12,7 @@ use eddy_wire::services::job::CollectRequest;
 use eddy_wire::time::Time;
 
 use super::{Asked, View};
+use crate::jobs::Jobs;
 use crate::row;
 
 /// What there is to be collected, and who waits for it, in order.
@@ -19,7 +20,7 @@ use crate::row;
 pub(super) struct Collectors {
     waiting: VecDeque<Collector>,
     /// The jobs whose results nobody has: when they were over, if they are.
-    open: BTreeMap<JobId, Open>,
+    open: Jobs<Open>,
     /// How many of them each user has: who asks for any looks at none.
     of: BTreeMap<u32, usize>,
     /// Those that are over, by user, the first to end first.

@@ -3,7 +3,7 @@
 //!
 //! Kept by the manager. That a parent has taken one is recorded; whether it is heard is of this leader's life.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use eddy_broker::ParentWord;
 use eddy_wire::event::{Kind, Record};
@@ -11,6 +11,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
 
+use crate::jobs::Jobs;
 use crate::passed::taken::is_ordered_above;
 
 /// What its parent knows of.
@@ -31,7 +32,7 @@ enum Channel {
 
 impl Above {
     /// A record, before the jobs fold it.
-    pub(super) fn apply(&mut self, record: &Record, jobs: &BTreeMap<JobId, Job>) {
+    pub(super) fn apply(&mut self, record: &Record, jobs: &Jobs<Job>) {
         match (&record.event.kind, record.event.job) {
             (Kind::Memo(memo), Some(id)) if is_ordered_above(memo) => {
                 let is_over = |job: &Job| job.state == JobState::Inactive;

@@ -28,7 +28,7 @@ use array::Arrays;
 use verdict::{End, Met, judged};
 
 /// The jobs of the instance that are not done with.
-pub(super) type Jobs = BTreeMap<JobId, Job>;
+pub(super) type Jobs = crate::jobs::Jobs<Job>;
 
 /// When a question that the journal could not answer is asked again.
 const AGAIN: Span = Span::seconds(1);

@@ -250,7 +250,7 @@ impl Nest {
         else {
             return;
         };
-        for (job, run) in &self.passes.jobs {
+        for (job, run) in self.passes.jobs.iter() {
             let is_its = run.submit.taken_in.as_deref() == child.declared.as_deref();
             let is_told = why == Lost::Unknown && self.begun.child_of(*job) == Some(id);
             if !is_its || !run.is_unsaid() || is_told {

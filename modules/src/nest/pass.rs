@@ -26,11 +26,12 @@ use super::begun::Lost;
 use super::child::{Child, Stated};
 use super::payload;
 use super::run::{Heard, Run, Told};
+use crate::jobs::Jobs;
 
 /// The jobs of queues.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
-    pub(super) jobs: BTreeMap<JobId, Run>,
+    pub(super) jobs: Jobs<Run>,
     /// Those that hold something of each rank.
     on: BTreeMap<Rank, BTreeSet<JobId>>,
 }

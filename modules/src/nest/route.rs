@@ -86,9 +86,9 @@ impl Nest {
 
     /// Whether all these are jobs of this instance: it has taken some under numbers that a child drew.
     fn are_here(&self, first: JobId, last: JobId) -> bool {
-        let mut here = self.passes.jobs.range(first..=last);
-        last.0 - first.0 < ID_BLOCK && here.clone().count() as u64 == last.0 - first.0 + 1
-            || first == last && here.next().is_some()
+        let here = || self.passes.jobs.range(first..=last);
+        last.0 - first.0 < ID_BLOCK && here().count() as u64 == last.0 - first.0 + 1
+            || first == last && here().next().is_some()
     }
 
     /// What of a stretch of one owner's numbers is of jobs that this instance has taken.

@@ -291,7 +291,7 @@ impl Nest {
             return None;
         }
         let ranges = jobs.ranges.iter().filter(|(first, last)| first <= last);
-        let mut named = ranges.flat_map(|(first, last)| self.passes.jobs.range(first..=last));
+        let mut named = ranges.flat_map(|(first, last)| self.passes.jobs.range(*first..=*last));
         let (job, child) = named.find_map(|(job, _)| Some((job, self.unsure_of(*job)?)))?;
         let text = format!(
             "{} took job {job}, may have begun it, and has not said so yet",

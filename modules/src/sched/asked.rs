@@ -23,6 +23,7 @@ use super::policy;
 use super::seen::Seen;
 use crate::ingest::queues::{self, Queues};
 use crate::ingest::reserved::Reserved;
+use crate::jobs::Jobs;
 use crate::limits::Limits;
 use crate::settings::Settings;
 
@@ -51,7 +52,7 @@ struct Asker {
 
 /// What is known of the jobs that are told of.
 pub(super) struct Known<'s> {
-    pub jobs: &'s BTreeMap<JobId, Seen>,
+    pub jobs: &'s Jobs<Seen>,
     pub book: &'s Book,
     pub limits: &'s Limits,
 }
@@ -185,7 +186,7 @@ impl Asked {
     ) -> Vec<Explained> {
         let left = SUPPOSED_MAX.saturating_sub(answer.jobs.len());
         let ranges = asker.jobs.iter().filter(|(first, last)| first <= last);
-        let asked = ranges.flat_map(|(first, last)| known.jobs.range(first..=last));
+        let asked = ranges.flat_map(|(first, last)| known.jobs.range(*first..=*last));
         let aside = asked.filter(|(job, seen)| {
             seen.state.is_pending() && answer.jobs.iter().all(|told| told.job != **job)
         });

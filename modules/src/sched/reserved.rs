@@ -299,7 +299,7 @@ impl Sched {
     /// Jobs that would still run on nodes of a reservation when it begins, and on which.
     fn late(&self, made: &Reservation) -> (Vec<JobId>, Idset) {
         let (mut jobs, mut ranks) = (Vec::new(), Idset::new());
-        for (job, seen) in &self.jobs {
+        for (job, seen) in self.jobs.iter() {
             let Some(held) = seen
                 .held
                 .as_ref()

@@ -24,6 +24,7 @@ use super::passed::BOUNCE_AFTER;
 use super::present::JustTaken;
 use super::seen::{Order, Seen};
 use super::{Intake, Sched, pools};
+use crate::jobs::Jobs;
 use crate::passed::taken::{is_as_taken, is_ordered_above};
 use crate::queues_above::QueuesAbove;
 use crate::silence::MayBegin;
@@ -70,7 +71,7 @@ impl News {
 
 impl Unordered {
     /// A record, before it is folded into the jobs that are not over.
-    pub(super) fn apply(&mut self, record: &Record, jobs: &BTreeMap<JobId, Seen>) {
+    pub(super) fn apply(&mut self, record: &Record, jobs: &Jobs<Seen>) {
         self.queues.apply(record);
         if let (Kind::Memo(memo), Some(job)) = (&record.event.kind, record.event.job)
             && is_ordered_above(memo)
