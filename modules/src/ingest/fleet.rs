@@ -97,9 +97,8 @@ impl Fleet {
                 }
             }
             (Kind::Alloc(grant), Some(job)) => {
-                let ranks = grant.set.ranks();
                 if let Some(member) = self.of(job) {
-                    member.given = Some(ranks);
+                    member.given = Some(grant.set.ranks());
                 }
             }
             (Kind::Adopt(_), Some(job)) => {

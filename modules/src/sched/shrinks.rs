@@ -32,10 +32,10 @@ impl Sched {
         let can = is_users && request.takes == Takes::Resources && runs;
         let wanted = can && self.rules.shrinks(self.qos_of(seen)) && !self.obeyed.takes_turns();
         let is_bound = seen.is_in_gang();
-        let ranks = seen.held.as_ref()?.ranks();
         if !wanted || is_bound || seen.is_ending() {
             return None;
         }
+        let ranks = seen.held.as_ref()?.ranks();
         let leader = self.sets.first(seen.to.as_ref(), &ranks)?;
         let but = self.grounds.served_with(leader).intersect(&ranks);
         (but != ranks).then_some(but)
