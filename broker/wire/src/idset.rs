@@ -172,6 +172,11 @@ impl Idset {
         if last < first {
             return;
         }
+        // Most sets are made in order, as of the nodes of a resource set: nothing is looked for then.
+        let is_behind = |&(_, end): &(u32, u32)| end.saturating_add(1) < first;
+        if self.ranges.last().is_none_or(is_behind) {
+            return self.ranges.push((first, last));
+        }
         // The runs that touch or neighbour the new one melt into it.
         let from = self
             .ranges
