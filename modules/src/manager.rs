@@ -98,6 +98,10 @@ impl Module for Manager {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| job.state.next(kind).is_ok())
             }
+            // A remark that came meanwhile had it proposed, too.
+            (Kind::Free, Some(id)) => self.owes(id, &Action::Free),
+            (Kind::Clean, Some(id)) => self.owes(id, &Action::Clean),
+            (Kind::Requeue(attempt), Some(id)) => self.owes(id, &Action::Requeue(*attempt)),
             (Kind::Preempted(preemption), Some(id)) => {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| may_give(job, preemption.mode))
@@ -217,6 +221,12 @@ impl Manager {
             },
             above: Above::default(),
         }
+    }
+
+    /// Whether that is what a job is owed by now.
+    fn owes(&self, id: JobId, action: &Action) -> bool {
+        let job = self.jobs.get(&id);
+        job.is_some_and(|job| owed(job, self.attempts_max) == *action)
     }
 
     /// A record of this job was folded: what it is owed now.

@@ -348,6 +348,7 @@ impl Nest {
             Kind::Release(ranks, Final::No) => self.unhost(job, ranks, out),
             Kind::Release(ranks, Final::Yes) => {
                 self.unhost(job, ranks, out);
+                self.note_summary(now, job, out);
                 self.lose_passes(now, job, out);
                 self.ended(job, out);
                 self.listing.ends(job);

@@ -2,12 +2,15 @@
 
 use eddy_broker::effect::{Answer, Query, QueryTag};
 use eddy_broker::{Arrival, Effect};
-use eddy_wire::id::{Epoch, JobId, Seq};
+use eddy_wire::event::Kind;
+use eddy_wire::id::{Attempt, Epoch, JobId, Seq};
 use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::services::Service as _;
-use eddy_wire::services::child::{ChildRow, Children, ChildrenRequest, Stage};
+use eddy_wire::services::child::{
+    ChildOf, ChildRow, Children, ChildrenRequest, Report, ReportRequest, Stage, Summary,
+};
 use eddy_wire::services::job::{EventsLine, JobRow, List, ListRequest};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::nest_stand::*;
 
@@ -57,18 +60,58 @@ fn the_history_of_a_child_that_is_over_is_found() {
     let found = Some(Box::new((listed[0].clone(), Vec::new())));
     stand.tell(Arrival::Answer(*tag, Answer::Finished(found)));
     let adoption = json!({"instance": "i", "uri": "local:///u", "statedir": "/old"});
-    let line = EventsLine {
+    let memo = json!({"summary": figures(7)});
+    let line = |name: &str, context: Value| EventsLine {
         seq: Seq(9),
         timestamp: START,
-        name: "adopt".to_owned(),
-        context: EventsLine::raw(adoption.to_string()),
+        name: name.to_owned(),
+        context: EventsLine::raw(context.to_string()),
     };
-    let effects = stand.tell(Arrival::Answer(*tag, Answer::Records(vec![(job, line)])));
+    let lines = [line("adopt", adoption), line("memo", memo)];
+    let lines = lines.map(|line| (job, line)).to_vec();
+    let effects = stand.tell(Arrival::Answer(*tag, Answer::Records(lines)));
     let row = &rows(&told(&effects, 5)[0])[0];
     assert_eq!(
         (row.stage, row.statedir.as_deref()),
         (Stage::Over, Some("/old"))
     );
+    assert_eq!(row.summary, figures(7));
+}
+
+/// An instance whose jobs are over, so many.
+fn figures(completed: u64) -> Summary {
+    Summary {
+        completed,
+        ..Summary::default()
+    }
+}
+
+#[test]
+fn what_an_instance_said_last_of_itself_is_recorded_when_it_is_over() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, 1, OWN);
+    for completed in [3, 7] {
+        let report = ReportRequest {
+            child: ChildOf {
+                job: OWN,
+                attempt: Attempt(1),
+            },
+            summary: figures(completed),
+        };
+        stand.ask::<Report>(1, 0, &report);
+    }
+    for epoch in [1, 2] {
+        stand.tell(Arrival::ShellDead(Epoch(epoch)));
+    }
+    let memos = stand
+        .records
+        .iter()
+        .filter_map(|record| match &record.event.kind {
+            Kind::Memo(memo) if record.event.job == Some(OWN) => memo.get("summary").cloned(),
+            _ => None,
+        });
+    let memos: Vec<Value> = memos.collect();
+    assert_eq!(memos, [json!(figures(7))]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use eddy_broker::{Answer, Caller, Effect, Outbox, Query, Reply, Request, Sender, Volatile};
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::Adoption;
+use eddy_wire::event::{Adoption, Kind};
 use eddy_wire::id::JobId;
 use eddy_wire::message::Type;
 use eddy_wire::services::child::{ChildRow, ChildrenRequest, Stage, Summary};
@@ -19,6 +19,9 @@ use super::Nest;
 
 /// Who follows all is told of changes at most once in this time.
 const PAUSE: Span = Span::millis(100);
+
+/// In the memo of a job that was an instance: what it came to.
+const SUMMARY: &str = "summary";
 
 /// Who asked for rows.
 #[derive(Debug, Default)]
@@ -135,6 +138,18 @@ impl Nest {
         shown.collect()
     }
 
+    /// A user's instance is over: what it said last of itself stays known.
+    pub(super) fn note_summary(&self, now: Time, job: JobId, out: &mut Outbox) {
+        let child = self.children.get(&job);
+        let summary = child.filter(|child| child.declared.is_none());
+        let summary = summary.map(|child| child.told.summary);
+        if let Some(summary) = summary.filter(|summary| *summary != Summary::default()) {
+            let value = serde_json::to_value(summary).expect("figures are JSON");
+            let memo = [(SUMMARY.to_owned(), value)];
+            out.append(now, job, Kind::Memo(memo.into_iter().collect()));
+        }
+    }
+
     /// Something that the row of a child shows has changed.
     pub(super) fn changed(&mut self, now: Time, job: JobId, out: &mut Outbox) {
         let followers = self.listing.followers.iter_mut();
@@ -245,7 +260,8 @@ impl Listing {
                 match (passed_to(lines()), adopted(lines())) {
                     (Some(name), _) => return Some((asked.request, name)),
                     (None, Some(adoption)) => {
-                        out.answer(asked.request.caller, &vec![over(row, adoption)]);
+                        let row = over(row, adoption, summarised(lines()));
+                        out.answer(asked.request.caller, &vec![row]);
                     }
                     (None, None) => no_child(&asked, out),
                 }
@@ -300,7 +316,17 @@ fn adopted<'a>(lines: impl DoubleEndedIterator<Item = &'a EventsLine>) -> Option
     serde_json::from_str(line.context.as_ref()?.get()).ok()
 }
 
-fn over(row: JobRow, adoption: Adoption) -> ChildRow {
+/// What an instance said last of itself.
+fn summarised<'a>(lines: impl DoubleEndedIterator<Item = &'a EventsLine>) -> Summary {
+    let mut memos = lines.rev().filter(|line| line.name == "memo");
+    let summary = memos.find_map(|line| {
+        let memo: Value = serde_json::from_str(line.context.as_ref()?.get()).ok()?;
+        serde_json::from_value(memo.get(SUMMARY)?.clone()).ok()
+    });
+    summary.unwrap_or_default()
+}
+
+fn over(row: JobRow, adoption: Adoption, summary: Summary) -> ChildRow {
     ChildRow {
         job: row.id,
         name: row.name,
@@ -313,6 +339,6 @@ fn over(row: JobRow, adoption: Adoption) -> ChildRow {
         queues: Vec::new(),
         declared: false,
         until: None,
-        summary: Summary::default(),
+        summary,
     }
 }
