@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail, ensure};
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
+use eddy_cli_tests::users::{Site, can_make_users};
 use serde_json::Value;
 
 use super::dice::Dice;
@@ -33,6 +34,8 @@ use victim::Part;
 
 /// How many submit at the same time.
 const PEOPLE: u64 = 3;
+/// Of how many of them the jobs are a user's of their own, where users can be made.
+const USERS: usize = 2;
 /// How long everything may take to end once faults have stopped.
 const QUIET_WITHIN: Duration = Duration::from_secs(150);
 
@@ -102,6 +105,8 @@ pub fn play(seed: u64, jobs: u32) -> anyhow::Result<Played> {
     let mut dice = Dice::of(seed, 0);
     let shape = Shape::any(&mut dice);
     let place = Place::new()?;
+    let site = can_make_users().then(|| Site::make(&place, USERS));
+    let site = site.transpose()?;
     let config = place.join("tree.toml");
     fs::write(&config, shape.configuration())?;
     let config = format!("--config={config}");
@@ -113,7 +118,7 @@ pub fn play(seed: u64, jobs: u32) -> anyhow::Result<Played> {
         .collect();
     let state = place.path().join("state");
     let mut instance = Instance::start_in(place, state, &options)?;
-    let played = in_tree(&instance, &shape, dice, seed, jobs);
+    let played = in_tree(&instance, site.as_ref(), &shape, dice, seed, jobs);
     if let Err(broken) = &played {
         autopsy(&instance, &format!("seed {seed}: {broken:#}\n"));
         instance.place.end_all()?;
@@ -125,12 +130,17 @@ pub fn play(seed: u64, jobs: u32) -> anyhow::Result<Played> {
 
 fn in_tree(
     instance: &Instance,
+    site: Option<&Site>,
     shape: &Shape,
     mut dice: Dice,
     seed: u64,
     jobs: u32,
 ) -> anyhow::Result<Played> {
-    let scripts = Scripts::install(&instance.place)?;
+    let eddy = site.map(|site| site.program().display().to_string());
+    let scripts = Scripts::install(
+        &instance.place,
+        &eddy.unwrap_or_else(|| instance.place.program()),
+    )?;
     let memory = Memory::default();
     let root = instance.json(&["ping", "--json"])?;
     let root = root["instance"].as_str().context("an id")?.to_owned();
@@ -146,6 +156,7 @@ fn in_tree(
                     root: &root,
                     memory: &memory,
                     number,
+                    user: user(site, number),
                     dice: Dice::of(seed, number + 1),
                 };
                 scope.spawn(move || person.live(u64::from(jobs).div_ceil(PEOPLE)))
@@ -170,6 +181,12 @@ fn in_tree(
     let checked = settle(instance, shape, &memory, &storm);
     let jobs = checked.with_context(|| format!("after {}", faults.join(", ")))?;
     Ok(Played { jobs, faults })
+}
+
+/// For whom one of the people makes jobs: the first for the administrator.
+fn user(site: Option<&Site>, number: u64) -> Option<String> {
+    let at = usize::try_from(number.checked_sub(1)?).ok()?;
+    Some(site?.users.get(at)?.name.clone())
 }
 
 /// Waits until all is quiet, and checks; how many jobs there were.

@@ -44,6 +44,7 @@ impl Known<'_> {
             holds(book, *job, name)?;
         }
         self.ran_at_most_once()?;
+        self.ran_as_their_users()?;
         for book in self.books {
             let place = book.state.display();
             if let Some(twice) = book.doubled() {
@@ -169,6 +170,19 @@ impl Known<'_> {
             there.any(|book| holds(book, *id, name).is_ok()),
             "job {inside}/{id} of {name} was accepted and is lost"
         );
+        Ok(())
+    }
+
+    /// Every task ran as the user whose job it was, at any depth.
+    fn ran_as_their_users(&self) -> anyhow::Result<()> {
+        for (run, user) in &self.ledger.users {
+            let row = self.book(&run.instance)?.rows.get(&run.job);
+            let owner = row.and_then(|row| row["userid"].as_u64());
+            ensure!(
+                owner.is_none_or(|owner| owner == u64::from(*user)),
+                "{run:?} ran as user {user}, its job is {row:?}"
+            );
+        }
         Ok(())
     }
 

@@ -53,6 +53,8 @@ pub struct Person<'a> {
     pub memory: &'a Memory,
     /// Which one this is.
     pub number: u64,
+    /// Whose the jobs are that it makes, if they are another's than the administrator's.
+    pub user: Option<String>,
     /// Its draws.
     pub dice: Dice,
 }
@@ -144,7 +146,10 @@ impl Person<'_> {
     }
 
     fn begin(&self, verb: &[&str], words: &[String]) -> anyhow::Result<Running> {
-        let words = words.iter().map(String::as_str);
+        let user = self.user.as_ref().map(|user| format!("--as={user}"));
+        // What is said inside an instance is that one's user's anyway.
+        let user = user.filter(|_| !verb.iter().any(|word| word.starts_with("--at")));
+        let words = user.iter().chain(words).map(String::as_str);
         let words: Vec<&str> = verb.iter().copied().chain(words).collect();
         self.instance.begin(&words)
     }
@@ -258,7 +263,7 @@ impl Person<'_> {
         let job = format!("h-{name}");
         let inner = format!(
             "{eddy} submit --quiet --cc=1-3 sleep 1000; {eddy} alloc --bg -n1; setsid sleep 1000 & sleep 1000",
-            eddy = self.instance.place.program()
+            eddy = self.scripts.eddy
         );
         let mut words = vec![format!("--job-name={job}"), "--output=none".to_owned()];
         words.push(self.dice.pick(&["-n2", "-N2"]).to_owned());

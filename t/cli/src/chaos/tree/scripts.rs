@@ -6,7 +6,8 @@
 //! reads the ledger at the end.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, bail, ensure};
 use eddy_cli_tests::place::Place;
@@ -18,7 +19,7 @@ const SIGN: &str = r#"#!/bin/sh
 P=@PLACE@
 E=@EDDY@
 say() { echo "${EDDY_TASK##*:} ${EDDY_TASK_RANK:-0} $*" >>$P/ledger; }
-say begin
+say begin $(id -u)
 "#;
 
 /// $1 what to do, $2 exit code, $3 seconds.
@@ -74,24 +75,32 @@ pub struct Scripts {
     pub task: String,
     /// What an instance is started for.
     pub flow: String,
+    /// The program that jobs have.
+    pub eddy: String,
 }
 
 impl Scripts {
-    /// Puts them, and an empty ledger, into a place.
+    /// Puts them, and an empty ledger that everybody can sign, into a place; `eddy` is what they run.
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn install(place: &Place) -> anyhow::Result<Scripts> {
+    pub fn install(place: &Place, eddy: &str) -> anyhow::Result<Scripts> {
+        let open = |name: &str, mode: u32| {
+            fs::set_permissions(place.path().join(name), Permissions::from_mode(mode))
+        };
         fs::write(place.path().join("ledger"), "")?;
+        open("ledger", 0o666)?;
         fs::create_dir(place.path().join("err"))?;
+        open("err", 0o1777)?;
         let whole = |body: &str| {
             format!("{SIGN}{body}")
                 .replace("@PLACE@", &place.path().display().to_string())
-                .replace("@EDDY@", &place.program())
+                .replace("@EDDY@", eddy)
         };
         Ok(Scripts {
             task: place.script("task", &whole(TASK))?,
             flow: place.script("flow", &whole(FLOW))?,
+            eddy: eddy.to_owned(),
         })
     }
 
@@ -127,6 +136,8 @@ pub struct Run {
 pub struct Ledger {
     /// How often each began.
     pub begun: BTreeMap<Run, u32>,
+    /// As which user each did, the last time.
+    pub users: BTreeMap<Run, u32>,
     /// With what code each ended that came so far.
     pub ended: BTreeMap<Run, i32>,
     /// Jobs that a workflow was given: where it ran, number and name there.
@@ -157,7 +168,10 @@ impl Ledger {
         };
         let run = run(marker, task).context("no task marker")?;
         match (*word, rest) {
-            ("begin", []) => *self.begun.entry(run).or_default() += 1,
+            ("begin", [user]) => {
+                *self.begun.entry(run.clone()).or_default() += 1;
+                self.users.insert(run, user.parse()?);
+            }
             ("end", [code]) => {
                 let twice = self.ended.insert(run, code.parse()?).is_some();
                 ensure!(!twice, "it ended twice");
