@@ -28,6 +28,7 @@ mod referred;
 mod refused;
 mod reload;
 mod requires;
+mod room;
 mod run;
 mod shells;
 mod shrink;

@@ -74,6 +74,34 @@ pub enum FitError {
         /// Which.
         home: Idset,
     },
+    /// Nodes that are another's own.
+    #[error("instance `{name}`: `{key}` asks for ranks {shared}, which are those of `{other}`")]
+    Owned {
+        /// The second.
+        name: String,
+        /// The key that says its nodes.
+        key: &'static str,
+        /// Which.
+        shared: Idset,
+        /// The first.
+        other: String,
+    },
+    /// More nodes than others of a fixed size leave.
+    #[error(
+        "instance `{name}`: `{key}` asks for {asked} nodes; of {there} others of a fixed size leave {left}"
+    )]
+    Left {
+        /// The instance.
+        name: String,
+        /// The key that says its nodes.
+        key: &'static str,
+        /// How many it asks for.
+        asked: u32,
+        /// How many there are.
+        there: u64,
+        /// How many of them are nobody's yet.
+        left: u64,
+    },
     /// Ranks that are not there.
     #[error("instance `{name}`: asks for ranks {asked}; there are {there}")]
     Ranks {
@@ -159,6 +187,68 @@ pub fn homes_apart(all: &[DeclaredInstance], inventory: &ResourceSet) -> Result<
         }
     }
     Ok(())
+}
+
+/// All that keeps these from being on this inventory together, in use or not: what each asks for by
+/// itself, then what two of them cannot both have.
+pub fn misfits(all: &[DeclaredInstance], inventory: &ResourceSet) -> Vec<FitError> {
+    let mut errors = Vec::new();
+    let fit = |one: &&DeclaredInstance| match one.fits(inventory) {
+        Ok(()) => true,
+        Err(error) => {
+            errors.push(error);
+            false
+        }
+    };
+    let fitting: Vec<&DeclaredInstance> = all.iter().filter(fit).collect();
+    owned_apart(&fitting, inventory, &mut errors);
+    errors
+}
+
+/// Whether instances of a fixed size can have their nodes beside each other. Those that name theirs
+/// come first, wherever they stand, as they do when they begin: the others take any.
+fn owned_apart(all: &[&DeclaredInstance], inventory: &ResourceSet, errors: &mut Vec<FitError>) {
+    let (mut owned, mut any) = (Vec::<(&str, Idset)>::new(), Vec::new());
+    for one in all {
+        let DeclaredExtent::Fixed { nodes, ranks } = one.extent.resolved(inventory) else {
+            continue;
+        };
+        let Some(ranks) = ranks else {
+            any.push((one, nodes));
+            continue;
+        };
+        let before = owned
+            .iter()
+            .map(|(name, own)| (name, own.intersect(&ranks)));
+        errors.extend(
+            before
+                .filter(|(_, both)| !both.is_empty())
+                .map(|(other, shared)| FitError::Owned {
+                    name: one.name.clone(),
+                    key: one.extent.key(),
+                    shared,
+                    other: (*other).to_owned(),
+                }),
+        );
+        owned.push((&one.name, ranks));
+    }
+    let named = owned
+        .iter()
+        .fold(Idset::new(), |all, (_, own)| all.union(own));
+    let there = inventory.nnodes();
+    let mut left = there.saturating_sub(named.len());
+    for (one, asked) in any {
+        match left.checked_sub(u64::from(asked)) {
+            Some(rest) => left = rest,
+            None => errors.push(FitError::Left {
+                name: one.name.clone(),
+                key: one.extent.key(),
+                asked,
+                there,
+                left,
+            }),
+        }
+    }
 }
 
 /// Takes `instance` out of the document's tables; the names of those there are.

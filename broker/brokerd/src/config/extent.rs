@@ -104,6 +104,16 @@ impl DeclaredExtent {
         }
     }
 
+    /// The key that says which nodes, or how many.
+    pub(super) fn key(&self) -> &'static str {
+        match self {
+            DeclaredExtent::Fixed { ranks: None, .. } => "nodes",
+            DeclaredExtent::Fixed { ranks: Some(_), .. } => "ranks",
+            DeclaredExtent::Picked(pick) => pick.key(),
+            DeclaredExtent::Elastic { .. } => "elastic",
+        }
+    }
+
     fn picks(&self) -> impl Iterator<Item = &Pick> {
         let (first, second) = match self {
             DeclaredExtent::Fixed { .. } => (None, None),

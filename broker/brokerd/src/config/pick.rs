@@ -75,6 +75,14 @@ fn share(text: &str) -> Option<Share> {
 }
 
 impl Pick {
+    pub(super) fn key(&self) -> &'static str {
+        match self {
+            Pick::Hosts(_) => "hosts",
+            Pick::Property(_) => "property",
+            Pick::Share(_) => "share",
+        }
+    }
+
     /// How many nodes a share of all is: at least one; none where it is of certain nodes.
     pub(super) fn count(&self, inventory: &ResourceSet) -> Option<u32> {
         let Pick::Share(Share(part)) = self else {

@@ -26,7 +26,7 @@ use super::access::{self, Admits, admitted};
 use super::configured::Configured;
 use super::settings::settings;
 use super::{Inner, Inside};
-use crate::config::declared::homes_apart;
+use crate::config::declared::{homes_apart, misfits};
 use crate::config::{self, Config, tables};
 
 /// The most keys that stand over a file.
@@ -36,6 +36,8 @@ const SET_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Configuring {
     basis: Basis,
+    /// The inventory that a start would find now.
+    there: Arc<ResourceSet>,
     inside: Inside,
     course: Course,
 }
@@ -145,9 +147,10 @@ fn live(config: &Config, admits: &Admits) -> Result<Live, Vec<String>> {
 
 impl Configuring {
     /// Nothing is changing.
-    pub fn new(basis: Basis, inside: Inside) -> Configuring {
+    pub fn new(basis: Basis, there: Arc<ResourceSet>, inside: Inside) -> Configuring {
         Configuring {
             basis,
+            there,
             inside,
             course: Course::Idle,
         }
@@ -202,8 +205,13 @@ impl Configuring {
             return Err(Refusal::not_found(text));
         }
         let (basis, inside) = (self.basis.clone(), self.inside.clone());
+        let there = Arc::clone(&self.there);
         let work = move || {
-            let found = candidate(basis, asked, trial, user).map(Box::new);
+            let found = match asked {
+                Asked::Reload => reloaded(basis, &there, trial, user),
+                Asked::Set(set) => set_over(basis, &set, trial, user),
+            };
+            let found = found.map(Box::new);
             // The loop is gone only when the process ends.
             let _ = inside.send(Inner::Candidate(to, found));
         };
@@ -248,6 +256,9 @@ impl Configuring {
     /// A record: the configuration that is in force from now on, where it is the one that was judged,
     /// and who may connect then.
     pub(super) fn recorded(&mut self, record: &Record) -> Option<(Config, Option<Access>)> {
+        if let Kind::ResourceDefine(inventory, _) = &record.event.kind {
+            self.there = Arc::clone(inventory);
+        }
         let Kind::Memo(memo) = &record.event.kind else {
             return None;
         };
@@ -275,20 +286,13 @@ impl Configuring {
     }
 }
 
-/// Reads, checks and compares.
-fn candidate(
-    basis: Basis,
-    asked: Asked,
+/// Reads the file again, checks it and compares.
+fn reloaded(
+    mut basis: Basis,
+    there: &ResourceSet,
     trial: Trial,
     userid: u32,
 ) -> Result<Candidate, Vec<String>> {
-    match asked {
-        Asked::Reload => reloaded(basis, trial, userid),
-        Asked::Set(set) => set_over(basis, &set, trial, userid),
-    }
-}
-
-fn reloaded(mut basis: Basis, trial: Trial, userid: u32) -> Result<Candidate, Vec<String>> {
     let Some((path, kept)) = &basis.file else {
         return Err(vec!["there is no configuration file".to_owned()]);
     };
@@ -306,6 +310,13 @@ fn reloaded(mut basis: Basis, trial: Trial, userid: u32) -> Result<Candidate, Ve
         return Err(told(errors));
     }
     let table = tables::over(&text, &basis.given).map_err(told)?;
+    // What a start would refuse. Those that are there already may lack nodes that were taken out since.
+    if table.get("instance") != basis.table.get("instance") {
+        let misfits = misfits(&config.instance.declared, there);
+        if !misfits.is_empty() {
+            return Err(named(misfits.iter().map(ToString::to_string).collect()));
+        }
+    }
     let merged = tables::merged(&basis.table, &table);
     let config = loaded(&merged, &basis.inventory).map_err(|lines| {
         let first = lines.into_iter();
@@ -341,6 +352,7 @@ fn reloaded(mut basis: Basis, trial: Trial, userid: u32) -> Result<Candidate, Ve
     })
 }
 
+/// Puts keys over what is in force, checks that and compares.
 fn set_over(
     mut basis: Basis,
     set: &[String],

@@ -46,7 +46,7 @@ use super::turn::{Leader, Parts};
 use super::{BrokerArgs, Inner, Inside, Ready};
 use crate::clients::{ARRIVALS_MAX, Admission, listen};
 use crate::clock::Clock;
-use crate::config::declared::{FitError, homes_apart};
+use crate::config::declared::{FitError, homes_apart, misfits};
 use crate::config::{self, Config};
 use crate::inventory::{InventoryError, Source};
 use crate::journal::{
@@ -94,9 +94,9 @@ pub enum StartError {
     /// The parent does not take this instance for its child.
     #[error("the parent refuses this instance: {0}")]
     Parent(Refusal),
-    /// A declared instance cannot be.
-    #[error(transparent)]
-    Fit(#[from] FitError),
+    /// Declared instances cannot be.
+    #[error("{}", lines(.0))]
+    Fit(Vec<FitError>),
     /// Users whom it is to admit.
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -114,6 +114,12 @@ pub enum StartError {
 /// Makes an [`io::Error`] one of the start.
 fn io(attempt: &'static str) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::Io { attempt, source }
+}
+
+/// All of them in one line.
+fn lines(errors: &[FitError]) -> String {
+    let lines: Vec<String> = errors.iter().map(FitError::to_string).collect();
+    lines.join("; ")
 }
 
 /// A start that failed, with the descriptor of whoever waits, if it was not
@@ -295,18 +301,18 @@ fn over(journal: &mut Journal, nested: Option<&Nested>) -> Result<Over, StartErr
     Ok(Over { completed, failed })
 }
 
-/// Whether each declared instance can be had at all.
+/// Whether the declared instances can be had at all, each and together.
 fn fits(configured: &Configured, inventory: &ResourceSet) -> Result<(), StartError> {
-    for declared in &configured.config.instance.declared {
-        match (declared.fits(inventory), configured.unfit()) {
-            (Ok(()), _) => {}
-            (Err(error), Unfit::Refused) => return Err(error.into()),
-            (Err(error), Unfit::Told) => tracing::warn!("{error}"),
-        }
-    }
     let declared = &configured.config.instance.declared;
-    homes_apart(declared, inventory)?;
-    Ok(())
+    let mut errors = misfits(declared, inventory);
+    if configured.unfit() == Unfit::Told {
+        errors.drain(..).for_each(|error| tracing::warn!("{error}"));
+    }
+    errors.extend(homes_apart(declared, inventory).err());
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(StartError::Fit(errors)),
+    }
 }
 
 /// What the journal left, once the broker has folded it.
@@ -440,7 +446,8 @@ impl Prepared {
         let planner = Planning::new(inside.clone());
         let epoch = self.broker.epoch().next();
         let child = self.nested.map(|nested| nested.open(epoch, config));
-        let configuring = Configuring::new(self.configuring, inside.clone());
+        let there = Arc::clone(&self.inventory);
+        let configuring = Configuring::new(self.configuring, there, inside.clone());
         let mut filters = Filters::new(inside.clone());
         filters.want(&self.config.instance.filters);
         let told = inside.clone();
