@@ -35,6 +35,7 @@ use eddy_wire::update;
 
 use crate::jobs::Jobs;
 use crate::settings::{Place as Where, Settings};
+use crate::sight::Sight;
 use crate::timers::Timers;
 use away::Away;
 use dead::Returned;
@@ -48,6 +49,7 @@ const SIGKILL: i32 = 9;
 
 /// What runs, and the shells it runs through.
 pub struct Exec {
+    sight: Sight,
     submits: Jobs<Arc<Submit>>,
     attempts: Jobs<Attempt>,
     runs: BTreeMap<JobId, Run>,
@@ -94,6 +96,7 @@ impl Module for Exec {
                 }
             }
         }
+        self.sight.apply(record);
         self.shells.apply(record);
         self.place.recorded(&record.event.kind);
         if let Some(job) = record.event.job {
@@ -175,6 +178,7 @@ impl Exec {
     /// An exec of nothing.
     pub fn new(settings: &Settings) -> Exec {
         Exec {
+            sight: Sight::new(settings),
             submits: Jobs::default(),
             attempts: Jobs::default(),
             runs: BTreeMap::new(),

@@ -62,6 +62,7 @@ pub mod row;
 mod ended;
 mod jobs;
 pub mod queues_above;
+mod sight;
 mod silence;
 mod timers;
 
@@ -84,7 +85,7 @@ pub fn leader(settings: &Settings) -> Vec<Box<dyn Module + Send>> {
         Box::new(nest::Nest::new(settings)),
         Box::new(passed::Passed::new(settings)),
         Box::new(events::Events::default()),
-        Box::new(stdio::Stdio::default()),
+        Box::new(stdio::Stdio::new(settings)),
         Box::new(resource::Resource::new(settings)),
         Box::new(list::List::new(settings)),
         Box::new(kvs::Kvs::default()),

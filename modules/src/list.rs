@@ -14,7 +14,6 @@ mod wait;
 use std::collections::BTreeMap;
 
 use eddy_broker::{Answer, Endpoint, Heads, Input, Line, Module, Notice, Outbox, Request, Sender};
-use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
@@ -29,8 +28,9 @@ use eddy_wire::time::{MICROS, Span, Time};
 use crate::ingest::fleet::Fleet;
 use crate::jobs::Jobs;
 use crate::limits::Limits;
-use crate::live::{self, Change};
+use crate::live::Change;
 use crate::settings::Settings;
+use crate::sight::Sight;
 
 use collect::Collectors;
 use document::Documents;
@@ -81,8 +81,7 @@ struct View {
     limits: Limits,
     /// Whether queues start jobs.
     gates: Gates,
-    /// What users see of each other's jobs.
-    access: Access,
+    sight: Sight,
 }
 
 /// Where records come from: the journal (durable), or live (durable later).
@@ -168,7 +167,7 @@ impl List {
         List {
             view: View {
                 limits: Limits::new(settings),
-                access: settings.access.clone(),
+                sight: Sight::new(settings),
                 lines: Lines::new(settings),
                 fleet: Fleet::new(settings),
                 ready: Ready::default(),
@@ -249,7 +248,7 @@ impl View {
 
     /// Whose rows a sender sees: everybody's, or only those of this user.
     fn shown_to(&self, sender: Sender) -> Option<u32> {
-        self.access.only(sender.uid, sender.roles)
+        self.sight.only(sender)
     }
 
     fn notice(&mut self, notice: &Notice) {
@@ -295,11 +294,7 @@ impl View {
         {
             self.lines.configured(&change.live);
         }
-        if let Kind::Memo(memo) = &record.event.kind
-            && let Some(access) = live::admitted(memo)
-        {
-            self.access = access;
-        }
+        self.sight.apply(record);
         self.lines.apply(record);
         self.fleet.apply(record);
         let Some(id) = record.event.job else { return };

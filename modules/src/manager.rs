@@ -29,6 +29,7 @@ use eddy_wire::time::Time;
 use crate::jobs::Jobs;
 use crate::row::row;
 use crate::settings::Settings;
+use crate::sight::Sight;
 use above::Above;
 use gate::{As, Gate};
 pub use hook::{ByUrgency, Hook};
@@ -43,6 +44,7 @@ pub struct Manager {
     attempts_max: u32,
     hook: Box<dyn Hook + Send>,
     gate: Gate,
+    sight: Sight,
     course: Course,
     rest: Rest,
     above: Above,
@@ -130,6 +132,7 @@ impl Module for Manager {
 
     fn apply(&mut self, record: &Record) {
         self.gate.apply(record);
+        self.sight.apply(record);
         self.above.apply(record, &self.jobs);
         let Some(id) = record.event.job else { return };
         if let Some(job) = Job::from_record(record) {
@@ -214,6 +217,7 @@ impl Manager {
             attempts_max: settings.attempts_max,
             hook: Box::new(ByUrgency),
             gate: Gate::new(settings),
+            sight: Sight::new(settings),
             course: Course::Serving,
             rest: match (&settings.place.child, &settings.place.name) {
                 (Some(_), None) => Rest::Canceled,

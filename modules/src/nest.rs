@@ -29,7 +29,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Request};
-use eddy_wire::access::Access;
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Event, Exception, Final, Kind, Record};
 use eddy_wire::id::{JobId, Seq};
@@ -45,8 +44,9 @@ use eddy_wire::time::{Span, Time};
 
 use crate::ingest::fleet::Fleet;
 use crate::limits::Limits;
-use crate::live::{self, Change};
+use crate::live::Change;
 use crate::settings::{Place, Queue, Settings};
+use crate::sight::Sight;
 use asks::Asks;
 use blocks::Blocks;
 use child::Child;
@@ -61,7 +61,7 @@ pub struct Nest {
     place: Place,
     kill_grace: Span,
     mock: Option<Span>,
-    access: Access,
+    sight: Sight,
     queues: Vec<Queue>,
     fleet: Fleet,
     /// Declared instances that hold nothing themselves, and the ranks that their jobs may have.
@@ -136,6 +136,7 @@ impl Module for Nest {
     }
 
     fn apply(&mut self, record: &Record) {
+        self.sight.apply(record);
         self.fleet.apply(record);
         self.blocks.apply(record);
         self.place.recorded(&record.event.kind);
@@ -177,9 +178,6 @@ impl Module for Nest {
             (Kind::Memo(memo), None) => {
                 if let Some(last) = blocks::last_of(memo) {
                     self.last_job = self.last_job.max(last);
-                }
-                if let Some(access) = live::admitted(memo) {
-                    self.access = access;
                 }
                 if let Some(change) = Change::told(memo) {
                     (self.queues, self.default_time) =
@@ -225,7 +223,7 @@ impl Module for Nest {
                 self.tell_limits(now, out);
             }
             Input::Answer(tag, answer) => {
-                let elsewhere = self.listing.answered(tag, answer, out);
+                let elsewhere = self.listing.answered(tag, answer, &self.sight, out);
                 if let Some((request, name)) = elsewhere
                     && let Err(refusal) = self.relay_to(&name, &request, out)
                 {
@@ -276,7 +274,7 @@ impl Nest {
             place: settings.place.clone(),
             kill_grace: settings.kill_grace,
             mock: settings.mock,
-            access: settings.access.clone(),
+            sight: Sight::new(settings),
             queues: settings.queues.clone(),
             fleet: Fleet::new(settings),
             elastic: settings.elastic().collect(),

@@ -4,6 +4,8 @@
 //! reads what from which shell, so that a read goes on when the shell comes
 //! back. Nothing passes through the journal.
 
+mod past;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -12,18 +14,21 @@ use eddy_broker::{
     Answer, Effect, Endpoint, Input, Module, Notice, Outbox, Query, Request, Volatile,
 };
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Kind, Pass, Record, Submit};
-use eddy_wire::grant::Grant;
+use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::first_attempt;
 use eddy_wire::services::Service;
-use eddy_wire::services::job::{self, EventsLine, InputRequest, OutputReply, OutputRequest};
+use eddy_wire::services::job::{self, InputRequest, OutputReply, OutputRequest};
 use eddy_wire::shell::{FromShell, Part, ToShell};
 use eddy_wire::time::Time;
 
 use crate::exec::{Place, layout};
 use crate::jobs::Jobs;
+use crate::settings::Settings;
+use crate::sight::{Sight, no_job};
+
+use past::whereabouts;
 
 /// Reads of one instance at most.
 const READS_MAX: usize = 65_536;
@@ -42,6 +47,7 @@ pub struct Stdio {
     calls: BTreeMap<u64, Call>,
     reads: BTreeMap<u64, Read>,
     next: u64,
+    sight: Sight,
 }
 
 /// A job in memory.
@@ -121,6 +127,7 @@ impl Module for Stdio {
     }
 
     fn apply(&mut self, record: &Record) {
+        self.sight.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(id)) => {
                 let known = Known {
@@ -199,6 +206,14 @@ impl Module for Stdio {
 }
 
 impl Stdio {
+    /// Of no job.
+    pub fn new(settings: &Settings) -> Stdio {
+        Stdio {
+            sight: Sight::new(settings),
+            ..Stdio::default()
+        }
+    }
+
     fn request(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         match request.topic.as_str() {
             job::Input::TOPIC => self.input(request, out),
@@ -213,25 +228,28 @@ impl Stdio {
     }
 
     /// Whether it is the sender's to read and write what a job reads and writes.
-    fn check_sender(&self, request: &Request, job: JobId) -> Result<(), Refusal> {
-        let user = self.jobs.get(&job).map(|known| known.submit.user);
-        match user.filter(|user| !request.sender().may_act_for(*user)) {
-            Some(user) => Err(request.sender().refused(job, user)),
-            None => Ok(()),
-        }
+    fn check_sender(
+        &self,
+        request: &Request,
+        job: JobId,
+        unseen: fn(JobId) -> Refusal,
+    ) -> Result<(), Refusal> {
+        self.jobs.get(&job).map_or(Ok(()), |known| {
+            let user = known.submit.user;
+            self.sight.permits(request.sender(), (job, user), unseen)
+        })
     }
 
     /// Standard input for a job that holds resources: to the ranks that have the
     /// tasks named, or to all.
     fn input(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         let body: InputRequest = request.parse()?;
-        self.check_sender(request, body.id)?;
+        self.check_sender(request, body.id, not_running)?;
         let known = self.jobs.get(&body.id);
         let placed = known.filter(|known| !known.places.is_empty());
         let latest = placed.and_then(|known| Some((known, known.attempts.last()?.attempt)));
         let Some((known, attempt)) = latest else {
-            let text = format!("id: job {} is not running", body.id);
-            return Err(Refusal::new(Code::NotFound, text));
+            return Err(not_running(body.id));
         };
         for Place {
             rank,
@@ -272,7 +290,7 @@ impl Stdio {
             let text = format!("the limit `reads` of {READS_MAX} is reached");
             return Err(Refusal::new(Code::Busy, text));
         }
-        self.check_sender(request, body.id)?;
+        self.check_sender(request, body.id, no_job)?;
         let place = self.place(&body)?;
         let tag = self.take_tag();
         let (id, follow) = (body.id, body.follow);
@@ -479,20 +497,17 @@ impl Stdio {
         };
         let id = call.request.id;
         match (answer, &call.stage) {
-            (Answer::Finished(Some(found)), Stage::AskedJob)
-                if !call.message.sender().may_act_for(found.0.userid) =>
-            {
-                let refusal = call.message.sender().refused(id, found.0.userid);
-                self.refuse(tag, &refusal, out);
-            }
             (Answer::Finished(Some(found)), Stage::AskedJob) => {
+                let of = (id, found.0.userid);
+                if let Err(refusal) = self.sight.permits(call.message.sender(), of, no_job) {
+                    return self.refuse(tag, &refusal, out);
+                }
                 call.stage = Stage::AskedRecords;
                 let query = Query::Records(found.1.clone());
                 out.volatile(Volatile::Query(tag, query));
             }
             (Answer::Finished(None), Stage::AskedJob) => {
-                let refusal = Refusal::not_found(format!("id: there is no job {id}"));
-                self.refuse(tag, &refusal, out);
+                self.refuse(tag, &no_job(id), out);
             }
             (Answer::Records(records), Stage::AskedRecords) => {
                 let wanted = call.request.attempt;
@@ -552,44 +567,7 @@ impl Stdio {
     }
 }
 
-/// Where an attempt of a finished job was, from its event log.
-fn whereabouts<'a>(
-    lines: impl Iterator<Item = &'a EventsLine>,
-    wanted: Option<Attempt>,
-) -> Option<Whereabouts> {
-    let mut attempt = Attempt(1);
-    let mut found = None;
-    let mut to = None;
-    for line in lines {
-        let context = line.context.as_ref().map_or("", |raw| raw.get());
-        match line.name.as_str() {
-            "alloc" if wanted.is_none_or(|wanted| wanted == attempt) => {
-                let grant: Grant = serde_json::from_str(context).ok()?;
-                let ranks = grant.set.nodes.keys().copied().collect();
-                let to = to.take();
-                found = Some(Whereabouts { attempt, ranks, to });
-            }
-            "passed" => to = passed_to(context),
-            "submit" => attempt = passed_as(context).unwrap_or(attempt),
-            "requeue" => attempt = attempt.next(),
-            _ => {}
-        }
-    }
-    found
-}
-
-/// Which attempt a job that was passed down is here, by its submission.
-fn passed_as(submit: &str) -> Option<Attempt> {
-    #[derive(serde::Deserialize)]
-    struct Passed {
-        pass: Pass,
-    }
-    let passed: Passed = serde_json::from_str(submit).ok()?;
-    Some(passed.pass.attempt)
-}
-
-/// The instance that a job was passed to.
-fn passed_to(passed: &str) -> Option<String> {
-    let passed: serde_json::Value = serde_json::from_str(passed).ok()?;
-    Some(passed.get("instance")?.as_str()?.to_owned())
+/// What is said of a number that no job with tasks has.
+fn not_running(job: JobId) -> Refusal {
+    Refusal::not_found(format!("id: job {job} is not running"))
 }

@@ -1,8 +1,12 @@
 //! Several users: what each may ask of whose jobs, and what each is shown.
 
 use crate::instance::Instance;
+use eddy_broker::Arrival;
+use eddy_broker::effect::{Answer, Query};
 use eddy_wire::access::Listing;
+use eddy_wire::id::JobId;
 use eddy_wire::message::Roles;
+use eddy_wire::services::job::JobRow;
 use serde_json::{Value, json};
 
 const ANN: (u32, Roles) = (1001, Roles::USER);
@@ -96,12 +100,104 @@ fn listings_show_everybodys_jobs_unless_they_are_private() {
     ] {
         assert_eq!(list(listing, sender), rows, "{listing:?} {sender:?}");
     }
-    let mut i = anns(Listing::Private);
-    let answer = as_sender(&mut i, BOB, "job.events", &json!({"id": 1}));
-    assert!(answer.contains("may not ask"), "{answer}");
     let mut i = anns(Listing::Open);
     let answer = as_sender(&mut i, BOB, "job.events", &json!({"id": 1}));
     assert!(!answer.contains("may not ask"), "{answer}");
+}
+
+/// What is asked of a job by its number.
+fn asked_of(id: u64) -> Vec<(&'static str, Value)> {
+    let jobs = json!({"ranges": [[id, id]]});
+    vec![
+        (
+            "job.raise",
+            json!({"jobs": jobs, "type": "cancel", "severity": 0}),
+        ),
+        ("job.urgency", json!({"jobs": jobs, "urgency": 0})),
+        ("job.release", json!({"jobs": jobs})),
+        ("job.update", json!({"jobs": jobs, "duration": 60_000_000})),
+        ("job.kill", json!({"jobs": jobs, "signal": 10})),
+        ("job.kill", json!({"jobs": jobs, "signal": 18})),
+        ("job.suspend", json!({"jobs": jobs})),
+        ("job.resume", json!({"jobs": jobs})),
+        ("job.requeue", json!({"jobs": jobs})),
+        ("job.order", json!({"jobs": [id]})),
+        ("job.input", json!({"id": id})),
+        ("job.output", json!({"id": id, "follow": false})),
+        ("job.info", json!({"id": id, "key": "jobspec"})),
+        ("job.info", json!({"id": id, "key": "eventlog"})),
+        ("job.info", json!({"id": id, "key": "R"})),
+        ("job.events", json!({"id": id})),
+        ("job.wait", jobs.clone()),
+        ("child.list", json!({"job": id})),
+        ("child.beat", json!({"job": id, "attempt": 1})),
+        ("sched.explain", json!({"job": id})),
+    ]
+}
+
+/// What Bob is told, with N for the number, where the journal has this job of Ann's and no other.
+fn told_bob(topic: &str, body: &Value, (id, over): (u64, Option<&JobRow>)) -> Vec<String> {
+    let mut i = anns(Listing::Private);
+    let before = i.records.len();
+    i.clear();
+    i.sender = BOB;
+    i.call(topic, body);
+    while let Some((tag, query)) = i.queries.pop() {
+        let answer = match query {
+            Query::Finished(job) => {
+                let found = over.filter(|row| row.id == job);
+                Answer::Finished(found.map(|row| Box::new((row.clone(), Vec::new()))))
+            }
+            // Of his own only.
+            Query::Rows(asked) if asked.user == Some(BOB.0) => Answer::Rows(Vec::new()),
+            other => panic!("{topic} {body} asks the journal for {other:?}"),
+        };
+        i.act(Arrival::Answer(tag, answer));
+    }
+    assert_eq!(i.records.len(), before, "{topic} records nothing");
+    let job = JobId(id);
+    let spelled = [job.to_string(), job.f58_ascii().to_string(), id.to_string()];
+    let unnamed = |text: &String| {
+        let all = spelled.iter();
+        all.fold(text.clone(), |text, spelled| text.replace(spelled, "N"))
+    };
+    i.answers.iter().map(unnamed).collect()
+}
+
+#[test]
+fn where_listings_are_private_anothers_job_is_told_from_none_by_no_word() {
+    let mut i = anns(Listing::Private);
+    let rows = as_sender(
+        &mut i,
+        ANN,
+        "job.list",
+        &json!({"jobs": {"ranges": [[1, 1]]}}),
+    );
+    let rows: Vec<JobRow> = serde_json::from_str(&rows).expect("rows");
+    let over = JobRow {
+        id: JobId(3),
+        ..rows[0].clone()
+    };
+    // 1 runs, 2 waits, 3 is over and 7 is nobody's.
+    let of_none = asked_of(7);
+    for id in [1, 2, 3] {
+        for ((topic, body), (_, none)) in asked_of(id).into_iter().zip(&of_none) {
+            let told = told_bob(topic, &body, (id, Some(&over)));
+            let none = told_bob(topic, none, (7, None));
+            let is_read = none.iter().all(|text| !text.contains(" field `"));
+            assert!(is_read && !none.is_empty(), "{topic} {body}: {none:?}");
+            assert_eq!(told, none, "{topic} {body}");
+        }
+    }
+}
+
+#[test]
+fn a_range_in_which_all_are_anothers_is_one_in_which_nobody_is() {
+    let range = json!({"jobs": {"ranges": [[1, 2]]}, "urgency": 0});
+    let answer = as_sender(&mut anns(Listing::Private), BOB, "job.urgency", &range);
+    assert!(answer.contains("nor any up to"), "{answer}");
+    let answer = as_sender(&mut anns(Listing::Open), BOB, "job.urgency", &range);
+    assert_eq!(answer.matches("another user's").count(), 2, "{answer}");
 }
 
 #[test]

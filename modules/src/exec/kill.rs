@@ -1,6 +1,6 @@
 //! `job.kill`: a signal to the tasks of jobs, which changes no record.
 
-use eddy_broker::{Outbox, Request};
+use eddy_broker::{Outbox, Request, Sender};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::services::job::{Changed, KillRequest};
@@ -31,12 +31,15 @@ impl Exec {
                 let text = format!("jobs: {first}-{last} given, a range ends after it begins");
                 return Err(Refusal::new(Code::Invalid, text));
             }
-            let is_known = self.runs.contains_key(first) || self.away.contains_key(first);
-            if first == last && !is_known {
+            let is_seen = self.is_seen(*first, request.sender());
+            let has_tasks = self.runs.contains_key(first) || self.away.contains_key(first);
+            if first == last && !(has_tasks && is_seen) {
                 refuse(&mut changed, *first, self.not_running(*first, request));
             }
             for (id, run) in self.runs.range(*first..=*last) {
-                if !request.sender().may_act_for(run.submit.user) {
+                if self.sight.hides(request.sender(), run.submit.user) {
+                    continue;
+                } else if !request.sender().may_act_for(run.submit.user) {
                     refuse(&mut changed, *id, OTHERS);
                 } else if body.signal == SIGCONT && run.is_to_stop() {
                     refuse(&mut changed, *id, SUSPENDED);
@@ -52,9 +55,16 @@ impl Exec {
         Ok(())
     }
 
+    /// Whether a sender may know of a job that it is there.
+    pub(super) fn is_seen(&self, job: JobId, sender: Sender) -> bool {
+        let submit = self.submits.get(&job);
+        submit.is_none_or(|submit| !self.sight.hides(sender, submit.user))
+    }
+
     /// Why a job that has no tasks is sent none. Whose it is comes first, as for all else that is done to jobs.
     fn not_running(&self, job: JobId, request: &Request) -> &'static str {
-        match self.submits.get(&job) {
+        let seen = self.submits.get(&job);
+        match seen.filter(|_| self.is_seen(job, request.sender())) {
             Some(submit) if !request.sender().may_act_for(submit.user) => OTHERS,
             _ => "it is not running",
         }

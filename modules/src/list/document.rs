@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use eddy_broker::{Answer, Caller, Outbox, Query, Request, Sender, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::hash::Hash;
+use eddy_wire::id::JobId;
 use eddy_wire::services::job::{EventsLine, InfoKey, InfoReply, InfoRequest};
 use serde_json::Value;
+
+use crate::sight::no_job;
 
 use super::{Asked, View};
 
@@ -29,13 +32,20 @@ struct Pending {
 enum Reach {
     /// Everybody's.
     All,
-    /// Those that the sender may act on.
+    /// Those that the sender may act on; others are told whose it is.
     Own,
+    /// Those, and of others nobody knows that they are there.
+    OwnUnseen,
 }
 
 impl Reach {
-    fn covers(self, sender: Sender, user: u32) -> bool {
-        self == Reach::All || sender.may_act_for(user)
+    fn check(self, sender: Sender, (id, user): (JobId, u32)) -> Result<(), Refusal> {
+        match self {
+            Reach::Own | Reach::OwnUnseen if sender.may_act_for(user) => Ok(()),
+            Reach::All => Ok(()),
+            Reach::Own => Err(sender.refused(id, user)),
+            Reach::OwnUnseen => Err(no_job(id)),
+        }
     }
 }
 
@@ -58,19 +68,15 @@ impl Documents {
         out: &mut Outbox,
     ) -> Result<Option<Asked>, Refusal> {
         let body: InfoRequest = request.parse()?;
-        let reach = match body.key {
-            // It holds what the submitter's environment holds.
-            InfoKey::Jobspec => Reach::Own,
-            InfoKey::Eventlog | InfoKey::Resources => match view.shown_to(request.sender()) {
-                Some(_) => Reach::Own,
-                None => Reach::All,
-            },
-        };
         let sender = request.sender();
-        if let Some(job) = view.jobs.get(&body.id)
-            && !reach.covers(sender, job.submit.user)
-        {
-            return Err(sender.refused(body.id, job.submit.user));
+        let reach = match (body.key, view.shown_to(sender)) {
+            (_, Some(_)) => Reach::OwnUnseen,
+            // It holds what the submitter's environment holds.
+            (InfoKey::Jobspec, None) => Reach::Own,
+            (InfoKey::Eventlog | InfoKey::Resources, None) => Reach::All,
+        };
+        if let Some(job) = view.jobs.get(&body.id) {
+            reach.check(sender, (body.id, job.submit.user))?;
         }
         if let (InfoKey::Jobspec, Some(job)) = (body.key, view.jobs.get(&body.id)) {
             // Nothing of it need be read. Each leader of an instance asks for its own job's.
@@ -135,18 +141,12 @@ impl Pending {
             return Err(Refusal::new(Code::Busy, why.clone()));
         }
         match (std::mem::replace(&mut self.stage, Stage::Finished), answer) {
-            (Stage::Finished, Answer::Finished(Some(found)))
-                if !self.reach.covers(self.sender, found.0.userid) =>
-            {
-                Err(self.sender.refused(id, found.0.userid))
-            }
             (Stage::Finished, Answer::Finished(Some(found))) => {
+                self.reach.check(self.sender, (id, found.0.userid))?;
                 self.stage = Stage::Records;
                 Ok(Step::Ask(Query::Records(found.1.clone())))
             }
-            (Stage::Finished, Answer::Finished(None)) => {
-                Err(Refusal::not_found(format!("id: there is no job {id}")))
-            }
+            (Stage::Finished, Answer::Finished(None)) => Err(no_job(id)),
             (Stage::Records, Answer::Records(records)) => {
                 let lines: Vec<&EventsLine> = records.iter().map(|(_, line)| line).collect();
                 self.records(&lines)

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use eddy_broker::{Answer, Caller, Outbox, Query, Request, Sender, Volatile};
+use eddy_broker::{Answer, Caller, Outbox, Query, Request, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{EventsLine, EventsReply, EventsRequest};
+
+use crate::sight::no_job;
 
 use super::{Asked, View};
 
@@ -21,7 +23,6 @@ pub(super) struct Followers {
 
 struct Follower {
     caller: Caller,
-    sender: Sender,
     /// The user whose jobs alone are shown to it.
     only: Option<u32>,
     job: JobId,
@@ -61,7 +62,7 @@ impl Followers {
         if let Some(job) = view.jobs.get(&body.id)
             && only.is_some_and(|user| user != job.submit.user)
         {
-            return Err(request.sender().refused(body.id, job.submit.user));
+            return Err(no_job(body.id));
         }
         let (stage, query, over) = match view.jobs.get(&body.id) {
             Some(job) => {
@@ -77,7 +78,6 @@ impl Followers {
         };
         let follower = Follower {
             caller: request.caller,
-            sender: request.sender(),
             only,
             job: body.id,
             stage,
@@ -101,8 +101,7 @@ impl Followers {
             (Answer::Finished(Some(found)), Stage::Finished)
                 if follower.only.is_some_and(|user| user != found.0.userid) =>
             {
-                let refusal = follower.sender.refused(follower.job, found.0.userid);
-                out.refuse(follower.caller, &refusal);
+                out.refuse(follower.caller, &no_job(follower.job));
                 self.remove(tag);
             }
             (Answer::Finished(Some(found)), Stage::Finished) => {
@@ -115,8 +114,7 @@ impl Followers {
                 self.begin(tag, lines, out);
             }
             (Answer::Finished(None), _) => {
-                let text = format!("id: there is no job {}", follower.job);
-                out.refuse(follower.caller, &Refusal::not_found(text));
+                out.refuse(follower.caller, &no_job(follower.job));
                 self.remove(tag);
             }
             (Answer::Failed(why), _) => {

@@ -21,6 +21,9 @@ use super::above::ordered_above;
 /// Longest note or type of an exception in bytes.
 const NOTE_BYTES_MAX: usize = 4096;
 
+/// Why nothing is done to a job that is not here, or of which its sender may not know.
+pub(super) const NO_JOB: &str = "there is no such job, or it is over";
+
 impl Manager {
     pub(super) fn change(
         &mut self,
@@ -195,6 +198,7 @@ impl Manager {
             return Err(Refusal::new(Code::TooLarge, text));
         }
         let mut proposed = Proposed::default();
+        let is_seen = |job: &Job| !self.sight.hides(request.sender(), job.submit.user);
         let mut one = |job: &Job| {
             if !may_change(request, job) {
                 return proposed.refuse(job.id, "it is another user's".to_owned());
@@ -212,14 +216,16 @@ impl Manager {
             }
             self.jobs
                 .range(*first..=*last)
+                .filter(|(_, job)| is_seen(job))
                 .for_each(|(_, job)| one(job));
         }
         for (first, last) in &jobs.ranges {
-            if self.jobs.range(*first..=*last).next().is_some() {
+            let mut named = self.jobs.range(*first..=*last);
+            if named.any(|(_, job)| is_seen(job)) {
                 continue;
             }
             let why = match first == last {
-                true => "there is no such job, or it is over".to_owned(),
+                true => NO_JOB.to_owned(),
                 false => format!("there is no such job, nor any up to {last}, or they are over"),
             };
             proposed.refuse(*first, why);

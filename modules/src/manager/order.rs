@@ -15,6 +15,7 @@ use eddy_wire::time::Time;
 
 use super::Manager;
 use super::above::ordered_above;
+use super::change::NO_JOB;
 
 impl Manager {
     /// The jobs named get their places, all of them or none.
@@ -59,8 +60,11 @@ impl Manager {
         let mut users = BTreeSet::new();
         for id in named {
             let Some(job) = self.jobs.get(id) else {
-                return wrong(id, "there is no such job, or it is over");
+                return wrong(id, NO_JOB);
             };
+            if self.sight.hides(request.sender(), job.submit.user) {
+                return wrong(id, NO_JOB);
+            }
             if !request.sender().may_act_for(job.submit.user) {
                 return Err(request.sender().refused(*id, job.submit.user));
             }

@@ -87,7 +87,8 @@ impl Nest {
     /// The child a request is of, which may speak for it.
     pub(super) fn speaker(&self, request: &Request, of: ChildOf) -> Result<&Child, Refusal> {
         let ChildOf { job, attempt } = of;
-        let Some(child) = self.children.get(&job) else {
+        let seen = |child: &&Child| !self.sight.hides(request.sender(), child.job.submit.user);
+        let Some(child) = self.children.get(&job).filter(seen) else {
             let text = format!("child.job: {job} given, no instance that is not over is that job");
             return Err(Refusal::not_found(text));
         };
@@ -171,7 +172,7 @@ impl Nest {
             name: child.declared.clone(),
             mock: self.mock,
             access: match child.declared {
-                Some(_) => self.access.clone(),
+                Some(_) => self.sight.access().clone(),
                 None => Access::default(),
             },
             queues: child

@@ -15,6 +15,8 @@ use eddy_wire::services::job::{EventsLine, JobRow};
 use eddy_wire::time::{Span, Time};
 use serde_json::Value;
 
+use crate::sight::Sight;
+
 use super::Nest;
 
 /// Who follows all is told of changes at most once in this time.
@@ -85,7 +87,7 @@ impl Nest {
             };
             let user = child.job.submit.user;
             if child.declared.is_none() && !sender.may_act_for(user) {
-                return Err(no_entry(sender, job, user));
+                return Err(no_entry(&self.sight, sender, (job, user)));
             }
         }
         if let Some(name) = &body.name {
@@ -117,7 +119,7 @@ impl Nest {
     /// where it is reached; nothing where listings are private.
     fn rows(&self, only: Option<JobId>, sender: Sender) -> Vec<ChildRow> {
         let children = self.children.values();
-        let user = self.access.only(sender.uid, sender.roles);
+        let user = self.sight.only(sender);
         let wanted = children.filter(|child| only.is_none_or(|job| job == child.id()));
         let seen = wanted.filter(|child| {
             child.declared.is_some() || user.is_none_or(|user| user == child.job.submit.user)
@@ -239,6 +241,7 @@ impl Listing {
         &mut self,
         tag: u64,
         answer: &Answer,
+        sight: &Sight,
         out: &mut Outbox,
     ) -> Option<(Request, String)> {
         let mut asked = self.asked.remove(&tag)?;
@@ -246,7 +249,8 @@ impl Listing {
             (Answer::Finished(Some(found)), None)
                 if !asked.request.sender().may_act_for(found.0.userid) =>
             {
-                let refusal = no_entry(asked.request.sender(), asked.job, found.0.userid);
+                let of = (asked.job, found.0.userid);
+                let refusal = no_entry(sight, asked.request.sender(), of);
                 out.refuse(asked.request.caller, &refusal);
             }
             (Answer::Finished(Some(found)), None) => {
@@ -263,13 +267,15 @@ impl Listing {
                         let row = over(row, adoption, summarised(lines()));
                         out.answer(asked.request.caller, &vec![row]);
                     }
-                    (None, None) => no_child(&asked, out),
+                    (None, None) => out.refuse(asked.request.caller, &no_child(asked.job)),
                 }
             }
             (Answer::Failed(why), _) => {
                 out.refuse(asked.request.caller, &Refusal::new(Code::Busy, why.clone()));
             }
-            (Answer::Finished(None), None) => no_child(&asked, out),
+            (Answer::Finished(None), None) => {
+                out.refuse(asked.request.caller, &no_child(asked.job));
+            }
             (other, row) => panic!("a child was asked for ({row:?}), the answer is {other:?}"),
         }
         None
@@ -289,7 +295,10 @@ fn part(to: Caller, rows: &[ChildRow], out: &mut Outbox) {
 }
 
 /// An instance takes its own user's clients only.
-fn no_entry(sender: Sender, job: JobId, user: u32) -> Refusal {
+fn no_entry(sight: &Sight, sender: Sender, (job, user): (JobId, u32)) -> Refusal {
+    if sight.hides(sender, user) {
+        return no_child(job);
+    }
     let text = format!(
         "job: {job} given, an instance of user {user}; user {} may not use it",
         sender.uid
@@ -297,10 +306,9 @@ fn no_entry(sender: Sender, job: JobId, user: u32) -> Refusal {
     Refusal::new(Code::Denied, text)
 }
 
-fn no_child(asked: &Asked, out: &mut Outbox) {
-    let job = asked.job;
+fn no_child(job: JobId) -> Refusal {
     let text = format!("job: {job} given, no instance that has said hello is or was that job");
-    out.refuse(asked.request.caller, &Refusal::not_found(text));
+    Refusal::not_found(text)
 }
 
 /// The instance that a job was passed to last.

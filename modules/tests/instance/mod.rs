@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use eddy_broker::broker::Identity;
+use eddy_broker::effect::{Query, QueryTag};
 use eddy_broker::{Arrival, Broker, ClientId, Effect, Output};
 use eddy_modules::{Settings, leader};
 use eddy_sched::Lines;
@@ -31,6 +32,8 @@ pub struct Instance {
     pub checked: Vec<Epoch>,
     /// Bodies of answers since they were last looked at.
     pub answers: Vec<String>,
+    /// What the journal was asked and has not answered.
+    pub queries: Vec<(QueryTag, Query)>,
     keys: u128,
     /// Who asks.
     pub sender: (u32, Roles),
@@ -93,6 +96,7 @@ impl Instance {
             launched: Vec::new(),
             checked: Vec::new(),
             answers: Vec::new(),
+            queries: Vec::new(),
             keys: 0,
             sender: (u32::MAX, Roles::OWNER),
         }
@@ -114,6 +118,7 @@ impl Instance {
         self.launched.clear();
         self.checked.clear();
         self.answers.clear();
+        self.queries.clear();
     }
 
     pub fn resume(&mut self) {
@@ -154,6 +159,7 @@ impl Instance {
                         let body = String::from_utf8_lossy(&reply.body).into_owned();
                         self.answers.push(body);
                     }
+                    Effect::Query(tag, query) => self.queries.push((tag, query)),
                     Effect::Plan(more) => deltas.get_or_insert_with(Vec::new).extend(more),
                     _ => {}
                 }
