@@ -18,6 +18,7 @@ use eddy_wire::services::account::{
 use eddy_wire::time::Time;
 
 use crate::ingest::parties::{all_qos, named};
+use crate::jobs::Jobs;
 use crate::live;
 use crate::settings::Settings;
 
@@ -29,6 +30,8 @@ pub struct Accounts {
     latest: BTreeMap<Key, Seq>,
     /// The QoS there are.
     qos: BTreeSet<String>,
+    /// Whom each job that is not over is charged to: an account and a user of it.
+    charged: Jobs<(Name, u32)>,
 }
 
 impl Module for Accounts {
@@ -45,9 +48,19 @@ impl Module for Accounts {
     }
 
     fn apply(&mut self, record: &Record) {
-        let changed = match &record.event.kind {
-            Kind::Account(changed) => changed,
-            Kind::Memo(memo) => {
+        let changed = match (&record.event.kind, record.event.job) {
+            (Kind::Account(changed), _) => changed,
+            (Kind::Submit(submit), Some(job)) => {
+                if let Some(account) = &submit.party.account {
+                    self.charged.insert(job, (account.clone(), submit.user));
+                }
+                return;
+            }
+            (Kind::Clean, Some(job)) => {
+                self.charged.remove(&job);
+                return;
+            }
+            (Kind::Memo(memo), _) => {
                 if let Some(live::Change { live, .. }) = live::Change::told(memo) {
                     self.qos = all_qos(&live.qos, &live.policy());
                 }
@@ -153,10 +166,11 @@ impl Accounts {
             }
             let known = self.knows_qos(&change, there.as_ref());
             let checked = known.and_then(|()| book.check(&change).map_err(Refusal::invalid));
+            let checked = checked.and_then(|()| self.is_charged_no_more(&change));
             // Of several it is said which.
             checked.map_err(|refusal| match given {
                 1 => refusal,
-                _ => Refusal::invalid(format!("{}: {}", told(&change), refusal.text)),
+                _ => Refusal::new(refusal.code, format!("{}: {}", told(&change), refusal.text)),
             })?;
             let follows = book.follow(&change);
             for change in [Some(change), follows].into_iter().flatten() {
@@ -165,6 +179,34 @@ impl Accounts {
             }
         }
         Ok(changes)
+    }
+
+    /// Whether no job counts on what a change removes: it would go on without the limits under which it
+    /// was taken.
+    fn is_charged_no_more(&self, change: &Change) -> Result<(), Refusal> {
+        let (given, account, user) = match change {
+            Change::Account { name, value: None } => (format!("account: `{name}`"), name, None),
+            Change::Member {
+                account,
+                user,
+                value: None,
+            } => (format!("user: {user}"), account, Some(user)),
+            // Without limits of his own a user has those of his accounts.
+            Change::User { .. } | Change::Account { .. } | Change::Member { .. } => return Ok(()),
+        };
+        let charged = self.charged.values();
+        let charged =
+            charged.filter(|(of, by)| of == account && user.is_none_or(|user| user == by));
+        let jobs = match (charged.count(), user) {
+            (0, _) => return Ok(()),
+            (jobs, Some(_)) => format!("{jobs} jobs of that user"),
+            (jobs, None) => format!("{jobs} jobs"),
+        };
+        let text = format!(
+            "{given} given, {jobs} that are not over are charged to account `{account}`; they have to end or be \
+             cancelled first"
+        );
+        Err(Refusal::new(Code::Conflict, text))
     }
 
     /// Whether there is every QoS that a change is the first to name. What stood there before may

@@ -3,8 +3,9 @@
 use eddy_modules::settings::Queue;
 use eddy_wire::account::{Excess, Limits, Period};
 use eddy_wire::event::Kind;
+use eddy_wire::message::Roles;
 use eddy_wire::queue::Rules;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::instance::Instance;
 
@@ -57,4 +58,60 @@ fn who_is_cancelled_with_one_whose_place_it_would_have_does_not_stand_by() {
     );
     assert_eq!(i.exceptions(3).len(), 1);
     assert_eq!(stand_by(&i), [2]);
+}
+
+#[test]
+fn what_jobs_that_are_not_over_are_charged_to_is_not_removed() {
+    let mut i = Instance::asleep(1);
+    i.resume();
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    let account = |value: &Value| json!({"account": {"name": "a", "value": value}});
+    let member = |user: u32, value: &Value| json!({"member": {"account": "a", "user": user, "value": value}});
+    let set = |i: &mut Instance, changes: &[Value]| {
+        let changes = changes
+            .iter()
+            .map(|change| json!({"change": change, "before": "any"}));
+        let changes: Vec<Value> = changes.collect();
+        i.call("account.set", &json!({"changes": changes, "aim": "make"}))
+    };
+    let some = json!({"shares": 1});
+    let made = set(
+        &mut i,
+        &[account(&some), member(7, &some), member(8, &some)],
+    );
+    assert!(made.contains("\"changed\":3"), "{made}");
+    // Nodes are not reached yet: both wait.
+    i.submit(0, 1, &json!({"account": "a"}));
+    i.submit(0, 1, &json!({"account": "a"}));
+    let none = Value::Null;
+    let kept = set(&mut i, &[member(7, &none)]);
+    let why = "user: 7 given, 2 jobs of that user that are not over are charged to account `a`; they have to end or \
+               be cancelled first";
+    assert!(kept.contains(why), "{kept}");
+    // Of several it is said which, and nothing of it is done.
+    let kept = set(
+        &mut i,
+        &[member(8, &none), member(7, &none), account(&none)],
+    );
+    assert!(
+        kept.contains("user 7 in account `a`: user: 7 given, 2 jobs"),
+        "{kept}"
+    );
+    let gone = set(&mut i, &[member(8, &none)]);
+    assert!(gone.contains("\"changed\":1"), "{gone}");
+    // Nor by a leader that read it.
+    i.restart();
+    let kept = set(&mut i, &[member(7, &none)]);
+    assert!(kept.contains("2 jobs of that user"), "{kept}");
+    i.call(
+        "job.raise",
+        &json!({"jobs": {"ranges": [[1, 2]]}, "type": "cancel"}),
+    );
+    assert!(
+        i.life(2, "submit").contains(&"clean"),
+        "{:?}",
+        i.life(2, "submit")
+    );
+    let gone = set(&mut i, &[member(7, &none), account(&none)]);
+    assert!(gone.contains("\"changed\":2"), "{gone}");
 }

@@ -543,3 +543,25 @@ fn who_goes_on_beyond_a_budget_has_one_place_whatever_his_qos_waives() -> Tested
     assert_eq!(log.matches(" priority ").count(), 1, "{log}");
     instance.shut_down()
 }
+
+#[test]
+fn an_account_goes_when_its_jobs_have_ended() -> Tested {
+    let instance = Instance::start(&FAKE)?;
+    let uid = uid();
+    instance.ok(&["account", "add", "physics", "--max-running-jobs", "1"])?;
+    instance.ok(&["account", "add-user", &uid, "-A", "physics"])?;
+    instance.submit_started(&["true"])?;
+    let waits = instance.submit(&["true"])?;
+    let charged = "that are not over are charged to account `physics`; they have to end or be cancelled first";
+    let line = refused(&instance, &["account", "del-user", &uid, "-A", "physics"])?;
+    let jobs = format!("user: {uid} given, 2 jobs of that user {charged}");
+    assert!(line.ends_with(&jobs), "{line}");
+    let line = refused(&instance, &["account", "del", "physics", "--recursive"])?;
+    assert!(line.ends_with(charged), "{line}");
+    let held = instance.row(&waits)?;
+    assert_eq!(held["state"], "PRIORITY", "by its limit: {held}");
+    instance.ok(&["cancel", "--all"])?;
+    instance.ok(&["job", "wait", "--all"])?;
+    instance.ok(&["account", "del", "physics", "--recursive"])?;
+    Ok(())
+}
