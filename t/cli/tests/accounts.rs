@@ -545,6 +545,39 @@ fn who_goes_on_beyond_a_budget_has_one_place_whatever_his_qos_waives() -> Tested
 }
 
 #[test]
+fn a_job_that_names_no_account_is_charged_to_that_of_its_queue() -> Tested {
+    let place = Place::new()?;
+    let config = place.join("queues.toml");
+    fs::write(
+        &config,
+        "[[queue]]\nname = \"open\"\ndefault = true\n[[queue]]\nname = \"lab\"\ndefault_account = \"biology\"\n",
+    )?;
+    let state = place.path().join("state");
+    let options = [&FAKE[..], &["--config", &config]].concat();
+    let instance = Instance::start_in(place, state, &options)?;
+    let uid = uid();
+    for account in ["physics", "biology"] {
+        instance.ok(&["account", "add", account])?;
+    }
+    instance.ok(&["account", "add-user", &uid, "-A", "physics", "--default"])?;
+    let line = refused(&instance, &["submit", "-q", "lab", "true"])?;
+    let expected = format!("account: user {uid} is not in account `biology`");
+    assert!(line.contains(&expected), "{line}");
+    instance.ok(&["account", "add-user", &uid, "-A", "biology"])?;
+    for (words, account) in [
+        (&["-q", "lab", "true"][..], "biology"),
+        (&["-q", "open", "true"], "physics"),
+        (&["true"], "physics"),
+        (&["-q", "lab", "-A", "physics", "true"], "physics"),
+        (&["-q", "lab", "-B", "physics", "true"], "physics"),
+    ] {
+        let job = instance.submit(words)?;
+        assert_eq!(instance.row(&job)?["account"], account, "{words:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn an_account_goes_when_its_jobs_have_ended() -> Tested {
     let instance = Instance::start(&FAKE)?;
     let uid = uid();

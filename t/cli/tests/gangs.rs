@@ -1,6 +1,10 @@
 //! Gangs with real processes: together or not at all, over killed leaders too.
 
+use std::fs;
+
 use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::place::Place;
+use serde_json::json;
 
 type Tested = anyhow::Result<()>;
 
@@ -220,6 +224,67 @@ fn nodes_of_slots_that_lie_anywhere_count_for_limits() -> Tested {
 }
 
 /// Who runs this test, as accounts name users.
+/// Four nodes of a core each, two in each of two racks.
+fn racks() -> anyhow::Result<Instance> {
+    let place = Place::new()?;
+    let (file, state) = (place.join("R.json"), place.path().join("state"));
+    let inventory = json!({"version": 1, "execution": {
+        "R_lite": [{"rank": "0-3", "children": {"core": "0"}}],
+        "nodelist": ["n[0-3]"],
+        "starttime": 0,
+        "expiration": 0,
+        "properties": {"rack=r0": "0-1", "rack=r1": "2-3"},
+    }});
+    fs::write(&file, inventory.to_string())?;
+    Instance::start_in(place, state, &["--resources", &file])
+}
+
+#[test]
+fn a_gang_that_is_to_be_uniform_is_on_nodes_of_one_rack() -> Tested {
+    let instance = racks()?;
+    let mut gate = instance.place.fifo("gate")?;
+    // A node of each rack is free beside it, and one more of the second.
+    instance.submit_started(&["--requires=rack=r0", "sh", "-c", "read line <gate"])?;
+    let of = |gang: &str, cc: &str, command: &[&str]| {
+        let gang = format!("--gang={gang}");
+        let words = ["submit", &gang, "--gang-size=2", "--gang-uniform=rack", cc];
+        let out = instance.ok(&[&words, command].concat())?;
+        anyhow::Ok(
+            out.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        )
+    };
+    let ranks = |jobs: &[String]| -> anyhow::Result<Vec<String>> {
+        let ranks = jobs.iter().map(|job| {
+            assert_eq!(instance.code(job)?, 0);
+            Ok(instance.row(job)?["nodelist"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned())
+        });
+        ranks.collect()
+    };
+    let first = of("one", "--cc=1-2", &["true"])?;
+    assert_eq!(ranks(&first)?, ["n2", "n3"]);
+    // While half of each rack is in use, two that need not be alike would start.
+    let other = instance.submit_started(&["--requires=rack=r1", "sh", "-c", "read line <gate"])?;
+    let second = of("two", "--cc=1", &["true"])?;
+    let differs = instance.run(&["submit", "--gang=two", "--gang-size=2", "true"])?;
+    let text = "gang `two` has another label; all members have one";
+    assert!(differs.refusal()?.ends_with(text), "{}", differs.err);
+    let third = of("two", "--cc=1", &["true"])?;
+    let says = why(&instance, &third[0])?;
+    assert!(says.contains("gang `two`"), "{says}");
+    assert_eq!(instance.row(&second[0])?["state"], "SCHED");
+    instance.ok(&["cancel", &other])?;
+    assert_eq!(ranks(&[second, third].concat())?, ["n2", "n3"]);
+    gate.let_go(1)?;
+    let alone = instance.run(&["submit", "--gang-uniform=rack", "true"])?;
+    assert!(alone.err.contains("--gang <"), "{}", alone.err);
+    Ok(())
+}
+
 fn whoami() -> anyhow::Result<String> {
     let out = std::process::Command::new("id").arg("-un").output()?;
     Ok(String::from_utf8(out.stdout)?.trim().to_owned())

@@ -28,6 +28,7 @@ mod referred;
 mod refused;
 mod reload;
 mod requires;
+mod reservations;
 mod room;
 mod run;
 mod shells;

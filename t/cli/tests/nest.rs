@@ -229,3 +229,36 @@ fn who_is_with_a_job_whose_instance_is_cancelled_is_told_how_it_ended() -> Teste
     assert!(!ran.err.contains("no instance is there"), "{}", ran.err);
     Ok(())
 }
+
+/// Each is waited for before the next is done: what changes is drawn again, without being asked.
+#[test]
+fn a_tree_that_is_watched_is_drawn_as_instances_come_and_go() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let drawn = instance.begin(&["tree", "--watch", "--no-header"])?;
+    let objects = instance.begin(&["tree", "--watch", "--json"])?;
+    drawn.prints(" run ")?;
+    objects.prints("\"children\":[]")?;
+    let outer = instance.ok(&["alloc", "-n1", "--bg", "--job-name=outer"])?;
+    drawn.prints("outer")?;
+    objects.prints("\"name\":\"outer\"")?;
+    // Also what comes inside one that was not there at first.
+    let inner = ["--at", &outer, "alloc", "-n1", "--bg", "--job-name=inner"];
+    instance.ok(&inner)?;
+    drawn.prints("inner")?;
+    objects.prints("\"name\":\"inner\"")?;
+    instance.ok(&["cancel", &outer])?;
+    instance.ok(&["job", "wait-event", &outer, "clean"])?;
+    objects.prints("\"cores\":2,\"pending\":0,\"running\":0,\"completed\":0,\"failed\":1")?;
+    // An interrupt is how it is to end.
+    drawn.signal(Signal::INT)?;
+    objects.signal(Signal::INT)?;
+    assert_eq!(
+        drawn.wait()?.ok()?.matches("INSTANCE").count(),
+        0,
+        "no heading"
+    );
+    let last = objects.wait()?.ok()?;
+    let last = last.lines().last().unwrap_or_default();
+    assert!(last.ends_with("\"children\":[]}"), "{last}");
+    Ok(())
+}

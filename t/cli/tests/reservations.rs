@@ -1,0 +1,82 @@
+//! Nodes that are reserved by the command line: for whom, and where jobs still run.
+
+use eddy_cli_tests::instance::Instance;
+
+type Tested = anyhow::Result<()>;
+
+/// Two nodes of a core that are pretended, with tasks that last longer than any test.
+const FAKE: [&str; 4] = [
+    "--fake",
+    "nodes=2,cores=1",
+    "-S",
+    "exec.test.run_duration=3000s",
+];
+
+#[test]
+fn a_reservation_for_accounts_is_for_their_jobs_and_those_of_accounts_under_them() -> Tested {
+    let instance = Instance::start(&FAKE)?;
+    let uid = rustix::process::getuid().as_raw().to_string();
+    for (account, parent) in [
+        ("science", None),
+        ("physics", Some("science")),
+        ("arts", None),
+    ] {
+        let parent = parent.map_or(vec![], |parent| vec!["--parent", parent]);
+        instance.ok(&[&["account", "add", account], &parent[..]].concat())?;
+        instance.ok(&["account", "add-user", &uid, "-A", account])?;
+    }
+    let create = ["reservation", "create", "lab", "--duration=1h", "--nodes=0"];
+    let unknown = instance.run(&[&create[..], &["--accounts=science,music"]].concat())?;
+    assert!(
+        unknown
+            .refusal()?
+            .contains("accounts: there is no account `music`"),
+        "{}",
+        unknown.err
+    );
+    instance.ok(&[&create[..], &["--accounts", "science"]].concat())?;
+    let listed = instance.json(&["reservation", "list", "--json"])?;
+    assert_eq!(listed[0]["accounts"][0], "science", "{listed}");
+    let of = |account: &'static str| ["-t10m", "-A", account, "--reservation=lab", "true"];
+    let arts = instance.run(&[&["submit"], &of("arts")[..]].concat())?;
+    assert!(arts.refusal()?.contains("reservation: "), "{}", arts.err);
+    // Beside it is one node for all others.
+    let beside = instance.submit_started(&["-t10m", "-A", "physics", "true"])?;
+    assert_eq!(instance.row(&beside)?["nodelist"], "fake1");
+    let waits = instance.submit(&["-t10m", "-A", "arts", "true"])?;
+    let under = instance.submit_started(&of("physics"))?;
+    assert_eq!(instance.row(&under)?["nodelist"], "fake0");
+    assert_eq!(instance.row(&waits)?["state"], "SCHED");
+    Ok(())
+}
+
+#[test]
+fn nodes_on_which_jobs_still_run_are_reserved_if_those_are_to_be_ignored() -> Tested {
+    let instance = Instance::start(&FAKE)?;
+    let user = rustix::process::getuid().as_raw().to_string();
+    let runs = instance.submit_started(&["-t10m", "true"])?;
+    assert_eq!(instance.row(&runs)?["nodelist"], "fake0");
+    let create = [
+        "reservation",
+        "create",
+        "soon",
+        "--duration=1h",
+        "--users",
+        &user,
+    ];
+    for nodes in ["--nodes=0", "--count=2"] {
+        let refused = instance.run(&[&create[..], &[nodes]].concat())?;
+        refused.refusal()?;
+    }
+    let named = instance.run(&[&create[..], &["--nodes=0"]].concat())?;
+    let text = format!("start: jobs {runs} would still run on ranks 0 then");
+    assert!(named.refusal()?.contains(&text), "{}", named.err);
+    let made = instance.ok(&[&create[..], &["--count=2", "--ignore-running"]].concat())?;
+    assert!(made.starts_with("soon: ranks 0-1 from "), "{made}");
+    assert_eq!(instance.row(&runs)?["state"], "RUN", "it goes on");
+    let waits = instance.submit(&["-t10m", "true"])?;
+    let in_it = instance.submit_started(&["-t10m", "--reservation=soon", "true"])?;
+    assert_eq!(instance.row(&in_it)?["nodelist"], "fake1", "the free one");
+    assert_eq!(instance.row(&waits)?["state"], "SCHED");
+    Ok(())
+}
