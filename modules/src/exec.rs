@@ -74,6 +74,8 @@ pub struct Exec {
     gather: Option<Time>,
     kill_grace: Span,
     place: Where,
+    /// No limit of a job that the parent passed ends it before: what it changed may be on its way.
+    hold: Time,
     timers: Timers,
 }
 
@@ -126,6 +128,7 @@ impl Module for Exec {
             Input::Parent(ParentWord::Granted(granted)) => {
                 self.leave(now, granted, out);
                 self.place.told(now, granted);
+                self.hears(now);
                 self.set_timers(now, out);
             }
             Input::ShellDead(epoch) => {
@@ -195,6 +198,7 @@ impl Exec {
             gather: None,
             kill_grace: settings.kill_grace,
             place: settings.place.clone(),
+            hold: Time(0),
             timers: Timers::default(),
         }
     }
@@ -353,6 +357,7 @@ impl Exec {
     /// are reached); each says hello then, and what it must be told is told
     /// after that.
     fn resume(&mut self, now: Time, out: &mut Outbox) {
+        self.begins(now);
         self.shells.check_own(out);
         self.shells.cover(now, out);
         self.retire(now, out);

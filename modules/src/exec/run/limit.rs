@@ -32,6 +32,11 @@ impl Run {
         own.into_iter().chain(last).min_by_key(|(at, _)| *at)
     }
 
+    /// Whether it goes on, and its limit is the parent's to say.
+    pub(in super::super) fn is_of_parent(&self) -> bool {
+        self.submit.pass.is_some() && self.end.is_none()
+    }
+
     /// When this run needs attention: its limit, or the next KILL: a grace
     /// after the end was recorded, or when that was recorded to be, then at
     /// doubling distances from the last.
