@@ -17,6 +17,7 @@ use eddy_client::{
     reach,
 };
 use eddy_wire::fsd::{Fsd, parse_fsd};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::ids;
 
@@ -81,6 +82,15 @@ pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Res
     // A thread that reads standard input may never come back.
     runtime.shutdown_background();
     result
+}
+
+/// Signals by which the tasks of a job are warned (`--signal`) reach all that a script has started: they end
+/// no command that waits for an instance. What a command starts has them as usual.
+fn heeds_no_warning() {
+    for kind in [SignalKind::user_defined1(), SignalKind::user_defined2()] {
+        // Once it is listened for a signal ends nobody any more.
+        drop(signal(kind));
+    }
 }
 
 impl Global {
@@ -174,6 +184,7 @@ impl Global {
 
     /// A connection to the instance that this command is for.
     pub async fn connect(&self) -> anyhow::Result<Client> {
+        heeds_no_warning();
         let variable = variable()?;
         let chosen = self.choice(variable.as_deref());
         let Some(path) = &self.within else {

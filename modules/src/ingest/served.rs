@@ -201,7 +201,7 @@ impl Served {
     /// Whether a sender of these roles may ask for this at any time.
     pub fn permits(&self, roles: Roles, spec: &Spec) -> Result<(), Refusal> {
         grace::of(spec).map_err(Refusal::invalid)?;
-        warning::of(&spec.jobspec).map_err(Refusal::invalid)?;
+        warned_in_time(spec)?;
         let request = &spec.request;
         if request.takes == Takes::Nothing && !roles.any_of(Roles::OWNER) {
             let text = format!("{PATH}.beside: true given, only the instance's owner may");
@@ -281,6 +281,20 @@ impl Served {
             Span(duration)
         );
         Err(Refusal::invalid(text))
+    }
+}
+
+/// Whoever is to be warned has a longer limit than that: else he would be as he begins, before he can hear it.
+fn warned_in_time(spec: &Spec) -> Result<(), Refusal> {
+    let warning = warning::of(&spec.jobspec).map_err(Refusal::invalid)?;
+    match (warning, spec.request.duration.map(Span)) {
+        (Some(warning), Some(limit)) if warning.left >= limit => Err(Refusal::invalid(format!(
+            "attributes.system.shell.options.{}.timeleft: {} s given, allowed is less than the time limit of {} s",
+            warning::OPTION,
+            seconds_of_micros(warning.left.0),
+            seconds_of_micros(limit.0)
+        ))),
+        _ => Ok(()),
     }
 }
 
