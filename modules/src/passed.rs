@@ -391,7 +391,7 @@ impl Passed {
     ) {
         let held = self.going(job, attempt);
         if held.is_some_and(|held| held.limit != Some(limit)) {
-            out.append(now, job, update::to_duration(limit, None));
+            out.append(now, job, update::to_duration(limit, None, None));
         }
     }
 

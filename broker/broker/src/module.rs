@@ -22,6 +22,7 @@ use eddy_wire::time::{Span, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::effect::{
     Answer, Caller, ClientId, Disk, Effect, Finished, ParentWord, Reply, Volatile,
@@ -172,6 +173,8 @@ pub struct NewLimits {
     pub caller: Caller,
     /// As whom.
     pub sender: Sender,
+    /// The key by which it was reckoned from what the jobs had.
+    pub key: Option<Uuid>,
     /// The jobs of which it is refused already, and why.
     pub refused: Vec<(JobId, String)>,
     /// The others.

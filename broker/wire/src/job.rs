@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use crate::event::{Exception, Final, Kind, Record, Submit, Waitable};
 use crate::grant::Grant;
 use crate::id::{Attempt, JobId, Seq};
@@ -112,6 +114,8 @@ pub struct Job {
     pub suspension: Suspension,
     /// Which nodes it is to give while it runs.
     pub shrinking: Shrinking,
+    /// The key of the reckoning by which its time limit was changed last.
+    pub reckoned: Option<Uuid>,
     /// Whether its result was collected.
     pub collected: bool,
     /// When it was submitted, first got resources (this attempt), became inactive.
@@ -156,6 +160,7 @@ impl Job {
             taking: Taking::Done,
             suspension: Suspension::default(),
             shrinking: Shrinking::default(),
+            reckoned: None,
             collected: false,
             t_submit: record.event.t,
             t_alloc: None,
@@ -171,7 +176,10 @@ impl Job {
         let next = self.state.next(&record.event.kind)?;
         match &record.event.kind {
             Kind::Priority(priority) => self.priority = Some(*priority),
-            Kind::JobspecUpdate(map) => update::submit(&mut self.submit, map),
+            Kind::JobspecUpdate(map) => {
+                update::submit(&mut self.submit, map);
+                self.reckoned = update::key(map);
+            }
             Kind::Urgency(urgency, _) => {
                 self.urgency = *urgency;
                 if *urgency > 0 {

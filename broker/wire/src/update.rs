@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::account::{Name, Party};
 use crate::event::{Kind, Submit};
@@ -16,6 +17,9 @@ use crate::time::Span;
 
 /// Who asked for it, by user id.
 const BY: &str = "userid";
+
+/// The key of the reckoning.
+const KEY: &str = "key";
 
 const QOS: &str = "attributes.system.qos";
 
@@ -27,14 +31,25 @@ pub fn to_qos(name: &Name) -> Kind {
     one(QOS, Value::from(name.as_str()), None)
 }
 
-/// The record that gives a job another time limit, more than nothing, and who asked for it.
-pub fn to_duration(limit: Span, by: Option<u32>) -> Kind {
-    one(DURATION, Value::from(seconds_of_micros(limit.0)), by)
+/// The record that gives a job another time limit, more than nothing; who asked for it, and the key of the
+/// reckoning that it was asked by.
+pub fn to_duration(limit: Span, by: Option<u32>, key: Option<Uuid>) -> Kind {
+    let by = by.map(|user| (BY.to_owned(), Value::from(user)));
+    let key = key.map(|key| (KEY.to_owned(), Value::from(key.to_string())));
+    one(
+        DURATION,
+        Value::from(seconds_of_micros(limit.0)),
+        by.into_iter().chain(key),
+    )
 }
 
-fn one(key: &str, value: Value, by: Option<u32>) -> Kind {
-    let by = by.map(|user| (BY.to_owned(), Value::from(user)));
-    Kind::JobspecUpdate([(key.to_owned(), value)].into_iter().chain(by).collect())
+fn one(key: &str, value: Value, more: impl IntoIterator<Item = (String, Value)>) -> Kind {
+    Kind::JobspecUpdate([(key.to_owned(), value)].into_iter().chain(more).collect())
+}
+
+/// The key of the reckoning that a record was asked by.
+pub fn key(map: &Map<String, Value>) -> Option<Uuid> {
+    map.get(KEY)?.as_str()?.parse().ok()
 }
 
 /// The QoS that a job has from now on, if the record says one.

@@ -24,7 +24,7 @@ impl Ingest {
                 Ok(()) => {
                     changed.count += 1;
                     let by = Some(limits.sender.uid);
-                    out.append(now, new.job, update::to_duration(new.limit, by));
+                    out.append(now, new.job, update::to_duration(new.limit, by, limits.key));
                 }
                 Err(refusal) => changed.refused.push((new.job, refusal.text)),
             }

@@ -13,7 +13,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::services::job::{Scope, UpdateRequest};
+use eddy_wire::services::job::{LIMIT_MOVED, Scope, UpdateRequest};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::update::{self, DURATION};
 
@@ -45,7 +45,13 @@ impl Manager {
         let sender = request.sender();
         let proposed = self.each(request, named, |job| {
             let changes = changes(now, sender, job, body.duration)?;
-            Ok(changes.then(|| update::to_duration(body.duration, Some(sender.uid))))
+            if let Some(reckoned) = body.reckoned {
+                let is_said_again = !changes && job.reckoned == Some(reckoned.key);
+                if !is_said_again && limit_of(job) != Some(reckoned.from) {
+                    return Err(LIMIT_MOVED.to_owned());
+                }
+            }
+            Ok(changes.then(|| update::to_duration(body.duration, Some(sender.uid), None)))
         })?;
         let asked = proposed.events.iter();
         let asked = asked.filter_map(|(id, kind)| self.asked(now, *id, kind));
@@ -53,6 +59,7 @@ impl Manager {
         out.notice(Notice::Limits(Box::new(NewLimits {
             caller: request.caller,
             sender,
+            key: body.reckoned.map(|reckoned| reckoned.key),
             refused: proposed.refused,
             asked,
         })));
@@ -76,7 +83,7 @@ impl Manager {
             job: id,
             submit: Arc::clone(&job.submit),
             limit,
-            change: change(job.submit.spec.request.duration.map(Span), limit),
+            change: change(limit_of(job), limit),
             stage,
         })
     }
@@ -93,7 +100,7 @@ fn changes(now: Time, sender: Sender, job: &Job, limit: Span) -> Result<bool, St
     if job.submit.pass.is_some() {
         return Err("it was passed down: its time limit is changed in the parent".to_owned());
     }
-    let before = request.duration.map(Span);
+    let before = limit_of(job);
     match job.state {
         JobState::Inactive => Err("it is over".to_owned()),
         JobState::Cleanup => Err("it is ending".to_owned()),
@@ -129,6 +136,10 @@ fn may_run(
         ));
     }
     Ok(())
+}
+
+fn limit_of(job: &Job) -> Option<Span> {
+    job.submit.spec.request.duration.map(Span)
 }
 
 fn change(before: Option<Span>, limit: Span) -> LimitChange {

@@ -1,6 +1,7 @@
 //! Time limits that change: of what waits, of what runs, of instances and of what is in them.
 
 use eddy_cli_tests::instance::Instance;
+use rustix::process::Signal;
 use serde_json::Value;
 
 type Tested = anyhow::Result<()>;
@@ -185,5 +186,37 @@ fn tasks_and_scripts_are_warned_before_they_are_ended() -> Tested {
         let ran = instance.run(&["submit", signal, "true"])?;
         assert!(ran.refusal()?.contains(why), "{signal}: {ran:?}");
     }
+    Ok(())
+}
+
+#[test]
+fn who_adds_at_the_same_time_adds_all() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    instance.submit_started(&["sleep", "1000"])?;
+    let job = instance.submit(&["-t", "1h", "true"])?;
+    let adding = (0..12).map(|_| instance.begin(&["update", &job, "duration=+1m"]));
+    let adding: Vec<_> = adding.collect::<anyhow::Result<_>>()?;
+    for one in adding {
+        one.wait()?.ok()?;
+    }
+    assert_eq!(limit(&instance, &job)?, 4320.0);
+    Ok(())
+}
+
+#[test]
+fn a_warning_ends_no_command_that_waits_beside_what_is_warned() -> Tested {
+    let instance = Instance::start(&["--cores=1"])?;
+    let (mut told, mut gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
+    let run = instance.begin(&[
+        "run",
+        "sh",
+        "-c",
+        "echo ready >told; read line <gate; exit 3",
+    ])?;
+    assert_eq!(told.line()?, "ready");
+    run.signal(Signal::USR1)?;
+    run.signal(Signal::USR2)?;
+    gate.let_go(1)?;
+    assert_eq!(run.wait()?.code, 3);
     Ok(())
 }

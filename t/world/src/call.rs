@@ -209,6 +209,7 @@ impl Call {
             jobs: JobSet::one(id),
             job_set: None,
             duration,
+            reckoned: None,
         };
         Call::new::<job::Update>(About::Limit(id), &request)
     }

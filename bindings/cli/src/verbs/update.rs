@@ -1,14 +1,16 @@
 //! `eddy update`: another time limit for jobs that wait or run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::bail;
 use eddy_client::Client;
 use eddy_wire::fsd::{Fsd, micros_of_seconds};
 use eddy_wire::id::JobId;
-use eddy_wire::services::job::{Changed, JobSet, Update, UpdateRequest};
+use eddy_wire::services::job::{Changed, JobSet, LIMIT_MOVED, Reckoned, Update, UpdateRequest};
 use eddy_wire::time::Span;
 use eddy_wire::update::DURATION;
+use uuid::Uuid;
 
 use crate::ids;
 use crate::listing::{Filter, Question};
@@ -19,6 +21,9 @@ use crate::verbs::cancel::{change, known, refusals};
 /// The short name of the time limit.
 const SHORT: &str = "duration";
 
+/// How often a limit is reckoned that others change meanwhile, and the pause between.
+const TURNS_MAX: u32 = 200;
+const BETWEEN: Duration = Duration::from_millis(20);
 /// Of a job that is not there, as the service says it.
 const GONE: &str = "there is no such job, or it is over";
 
@@ -68,7 +73,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let job_set = args.job_set.clone();
     global.session(async |client| {
         let changed = match limit {
-            Limit::To(limit) => set(&client, jobs, &job_set, limit).await?,
+            Limit::To(limit) => set(&client, jobs, &job_set, (limit, None)).await?,
             Limit::By(micros) => shift(&client, jobs, &job_set, micros).await?,
         };
         known(&client, job_set.as_ref(), &changed).await?;
@@ -80,57 +85,91 @@ async fn set(
     client: &Client,
     jobs: JobSet,
     job_set: &Option<String>,
-    limit: Span,
+    (limit, reckoned): (Span, Option<Reckoned>),
 ) -> anyhow::Result<Changed> {
     let request = |jobs| UpdateRequest {
         jobs,
         job_set: job_set.clone(),
         duration: limit,
+        reckoned,
     };
     change::<Update>(client, jobs, request).await
 }
 
-/// Asks for what that comes to for each job as it is, since who asks again must not add it twice.
+/// Asks for what that comes to for each job as it is, since who asks again must not add it twice; and again
+/// for those whose limit somebody else changed meanwhile.
 async fn shift(
     client: &Client,
     jobs: JobSet,
     job_set: &Option<String>,
     micros: i64,
 ) -> anyhow::Result<Changed> {
-    let question = Question {
+    let mut question = Question {
         filter: Filter::active(),
-        jobs: jobs.clone(),
+        jobs,
         job_set: job_set.clone(),
         ..Question::default()
     };
     let mut all = Changed::default();
-    let mut limits: BTreeMap<Span, Vec<JobId>> = BTreeMap::new();
+    for turn in 0..TURNS_MAX {
+        let Changed { count, refused, .. } = shift_once(client, &question, micros).await?;
+        all.count += count;
+        let (moved, refused): (Vec<_>, Vec<_>) =
+            refused.into_iter().partition(|(_, why)| why == LIMIT_MOVED);
+        all.refused.extend(refused);
+        if moved.is_empty() {
+            break;
+        }
+        if turn + 1 == TURNS_MAX {
+            all.refused.extend(moved);
+            break;
+        }
+        question.jobs = JobSet::of(moved.into_iter().map(|(job, _)| job));
+        question.job_set = None;
+        tokio::time::sleep(BETWEEN).await;
+    }
+    Ok(all)
+}
+
+async fn shift_once(client: &Client, question: &Question, micros: i64) -> anyhow::Result<Changed> {
+    let mut all = Changed::default();
+    let mut limits: BTreeMap<(Span, Span), Vec<JobId>> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
     for row in question.rows(client).await? {
+        seen.insert(row.id);
         let before = row
             .duration
             .and_then(|seconds| micros_of_seconds(seconds).ok());
-        match before.map(|before| before.saturating_add(micros)) {
-            Some(limit) if limit > 0 => limits.entry(Span(limit)).or_default().push(row.id),
-            Some(_) => all
-                .refused
-                .push((row.id, "nothing would be left of its time limit".to_owned())),
-            None => all.refused.push((
-                row.id,
-                "it has no time limit; allowed is one without a sign".to_owned(),
-            )),
+        let Some(before) = before else {
+            let why = "it has no time limit; allowed is one without a sign";
+            all.refused.push((row.id, why.to_owned()));
+            continue;
+        };
+        match before.saturating_add(micros) {
+            limit if limit > 0 => {
+                limits
+                    .entry((Span(limit), Span(before)))
+                    .or_default()
+                    .push(row.id);
+            }
+            _ => {
+                let why = "nothing would be left of its time limit";
+                all.refused.push((row.id, why.to_owned()));
+            }
         }
     }
-    let seen = limits
-        .values()
-        .flatten()
-        .chain(all.refused.iter().map(|(job, _)| job));
-    let seen: BTreeSet<JobId> = seen.copied().collect();
-    let singly = jobs.ranges.iter().filter(|(first, last)| first == last);
+    let singly = question
+        .jobs
+        .ranges
+        .iter()
+        .filter(|(first, last)| first == last);
     let missing = singly.filter(|(job, _)| !seen.contains(job));
-    let missing: Vec<_> = missing.map(|(job, _)| (*job, GONE.to_owned())).collect();
-    all.refused.extend(missing);
-    for (limit, jobs) in limits {
-        let changed = set(client, JobSet::of(jobs), &None, limit).await?;
+    all.refused
+        .extend(missing.map(|(job, _)| (*job, GONE.to_owned())));
+    for ((limit, from), jobs) in limits {
+        let key = Uuid::now_v7();
+        let reckoned = Some(Reckoned { from, key });
+        let changed = set(client, JobSet::of(jobs), &None, (limit, reckoned)).await?;
         all.count += changed.count;
         all.refused.extend(changed.refused);
     }

@@ -359,7 +359,24 @@ pub struct UpdateRequest {
     /// Their time limit from now on, counted from their start. Whoever wants more or less than there is
     /// says how much that is: so the request may be repeated.
     pub duration: Span,
+    /// Only of those that have a certain limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reckoned: Option<Reckoned>,
 }
+
+/// From which limit another was reckoned. A job that has not that one is refused with [`LIMIT_MOVED`], so
+/// that whoever adds to it reckons again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reckoned {
+    /// That limit.
+    pub from: Span,
+    /// Made by the sender, for each reckoning: the same again is the same change.
+    pub key: Uuid,
+}
+
+/// Why a job is refused another limit that has not the one it was to have.
+pub const LIMIT_MOVED: &str = "its time limit is another by now";
 
 /// What [`Urgency`] asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
