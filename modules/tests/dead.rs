@@ -4,6 +4,7 @@ use eddy_broker::Arrival;
 use eddy_wire::id::Epoch;
 use eddy_wire::message::Roles;
 use eddy_wire::shell::{PartState, ToShell};
+use eddy_wire::time::Span;
 use serde_json::json;
 
 use crate::instance::*;
@@ -50,5 +51,28 @@ fn what_comes_back_from_the_dead_is_killed_and_ends() {
     assert!(
         matches!(told[..], [ToShell::Forget { .. }, ToShell::Exit]),
         "{told:?}"
+    );
+}
+
+#[test]
+fn who_was_on_two_of_them_ended_when_that_was_said() {
+    let mut i = Instance::with(3);
+    i.submit(2, 2, &json!({"constraints": {"ranks": ["1-2"]}}));
+    (1..3).for_each(|rank| i.started(1, rank));
+    for epoch in [2, 3] {
+        i.act(Arrival::ShellAway(Epoch(epoch)));
+    }
+    i.reach("0");
+    i.now = i.now.after(Span::seconds(48));
+    let dead = json!({"targets": {"ranks": "1-2"}, "reason": "burnt"});
+    assert_eq!(i.call("resource.dead", &dead), "null");
+    let of_it = i.records.iter().filter(|record| record.event.job.is_some());
+    let ends = of_it.skip_while(|record| record.event.kind.name() != "exception");
+    let ends: Vec<_> = ends
+        .map(|record| (record.event.kind.name(), record.event.t))
+        .collect();
+    assert!(
+        ends.len() > 2 && ends.iter().all(|(_, t)| *t == i.now),
+        "{ends:?}"
     );
 }

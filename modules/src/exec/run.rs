@@ -529,6 +529,10 @@ impl Run {
         if self.end_proposed || self.tally.unended > 0 || self.failure().is_some() {
             return None;
         }
+        // What ended it comes first: two shells may be lost before that is folded.
+        if self.failure_proposed && self.end.is_none() {
+            return None;
+        }
         // Ground that is over has ended well.
         let ground = self.grows().map(|_| 0);
         self.tally.worst.or(ground)
