@@ -68,7 +68,7 @@ enum Verb {
         #[command(flatten)]
         values: MemberValues,
     },
-    /// Remove an account, which must have nobody under it
+    /// Remove an account, which must have nobody under it and no jobs charged to it
     Del {
         /// The account
         name: Name,
