@@ -3,12 +3,10 @@
 use eddy_broker::{Outbox, Request, Sender};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
-use eddy_wire::services::job::{Changed, KillRequest};
+use eddy_wire::services::job::{Changed, KillRequest, REFUSED_MAX};
 
 use super::Exec;
 
-/// How many refusals one answer names.
-const REFUSED_MAX: usize = 1000;
 pub(super) const SIGCONT: i32 = 18;
 /// Why somebody's job is not sent one.
 pub(super) const OTHERS: &str = "it is another user's";

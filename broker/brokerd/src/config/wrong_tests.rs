@@ -105,3 +105,41 @@ fn numbers_whose_products_would_be_infinite_are_refused() {
         ]
     );
 }
+
+#[test]
+fn instances_of_a_fixed_size_have_room_beside_each_other() {
+    let misfits = |text: &str| -> Vec<String> {
+        let declared = check(text).expect("right").instance.declared;
+        let misfits = declared::misfits(&declared, &tests::nodes(4));
+        misfits.iter().map(ToString::to_string).collect()
+    };
+    let instance = |(name, of): (&str, &str)| format!("[[instance]]\nname = \"{name}\"\n{of}\n");
+    let of = |all: &[(&str, &str)]| misfits(&all.iter().copied().map(instance).collect::<String>());
+    let two = "nodes = 2";
+    assert_eq!(
+        of(&[("a", two), ("b", two), ("e", "elastic = \"all\"")]),
+        [""; 0]
+    );
+    assert_eq!(
+        of(&[("a", two), ("b", two), ("c", two), ("d", "share = \"25%\"")]),
+        [
+            "instance `c`: `nodes` asks for 2 nodes; of 4 others of a fixed size leave 0",
+            "instance `d`: `share` asks for 1 nodes; of 4 others of a fixed size leave 0",
+        ]
+    );
+    let named = ("z", "ranks = \"1-2\"");
+    assert_eq!(
+        of(&[
+            ("a", "nodes = 3"),
+            named,
+            ("h", "hosts = \"n[2-3]\""),
+            ("i", "nodes = 5")
+        ]),
+        [
+            "instance `i`: asks for 5 nodes; there are 4",
+            "instance `h`: `hosts` asks for ranks 2, which are those of `z`",
+            "instance `a`: `nodes` asks for 3 nodes; of 4 others of a fixed size leave 1",
+        ],
+        "who names his nodes has them first, and who can never be counts for nobody"
+    );
+}
