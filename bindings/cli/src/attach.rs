@@ -109,7 +109,8 @@ pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Resu
     let mut interrupts = signal(SignalKind::interrupt()).context("cannot watch for interrupts")?;
     let mut stops = signal(SignalKind::from_raw(STOP_KEY)).context("cannot watch for stops")?;
     let mut terms = watch(SignalKind::terminate(), how.interrupt)?;
-    let mut ends = EndFeed::of(client, JobSet::one(how.job))?;
+    // Asked for once the events show that there is such a job: of two refusals the one that came first would be said.
+    let mut ends = None;
     let mut events = Some(EventFeed::following(client, how.job)?);
     let mut end = None;
     let mut interrupted: Option<Instant> = None;
@@ -119,12 +120,17 @@ pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Resu
             break;
         }
         tokio::select! {
-            ended = ends.next(), if end.is_none() => {
+            ended = next_ends(&mut ends), if end.is_none() => {
                 end = ended?.and_then(|ends| ends.into_iter().next());
                 end.as_ref().context("the instance does not say how the job ended")?;
             }
             lines = next_events(&mut events) => match lines? {
-                Some(lines) => lines.iter().try_for_each(|line| attached.event(line))?,
+                Some(lines) => {
+                    lines.iter().try_for_each(|line| attached.event(line))?;
+                    if ends.is_none() {
+                        ends = Some(EndFeed::of(client, JobSet::one(how.job))?);
+                    }
+                }
                 None => events = None,
             },
             part = attached.next_output() => attached.show(part?)?,
@@ -212,6 +218,13 @@ async fn next_events(
 ) -> Result<Option<Vec<EventsLine>>, ClientError> {
     match events {
         Some(events) => events.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_ends(ends: &mut Option<EndFeed>) -> Result<Option<Vec<JobEnd>>, ClientError> {
+    match ends {
+        Some(ends) => ends.next().await,
         None => std::future::pending().await,
     }
 }
