@@ -12,6 +12,7 @@ mod idle;
 mod instance;
 mod latency;
 mod link;
+mod listing;
 mod machine;
 mod memory;
 mod nest;
@@ -105,6 +106,8 @@ const BENCHES: &[Bench] = &[
         about: "why one of 10,000 that wait does" },
     Bench { name: "crowd", needs: Needs::Eddy, run: crowd::run,
         about: "submissions and starts beside 500 clients that list jobs without end" },
+    Bench { name: "listing", needs: Needs::Eddy, run: listing::run,
+        about: "`eddy jobs -R` over 100 instances with 100,000 jobs that wait" },
     Bench { name: "idle", needs: Needs::Eddy, run: idle::run,
         about: "a tree of 100 instances that nobody uses: memory and wake-ups" },
 ];
