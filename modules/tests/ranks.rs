@@ -558,14 +558,8 @@ fn ground_for_what_is_no_instance_of_his_is_refused_by_name() {
     i.submit(1, 1, &json!({}));
     i.submit(1, 1, &json!({"instance": {}}));
     for (system, why) in [
-        (
-            json!({"grows": 1}),
-            "no user's instance that is not over is that job",
-        ),
-        (
-            json!({"grows": 3}),
-            "no user's instance that is not over is that job",
-        ),
+        (json!({"grows": 1}), "that is no instance of user"),
+        (json!({"grows": 3}), "that is no instance of user"),
         (json!({"grows": "x"}), "the number of a job"),
         (json!({"grows": 2, "beside": true}), "ground of nobody"),
     ] {
@@ -575,6 +569,9 @@ fn ground_for_what_is_no_instance_of_his_is_refused_by_name() {
     let wide = i.submit(3, 3, &json!({"grows": 2}));
     assert!(wide.contains("asks for 3 nodes"), "{wide}");
     i.sender.0 = 1000;
+    // Nor is it said that another has one.
     let others = i.submit(1, 1, &json!({"grows": 2}));
-    assert!(others.contains("may not have it grow"), "{others}");
+    let nobodys = i.submit(1, 1, &json!({"grows": 9}));
+    assert!(others.contains("no instance of user 1000"), "{others}");
+    assert_eq!(others.replace("2 given", "9 given"), nobodys);
 }

@@ -111,21 +111,15 @@ impl Grounds {
         let Work::Ground { of } = spec.request.work else {
             return Ok(());
         };
-        let Some(instance) = self.instances.get(&of) else {
+        // One of another user is none for him: where listings are private he is not to know that it is there.
+        let instance = self.instances.get(&of).map(|instance| &instance.submit);
+        let Some(instance) = instance.filter(|instance| instance.user == user) else {
             let text =
-                format!("{FIELD}: {of} given, no user's instance that is not over is that job");
+                format!("{FIELD}: {of} given, that is no instance of user {user} that is not over");
             return Err(Refusal::not_found(text));
         };
         let has = self.counts.get(&of).copied().unwrap_or_default();
         let asks = has.saturating_add(count);
-        let instance = &instance.submit;
-        if instance.user != user {
-            let text = format!(
-                "{FIELD}: job {of} is of user {}, user {user} may not have it grow",
-                instance.user
-            );
-            return Err(Refusal::new(Code::Denied, text));
-        }
         if spec.request.takes == Takes::Nothing {
             return Err(Refusal::invalid(format!(
                 "{FIELD}: what takes nothing is ground of nobody"
