@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
 
 /// The largest id of a set (RFC 22: `INT_MAX`).
@@ -17,8 +18,12 @@ pub const ID_MAX: u32 = i32::MAX as u32;
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Idset {
     /// First and last id of each run: ascending, with at least one id missing between two.
-    ranges: Vec<(u32, u32)>,
+    ranges: Ranges,
 }
+
+/// First and last of each run. Most sets are a core, the cores of a node or a few ranks, and there are several of
+/// them in all that is said of a job: two runs lie in the set itself, where an allocation's address would.
+type Ranges = SmallVec<[(u32, u32); 2]>;
 
 /// Why a text is not an idset. Places count bytes from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -93,7 +98,9 @@ impl fmt::Display for Found {
 impl Idset {
     /// The empty set.
     pub const fn new() -> Idset {
-        Idset { ranges: Vec::new() }
+        Idset {
+            ranges: Ranges::new_const(),
+        }
     }
 
     /// The set of one id. An id over [`ID_MAX`] is a bug and panics, here and below.
@@ -108,7 +115,7 @@ impl Idset {
             Idset::new()
         } else {
             Idset {
-                ranges: vec![(first, last)],
+                ranges: smallvec![(first, last)],
             }
         }
     }
@@ -216,7 +223,7 @@ impl Idset {
     /// The ids that are in either.
     #[must_use]
     pub fn union(&self, other: &Idset) -> Idset {
-        let mut ranges: Vec<(u32, u32)> = Vec::with_capacity(self.ranges.len());
+        let mut ranges = Ranges::with_capacity(self.ranges.len());
         let (mut left, mut right) = (self.ranges.as_slice(), other.ranges.as_slice());
         loop {
             let next = match (left.first(), right.first()) {
@@ -235,7 +242,7 @@ impl Idset {
     /// The ids that are in both.
     #[must_use]
     pub fn intersect(&self, other: &Idset) -> Idset {
-        let mut ranges = Vec::new();
+        let mut ranges = Ranges::new();
         let (mut l, mut r) = (0, 0);
         while l < self.ranges.len() && r < other.ranges.len() {
             let (left, right) = (self.ranges[l], other.ranges[r]);
@@ -251,7 +258,7 @@ impl Idset {
     /// The ids of this set that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Idset) -> Idset {
-        let mut ranges = Vec::with_capacity(self.ranges.len());
+        let mut ranges = Ranges::with_capacity(self.ranges.len());
         let mut r = 0;
         for &(first, last) in &self.ranges {
             let mut from = first;
@@ -299,7 +306,7 @@ impl Idset {
     /// The lowest `count` ids, or all if there are fewer.
     #[must_use]
     pub fn lowest(&self, count: u64) -> Idset {
-        let mut ranges = Vec::new();
+        let mut ranges = Ranges::new();
         let mut left = count;
         for &(first, last) in &self.ranges {
             if left == 0 {

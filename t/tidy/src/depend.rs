@@ -47,6 +47,7 @@ const MEMBERS: &[Member] = &[
             "thiserror",
             "uuid",
             "sha2",
+            "smallvec",
             "bytes",
         ]),
     },
