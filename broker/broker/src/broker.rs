@@ -481,12 +481,17 @@ impl Broker {
         self.release(turn);
     }
 
-    /// Stamps what was proposed with the last record and passes it to the gate.
-    /// Effects proposed together with events wait for those events.
+    /// Effects proposed together with events wait for those events. Asked after each word to a module, and mostly
+    /// there is nothing.
+    #[inline]
     fn release(&mut self, turn: &mut Turn) {
-        if !turn.events.is_empty() || turn.effects.is_empty() {
-            return;
+        if turn.events.is_empty() && !turn.effects.is_empty() {
+            self.pass(turn);
         }
+    }
+
+    /// Stamps what was proposed with the last record and passes it to the gate.
+    fn pass(&mut self, turn: &mut Turn) {
         for effect in turn.effects.drain(..) {
             turn.output
                 .effects
