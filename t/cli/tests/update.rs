@@ -186,6 +186,8 @@ fn tasks_and_scripts_are_warned_before_they_are_ended() -> Tested {
         let ran = instance.run(&["submit", signal, "true"])?;
         assert!(ran.refusal()?.contains(why), "{signal}: {ran:?}");
     }
+    let nobody = instance.run(&["alloc", "--bg", "-n1", "--signal=USR1"])?;
+    assert!(nobody.refusal()?.contains("nobody to warn"), "{nobody:?}");
     Ok(())
 }
 

@@ -82,6 +82,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         true => (Program::None, Stdin::Empty),
         false => (Program::Command(args.command.clone()), stdin),
     };
+    ensure!(
+        options.terms.signal.is_none() || !args.command.is_empty(),
+        "--signal: given without a command, so there is nobody to warn; allowed is with one"
+    );
     if options.terms.dry_run {
         output::json(&options.jobspec(&program, stdin)?)?;
         return Ok(0);
