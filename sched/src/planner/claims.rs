@@ -168,7 +168,7 @@ impl Planner {
             self.hindsight.moves(other, Mover::Job { job });
             match self.taking.prospects.contains_key(&other) {
                 true => self.enter(other),
-                false => self.unpromise(other),
+                false => self.unpromise(other, Some(Mover::Job { job })),
             }
         }
         self.leave_line(&turn, ask);
@@ -185,10 +185,10 @@ impl Planner {
     }
 
     /// It is to be promised something else than it is, unless it has a claim.
-    pub(super) fn unpromise(&mut self, job: JobId) {
+    pub(super) fn unpromise(&mut self, job: JobId, by: Option<Mover>) {
         let turn = self.turn_of(job);
         if let Some(turn) = turn.filter(|_| !self.taking.is_out_of_line(job)) {
-            self.unreserve(&turn);
+            self.unreserve(&turn, by);
         }
     }
 

@@ -21,7 +21,7 @@ impl Planner {
     pub(crate) fn close(&mut self, closure: Closure) {
         self.stir();
         let ranks = closure.ranks.clone();
-        self.drop_promises(|occupancy, spot| {
+        self.drop_promises(None, |occupancy, spot| {
             let mut nodes = spot.places().map(|at| occupancy.inventory().node(at));
             nodes.any(|node| ranks.contains(node.rank.0))
         });

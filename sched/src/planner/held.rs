@@ -31,7 +31,7 @@ impl Planner {
         // What was promised from its end on nobody can keep.
         let turns: Vec<Turn> = turns.collect();
         for turn in turns {
-            self.unreserve(&turn);
+            self.unreserve(&turn, None);
         }
         self.held_until(resting(job), None, set, Time(i64::MAX));
     }
@@ -99,8 +99,7 @@ impl Planner {
         });
         let counts: Vec<Turn> = counts.map(|(turn, ..)| turn).collect();
         for turn in counts {
-            self.hindsight.moves(turn.job, Mover::Extension { job });
-            self.unreserve(&turn);
+            self.unreserve(&turn, Some(Mover::Extension { job }));
         }
         self.occupancy.ends_then(job, &set, before, until);
         self.agenda.freed();

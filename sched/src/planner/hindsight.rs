@@ -58,6 +58,9 @@ struct Told {
     likely: Option<(f64, f64)>,
     /// Why it is later now, if that was seen.
     mover: Option<Mover>,
+    /// For what it stood back behind another who lost what was promised to him, since it was promised
+    /// something last.
+    aside: Option<Mover>,
 }
 
 impl Told {
@@ -107,6 +110,7 @@ impl Hindsight {
             basis,
             likely,
             mover: None,
+            aside: None,
         };
         self.open.entry(job).or_insert(told);
         if self.open.len() > OPEN_MAX {
@@ -140,13 +144,30 @@ impl Hindsight {
         }
     }
 
+    /// It was behind another whose promise moves for this, and may have another time now.
+    pub fn stands_back(&mut self, job: JobId, mover: Mover) {
+        if let Some(told) = self.open.get_mut(&job) {
+            told.aside = Some(mover);
+        }
+    }
+
+    /// It is promised a start again, then: what it stood back for counts if that is later than what was told.
+    pub fn stands_again(&mut self, job: JobId, latest: Time) {
+        if let Some(told) = self.open.get_mut(&job)
+            && let Some(mover) = told.aside.take()
+            && told.is_missed(latest)
+        {
+            told.mover.get_or_insert(mover);
+        }
+    }
+
     /// That it was promised an earlier start than this one, or than one that is not known.
     pub fn moved(&self, job: JobId, latest: Option<Time>) -> Option<Moved> {
         let told = self.open.get(&job)?;
         let missed = told.is_missed(latest.unwrap_or(Time(i64::MAX)));
         missed.then(|| Moved {
             from: told.latest(),
-            by: told.mover.unwrap_or(Mover::Overrun),
+            by: told.mover.or(told.aside).unwrap_or(Mover::Overrun),
         })
     }
 

@@ -24,6 +24,14 @@ impl Planner {
                 self.hindsight.moves(turn.job, Mover::Job { job: by });
             }
         }
+        let again = self.hindsight.watched().filter_map(|(job, _)| {
+            let at = self.promised_start(&self.turn_of(job)?)?;
+            Some((job, at))
+        });
+        let again: Vec<(JobId, Time)> = again.collect();
+        for (job, at) in again {
+            self.hindsight.stands_again(job, at);
+        }
     }
 
     /// The first in turn of those who came since and are before one: they start, or have something promised.

@@ -25,7 +25,7 @@ impl Planner {
                 self.rows.describe(row, &self.turns, &one.want, now);
             }
         }
-        self.drop_promises(|_, _| true);
+        self.drop_promises(None, |_, _| true);
         let holdings: Vec<Arc<ResourceSet>> =
             self.holdings.values().map(|one| one.set.clone()).collect();
         self.occupancy
@@ -43,13 +43,9 @@ impl Planner {
     pub(super) fn withdraw(&mut self, ranks: &Idset, why: Unavailable) {
         self.occupancy
             .serve(|inventory| inventory.withdraw(ranks, why));
-        let lost = self.promises();
-        let lost = lost.filter(|(_, _, spot)| !self.occupancy.serves(spot));
-        let lost: Vec<JobId> = lost.map(|(turn, ..)| turn.job).collect();
-        for job in lost {
-            self.hindsight.moves(job, Mover::Nodes);
-        }
-        self.drop_promises(|occupancy, spot| !occupancy.serves(spot));
+        self.drop_promises(Some(Mover::Nodes), |occupancy, spot| {
+            !occupancy.serves(spot)
+        });
         self.beside.wake(ranks);
     }
 
@@ -75,16 +71,20 @@ impl Planner {
         let grounds = self.grounds.values();
         let apart = grounds.fold(Idset::new(), |all, one| all.union(one));
         self.occupancy.serve(|inventory| inventory.set_apart(apart));
-        self.drop_promises(|occupancy, spot| !occupancy.serves(spot));
+        self.drop_promises(None, |occupancy, spot| !occupancy.serves(spot));
     }
 
-    /// What was promised there is promised no more; who it was promised to waits on.
-    pub(super) fn drop_promises(&mut self, whose: impl Fn(&Occupancy, &Spot) -> bool) {
+    /// What was promised there is promised no more, for that; who it was promised to waits on.
+    pub(super) fn drop_promises(
+        &mut self,
+        mover: Option<Mover>,
+        whose: impl Fn(&Occupancy, &Spot) -> bool,
+    ) {
         let lost = self.promises();
         let lost = lost.filter(|(_, _, spot)| whose(&self.occupancy, spot));
         let lost: Vec<Turn> = lost.map(|(turn, ..)| turn).collect();
         for turn in lost {
-            self.unreserve(&turn);
+            self.unreserve(&turn, mover);
         }
         self.drop_claims(|planner, spot| whose(&planner.occupancy, spot));
     }

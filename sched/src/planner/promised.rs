@@ -5,6 +5,7 @@
 //! (`claims`).
 
 use eddy_wire::id::JobId;
+use eddy_wire::plan::Mover;
 use eddy_wire::time::Time;
 
 use super::Planner;
@@ -28,11 +29,17 @@ impl Planner {
         booked.or(late.map(|one| one.at()))
     }
 
-    /// One is promised nothing any more.
-    pub(super) fn unreserve(&mut self, turn: &Turn) {
-        match &mut self.table {
-            Some(table) => table.unpromise(turn, &mut self.occupancy),
-            None => self.agenda.unreserve(turn, &mut self.occupancy),
+    /// One is promised nothing any more, nor are those behind it who would keep it waiting.
+    pub(super) fn unreserve(&mut self, turn: &Turn, mover: Option<Mover>) {
+        let behind = match &mut self.table {
+            Some(table) => table.lose(turn, &mut self.occupancy),
+            None => self.agenda.lose(turn, &mut self.occupancy),
+        };
+        if let Some(mover) = mover {
+            self.hindsight.moves(turn.job, mover);
+            for other in behind {
+                self.hindsight.stands_back(other.job, mover);
+            }
         }
     }
 

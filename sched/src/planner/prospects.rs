@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Delta, Explained, Outcome, Reason};
+use eddy_wire::plan::{Delta, Explained, Mover, Outcome, Reason};
 use eddy_wire::time::{Span, Time};
 
 use super::preempt::Holder;
@@ -81,7 +81,10 @@ impl Planner {
         let there = on.flat_map(|at| self.occupancy.promised_on(at));
         let unheeded = there.filter(|other| !self.heeds_then(turn, standing, *other));
         let unheeded: BTreeSet<JobId> = unheeded.filter(|other| *other != turn.job).collect();
-        unheeded.into_iter().for_each(|other| self.unpromise(other));
+        let by = Some(Mover::Job { job: turn.job });
+        unheeded
+            .into_iter()
+            .for_each(|other| self.unpromise(other, by));
         if !self.keeps_in_line() {
             self.leave_line(turn, ask);
         }

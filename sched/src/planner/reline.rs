@@ -66,7 +66,7 @@ impl Planner {
         let Ok(policy) = read::read(text) else {
             return;
         };
-        self.drop_promises(|_, _| true);
+        self.drop_promises(None, |_, _| true);
         self.agenda = Agenda::new(Rules::from(&policy.queue));
         self.table = Table::new(&policy);
         let now = self.occupancy.now();

@@ -106,6 +106,25 @@ impl Late {
         }
     }
 
+    /// What one counts on is gone. Those who have waited for less stand back: they would keep it waiting by
+    /// what they have, and be moved into what it had. Says who they are.
+    pub fn lose(&mut self, turn: &Turn, room: &mut Occupancy) -> Vec<Turn> {
+        let Some((since, _)) = self.promised.get(turn) else {
+            return Vec::new();
+        };
+        let one = (*since, *turn);
+        self.unpromise(turn, room);
+        self.stand_back(one, room)
+    }
+
+    fn stand_back(&mut self, of: Since, room: &mut Occupancy) -> Vec<Turn> {
+        let promised = self.promised.iter();
+        let behind = promised.filter(|(turn, (since, _))| (*since, **turn) > of);
+        let behind: Vec<Turn> = behind.map(|(turn, _)| *turn).collect();
+        behind.iter().for_each(|turn| self.unpromise(turn, room));
+        behind
+    }
+
     pub fn promise(&self, turn: &Turn) -> Option<&Promise> {
         self.promised.get(turn).map(|(_, promise)| promise)
     }
@@ -151,7 +170,7 @@ impl Late {
     /// What one who waited too long is to have, which nobody else has from here on.
     fn find(&mut self, (since, turn): Since, room: &mut Occupancy, now: Time) -> Found {
         let jobs = self.waits.get(&since);
-        let Some((ask, span)) = jobs.and_then(|jobs| jobs.get(&turn)) else {
+        let Some((ask, span)) = jobs.and_then(|jobs| jobs.get(&turn)).cloned() else {
             // It went meanwhile.
             return Found::Nothing;
         };
@@ -162,26 +181,36 @@ impl Late {
                 return Found::Nothing;
             }
             if promise.at > now {
-                let moved = room.sooner(ask, now, (&promise.spot, promise.at), *span);
+                let moved = room.sooner(&ask, now, (&promise.spot, promise.at), span);
                 return match moved {
-                    Some(moved) => taken(moved, *span, now),
+                    Some(moved) => taken(moved, span, now),
                     None => Found::Then(promise),
                 };
             }
             // It is due. Where a limit holds it back its place is kept.
-            if !room.admits(ask) {
+            if !room.admits(&ask) {
                 return Found::Then(promise);
             }
             promise.give_back(room);
+            let found = room.earliest(&ask, now, span);
+            if found.is_ok_and(|(at, _)| at > now) {
+                // It is late: nobody behind it is to keep it waiting for longer.
+                self.stand_back((since, turn), room);
+            }
         } else if self.promised.len() >= PROMISED_MAX {
             return Found::Nothing;
         }
-        match room.earliest(ask, now, *span) {
+        self.find_anew((&ask, span), room, now)
+    }
+
+    /// The same of one that is promised nothing.
+    fn find_anew(&self, (ask, span): (&Arc<Ask>, Span), room: &mut Occupancy, now: Time) -> Found {
+        match room.earliest(ask, now, span) {
             Ok((at, _)) if at > LAST && !self.may_be_last() => Found::Nothing,
             Ok((at, spot)) => {
                 let at = at.min(LAST);
-                room.take(&spot, at, *span);
-                taken((at, spot), *span, now)
+                room.take(&spot, at, span);
+                taken((at, spot), span, now)
             }
             // What can never be is told in its turn.
             Err(
@@ -239,9 +268,11 @@ impl Table {
         self.late.promises()
     }
 
-    /// It is promised nothing any more; the next round looks for something else.
-    pub fn unpromise(&mut self, turn: &Turn, room: &mut Occupancy) {
-        self.late.unpromise(turn, room);
+    /// It is promised nothing any more, nor is anybody behind it: the next round looks for something else.
+    pub fn lose(&mut self, turn: &Turn, room: &mut Occupancy) -> Vec<Turn> {
         self.stir();
+        // They are first in a round, and this one is past them.
+        self.round = None;
+        self.late.lose(turn, room)
     }
 }

@@ -144,3 +144,60 @@ fn a_promise_moves_with_the_limit_of_what_runs() {
     assert_eq!(start(&told), Some(Time(END.0 - 50 * MICROS)));
     assert_eq!(told.moved, None, "it is no later than what was promised");
 }
+
+/// The first runs, the second is as long, the third short; all want both nodes. The first is given so many
+/// seconds more: how much later than the end before the others are promised a start then, and for what.
+fn extended(policy: &str, more: i64) -> [(i64, Option<Mover>); 2] {
+    let mut planner = planner(policy);
+    want(&mut planner, 2, 16, later(1));
+    want_short(&mut planner, 3, later(2));
+    let before = [2, 3].map(|job| start(&why(&mut planner, job, later(2))));
+    assert_eq!(before, [0, 110], "{policy}");
+    let mut set = inventory(&[(1, 0, 0), (1, 0, 0)]).as_ref().clone();
+    (set.starttime, set.expiration) = (BEGIN.0, BEGIN.0 + (100 + more) * MICROS);
+    planner.apply(Delta::Held(JobId(1), Owner::default(), Arc::new(set)));
+    let told = [2, 3].map(|job| why(&mut planner, job, later(3)));
+    told.map(|told| (start(&told), told.moved.map(|moved| moved.by)))
+}
+
+/// A job of both nodes for 10 s.
+fn want_short(planner: &mut Planner, job: u64, at: Time) {
+    let mut request = nodes(2, 1, 1);
+    request.duration = Some(10 * MICROS);
+    let want = Want {
+        submitted: at,
+        eligible: at,
+        ..Want::of(16, request)
+    };
+    planner.apply(Delta::Want(JobId(job), want));
+}
+
+/// The latest, in seconds from the first end.
+fn start(told: &Explained) -> i64 {
+    let latest = told.start.and_then(|start| start.latest);
+    (latest.expect("it is known") - END).0 / MICROS
+}
+
+/// What the short one was promised was behind the new end: it kept the long one off, and was moved before it.
+#[test]
+fn nobody_passes_who_loses_his_promise_to_an_extension() {
+    let all = [
+        "preset = \"easy\"",
+        "preset = \"hybrid-8\"",
+        "preset = \"conservative\"",
+        "preset = \"conservative-replanned\"",
+        "preset = \"flux\"",
+        "preset = \"slurm-fair-tree\"",
+        "preset = \"conservative\"\nqueue.reserve_after = \"1s\"",
+    ];
+    for policy in all {
+        for more in [10, 99, 111, 600] {
+            let extension = Some(Mover::Extension { job: JobId(1) });
+            let [second, third] = extended(policy, more);
+            assert_eq!(second, (more, extension), "{policy}");
+            assert_eq!(third.0, more + 110, "{policy}");
+        }
+    }
+    let [_, third] = extended("preset = \"conservative\"", 10);
+    assert_eq!(third.1, Some(Mover::Extension { job: JobId(1) }));
+}

@@ -185,6 +185,47 @@ fn whoever_has_no_end_does_not_begin_before_one_who_waited_too_long() {
     assert!(begun(&run, wide) && !begun(&run, endless));
 }
 
+/// What the short one was promised kept the long one off by it, and it was moved before him.
+#[test]
+fn nobody_passes_who_waited_longer_and_loses_his_promise() {
+    for preset in ["armada", "armada-legacy"] {
+        // The first is given ten seconds more, or ends ten seconds late.
+        for is_given in [true, false] {
+            let mut run = Run::new(preset, &[2]);
+            let first = run.want(1, 2, Some(100));
+            run.plan();
+            let begun = run.now;
+            let (long, short) = (run.want(2, 2, Some(50)), run.want(3, 2, Some(5)));
+            run.now = run.now.after(AFTER);
+            run.plan();
+            let end = run.told[&long];
+            assert_eq!(run.told[&short], end.after(Span::seconds(60)));
+            run.told.clear();
+            if is_given {
+                let mut set = inventory(&[(2, 0, 0)]).as_ref().clone();
+                (set.starttime, set.expiration) = (begun.0, begun.0 + 110 * MICROS);
+                let owner = Owner {
+                    user: 1,
+                    ..Owner::default()
+                };
+                run.planner.apply(Delta::Held(first, owner, Arc::new(set)));
+                run.plan();
+                assert_eq!(run.told[&long], end.after(Span::seconds(10)));
+            }
+            for late in 0..10 {
+                run.now = end.after(Span::seconds(late));
+                run.told.clear();
+                run.plan();
+            }
+            run.now = end.after(Span::seconds(10));
+            run.end(first);
+            run.told.clear();
+            run.plan();
+            assert!(run.running.contains_key(&long), "{preset}");
+        }
+    }
+}
+
 #[test]
 fn two_without_an_end_do_not_keep_each_other_waiting() {
     let mut run = Run::new("armada", &[2]);

@@ -202,6 +202,43 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         }
     }
 
+    /// What one counts on is gone, and so is its reservation; it waits on. Where reservations are kept those
+    /// behind it stand back, and all of them are planned again in their order: they would keep it waiting by
+    /// what they have, and be moved into what it had. Says who they are.
+    pub fn lose(&mut self, key: &K, room: &mut R) -> Vec<K> {
+        if !self.booked.contains_key(key) {
+            return Vec::new();
+        }
+        self.unreserve(key, room);
+        // Who has nothing any more is looked at before gaps are filled.
+        self.restart();
+        let mut behind = Vec::new();
+        while self.rules.reservations == Reservations::Kept
+            && let Some(last) = self.stand_back(key, room)
+        {
+            behind.push(last);
+        }
+        behind
+    }
+
+    /// The last of those who have a reservation waits on without, if it is behind this one.
+    pub(super) fn stand_back(&mut self, of: &K, room: &mut R) -> Option<K> {
+        let last = self.booked.last_entry()?;
+        if last.key() <= of {
+            return None;
+        }
+        let (key, booking) = last.remove_entry();
+        self.drop_booking(key.clone(), booking, room);
+        Some(key)
+    }
+
+    /// One that is not among those who have a reservation any more is in the line again.
+    pub(super) fn drop_booking(&mut self, key: K, booking: Booking<R>, room: &mut R) {
+        self.due.remove(&(booking.at, key.clone()));
+        room.give(&booking.spot, booking.at, booking.span);
+        self.line_up(key, booking.job, booking.span, room);
+    }
+
     /// The pass under way is over; the next begins with the first, whose order is another.
     pub fn restart(&mut self) {
         // What it had not put in order yet the next one does.

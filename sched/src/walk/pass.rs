@@ -189,9 +189,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             return Stage::Due;
         };
         let (key, booking) = last.remove_entry();
-        self.due.remove(&(booking.at, key.clone()));
-        room.give(&booking.spot, booking.at, booking.span);
-        self.line_up(key, booking.job, booking.span, room);
+        self.drop_booking(key, booking, room);
         Stage::Drop(ahead)
     }
 

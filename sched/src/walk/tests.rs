@@ -291,6 +291,29 @@ fn who_loses_a_reservation_has_another_before_gaps_are_filled() {
 }
 
 #[test]
+fn those_behind_one_that_loses_what_is_kept_for_him_stand_back() {
+    let kept = Rules {
+        reservations: Reservations::Kept,
+        ..rules(Walk::Reserve { depth: Walk::ALL })
+    };
+    let mut room = room(&[(8, 10)]);
+    let mut agenda = agenda(kept, &room, &[(8, 4), (8, 20), (8, 3), (8, 2)]);
+    let plan = BTreeMap::from([(1, 10), (2, 14), (3, 34), (4, 37)]);
+    assert_eq!(pass(&mut agenda, &mut room, 0).1, plan);
+    // What is held until 10 is held until 16, which the first two counted on.
+    agenda.lose(&1, &mut room);
+    assert_eq!(agenda.lose(&2, &mut room), [0; 0], "it stood back already");
+    room.take(&8, Time(10), Span(6));
+    let plan = BTreeMap::from([(1, 16), (2, 20), (3, 40), (4, 43)]);
+    assert_eq!(pass(&mut agenda, &mut room, 1).1, plan);
+    // Those ahead keep what they have.
+    assert_eq!(agenda.lose(&3, &mut room), [4]);
+    room.take(&8, Time(40), Span(1));
+    let plan = BTreeMap::from([(1, 16), (2, 20), (3, 41), (4, 44)]);
+    assert_eq!(pass(&mut agenda, &mut room, 2).1, plan);
+}
+
+#[test]
 fn a_plan_that_was_broken_off_is_made_in_the_next_pass() {
     let mut room = room(&[(8, 20)]);
     let mut agenda = agenda(seldom(2), &room, &[(8, 5), (8, 5)]);
