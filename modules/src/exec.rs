@@ -455,7 +455,8 @@ impl Exec {
             }
             FromShell::Paused { part, stop } => self.paused(now, epoch, (*part, *stop), out),
             FromShell::NotMine { part, why } => self.not_mine(now, epoch, *part, why, out),
-            FromShell::Output { .. } => {}
+            // What hangs is `nest`'s to know.
+            FromShell::Restarted { .. } | FromShell::Output { .. } => {}
         }
     }
 

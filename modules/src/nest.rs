@@ -14,6 +14,7 @@ mod child;
 mod closed;
 mod handed;
 mod host;
+pub(crate) mod hung;
 mod leaving;
 mod listing;
 mod pace;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Request};
 use eddy_wire::error::Refusal;
 use eddy_wire::event::{Event, Exception, Final, Kind, Record};
-use eddy_wire::id::{JobId, Seq};
+use eddy_wire::id::{Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
 use eddy_wire::queue::Gates;
@@ -96,6 +97,12 @@ pub struct Nest {
     relays: Relays,
     /// When the first of those that beat may be gone, if that is watched.
     pulses: Option<Time>,
+    /// How long a leader may say nothing beyond its beats until it is begun anew; `None` is for ever.
+    hung_after: Option<Span>,
+    /// The shells that are heard.
+    shells: BTreeSet<Epoch>,
+    /// When to look next for whom nothing was heard, if there is anybody.
+    listens: Option<Time>,
     asks: Asks,
     listing: Listing,
 }
@@ -215,6 +222,8 @@ impl Module for Nest {
                 }
             }
             Input::Resume => self.woke = Some(now),
+            Input::Shell(shell, word) => self.heard(now, shell, word, out),
+            Input::ShellAway(shell) | Input::ShellDead(shell) => self.unheard(shell),
             Input::Ranks(ranks) => self.ranks(ranks, out),
             Input::Hosted(rank, hosted) => self.hosted(rank, hosted, out),
             Input::Parent(ParentWord::Granted(granted)) => {
@@ -251,6 +260,7 @@ impl Module for Nest {
                 self.tell_rows(now, out);
                 self.settle_late(now, out);
                 self.end_silent(now, out);
+                self.end_hung(now, out);
                 self.ask_all(now, out);
             }
             _ => {}
@@ -297,6 +307,9 @@ impl Nest {
             hosts: Hosts::new(settings.local.clone()),
             relays: Relays::default(),
             pulses: None,
+            hung_after: settings.hung_after,
+            shells: BTreeSet::new(),
+            listens: None,
             asks: Asks::default(),
             listing: Listing::default(),
         }
@@ -341,6 +354,7 @@ impl Nest {
             Kind::Start | Kind::JobspecUpdate(_) | Kind::Shrink(_) => {
                 self.tell_grant(now, job, out);
             }
+            kind @ Kind::Exception(_) => self.hung(now, job, kind, out),
             // The first hello: who it is had to be recorded before others host it.
             Kind::Adopt(_) => self.host(job, out),
             Kind::Release(ranks, Final::No) => self.unhost(job, ranks, out),

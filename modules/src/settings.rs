@@ -46,6 +46,9 @@ pub struct Settings {
     pub keeps: Keeps,
     /// When a queue instance whose parent is silent begins jobs that it took itself; `None` is never.
     pub autonomous_after: Option<Span>,
+    /// How long the leader of an instance in this one may say nothing beyond its beats until it is begun anew;
+    /// `None` is for ever.
+    pub hung_after: Option<Span>,
     /// Whether nodes of a user's instance go back by themselves.
     pub release_idle: Option<ReleaseIdle>,
     /// Most jobs that are not over.
@@ -296,6 +299,7 @@ impl Settings {
             lease: Span::seconds(3600),
             keeps: KEEPS,
             autonomous_after: Some(Span::seconds(30)),
+            hung_after: Some(Span::seconds(60)),
             release_idle: None,
             jobs_max: 1_000_000,
             attempts_max: 16,

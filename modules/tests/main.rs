@@ -10,6 +10,7 @@ mod limits;
 mod nest;
 mod nest_asks;
 mod nest_history;
+mod nest_hung;
 mod nest_pulse;
 mod nest_relay;
 mod nest_stand;

@@ -13,7 +13,8 @@
 //! 4. tasks that were stopped stay so until they are let go on or end; a stop that is said again is
 //!    answered again;
 //! 5. a leader that dies without having been asked to is started again, and its
-//!    part goes on; ground is held until it is killed.
+//!    part goes on; so does one that is said to hang, if it is the life of which
+//!    that is said; ground is held until it is killed.
 
 mod live;
 #[cfg(test)]
@@ -75,6 +76,8 @@ pub enum ShellEffect {
     Pause(Part, u32),
     /// Let everything of the part go on that was stopped, on these cores (none is no change).
     Proceed(Part, Idset),
+    /// End the process of the leader that the part is, and nothing that it started.
+    EndLeader(Part),
     /// End whatever of the part is left over, what is nested in it included, and
     /// write out its output; answer `Swept`.
     Sweep(Part),
@@ -214,6 +217,11 @@ impl ShellBook {
             ToShell::Proceed { part, cores } => {
                 self.change(part, out, |live, out| live.proceed(part, cores, out));
             }
+            ToShell::Restart { part, silent } => {
+                self.change(part, out, |live, out| {
+                    live.restart(now, (part, silent), out)
+                });
+            }
             ToShell::Forget { part } => self.forget(part, out),
             ToShell::Input {
                 part,
@@ -328,8 +336,7 @@ impl ShellBook {
 
     fn spawned(&mut self, now: Time, part: Part, out: &mut Vec<ShellEffect>) {
         let live = self.live_mut(part);
-        live.starting -= 1;
-        live.running += 1;
+        live.spawned(now);
         live.all_started(now, part, out);
     }
 
@@ -357,7 +364,7 @@ impl ShellBook {
     ) {
         let live = self.live_mut(part);
         live.running -= 1;
-        if let Some(again) = live.again(now, task, status) {
+        if let Some(again) = live.again(now, (part, task, status), out) {
             live.starting += 1;
             return out.push(ShellEffect::Spawn(again));
         }

@@ -57,6 +57,8 @@ pub struct InstanceConfig {
     pub sync: Sync,
     /// `exec.kill_grace`: from TERM to KILL.
     pub kill_grace: Span,
+    /// `exec.hung_after`: how long the leader of a sub-instance may say nothing beyond its beats.
+    pub hung_after: Option<Span>,
     /// `grant.release_idle`: when nodes of a user's sub-instance go back by themselves.
     pub release_idle: Option<Span>,
     /// `grant.keep_nodes`: so many stay then.
@@ -211,6 +213,7 @@ impl Default for InstanceConfig {
         InstanceConfig {
             sync: Sync::Full,
             kill_grace: Span::seconds(5),
+            hung_after: Some(Span::seconds(60)),
             release_idle: None,
             keep_nodes: 1,
             lease: Span::seconds(3600),

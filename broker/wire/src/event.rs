@@ -61,7 +61,7 @@ pub struct Record {
 /// An exception (RFC 21): severity 0 ends the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exception {
-    /// `cancel`, `timeout`, `exec`, `node-failure`, `requeue`, or a user's word.
+    /// `cancel`, `timeout`, `exec`, `node-failure`, `requeue`, `hung`, or a user's word.
     #[serde(rename = "type")]
     pub kind: String,
     /// 0 (fatal) to 7.

@@ -150,6 +150,13 @@ pub enum ToShell {
         /// The cores its tasks are bound to from now on; empty is no change.
         cores: Idset,
     },
+    /// Its leader hangs: have it started again as one that died, by ending its process and nothing else of the part.
+    Restart {
+        /// The part.
+        part: Part,
+        /// For how long nothing was heard of it: whoever has run for less is another life of it, which goes on.
+        silent: Span,
+    },
     /// The end of the part is recorded: its memory may go.
     Forget {
         /// The part.
@@ -215,6 +222,13 @@ pub enum FromShell {
         part: Part,
         /// For which time it was to.
         stop: u32,
+    },
+    /// The leader that the part is was ended since it hangs, and is started again.
+    Restarted {
+        /// The part.
+        part: Part,
+        /// For how long nothing was heard of it, as that was said.
+        silent: Span,
     },
     /// All tasks of the part have ended and nothing of it runs.
     Ended {

@@ -17,6 +17,7 @@ use eddy_wire::time::{Span, Time};
 use serde_json::{Map, Value, json};
 use uuid::{Builder, Uuid, Variant, Version};
 
+use crate::nest::hung;
 use crate::settings::{Declared, Elastic, Extent, Settings};
 
 /// So many ends within [`ENDS_SPAN`] are too many.
@@ -112,6 +113,11 @@ impl Fleet {
             (Kind::Exception(exception), Some(job)) if exception.severity == 0 => {
                 if let Some(member) = self.of(job) {
                     member.why = format!("; {}: {}", exception.kind, exception.note);
+                    if let Some(why) = hung::ends(exception) {
+                        let name = &member.declared.name;
+                        let down = format!("instance `{name}` is down: {why}, last job {job}");
+                        member.down = Some(down);
+                    }
                 }
             }
             (Kind::Clean, Some(job)) => {
@@ -229,7 +235,7 @@ impl Member {
         while self.ends.front().is_some_and(|end| *end + ENDS_SPAN < t) {
             self.ends.pop_front();
         }
-        if self.ends.len() >= ENDS_MAX {
+        if self.ends.len() >= ENDS_MAX && self.down.is_none() {
             let (name, why) = (&self.declared.name, &self.why);
             self.down = Some(format!(
                 "instance `{name}` is down: its job ended {ENDS_MAX} times within 10 minutes, \

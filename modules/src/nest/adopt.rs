@@ -17,6 +17,7 @@ use eddy_wire::time::{Span, Time};
 
 use super::Nest;
 use super::child::{Child, Stated};
+use super::hung::Hearing;
 use super::payload;
 use super::pulse::Pulse;
 
@@ -68,6 +69,7 @@ impl Nest {
         self.replace_channel(now, job, request.caller, out);
         let told = &mut self.child(job).told;
         (told.leader, told.pulse, told.said) = (body.leader, pulse, said);
+        told.hearing = Hearing::of_hello(body.beat);
         let is_new_door = told.door.as_deref() != Some(body.door.as_str());
         told.door = Some(body.door);
         if is_new_door {
@@ -236,6 +238,7 @@ impl Nest {
         }
         if !lost.is_empty() {
             self.tell_serving(out);
+            self.listen(now, out);
         }
     }
 

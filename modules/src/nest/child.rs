@@ -19,6 +19,7 @@ use eddy_wire::shrinking::Shrinking;
 use eddy_wire::time::{Span, Time};
 use eddy_wire::update;
 
+use super::hung::{self, Hangs, Hearing};
 use super::pulse::Pulse;
 use crate::row::row;
 use crate::settings::Queue;
@@ -41,6 +42,8 @@ pub(super) struct Child {
     shrinking: Shrinking,
     /// Its time limit, where that was changed in this attempt.
     limit: Option<Span>,
+    /// How often its leader hung.
+    pub(super) hangs: Hangs,
     /// What its leader has told: lost with this leader, told again to the next.
     pub(super) told: Told,
 }
@@ -60,6 +63,8 @@ pub(super) struct Told {
     pub(super) said: Payloads<()>,
     /// When it was heard last, where it beats.
     pub(super) pulse: Option<Pulse>,
+    /// For how long it was not, where it has no channel.
+    pub(super) hearing: Hearing,
     /// Where its ranks knock.
     pub(super) door: Option<String>,
     /// What it has come to.
@@ -110,6 +115,7 @@ impl Child {
             seats: Seats::default(),
             shrinking: Shrinking::default(),
             limit: None,
+            hangs: Hangs::default(),
             told: Told::default(),
         })
     }
@@ -126,8 +132,12 @@ impl Child {
             Kind::IdBlock(block) => self.block = Some((self.job.attempt, *block)),
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => self.seats.follow(grant),
             Kind::JobspecUpdate(map) => self.limit = update::duration(map).or(self.limit),
+            Kind::Exception(exception) if hung::tells(exception) => {
+                self.hangs.add(record.event.t);
+            }
             Kind::Requeue(_) => {
                 self.limit = None;
+                self.hangs = Hangs::default();
                 self.told = Told::default();
                 self.seats = Seats::default();
             }

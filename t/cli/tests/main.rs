@@ -14,6 +14,7 @@ mod filters;
 mod gangs;
 mod grant;
 mod guide;
+mod hung;
 mod listing;
 mod misnamed;
 mod nest;

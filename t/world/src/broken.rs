@@ -130,6 +130,8 @@ pub enum Rule {
     GiftsKept,
     /// A child takes jobspecs for environments, and these for those.
     PayloadMixed,
+    /// Shells do not hear that a leader hangs.
+    RestartUnheard,
 }
 
 /// A rule that is broken by settings that are others than they were.
@@ -201,6 +203,7 @@ impl Rule {
         ("gifts-unheard", Rule::GiftsUnheard),
         ("gifts-kept", Rule::GiftsKept),
         ("payload-mixed", Rule::PayloadMixed),
+        ("restart-unheard", Rule::RestartUnheard),
     ];
 
     /// The rule of this name.

@@ -88,6 +88,8 @@ pub enum TreeFault {
     Machine(Span),
     /// Some leader, agent or shell is stopped for this time, then goes on.
     Freeze(Span),
+    /// Some leader of an instance inside is stopped, and does not go on.
+    Hang,
     /// One connection between ranks is cut: one end sees it now, the other after this time.
     CutLink(Span),
     /// One connection between ranks brings nothing for this time.

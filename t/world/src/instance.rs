@@ -137,6 +137,7 @@ impl Instance {
     pub fn root(nodes: Nodes, grace: Span) -> Instance {
         let mut settings = Settings::for_inventory(nodes.inventory());
         settings.kill_grace = grace;
+        settings.hung_after = None;
         let seats = vec![0; nodes.count as usize];
         Instance::new(ROOT, settings, seats)
     }

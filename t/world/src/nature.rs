@@ -20,7 +20,6 @@ use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::shell::{FromShell, Part, Role, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::HostOrder;
-
 use uuid::Uuid;
 
 use crate::broken::Rule;
@@ -184,6 +183,8 @@ pub enum ChildTurn {
     Signal(i32),
     /// It has ended with this wait status.
     Ended(i32),
+    /// Its shell ends it, since it hangs.
+    Hangs,
 }
 
 /// What goes over connections.

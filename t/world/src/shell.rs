@@ -13,6 +13,7 @@ use eddy_wire::shell::{Part, PartState, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 
 use crate::broken::{self, Rule};
+use crate::clock::Clock;
 use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life, Nature, Parcel, ShellTurn};
 use crate::nested::{Process, Within};
 use crate::pipe::{Peer, PipeId, Post, Side};
@@ -48,6 +49,8 @@ pub struct Shell {
     /// Where it is.
     pub seat: Seat,
     book: ShellBook,
+    /// Its own, from when it begins.
+    clock: Option<Clock>,
     pipe: Option<PipeId>,
     tasks: BTreeMap<(Part, u32), Task>,
     /// Parts that are being stopped.
@@ -102,6 +105,7 @@ impl Shell {
             epoch,
             seat,
             book: ShellBook::new(instance.name(), epoch, epoch.0 as u32),
+            clock: None,
             pipe: None,
             tasks: BTreeMap::new(),
             pausing: BTreeMap::new(),
@@ -167,12 +171,19 @@ impl Shell {
             let effects = broken::start_afresh(self.instance, self.epoch, start);
             return self.act(nature, effects);
         }
+        if nature.breaks(Rule::RestartUnheard) && matches!(message, ToShell::Restart { .. }) {
+            return Course::On;
+        }
         self.take(nature, ShellInput::Broker(message))
     }
 
     /// Something happened to it.
     pub fn take(&mut self, nature: &mut Nature, input: ShellInput) -> Course {
-        let now = nature.clock(self.seat.machine).wall;
+        let reading = nature.clock(self.seat.machine);
+        let clock = self
+            .clock
+            .get_or_insert_with(|| Clock::start(reading, Time(0)));
+        let now = clock.now(reading);
         let mut effects = Vec::new();
         self.book.handle(now, input, &mut effects);
         if nature.breaks(Rule::EndsForgotten) {
@@ -198,6 +209,7 @@ impl Shell {
                     nature.later(Delay::Process, self.turn(ShellTurn::Pauses(part, stop)));
                 }
                 ShellEffect::Proceed(part, cores) => self.proceed(nature, part, &cores),
+                ShellEffect::EndLeader(part) => self.end_leader(nature, part),
                 ShellEffect::Sweep(part) => {
                     nature.later(Delay::Process, self.turn(ShellTurn::Sweeps(part)));
                 }
@@ -320,6 +332,18 @@ impl Shell {
             let end = ShellTurn::TaskEnds(part, *rank, self.count);
             let end = Happening::Shell(self.instance, self.epoch, end);
             nature.queue.push(nature.now.after(after), end);
+        }
+    }
+
+    /// Ends the leader that a part is, which hangs.
+    fn end_leader(&self, nature: &mut Nature, part: Part) {
+        let who = part_label(nature, self.instance, part);
+        nature.note(|| format!("{who} hangs and is ended"));
+        for (_, task) in self.tasks.range((part, 0)..=(part, u32::MAX)) {
+            if let Does::Leads(child, life) = task.does {
+                let hangs = Happening::Child(child, life, ChildTurn::Hangs);
+                nature.later(Delay::Process, hangs);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! One run of a seed: a random instance, random clients, random faults, then calm.
 
+mod hangs;
 mod standings;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ use crate::oracle::queues::Home;
 use crate::random::Random;
 use crate::workload::{Habits, Inside, OWN_QUEUES, Own, POOL, Screens, Standings};
 use crate::world::{Visitors, World};
+use hangs::hangs;
 use standings::{is_scarce, scarce, standings};
 
 /// Steps after which a run that goes on is a finding.
@@ -416,6 +418,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
     if queue.is_some() {
         outages(&mut world, outage, horizon);
     }
+    hangs(&mut world, seed, horizon);
     world
 }
 
@@ -444,6 +447,7 @@ fn habits(random: &mut Random, queue: Option<&'static str>) -> Habits {
             1 => Some(Span::seconds(30)),
             _ => Some(Span(random.between(1, 2_000_000))),
         },
+        hung_after: None,
         inside: Inside::All,
         growth: 12,
     }

@@ -128,6 +128,8 @@ pub struct Habits {
     pub lease: Span,
     /// When instances of queues begin what their silent parent has not ordered.
     pub autonomous_after: Option<Span>,
+    /// When leaders of instances that are not heard are begun anew.
+    pub hung_after: Option<Span>,
     /// What is submitted in them.
     pub inside: Inside,
     /// Of 100 jobs beside an instance so many are for it to grow by.
@@ -184,6 +186,7 @@ impl Habits {
         release_idle: None,
         lease: Span::seconds(3600),
         autonomous_after: Some(Span::seconds(30)),
+        hung_after: None,
         inside: Inside::All,
         growth: 0,
     };

@@ -5,6 +5,7 @@
 
 mod agents;
 mod attend;
+mod hang;
 mod happen;
 mod nest;
 mod strike;
@@ -222,7 +223,12 @@ impl World {
             };
             latest = latest.max(calm.after(CALM_MAX));
             look = self.nature.now.after(LOOK);
+            if let Some(id) = self.hangs_too_long(calm) {
+                let sentence = "its leader hangs and is not begun anew".to_owned();
+                return self.nature.fail(id, sentence);
+            }
             match quiet::is_tree_at_rest(self) {
+                Ok(()) if self.hung().is_some() => {}
                 Ok(()) => return self.agrees(),
                 Err((instance, sentence)) if self.nature.now > latest => {
                     return self.nature.fail(instance, sentence);

@@ -381,3 +381,12 @@ fn a_payload_taken_for_another() {
         ],
     );
 }
+
+#[test]
+fn a_leader_that_hangs_and_is_not_begun_anew() {
+    found_in(
+        Shape::Trees,
+        "restart-unheard",
+        &["hangs and is not begun anew"],
+    );
+}

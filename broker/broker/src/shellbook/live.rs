@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::exit_code;
 use eddy_wire::shell::{Ended, FromShell, Part, PartState, RESTART_WINDOW, RESTARTS_MAX, Role};
-use eddy_wire::time::{MICROS, Time};
+use eddy_wire::time::{MICROS, Span, Time};
 
 use super::{SIGKILL, SIGTERM, ShellEffect, Spawn};
 
@@ -37,6 +37,8 @@ pub(super) struct Live {
     /// Signals that came before the tasks ran.
     pending: Vec<i32>,
     pace: Pace,
+    /// Of the process of a leader.
+    life: LeaderLife,
 }
 
 /// Whether its tasks may run.
@@ -61,6 +63,17 @@ enum Work {
     },
     /// It is held until it is killed.
     Ground,
+}
+
+/// A life of a leader's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeaderLife {
+    /// It is being started.
+    Begins,
+    /// It runs since then.
+    Runs(Time),
+    /// It was ended since nothing was heard of it for so long.
+    Hangs(Span),
 }
 
 impl Held {
@@ -105,6 +118,7 @@ impl Live {
             note: None,
             pending: Vec::new(),
             pace: Pace::Goes,
+            life: LeaderLife::Begins,
         }
     }
 
@@ -122,6 +136,7 @@ impl Live {
             note: None,
             pending: Vec::new(),
             pace: Pace::Goes,
+            life: LeaderLife::Begins,
         }
     }
 
@@ -165,6 +180,31 @@ impl Live {
         self.starting == 0 && self.running == 0 && !holds
     }
 
+    /// A task's process is there.
+    pub(super) fn spawned(&mut self, now: Time) {
+        self.starting -= 1;
+        self.running += 1;
+        self.life = LeaderLife::Runs(now);
+    }
+
+    /// Its leader was not heard for so long, and hangs if it is the one that was not: what began since has had
+    /// less time to be heard, however long it takes to begin. One that was asked to end does so by that.
+    pub(super) fn restart(
+        &mut self,
+        now: Time,
+        (part, silent): (Part, Span),
+        out: &mut Vec<ShellEffect>,
+    ) {
+        let is_old = |since| now - since >= within_clocks(silent);
+        match self.life {
+            LeaderLife::Runs(since) if self.role == Role::Leader && is_old(since) => {
+                self.life = LeaderLife::Hangs(silent);
+                out.push(ShellEffect::EndLeader(part));
+            }
+            LeaderLife::Begins | LeaderLife::Runs(_) | LeaderLife::Hangs(_) => {}
+        }
+    }
+
     /// A task could not be started. A job whose tasks cannot all run is of no use
     /// to its user, so the others end.
     pub(super) fn failed(&mut self, task: u32, status: i32, note: String) {
@@ -196,14 +236,23 @@ impl Live {
 
     /// A task ended: the same once more, if it was a leader that nobody asked
     /// to end and that does not keep dying.
-    pub(super) fn again(&mut self, now: Time, task: u32, status: i32) -> Option<Spawn> {
+    pub(super) fn again(
+        &mut self,
+        now: Time,
+        (part, task, status): (Part, u32, i32),
+        out: &mut Vec<ShellEffect>,
+    ) -> Option<Spawn> {
         let signal = death(status)?;
         let Work::Leader { again, deaths } = &mut self.work else {
             return None;
         };
+        let ended = std::mem::replace(&mut self.life, LeaderLife::Begins);
         deaths.retain(|t| now - *t < RESTART_WINDOW);
         deaths.push_back(now);
         if deaths.len() <= RESTARTS_MAX {
+            if let LeaderLife::Hangs(silent) = ended {
+                out.push(ShellEffect::Send(FromShell::Restarted { part, silent }));
+            }
             let spawn = (**again).clone();
             return Some(Spawn { task, ..spawn });
         }
@@ -251,6 +300,11 @@ impl Live {
             },
         }
     }
+}
+
+/// The least that was so long by another clock: each may follow a wall clock that was set, at 50 per mille.
+fn within_clocks(span: Span) -> Span {
+    Span(span.0 - span.0 / 10)
 }
 
 /// By which signal a leader died, if this status says that it did and not that

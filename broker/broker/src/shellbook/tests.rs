@@ -2,6 +2,7 @@
 
 use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::shell::Ended;
+use eddy_wire::time::Span;
 
 use super::*;
 use eddy_wire::hash::Hash;
@@ -251,4 +252,34 @@ fn neither_a_leader_nor_ground_is_stopped() {
     let mut shell = Shell::begin();
     shell.tell(0, ToShell::Start(Box::new(start(Role::Ground, 0))));
     assert_eq!(shell.tell(1, pause()), []);
+}
+
+#[test]
+fn a_leader_that_hangs_is_ended_if_it_is_the_life_that_was_silent() {
+    let mut shell = Shell::leading();
+    let silent = |seconds| ToShell::Restart {
+        part: PART,
+        silent: Span::seconds(seconds),
+    };
+    let other = "another life was heard last";
+    assert_eq!(shell.tell(60, silent(70)), [], "{other}");
+    assert_eq!(shell.tell(61, silent(61)), [ShellEffect::EndLeader(PART)]);
+    assert_eq!(shell.tell(62, silent(62)), [], "it is being ended");
+    let died = shell.give(63, ShellInput::Exited(PART, 0, SIGKILL));
+    let told = ShellEffect::Send(FromShell::Restarted {
+        part: PART,
+        silent: Span::seconds(61),
+    });
+    assert!(
+        matches!(&died[..], [word, ShellEffect::Spawn(_)] if *word == told),
+        "{died:?}"
+    );
+    assert_eq!(shell.tell(200, silent(60)), [], "it is being started");
+    shell.give(200, ShellInput::Spawned(PART, 0));
+    assert_eq!(shell.tell(250, silent(200)), []);
+    // One that was asked to end, by a user say, and does not, has ended.
+    shell.signal(SIGTERM);
+    assert_eq!(shell.tell(500, silent(60)), [ShellEffect::EndLeader(PART)]);
+    let over = shell.give(501, ShellInput::Exited(PART, 0, SIGKILL));
+    assert_eq!(over, [ShellEffect::Sweep(PART)]);
 }

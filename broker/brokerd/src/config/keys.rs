@@ -47,6 +47,13 @@ pub const KEYS: &[Key] = &[
         get: |config| json(&config.instance.kill_grace),
     },
     Key {
+        path: "exec.hung_after",
+        allowed: SPAN_OR_NEVER,
+        meaning: "when nothing is heard of a sub-instance's leader for so long beyond its beats it is ended and started again; its jobs go on",
+        set: |config, value| set_to(&mut config.instance.hung_after, span_or_never(value)?),
+        get: |config| json_or_never(config.instance.hung_after),
+    },
+    Key {
         path: "grant.release_idle",
         allowed: SPAN,
         meaning: "a user's sub-instance gives nodes back on which nothing ran for so long while nothing waits; unset is never",
@@ -79,17 +86,8 @@ pub const KEYS: &[Key] = &[
         path: "grant.autonomous_after",
         allowed: SPAN_OR_NEVER,
         meaning: "when its parent has been silent for so long a queue instance of a fixed size starts, first come first served, what was submitted to it since",
-        set: |config, value| {
-            let after = match value.as_str() {
-                Some("never") => None,
-                _ => Some(span(value).filter(|after| after.0 > 0)?),
-            };
-            set_to(&mut config.instance.autonomous_after, after)
-        },
-        get: |config| match config.instance.autonomous_after {
-            Some(after) => json(&after),
-            None => json(&"never"),
-        },
+        set: |config, value| set_to(&mut config.instance.autonomous_after, span_or_never(value)?),
+        get: |config| json_or_never(config.instance.autonomous_after),
     },
     Key {
         path: "exec.test.run_duration",
@@ -322,6 +320,18 @@ pub(super) fn json(value: &impl Serialize) -> Json {
 fn set_to<T>(place: &mut T, value: T) -> Option<()> {
     *place = value;
     Some(())
+}
+
+/// A time that may never come.
+fn span_or_never(value: &Value) -> Option<Option<Span>> {
+    match value.as_str() {
+        Some("never") => Some(None),
+        _ => span(value).filter(|after| after.0 > 0).map(Some),
+    }
+}
+
+fn json_or_never(after: Option<Span>) -> Json {
+    after.map_or_else(|| json(&"never"), |after| json(&after))
 }
 
 pub(super) fn span(value: &Value) -> Option<Span> {

@@ -24,6 +24,7 @@ pub(super) fn settings(
     settings.kill_grace = config.instance.kill_grace;
     let of = &config.instance;
     (settings.lease, settings.autonomous_after) = (of.lease, of.autonomous_after);
+    settings.hung_after = of.hung_after;
     let keep = of.keep_nodes;
     settings.release_idle = of.release_idle.map(|after| ReleaseIdle { after, keep });
     settings.policy = Arc::clone(&config.instance.policy);

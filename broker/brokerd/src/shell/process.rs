@@ -317,6 +317,7 @@ impl Shell {
                 self.mocks.proceed(Instant::now(), part);
                 self.tasks.proceed(part, &cores);
             }
+            ShellEffect::EndLeader(part) => self.tasks.end_leader(part),
             ShellEffect::Sweep(part) if self.tasks.has(&part) => {
                 self.tasks.sweep(part, &mut self.watch, t, &mut self.inputs);
             }

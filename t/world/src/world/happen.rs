@@ -408,7 +408,11 @@ impl World {
                 }
             }
             Happening::Leader(id, ..) => Holder::Leader(*id),
-            Happening::Child(_, _, ChildTurn::Signal(_) | ChildTurn::Ended(_)) => return None,
+            Happening::Child(
+                _,
+                _,
+                ChildTurn::Signal(_) | ChildTurn::Ended(_) | ChildTurn::Hangs,
+            ) => return None,
             Happening::Child(id, ..) => Holder::Leader(*id),
             Happening::Post(post, _) => Holder::of(*post),
             Happening::Shell(
@@ -429,7 +433,7 @@ impl World {
             }
             _ => return None,
         };
-        let until = *self.frozen.get(&holder)?;
+        let until = self.waits_until(*self.frozen.get(&holder)?);
         (until > self.nature.now).then_some(until)
     }
 

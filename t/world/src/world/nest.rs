@@ -14,7 +14,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{ChildOf, Granted};
 use eddy_wire::shell::{Part, Role};
 
-use super::World;
+use super::{Holder, World};
 use crate::broken::Rule;
 use crate::instance::Instance;
 use crate::nature::{ChildTurn, Delay, Happening, InstanceId, Life};
@@ -102,6 +102,7 @@ impl World {
         settings.policy = Arc::clone(&self.instances[parent.place()].settings.policy);
         settings.release_idle = self.habits.release_idle;
         settings.lease = self.habits.lease;
+        settings.hung_after = self.habits.hung_after;
         settings.keeps = KEEPS;
         settings.autonomous_after = self.habits.autonomous_after;
         let declared = self.nature.judge(parent).recorded().jobs.get(&job);
@@ -160,6 +161,7 @@ impl World {
             ChildTurn::Signal(signal @ (SIGTERM | SIGKILL)) => self.child_ended(id, signal),
             ChildTurn::Signal(_) => {}
             ChildTurn::Ended(status) => self.child_ended(id, status),
+            ChildTurn::Hangs => self.ends_hung(id, life),
         }
     }
 
@@ -295,6 +297,8 @@ impl World {
         let Some(process) = nested.process.take() else {
             return;
         };
+        // Whatever it was stopped for: its next life is not.
+        self.frozen.remove(&Holder::Leader(id));
         nature.tree.ends(Living::Leader(id, process.life));
         let parent = nested.parent;
         let pipe = nested.channel.pipe.take();

@@ -184,6 +184,7 @@ impl World {
                 let holder = self.some_holder();
                 self.freeze(holder, span);
             }
+            TreeFault::Hang => self.hang_some(),
             TreeFault::CutLink(span) => {
                 let links: Vec<PipeId> = self.nature.pipes.links().map(|link| link.0).collect();
                 if !links.is_empty() {

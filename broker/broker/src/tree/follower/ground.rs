@@ -89,7 +89,10 @@ impl Hosting {
             }
             Said::Word(
                 _,
-                FromShell::Started { .. } | FromShell::Paused { .. } | FromShell::Output { .. },
+                FromShell::Started { .. }
+                | FromShell::Paused { .. }
+                | FromShell::Restarted { .. }
+                | FromShell::Output { .. },
             ) => false,
             Said::Away(_) => false,
             Said::Dead(epoch) => shell == Some(*epoch),
@@ -248,7 +251,10 @@ impl Grounds {
             Said::Word(epoch, FromShell::Ended { part, .. } | FromShell::NotMine { part, .. }) => {
                 self.over(*epoch, part);
             }
-            Said::Word(_, FromShell::Paused { .. } | FromShell::Output { .. }) => {}
+            Said::Word(
+                _,
+                FromShell::Paused { .. } | FromShell::Restarted { .. } | FromShell::Output { .. },
+            ) => {}
         }
     }
 

@@ -384,6 +384,19 @@ impl Tasks {
         }
     }
 
+    /// Ends the process of a leader, which hangs. What it started lives on.
+    pub fn end_leader(&mut self, part: Part) {
+        let Some(live) = self.live.get(&part) else {
+            return;
+        };
+        for (child, _) in live.tasks.iter().filter_map(|task| task.child.as_ref()) {
+            tracing::warn!(%part, pid = child.pid, "the leader hangs; it is ended and started again");
+            if let Err(error) = reap::signal(child.pidfd.as_fd(), libc::SIGKILL) {
+                tracing::warn!(%part, %error, "the leader cannot be ended");
+            }
+        }
+    }
+
     /// Whether the part has processes here.
     pub fn has(&self, part: &Part) -> bool {
         self.live.contains_key(part)
