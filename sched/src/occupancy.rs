@@ -550,6 +550,10 @@ impl Room for Occupancy {
         moved.map(|(_, spot)| spot)
     }
 
+    fn takes_back(&self, ask: &Arc<Ask>) -> bool {
+        ask.want.back.is_some()
+    }
+
     fn admits(&mut self, ask: &Arc<Ask>) -> bool {
         // What was granted just now has been charged already.
         self.fresh.contains_key(&ask.job) || !self.is_limited(ask)

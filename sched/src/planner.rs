@@ -65,7 +65,7 @@ use crate::placement::{self, place_beside};
 use crate::policy::Policy;
 use crate::table::Table;
 use crate::turns::{Turn, Turns};
-use crate::walk::{Agenda, Blocked, Progress, Rules, Verdict as Found};
+use crate::walk::{Agenda, Blocked, LAST, Progress, Rules, Verdict as Found};
 use gangs::Gangs;
 use hindsight::Hindsight;
 use preempt::Among;
@@ -394,7 +394,7 @@ impl Planner {
         let is_limited = !self.occupancy.gate().is_open();
         let due = self.agenda.next_due().filter(|_| is_limited);
         // Behind one without an end it is promised for the end of time.
-        let due = due.filter(|at| *at > now && *at < Time(i64::MAX));
+        let due = due.filter(|at| *at > now && *at < LAST);
         // It may have come while a pass of many slices was under way.
         let plan = self.agenda.next_plan().map(|at| at.max(now.after(Span(1))));
         let walks = self.table.is_none() && !self.occupancy.inventory().is_empty();

@@ -34,7 +34,7 @@ mod rules;
 
 mod stage;
 
-pub use agenda::{Agenda, Booking, Job};
+pub use agenda::{Agenda, Booking, Job, LAST, LATE_MAX};
 pub use ceiling::Ceiling;
 pub use count::Count;
 pub use line::{Entry, Line};

@@ -290,14 +290,14 @@ impl Planner {
             Reservations::Kept => true,
             Reservations::Replanned => false,
         };
-        if !is_kept {
-            for (_, booking) in self.agenda.bookings() {
-                room.give(&booking.spot, booking.at, booking.span);
-            }
+        let is_kept = |turn: &Turn| is_kept || self.waits_too_long(turn.job);
+        let replanned = self.agenda.bookings();
+        for (_, booking) in replanned.filter(|(turn, _)| !is_kept(turn)) {
+            room.give(&booking.spot, booking.at, booking.span);
         }
         // Whoever has a promise that stays starts by it, also one behind.
         let stays = |turn: &Turn| {
-            let by_walk = is_kept && self.agenda.booking(turn).is_some();
+            let by_walk = is_kept(turn) && self.agenda.booking(turn).is_some();
             by_walk || self.is_late(turn.job) || self.taking.is_out_of_line(turn.job)
         };
         let turns = turns.iter().take_while(|(ahead, _)| *ahead <= last);

@@ -12,19 +12,20 @@ use super::Planner;
 use super::taking::Standing;
 use crate::occupancy::Spot;
 use crate::turns::Turn;
+use crate::walk::LAST;
 
 impl Planner {
     /// Who is promised what from when on; at the end of time where that is not known.
     pub(super) fn promises(&self) -> impl Iterator<Item = (Turn, Time, &Spot)> {
         let booked = self.agenda.bookings();
-        let booked = booked.map(|(turn, one)| (*turn, one.at, &one.spot));
+        let booked = booked.map(|(turn, one)| (*turn, known(one.at), &one.spot));
         let late = self.table.iter().flat_map(|table| table.promises());
         booked.chain(late.map(|(turn, one)| (*turn, one.at(), &one.spot)))
     }
 
     /// When one begins by what is promised to it.
     pub(super) fn promised_start(&self, turn: &Turn) -> Option<Time> {
-        let booked = self.agenda.booking(turn).map(|one| one.at);
+        let booked = self.agenda.booking(turn).map(|one| known(one.at));
         let late = self.table.as_ref().and_then(|table| table.promise(turn));
         booked.or(late.map(|one| one.at()))
     }
@@ -57,5 +58,13 @@ impl Planner {
         of_other.is_some_and(|other| {
             self.may_take(standing, &other).is_some() || self.rank(standing) > self.rank(&other)
         })
+    }
+}
+
+/// When that is; the end of time where it is not known.
+fn known(at: Time) -> Time {
+    match at {
+        LAST => Time(i64::MAX),
+        at => at,
     }
 }

@@ -179,6 +179,16 @@ impl Planner {
         self.policy.queue.source == Source::ByQueue
     }
 
+    /// Whether what it is promised is promised whatever the order.
+    pub(super) fn waits_too_long(&self, job: JobId) -> bool {
+        let since = self.waiting.get(&job).map(|one| one.want.eligible);
+        let after = self.policy.queue.reserve_after;
+        let waited = since.map(|since| self.occupancy.now() - since);
+        waited
+            .zip(after)
+            .is_some_and(|(waited, after)| waited >= after)
+    }
+
     /// Takes promises back from those whom another who waits has overtaken by the policy's margin: one
     /// without a promise, or with one of a later time.
     fn displace(&mut self) {
@@ -222,7 +232,11 @@ impl Planner {
             let of_higher = of_higher.map(|(_, (_, by))| *by);
             let best = best.entry(lead(&turn)).or_insert(none);
             let by_value = (best.0 > own + own.abs() * margin).then_some(best.1);
-            if let Some(job) = of_higher.or(by_value) {
+            // Who has waited too long keeps his, whoever is due more.
+            let by = of_higher
+                .or(by_value)
+                .filter(|_| !self.waits_too_long(turn.job));
+            if let Some(job) = by {
                 self.hindsight.moves(turn.job, Mover::Job { job });
                 self.agenda.unreserve(&turn, &mut self.occupancy);
             }

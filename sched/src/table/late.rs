@@ -14,18 +14,10 @@ use eddy_wire::time::{Span, Time};
 use super::{Next, Table, Verdicts};
 use crate::occupancy::{Ask, Occupancy, Spot};
 use crate::turns::Turn;
-use crate::walk::{Blocked, Room, Verdict};
-
-/// So many are promised a start at a time, those who have waited longest: in each round each of them costs a
-/// search over time, and behind so many wide ones the next has no place soon.
-const PROMISED_MAX: usize = 16;
+use crate::walk::{Blocked, LAST, LATE_MAX, Room, Verdict};
 
 /// So many of those who have waited longest are looked at for that: some may be held back by a limit.
 const LOOKED_MAX: usize = 64;
-
-/// Where something has no end a promise begins at the last moment there is: whoever has no end himself
-/// does not begin in its place, and whoever has one passes.
-const LAST: Time = Time(i64::MAX - 1);
 
 /// What is promised to one.
 #[derive(Clone, Debug)]
@@ -197,7 +189,7 @@ impl Late {
                 // It is late: nobody behind it is to keep it waiting for longer.
                 self.stand_back((since, turn), room);
             }
-        } else if self.promised.len() >= PROMISED_MAX {
+        } else if self.promised.len() >= LATE_MAX {
             return Found::Nothing;
         }
         self.find_anew((&ask, span), room, now)

@@ -26,6 +26,8 @@ struct Run {
     planner: Planner,
     now: Time,
     last: u64,
+    /// What those who come are worth.
+    urgency: u8,
     waiting: BTreeMap<JobId, Want>,
     running: BTreeMap<JobId, Time>,
     told: BTreeMap<JobId, Time>,
@@ -34,9 +36,14 @@ struct Run {
 
 impl Run {
     fn new(preset: &str, cores: &[u32]) -> Run {
+        let policy = format!("preset = \"{preset}\"");
+        Run::by(&policy, cores)
+    }
+
+    fn by(policy: &str, cores: &[u32]) -> Run {
         let sizes: Vec<(u32, u32, u64)> = cores.iter().map(|&cores| (cores, 0, 0)).collect();
         let mut planner = Planner::new();
-        let policy = format!("preset = \"{preset}\"\nqueue.reserve_after = \"20s\"");
+        let policy = format!("{policy}\nqueue.reserve_after = \"20s\"");
         planner.apply(Delta::Policy(policy.into()));
         planner.apply(Delta::Inventory(inventory(&sizes)));
         planner.apply(Delta::Up(Idset::first_ids(sizes.len() as u32)));
@@ -44,6 +51,7 @@ impl Run {
             planner,
             now: Time(MICROS),
             last: 0,
+            urgency: 16,
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -67,7 +75,7 @@ impl Run {
             },
             submitted: self.now,
             eligible: self.now,
-            ..Want::of(16, request)
+            ..Want::of(self.urgency, request)
         };
         self.waiting.insert(job, want.clone());
         self.planner.apply(Delta::Want(job, want));
@@ -136,13 +144,16 @@ impl Run {
 }
 
 /// Two jobs of one core come whenever one is over, so that ten cores are never free together.
-fn starts_among_small_ones(preset: &str) {
-    let mut run = Run::new(preset, &[10]);
+fn starts_among_small_ones(policy: &str) {
+    let mut run = Run::by(policy, &[10]);
     for at in 0..12 {
         run.want(at % 3, 1, Some(3 + i64::from(at)));
     }
     run.plan();
+    // Whoever comes is before it.
+    run.urgency = 15;
     let wide = run.want(7, 10, Some(5));
+    run.urgency = 16;
     for at in 0..200 {
         run.plan();
         if !run.waiting.contains_key(&wide) {
@@ -158,18 +169,43 @@ fn starts_among_small_ones(preset: &str) {
             run.planner.apply(Delta::Unwant(small));
         }
     }
-    panic!("job {wide} never starts");
+    panic!("job {wide} never starts: {policy}");
 }
 
 #[test]
 fn a_wide_job_starts_among_small_ones_that_keep_coming() {
-    starts_among_small_ones("armada");
-    starts_among_small_ones("armada-legacy");
+    starts_among_small_ones("preset = \"armada\"");
+    starts_among_small_ones("preset = \"armada-legacy\"");
+    starts_among_small_ones("preset = \"fcfs\"\nqueue.walk = \"skip\"");
+}
+
+/// Those who came since and are more urgent had their starts reserved first, again and again.
+#[test]
+fn a_wide_job_starts_among_small_ones_that_are_before_it() {
+    starts_among_small_ones("preset = \"easy\"");
+    starts_among_small_ones("preset = \"conservative-replanned\"");
+    starts_among_small_ones("preset = \"hybrid-8\"\nqueue.replan_every = \"5s\"");
+    // Its start was given to whoever came and is worth more.
+    let drifts = "priority = { order = [\"urgency + 0 * wait\"], refresh = \"1s\" }\nqueue.displace_margin = 0";
+    let kept = "queue.reservations = \"kept\"\nqueue.depth = 4";
+    starts_among_small_ones(&format!("preset = \"easy\"\n{drifts}\n{kept}"));
+}
+
+/// None of them has an end before that.
+#[test]
+fn a_wide_job_starts_though_its_start_is_beyond_the_window() {
+    starts_among_small_ones("preset = \"easy\"\nqueue.window = \"1s\"");
 }
 
 #[test]
 fn whoever_has_no_end_does_not_begin_before_one_who_waited_too_long() {
-    let mut run = Run::new("armada", &[2]);
+    no_end_begins("preset = \"armada\"");
+    no_end_begins("preset = \"fcfs\"\nqueue.walk = \"skip\"");
+    no_end_begins("preset = \"easy\"");
+}
+
+fn no_end_begins(policy: &str) {
+    let mut run = Run::by(policy, &[2]);
     let first = run.want(1, 1, None);
     run.plan();
     let wide = run.want(2, 2, Some(5));
@@ -228,7 +264,13 @@ fn nobody_passes_who_waited_longer_and_loses_his_promise() {
 
 #[test]
 fn two_without_an_end_do_not_keep_each_other_waiting() {
-    let mut run = Run::new("armada", &[2]);
+    two_without_an_end("preset = \"armada\"");
+    two_without_an_end("preset = \"fcfs\"\nqueue.walk = \"skip\"");
+    two_without_an_end("preset = \"easy\"");
+}
+
+fn two_without_an_end(policy: &str) {
+    let mut run = Run::by(policy, &[2]);
     let first = run.want(1, 1, None);
     run.plan();
     let wide = [2, 3, 4].map(|user| run.want(user, 2, None));

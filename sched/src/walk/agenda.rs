@@ -15,6 +15,14 @@ use super::rules::Rules;
 use super::stage::{Heads, Pass};
 use crate::policy::{FillOrder, Reservations};
 
+/// So many are promised a start at a time because they have waited too long: each costs a search over time,
+/// and behind so many wide ones the next has no place soon.
+pub const LATE_MAX: usize = 16;
+
+/// Where something has no end a promise to one who has waited too long begins at the last moment there is:
+/// whoever has no end himself does not begin in its place, and whoever has one passes.
+pub const LAST: Time = Time(i64::MAX - 1);
+
 /// Who waits and what is reserved, by keys that say the turn; the job's id is the last part of a
 /// key, so that no two are alike.
 pub struct Agenda<K, R: Room> {
@@ -237,6 +245,27 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         self.due.remove(&(booking.at, key.clone()));
         room.give(&booking.spot, booking.at, booking.span);
         self.line_up(key, booking.job, booking.span, room);
+    }
+
+    /// Whether one waits too long now to whom a time that nobody knows was promised in its turn.
+    pub(super) fn is_unknown_too_long(&self, now: Time) -> bool {
+        let is_late = |since: Time| {
+            self.rules
+                .reserve_after
+                .is_some_and(|wait| now - since >= wait)
+        };
+        let mut booked = self.booked.values();
+        booked.any(|one| one.at > LAST && is_late(one.job.since))
+    }
+
+    /// Whether the last moment may be promised. Two that have it would wait for each other, and so would one that
+    /// is kept and cannot be put in another order; and who is to go on would wait for one who waits for what he
+    /// holds.
+    pub(super) fn may_be_last(&self, room: &R) -> bool {
+        let mut booked = self.booked.values();
+        self.rules.reservations == Reservations::Replanned
+            && booked.all(|one| one.at.after(one.span) < LAST && !room.takes_back(&one.job.need))
+            && !self.line.iter().any(|one| room.takes_back(&one.value.need))
     }
 
     /// The pass under way is over; the next begins with the first, whose order is another.

@@ -5,9 +5,9 @@
 //!    Where that is not due yet, 3 comes first, for those alone who are before all
 //!    that have one; then who has one and can start at once does.
 //! 2. What is due starts.
-//! 3. From the head: each starts, or is given a reservation, or blocks, until
-//!    there are as many reservations as the rules allow.
-//! 4. Who has waited too long is given one as well.
+//! 3. Who has waited too long starts, or is given a reservation: the longest first, whatever the order.
+//! 4. From the head: each starts, or is given a reservation, or blocks, until
+//!    there are as many others as the rules allow.
 //! 5. All others fill gaps: only those that the ceiling of the room admits are
 //!    looked at.
 
@@ -16,7 +16,7 @@ use std::ops::Bound;
 
 use eddy_wire::time::{Span, Time};
 
-use super::agenda::{Agenda, Booking, News};
+use super::agenda::{Agenda, Booking, LAST, LATE_MAX, News};
 use super::anew::Anew;
 use super::ceiling::Ceiling;
 use super::room::{Blocked, Room};
@@ -64,6 +64,9 @@ pub enum Progress {
 
 /// Between two plans so many are looked at who are before all that have a reservation.
 const LEADS_MAX: usize = 8;
+
+/// So many of those who have waited longest are looked at for that: some may be held back by a limit.
+const LATE_LOOKED_MAX: usize = 64;
 
 type Verdicts<K, R> = Vec<Verdict<K, <R as Room>::Spot>>;
 
@@ -119,7 +122,10 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             self.anew.passed();
             return Pass::new(now, Stage::Heads(None), Heads::First(news));
         }
-        let is_same = news == News::None && self.plans_the_same(now) && !self.anew.is_behind();
+        let is_same = news == News::None
+            && self.plans_the_same(now)
+            && !self.anew.is_behind()
+            && !self.is_unknown_too_long(now);
         self.begin_plan(now);
         let stage = match is_same {
             true => Stage::Due,
@@ -167,13 +173,10 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             Stage::Due => self.due(room, pass, out),
             Stage::Begin => {
                 pass.reach = self.reach();
-                match pass.heads {
-                    Heads::Planned => Stage::Heads(None),
-                    Heads::First(_) | Heads::Over => self.after_heads(room, None, pass),
-                }
+                self.begin_overdue(pass)
             }
             Stage::Heads(after) => self.head(after, room, pass, out),
-            Stage::Overdue(keys) => self.overdue(keys, room, pass.now, out),
+            Stage::Overdue(keys) => self.overdue(keys, room, pass, out),
             Stage::Fill { after, ceiling } => self.fill(after, ceiling, room, pass, out),
             Stage::FillShortest { after, ceiling } => {
                 self.fill_shortest(after, ceiling, room, pass, out)
@@ -307,7 +310,9 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         }
         let entry = self.line.after(after.as_ref());
         let reserves = match pass.heads {
-            Heads::Planned => self.booked.len() + pass.beyond < self.rules.depth(),
+            Heads::Planned => {
+                self.booked.len() + pass.beyond < self.rules.depth().saturating_add(pass.late)
+            }
             Heads::First(_) => {
                 let booked = self.booked.keys().next();
                 let leads = |key: &K| booked.is_none_or(|booked| key < booked);
@@ -332,7 +337,7 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             },
             Walk::Skip | Walk::Reserve { .. } => {
                 let alone = self.booked.is_empty();
-                match self.plan(&key, room, pass.now, out) {
+                match self.plan(&key, (room, pass.now), Whose::InTurn, out) {
                     Planned::Cannot => pass.cannot(&self.line),
                     Planned::Beyond => pass.beyond += 1,
                     Planned::Later if alone => {}
@@ -367,31 +372,40 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                 News::None => Stage::Due,
             };
         }
-        let Some(wait) = self.rules.reserve_after else {
-            return self.begin_fill(room, after, pass.now);
+        self.begin_fill(room, after, pass.now)
+    }
+
+    /// Those who have waited too long: who never passes anybody needs no reservation.
+    fn begin_overdue(&self, pass: &mut Pass<K>) -> Stage<K> {
+        let wait = self.rules.reserve_after;
+        let Some(wait) = wait.filter(|_| self.rules.walk != Walk::Stop) else {
+            return Stage::Overdue(VecDeque::new());
         };
-        let mut keys: Vec<K> = Vec::new();
-        for (since, key) in &self.since {
-            if pass.now - *since < wait {
-                break;
-            }
-            keys.push(key.clone());
-        }
-        keys.sort();
-        Stage::Overdue(keys.into())
+        let is_late = |since: Time| pass.now - since >= wait;
+        let booked = self.booked.values();
+        pass.late = booked.filter(|one| is_late(one.job.since)).count();
+        let late = self.since.iter().take_while(|(since, _)| is_late(*since));
+        let late = late.take(LATE_LOOKED_MAX);
+        Stage::Overdue(late.map(|(_, key)| key.clone()).collect())
     }
 
     fn overdue(
         &mut self,
         mut keys: VecDeque<K>,
         room: &mut R,
-        now: Time,
+        pass: &mut Pass<K>,
         out: &mut Verdicts<K, R>,
     ) -> Stage<K> {
-        let Some(key) = keys.pop_front() else {
-            return self.begin_fill(room, None, now);
+        let key = keys.pop_front().filter(|_| pass.late < LATE_MAX);
+        let Some(key) = key else {
+            return match pass.heads {
+                Heads::Planned => Stage::Heads(None),
+                Heads::First(_) | Heads::Over => self.after_heads(room, None, pass),
+            };
         };
-        self.plan(&key, room, now, out);
+        if let Planned::Later = self.plan(&key, (room, pass.now), Whose::Late, out) {
+            pass.late += 1;
+        }
         Stage::Overdue(keys)
     }
 
@@ -482,7 +496,13 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
 
     /// Starts one in the line, or reserves the earliest gap for it; one that can have none stays
     /// in the line and uses up nothing.
-    fn plan(&mut self, key: &K, room: &mut R, now: Time, out: &mut Verdicts<K, R>) -> Planned {
+    fn plan(
+        &mut self,
+        key: &K,
+        (room, now): (&mut R, Time),
+        whose: Whose,
+        out: &mut Verdicts<K, R>,
+    ) -> Planned {
         let Some(entry) = self.line.get(key) else {
             return Planned::Now;
         };
@@ -496,7 +516,8 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                 Planned::Now
             }
             Ok((at, spot)) => {
-                if let Some(window) = self.rules.window.filter(|window| at - now > *window) {
+                let window = self.rules.window.filter(|_| whose == Whose::InTurn);
+                if let Some(window) = window.filter(|window| at - now > *window) {
                     // Behind one without an end nobody knows when.
                     if at < Time(i64::MAX) {
                         self.anew.beyond(Time(at.0.saturating_sub(window.0)));
@@ -505,6 +526,10 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
                     out.push(Verdict::Wait { key, why });
                     return Planned::Beyond;
                 }
+                let at = match whose {
+                    Whose::Late if at > LAST && self.may_be_last(room) => LAST,
+                    Whose::InTurn | Whose::Late => at,
+                };
                 room.take(&spot, at, span);
                 let job = self.unline(&key).expect("it was in the line").value;
                 out.push(Verdict::Reserve {
@@ -532,6 +557,15 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
             }
         }
     }
+}
+
+/// Why a job is planned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// It is its turn.
+    InTurn,
+    /// It has waited too long.
+    Late,
 }
 
 /// Whether a job can be given a time, now or later.

@@ -37,6 +37,11 @@ pub trait Room {
     /// [`Blocked`] with what is in the way.
     fn fit(&mut self, need: &Self::Need, now: Time, span: Span) -> Result<Self::Spot, Blocked>;
 
+    /// Whether one who asks for that holds something already, and wants the rest of it back.
+    fn takes_back(&self, _: &Self::Need) -> bool {
+        false
+    }
+
     /// Whether what was promised for now may start, limits considered.
     fn admits(&mut self, _: &Self::Need) -> bool {
         true

@@ -19,6 +19,8 @@ pub(super) struct Pass<K> {
     pub heads: Heads,
     /// How many the window had no time for; between two plans, whoever was given no time.
     pub beyond: usize,
+    /// How many of those who have waited too long have a reservation.
+    pub late: usize,
 }
 
 /// Who is given a reservation, from the head.
@@ -72,6 +74,7 @@ impl<K: Ord + Clone> Pass<K> {
             reach: Reach::All,
             heads,
             beyond: 0,
+            late: 0,
         }
     }
 
