@@ -86,6 +86,8 @@ pub enum Rule {
     AllOwners,
     /// Nobody is promised anything: those who fit pass whoever is first.
     HeadDelayed,
+    /// Nobody waits too long, however long he waits.
+    OverdueUnheard,
     /// The home of an instance is lent for however long.
     LentForEver,
     /// An instance is not told that what it has is another than it was.
@@ -181,6 +183,7 @@ impl Rule {
         ("needs-dropped", Rule::NeedsDropped),
         ("all-owners", Rule::AllOwners),
         ("head-delayed", Rule::HeadDelayed),
+        ("overdue-unheard", Rule::OverdueUnheard),
         ("lent-for-ever", Rule::LentForEver),
         ("grant-unheard", Rule::GrantUnheard),
         ("stop-unheard", Rule::StopUnheard),

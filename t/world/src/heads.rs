@@ -4,6 +4,7 @@
 //! and reckons each start that passes somebody by planners made anew. It changes nothing.
 
 mod gifts;
+mod overdue;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use eddy_wire::time::Time;
 
 use crate::broken::Rule;
 use gifts::Gifts;
+use overdue::Overdue;
 
 /// The planner of a leader, and what it was told.
 pub struct Watched {
@@ -39,6 +41,7 @@ pub struct Watched {
     pass: Pass,
     preempts: Arc<Preempts>,
     gifts: Gifts,
+    overdue: Overdue,
     /// When it planned last, by its leader's clock.
     pub planned: Time,
 }
@@ -68,6 +71,7 @@ impl Watched {
             pass: Pass::Over,
             preempts: Arc::default(),
             gifts: Gifts::default(),
+            overdue: Overdue::default(),
             planned: Time(0),
         }
     }
@@ -77,6 +81,9 @@ impl Watched {
         let told = match &delta {
             // It keeps nothing for whoever is first.
             Delta::Policy(text) if breaks(Rule::HeadDelayed) => Some(Delta::Policy(greedy(text))),
+            Delta::Policy(text) if breaks(Rule::OverdueUnheard) => {
+                Some(Delta::Policy(overdue::patient(text)))
+            }
             Delta::Gives(_, Gives::Nodes { .. }) if breaks(Rule::GiftsUnheard) => None,
             _ => Some(delta.clone()),
         };
@@ -147,7 +154,9 @@ impl Watched {
         let outcome = self.planner.plan(now, steps);
         self.planned = now;
         let checked = match self.pass {
-            Pass::Over | Pass::Current => self.check(&outcome, now),
+            Pass::Over | Pass::Current => self
+                .check(&outcome, now)
+                .and_then(|()| self.check_overdue(&outcome, now)),
             Pass::Late => Ok(()),
         };
         let checked = checked.and_then(|()| match self.reserved.is_empty() {
@@ -180,7 +189,10 @@ impl Watched {
 
     /// Whoever is first starts as early with those who passed as without them.
     fn check(&self, outcome: &Outcome, now: Time) -> Result<(), String> {
-        let Some(policy) = self.policy.as_deref().and_then(|text| read(text).ok()) else {
+        let Some(text) = &self.policy else {
+            return Ok(());
+        };
+        let Ok(policy) = read(text) else {
             return Ok(());
         };
         // Whoever takes from others is before those who do not, wherever he stands; and what pools are
@@ -217,13 +229,14 @@ impl Watched {
             return Ok(());
         };
         let ahead = starts.iter().filter(|(job, _)| !passes(job));
-        let before = self.start_of(*head, want, ahead.map(|(job, set)| (*job, *set)), now);
-        let after = self.start_of(
-            *head,
-            want,
-            starts.iter().map(|(job, set)| (*job, *set)),
+        let before = self.start_of(
+            text,
+            (*head, want),
+            ahead.map(|(job, set)| (*job, *set)),
             now,
         );
+        let all = starts.iter().map(|(job, set)| (*job, *set));
+        let after = self.start_of(text, (*head, want), all, now);
         match (before, after) {
             (Some(before), Some(after)) if after <= before => Ok(()),
             (None, _) => Ok(()),
@@ -245,17 +258,17 @@ impl Watched {
         (-i16::from(want.urgency), want.submitted, job)
     }
 
-    /// When a job would start if it alone waited and these started too.
+    /// When a job would start by a policy if it alone waited and these started too.
     fn start_of<'s>(
         &self,
-        job: JobId,
-        want: &Want,
+        policy: &Arc<str>,
+        (job, want): (JobId, &Want),
         starts: impl Iterator<Item = (JobId, &'s Arc<ResourceSet>)>,
         now: Time,
     ) -> Option<Time> {
         let mut planner = Lines::new();
         let inventory = self.inventory.as_ref()?;
-        planner.apply(Delta::Policy(self.policy.clone()?));
+        planner.apply(Delta::Policy(Arc::clone(policy)));
         planner.apply(Delta::Preempts(Arc::clone(&self.preempts)));
         planner.apply(Delta::Inventory(Arc::clone(inventory)));
         planner.apply(Delta::Down(inventory.ranks(), Unavailable::Offline));
@@ -300,6 +313,8 @@ fn is_judged(policy: &Policy) -> bool {
         && policy.queue.limits == Limits::default()
         && policy.queue.reservations == Reservations::Replanned
         && policy.queue.replan_every.is_none()
+        // Whoever waits too long is before the first.
+        && policy.queue.reserve_after.is_none()
         && policy.priority.order == ["urgency"]
 }
 

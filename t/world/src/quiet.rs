@@ -179,7 +179,7 @@ pub fn nothing_waits_for_what_is_met(world: &World, id: InstanceId) -> Result<()
 }
 
 /// Whether so few may be started at a time that some wait for no other reason.
-fn is_slow(policy: &Policy) -> bool {
+pub fn is_slow(policy: &Policy) -> bool {
     let limits = &policy.queue.limits;
     let rates = [limits.rate, limits.account_rate].into_iter().flatten();
     rates.into_iter().any(|rate| rate.burst < BURST_MIN)

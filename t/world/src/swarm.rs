@@ -1,6 +1,7 @@
 //! One run of a seed: a random instance, random clients, random faults, then calm.
 
 mod hangs;
+mod patience;
 mod standings;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use crate::random::Random;
 use crate::workload::{Habits, Inside, OWN_QUEUES, Own, POOL, Screens, Standings};
 use crate::world::{Visitors, World};
 use hangs::hangs;
+use patience::patience;
 use standings::{is_scarce, scarce, standings};
 
 /// Steps after which a run that goes on is a finding.
@@ -183,6 +185,7 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
     standings(&mut world, &mut random);
     filters(&mut world, &mut random);
     configurations(&mut world, &mut random, horizon);
+    patience(&mut world, seed);
     world
 }
 

@@ -6,6 +6,7 @@
 //! tests, by the bench and by `cheat`.
 
 pub mod cheat;
+pub mod crowd;
 pub mod eta;
 pub mod fair;
 mod got;

@@ -264,6 +264,13 @@ fn a_head_that_is_delayed_by_those_who_pass() {
 }
 
 #[test]
+fn a_job_that_waits_too_long_and_is_passed_on() {
+    // Before that one there is a gang that never fits, which is not seen where nobody is promised anything.
+    let sentences = ["has waited too long and would start at"];
+    found_from(60, Shape::Flat, "overdue-unheard", &sentences);
+}
+
+#[test]
 fn a_job_that_starts_from_a_stopped_queue() {
     found("stop-unheard", &["which is stopped"]);
 }

@@ -3,6 +3,7 @@
 mod broken;
 mod cases;
 mod cheat;
+mod crowd;
 mod eta;
 mod fair;
 mod found;
