@@ -90,11 +90,11 @@ impl Module for Exec {
     }
 
     fn apply(&mut self, record: &Record) {
-        if let Kind::ShellLost(epoch) = record.event.kind {
-            let rank = self.shells.rank_of(epoch);
-            for job in self.on.get(&epoch).into_iter().flatten() {
+        if let Kind::ShellLost(epoch, by) = &record.event.kind {
+            let rank = self.shells.rank_of(*epoch);
+            for job in self.on.get(epoch).into_iter().flatten() {
                 if let Some(run) = self.runs.get_mut(job) {
-                    run.shell_lost(epoch, rank);
+                    run.shell_lost(*epoch, rank, by.as_deref());
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Module for Exec {
             }
             Input::ShellDead(epoch) => {
                 if self.shells.is_current(epoch) {
-                    out.append_own(now, Kind::ShellLost(epoch));
+                    out.append_own(now, Kind::ShellLost(epoch, None));
                 }
             }
             Input::Parent(ParentWord::Signal(job, attempt, signal)) => {
@@ -142,8 +142,8 @@ impl Module for Exec {
                     run.signal(*signal, &self.shells, out);
                 }
             }
-            Input::Notice(Notice::Dead(caller, ranks)) => {
-                self.declared_dead(now, (*caller, ranks), out);
+            Input::Notice(Notice::Dead(caller, ranks, by)) => {
+                self.declared_dead(now, (*caller, ranks), by, out);
             }
             Input::Notice(Notice::GivenBack(job, ranks)) => self.vacate(*job, ranks, out),
             Input::Notice(Notice::Serving(names)) => self.serving.clone_from(names),
@@ -342,7 +342,7 @@ impl Exec {
                 self.retire(now, out);
             }
             (Kind::ShellStart(ranks, epoch), None) => self.shells.recorded(ranks, *epoch, out),
-            (Kind::ShellLost(epoch), None) => {
+            (Kind::ShellLost(epoch, _), None) => {
                 let jobs = self.on.get(epoch).cloned().unwrap_or_default();
                 jobs.into_iter()
                     .for_each(|job| self.conclude(now, job, out));
@@ -400,7 +400,7 @@ impl Exec {
         let retired = self.shells.retired(is_used);
         for epoch in retired {
             out.effect(Effect::Shell(epoch, ToShell::Exit));
-            out.append_own(now, Kind::ShellLost(epoch));
+            out.append_own(now, Kind::ShellLost(epoch, None));
         }
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use eddy_broker::{Endpoint, Input, Module, Notice, Outbox, ParentWord, Reacts, Request};
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Final, Kind, Record};
+use eddy_wire::event::{DeclaredDead, Final, Kind, Record};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
@@ -42,6 +42,8 @@ use staying::Staying;
 
 /// Longest reason of a drain in bytes.
 const REASON_BYTES_MAX: usize = 1024;
+/// Why ranks are drained that were declared dead, where nothing is said.
+const DEAD: &str = "declared dead";
 
 /// The inventory and its state.
 pub struct Resource {
@@ -163,7 +165,7 @@ impl Module for Resource {
                 self.drained.retain(|rank, _| !ranks.contains(rank.0));
             }
             (Kind::ShellStart(ranks, epoch), _) => self.seats.started(ranks, *epoch),
-            (Kind::ShellLost(epoch), _) => self.seats.lost(*epoch),
+            (Kind::ShellLost(epoch, _), _) => self.seats.lost(*epoch),
             (Kind::Submit(submit), Some(job)) => {
                 if let Work::Instance { name: Some(_) } = submit.spec.request.work {
                     self.declared.insert(job, None);
@@ -273,6 +275,10 @@ impl Resource {
         self.seats.online.intersect(&self.nodes.ranks())
     }
 
+    fn drained(&self) -> Idset {
+        self.drained.keys().map(|rank| rank.0).collect()
+    }
+
     /// Tells the other modules, if it is news.
     fn tell(&mut self, out: &mut Outbox) {
         let online = self.online();
@@ -285,7 +291,7 @@ impl Resource {
 
     /// Tells those who wait for nodes that have come.
     fn arrived(&mut self, out: &mut Outbox) {
-        let drained: Idset = self.drained.keys().map(|rank| rank.0).collect();
+        let drained = self.drained();
         self.arriving.tell(&self.online().difference(&drained), out);
     }
 
@@ -297,7 +303,7 @@ impl Resource {
         if matches!(
             kind,
             Kind::ShellStart(..)
-                | Kind::ShellLost(_)
+                | Kind::ShellLost(..)
                 | Kind::ResourceDefine(..)
                 | Kind::Undrain(..)
         ) {
@@ -370,7 +376,7 @@ impl Resource {
         allocated.nodes.retain(|_, node| !node.is_empty());
         allocated.trim_properties();
         let unused = all.difference(&allocated);
-        let drained: Idset = self.drained.keys().map(|rank| rank.0).collect();
+        let drained = self.drained();
         let in_service = self.online().difference(&drained);
         let in_service = in_service.difference(&self.above.drained());
         ListReply {
@@ -460,8 +466,17 @@ impl Resource {
             );
             return Err(Refusal::new(Code::Conflict, text));
         }
-        drained(now, &ranks, (&body.reason, request.uid), out);
-        out.notice(Notice::Dead(request.caller, ranks));
+        // Who says no more than that again leaves why they are drained as it was said.
+        let (reason, new) = match body.reason.as_str() {
+            "" => (DEAD, ranks.difference(&self.drained())),
+            said => (said, ranks.clone()),
+        };
+        drained(now, &new, (reason, request.uid), out);
+        let by = DeclaredDead {
+            userid: request.uid,
+            reason: body.reason,
+        };
+        out.notice(Notice::Dead(request.caller, ranks, by));
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Nodes that are declared dead: whose word it takes, and what becomes of one that comes back.
 
 use eddy_broker::Arrival;
+use eddy_wire::event::Kind;
 use eddy_wire::id::Epoch;
 use eddy_wire::message::Roles;
 use eddy_wire::shell::{PartState, ToShell};
@@ -27,10 +28,26 @@ fn what_comes_back_from_the_dead_is_killed_and_ends() {
     assert_eq!(i.call("resource.dead", &dead), "null");
     let expected = (
         "node-failure".to_owned(),
-        "the shell on rank 1 died".to_owned(),
+        "user 0 declared rank 1 dead: burnt".to_owned(),
     );
     assert_eq!(i.exceptions(1), [expected]);
     assert_eq!(i.signals(), [(0, 15), (2, 15)]);
+    // Said again without a reason it stays as it was said.
+    let again = json!({"targets": {"ranks": "1-2"}});
+    assert!(
+        i.call("resource.dead", &again)
+            .contains("ranks 2 are in service")
+    );
+    let again = json!({"targets": {"ranks": "1"}});
+    assert_eq!(i.call("resource.dead", &again), "null");
+    let reasons = i
+        .records
+        .iter()
+        .filter_map(|record| match &record.event.kind {
+            Kind::Drain(_, reason, _) => Some(reason.as_str()),
+            _ => None,
+        });
+    assert_eq!(reasons.collect::<Vec<_>>(), ["burnt"]);
     for rank in [0, 2] {
         i.ended(1, rank, ended(15, None));
     }

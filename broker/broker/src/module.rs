@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::{Event, Kind, Record, Submit};
+use eddy_wire::event::{DeclaredDead, Event, Kind, Record, Submit};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobResult;
@@ -144,7 +144,7 @@ pub enum Notice {
     /// What was used before this leader began.
     Used(Arc<[Used]>),
     /// Whoever asks declares that nothing of the shells of these ranks is left, which nobody hears of.
-    Dead(Caller, Idset),
+    Dead(Caller, Idset, DeclaredDead),
     /// The declared instances that can be told something now.
     Serving(BTreeSet<String>),
     /// A signal for the tasks of a job that was passed to one of them.

@@ -77,6 +77,15 @@ pub struct Exception {
     pub until: Option<Time>,
 }
 
+/// Whose word it is that a node is dead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredDead {
+    /// User id of who declared it.
+    pub userid: u32,
+    /// Why, one line; may be empty.
+    pub reason: String,
+}
+
 /// Who the instance is that a job is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adoption {
@@ -177,8 +186,8 @@ pub enum Kind {
     ResourceDefine(Arc<ResourceSet>, Basis),
     /// A shell began to serve these ranks under this epoch.
     ShellStart(Idset, Epoch),
-    /// That life of the shell is over and nothing it started still runs.
-    ShellLost(Epoch),
+    /// That life of the shell is over and nothing it started still runs: as was seen, or as somebody says.
+    ShellLost(Epoch, Option<Box<DeclaredDead>>),
     /// An administrator takes ranks out of service: reason, user.
     Drain(Idset, String, u32),
     /// And puts them back; the user is not in records of before.
@@ -295,7 +304,7 @@ impl Kind {
             Kind::LeaderStop => "leader-stop",
             Kind::ResourceDefine(..) => "resource-define",
             Kind::ShellStart(..) => "shell-start",
-            Kind::ShellLost(_) => "shell-lost",
+            Kind::ShellLost(..) => "shell-lost",
             Kind::Drain(..) => "drain",
             Kind::GiveBack(_) => "give-back",
             Kind::Undrain(..) => "undrain",
@@ -382,10 +391,9 @@ impl Kind {
             Kind::Preempted(preemption) => json(preemption),
             Kind::Shrink(shrink) => json(shrink),
             Kind::Passed(to) => json(to),
-            Kind::Recalled(instance) => json(&Instance {
-                instance: instance.clone(),
-            }),
-            Kind::LeaderStart(epoch) | Kind::ShellLost(epoch) => json(&Epoched { epoch: *epoch }),
+            Kind::Recalled(instance) => json(&Instance::of(instance)),
+            Kind::LeaderStart(epoch) => json(&Epoched { epoch: *epoch }),
+            Kind::ShellLost(epoch, by) => json(&LostContext::of(*epoch, by.as_deref())),
             Kind::ResourceDefine(set, basis) => json(&Defined::of(set, basis)),
             Kind::ShellStart(ranks, epoch) => json(&ShellContext::of(ranks, *epoch)),
             Kind::Drain(ranks, reason, userid) => json(&DrainContext::of(ranks, reason, *userid)),
@@ -512,7 +520,7 @@ impl Context<'_> {
                 let ShellContext { ranks, epoch } = self.parse()?;
                 Kind::ShellStart(ranks, epoch)
             }
-            "shell-lost" => Kind::ShellLost(self.parse::<Epoched>()?.epoch),
+            "shell-lost" => self.parse::<LostContext>()?.into_kind(),
             "drain" => {
                 let DrainContext {
                     ranks,

@@ -226,7 +226,7 @@ impl Job {
             | Kind::LeaderStop
             | Kind::ResourceDefine(..)
             | Kind::ShellStart(..)
-            | Kind::ShellLost(_)
+            | Kind::ShellLost(..)
             | Kind::Drain(..)
             | Kind::Undrain(..)
             | Kind::Put(..)

@@ -180,7 +180,7 @@ impl JobState {
                 | Kind::LeaderStop
                 | Kind::ResourceDefine(..)
                 | Kind::ShellStart(..)
-                | Kind::ShellLost(_)
+                | Kind::ShellLost(..)
                 | Kind::Drain(..)
                 | Kind::Undrain(..)
                 | Kind::GiveBack(_)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use eddy_wire::Time;
 use eddy_wire::event::{
-    EVENT_VERSION, Entry, Event, Exception, Final, Kind, PassedTo, Record, Requeue, Submit,
-    Together, Waitable,
+    DeclaredDead, EVENT_VERSION, Entry, Event, Exception, Final, Kind, PassedTo, Record, Requeue,
+    Submit, Together, Waitable,
 };
 use eddy_wire::grant::Grant;
 use eddy_wire::hash::Hash;
@@ -167,7 +167,14 @@ fn kinds() -> Vec<Kind> {
         Kind::LeaderStop,
         Kind::ResourceDefine(Arc::clone(&alloc().set), Default::default()),
         Kind::ShellStart(Idset::range(0, 3), Epoch(4)),
-        Kind::ShellLost(Epoch(4)),
+        Kind::ShellLost(Epoch(4), None),
+        Kind::ShellLost(
+            Epoch(4),
+            Some(Box::new(DeclaredDead {
+                userid: 7,
+                reason: "burnt".to_owned(),
+            })),
+        ),
         Kind::Drain(Idset::one(2), "broken fan".to_owned(), 0),
         Kind::Undrain(Idset::one(2), Some(1000)),
         Kind::Put("k".to_owned(), json!({"x": [1, null, 2.5]})),

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eddy_broker::{Caller, Effect, Outbox};
-use eddy_wire::event::Kind;
+use eddy_wire::event::{DeclaredDead, Kind};
 use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::shell::{Part, ToShell};
@@ -66,6 +66,7 @@ impl Exec {
         &mut self,
         now: Time,
         (caller, ranks): (Caller, &Idset),
+        by: &DeclaredDead,
         out: &mut Outbox,
     ) {
         for rank in ranks.iter().map(Rank) {
@@ -73,7 +74,8 @@ impl Exec {
             // The leader's own serves others, too, and is there.
             let shell = shell.filter(|epoch| self.shells.rank_of(*epoch) == Some(rank));
             if let Some(epoch) = shell {
-                out.append_own(now, Kind::ShellLost(epoch));
+                let by = Some(Box::new(by.clone()));
+                out.append_own(now, Kind::ShellLost(epoch, by));
             }
         }
         out.reply(caller, &());

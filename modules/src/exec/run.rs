@@ -13,7 +13,7 @@ mod warned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_wire::event::{Kind, Submit};
+use eddy_wire::event::{DeclaredDead, Kind, Submit};
 use eddy_wire::grant::Grant;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
 use eddy_wire::idset::Idset;
@@ -317,18 +317,23 @@ impl Run {
     /// A shell this run may be on is gone for good, with all parts on it (the
     /// one on `rank`, if it served no other). Where only ground of an instance
     /// was there it goes on without that node.
-    pub(super) fn shell_lost(&mut self, epoch: Epoch, rank: Option<Rank>) {
+    pub(super) fn shell_lost(
+        &mut self,
+        epoch: Epoch,
+        rank: Option<Rank>,
+        by: Option<&DeclaredDead>,
+    ) {
         let on = |of: &Rank| self.grant.shells.get(of) == Some(&epoch);
         let ranks: Vec<Rank> = match rank {
             Some(rank) => Some(rank).filter(on).into_iter().collect(),
             None => self.parts.keys().filter(|of| on(of)).copied().collect(),
         };
-        ranks.into_iter().for_each(|rank| self.part_lost(rank));
+        ranks.into_iter().for_each(|rank| self.part_lost(rank, by));
     }
 
-    fn part_lost(&mut self, rank: Rank) {
+    fn part_lost(&mut self, rank: Rank, by: Option<&DeclaredDead>) {
         if matches!(self.view(rank), Some(PartView::Asked | PartView::Running)) {
-            self.lacks(rank, format!("the shell on rank {rank} died"));
+            self.lacks(rank, why_lost(rank, by));
             // The end of a lost part is at its loss; nothing tells when exactly.
             self.learn(rank, PartView::Ended(killed(Time(0), None)));
         }
@@ -339,7 +344,7 @@ impl Run {
         let shells_of = self.grant.shells.iter();
         let gone = shells_of.filter(|(_, epoch)| !shells.is_current(**epoch));
         let gone: Vec<Rank> = gone.map(|(rank, _)| *rank).collect();
-        gone.into_iter().for_each(|rank| self.part_lost(rank));
+        gone.into_iter().for_each(|rank| self.part_lost(rank, None));
     }
 
     /// Whether its release is recorded.
@@ -536,6 +541,20 @@ impl Run {
         // Ground that is over has ended well.
         let ground = self.grows().map(|_| 0);
         self.tally.worst.or(ground)
+    }
+}
+
+/// Why nothing runs any more on a rank: as was seen, or as somebody says.
+fn why_lost(rank: Rank, by: Option<&DeclaredDead>) -> String {
+    match by {
+        None => format!("the shell on rank {rank} died"),
+        Some(DeclaredDead { userid, reason }) => {
+            let said = format!("user {userid} declared rank {rank} dead");
+            match reason.as_str() {
+                "" => said,
+                reason => format!("{said}: {reason}"),
+            }
+        }
     }
 }
 

@@ -148,7 +148,7 @@ impl Shells {
                 self.defined(set.ranks());
             }
             Kind::ShellStart(ranks, epoch) => self.started(ranks, *epoch, record.seq),
-            Kind::ShellLost(epoch) => self.lost(*epoch, record.seq),
+            Kind::ShellLost(epoch, _) => self.lost(*epoch, record.seq),
             _ => {}
         }
     }

@@ -169,7 +169,7 @@ impl Nodes {
                     self.node(t, Rank(rank)).shell = Some(*epoch);
                 }
             }
-            Kind::ShellLost(epoch) => {
+            Kind::ShellLost(epoch, _) => {
                 for node in self.nodes.values_mut() {
                     if node.shell == Some(*epoch) {
                         node.count(t, &mut self.spent);

@@ -189,7 +189,7 @@ fn what_is_out_of_service_is_not_idle() {
     let mut told = Told::begun();
     told.tell(10, 0, Kind::Drain(Idset::one(0), "x".to_owned(), 0));
     told.tell(20, 0, Kind::Undrain(Idset::one(0), None));
-    told.tell(30, 0, Kind::ShellLost(Epoch(1)));
+    told.tell(30, 0, Kind::ShellLost(Epoch(1), None));
     told.tell(40, 0, Kind::ResourceDefine(nodes(1, 4), Basis::default()));
     let spent = told.report(50).identity.spent;
     let seconds = [spent.idle, spent.drained, spent.down].map(core_seconds);

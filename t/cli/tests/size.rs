@@ -304,6 +304,9 @@ fn a_node_that_is_declared_dead_gives_its_jobs_up_and_is_cleared_when_it_comes_b
     let row = instance.row(&job)?;
     let why = row["reason"].as_str().unwrap_or_default();
     assert!(why.contains("node-failure"), "{row}");
+    assert!(why.contains("declared rank 2 dead: burnt"), "{row}");
+    instance.ok(&["resource", "dead", "2"])?;
+    assert_eq!(rank("drain")?["reason"], "burnt", "nothing else is said");
     let still = tasks?.into_iter().filter(|task| task.hold().is_some());
     let still: Vec<Process> = still.collect();
     assert_eq!(

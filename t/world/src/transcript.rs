@@ -242,7 +242,7 @@ fn told(kind: &Kind) -> Option<String> {
         Kind::JobspecUpdate(map) if let Some(limit) = update::duration(map) => {
             format!("{name} duration {limit}")
         }
-        Kind::LeaderStart(epoch) | Kind::ShellLost(epoch) => format!("{name} {epoch}"),
+        Kind::LeaderStart(epoch) | Kind::ShellLost(epoch, _) => format!("{name} {epoch}"),
         Kind::ShellStart(ranks, epoch) => format!("{name} {epoch} on ranks {ranks}"),
         Kind::Drain(ranks, reason, _) => format!("{name} {ranks}: {reason}"),
         Kind::Undrain(ranks, _) | Kind::GiveBack(ranks) => format!("{name} {ranks}"),

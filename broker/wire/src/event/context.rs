@@ -10,7 +10,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    Basis, Entry, EventError, Final, Kind, Pass, Requeue, Sent, SpecLookup, Submit, Waitable,
+    Basis, DeclaredDead, Entry, EventError, Final, Kind, Pass, Requeue, Sent, SpecLookup, Submit,
+    Waitable,
 };
 use crate::account::Party;
 use crate::filter::Filtered;
@@ -174,6 +175,14 @@ pub(super) struct AttemptContext {
 pub(super) struct Instance {
     pub(super) instance: String,
 }
+
+impl Instance {
+    pub(super) fn of(name: &str) -> Instance {
+        let instance = name.to_owned();
+        Instance { instance }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct Epoched {
     pub(super) epoch: Epoch,
@@ -207,6 +216,24 @@ impl ShellContext {
             ranks: ranks.clone(),
             epoch,
         }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct LostContext {
+    epoch: Epoch,
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    by: Option<DeclaredDead>,
+}
+
+impl LostContext {
+    pub(super) fn of(epoch: Epoch, by: Option<&DeclaredDead>) -> LostContext {
+        let by = by.cloned();
+        LostContext { epoch, by }
+    }
+
+    pub(super) fn into_kind(self) -> Kind {
+        Kind::ShellLost(self.epoch, self.by.map(Box::new))
     }
 }
 

@@ -109,7 +109,9 @@ pub struct UndrainRequest {
 pub struct DeadRequest {
     /// Ranks or hosts, none of them in service.
     pub targets: Targets,
-    /// Why they stay out of service, one line.
+    /// Why they stay out of service, one line. Where nothing is said those that are drained stay so for the
+    /// reason that they are.
+    #[serde(default)]
     pub reason: String,
 }
 

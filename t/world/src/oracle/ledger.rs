@@ -490,7 +490,7 @@ impl Ledger {
                 }
                 self.shells.insert(*epoch, ranks.clone());
             }
-            Kind::ShellLost(epoch) => {
+            Kind::ShellLost(epoch, _) => {
                 let ranks = self.shells.remove(epoch);
                 self.fall(&ranks.ok_or(format!("shell {epoch} was lost and not in service"))?);
             }

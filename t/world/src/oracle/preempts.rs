@@ -112,7 +112,7 @@ impl Preempts {
                 | Kind::ResourceDefine(..)
                 | Kind::Drain(..)
                 | Kind::Undrain(..)
-                | Kind::ShellLost(_)
+                | Kind::ShellLost(..)
                 | Kind::ShellStart(..)
                 | Kind::Memo(_)
                 | Kind::Account(_)

@@ -26,9 +26,6 @@ const NAMED_MAX: usize = 8;
 /// Why ranks are drained that are to go, where nothing is said.
 const REASON: &str = "to be removed";
 
-/// Why ranks are drained that were declared dead, where nothing is said.
-const DEAD: &str = "declared dead";
-
 /// What becomes of jobs on nodes that are to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jobs {
@@ -40,12 +37,9 @@ pub enum Jobs {
     Cancelled,
 }
 
-/// Declares nodes dead, with the words that are given or usual.
+/// Declares nodes dead, with the words that are given.
 pub async fn dead(client: &Client, targets: Targets, reason: &[String]) -> anyhow::Result<()> {
-    let reason = match reason.is_empty() {
-        true => DEAD.to_owned(),
-        false => reason.join(" "),
-    };
+    let reason = reason.join(" ");
     let request = DeadRequest { targets, reason };
     Ok(client.call::<Dead>(&request).await?)
 }
