@@ -38,7 +38,7 @@ use crate::settings::{Place as Where, Settings};
 use crate::sight::Sight;
 use crate::timers::Timers;
 use away::Away;
-use dead::Returned;
+use dead::{Ending, Returned};
 pub use layout::{Place, layout};
 pub(crate) use over::Over;
 use run::{PartView, Run};
@@ -67,6 +67,7 @@ pub struct Exec {
     on: BTreeMap<Epoch, BTreeSet<JobId>>,
     shells: Shells,
     returned: Returned,
+    ending: Ending,
     /// Declared instances that hold nothing, and the ranks that their jobs may be given.
     elastic: BTreeMap<String, Option<Idset>>,
     online: Idset,
@@ -124,7 +125,10 @@ impl Module for Exec {
                 self.returned.away(epoch);
                 self.retire(now, out);
             }
-            Input::Ranks(ranks) => self.shells.reach(now, ranks, out),
+            Input::Ranks(ranks) => {
+                let new = self.shells.reach(now, ranks, out);
+                self.end_again(&new, out);
+            }
             Input::Parent(ParentWord::Granted(granted)) => {
                 self.leave(now, granted, out);
                 self.place.told(now, granted);
@@ -132,8 +136,9 @@ impl Module for Exec {
                 self.set_timers(now, out);
             }
             Input::ShellDead(epoch) => {
+                let by = self.ending.over(epoch);
                 if self.shells.is_current(epoch) {
-                    out.append_own(now, Kind::ShellLost(epoch, None));
+                    out.append_own(now, Kind::ShellLost(epoch, by));
                 }
             }
             Input::Parent(ParentWord::Signal(job, attempt, signal)) => {
@@ -193,6 +198,7 @@ impl Exec {
             on: BTreeMap::new(),
             shells: Shells::new(settings.local.clone()),
             returned: Returned::default(),
+            ending: Ending::default(),
             elastic: settings.elastic().collect(),
             online: Idset::new(),
             gather: None,

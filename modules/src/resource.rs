@@ -60,6 +60,8 @@ pub struct Resource {
     arriving: Arriving,
     idling: Idling,
     staying: Staying,
+    /// The ranks on the leader's own node.
+    local: Idset,
     seats: Seats,
     /// Which of its ranks the other modules know to be online.
     told: Idset,
@@ -266,6 +268,7 @@ impl Resource {
             arriving: Arriving::default(),
             idling: Idling::new(settings.release_idle),
             staying: Staying::default(),
+            local: settings.local.clone(),
             seats: Seats::default(),
             told: Idset::new(),
         }
@@ -458,14 +461,7 @@ impl Resource {
         is_a_line(&body.reason)?;
         self.own_ranks()?;
         let ranks = targets::ranks("targets", &body.targets, self.all())?;
-        let there = ranks.intersect(&self.seats.online);
-        if !there.is_empty() {
-            let text = format!(
-                "targets: ranks {there} are in service; allowed are those that are offline (on others \
-                 `resource drain` lets nothing start, and `resource remove --force` ends what runs)"
-            );
-            return Err(Refusal::new(Code::Conflict, text));
-        }
+        self.may_be_dead(&ranks, &body)?;
         // Who says no more than that again leaves why they are drained as it was said.
         let (reason, new) = match body.reason.as_str() {
             "" => (DEAD, ranks.difference(&self.drained())),
@@ -477,6 +473,27 @@ impl Resource {
             reason: body.reason,
         };
         out.notice(Notice::Dead(request.caller, ranks, by));
+        Ok(())
+    }
+
+    /// Refuses for ranks that seem to live, unless somebody knows better: then their shells are ended.
+    fn may_be_dead(&self, ranks: &Idset, asked: &DeadRequest) -> Result<(), Refusal> {
+        let there = ranks.intersect(&self.seats.online);
+        let own = there.intersect(&self.local);
+        if asked.force && !own.is_empty() {
+            let text = format!(
+                "targets: ranks {own} are on the leader's own node, whose shell no agent ends: `kill -9` it there"
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
+        if !asked.force && !there.is_empty() {
+            let text = format!(
+                "targets: ranks {there} are in service; allowed are those that are offline (on others \
+                 `resource drain` lets nothing start, `resource remove --force` ends what runs, and \
+                 `resource dead --force` ends a shell that hangs, with all that it started)"
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
         Ok(())
     }
 

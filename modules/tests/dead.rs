@@ -2,7 +2,7 @@
 
 use eddy_broker::Arrival;
 use eddy_wire::event::Kind;
-use eddy_wire::id::Epoch;
+use eddy_wire::id::{Epoch, Rank};
 use eddy_wire::message::Roles;
 use eddy_wire::shell::{PartState, ToShell};
 use eddy_wire::time::Span;
@@ -92,4 +92,58 @@ fn who_was_on_two_of_them_ended_when_that_was_said() {
         ends.len() > 2 && ends.iter().all(|(_, t)| *t == i.now),
         "{ends:?}"
     );
+}
+
+#[test]
+fn a_shell_that_hangs_is_ended_by_its_agent_and_what_it_had_after_that() {
+    let mut i = Instance::with(3);
+    i.submit(3, 3, &json!({}));
+    (0..3).for_each(|rank| i.started(1, rank));
+    i.sender = (0, Roles::OWNER);
+    let asks = |ranks: &str| json!({"targets": {"ranks": ranks}, "reason": "stuck", "force": true});
+    let refused = i.call("resource.dead", &asks("0-1"));
+    assert!(
+        refused.contains("ranks 0 are on the leader's own node"),
+        "{refused}"
+    );
+    i.clear();
+    assert_eq!(i.call("resource.dead", &asks("1")), "null");
+    assert_eq!(i.ended, [(Rank(1), Epoch(2))]);
+    assert_eq!(i.exceptions(1), [], "something of it may run");
+    // Its agent may not have heard that.
+    i.clear();
+    i.reach("0,2");
+    i.reach("0-2");
+    assert_eq!(i.ended, [(Rank(1), Epoch(2))]);
+    i.act(Arrival::ShellDead(Epoch(2)));
+    let expected = ("node-failure", "user 0 declared rank 1 dead: stuck");
+    let found = i.exceptions(1);
+    let found: Vec<(&str, &str)> = found
+        .iter()
+        .map(|(kind, note)| (&**kind, &**note))
+        .collect();
+    assert_eq!(found, [expected]);
+    assert_eq!(i.launched, [("1".to_owned(), Epoch(4))], "the next one");
+    i.clear();
+    i.reach("0,2");
+    i.reach("0-2");
+    assert_eq!(i.ended, [], "that was done");
+}
+
+#[test]
+fn a_node_whose_agent_is_there_is_dead_when_that_says_so() {
+    let mut i = Instance::with(2);
+    i.act(Arrival::ShellAway(Epoch(2)));
+    i.clear();
+    let dead = json!({"targets": {"ranks": "1"}});
+    assert_eq!(i.call("resource.dead", &dead), "null");
+    assert_eq!(i.ended, [(Rank(1), Epoch(2))]);
+    let lost = |i: &Instance| {
+        i.records
+            .iter()
+            .any(|r| r.event.kind.name() == "shell-lost")
+    };
+    assert!(!lost(&i));
+    i.act(Arrival::ShellDead(Epoch(2)));
+    assert!(lost(&i));
 }

@@ -95,6 +95,9 @@ pub enum Effect {
     /// Find out whether that shell of these ranks still lives; if it does not, end what it
     /// left behind and report `ShellDead`. If it does, it will say hello.
     CheckShell(Idset, Epoch),
+    /// End that shell of the rank of another node, whether or not it does anything any more, and what it left
+    /// behind; report `ShellDead`. Safe to repeat.
+    EndShell(Rank, Epoch),
     /// Have a rank of this instance host a rank of a child on its node; safe to repeat.
     Host(Rank, Box<HostOrder>),
     /// Have it host that instance no more.

@@ -338,6 +338,7 @@ impl History {
                 Effect::Shell(..)
                 | Effect::LaunchShell(..)
                 | Effect::CheckShell(..)
+                | Effect::EndShell(..)
                 | Effect::Host(..)
                 | Effect::Unhost(..)
                 | Effect::Parent(_)

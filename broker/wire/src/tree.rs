@@ -133,6 +133,11 @@ pub enum Word {
         /// Which life.
         epoch: Epoch,
     },
+    /// From the leader: end that shell, which does not answer, and what it left, and say so.
+    EndShell {
+        /// Which life.
+        epoch: Epoch,
+    },
     /// From the leader, for that shell.
     ToShell {
         /// Which life.

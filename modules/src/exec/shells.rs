@@ -299,8 +299,8 @@ impl Shells {
         }
     }
 
-    /// These ranks are reached now and no others.
-    pub(super) fn reach(&mut self, now: Time, ranks: &Idset, out: &mut Outbox) {
+    /// These ranks are reached now and no others; those that were not before.
+    pub(super) fn reach(&mut self, now: Time, ranks: &Idset, out: &mut Outbox) -> Idset {
         let new = ranks.difference(&self.reached);
         for rank in self.reached.difference(ranks).iter() {
             self.bare.remove(&Rank(rank));
@@ -314,6 +314,7 @@ impl Shells {
             }
         }
         self.cover(now, out);
+        new
     }
 
     /// Answers a hello: who leads.

@@ -30,6 +30,8 @@ pub struct Instance {
     pub told: Vec<(Epoch, ToShell)>,
     pub launched: Vec<(String, Epoch)>,
     pub checked: Vec<Epoch>,
+    /// The shells that agents are to end.
+    pub ended: Vec<(Rank, Epoch)>,
     /// Bodies of answers since they were last looked at.
     pub answers: Vec<String>,
     /// What the journal was asked and has not answered.
@@ -95,6 +97,7 @@ impl Instance {
             told: Vec::new(),
             launched: Vec::new(),
             checked: Vec::new(),
+            ended: Vec::new(),
             answers: Vec::new(),
             queries: Vec::new(),
             keys: 0,
@@ -117,6 +120,7 @@ impl Instance {
         self.told.clear();
         self.launched.clear();
         self.checked.clear();
+        self.ended.clear();
         self.answers.clear();
         self.queries.clear();
     }
@@ -155,6 +159,7 @@ impl Instance {
                         self.launched.push((ranks.to_string(), epoch));
                     }
                     Effect::CheckShell(_, epoch) => self.checked.push(epoch),
+                    Effect::EndShell(rank, epoch) => self.ended.push((rank, epoch)),
                     Effect::Reply(reply) => {
                         let body = String::from_utf8_lossy(&reply.body).into_owned();
                         self.answers.push(body);

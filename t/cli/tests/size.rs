@@ -328,3 +328,32 @@ fn a_node_that_is_declared_dead_gives_its_jobs_up_and_is_cleared_when_it_comes_b
     );
     instance.shut_down()
 }
+
+#[test]
+fn a_shell_that_hangs_is_ended_when_its_node_is_declared_dead_by_force() -> Tested {
+    let instance = Instance::start(&["--size=2", "--cores=2"])?;
+    let (mut tells, _gate) = (instance.place.fifo("told")?, instance.place.fifo("gate")?);
+    let script = gated("true");
+    let words = ["-N2", "-n2", "--exclusive", "sh", "-c", &script];
+    let job = instance.submit(&words)?;
+    let tasks = [told(tells.line())?, told(tells.line())?];
+    let shell = of_rank(&instance, "shell", 1)?;
+    shell.signal(Signal::STOP)?;
+    let refused = instance.run(&["resource", "dead", "1", "stuck"])?;
+    let way = "`resource dead --force` ends a shell that hangs";
+    assert!(refused.refusal()?.contains(way), "{refused:?}");
+    let refused = instance.run(&["resource", "dead", "--force", "0"])?;
+    let own = "ranks 0 are on the leader's own node";
+    assert!(refused.refusal()?.contains(own), "{refused:?}");
+    instance.ok(&["resource", "dead", "--force", "1", "stuck"])?;
+    assert_ne!(instance.code(&job)?, 0);
+    let row = instance.row(&job)?;
+    let why = row["reason"].as_str().unwrap_or_default();
+    assert!(why.contains("declared rank 1 dead: stuck"), "{row}");
+    assert!(shell.ends_within(LIMIT));
+    assert!(tasks.iter().all(|task| task.ends_within(LIMIT)));
+    instance.ok(&["resource", "undrain", "1"])?;
+    let echo = instance.ok(&["run", "-N2", "-n2", "echo", "fine"])?;
+    assert_eq!(echo, "fine\nfine");
+    instance.shut_down()
+}

@@ -219,6 +219,7 @@ impl Call {
         let request = resource::DeadRequest {
             targets: Targets::Ranks(Idset::one(rank.0)),
             reason: "burnt".to_owned(),
+            force: false,
         };
         Call::new::<resource::Dead>(About::Other, &request)
     }

@@ -412,7 +412,7 @@ impl Instance {
                 let checks = turn(Turn::Checks(epoch));
                 nature.later(Delay::Process, checks);
             }
-            Effect::Host(..) | Effect::Unhost(..) => {}
+            Effect::Host(..) | Effect::Unhost(..) | Effect::EndShell(..) => {}
             Effect::Parent(word) => self.tell_parent(nature, word),
             Effect::Query(tag, query) => {
                 let reads = turn(Turn::Reads(tag, query));

@@ -91,7 +91,13 @@ enum Verb {
     /// do not can say so. They end with node-failure, or wait again where they were submitted with
     /// --requeue; an instance goes on without the node unless its leader was there. The nodes are drained
     /// with that reason until eddy resource undrain. Should one come back, what still runs there is killed.
+    ///
+    /// With --force also of nodes that are in service but do nothing: their shells hang. Each is killed there with
+    /// all that it started, and a new one begins.
     Dead {
+        /// Nodes in service, too: kill their shells and all that these started
+        #[arg(short = 'f', long)]
+        force: bool,
         /// Ranks (2-3,7) or hosts (n[1-4])
         #[arg(value_name = "TARGETS")]
         targets: String,
@@ -182,9 +188,10 @@ pub fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 client.call::<Undrain>(&UndrainRequest { targets }).await?;
             }
             Verb::Dead {
+                force,
                 targets: text,
                 reason,
-            } => nodes::dead(&client, targets(&text), &reason).await?,
+            } => nodes::dead(&client, targets(&text), reason.join(" "), force).await?,
             Verb::Add { count } => nodes::add(&client, count).await?,
             Verb::Remove {
                 drain,

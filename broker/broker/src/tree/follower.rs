@@ -82,6 +82,8 @@ pub enum FollowerOutput {
     LaunchShell(Epoch),
     /// Find out whether that shell lives; if not, end what it left and say `ShellDead`.
     CheckShell(Epoch),
+    /// End that shell and what it left, then say `ShellDead`.
+    EndShell(Epoch),
     /// What the leader said of the instance: needed before a shell is started.
     Facts(Box<InstanceFacts>),
     /// These may connect from now on.
@@ -412,6 +414,7 @@ impl Follower {
             }
             Word::LaunchShell { epoch } => out.push(FollowerOutput::LaunchShell(epoch)),
             Word::CheckShell { epoch } => out.push(FollowerOutput::CheckShell(epoch)),
+            Word::EndShell { epoch } => out.push(FollowerOutput::EndShell(epoch)),
             Word::ToShell { epoch, word } => out.push(FollowerOutput::Shell(epoch, word)),
             Word::Host(order) => self.grounds.host(order, out),
             Word::Unhost { instance } => self.grounds.unhost(&instance, out),

@@ -342,6 +342,7 @@ impl Head {
             | Word::Unreachable { .. }
             | Word::LaunchShell { .. }
             | Word::CheckShell { .. }
+            | Word::EndShell { .. }
             | Word::ToShell { .. }
             | Word::Host(_)
             | Word::Unhost { .. }
@@ -518,6 +519,7 @@ impl Head {
                     self.sent(rank, Word::CheckShell { epoch })
                 }
             },
+            Effect::EndShell(rank, epoch) => self.sent(rank, Word::EndShell { epoch }),
             Effect::Host(rank, order) => self.route_host(rank, order),
             Effect::Unhost(rank, instance) => self.route_unhost(rank, instance),
             Effect::Reply(_)

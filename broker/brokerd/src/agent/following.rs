@@ -385,6 +385,10 @@ impl Following {
                 Some(shells) => shells.check(epoch),
                 None => tracing::error!(epoch = epoch.0, "a shell before the facts"),
             },
+            FollowerOutput::EndShell(epoch) => match &mut self.shells {
+                Some(shells) => shells.end(epoch),
+                None => tracing::error!(epoch = epoch.0, "a shell before the facts"),
+            },
             FollowerOutput::Facts(facts) => self.learn(&facts),
             FollowerOutput::Admitted(access) => self.admit(&access),
             FollowerOutput::Host(order) => self.hosts.host(*order),

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -25,8 +25,9 @@ use crate::life::Life;
 use crate::rundir;
 use crate::shell::leftover::Process;
 use crate::shell::procfs::MARKER_VARIABLE;
+use crate::shell::reap;
 use crate::shell::spawn::Rlimit;
-use crate::shell::sweep::{LockError, ShellLock, sweep};
+use crate::shell::sweep::{self, LockError, ShellLock, sweep};
 
 /// Name of the log in the state directory, as `eddy start` has it.
 const LOG_FILE: &str = "log";
@@ -122,6 +123,16 @@ impl Shells {
             spawn_local(async move { tell(epoch) });
         } else if !self.watched.contains(&epoch) {
             self.watch(epoch, None);
+        }
+    }
+
+    /// Ends that shell, which hangs: who watches it then ends what it left and tells.
+    pub fn end(&mut self, epoch: Epoch) {
+        self.check(epoch);
+        if self.watched.contains(&epoch)
+            && let Err(error) = self.ground.kill_holder(epoch)
+        {
+            tracing::error!(epoch = epoch.0, %error, "the shell cannot be ended");
         }
     }
 
@@ -230,6 +241,24 @@ impl Ground {
                 }
             }
         }
+    }
+
+    /// KILL to the shell that holds the lock. The one of this epoch does, as long as it is not known to be dead: the
+    /// next one is launched after that. Who sweeps holds it, too, and is this process.
+    fn kill_holder(&self, epoch: Epoch) -> io::Result<()> {
+        let holder = sweep::holder(&self.statedir.join(sweep::LOCK_NAME));
+        let Some(holder) = holder.filter(|holder| !is_own(holder)) else {
+            return Ok(());
+        };
+        if let Some(pidfd) = reap::open_exact(holder.pid, holder.start_time)? {
+            tracing::warn!(
+                epoch = epoch.0,
+                pid = holder.pid,
+                "the shell is ended as it was asked for"
+            );
+            reap::signal(pidfd.as_fd(), libc::SIGKILL)?;
+        }
+        Ok(())
     }
 
     async fn sweep(&self, epoch: Epoch, lock: ShellLock) {

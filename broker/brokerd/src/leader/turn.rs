@@ -534,7 +534,7 @@ impl Leader {
                     child.tell(word);
                 }
             }
-            Effect::Host(..) | Effect::Unhost(..) => {}
+            Effect::Host(..) | Effect::Unhost(..) | Effect::EndShell(..) => {}
             Effect::Query(tag, query) => self.store.ask(tag, query),
             Effect::Filter(tag, filter, asked) => self.filters.ask(tag, &filter, asked),
             Effect::Plan(deltas) => self.planner.tell(deltas),

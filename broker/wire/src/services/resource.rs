@@ -107,12 +107,15 @@ pub struct UndrainRequest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadRequest {
-    /// Ranks or hosts, none of them in service.
+    /// Ranks or hosts, none of them in service unless by force.
     pub targets: Targets,
     /// Why they stay out of service, one line. Where nothing is said those that are drained stay so for the
     /// reason that they are.
     #[serde(default)]
     pub reason: String,
+    /// Have the shells of those that are ended, and all that they started.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// Ranks named by number or by host.

@@ -359,6 +359,11 @@ impl World {
                 let checks = Happening::Post(post, PostTurn::Checks(epoch));
                 nature.later(Delay::Process, checks);
             }
+            FollowerOutput::EndShell(epoch) => {
+                let checks = Happening::Post(post, PostTurn::Checks(epoch));
+                nature.later(Delay::Process, checks);
+                self.instances[id.place()].kill_shell(&mut self.nature, epoch);
+            }
             FollowerOutput::Facts(_) | FollowerOutput::Admitted(_) => {}
             FollowerOutput::Host(order) => {
                 let hosts = Happening::Agent(machine, AgentTurn::Hosts(id, order));

@@ -38,9 +38,17 @@ pub enum Jobs {
 }
 
 /// Declares nodes dead, with the words that are given.
-pub async fn dead(client: &Client, targets: Targets, reason: &[String]) -> anyhow::Result<()> {
-    let reason = reason.join(" ");
-    let request = DeadRequest { targets, reason };
+pub async fn dead(
+    client: &Client,
+    targets: Targets,
+    reason: String,
+    force: bool,
+) -> anyhow::Result<()> {
+    let request = DeadRequest {
+        targets,
+        reason,
+        force,
+    };
     Ok(client.call::<Dead>(&request).await?)
 }
 
