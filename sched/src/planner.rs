@@ -396,7 +396,7 @@ impl Planner {
         // Behind one without an end it is promised for the end of time.
         let due = due.filter(|at| *at > now && *at < LAST);
         // It may have come while a pass of many slices was under way.
-        let plan = self.agenda.next_plan().map(|at| at.max(now.after(Span(1))));
+        let plan = self.agenda.next(now).map(|at| at.max(now.after(Span(1))));
         let walks = self.table.is_none() && !self.occupancy.inventory().is_empty();
         due.into_iter().chain(plan.filter(|_| walks)).min()
     }

@@ -191,6 +191,22 @@ fn a_wide_job_starts_among_small_ones_that_are_before_it() {
     starts_among_small_ones(&format!("preset = \"easy\"\n{drifts}\n{kept}"));
 }
 
+/// It need not wait for something else to happen.
+#[test]
+fn who_waits_too_long_is_promised_a_start_in_time() {
+    for policy in [
+        "preset = \"fcfs\"\nqueue.walk = \"skip\"",
+        "preset = \"armada-legacy\"",
+    ] {
+        let mut run = Run::by(policy, &[2]);
+        run.want(1, 1, Some(1000));
+        run.plan();
+        run.want(2, 2, Some(5));
+        run.plan();
+        assert_eq!(run.again, Some(run.now.after(AFTER)), "{policy}");
+    }
+}
+
 /// None of them has an end before that.
 #[test]
 fn a_wide_job_starts_though_its_start_is_beyond_the_window() {

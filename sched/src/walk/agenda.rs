@@ -176,6 +176,15 @@ impl<K: Ord + Clone, R: Room> Agenda<K, R> {
         at.filter(|_| !self.is_empty())
     }
 
+    /// The same, or when the next will have waited too long.
+    pub fn next(&self, now: Time) -> Option<Time> {
+        let late = self.rules.reserve_after.and_then(|wait| {
+            let mut since = self.since.iter().map(|(since, _)| since.after(wait));
+            since.find(|at| *at > now)
+        });
+        self.next_plan().into_iter().chain(late).min()
+    }
+
     /// One more waits. Jobs that can never fit are to be kept elsewhere, lest they use up the
     /// lookback. A key that is there already is not taken again.
     pub fn enter(&mut self, key: K, job: Job<R::Need>, limit: Option<Span>, room: &R) {
