@@ -142,7 +142,11 @@ impl Preempts {
                 ends_as_decided(job, exception)?;
                 self.heirs.remove(&id);
             }
-            Kind::Alloc(_) | Kind::Urgency(..) | Kind::JobspecUpdate(_) => {
+            Kind::Alloc(_) => {
+                self.heirs.remove(&id);
+                self.begins_above(ledger, job);
+            }
+            Kind::Urgency(..) | Kind::JobspecUpdate(_) => {
                 self.heirs.remove(&id);
             }
             Kind::GrantChanged(_) => {
@@ -165,6 +169,16 @@ impl Preempts {
         let heir = self.heirs.entry(by).or_default();
         heir.victims.insert(id);
         heir.since = None;
+    }
+
+    /// A job begins: who would be taken from for it at once does not, though others ended for him.
+    fn begins_above(&mut self, ledger: &Ledger, job: &Job) {
+        let mut heirs = std::mem::take(&mut self.heirs);
+        heirs.retain(|id, _| {
+            let heir = ledger.jobs.get(id);
+            heir.is_none_or(|heir| self.stands_above(job, heir).is_err())
+        });
+        self.heirs = heirs;
     }
 
     /// A job has given what was to be taken from it.
