@@ -1,7 +1,10 @@
 //! What is named and is nowhere: a mistyped name is an error and no empty listing.
 
+use std::fs;
+
 use eddy_cli_tests::instance::Instance;
 use eddy_cli_tests::place::Place;
+use eddy_cli_tests::users::can_make_users;
 
 type Tested = anyhow::Result<()>;
 
@@ -98,7 +101,7 @@ fn a_queue_or_account_that_is_nowhere_is_an_error_until_a_job_has_it() -> Tested
     );
     let place = Place::new()?;
     let file = place.path().join("eddy.toml");
-    std::fs::write(
+    fs::write(
         &file,
         "[[queue]]\nname = \"debug\"\n[[queue]]\nname = \"night\"\n",
     )?;
@@ -127,7 +130,7 @@ fn a_queue_or_account_that_is_nowhere_is_an_error_until_a_job_has_it() -> Tested
         assert_eq!(instance.ok(&["jobs", "-n", known[0], known[1]])?, "");
     }
     // A queue that was taken out of the configuration has jobs that are over.
-    std::fs::write(
+    fs::write(
         instance.place.path().join("eddy.toml"),
         "[[queue]]\nname = \"night\"\n",
     )?;
@@ -177,5 +180,67 @@ fn an_argument_that_names_no_job_is_refused_and_is_not_all_of_them() -> Tested {
     );
     instance.ok(&["cancel", "--all"])?;
     assert_ne!(instance.code(&job)?, 0);
+    Ok(())
+}
+
+#[test]
+fn a_check_of_the_configuration_names_all_whom_the_host_does_not_know() -> Tested {
+    let place = Place::new()?;
+    let file = place.join("site.toml");
+    fs::write(
+        &file,
+        "[access]\nusers = [\"root\", \"eddy-x\", \"eddy-y\"]\nadmins = [\"eddy-z\"]\n[foo]\na = 1\n",
+    )?;
+    let checked = place.run(&["config", "check", &file])?;
+    assert_eq!(checked.code, 1);
+    let lines: Vec<&str> = checked.err.lines().collect();
+    let said = |line: u8, field: &str, user: &str| {
+        format!("eddy config check: {file}: line {line}: {field}: no user `{user}`")
+    };
+    let unknown = [
+        (2, "access.users", "eddy-x"),
+        (2, "access.users", "eddy-y"),
+        (3, "access.admins", "eddy-z"),
+    ];
+    assert_eq!(lines.len(), 4, "{}", checked.err);
+    for (line, (at, field, user)) in lines.iter().zip(unknown) {
+        assert!(line.starts_with(&said(at, field, user)), "{line}");
+    }
+    // What else is wrong is told beside.
+    let last = format!("eddy config check: {file}: line 4: foo: unknown key");
+    assert_eq!(lines[3], last);
+    Ok(())
+}
+
+#[test]
+fn names_that_nobody_has_are_refused_by_field() -> Tested {
+    if !can_make_users() {
+        return Ok(());
+    }
+    let place = Place::new()?;
+    let state = place.join("state");
+    for (key, why) in [
+        (
+            "access.users=[\"eddy-nobody\"]",
+            "access.users: no user `eddy-nobody`",
+        ),
+        (
+            "access.admins=[\"eddy-nobody\"]",
+            "access.admins: no user `eddy-nobody`",
+        ),
+        (
+            "access.users=some",
+            "access.users: is \"some\"; allowed is \"all\" or a list",
+        ),
+        (
+            "access.private=1",
+            "access.private: is 1; allowed is true or false",
+        ),
+    ] {
+        let start = ["start", "--background", "--statedir", &state, "-S", key];
+        let refused = place.run(&start)?;
+        let line = refused.refusal()?;
+        assert!(line.contains(why), "{line}");
+    }
     Ok(())
 }

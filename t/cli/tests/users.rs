@@ -450,68 +450,6 @@ fn a_user_who_asks_without_end_is_told_so_and_others_are_served() -> Tested {
 }
 
 #[test]
-fn a_check_of_the_configuration_names_all_whom_the_host_does_not_know() -> Tested {
-    let place = Place::new()?;
-    let file = place.join("site.toml");
-    fs::write(
-        &file,
-        "[access]\nusers = [\"root\", \"eddy-x\", \"eddy-y\"]\nadmins = [\"eddy-z\"]\n[foo]\na = 1\n",
-    )?;
-    let checked = place.run(&["config", "check", &file])?;
-    assert_eq!(checked.code, 1);
-    let lines: Vec<&str> = checked.err.lines().collect();
-    let said = |line: u8, field: &str, user: &str| {
-        format!("eddy config check: {file}: line {line}: {field}: no user `{user}`")
-    };
-    let unknown = [
-        (2, "access.users", "eddy-x"),
-        (2, "access.users", "eddy-y"),
-        (3, "access.admins", "eddy-z"),
-    ];
-    assert_eq!(lines.len(), 4, "{}", checked.err);
-    for (line, (at, field, user)) in lines.iter().zip(unknown) {
-        assert!(line.starts_with(&said(at, field, user)), "{line}");
-    }
-    // What else is wrong is told beside.
-    let last = format!("eddy config check: {file}: line 4: foo: unknown key");
-    assert_eq!(lines[3], last);
-    Ok(())
-}
-
-#[test]
-fn names_that_nobody_has_are_refused_by_field() -> Tested {
-    if !can_make_users() {
-        return Ok(());
-    }
-    let place = Place::new()?;
-    let state = place.join("state");
-    for (key, why) in [
-        (
-            "access.users=[\"eddy-nobody\"]",
-            "access.users: no user `eddy-nobody`",
-        ),
-        (
-            "access.admins=[\"eddy-nobody\"]",
-            "access.admins: no user `eddy-nobody`",
-        ),
-        (
-            "access.users=some",
-            "access.users: is \"some\"; allowed is \"all\" or a list",
-        ),
-        (
-            "access.private=1",
-            "access.private: is 1; allowed is true or false",
-        ),
-    ] {
-        let start = ["start", "--background", "--statedir", &state, "-S", key];
-        let refused = place.run(&start)?;
-        let line = refused.refusal()?;
-        assert!(line.contains(why), "{line}");
-    }
-    Ok(())
-}
-
-#[test]
 fn an_instance_of_a_user_is_his_down_to_its_last_process() -> Tested {
     if !can_make_users() {
         return Ok(());
