@@ -7,6 +7,7 @@
 //! `nest/pass.rs`. What this instance took itself while its parent was away is handed up first
 //! (`passed/taken.rs`); from there on it is as what was passed.
 
+mod above;
 mod pace;
 mod payload;
 mod refer;
@@ -22,6 +23,7 @@ use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
 use eddy_wire::preempt::{Preemption, Shrink};
+use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
 use eddy_wire::shrinking::Shrinking;
 use eddy_wire::spec::Spec;
@@ -29,7 +31,9 @@ use eddy_wire::suspension::Suspension;
 use eddy_wire::time::{Span, Time};
 use eddy_wire::update;
 
+use crate::queues_above::QueuesAbove;
 use crate::settings::Settings;
+use above::Whose;
 use payload::{Asked, Heard};
 use refer::Referred;
 use taken::{Hand, Own, is_ordered_above};
@@ -47,6 +51,10 @@ pub struct Passed {
     late: BTreeMap<JobId, BTreeSet<JobId>>,
     hand: Hand,
     referred: Referred,
+    /// The parent's queues that lead here.
+    queues: QueuesAbove,
+    /// What this instance has.
+    inventory: Arc<ResourceSet>,
     /// It is an instance to which jobs can be passed.
     declared: Option<String>,
 }
@@ -98,10 +106,14 @@ impl Module for Passed {
     }
 
     fn claims(&self, request: &Request) -> bool {
-        self.is_above(request)
+        self.whose(request) != Whose::Own
     }
 
     fn apply(&mut self, record: &Record) {
+        self.queues.apply(record);
+        if let Kind::ResourceDefine(set, _) = &record.event.kind {
+            self.inventory = Arc::clone(set);
+        }
         let Some(id) = record.event.job else { return };
         if let Kind::Submit(submit) = &record.event.kind {
             if let Some(pass) = &submit.pass {
@@ -305,6 +317,8 @@ impl Passed {
             late: BTreeMap::new(),
             hand: Hand::default(),
             referred: Referred::default(),
+            queues: QueuesAbove::default(),
+            inventory: Arc::clone(&settings.inventory),
             declared: settings.place.name.clone(),
         }
     }

@@ -122,6 +122,8 @@ pub struct Question {
     pub job_set: Option<String>,
     /// Of those that are over, only the ones over since then.
     pub since: Option<Time>,
+    /// Asked of a queue instance: only what is in it.
+    pub here: bool,
     /// At most so many; 0 is no limit.
     pub limit: u32,
 }
@@ -140,6 +142,8 @@ impl Question {
                 job_set: self.job_set.clone(),
                 since,
                 limit: self.limit,
+                here: self.here,
+                ..ListRequest::default()
             };
         let over = |state: &JobState| *state == JobState::Inactive;
         let (ended, active): (Vec<JobState>, Vec<JobState>) =

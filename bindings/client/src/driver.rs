@@ -39,8 +39,17 @@ const SILENCE_MIN: Duration = Duration::from_secs(1);
 const AWAY_PAUSE: Duration = Duration::from_millis(100);
 /// Nothing was out of reach for so long: the next time is another one.
 const AWAY_OVER: Duration = Duration::from_secs(2);
-/// The requests that an instance hands on to one that may be coming back: those about jobs.
-const HANDED_ON: &str = "job.";
+/// The requests that an instance hands on to one that may be coming back: those about jobs, down, and about what is
+/// its parent's alone, up.
+const HANDED_ON: [&str; 7] = [
+    "job.",
+    "account.",
+    "pool.",
+    "queue.",
+    "reservation.",
+    "sched.",
+    "usage.",
+];
 
 /// What comes back for a request.
 pub(crate) type Answer = Result<Message, ClientError>;
@@ -364,7 +373,8 @@ impl Driver {
             return false;
         };
         let asked = Message::decode(&pending.bytes);
-        let handed_on = asked.is_ok_and(|asked| asked.topic.starts_with(HANDED_ON));
+        let is_so = |asked: Message| HANDED_ON.iter().any(|of| asked.topic.starts_with(of));
+        let handed_on = asked.is_ok_and(is_so);
         if pending.waiting == Waiting::Once || !handed_on {
             return false;
         }

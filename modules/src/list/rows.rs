@@ -205,6 +205,9 @@ fn matches(body: &ListRequest, job: &Job) -> bool {
             let named = spec.attributes.system.queue.as_deref();
             named.unwrap_or_default() == queue || queues::of(&job.submit.spec) == Some(queue)
         })
+        && (body.queues.is_empty()
+            || queues::of(&job.submit.spec)
+                .is_some_and(|of| body.queues.iter().any(|queue| queue == of)))
         && body.account.as_ref().is_none_or(|account| {
             let own = job.submit.party.account.as_ref();
             own.is_some_and(|own| own.as_str() == account)

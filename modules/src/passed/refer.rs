@@ -1,5 +1,5 @@
-//! Requests about jobs that the parent has and this instance has not: not yet, or not any more. They are
-//! referred to the parent, whose answers go to who asked.
+//! Requests that are the parent's to answer: about jobs that it has and this instance has not (not yet, or not
+//! any more), and about what is its alone (`above`). They are referred to it, and its answers go to who asked.
 //!
 //! What is here and durable, and what this instance took itself while its parent was away, it answers itself.
 //! While the channel is down nobody can say of anything else whether it is there: that is refused, and who asks
@@ -11,14 +11,11 @@ use eddy_broker::{Caller, Outbox, Reply, Request, ToParent, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
 use eddy_wire::id::JobId;
-use eddy_wire::services::Service;
-use eddy_wire::services::child::Owners;
 use eddy_wire::services::job::JobSet;
-use serde_json::Value;
 
+use super::above::Whose;
 use super::{Channel, Passed};
 use crate::nest::relay::wrapped;
-use crate::nest::route::named;
 
 /// How many are referred at a time. With the 512 that are told at a time it is less than a parent allows a
 /// client (limit `outstanding`).
@@ -61,23 +58,8 @@ impl Referred {
 }
 
 impl Passed {
-    /// Whether a request is the parent's to answer.
-    pub(super) fn is_above(&self, request: &Request) -> bool {
-        if self.declared.is_none() || request.caller.client.is_own() {
-            return false;
-        }
-        if request.topic == Owners::TOPIC {
-            return true;
-        }
-        match named(request) {
-            Some(jobs) if !jobs.is_empty() => !self.answers_for(&jobs),
-            Some(_) => names_a_set(request),
-            None => false,
-        }
-    }
-
     /// Whether all these jobs are here, or one that the parent does not know of.
-    fn answers_for(&self, jobs: &JobSet) -> bool {
+    pub(super) fn answers_for(&self, jobs: &JobSet) -> bool {
         let mut all = true;
         for (first, last) in &jobs.ranges {
             if first > last {
@@ -128,7 +110,17 @@ impl Passed {
             let text = format!("the limit `referred calls` is {CALLS_MAX}, all are under way");
             return Err(Refusal::new(Code::Busy, text));
         }
-        let tail = wrapped(request, 1)?;
+        let tail = match self.whose(request) {
+            Whose::Worded(body) => wrapped(
+                &Request {
+                    body: body.into(),
+                    ..request.clone()
+                },
+                1,
+            )?,
+            Whose::Refused(refusal) => return Err(refusal),
+            Whose::Own | Whose::Parents => wrapped(request, 1)?,
+        };
         self.referred.calls.insert(request.caller);
         let asked = ToParent::Refer(request.caller, tail);
         out.volatile(Volatile::Parent(asked));
@@ -165,13 +157,6 @@ impl Passed {
 /// Who asks again is answered once the parent is there: nobody here can say that there is no such job.
 fn unheard() -> Refusal {
     Refusal::new(Code::Unreachable, "the parent instance is not reached")
-}
-
-/// Whether it is of a set of jobs by its name: where they are the parent knows.
-fn names_a_set(request: &Request) -> bool {
-    let body: Option<Value> = serde_json::from_slice(&request.body).ok();
-    let set = body.as_ref().and_then(|body| body.get("job_set"));
-    set.is_some_and(|set| !set.is_null())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The program `eddy` with real processes. One program, so that it is linked once.
 
+mod above;
 mod accounts;
 mod admission;
 mod autonomy;

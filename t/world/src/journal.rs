@@ -260,6 +260,7 @@ fn matches(request: &ListRequest, row: &JobRow) -> bool {
                 .is_some_and(|result| request.results.contains(&result)))
         && request.user.is_none_or(|user| user == row.userid)
         && request.name.as_ref().is_none_or(|name| *name == row.name)
+        && (request.queues.is_empty() || request.queues.contains(&row.queue))
         && request
             .job_set
             .as_ref()

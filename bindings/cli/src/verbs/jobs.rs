@@ -279,6 +279,7 @@ fn question(args: &Args, ids: &[String], users: &Users) -> anyhow::Result<Questi
         account: args.account.clone(),
         job_set: args.job_set.clone(),
         since: args.since.as_deref().map(when::since).transpose()?,
+        here: false,
         limit: match (args.stats, args.count) {
             (true, _) => 0,
             (false, Some(count)) => count,

@@ -269,6 +269,7 @@ fn matches(request: &ListRequest, row: &JobRow) -> bool {
             .queue
             .as_ref()
             .is_none_or(|queue| *queue == row.queue || is_unnamed(queue, row))
+        && (request.queues.is_empty() || request.queues.contains(&row.queue))
         && request
             .account
             .as_ref()

@@ -499,6 +499,12 @@ pub struct ListRequest {
     /// Only in this queue.
     #[serde(default)]
     pub queue: Option<String>,
+    /// Only in one of these; all when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<String>,
+    /// Asked of a queue instance: only what is in it, and not what waits for it in its parent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub here: bool,
     /// Only charged to this account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,

@@ -50,6 +50,8 @@ struct Part {
 /// Lists them.
 pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8> {
     let mut question = question(args, &[], &users)?;
+    // What waits for a queue instance its parent tells.
+    question.here = true;
     // One more than is shown, so that it is known whether there are more.
     question.limit = match (args.count, question.limit) {
         (Some(1..), limit) => limit.saturating_add(1),

@@ -264,11 +264,13 @@ async fn first_facts(client: &Client) -> anyhow::Result<Facts> {
     };
     let active = Question {
         filter: Filter::active(),
+        here: true,
         ..Question::default()
     };
     let over = Question {
         filter: Filter::parse("inactive")?,
         limit: OVER_MAX,
+        here: true,
         ..Question::default()
     };
     let summary = &mut facts.summary;
