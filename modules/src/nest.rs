@@ -39,7 +39,8 @@ use eddy_wire::queue::Gates;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::Service;
 use eddy_wire::services::child::{
-    Adopt, Answer, Beat, Children, HandUp, Ids, Inside, Owners, Release, Report, Settled, Told,
+    Adopt, Answer, Beat, Children, Drained, HandUp, Ids, Inside, Owners, Release, Report, Settled,
+    Told,
 };
 use eddy_wire::time::{Span, Time};
 
@@ -125,6 +126,7 @@ impl Module for Nest {
             Endpoint::of::<Release>(),
             Endpoint::of::<Inside>(),
             Endpoint::of::<Children>(),
+            Endpoint::of::<Drained>(),
             Endpoint::of::<Owners>(),
         ];
         ENDPOINTS
@@ -326,6 +328,7 @@ impl Nest {
             HandUp::TOPIC => self.handed_up(now, request, out),
             Settled::TOPIC => self.settled(now, request, out),
             Release::TOPIC => self.given_back(request, out),
+            Drained::TOPIC => self.drained_inside(now, request, out),
             Inside::TOPIC => self.inside(request, out),
             Children::TOPIC if !self.is_relayed(request) => self.list(request, out),
             Owners::TOPIC => self.owners(request, out),

@@ -6,6 +6,7 @@
 
 mod arriving;
 mod giving;
+mod handing;
 mod idling;
 mod nodes;
 mod staying;
@@ -36,7 +37,8 @@ use crate::queues_above::QueuesAbove;
 use crate::settings::Settings;
 use arriving::Arriving;
 use giving::Giving;
-use idling::{Idling, Line};
+use handing::Handing;
+use idling::Idling;
 use nodes::Nodes;
 use staying::Staying;
 
@@ -57,6 +59,7 @@ pub struct Resource {
     /// The jobs that are declared instances, and on which node each began: its leader is there.
     declared: BTreeMap<JobId, Option<Rank>>,
     giving: Giving,
+    handing: Handing,
     arriving: Arriving,
     idling: Idling,
     staying: Staying,
@@ -213,20 +216,15 @@ impl Module for Resource {
                 self.tell(out);
             }
             Input::Applied(record) => self.applied(now, &record.event.kind, out),
-            Input::Notice(Notice::Head(heads, _)) => {
-                let waits = heads.main.is_some() || !heads.apart.is_empty();
-                self.idling.waits(match waits {
-                    true => Line::Waiting,
-                    false => Line::Empty,
-                });
-                self.give_idle(now, out);
-            }
+            Input::Notice(Notice::Drained) => self.hand_up_drains(now, out),
             Input::Tick => self.give_idle(now, out),
             Input::Parent(ParentWord::Granted(granted)) => {
                 if let Some(kind) = self.nodes.granted(granted.inventory()) {
                     out.append_own(now, kind);
                 }
                 self.giving.told_anew();
+                self.handing.told_anew();
+                self.hand_up_drains(now, out);
                 self.arriving.told(&granted.beside);
                 self.arrived(out);
                 self.take_back(now, &granted.leaving, out);
@@ -265,6 +263,7 @@ impl Resource {
             grants: BTreeMap::new(),
             declared: BTreeMap::new(),
             giving: Giving::new(&settings.place, &settings.local),
+            handing: Handing::new(&settings.place),
             arriving: Arriving::default(),
             idling: Idling::new(settings.release_idle),
             staying: Staying::default(),
@@ -311,6 +310,11 @@ impl Resource {
                 | Kind::Undrain(..)
         ) {
             self.tell(out);
+        }
+        if let Kind::Drain(..) | Kind::Memo(_) = kind
+            && self.handing.is_owed(&self.drained)
+        {
+            out.notice(Notice::Drained);
         }
         if matches!(
             kind,
@@ -442,6 +446,7 @@ impl Resource {
         let body: DrainRequest = request.parse()?;
         is_a_line(&body.reason)?;
         let ranks = targets::ranks("targets", &body.targets, self.all())?;
+        self.is_drained_above(&ranks)?;
         let again = ranks
             .iter()
             .find(|rank| self.drained.contains_key(&Rank(*rank)));
@@ -504,6 +509,7 @@ impl Resource {
             .iter()
             .find(|rank| !self.drained.contains_key(&Rank(*rank)))
         {
+            self.is_drained_above(&ranks)?;
             return Err(Refusal::invalid(format!(
                 "targets: rank {rank} is not drained"
             )));
@@ -515,7 +521,8 @@ impl Resource {
     }
 }
 
-fn is_a_line(reason: &str) -> Result<(), Refusal> {
+/// Whether a reason is one line, and not too long.
+pub(crate) fn is_a_line(reason: &str) -> Result<(), Refusal> {
     if reason.len() > REASON_BYTES_MAX || reason.contains('\n') {
         let text = format!("reason: one line of at most {REASON_BYTES_MAX} bytes is allowed");
         return Err(Refusal::invalid(text));

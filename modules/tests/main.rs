@@ -2,6 +2,7 @@
 
 mod cut;
 mod dead;
+mod drained;
 mod instance;
 mod inventory;
 mod late;
@@ -22,7 +23,7 @@ mod ranks;
 mod returned;
 mod suppose;
 mod taken;
-mod taken_child;
+pub mod taken_child;
 mod taken_guard;
 mod users;
 mod wait;

@@ -20,7 +20,8 @@ use serde_json::json;
 /// The first of the numbers that it drew.
 const FIRST: JobId = JobId(100);
 
-fn child_settings() -> Settings {
+/// Of a queue instance.
+pub fn child_settings() -> Settings {
     let mut settings = settings();
     settings.place.name = Some("batch".to_owned());
     settings.place.child = Some(ChildOf {
@@ -31,7 +32,7 @@ fn child_settings() -> Settings {
 }
 
 /// Four nodes of its own, a queue, and nodes that its parent has closed.
-fn granted(closed: &[Closed]) -> Arrival {
+pub fn granted(closed: &[Closed]) -> Arrival {
     let queue = QueueAbove {
         name: "long".to_owned(),
         ..QueueAbove::default()

@@ -14,7 +14,7 @@ use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::Delta;
 use eddy_wire::preempt::{Preemption, Shrink};
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::services::child::{Granted, Passed, Summary, TakenUp, ToldOf};
+use eddy_wire::services::child::{DrainedNodes, Granted, Passed, Summary, TakenUp, ToldOf};
 use eddy_wire::services::job::{EventsLine, JobRow, ListRequest, SubmitRequest, Submitted};
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::{Span, Time};
@@ -168,6 +168,8 @@ pub enum ToParent {
     Told(Box<ToldOf>),
     /// Nothing runs any more on these nodes of its, which go back.
     Release(Idset),
+    /// These nodes of a queue instance were drained in it, and the parent has not drained them.
+    Drained(Vec<DrainedNodes>),
     /// Answer this request of a client of this instance; the message, encoded.
     Refer(Caller, Bytes),
     /// That client waits for no answer any more.

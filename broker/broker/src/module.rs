@@ -151,6 +151,8 @@ pub enum Notice {
     Signal(JobId, i32),
     /// An instance that a job is has nothing any more on these ranks, and gives them back.
     GivenBack(JobId, Idset),
+    /// Nodes of this queue instance were drained in it: once all of this turn are, its parent is told.
+    Drained,
     /// A request that is another module's, made for who asked.
     HandedUp(Box<Request>),
     /// The same, of what a queue instance took itself while this one was away.

@@ -29,6 +29,10 @@ impl Nodes {
         }
     }
 
+    pub(super) fn is_drained(&self, rank: Rank) -> bool {
+        self.drained.contains(rank.0)
+    }
+
     /// Those of an instance in which ranks are called so.
     pub(super) fn of(&self, numbers: &BTreeMap<Rank, Rank>) -> Vec<Closed> {
         let inside = |ranks: &Idset| -> Idset {

@@ -1,19 +1,22 @@
 //! What children hand up: submissions made in a queue instance, whose jobs are this instance's, so
-//! that they are taken here; and nodes that a user's instance gives back.
+//! that they are taken here; nodes that a user's instance gives back; and nodes that were drained in a queue
+//! instance, which are this instance's.
 
 use std::collections::BTreeMap;
 
 use eddy_broker::{Notice, Outbox, Request};
 use eddy_wire::error::{Code, Refusal};
+use eddy_wire::event::Kind;
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::services::Service;
-use eddy_wire::services::child::{HandUpRequest, ReleaseRequest};
+use eddy_wire::services::child::{DrainedRequest, HandUpRequest, ReleaseRequest};
 use eddy_wire::services::job;
 use eddy_wire::time::Time;
 use serde_json::{Value, json};
 
 use super::Nest;
+use crate::resource::is_a_line;
 
 impl Nest {
     /// Has a submission taken as if it had been made here, by the user who made it there; the
@@ -85,6 +88,35 @@ impl Nest {
         }
         for (holder, ranks) in by_holder {
             out.notice(Notice::GivenBack(holder, ranks));
+        }
+        out.answer(request.caller, &());
+        Ok(())
+    }
+
+    /// Drains nodes here that were drained in a queue instance: only so is nothing passed to them any more. Those
+    /// that are drained already stay so for the reason that they are.
+    pub(super) fn drained_inside(
+        &self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let body: DrainedRequest = request.parse()?;
+        let child = self.speaker(request, body.child)?;
+        if child.declared.is_none() {
+            let text = "child.job: a user's instance drains what it holds for itself";
+            return Err(Refusal::new(Code::Denied, text));
+        }
+        for nodes in &body.nodes {
+            is_a_line(&nodes.reason)?;
+        }
+        for (rank, number) in child.numbers() {
+            let mut said = body.nodes.iter();
+            let said = said.find(|nodes| nodes.ranks.contains(number.0));
+            if let Some(nodes) = said.filter(|_| !self.closed.is_drained(rank)) {
+                let kind = Kind::Drain(Idset::one(rank.0), nodes.reason.clone(), nodes.userid);
+                out.append_own(now, kind);
+            }
         }
         out.answer(request.caller, &());
         Ok(())

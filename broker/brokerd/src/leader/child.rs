@@ -403,6 +403,10 @@ impl Child {
                 let body = child::ReleaseRequest { child, ranks };
                 self.ask(child::Release::TOPIC, &body, None, Asked::Told);
             }
+            ToParent::Drained(nodes) => {
+                let body = child::DrainedRequest { child, nodes };
+                self.ask(child::Drained::TOPIC, &body, None, Asked::Told);
+            }
             ToParent::Report(summary) => {
                 let body = ReportRequest { child, summary };
                 self.ask(Report::TOPIC, &body, None, Asked::Told);

@@ -79,6 +79,11 @@ service!(
     Release, "child.release", USERS, ReleaseRequest => ()
 );
 service!(
+    /// Nodes of a queue instance were drained there. They are the parent's, who drains them; said again
+    /// whenever the channel stands anew, as long as the parent has not told that they are.
+    Drained, "child.drained", USERS, DrainedRequest => ()
+);
+service!(
     /// A request for the instance that this job here is: how a job in it ended. The message is the tail; the
     /// sender's user counts, not what is stamped in it.
     Inside, "child.inside", USERS, JobId => ()
@@ -294,6 +299,28 @@ pub struct ReleaseRequest {
     pub child: ChildOf,
     /// The nodes, as it counts them. Those that are not its own any more are passed over.
     pub ranks: Idset,
+}
+
+/// What [`Drained`] asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrainedRequest {
+    /// Which job the instance is.
+    pub child: ChildOf,
+    /// The nodes. Those that are not its own any more are passed over.
+    pub nodes: Vec<DrainedNodes>,
+}
+
+/// Nodes that were drained in a queue instance for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrainedNodes {
+    /// Which, as it counts them.
+    pub ranks: Idset,
+    /// Why, one line.
+    pub reason: String,
+    /// By whom.
+    pub userid: u32,
 }
 
 /// What [`Told`] asks.

@@ -4,7 +4,7 @@
 //! if from clients of the child, and their answers go back as calls.
 
 use bytes::Bytes;
-use eddy_broker::{Arrival, Caller, ClientId, ParentWord, Reply, Saying, ToParent};
+use eddy_broker::{Arrival, Caller, ClientId, HandedUp, ParentWord, Reply, Saying, ToParent};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{IdBlock, Kind};
 use eddy_wire::id::Epoch;
@@ -101,30 +101,11 @@ impl Instance {
                 self.ask_parent::<child::Told>(nature, Asked::Told, &request, Bytes::new());
             }
             ToParent::Submit(tag, handed) => {
-                let request = child::HandUpRequest {
-                    child,
-                    user: handed.user,
-                    roles: handed.roles,
-                    submission: handed.submission,
-                    taken: None,
-                };
-                self.ask_parent::<child::HandUp>(
-                    nature,
-                    Asked::Submit(tag),
-                    &request,
-                    Bytes::new(),
-                );
+                self.hand_up(nature, Asked::Submit(tag), *handed, None);
             }
             ToParent::TakenUp(handed, taken) => {
                 let asked = Asked::TakenUp(taken.first);
-                let request = child::HandUpRequest {
-                    child,
-                    user: handed.user,
-                    roles: handed.roles,
-                    submission: handed.submission,
-                    taken: Some(taken),
-                };
-                self.ask_parent::<child::HandUp>(nature, asked, &request, Bytes::new());
+                self.hand_up(nature, asked, *handed, Some(taken));
             }
             ToParent::Settled(open) => {
                 let request = child::SettledRequest { child, open };
@@ -143,6 +124,10 @@ impl Instance {
                 let request = child::ReleaseRequest { child, ranks };
                 self.ask_parent::<child::Release>(nature, Asked::Told, &request, Bytes::new());
             }
+            ToParent::Drained(nodes) => {
+                let request = child::DrainedRequest { child, nodes };
+                self.ask_parent::<child::Drained>(nature, Asked::Told, &request, Bytes::new());
+            }
             ToParent::Report(summary) => {
                 let request = child::ReportRequest { child, summary };
                 self.ask_parent::<child::Report>(nature, Asked::Told, &request, Bytes::new());
@@ -154,6 +139,25 @@ impl Instance {
             }
             ToParent::TakeBack(caller) => self.take_back(nature, caller),
         }
+    }
+
+    /// Hands a submission up.
+    fn hand_up(
+        &mut self,
+        nature: &mut Nature,
+        asked: Asked,
+        handed: HandedUp,
+        taken: Option<Box<child::TakenUp>>,
+    ) {
+        let Some(nested) = &self.nested else { return };
+        let request = child::HandUpRequest {
+            child: nested.child,
+            user: handed.user,
+            roles: handed.roles,
+            submission: handed.submission,
+            taken,
+        };
+        self.ask_parent::<child::HandUp>(nature, asked, &request, Bytes::new());
     }
 
     /// Nobody waits for that answer of the parent any more.
