@@ -154,8 +154,8 @@ impl Seen {
         }
     }
 
-    /// Takes a record: what it held in this attempt is used when it has given all back, unless its node
-    /// failed, as the ledger charges.
+    /// Takes a record: what it held in this attempt is used when it has given all back, unless nobody
+    /// pays for it, as the ledger charges.
     fn used(&mut self, t: Time, kind: &Kind) -> Vec<(Time, Time, u64)> {
         if is_nobodys(&self.spec) {
             return Vec::new();
@@ -165,12 +165,9 @@ impl Seen {
                 let had = self.stage.since.filter(|(_, cores)| *cores > 0);
                 self.stays.extend(had.map(|(from, cores)| (from, t, cores)));
             }
-            Kind::Exception(exception) if exception.severity == 0 => {
-                self.fate = self.fate.ended_by(&exception.kind);
-            }
-            Kind::Requeue(_) => self.fate = Fate::Charged,
             _ => {}
         }
+        self.fate = self.fate.after(kind);
         let stays = kind.frees().then(|| std::mem::take(&mut self.stays));
         let is_charged = |_: &Vec<_>| self.fate != Fate::Failed;
         stays.filter(is_charged).unwrap_or_default()

@@ -54,19 +54,25 @@ pub enum Fate {
     /// The payer does.
     #[default]
     Charged,
-    /// Nobody: its node failed under it.
+    /// Nobody: its node failed under it, or it came back from where it was passed to and never began.
     Failed,
     /// The payer: it ends for another reason, which stands.
     Ending,
 }
 
 impl Fate {
-    /// What it is from now on if an exception of this type ends the attempt: the first counts.
+    /// What it is after this record of the job: the first that ends the attempt counts.
     #[must_use]
-    pub fn ended_by(self, kind: &str) -> Fate {
+    pub fn after(self, kind: &Kind) -> Fate {
         match (self, kind) {
-            (Fate::Charged, "node-failure") => Fate::Failed,
-            (Fate::Charged, _) => Fate::Ending,
+            (_, Kind::Requeue(_)) => Fate::Charged,
+            (Fate::Charged, Kind::Recalled(_)) => Fate::Failed,
+            (Fate::Charged, Kind::Exception(exception)) if exception.severity == 0 => {
+                match exception.kind.as_str() {
+                    "node-failure" => Fate::Failed,
+                    _ => Fate::Ending,
+                }
+            }
             (fate, _) => fate,
         }
     }
@@ -76,6 +82,7 @@ impl Held {
     /// Folds a record; what changed on which node.
     pub fn apply(&mut self, t: Time, kind: &Kind) -> Vec<Move> {
         let mut moves = Vec::new();
+        self.fate = self.fate.after(kind);
         match kind {
             Kind::Alloc(grant) => self.open(t, grant, &mut moves),
             Kind::GrantChanged(grant) => {
@@ -91,9 +98,6 @@ impl Held {
                 self.close(t, ranks, &mut moves);
                 self.open(t, grant, &mut moves);
             }
-            Kind::Exception(exception) if exception.severity == 0 => {
-                self.fate = self.fate.ended_by(&exception.kind);
-            }
             Kind::Release(ranks, Final::No) => {
                 self.close(t, ranks.iter().map(Rank).collect(), &mut moves);
             }
@@ -101,7 +105,6 @@ impl Held {
             Kind::Free | Kind::Release(_, Final::Free(_)) => {
                 self.close(t, self.parts.keys().copied().collect(), &mut moves);
             }
-            Kind::Requeue(_) => self.fate = Fate::Charged,
             _ => {}
         }
         moves

@@ -19,8 +19,9 @@ use jobs::Which;
 /// Show who used how much, and where the capacity went
 ///
 /// A job is charged for what it holds from its grant to its release, node by node; an instance of a
-/// user as one job. Of a job whose node failed nobody is charged that attempt. Nothing is faded or
-/// weighed here: that is done by the policy, and `eddy shares` shows it.
+/// user as one job. Of a job whose node failed nobody is charged that attempt, nor of one that came
+/// back from its queue instance and never began. Nothing is faded or weighed here: that is done by the
+/// policy, and `eddy shares` shows it.
 #[derive(clap::Args)]
 #[command(after_long_help = FIELDS)]
 pub struct Args {
@@ -65,7 +66,7 @@ Fields of --json:
                running (of jobs that hold something, so far), each with node_us, core_us, gpu_us,
                mib_us: amounts times microseconds, exact
   identity     capacity, jobs, instances, declared (by name), reserved (kept and unused),
-               maintenance, idle, drained, down, charged, uncharged (held by an attempt whose node failed): core_us, gpu_us, mib_us. All of
+               maintenance, idle, drained, down, charged, uncharged (held by an attempt whose node failed, or that came back): core_us, gpu_us, mib_us. All of
                jobs to down add up to capacity; jobs and instances are charged and uncharged
 By job it is an array: id, f58, user, uid, account, name, charged, running, used and had (null where they are not known)";
 
