@@ -4,6 +4,7 @@
 //! reads what from which shell, so that a read goes on when the shell comes
 //! back. Nothing passes through the journal.
 
+mod keepers;
 mod past;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,6 +16,7 @@ use eddy_broker::{
 };
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::hostlist::Hostlist;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::first_attempt;
@@ -28,6 +30,7 @@ use crate::jobs::Jobs;
 use crate::settings::Settings;
 use crate::sight::{Sight, no_job};
 
+use keepers::{hosts, keeper, miss};
 use past::whereabouts;
 
 /// Reads of one instance at most.
@@ -42,8 +45,9 @@ pub struct Stdio {
     /// Jobs that are over, by the record that says so, until it is durable.
     over: VecDeque<(Seq, JobId)>,
     shells: BTreeMap<Rank, Epoch>,
-    /// Ranks that were taken out for good: what their shells kept is gone.
-    removed: Idset,
+    /// The hosts of its ranks. A rank that a job had may be another's by now, if this is a queue instance, whose
+    /// nodes come and go: what was kept there is where the host is.
+    hosts: BTreeMap<Rank, Arc<str>>,
     calls: BTreeMap<u64, Call>,
     reads: BTreeMap<u64, Read>,
     next: u64,
@@ -62,7 +66,7 @@ struct Known {
 #[derive(Clone, Debug)]
 struct Whereabouts {
     attempt: Attempt,
-    ranks: Vec<Rank>,
+    nodes: Vec<(Rank, Arc<str>)>,
     /// The instance that it was passed to.
     to: Option<String>,
 }
@@ -71,7 +75,7 @@ impl Whereabouts {
     fn nowhere(attempt: Attempt) -> Whereabouts {
         Whereabouts {
             attempt,
-            ranks: Vec::new(),
+            nodes: Vec::new(),
             to: None,
         }
     }
@@ -93,6 +97,8 @@ struct Call {
     /// As it came.
     message: Request,
     stage: Stage,
+    /// Hosts of which nothing can be told.
+    missing: Hostlist,
 }
 
 /// How far a call has come.
@@ -111,6 +117,7 @@ enum Stage {
 struct Read {
     call: u64,
     part: Part,
+    host: Arc<str>,
     node_index: u32,
     offset: u64,
 }
@@ -157,13 +164,13 @@ impl Module for Stdio {
                         let passed = grant.passed.as_ref();
                         let to = passed.map(|passed| passed.instance.clone());
                         latest.to = to.or(latest.to.take());
-                        latest.ranks = grant.set.nodes.keys().copied().collect();
+                        latest.nodes = hosts(&grant.set);
                     }
                 }
             }
             // It stays until the journal can be asked for it.
             (Kind::Clean, Some(id)) => self.over.push_back((record.seq, id)),
-            (Kind::ResourceDefine(_, basis), None) => self.removed = basis.removed.clone(),
+            (Kind::ResourceDefine(set, _), None) => self.hosts = hosts(set).into_iter().collect(),
             (Kind::ShellStart(ranks, epoch), None) => {
                 self.shells
                     .extend(ranks.iter().map(|rank| (Rank(rank), *epoch)));
@@ -305,6 +312,7 @@ impl Stdio {
                 request: body,
                 message: request.clone(),
                 stage,
+                missing: Hostlist::default(),
             },
         );
         match place {
@@ -327,7 +335,7 @@ impl Stdio {
             None => attempts.last(),
         };
         match wanted {
-            Some(whereabouts) if whereabouts.ranks.is_empty() => Ok(Found::NotYet),
+            Some(whereabouts) if whereabouts.nodes.is_empty() => Ok(Found::NotYet),
             Some(whereabouts) => Ok(Found::At(whereabouts.clone())),
             None => {
                 let (id, last) = (body.id, attempts.len());
@@ -353,12 +361,11 @@ impl Stdio {
         let Some(call) = self.calls.get_mut(&tag) else {
             return;
         };
-        let there = |rank: &Rank| !self.removed.contains(rank.0);
-        let left = whereabouts.ranks.iter().filter(|rank| there(rank)).count();
-        call.stage = Stage::Reading(left);
         let (job, offsets) = (call.request.id, call.request.offsets.clone());
-        for (index, rank) in whereabouts.ranks.iter().enumerate() {
-            if self.removed.contains(rank.0) {
+        let mut reads = Vec::new();
+        for (index, (rank, host)) in whereabouts.nodes.iter().enumerate() {
+            if keeper(&self.hosts, *rank, host).is_none() {
+                miss(call, host);
                 continue;
             }
             let part = Part {
@@ -366,21 +373,22 @@ impl Stdio {
                 attempt: whereabouts.attempt,
                 rank: *rank,
             };
-            let offset = offsets.get(index).copied().unwrap_or(0);
-            let id = self.take_tag();
-            self.reads.insert(
-                id,
-                Read {
-                    call: tag,
-                    part,
-                    node_index: index as u32,
-                    offset,
-                },
-            );
-            self.send(id, out);
+            reads.push(Read {
+                call: tag,
+                part,
+                host: Arc::clone(host),
+                node_index: index as u32,
+                offset: offsets.get(index).copied().unwrap_or(0),
+            });
         }
-        if left == 0 {
-            self.finish(tag, out);
+        call.stage = Stage::Reading(reads.len());
+        if reads.is_empty() {
+            return self.finish(tag, out);
+        }
+        for read in reads {
+            let id = self.take_tag();
+            self.reads.insert(id, read);
+            self.send(id, out);
         }
     }
 
@@ -392,21 +400,21 @@ impl Stdio {
             .calls
             .get(&read.call)
             .is_some_and(|call| call.request.follow);
-        if let Some(epoch) = self.shells.get(&read.part.rank) {
+        if let Some(epoch) = self.shell(read) {
             let message = ToShell::Read {
                 part: read.part,
                 read: id,
                 offset: read.offset,
                 follow,
             };
-            out.effect(Effect::Shell(*epoch, message));
+            out.effect(Effect::Shell(epoch, message));
         }
     }
 
     /// A shell came (back): what is read from it is asked for again.
     fn resend(&self, epoch: Epoch, out: &mut Outbox) {
         for (id, read) in &self.reads {
-            if self.shells.get(&read.part.rank) == Some(&epoch) {
+            if self.shell(read) == Some(epoch) {
                 self.send(*id, out);
             }
         }
@@ -426,6 +434,7 @@ impl Stdio {
                 attempt: read.part.attempt,
                 node_index: read.node_index,
                 next,
+                missing: String::new(),
             };
             out.part(call.message.caller, &reply, Bytes::copy_from_slice(frames));
         }
@@ -452,18 +461,10 @@ impl Stdio {
         }
     }
 
-    /// Nothing more will come from ranks that were taken out.
-    fn end_removed(&mut self, out: &mut Outbox) {
-        let gone = |read: &Read| self.removed.contains(read.part.rank.0);
-        let reads = self.reads.iter().filter(|(_, read)| gone(read));
-        let reads: Vec<u64> = reads.map(|(id, _)| *id).collect();
-        reads.into_iter().for_each(|id| self.end(id, out));
-    }
-
     fn applied(&mut self, record: &Record, out: &mut Outbox) {
         let Some(id) = record.event.job else {
             if matches!(record.event.kind, Kind::ResourceDefine(..)) {
-                self.end_removed(out);
+                self.end_missing(out);
             }
             return;
         };
@@ -530,6 +531,7 @@ impl Stdio {
                 attempt: Attempt(0),
                 node_index: 0,
                 next: 0,
+                missing: call.missing.to_string(),
             };
             // Behind everything recorded of the job's end.
             out.reply(call.message.caller, &end);
@@ -559,8 +561,8 @@ impl Stdio {
                 .collect();
             for id in reads {
                 let read = self.reads.remove(&id).expect("just listed");
-                if let Some(epoch) = self.shells.get(&read.part.rank) {
-                    out.volatile(Volatile::Shell(*epoch, ToShell::StopRead { read: id }));
+                if let Some(epoch) = self.shell(&read) {
+                    out.volatile(Volatile::Shell(epoch, ToShell::StopRead { read: id }));
                 }
             }
         }

@@ -25,6 +25,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::output::FAILED;
+use crate::table::escaped;
 use crate::{ids, output};
 
 /// Two interrupts within this time cancel the job.
@@ -239,6 +240,8 @@ struct Attached<'a> {
     attempt: Attempt,
     /// The attempt whose output was or is being shown.
     shown: Option<Attempt>,
+    /// The hosts of which was said that nothing of theirs can be shown.
+    missing: String,
     input: InputState,
 }
 
@@ -265,6 +268,7 @@ impl Attached<'_> {
             output,
             attempt: Attempt(1),
             shown: None,
+            missing: String::new(),
             input,
         })
     }
@@ -279,8 +283,13 @@ impl Attached<'_> {
             Err(ClientError::Refused(refusal)) if refusal.code != Code::Denied => None,
             Err(error) => return Err(error),
         };
-        if let Some((reply, _)) = &part {
-            self.shown = Some(reply.attempt);
+        match &part {
+            Some((reply, _)) => self.shown = Some(reply.attempt),
+            None if output.missing() != self.missing => {
+                output.missing().clone_into(&mut self.missing);
+                miss(self.how.verb, &self.missing);
+            }
+            None => {}
         }
         Ok(part.map(|(_, frames)| frames))
     }
@@ -374,6 +383,12 @@ impl Attached<'_> {
             }
         });
     }
+}
+
+/// Says that nothing can be shown of what was written on these hosts.
+pub fn miss(verb: &str, hosts: &str) {
+    let hosts = escaped(hosts);
+    eprintln!("eddy {verb}: what was written on {hosts} is not shown: not in the instance now");
 }
 
 /// The exception that a line tells of.

@@ -150,6 +150,7 @@ pub struct OutputFeed(Feed<OutputProgress>);
 
 struct OutputProgress {
     request: OutputRequest,
+    missing: String,
 }
 
 impl Progress for OutputProgress {
@@ -163,6 +164,7 @@ impl Progress for OutputProgress {
     fn take(&mut self, reply: OutputReply, frames: Bytes) -> Option<(OutputReply, Bytes)> {
         // The last answer is of no attempt and only says so.
         if reply.attempt == Attempt(0) {
+            self.missing = reply.missing;
             return None;
         }
         let at = reply.node_index as usize;
@@ -196,7 +198,8 @@ impl OutputFeed {
             offsets: Vec::new(),
             follow: true,
         };
-        let mut feed = Feed::new(client, OutputProgress { request });
+        let missing = String::new();
+        let mut feed = Feed::new(client, OutputProgress { request, missing });
         feed.open()?;
         Ok(OutputFeed(feed))
     }
@@ -204,6 +207,11 @@ impl OutputFeed {
     /// The next frames; `None` after the last. May be dropped while it waits.
     pub async fn next(&mut self) -> Result<Option<(OutputReply, Bytes)>, ClientError> {
         self.0.next().await
+    }
+
+    /// After the last: the hosts (RFC 29) of whose output nothing could be told; empty is none.
+    pub fn missing(&self) -> &str {
+        &self.0.progress.missing
     }
 
     /// The attempt whose output came last.

@@ -219,6 +219,9 @@ pub struct HostOrder {
     /// The job that the instance is, where that is another, which has grown by this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<ChildOf>,
+    /// The name it was declared under: then its state directory there is kept for its next job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The user it belongs to: what hosts it has that user's rights and no other's.
     #[serde(default)]
     pub user: u32,

@@ -131,6 +131,7 @@ fn word() -> impl Strategy<Value = Word> {
                 job: JobId(4),
                 attempt: Attempt(2),
             }),
+            name: (rank % 3 == 0).then(|| "batch".to_owned()),
             user: 1000,
             rank: Rank(rank),
             door,

@@ -159,6 +159,7 @@ impl Nest {
                     job: holder.job,
                     attempt: holder.attempt,
                     child: (holder != own).then_some(own),
+                    name: child.declared.clone(),
                     user: child.job.submit.user,
                     rank: place,
                     door: door.clone(),

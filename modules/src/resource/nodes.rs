@@ -90,6 +90,14 @@ impl Nodes {
         };
         let same_times = known.set.expiration == self.told.expiration
             && known.set.starttime == self.told.starttime;
+        if self.is_granted_anew(known) {
+            // Its nodes have new numbers, of which none is gone.
+            let basis = Basis {
+                removed: Idset::new(),
+                ..known.basis.clone()
+            };
+            return Some(self.define(self.told.as_ref().clone(), &basis, None));
+        }
         match &known.basis.told {
             Some(told) if *told == self.told_hash && same_times => None,
             // It is the same grant, which has another end since.
@@ -114,6 +122,11 @@ impl Nodes {
         self.child.is_some() && known.set.starttime == self.told.starttime
     }
 
+    /// Whether the instance is another job of its parent than the leader was of that recorded it.
+    fn is_granted_anew(&self, known: &Recorded) -> bool {
+        self.child.is_some() && known.set.starttime != self.told.starttime
+    }
+
     /// The parent has said anew what the instance has: what is to be recorded, if it is news. Ranks
     /// that are gone are so for good.
     pub(super) fn granted(&self, set: ResourceSet) -> Option<Kind> {
@@ -124,7 +137,7 @@ impl Nodes {
         }
         let mut basis = known.basis.clone();
         let gone = known.ranks.difference(&set.ranks());
-        basis.removed = basis.removed.union(&gone);
+        basis.removed = basis.removed.union(&gone).difference(&set.ranks());
         Some(self.define(set, &basis, None))
     }
 

@@ -7,7 +7,7 @@ use eddy_wire::grant::Grant;
 use eddy_wire::id::Attempt;
 use eddy_wire::services::job::EventsLine;
 
-use super::Whereabouts;
+use super::{Whereabouts, hosts};
 
 /// Where an attempt of a finished job was, from its event log.
 pub(super) fn whereabouts<'a>(
@@ -22,9 +22,9 @@ pub(super) fn whereabouts<'a>(
         match line.name.as_str() {
             "alloc" if wanted.is_none_or(|wanted| wanted == attempt) => {
                 let grant: Grant = serde_json::from_str(context).ok()?;
-                let ranks = grant.set.nodes.keys().copied().collect();
+                let nodes = hosts(&grant.set);
                 let to = to.take();
-                found = Some(Whereabouts { attempt, ranks, to });
+                found = Some(Whereabouts { attempt, nodes, to });
             }
             "passed" => to = passed_to(context),
             "submit" => attempt = passed_as(context).unwrap_or(attempt),

@@ -223,3 +223,39 @@ fn the_node_of_a_leader_is_none_of_its_instance() -> Tested {
     }
     instance.shut_down()
 }
+
+#[test]
+fn what_jobs_wrote_is_told_after_the_site_was_started_again() -> Tested {
+    let instance = shared()?;
+    let written = |job: &str| {
+        let shown = instance.run(&["job", "attach", job])?;
+        let mut lines: Vec<String> = shown.ok()?.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        Ok::<_, anyhow::Error>(lines)
+    };
+    let mut jobs = Vec::new();
+    for round in 1..=4 {
+        let echo = format!("echo {round} $EDDY_TASK_RANK");
+        let job = instance.submit(&["-q", "owner", "-N3", "-n3", "sh", "-c", &echo])?;
+        assert_eq!(instance.code(&job)?, 0);
+        jobs.push(job);
+        for (job, round) in jobs.iter().zip(1..) {
+            let lines: Vec<String> = (0..3).map(|task| format!("{round} {task}")).collect();
+            assert_eq!(written(job)?, lines, "job {job} of round {round}");
+        }
+        instance.ok(&["shutdown"])?;
+        instance.start_again()?;
+    }
+    // What is not there is not told, and that is said.
+    instance.ok(&["run", "-q", "owner", "-N3", "-n3", "true"])?;
+    instance.ok(&["resource", "remove", "1"])?;
+    let shown = instance.run(&["job", "attach", &jobs[0]])?;
+    let hosts = instance.row(&jobs[0])?["nodelist"].to_string();
+    assert!(
+        shown.err.contains("is not shown: not in the instance now"),
+        "{hosts} {}",
+        shown.err
+    );
+    assert_eq!(shown.ok()?.lines().count(), 2);
+    instance.shut_down()
+}

@@ -13,7 +13,7 @@ use eddy_wire::time::Span;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
 
-use crate::attach::{Label, exit_code, write_frames};
+use crate::attach::{Label, exit_code, miss, write_frames};
 use crate::request::eligible::ArrayOption;
 use crate::request::{JobOptions, Stdin};
 use crate::session::{Global, told};
@@ -217,6 +217,9 @@ async fn show(client: Client, job: JobId) -> anyhow::Result<()> {
     let mut feed = OutputFeed::following(&client, job, None)?;
     while let Some((_, frames)) = feed.next().await? {
         write_frames(frames, &Label::Plain)?;
+    }
+    if !feed.missing().is_empty() {
+        miss("submit", feed.missing());
     }
     Ok(())
 }

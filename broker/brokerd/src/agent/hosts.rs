@@ -169,7 +169,11 @@ impl Hosts {
             None => marker.to_string(),
             Some(outer) => format!("{outer}:{marker}"),
         };
-        let name = format!("{}.{}", order.job.0, order.attempt.0);
+        let name = match &order.name {
+            // What its shells keep there is asked for after its next job has begun.
+            Some(name) => name.clone(),
+            None => format!("{}.{}", order.job.0, order.attempt.0),
+        };
         Post {
             instance: order.instance.clone(),
             job: Some(match order.child {

@@ -157,6 +157,7 @@ impl Iterator for Output {
                 attempt: self.attempt,
                 node_index,
                 next,
+                missing: String::new(),
             };
             return Some(Reply {
                 tail: Bytes::from(frames),
@@ -168,6 +169,7 @@ impl Iterator for Output {
             attempt: Attempt(0),
             node_index: 0,
             next: 0,
+            missing: String::new(),
         };
         Some(Reply::new(self.caller, Type::Reply, &end))
     }

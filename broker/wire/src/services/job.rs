@@ -277,6 +277,10 @@ pub struct OutputReply {
     pub node_index: u32,
     /// Where this rank's stream goes on.
     pub next: u64,
+    /// In the last answer: the hosts (RFC 29) of which nothing can be told, since they are not in the instance
+    /// now.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub missing: String,
 }
 
 /// What [`Input`] asks; the bytes are the tail.

@@ -23,6 +23,7 @@ fn order(job: u64, attempt: u32) -> Word {
         job: JobId(job),
         attempt: Attempt(attempt),
         child: None,
+        name: None,
         user: 0,
         rank: Rank(1),
         door: "/door".to_owned(),

@@ -228,6 +228,7 @@ fn what_is_hosted_on_this_node_is_ordered_again_of_its_agent() {
         job: eddy_wire::id::JobId(4),
         attempt: eddy_wire::id::Attempt(1),
         child: None,
+        name: None,
         user: 0,
         rank: Rank(1),
         door: "/d".to_owned(),

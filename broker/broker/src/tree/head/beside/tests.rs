@@ -46,6 +46,7 @@ impl Bed {
             job: JobId(5),
             attempt: Attempt(1),
             child: None,
+            name: None,
             user: 0,
             rank: Rank(1),
             door: "/d".to_owned(),
