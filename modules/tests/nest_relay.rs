@@ -104,7 +104,7 @@ fn all_jobs_are_all_but_the_declared_instances() {
     let request = |jobs: JobSet| RaiseRequest {
         job_set: None,
         scope: match jobs.is_empty() {
-            true => Scope::All,
+            true => Scope::Everybody,
             false => Scope::Named,
         },
         jobs,

@@ -64,7 +64,11 @@ impl Manager {
         word(&body.kind)?;
         bounded("note", &body.note)?;
         let all = body.jobs.is_empty();
-        let named = Named::of(&body.jobs, body.job_set.as_deref(), body.scope)?;
+        let named = Named::of(
+            &body.jobs,
+            body.job_set.as_deref(),
+            (body.scope, request.uid),
+        )?;
         self.each(request, named, |job| {
             let wanted = body.states.is_empty() || body.states.contains(&job.state);
             if all && !wanted {
@@ -103,7 +107,11 @@ impl Manager {
             return Err(Refusal::invalid(text));
         }
         let all = body.jobs.is_empty();
-        let named = Named::of(&body.jobs, body.job_set.as_deref(), body.scope)?;
+        let named = Named::of(
+            &body.jobs,
+            body.job_set.as_deref(),
+            (body.scope, request.uid),
+        )?;
         self.each(request, named, |job| match job.state {
             _ if self.above.orders(job) && all => Ok(None),
             _ if self.above.orders(job) => Err(ordered_above()),
@@ -132,7 +140,11 @@ impl Manager {
     ) -> Result<Changed, Refusal> {
         let body: ReleaseRequest = request.parse()?;
         let all = body.jobs.is_empty();
-        let named = Named::of(&body.jobs, body.job_set.as_deref(), body.scope)?;
+        let named = Named::of(
+            &body.jobs,
+            body.job_set.as_deref(),
+            (body.scope, request.uid),
+        )?;
         self.each(request, named, |job| match job.state {
             _ if self.above.orders(job) && all => Ok(None),
             _ if self.above.orders(job) => Err(ordered_above()),
@@ -184,6 +196,14 @@ impl Manager {
     ) -> Result<Proposed, Refusal> {
         let jobs = match named {
             Named::All => return Ok(self.every(request, |_| true, change)),
+            Named::User(user) => {
+                if !request.sender().may_act_for(user) {
+                    let text = format!("scope: user {user} given, whose jobs are not yours");
+                    return Err(Refusal::new(Code::Denied, text));
+                }
+                let of_him = |job: &Job| job.submit.user == user;
+                return Ok(self.every(request, of_him, change));
+            }
             Named::Set(set) => {
                 let of_it = |job: &Job| job.submit.spec.set.as_deref() == Some(set);
                 return Ok(self.every(request, of_it, change));
@@ -233,7 +253,7 @@ impl Manager {
         Ok(proposed)
     }
 
-    /// The same for all of the sender's own that `which` takes.
+    /// The same for all on which the sender may act that `which` takes.
     fn every(
         &self,
         request: &Request,
@@ -257,8 +277,10 @@ impl Manager {
 
 /// Which jobs a change is of.
 pub(super) enum Named<'a> {
-    /// All of the sender.
+    /// All on which the sender may act.
     All,
+    /// All of this user.
+    User(u32),
     /// Those of a set of jobs.
     Set(&'a str),
     /// Those with these numbers.
@@ -269,10 +291,12 @@ impl<'a> Named<'a> {
     pub(super) fn of(
         jobs: &'a JobSet,
         set: Option<&'a str>,
-        scope: Scope,
+        (scope, sender): (Scope, u32),
     ) -> Result<Named<'a>, Refusal> {
         match (jobs.is_empty(), set, scope) {
-            (true, None, Scope::All) => Ok(Named::All),
+            (true, None, Scope::All) => Ok(Named::User(sender)),
+            (true, None, Scope::User(user)) => Ok(Named::User(user)),
+            (true, None, Scope::Everybody) => Ok(Named::All),
             (true, Some(set), Scope::Named) => Ok(Named::Set(set)),
             (false, None, Scope::Named) => Ok(Named::Jobs(jobs)),
             (true, None, Scope::Named) => Err(Refusal::invalid(
@@ -281,8 +305,8 @@ impl<'a> Named<'a> {
             (false, Some(_), _) => Err(Refusal::invalid(
                 "job_set: given beside jobs; allowed is one of them",
             )),
-            (_, _, Scope::All) => Err(Refusal::invalid(
-                "scope: `all` given beside jobs or a job_set; allowed is one of them",
+            (_, _, Scope::All | Scope::User(_) | Scope::Everybody) => Err(Refusal::invalid(
+                "scope: given beside jobs or a job_set; allowed is one of them",
             )),
         }
     }

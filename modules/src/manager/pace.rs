@@ -22,7 +22,11 @@ impl Manager {
     ) -> Result<Changed, Refusal> {
         let body: SuspendRequest = request.parse()?;
         let all = body.jobs.is_empty();
-        let named = Named::of(&body.jobs, body.job_set.as_deref(), body.scope)?;
+        let named = Named::of(
+            &body.jobs,
+            body.job_set.as_deref(),
+            (body.scope, request.uid),
+        )?;
         self.each(request, named, |job| match can_stop(job) {
             Err(_) if all => Ok(None),
             Err(why) => Err(why),
@@ -46,7 +50,11 @@ impl Manager {
     ) -> Result<Changed, Refusal> {
         let body: SuspendRequest = request.parse()?;
         let all = body.jobs.is_empty();
-        let named = Named::of(&body.jobs, body.job_set.as_deref(), body.scope)?;
+        let named = Named::of(
+            &body.jobs,
+            body.job_set.as_deref(),
+            (body.scope, request.uid),
+        )?;
         self.each(request, named, |job| {
             match (runs(job), job.suspension.standing()) {
                 (Err(_), _) if all => Ok(None),

@@ -41,7 +41,11 @@ impl Manager {
                 seconds(LIMIT_MAX)
             )));
         }
-        let named = Named::of(&body.jobs, body.job_set.as_deref(), Scope::Named)?;
+        let named = Named::of(
+            &body.jobs,
+            body.job_set.as_deref(),
+            (Scope::Named, request.uid),
+        )?;
         let sender = request.sender();
         let proposed = self.each(request, named, |job| {
             let changes = changes(now, sender, job, body.duration)?;

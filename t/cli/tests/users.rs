@@ -268,6 +268,26 @@ fn nobody_acts_on_anothers_job_and_admins_do() -> Tested {
         instance.events(&waits)?.last().map(String::as_str),
         Some("priority")
     );
+    // All jobs are those of who says it, also where he may act on others'.
+    let own = site.run(&instance, DAN, &["cancel", "--all"])?;
+    ensure!(own.err.contains("0 jobs"), "{own:?}");
+    let his = [
+        "cancel",
+        "--all",
+        "--dry-run",
+        "--user",
+        &site.users[ANN].name,
+    ];
+    let his = site.ok(&instance, DAN, &his)?;
+    assert_eq!(his.lines().collect::<Vec<&str>>(), [&waits, &runs]);
+    let not_his = site.run(
+        &instance,
+        BOB,
+        &["hold", "--all", "-u", &site.users[ANN].name],
+    )?;
+    assert!(not_his.refusal()?.contains("are not yours"), "{not_his:?}");
+    let held = site.run(&instance, DAN, &["hold", "--all", "-u", "all"])?;
+    assert!(held.err.contains("1 jobs"), "{held:?}");
     // Listings are open, and name the user.
     let rows = site.ok(
         &instance,

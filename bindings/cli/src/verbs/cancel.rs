@@ -12,6 +12,7 @@ use eddy_wire::services::child::{Children, ChildrenRequest};
 use eddy_wire::services::job::{Changed, JobSet, Raise, RaiseRequest, Scope};
 
 use crate::listing::{Filter, Question};
+use crate::names::Users;
 use crate::session::Global;
 use crate::table::escaped;
 use crate::{ids, output, request};
@@ -25,6 +26,9 @@ pub struct Args {
     /// All your jobs, in the states of -S if given; declared instances are left out
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+    /// With --all or -S: those of this user, or of all users; owner and admins may
+    #[arg(short = 'u', long, value_name = "USER|all", conflicts_with_all = ["ids", "job_set"])]
+    user: Option<String>,
     /// The jobs of this set
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with_all = ["ids", "all"])]
     job_set: Option<String>,
@@ -52,18 +56,19 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     };
     let (global, ids) = &global.inside(&args.ids)?;
     let jobs = ids::many(ids)?;
+    let whose = whose(args.user.as_deref())?;
     if jobs.is_empty() && !args.all && args.states.is_none() && args.job_set.is_none() {
         bail!("no jobs given; allowed are ids, --all, --job-set NAME and -S STATES");
     }
     global.session(async |client| {
         if args.dry_run {
-            return dry_run(&client, jobs, &states, args.job_set.clone()).await;
+            return dry_run(&client, jobs, (&states, whose), args.job_set.clone()).await;
         }
         let named = !jobs.is_empty();
         // That -S alone means all in these states was asked for above.
         let scope = match named || args.job_set.is_some() {
             true => Scope::Named,
-            false => Scope::All,
+            false => whose,
         };
         let request = |jobs| RaiseRequest {
             jobs,
@@ -101,7 +106,7 @@ fn active_states(text: &str) -> anyhow::Result<Vec<JobState>> {
 async fn dry_run(
     client: &Client,
     jobs: JobSet,
-    states: &[JobState],
+    (states, whose): (&[JobState], Scope),
     job_set: Option<String>,
 ) -> anyhow::Result<u8> {
     let filter = match states.is_empty() {
@@ -115,7 +120,12 @@ async fn dry_run(
         true => declared(client).await?,
         false => BTreeSet::new(),
     };
-    let user = jobs.is_empty().then(|| rustix::process::getuid().as_raw());
+    let user = match whose {
+        _ if !jobs.is_empty() => None,
+        Scope::User(user) => Some(user),
+        Scope::Everybody => None,
+        Scope::Named | Scope::All => Some(rustix::process::getuid().as_raw()),
+    };
     let question = Question {
         filter,
         jobs,
@@ -132,6 +142,15 @@ async fn dry_run(
     let rows = rows.iter().filter(|row| !spared.contains(&row.id));
     output::lines(rows.map(|row| ids::show(row.id)))?;
     Ok(0)
+}
+
+/// Whose jobs are meant where none are named.
+pub fn whose(user: Option<&str>) -> anyhow::Result<Scope> {
+    Ok(match user {
+        None => Scope::All,
+        Some("all") => Scope::Everybody,
+        Some(user) => Scope::User(Users::read().number(user)?),
+    })
 }
 
 /// The jobs that are declared instances, which serve queues.

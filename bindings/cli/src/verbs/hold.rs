@@ -8,7 +8,7 @@ use eddy_wire::services::job::{
 use crate::ids;
 use crate::request;
 use crate::session::Global;
-use crate::verbs::cancel::{change, known, refusals};
+use crate::verbs::cancel::{change, known, refusals, whose};
 
 /// Keep waiting jobs from starting, until eddy release
 ///
@@ -33,7 +33,10 @@ struct Which {
     /// All your jobs that wait
     #[arg(long, conflicts_with_all = ["ids", "job_set"])]
     all: bool,
-    /// The jobs of this set, in one record stream
+    /// With --all: those of this user, or of all users; owner and admins may
+    #[arg(short = 'u', long, value_name = "USER|all", requires = "all")]
+    user: Option<String>,
+    /// The jobs of this set, all in one commit
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with = "ids")]
     job_set: Option<String>,
     /// Jobs: f2JL, 1000, lists and ranges (f5-f9), of an instance 905/f5
@@ -52,10 +55,10 @@ impl Which {
         Ok((global, jobs))
     }
 
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> anyhow::Result<Scope> {
         match self.all {
-            true => Scope::All,
-            false => Scope::Named,
+            true => whose(self.user.as_deref()),
+            false => Ok(Scope::Named),
         }
     }
 
@@ -71,10 +74,11 @@ impl Which {
 pub fn hold(global: &Global, args: &HoldArgs) -> anyhow::Result<u8> {
     let which = &args.which;
     let (global, jobs) = which.jobs(global)?;
+    let scope = which.scope()?;
     let request = |jobs| UrgencyRequest {
         jobs,
         job_set: which.job_set.clone(),
-        scope: which.scope(),
+        scope,
         urgency: 0,
     };
     global.session(async |client| {
@@ -87,10 +91,11 @@ pub fn hold(global: &Global, args: &HoldArgs) -> anyhow::Result<u8> {
 pub fn release(global: &Global, args: &ReleaseArgs) -> anyhow::Result<u8> {
     let which = &args.which;
     let (global, jobs) = which.jobs(global)?;
+    let scope = which.scope()?;
     let request = |jobs| ReleaseRequest {
         jobs,
         job_set: which.job_set.clone(),
-        scope: which.scope(),
+        scope,
     };
     global.session(async |client| {
         let changed = change::<Release>(&client, jobs, request).await?;

@@ -6,7 +6,7 @@ use eddy_wire::services::job::{Changed, JobSet, Resume, Scope, Suspend, SuspendR
 use crate::ids;
 use crate::request;
 use crate::session::Global;
-use crate::verbs::cancel::{change, known, refusals};
+use crate::verbs::cancel::{change, known, refusals, whose};
 
 /// Stop running jobs for a while, until eddy resume
 ///
@@ -36,6 +36,9 @@ struct Which {
     /// All your jobs of which it can be true
     #[arg(long, conflicts_with_all = ["ids", "job_set"])]
     all: bool,
+    /// With --all: those of this user, or of all users; owner and admins may
+    #[arg(short = 'u', long, value_name = "USER|all", requires = "all")]
+    user: Option<String>,
     /// The jobs of this set
     #[arg(long, value_name = "NAME", value_parser = request::job_set, conflicts_with = "ids")]
     job_set: Option<String>,
@@ -55,14 +58,18 @@ impl Which {
         Ok((global, jobs))
     }
 
-    fn request(&self, jobs: JobSet) -> SuspendRequest {
+    fn scope(&self) -> anyhow::Result<Scope> {
+        match self.all {
+            true => whose(self.user.as_deref()),
+            false => Ok(Scope::Named),
+        }
+    }
+
+    fn request(&self, jobs: JobSet, scope: Scope) -> SuspendRequest {
         SuspendRequest {
             jobs,
             job_set: self.job_set.clone(),
-            scope: match self.all {
-                true => Scope::All,
-                false => Scope::Named,
-            },
+            scope,
         }
     }
 
@@ -78,8 +85,9 @@ impl Which {
 pub fn suspend(global: &Global, args: &SuspendArgs) -> anyhow::Result<u8> {
     let which = &args.which;
     let (global, jobs) = which.jobs(global)?;
+    let scope = which.scope()?;
     global.session(async |client| {
-        let changed = change::<Suspend>(&client, jobs, |jobs| which.request(jobs)).await?;
+        let changed = change::<Suspend>(&client, jobs, |jobs| which.request(jobs, scope)).await?;
         known(&client, which.job_set.as_ref(), &changed).await?;
         Ok(which.told("suspend", &changed))
     })
@@ -88,8 +96,9 @@ pub fn suspend(global: &Global, args: &SuspendArgs) -> anyhow::Result<u8> {
 pub fn resume(global: &Global, args: &ResumeArgs) -> anyhow::Result<u8> {
     let which = &args.which;
     let (global, jobs) = which.jobs(global)?;
+    let scope = which.scope()?;
     global.session(async |client| {
-        let changed = change::<Resume>(&client, jobs, |jobs| which.request(jobs)).await?;
+        let changed = change::<Resume>(&client, jobs, |jobs| which.request(jobs, scope)).await?;
         known(&client, which.job_set.as_ref(), &changed).await?;
         Ok(which.told("resume", &changed))
     })

@@ -306,6 +306,10 @@ pub enum Scope {
     Named,
     /// All of the sender of which it can be true.
     All,
+    /// The same of that user; of another's only owner and admins may ask.
+    User(u32),
+    /// All of everybody on whose jobs the sender may act.
+    Everybody,
 }
 
 impl Scope {

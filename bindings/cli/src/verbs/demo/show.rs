@@ -235,7 +235,7 @@ impl Demo {
         let release = ReleaseRequest {
             jobs: JobSet::default(),
             job_set: None,
-            scope: Scope::All,
+            scope: Scope::Everybody,
         };
         client.call::<Release>(&release).await?;
         self.busy(client).await?;
