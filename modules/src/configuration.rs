@@ -164,7 +164,9 @@ impl Configuration {
             changed: change.changed.clone(),
             restart: change.restart.clone(),
         };
-        if reloaded.changed.is_empty() || Change::is_trial(memo) {
+        // What counts from the next start on is kept for that, too.
+        let is_nothing = reloaded.changed.is_empty() && reloaded.restart.is_empty();
+        if is_nothing || Change::is_trial(memo) {
             return out.answer(caller, &reloaded);
         }
         out.append_own(now, Kind::Memo(change.memo()));

@@ -245,6 +245,10 @@ impl Queues {
         if !self.configured.iter().any(|queue| queue.default) {
             names.insert(UNNAMED.to_owned());
         }
+        // One whose jobs are there yet is no less to be opened, though a start left it out.
+        let filled = self.counts.iter();
+        let filled = filled.filter(|(_, count)| count.pending + count.running > 0);
+        names.extend(filled.map(|(name, _)| name.clone()));
         if self.any {
             names.extend(self.gates.names().map(str::to_owned));
             let used = self.jobs.values().map(|member| member.queue.clone());
@@ -265,7 +269,8 @@ impl Queues {
                 unreached: down.is_none() && instance.as_ref().is_some_and(is_away),
                 down: down.map(str::to_owned),
                 instance,
-                default: configured.is_none_or(|queue| queue.default) && !self.any,
+                default: configured.map_or(name == UNNAMED, |queue| queue.default) && !self.any,
+                gone: configured.is_none() && name != UNNAMED && !self.any,
                 gate: self.gates.gate(&name).cloned().unwrap_or_default(),
                 pending: count.pending,
                 running: count.running,

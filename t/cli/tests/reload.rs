@@ -155,6 +155,42 @@ fn a_file_read_again_counts_at_once_and_after_a_kill() -> Tested {
 }
 
 #[test]
+fn what_counts_from_the_next_start_on_does_where_nothing_else_changed() -> Tested {
+    let instance = start()?;
+    let file = instance.place.join("eddy.toml");
+    fs::write(&file, BEFORE.replace("5s", "9s"))?;
+    let told = "exec.kill_grace: \"5s\" -> \"9s\" (from the next start on)";
+    assert_eq!(lines(&instance, &["reload"])?, [told]);
+    assert_eq!(get(&instance, "exec.kill_grace")?, "5.0");
+    instance.ok(&["shutdown"])?;
+    // A start that is given nothing has what was read last.
+    fs::remove_file(&file)?;
+    let state = instance.state().display().to_string();
+    instance.ok(&["start", "--background", "--statedir", &state])?;
+    assert_eq!(get(&instance, "exec.kill_grace")?, "9.0");
+    instance.shut_down()
+}
+
+#[test]
+fn jobs_of_a_queue_that_a_start_left_out_can_be_let_go() -> Tested {
+    let instance = start()?;
+    instance.ok(&["queue", "stop", "old"])?;
+    let job = instance.submit(&["-q", "old", "--cwd=/", "true"])?;
+    instance.ok(&["shutdown"])?;
+    let file = instance.place.join("other.toml");
+    fs::write(&file, AFTER)?;
+    let state = instance.state().display().to_string();
+    let other = ["--statedir", &state, "--config", &file];
+    instance.ok(&[&["start", "--background"], &other[..]].concat())?;
+    assert_eq!(instance.row(&job)?["state"], "SCHED");
+    let listed = instance.ok(&["queue", "list", "old"])?;
+    assert!(listed.contains("gone"), "{listed}");
+    instance.ok(&["queue", "start", "old"])?;
+    instance.event(&job, "start")?;
+    instance.shut_down()
+}
+
+#[test]
 fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
     let instance = start()?;
     let set = |given: &[&str]| lines(&instance, &[&["set"][..], given].concat());

@@ -300,6 +300,7 @@ fn table(rows: &[QueueRow], no_header: bool) -> anyhow::Result<()> {
 
 fn submits(row: &QueueRow) -> &'static str {
     match (&row.down, &row.gate.disabled) {
+        _ if row.gone => "gone",
         (Some(_), _) => "down",
         (None, None) => "yes",
         (None, Some(_)) => "no",

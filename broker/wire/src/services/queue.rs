@@ -52,6 +52,9 @@ pub struct QueueRow {
     pub unreached: bool,
     /// Whether jobs that name no queue are of this one.
     pub default: bool,
+    /// Whether it is configured no more, and listed for the jobs that it has yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
     /// Whether it takes submissions and starts jobs.
     pub gate: Gate,
     /// Jobs in it that wait. Those in the instance that serves it are counted there.
