@@ -149,6 +149,9 @@ impl Module for Resource {
     fn apply(&mut self, record: &Record) {
         self.giving.apply(record);
         self.above.apply(record);
+        if let Some(job) = record.event.job {
+            self.idling.apply(job, &record.event.kind);
+        }
         match (&record.event.kind, record.event.job) {
             (Kind::ResourceDefine(set, basis), _) => {
                 self.nodes.defined(set, basis, record.seq);
@@ -326,6 +329,7 @@ impl Resource {
             self.giving.give(&self.staying, out);
         }
         if let Kind::Free
+        | Kind::Clean
         | Kind::Release(_, Final::Free(_))
         | Kind::ResourceDefine(..)
         | Kind::Undrain(..) = kind

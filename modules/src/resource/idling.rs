@@ -4,10 +4,12 @@
 //! beginning, since the records of jobs that are over may be gone. Which nodes may go at all
 //! `giving` says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use eddy_wire::id::Rank;
+use eddy_wire::event::Kind;
+use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Takes;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
@@ -21,14 +23,9 @@ pub(super) struct Idling {
     holders: BTreeMap<Rank, u32>,
     /// Since when nobody does.
     since: BTreeMap<Rank, Time>,
-    line: Line,
-}
-
-/// Whether jobs wait for nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line {
-    Empty,
-    Waiting,
+    /// Jobs that are to have something yet, also those that are held or wait for another: what was taken
+    /// in for the nodes there were is not to fail for the lack of them.
+    waiting: BTreeSet<JobId>,
 }
 
 /// What is to become of the idle nodes that may go.
@@ -46,7 +43,7 @@ impl Idling {
             rule,
             holders: BTreeMap::new(),
             since: BTreeMap::new(),
-            line: Line::Empty,
+            waiting: BTreeSet::new(),
         }
     }
 
@@ -94,14 +91,25 @@ impl Idling {
         self.since.values_mut().for_each(|since| *since = now);
     }
 
-    pub(super) fn waits(&mut self, line: Line) {
-        self.line = line;
+    /// Takes in what a record says of a job: whether it waits for nodes.
+    pub(super) fn apply(&mut self, job: JobId, kind: &Kind) {
+        if !self.is_wanted() {
+            return;
+        }
+        match kind {
+            Kind::Submit(submit) if submit.spec.request.takes == Takes::Resources => {
+                self.waiting.insert(job);
+            }
+            Kind::Requeue(_) => drop(self.waiting.insert(job)),
+            Kind::Alloc(_) | Kind::Clean => drop(self.waiting.remove(&job)),
+            _ => {}
+        }
     }
 
     /// Of these nodes, which are all that may go beside `staying` others, those that go: the longest
     /// idle first, so that as many are left as are to be kept.
     pub(super) fn due(&self, now: Time, may_go: &[Rank], staying: usize) -> Due {
-        let Some(rule) = self.rule.filter(|_| self.line == Line::Empty) else {
+        let Some(rule) = self.rule.filter(|_| self.waiting.is_empty()) else {
             return Due::default();
         };
         let spare = (may_go.len() + staying).saturating_sub(rule.keep as usize);
@@ -124,6 +132,7 @@ impl Idling {
 
 #[cfg(test)]
 mod tests {
+    use eddy_wire::id::Attempt;
     use eddy_wire::resource_set::NodeSet;
     use eddy_wire::time::Span;
 
@@ -179,9 +188,10 @@ mod tests {
         assert_eq!(idling.due(at(10), &may_go, 1), due(&[3], Some(14)));
         idling.held(at(12), &ids(&[1]), &ids(&[]));
         assert_eq!(idling.due(at(21), &may_go, 1), due(&[3, 2], Some(22)));
-        idling.waits(Line::Waiting);
+        // Held, or behind another job: it waits for no node yet, and is to have one.
+        idling.apply(JobId(7), &Kind::Requeue(Attempt(2)));
         assert_eq!(idling.due(at(30), &may_go, 1), due(&[], None));
-        idling.waits(Line::Empty);
+        idling.apply(JobId(7), &Kind::Clean);
         assert_eq!(idling.due(at(30), &may_go, 1), due(&[3, 2, 1], None));
         idling.begin(at(40));
         assert_eq!(idling.due(at(41), &may_go, 1), due(&[], Some(50)));

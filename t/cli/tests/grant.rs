@@ -162,6 +162,28 @@ fn idle_nodes_go_back_by_themselves() -> Tested {
     instance.shut_down()
 }
 
+#[test]
+fn nodes_stay_for_jobs_that_wait_for_others_or_are_held() -> Tested {
+    let instance = Instance::start(&["--size=3", "--cores=2"])?;
+    let alloc = ["alloc", "--bg", "-N3", "--release-idle=0.1s"];
+    let inside = instance.ok(&alloc)?;
+    let inside = inside.trim_end();
+    let at = |words: &[&str]| instance.ok(&[&["--at", inside, "submit"], words].concat());
+    // Longer than nodes may be idle.
+    let narrow = at(&["-n1", "sleep", "0.5"])?;
+    let after = format!("--dependency=afterok:{}", narrow.trim_end());
+    let wide = at(&["-N3", "-n3", &after, "true"])?;
+    let held = at(&["-N2", "-n2", "--urgency=hold", "true"])?;
+    let code = |job: &str| {
+        let status = ["--at", inside, "job", "status", job.trim_end()];
+        Ok::<_, anyhow::Error>(instance.run(&status)?.code)
+    };
+    assert_eq!(code(&wide)?, 0);
+    instance.ok(&["--at", inside, "release", held.trim_end()])?;
+    assert_eq!(code(&held)?, 0);
+    instance.shut_down()
+}
+
 /// A queue whose instance is given what its jobs ask for, and one that the root serves.
 const ELASTIC: &str = r#"
 [[instance]]
