@@ -74,7 +74,9 @@ impl Lending {
         if request.takes == Takes::Nothing {
             return request.ranks.clone();
         }
-        let own = to.and_then(|name| self.elastic(name)?.ranks.clone());
+        // Of those that it names some may have been taken out since: it goes on with the others.
+        let own = to.and_then(|name| self.elastic(name)?.ranks.as_ref());
+        let own = own.map(|own| own.intersect(&all.ranks()));
         let asked = request.ranks.iter().cloned();
         let asked = asked.chain(own).chain(like);
         let asked = asked.reduce(|some, others| some.intersect(&others));
@@ -191,6 +193,16 @@ mod tests {
         );
         assert_eq!(given(Some("own"), None, "-fast"), "0-1,6-7");
         assert_eq!(given(Some("guest"), None, "fast"), "4-5", "of what is lent");
+    }
+
+    #[test]
+    fn an_instance_goes_on_with_those_of_its_ranks_that_are_left() {
+        let (condo, all) = (condo(), eight());
+        let left = all.restrict(&ranks("0-2,5-7"));
+        let given = |to, asked| condo.ranks(to, &request(asked, Some(5)), &left);
+        assert_eq!(given(Some("guest"), None), Some(ranks("2,5-7")));
+        // Who names what is no more is told so.
+        assert_eq!(given(None, Some("3")), Some(ranks("3")));
     }
 
     #[test]
