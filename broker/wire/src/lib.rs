@@ -71,7 +71,9 @@ pub mod access;
 pub mod services;
 
 pub mod shell;
+pub mod shell_options;
 pub mod shrinking;
+pub mod template;
 
 pub mod link;
 

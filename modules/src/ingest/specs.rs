@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use eddy_wire::error::Refusal;
 use eddy_wire::hash::Hash;
 use eddy_wire::jobspec::Jobspec;
+use eddy_wire::shell_options;
 use eddy_wire::spec::Spec;
 use serde_json::Value;
 
@@ -27,6 +28,8 @@ impl Specs {
     /// The spec of a submitted jobspec: an equal one that is held, or a new one.
     pub fn intern(&mut self, jobspec: Value) -> Result<Arc<Spec>, Refusal> {
         let jobspec = Jobspec::from_value(jobspec).map_err(Refusal::invalid)?;
+        // Who submits is told now, not when the job's turn comes.
+        shell_options::check(&jobspec).map_err(Refusal::invalid)?;
         let spec = Spec::from_jobspec(jobspec).map_err(Refusal::invalid)?;
         Ok(self.share(spec))
     }

@@ -6,6 +6,7 @@
 
 use anyhow::{Context, bail, ensure};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
+use eddy_brokerd::config;
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, Work};
 use eddy_wire::services::job::SubmitRequest;
@@ -174,6 +175,11 @@ impl InstanceOptions {
                 "--conf={set}: is not KEY=VALUE"
             );
         }
+        // The instance would end as it begins, and say why only in its log.
+        if let Err(errors) = config::load("", &self.conf) {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            bail!("--conf: {}", errors.join("; "));
+        }
         let slots = Slots {
             count: self.nslots,
             cores: self.cores_per_slot,
@@ -341,7 +347,7 @@ mod tests {
             text: "#!/bin/sh\n".to_owned(),
             arguments: vec!["-x".to_owned()],
         };
-        let jobspec = options("-N2 -n4 --conf a.b=c")
+        let jobspec = options("-N2 -n4 --conf exec.kill_grace=9s")
             .jobspec(&script, Stdin::Empty)
             .expect("a jobspec");
         let value = serde_json::to_value(&jobspec).expect("JSON");
@@ -352,13 +358,31 @@ mod tests {
             json!({ "data": "#!/bin/sh\n", "mode": 0o700 })
         );
         let command = jobspec.tasks[0].command[1..].to_vec();
-        assert_eq!(command, ["broker", "--child", "-S", "a.b=c", "--", "-x"]);
+        assert_eq!(
+            command,
+            ["broker", "--child", "-S", "exec.kill_grace=9s", "--", "-x"]
+        );
         let request = jobspec.request().expect("a request");
         assert_eq!(
             (request.nodes, request.slots, request.ntasks),
             (Some(2), 4, 1)
         );
         assert_eq!(request.work, Work::Instance { name: None });
+    }
+
+    #[test]
+    fn a_configuration_that_its_leader_would_refuse_is_refused() {
+        let refused = |conf: &str| {
+            let options = options(&format!("-n1 --conf {conf}"));
+            let error = options.jobspec(&Program::None, Stdin::Empty);
+            error.expect_err("refused").to_string()
+        };
+        assert!(
+            refused("foo=1").starts_with("--conf: foo"),
+            "{}",
+            refused("foo=1")
+        );
+        assert!(refused("exec.kill_grace=xx").contains("exec.kill_grace"));
     }
 
     #[test]

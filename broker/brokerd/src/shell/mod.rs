@@ -9,7 +9,6 @@ pub mod procfs;
 
 pub mod affinity;
 pub mod stdio;
-pub mod template;
 
 pub mod rights;
 

@@ -3,30 +3,31 @@
 //! Called once at the shell's start and once for each jobspec. It sets limits
 //! of this process only.
 
+use eddy_wire::jobspec::Jobspec;
+use eddy_wire::shell_options::{RLIMITS, rlimits};
 use rustix::process::{Resource, Rlimit as Own, getrlimit, setrlimit};
-use serde_json::Value;
 
 use super::program::Why;
 use crate::shell::spawn::Rlimit;
 
-/// Names as in `ulimit` and Flux's `-o rlimit`, with the kernel's numbers.
-const NAMES: [(&str, Resource, u32); 16] = [
-    ("cpu", Resource::Cpu, libc::RLIMIT_CPU),
-    ("fsize", Resource::Fsize, libc::RLIMIT_FSIZE),
-    ("data", Resource::Data, libc::RLIMIT_DATA),
-    ("stack", Resource::Stack, libc::RLIMIT_STACK),
-    ("core", Resource::Core, libc::RLIMIT_CORE),
-    ("rss", Resource::Rss, libc::RLIMIT_RSS),
-    ("nproc", Resource::Nproc, libc::RLIMIT_NPROC),
-    ("nofile", Resource::Nofile, libc::RLIMIT_NOFILE),
-    ("memlock", Resource::Memlock, libc::RLIMIT_MEMLOCK),
-    ("as", Resource::As, libc::RLIMIT_AS),
-    ("locks", Resource::Locks, libc::RLIMIT_LOCKS),
-    ("sigpending", Resource::Sigpending, libc::RLIMIT_SIGPENDING),
-    ("msgqueue", Resource::Msgqueue, libc::RLIMIT_MSGQUEUE),
-    ("nice", Resource::Nice, libc::RLIMIT_NICE),
-    ("rtprio", Resource::Rtprio, libc::RLIMIT_RTPRIO),
-    ("rttime", Resource::Rttime, libc::RLIMIT_RTTIME),
+/// The kernel's limits, by the place of their names in [`RLIMITS`].
+const LIMITS: [(Resource, u32); RLIMITS.len()] = [
+    (Resource::Cpu, libc::RLIMIT_CPU),
+    (Resource::Fsize, libc::RLIMIT_FSIZE),
+    (Resource::Data, libc::RLIMIT_DATA),
+    (Resource::Stack, libc::RLIMIT_STACK),
+    (Resource::Core, libc::RLIMIT_CORE),
+    (Resource::Rss, libc::RLIMIT_RSS),
+    (Resource::Nproc, libc::RLIMIT_NPROC),
+    (Resource::Nofile, libc::RLIMIT_NOFILE),
+    (Resource::Memlock, libc::RLIMIT_MEMLOCK),
+    (Resource::As, libc::RLIMIT_AS),
+    (Resource::Locks, libc::RLIMIT_LOCKS),
+    (Resource::Sigpending, libc::RLIMIT_SIGPENDING),
+    (Resource::Msgqueue, libc::RLIMIT_MSGQUEUE),
+    (Resource::Nice, libc::RLIMIT_NICE),
+    (Resource::Rtprio, libc::RLIMIT_RTPRIO),
+    (Resource::Rttime, libc::RLIMIT_RTTIME),
 ];
 
 /// Lets this process open as many files as it may, and returns the limit that
@@ -52,38 +53,18 @@ pub fn raise_open_files(given: Option<u64>) -> Option<Rlimit> {
 
 /// The limits of `-o rlimit`: soft limits by name, -1 for none, never above
 /// what this process may give.
-pub fn of_options(option: Option<&Value>) -> Result<Vec<Rlimit>, Why> {
-    let Some(option) = option else {
-        return Ok(Vec::new());
-    };
-    let given = option
-        .as_object()
-        .ok_or("shell option rlimit: is not an object of names")?;
-    given
-        .iter()
-        .map(|(name, value)| of_option(name, value))
-        .collect()
-}
-
-fn of_option(name: &str, value: &Value) -> Result<Rlimit, Why> {
-    let known = NAMES.iter().find(|(known, _, _)| *known == name);
-    let (_, resource, number) =
-        known.ok_or_else(|| format!("shell option rlimit.{name}: is unknown"))?;
-    let soft = match value.as_i64() {
-        Some(-1) => u64::MAX,
-        Some(soft) if soft >= 0 => soft as u64,
-        _ => {
-            return Err(format!(
-                "shell option rlimit.{name}: is {value}; allowed are -1 and more"
-            ));
+pub fn of_options(jobspec: &Jobspec) -> Result<Vec<Rlimit>, Why> {
+    let given = rlimits(jobspec).map_err(|error| error.to_string())?;
+    let limit = |(at, soft): (usize, Option<u64>)| {
+        let (resource, number) = LIMITS[at];
+        let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        Rlimit {
+            resource: number,
+            soft: soft.unwrap_or(u64::MAX).min(hard),
+            hard,
         }
     };
-    let hard = getrlimit(*resource).maximum.unwrap_or(u64::MAX);
-    Ok(Rlimit {
-        resource: *number,
-        soft: soft.min(hard),
-        hard,
-    })
+    Ok(given.into_iter().map(limit).collect())
 }
 
 #[cfg(test)]
@@ -92,12 +73,21 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn limits_are_named_and_never_above_the_hard_one() {
-        assert_eq!(of_options(None), Ok(vec![]));
-        let limits = of_options(Some(&json!({"core": 0, "nofile": -1}))).expect("known");
-        assert_eq!(limits[0].soft, 0);
+    fn limits_are_by_their_names_and_never_above_the_hard_one() {
+        let jobspec = json!({
+            "version": 1,
+            "resources": [{"type": "slot", "count": 1, "label": "task",
+                           "with": [{"type": "core", "count": 1}]}],
+            "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+            "attributes": {"system": {
+                "duration": 0,
+                "shell": {"options": {"rlimit": {"core": 0, "nofile": -1}}},
+            }},
+        });
+        let jobspec = Jobspec::from_value(jobspec).expect("a jobspec");
+        let limits = of_options(&jobspec).expect("known");
+        assert_eq!((limits[0].resource, limits[0].soft), (libc::RLIMIT_CORE, 0));
+        assert_eq!(limits[1].resource, libc::RLIMIT_NOFILE);
         assert_eq!(limits[1].soft, limits[1].hard);
-        assert!(of_options(Some(&json!({"colour": 1}))).is_err());
-        assert!(of_options(Some(&json!({"core": -2}))).is_err());
     }
 }

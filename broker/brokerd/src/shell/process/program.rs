@@ -15,6 +15,9 @@ use eddy_wire::fsd::{Fsd, micros_of_seconds, parse_fsd};
 use eddy_wire::hash::Hash;
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::shell::Start;
+use eddy_wire::shell_options;
+pub use eddy_wire::shell_options::Affinity;
+use eddy_wire::template::{self, Names};
 use eddy_wire::time::Span;
 use serde_json::Value;
 
@@ -22,7 +25,6 @@ use super::limits;
 use crate::shell::procfs::{MARKER_VARIABLE, Marker};
 use crate::shell::spawn::Rlimit;
 use crate::shell::stdio::NONE;
-use crate::shell::template::{self, Names};
 
 /// How many parsed jobspecs, and environments, are kept.
 const KEPT_MAX: usize = 256;
@@ -55,17 +57,6 @@ pub enum Sink {
     File(String),
     /// Where this shell was given to let it go: `output.stdout.type` is `inherit`.
     Inherit,
-}
-
-/// What tasks are bound to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Affinity {
-    /// All tasks to all cores of the part.
-    On,
-    /// Each task to its share of them.
-    PerTask,
-    /// Not bound.
-    Off,
 }
 
 /// A task that is none: it lasts a while and ends as told.
@@ -150,7 +141,7 @@ impl Program {
             instance: instance_of(&jobspec)?,
             affinity: affinity_of(&jobspec, "cpu-affinity")?,
             gpu_affinity: affinity_of(&jobspec, "gpu-affinity")?,
-            rlimits: limits::of_options(jobspec.shell_option("rlimit"))?,
+            rlimits: limits::of_options(&jobspec)?,
             mock: mock_of(&jobspec)?,
             command,
         })
@@ -268,20 +259,8 @@ fn instance_of(jobspec: &Jobspec) -> Result<Option<String>, Why> {
     Ok(Some(name.to_owned()))
 }
 
-fn affinity_of(jobspec: &Jobspec, option: &str) -> Result<Affinity, Why> {
-    match jobspec
-        .shell_option(option)
-        .map(|value| (value, value.as_str()))
-    {
-        None | Some((_, Some("on"))) => Ok(Affinity::On),
-        Some((_, Some("off"))) => Ok(Affinity::Off),
-        Some((_, Some("per-task"))) => Ok(Affinity::PerTask),
-        // `-o cpu-affinity` without a value is 1.
-        Some((Value::Number(_) | Value::Bool(true), _)) => Ok(Affinity::On),
-        Some((other, _)) => Err(format!(
-            "shell option {option}: is {other}; allowed are on, off, per-task"
-        )),
-    }
+fn affinity_of(jobspec: &Jobspec, option: &'static str) -> Result<Affinity, Why> {
+    shell_options::affinity(jobspec, option).map_err(|error| error.to_string())
 }
 
 fn mock_of(jobspec: &Jobspec) -> Result<Option<Mock>, Why> {

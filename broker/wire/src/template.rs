@@ -1,6 +1,6 @@
 //! File names with tags, as users give them to `--output`, `--error`, `--input`.
 //!
-//! Called by the shell before it opens a file; pure. It never looks at files.
+//! Tried when a job is submitted, and called by the shell before it opens a file. It never looks at files.
 //! The tags are Flux's.
 
 use std::fmt::Write as _;

@@ -1,0 +1,226 @@
+//! What a jobspec asks of the shell that starts its tasks (`attributes.system.shell.options`, RFC 25), as far as
+//! it can be wrong.
+//!
+//! Looked at when a job is submitted, so that nobody waits in a queue for an option that cannot be obeyed, and by
+//! the shell, which obeys it. Options that nobody knows are left alone: they may be another tool's.
+
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::jobspec::Jobspec;
+use crate::template::{self, Names, TemplateError};
+
+/// What tasks are bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// All tasks to all cores of the part.
+    On,
+    /// Each task to its share of them.
+    PerTask,
+    /// Not bound.
+    Off,
+}
+
+/// The limits that `-o rlimit` may name, as in `ulimit` and in Flux.
+pub const RLIMITS: [&str; 16] = [
+    "cpu",
+    "fsize",
+    "data",
+    "stack",
+    "core",
+    "rss",
+    "nproc",
+    "nofile",
+    "memlock",
+    "as",
+    "locks",
+    "sigpending",
+    "msgqueue",
+    "nice",
+    "rtprio",
+    "rttime",
+];
+
+/// An option that cannot be obeyed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OptionError {
+    /// `cpu-affinity` or `gpu-affinity` is none of what it may be.
+    #[error("shell option {option}: is {given}; allowed are on, off, per-task")]
+    Affinity {
+        /// Which.
+        option: &'static str,
+        /// What it is.
+        given: String,
+    },
+    /// `rlimit` is no object.
+    #[error("shell option rlimit: is not an object of names")]
+    NoLimits,
+    /// A limit that there is none of.
+    #[error("shell option rlimit.{name}: is unknown; known are {}", RLIMITS.join(", "))]
+    NoLimit {
+        /// Its name.
+        name: String,
+    },
+    /// A limit is no number, or less than -1.
+    #[error("shell option rlimit.{name}: is {given}; allowed are -1 and more")]
+    Limit {
+        /// Its name.
+        name: String,
+        /// What it is.
+        given: String,
+    },
+    /// A file has no name.
+    #[error("shell option {option}: is empty; a file has a name")]
+    NoName {
+        /// Which.
+        option: &'static str,
+    },
+    /// A file's name cannot be expanded.
+    #[error("shell option {option}: {error}")]
+    Name {
+        /// Which.
+        option: &'static str,
+        /// Why.
+        error: TemplateError,
+    },
+}
+
+/// The files that a job may name.
+const FILES: [&str; 3] = [
+    "output.stdout.path",
+    "output.stderr.path",
+    "input.stdin.path",
+];
+/// What names are tried with.
+const TRIED: Names<'_> = Names {
+    job: 1,
+    job_f58: "f2",
+    name: "",
+    task: 0,
+    host: "",
+    node: 0,
+};
+
+/// What `cpu-affinity` or `gpu-affinity` says; on where nothing is said.
+///
+/// # Errors
+/// It is none of the three.
+pub fn affinity(jobspec: &Jobspec, option: &'static str) -> Result<Affinity, OptionError> {
+    match jobspec.shell_option(option) {
+        None => Ok(Affinity::On),
+        // `-o cpu-affinity` without a value is 1.
+        Some(Value::Number(_) | Value::Bool(true)) => Ok(Affinity::On),
+        Some(value) => match value.as_str() {
+            Some("on") => Ok(Affinity::On),
+            Some("off") => Ok(Affinity::Off),
+            Some("per-task") => Ok(Affinity::PerTask),
+            Some(_) | None => Err(OptionError::Affinity {
+                option,
+                given: value.to_string().chars().take(64).collect(),
+            }),
+        },
+    }
+}
+
+/// The soft limits that a job asks for, by their place in [`RLIMITS`]; `None` is no limit.
+///
+/// # Errors
+/// A name or a number is none.
+pub fn rlimits(jobspec: &Jobspec) -> Result<Vec<(usize, Option<u64>)>, OptionError> {
+    let Some(option) = jobspec.shell_option("rlimit") else {
+        return Ok(Vec::new());
+    };
+    let given = option.as_object().ok_or(OptionError::NoLimits)?;
+    let limit = |(name, value): (&String, &Value)| {
+        let shown = |text: &str| text.chars().take(64).collect::<String>();
+        let at = RLIMITS.iter().position(|known| known == name);
+        let at = at.ok_or_else(|| OptionError::NoLimit { name: shown(name) })?;
+        match value.as_i64() {
+            Some(-1) => Ok((at, None)),
+            Some(soft) if soft >= 0 => Ok((at, Some(soft.unsigned_abs()))),
+            _ => Err(OptionError::Limit {
+                name: name.clone(),
+                given: shown(&value.to_string()),
+            }),
+        }
+    };
+    given.iter().map(limit).collect()
+}
+
+/// Whether the shell can obey all that is asked of it.
+///
+/// # Errors
+/// The first that it cannot.
+pub fn check(jobspec: &Jobspec) -> Result<(), OptionError> {
+    if jobspec.attributes.system.shell.is_empty() {
+        return Ok(());
+    }
+    affinity(jobspec, "cpu-affinity")?;
+    affinity(jobspec, "gpu-affinity")?;
+    rlimits(jobspec)?;
+    for option in FILES {
+        let Some(name) = jobspec.shell_option(option).and_then(Value::as_str) else {
+            continue;
+        };
+        if name.is_empty() {
+            return Err(OptionError::NoName { option });
+        }
+        template::expand(name, &TRIED).map_err(|error| OptionError::Name { option, error })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn with(options: Value) -> Jobspec {
+        let jobspec = json!({
+            "version": 1,
+            "resources": [{"type": "slot", "count": 1, "label": "task",
+                           "with": [{"type": "core", "count": 1}]}],
+            "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+            "attributes": {"system": {"duration": 0, "shell": {"options": options}}},
+        });
+        Jobspec::from_value(jobspec).expect("a jobspec")
+    }
+
+    fn told(options: Value) -> Result<(), String> {
+        check(&with(options)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_the_shell_cannot_obey_is_named() {
+        let path = |name: &str| json!({"output": {"stdout": {"path": name}}});
+        assert_eq!(told(json!({})), Ok(()));
+        assert_eq!(told(json!({"mpi": "none", "colour": 1})), Ok(()));
+        assert_eq!(told(path("o.{{id}}.{cc}.{{taskid}}")), Ok(()));
+        let refused = [
+            (
+                json!({"cpu-affinity": "bad"}),
+                "cpu-affinity: is \"bad\"; allowed are on",
+            ),
+            (json!({"gpu-affinity": [1]}), "gpu-affinity: is [1]"),
+            (json!({"rlimit": 3}), "rlimit: is not an object"),
+            (
+                json!({"rlimit": {"foo": 3}}),
+                "rlimit.foo: is unknown; known are cpu",
+            ),
+            (json!({"rlimit": {"core": -2}}), "rlimit.core: is -2"),
+            (path(""), "output.stdout.path: is empty"),
+            (path("a{{foo}}"), "the tag \"foo\"; known are {{id}}"),
+            (path("a{{"), "has {{ at byte 1 without }}"),
+        ];
+        for (options, why) in refused {
+            let error = told(options).expect_err("it is refused");
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn limits_are_told_by_place() {
+        let asked = with(json!({"rlimit": {"core": 0, "nofile": -1}}));
+        assert_eq!(rlimits(&asked), Ok(vec![(4, Some(0)), (7, None)]));
+    }
+}
