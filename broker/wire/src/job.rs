@@ -314,11 +314,12 @@ impl Job {
     }
 
     /// The exit code scripts expect: the code, 128 + signal, or 1 for a job
-    /// that never started; `None` while it has not ended.
+    /// that never started, or whose tasks ended well as it was cancelled; `None` while it has not ended.
     pub fn returncode(&self) -> Option<i32> {
-        self.result().map(|_| match self.status {
-            Some(status) => exit_code(status),
-            None => 1,
+        let code = self.status.map_or(1, exit_code);
+        self.result().map(|result| match result {
+            JobResult::Completed => code,
+            JobResult::Failed | JobResult::Canceled | JobResult::Timeout => code.max(1),
         })
     }
 
