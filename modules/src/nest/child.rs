@@ -215,6 +215,14 @@ impl Child {
         })
     }
 
+    /// How many nodes, and cores on them, it has by other jobs.
+    fn grown(&self) -> (u32, u32) {
+        let own = self.job.grant();
+        let nodes = own.into_iter().flat_map(|own| self.beside(own));
+        let nodes = nodes.map(|(rank, (_, grant))| grant.set.nodes[&rank].cores.len() as u32);
+        nodes.fold((0, 0), |(nodes, cores), more| (nodes + 1, cores + more))
+    }
+
     /// Those nodes as they are called in it, with the jobs that hold them.
     pub(super) fn beside_numbers(&self) -> BTreeMap<Rank, JobId> {
         let Some(own) = self.job.grant() else {
@@ -369,6 +377,7 @@ impl Child {
         latest: Option<Time>,
     ) -> ChildRow {
         let shown = row(&self.job, String::new());
+        let (nodes, cores) = self.grown();
         let adoption = self.adoption();
         let leads = |queue: &&Queue| self.declared.is_some() && queue.instance == self.declared;
         ChildRow {
@@ -379,11 +388,11 @@ impl Child {
             statedir: adoption.map(|adoption| adoption.statedir.clone()),
             stage: self.stage(),
             // Its leader may be beside what its jobs may be given.
-            nnodes: room.map_or(shown.nnodes, |room| {
+            nnodes: room.map_or(shown.nnodes + nodes, |room| {
                 let given = room.nodes.values().filter(|node| !node.is_empty());
                 given.count() as u32
             }),
-            ncores: room.map_or(shown.ncores, |room| room.ncores() as u32),
+            ncores: room.map_or(shown.ncores + cores, |room| room.ncores() as u32),
             queues: queues
                 .iter()
                 .filter(leads)

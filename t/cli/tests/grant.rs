@@ -295,6 +295,8 @@ fn an_instance_asks_for_nodes_beside_those_of_a_fixed_one() -> Tested {
     let inside = instance.ok(&["alloc", "--bg", "-N1"])?;
     // It names no node: all but its own would do, of which two are another's.
     instance.ok(&["--at", &inside, "grant", "ask", "--wait", "-N1"])?;
+    let tree = instance.ok(&["tree"])?;
+    assert!(tree.lines().any(|line| line.contains(" 2 ")), "{tree}");
     instance.ok(&["--at", &inside, "run", "-N2", "true"])?;
     let elsewhere = instance.run(&["submit", "--requires=rank:0", "true"])?;
     assert!(

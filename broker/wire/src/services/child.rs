@@ -519,9 +519,9 @@ pub struct ChildRow {
     pub statedir: Option<String>,
     /// Where it is in its life.
     pub stage: Stage,
-    /// Nodes of its grant.
+    /// Nodes of its grant, and of those by which it has grown.
     pub nnodes: u32,
-    /// Cores of its grant; of an elastic instance, of what its jobs may be given.
+    /// Cores of these; of an elastic instance, of what its jobs may be given.
     pub ncores: u32,
     /// Queues that lead to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
