@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 
 /// The users this host knows.
+#[derive(Clone, Debug)]
 pub struct Users {
     by_number: BTreeMap<u32, String>,
 }

@@ -23,6 +23,8 @@ use crate::ids;
 
 /// After how long without its leader an instance may be over, and its path is asked again.
 const LOST: Duration = Duration::from_secs(3);
+/// It was heard meanwhile when it took so much longer than that.
+const HEARD: Duration = Duration::from_secs(1);
 /// Between two such questions.
 const BETWEEN: Duration = Duration::from_millis(250);
 
@@ -102,8 +104,8 @@ impl Global {
         block_on(async { work(self.connect().await?).await })
     }
 
-    /// The same for what may be asked twice, of jobs that were named with a path: where their instance is
-    /// lost the path is asked again, since what is over answers from what it has left.
+    /// The same for what may be asked twice, of an instance that was named by its path, or of jobs that were:
+    /// where it is lost the path is asked again, since what is over answers from what it has left.
     ///
     /// # Errors
     /// Those of `work`; the instance's, when it was away for as long as a leader is waited for.
@@ -111,7 +113,8 @@ impl Global {
         &self,
         work: impl AsyncFn(Client) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        if self.within.is_none() {
+        let is_path = |at: &String| matches!(meant(at), Ok(Meant::Path(_)));
+        if self.within.is_none() && !self.at.as_ref().is_some_and(is_path) {
             return self.session(work);
         }
         let brisk = Global {
@@ -124,8 +127,12 @@ impl Global {
                 let result = match brisk.connect().await {
                     Err(error) => Err(error),
                     Ok(client) => {
+                        let begun = Instant::now();
                         let result = work(client).await;
-                        heard = Instant::now();
+                        // What is silent from the beginning was not heard, whatever is done with it.
+                        if begun.elapsed() > brisk.reconnect + HEARD {
+                            heard = Instant::now() - brisk.reconnect;
+                        }
                         result
                     }
                 };

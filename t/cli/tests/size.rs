@@ -184,6 +184,24 @@ fn a_killed_shell_ends_its_jobs_and_names_its_rank() -> Tested {
 }
 
 #[test]
+fn a_node_that_is_put_back_while_its_removal_waits_stays() -> Tested {
+    let instance = four()?;
+    let job = instance.submit_started(&["--requires=rank:3", "sleep", "3000"])?;
+    let removal = instance.begin(&["resource", "remove", "--drain", "3"])?;
+    removal.prints("waiting for")?;
+    instance.ok(&["resource", "undrain", "3"])?;
+    instance.ok(&["cancel", &job])?;
+    let ended = removal.wait()?;
+    assert!(
+        ended.refusal()?.contains("nothing is removed"),
+        "{}",
+        ended.err
+    );
+    instance.ok(&["run", "-N4", "-n4", "true"])?;
+    instance.shut_down()
+}
+
+#[test]
 fn nodes_are_drained_by_rank_and_by_host() -> Tested {
     let instance = four()?;
     let hosts = instance.ok(&["run", "-N4", "-n4", "sh", "-c", "echo $EDDY_TASK_RANK"])?;

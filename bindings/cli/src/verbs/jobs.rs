@@ -145,7 +145,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
     let question = question(args, ids, &users)?;
     let format = Format::parse(&args.format)?;
-    global.session(async |client| {
+    global.session_again(async |client| {
         let mut rows = question.rows(&client).await?;
         if rows.is_empty()
             && let Some(unknown) = question.unknown(&client).await?
@@ -175,7 +175,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             return Ok(code);
         }
         let scene = Scene {
-            users,
+            users: users.clone(),
             now: when::now(),
             spelling: Spelling::of_locale(),
             children,

@@ -1,13 +1,13 @@
 //! `eddy reservation`: nodes kept from a time to a time, for some jobs or for maintenance.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Subcommand;
 use eddy_wire::account::Name;
 use eddy_wire::reservation::Purpose;
 use eddy_wire::services::reservation::{
     Create, CreateRequest, Delete, DeleteRequest, List, ReservationRow, Running, Which,
 };
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 use serde_json::{Value, json};
 
 use crate::names::Users;
@@ -61,6 +61,9 @@ enum Verb {
         names: Vec<Name>,
     },
 }
+
+/// How long ago a start may have been that is meant as now.
+const LATE: Span = Span::seconds(60);
 
 /// A reservation to make.
 #[derive(clap::Args)]
@@ -142,9 +145,15 @@ impl New {
             (Some(text), _) => Which::Named(targets(text)),
             (None, count) => Which::Count(count.context("--nodes or --count is needed")?),
         };
+        let from = when::begin(&self.start, now).context("--start")?;
+        // A minute that has just begun is meant as now.
+        if (now - from) >= LATE {
+            let given = self.start.escape_debug();
+            bail!("--start: `{given}` given, which is over; allowed are now and later");
+        }
         Ok(CreateRequest {
             name: self.name,
-            from: when::begin(&self.start, now).context("--start")?,
+            from,
             span: when::length("--duration", &self.duration)?,
             nodes,
             purpose,

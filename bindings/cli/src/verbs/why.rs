@@ -79,10 +79,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let (global, ids) = &global.inside(&args.ids)?;
     let jobs = ids::many(ids)?;
     let (suppose, policy) = (args.suppose()?, args.policy());
-    global.session(async |client| {
+    global.session_again(async |client| {
         let question = Question {
             filter: Filter::all(),
-            jobs,
+            jobs: jobs.clone(),
             ..Question::default()
         };
         let mut rows = question.rows(&client).await?;
@@ -278,10 +278,22 @@ fn lines(
     }
     lines.push(format!("  turn:   {}", turn(&one.priority)));
     for advice in &one.advice {
-        let options = suppose::options(advice);
+        let options = advised(row, advice);
         lines.push(format!("  sooner: with {options} it would start at once"));
     }
     lines
+}
+
+/// Spelled as options that whoever submits the job again puts in place of its own: so many nodes have fewer tasks.
+fn advised(row: &JobRow, advice: &Suppose) -> String {
+    let options = suppose::options(advice);
+    match advice.nodes {
+        Some(nodes) if row.nnodes > 0 && row.ntasks > row.nnodes => {
+            let tasks = u64::from(nodes) * u64::from(row.ntasks) / u64::from(row.nnodes);
+            format!("{options} -n {tasks}")
+        }
+        _ => options,
+    }
 }
 
 /// That a start was promised which was moved, and for what.

@@ -79,11 +79,12 @@ pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8
         }
     }
     let all: usize = parts.iter().map(|part| part.rows.len()).sum();
+    let failed = parts.iter().any(|part| part.why.is_some());
     if args.stats {
         let rows: Vec<JobRow> = parts.into_iter().flat_map(|part| part.rows).collect();
         output::lines([stats(&rows)])?;
         let active = rows.iter().any(|row| row.state != JobState::Inactive);
-        return Ok(if active { 0 } else { output::FAILED });
+        return Ok(if active && !failed { 0 } else { output::FAILED });
     }
     let mut left = limit;
     for part in &mut parts {
@@ -96,7 +97,6 @@ pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8
             "eddy jobs: {limit} jobs are shown and at least {more} more are not: -c 0 shows all"
         );
     }
-    let failed = parts.iter().any(|part| part.why.is_some());
     let code = if failed { output::FAILED } else { 0 };
     match args.json {
         true => as_json(&parts, &users)?,

@@ -110,6 +110,7 @@ pub async fn remove(
             }
         }
         until_over(client, set).await?;
+        are_drained(client, &ranks).await?;
     }
     client.call::<Remove>(&request).await?;
     Ok(())
@@ -177,6 +178,18 @@ async fn drain(
         force: false,
     };
     Ok(client.call::<Drain>(&request).await?)
+}
+
+/// Who puts a node back into service while it is waited for wants to keep it.
+async fn are_drained(client: &Client, ranks: &Idset) -> anyhow::Result<()> {
+    let all = client.call::<Status>(&()).await?;
+    let back = all.iter().filter(|rank| rank.drain.is_none());
+    let back: Idset = back.map(|rank| rank.rank.0).collect();
+    let back = back.intersect(ranks);
+    if !back.is_empty() {
+        bail!("ranks {back} were put back into service meanwhile: nothing is removed");
+    }
+    Ok(())
 }
 
 /// Nodes of a declared instance of a fixed size stay its own: that is said before anything is changed.
