@@ -182,14 +182,14 @@ impl Ledger {
             match change {
                 Move::Took(rank, held) => {
                     if let Some(to) = to {
-                        nodes.took(t, rank, to, held);
+                        nodes.took((t, rank), &job.purpose, to, held);
                         nodes.take_of(t, rank, to, held);
                     }
                     nodes.take(t, rank, &job.purpose, held);
                 }
-                Move::Gave(rank, held) => {
+                Move::Gave(rank, held, at) => {
+                    nodes.gave((at, rank), &job.purpose, to, held);
                     if let Some(to) = to {
-                        nodes.gave(t, rank, to, held);
                         nodes.give_back_to(t, rank, to, held);
                     }
                     nodes.give_back(t, rank, &job.purpose, held);

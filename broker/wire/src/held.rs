@@ -44,8 +44,8 @@ impl Stay {
 pub enum Move {
     /// It holds this there.
     Took(Rank, Amounts),
-    /// And this no more.
-    Gave(Rank, Amounts),
+    /// And this no more, since then: not before it took it.
+    Gave(Rank, Amounts, Time),
 }
 
 /// Whether somebody pays for an attempt.
@@ -138,7 +138,7 @@ impl Held {
             if let Some((from, held)) = self.parts.remove(&rank) {
                 let to = t.max(from);
                 self.closed.push(Stay { from, to, held });
-                moves.push(Move::Gave(rank, held));
+                moves.push(Move::Gave(rank, held, to));
             }
         }
     }

@@ -83,6 +83,15 @@ fn countable(amounts: Amounts) -> Amounts {
     }
 }
 
+/// Where what is held for this went.
+fn held_for<'s>(spent: &'s mut Spent, purpose: &For) -> &'s mut Amounts {
+    match purpose {
+        For::Job => &mut spent.jobs,
+        For::Instance => &mut spent.instances,
+        For::Declared(name) => spent.declared.entry(name.clone()).or_default(),
+    }
+}
+
 impl Node {
     fn count(&mut self, t: Time, spent: &mut Spent) {
         // What a reservation has of the time is counted apart.
@@ -194,13 +203,14 @@ impl Nodes {
 
     /// Something of what a declared instance has was held since `t` and is heard of only now: what was
     /// counted as idle in it since then was not.
-    pub fn took(&mut self, t: Time, rank: Rank, name: &str, held: Amounts) {
+    pub fn took(&mut self, (t, rank): (Time, Rank), purpose: &For, name: &str, held: Amounts) {
         let Some(node) = self.nodes.get_mut(&rank) else {
             return;
         };
         let was = countable(held).over(node.counted - t);
         let spent = &mut self.spent;
-        spent.jobs = spent.jobs.plus(was);
+        let own = held_for(spent, purpose);
+        *own = own.plus(was);
         let declared = spent.declared.entry(name.to_owned()).or_default();
         let left = was.less(*declared);
         *declared = declared.less(was);
@@ -209,16 +219,27 @@ impl Nodes {
         node.beyond = node.beyond.plus(beyond);
     }
 
-    /// It was given back at `t`, which is heard of only now.
-    pub fn gave(&mut self, t: Time, rank: Rank, name: &str, held: Amounts) {
+    /// It was given back at `t`, which is heard of only now: by an instance that it was passed to, or by a
+    /// shell whose leader was away. What was counted as held since then was idle, there or here.
+    pub fn gave(
+        &mut self,
+        (t, rank): (Time, Rank),
+        purpose: &For,
+        passed_to: Option<&str>,
+        held: Amounts,
+    ) {
         let Some(node) = self.nodes.get_mut(&rank) else {
             return;
         };
         let was = countable(held).over(node.counted - t);
-        self.spent.jobs = self.spent.jobs.less(was);
-        let idle = match node.has_of_its_own(name) {
-            true => self.spent.declared.entry(name.to_owned()).or_default(),
-            false => &mut self.spent.idle,
+        if was == Amounts::default() {
+            return;
+        }
+        let own = held_for(&mut self.spent, purpose);
+        *own = own.less(was);
+        let idle = match passed_to.filter(|name| node.has_of_its_own(name)) {
+            Some(name) => self.spent.declared.entry(name.to_owned()).or_default(),
+            None => &mut self.spent.idle,
         };
         *idle = idle.plus(was);
     }

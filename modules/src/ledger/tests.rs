@@ -209,6 +209,20 @@ fn what_jobs_hold_of_a_node_that_has_left_is_capacity_still() {
     assert_eq!(core_seconds(identity.spent.jobs), 20 * 6);
 }
 
+/// A shell says late when its job ended, where no leader was there; the node was counted meanwhile.
+#[test]
+fn what_was_given_back_before_it_was_heard_of_is_not_held_until_then() {
+    let mut told = Told::begun();
+    told.tell(10, 1, submit("a"));
+    told.tell(10, 1, alloc(&nodes(1, 3)));
+    told.tell(30, 0, Kind::ShellLost(Epoch(1), None));
+    told.tell(20, 1, Kind::Free);
+    let identity = told.report(40).identity;
+    assert_eq!(core_seconds(identity.charged), 10 * 3);
+    assert_eq!(core_seconds(identity.spent.jobs), 10 * 3);
+    assert_eq!(identity.spent.sum(), identity.capacity);
+}
+
 #[test]
 fn a_summary_stands_for_all_before_it() {
     let mut told = Told::begun();
