@@ -134,6 +134,8 @@ pub enum Rule {
     PayloadMixed,
     /// Shells do not hear that a leader hangs.
     RestartUnheard,
+    /// The ledger charges for what was held of a node that failed.
+    FailureCharged,
 }
 
 /// A rule that is broken by settings that are others than they were.
@@ -207,6 +209,7 @@ impl Rule {
         ("gifts-kept", Rule::GiftsKept),
         ("payload-mixed", Rule::PayloadMixed),
         ("restart-unheard", Rule::RestartUnheard),
+        ("failure-charged", Rule::FailureCharged),
     ];
 
     /// The rule of this name.

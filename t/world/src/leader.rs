@@ -5,6 +5,7 @@
 //! for a shell that is not connected are dropped. Decides nothing that the broker decides.
 
 mod links;
+mod modules;
 mod parent;
 mod tree;
 
@@ -13,10 +14,8 @@ use std::sync::Arc;
 
 use eddy_broker::broker::Identity;
 use eddy_broker::effect::QueryTag;
-use eddy_broker::{Answer, Arrival, Broker, Caller, Disk, Effect, Exit, Module, Output, Query};
+use eddy_broker::{Answer, Arrival, Broker, Caller, Disk, Effect, Exit, Output, Query};
 use eddy_modules::live::{Change, Live};
-use eddy_modules::manager::Manager;
-use eddy_modules::sched::Sched;
 use eddy_wire::event::Kind;
 use eddy_wire::id::Seq;
 use eddy_wire::idset::Idset;
@@ -27,7 +26,7 @@ use eddy_wire::services::instance::{SetConfig, SetConfigRequest};
 use eddy_wire::shell::Start;
 use eddy_wire::time::{Span, Time};
 
-use crate::broken::{self, Careless, Credulous, Deaf, Deafening, Hasty, Loose, Rule};
+use crate::broken::{self, Rule};
 use crate::client::OWNER;
 use crate::clock;
 use crate::clock::Clock;
@@ -43,17 +42,6 @@ use crate::shell::{Course, Keeper, Seat};
 pub use links::tell_client;
 pub use parent::{HEAD_CLIENTS, RELAYED, referred};
 use tree::Tree;
-
-/// Place of ingest among the leader's modules.
-const INGEST: usize = 0;
-/// That of the sched module.
-const SCHED: usize = 2;
-/// That of exec.
-const EXEC: usize = 3;
-/// That of the resources.
-const RESOURCE: usize = 11;
-/// And that of the manager.
-const MANAGER: usize = 1;
 
 /// A leader that lives.
 pub struct Leader {
@@ -152,46 +140,6 @@ impl Instance {
             }
             let life = self.next_life();
             self.begin_leader(nature, life);
-        }
-    }
-
-    /// In the places of modules those that break a rule on purpose.
-    fn break_modules(&self, nature: &Nature, modules: &mut Vec<Box<dyn Module + Send>>) {
-        if nature.breaks(Rule::VerdictUnchecked) {
-            modules[SCHED] = Box::new(Credulous::new(Sched::new(&self.settings)));
-        }
-        let misled = broken::MISLED.iter();
-        for (_, mislead) in misled.filter(|(rule, _)| nature.breaks(*rule)) {
-            let mut settings = self.settings.clone();
-            mislead(&mut settings);
-            modules[SCHED] = Box::new(Sched::new(&settings));
-        }
-        if nature.breaks(Rule::NeedsDropped) {
-            modules[MANAGER] = Box::new(Hasty::new(Manager::new(&self.settings)));
-        }
-        if nature.breaks(Rule::GangScattered) {
-            modules[SCHED] = Box::new(Loose::new(Sched::new(&self.settings)));
-        }
-        if nature.breaks(Rule::ConstraintUnheard) {
-            modules[SCHED] = Box::new(Careless::of_nodes(Sched::new(&self.settings)));
-        }
-        if nature.breaks(Rule::SocketsUnheard) {
-            modules[SCHED] = Box::new(Careless::of_sockets(Sched::new(&self.settings)));
-        }
-        let deaf: [(Rule, usize, Deafening); 7] = [
-            (Rule::StopUnheard, SCHED, Deaf::to_queues),
-            (Rule::DisableUnheard, INGEST, Deaf::to_queues),
-            (Rule::SubmittedUnheard, INGEST, Deaf::to_submitted),
-            (Rule::ConfigurationUnheard, SCHED, Deaf::to_configurations),
-            (Rule::GivenWhileUsed, RESOURCE, Deaf::to_grants),
-            (Rule::ReservationUnheard, SCHED, Deaf::to_reservations),
-            (Rule::GiftsKept, EXEC, Deaf::to_shrinking),
-        ];
-        for (rule, at, deaf) in deaf {
-            if nature.breaks(rule) {
-                let real = modules.remove(at);
-                modules.insert(at, Box::new(deaf(real)));
-            }
         }
     }
 

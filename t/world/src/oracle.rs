@@ -4,6 +4,7 @@
 //! broken promise is kept as one sentence, and ends the run. It reads nothing of the modules' state:
 //! only what they gave away.
 
+mod charges;
 mod filtered;
 mod gangs;
 mod kin;
@@ -36,6 +37,7 @@ use eddy_wire::job::Job;
 use eddy_wire::jobspec::Work;
 use eddy_wire::preempt::Mode;
 use eddy_wire::services::child::ChildOf;
+use eddy_wire::services::usage::UsageReport;
 use eddy_wire::shell::{Part, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::warning;
@@ -218,6 +220,14 @@ impl Oracle {
     /// What is recorded.
     pub fn recorded(&self) -> &Ledger {
         &self.recorded
+    }
+
+    /// Whether that is what was used, by all that is durable.
+    ///
+    /// # Errors
+    /// What is told otherwise than it was.
+    pub fn agrees_with(&self, report: &UsageReport) -> Result<(), String> {
+        charges::agree(self.records.durable.iter(), report)
     }
 
     /// What really runs.

@@ -387,7 +387,8 @@ pub fn is_at_rest(world: &mut World) -> Result<(), String> {
     leads_nothing(world, ROOT)?;
     all_answered(world)?;
     let now = world.nature.now;
-    replay::agrees_with_life(world.root(), now)
+    let judge = world.nature.judge(ROOT);
+    replay::agrees_with_life(&mut world.instances[ROOT.place()], judge, now)
 }
 
 /// The same for a world of machines; which instance it is about, if it is not so.

@@ -9,6 +9,7 @@ use eddy_broker::{Arrival, Broker, ClientId, Effect, Output};
 use eddy_wire::id::Seq;
 use eddy_wire::message::{Message, Roles};
 use eddy_wire::services::Service;
+use eddy_wire::services::usage::UsageReport;
 use eddy_wire::services::{account, job, kvs, resource, sched, usage};
 use eddy_wire::time::Time;
 use serde_json::Value;
@@ -16,6 +17,7 @@ use serde_json::Value;
 use crate::client::OWNER;
 use crate::instance::Instance;
 use crate::leader::identity;
+use crate::oracle::Oracle;
 
 /// Nobody's connection.
 const ASKER: ClientId = ClientId(u64::MAX);
@@ -37,10 +39,13 @@ pub fn agrees_with_all(instance: &Instance, from_mark: &Broker) -> Result<(), St
 }
 
 /// Whether a broker replayed from everything is the same as the one that lives. Only when all that
-/// was recorded is durable.
-pub fn agrees_with_life(instance: &mut Instance, now: Time) -> Result<(), String> {
+/// was recorded is durable. What was used is, besides, what the judge makes of the records: all brokers
+/// may be wrong alike.
+pub fn agrees_with_life(instance: &mut Instance, judge: &Oracle, now: Time) -> Result<(), String> {
     let mut all = from_all(instance);
     let last = instance.journal.last();
+    // Clocks that were set ahead are so still: nobody asks before what is recorded.
+    let now = now.max(instance.journal.floor());
     if let Some(leader) = &instance.leader {
         same_live(instance, leader.broker(), &all, "live")?;
     }
@@ -49,6 +54,7 @@ pub fn agrees_with_life(instance: &mut Instance, now: Time) -> Result<(), String
     };
     all.resume(now, last);
     let live = answers(leader.broker_mut(), now);
+    judge.agrees_with(&used(&live)?)?;
     compare(&live, &answers(&mut all, now), "live")
 }
 
@@ -123,6 +129,13 @@ fn answers(broker: &mut Broker, now: Time) -> BTreeMap<&'static str, Value> {
         answers.insert(topic, told(&output));
     }
     answers
+}
+
+/// What was used, of such answers.
+fn used(answers: &BTreeMap<&'static str, Value>) -> Result<UsageReport, String> {
+    let report = &answers[usage::Report::TOPIC][0];
+    let report = serde_json::from_value(report.clone());
+    report.map_err(|why| format!("what was used cannot be read: {why}"))
 }
 
 /// The bodies of an answer, without what no record tells.

@@ -260,7 +260,8 @@ impl World {
     fn agrees(&mut self) {
         let now = self.nature.now;
         for instance in &mut self.instances {
-            if let Err(sentence) = crate::replay::agrees_with_life(instance, now) {
+            let judge = self.nature.judge(instance.id);
+            if let Err(sentence) = crate::replay::agrees_with_life(instance, judge, now) {
                 let id = instance.id;
                 return self.nature.fail(id, sentence);
             }

@@ -397,3 +397,9 @@ fn a_leader_that_hangs_and_is_not_begun_anew() {
         &["hangs and is not begun anew"],
     );
 }
+
+#[test]
+fn what_was_held_of_a_node_that_failed_and_is_charged() {
+    // From the first on, in which no mark has kept the sum.
+    found("failure-charged", &["the records come to"]);
+}

@@ -92,6 +92,23 @@ impl Deaf {
         }
     }
 
+    /// That a node failed under a job it hears as any other end.
+    pub fn to_failures(real: Box<dyn Module + Send>) -> Deaf {
+        let hears = |kind: &Kind| match kind {
+            Kind::Exception(exception) if exception.kind == "node-failure" => {
+                let mut exception = exception.clone();
+                exception.kind = "cancel".to_owned();
+                Heard::As(Kind::Exception(exception))
+            }
+            _ => Heard::AsItIs,
+        };
+        Deaf {
+            real,
+            hears,
+            unheard: BTreeMap::new(),
+        }
+    }
+
     /// That nodes are to be given it does not hear.
     pub fn to_shrinking(real: Box<dyn Module + Send>) -> Deaf {
         let hears = |kind: &Kind| Heard::unless(matches!(kind, Kind::Shrink(_)));

@@ -1,0 +1,67 @@
+//! The modules of a leader, of which some break a rule on purpose.
+//!
+//! Asked by whoever begins a leader. The product knows nothing of it.
+
+use eddy_broker::Module;
+use eddy_modules::manager::Manager;
+use eddy_modules::sched::Sched;
+
+use crate::broken::{self, Careless, Credulous, Deaf, Deafening, Hasty, Loose, Rule};
+use crate::instance::Instance;
+use crate::nature::Nature;
+
+/// Place of ingest among the leader's modules.
+const INGEST: usize = 0;
+/// That of the sched module.
+const SCHED: usize = 2;
+/// That of exec.
+const EXEC: usize = 3;
+/// That of the ledger.
+const LEDGER: usize = 6;
+/// That of the resources.
+const RESOURCE: usize = 11;
+/// And that of the manager.
+const MANAGER: usize = 1;
+
+impl Instance {
+    /// In the places of modules those that break a rule on purpose.
+    pub(super) fn break_modules(&self, nature: &Nature, modules: &mut Vec<Box<dyn Module + Send>>) {
+        if nature.breaks(Rule::VerdictUnchecked) {
+            modules[SCHED] = Box::new(Credulous::new(Sched::new(&self.settings)));
+        }
+        let misled = broken::MISLED.iter();
+        for (_, mislead) in misled.filter(|(rule, _)| nature.breaks(*rule)) {
+            let mut settings = self.settings.clone();
+            mislead(&mut settings);
+            modules[SCHED] = Box::new(Sched::new(&settings));
+        }
+        if nature.breaks(Rule::NeedsDropped) {
+            modules[MANAGER] = Box::new(Hasty::new(Manager::new(&self.settings)));
+        }
+        if nature.breaks(Rule::GangScattered) {
+            modules[SCHED] = Box::new(Loose::new(Sched::new(&self.settings)));
+        }
+        if nature.breaks(Rule::ConstraintUnheard) {
+            modules[SCHED] = Box::new(Careless::of_nodes(Sched::new(&self.settings)));
+        }
+        if nature.breaks(Rule::SocketsUnheard) {
+            modules[SCHED] = Box::new(Careless::of_sockets(Sched::new(&self.settings)));
+        }
+        let deaf: [(Rule, usize, Deafening); 8] = [
+            (Rule::StopUnheard, SCHED, Deaf::to_queues),
+            (Rule::DisableUnheard, INGEST, Deaf::to_queues),
+            (Rule::SubmittedUnheard, INGEST, Deaf::to_submitted),
+            (Rule::ConfigurationUnheard, SCHED, Deaf::to_configurations),
+            (Rule::GivenWhileUsed, RESOURCE, Deaf::to_grants),
+            (Rule::ReservationUnheard, SCHED, Deaf::to_reservations),
+            (Rule::GiftsKept, EXEC, Deaf::to_shrinking),
+            (Rule::FailureCharged, LEDGER, Deaf::to_failures),
+        ];
+        for (rule, at, deaf) in deaf {
+            if nature.breaks(rule) {
+                let real = modules.remove(at);
+                modules.insert(at, Box::new(deaf(real)));
+            }
+        }
+    }
+}
