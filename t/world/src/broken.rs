@@ -136,6 +136,10 @@ pub enum Rule {
     RestartUnheard,
     /// The ledger charges for what was held of a node that failed.
     FailureCharged,
+    /// Who lets jobs through does not hear how many nodes and cores may be had.
+    CoresUnheard,
+    /// Who lets jobs through takes every period for a day.
+    PeriodUnheard,
 }
 
 /// A rule that is broken by settings that are others than they were.
@@ -210,6 +214,8 @@ impl Rule {
         ("payload-mixed", Rule::PayloadMixed),
         ("restart-unheard", Rule::RestartUnheard),
         ("failure-charged", Rule::FailureCharged),
+        ("cores-unheard", Rule::CoresUnheard),
+        ("period-unheard", Rule::PeriodUnheard),
     ];
 
     /// The rule of this name.

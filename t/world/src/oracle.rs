@@ -157,6 +157,7 @@ impl Oracle {
 
     /// This is in force now; it may be another than was recorded, where the leader was told so.
     pub fn configured(&mut self, live: &Live) {
+        self.limited.configured(live);
         self.queued.configured(&live.queues);
         self.pooled.configured(&live.pools);
         self.screened.configured(&live.filters);
@@ -369,7 +370,7 @@ impl Oracle {
         self.silent.forget();
         self.records.later.clear();
         self.recorded = self.durable.clone();
-        self.limited = limits::Limited::default();
+        self.limited = self.limited.forgetful(seq);
         self.queued = self.queued.forgetful();
         self.reserved = reserved::Reserved::default();
         self.preempts.forget();

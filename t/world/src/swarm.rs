@@ -1,6 +1,7 @@
 //! One run of a seed: a random instance, random clients, random faults, then calm.
 
 mod hangs;
+mod limits;
 mod patience;
 mod standings;
 
@@ -22,9 +23,10 @@ use crate::instance::{Instance, Nodes};
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
 use crate::oracle::queues::Home;
 use crate::random::Random;
-use crate::workload::{Habits, Inside, OWN_QUEUES, Own, POOL, Screens, Standings};
+use crate::workload::{Habits, Inside, Limited, OWN_QUEUES, Own, POOL, Screens, Standings};
 use crate::world::{Visitors, World};
 use hangs::hangs;
+use limits::limited;
 use patience::patience;
 use standings::{is_scarce, scarce, standings};
 
@@ -186,6 +188,7 @@ pub fn prepare(seed: u64, broken: Option<Rule>) -> World {
     filters(&mut world, &mut random);
     configurations(&mut world, &mut random, horizon);
     patience(&mut world, seed);
+    limited(&mut world, seed, horizon);
     world
 }
 
@@ -422,6 +425,7 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         outages(&mut world, outage, horizon);
     }
     hangs(&mut world, seed, horizon);
+    limited(&mut world, seed, horizon);
     world
 }
 
@@ -453,6 +457,7 @@ fn habits(random: &mut Random, queue: Option<&'static str>) -> Habits {
         hung_after: None,
         inside: Inside::All,
         growth: 12,
+        limits: Limited::Accounts,
     }
 }
 

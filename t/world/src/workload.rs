@@ -1,6 +1,7 @@
 //! What clients have in mind, drawn from the seed: submissions of all kinds, changes, questions.
 
 mod change;
+pub mod limits;
 mod nodes;
 mod plain;
 mod reservations;
@@ -19,13 +20,14 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::call::{About, Ask, Call, Nests, key};
-use crate::client::{Client, OWNER};
+use crate::client::Client;
 use crate::filter;
 use crate::instance::Nodes;
 use crate::nature::{InstanceId, Nature, ROOT};
 use crate::random::Random;
 use crate::task::{Behaviour, OnTerm, Start};
 use change::change;
+pub use limits::Limited;
 use nodes::{constrain, sockets};
 pub use plain::Inside;
 use plain::{crowd, is_plain, plain};
@@ -134,6 +136,8 @@ pub struct Habits {
     pub inside: Inside,
     /// Of 100 jobs beside an instance so many are for it to grow by.
     pub growth: u64,
+    /// What is limited.
+    pub limits: Limited,
 }
 
 /// Filters of submissions.
@@ -189,6 +193,7 @@ impl Habits {
         hung_after: None,
         inside: Inside::All,
         growth: 0,
+        limits: Limited::Accounts,
     };
 
     /// Makes an instance of a submission now and then, and shorter what lasts too long.
@@ -282,6 +287,11 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
     let act = match WEIGHTS[nature.random.weighted(&weights)].1 {
         Act::Account if habits.inside == Inside::Plain => Act::Ping,
         _ if is_plain(nature, client.instance, habits) && nature.random.chance(50) => Act::Submit,
+        _ if habits.limits == Limited::All && nature.random.chance(5) => Act::Account,
+        act => act,
+    };
+    let act = match act {
+        Act::Account if !may_limit(habits, client.instance) => Act::Ping,
         act => act,
     };
     let call = match act {
@@ -307,7 +317,10 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         Act::Ping => Some(Call::ping()),
         Act::Status => Some(Call::status()),
         Act::Explain => Some(Call::explain()),
-        Act::Account => Some(accounts(&mut nature.random)),
+        Act::Account => Some(match habits.limits {
+            Limited::Accounts => limits::accounts(&mut nature.random),
+            Limited::All => limits::binding(&mut nature.random, nodes),
+        }),
         Act::Reserve => Some(reservations::reserve(nature, client, nodes)),
         Act::Order => {
             let most = nature.random.between(1, 4);
@@ -333,6 +346,11 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
     }
 }
 
+/// Whether limits that bind are set there: those of a queue's instance are its parent's.
+fn may_limit(habits: Habits, instance: InstanceId) -> bool {
+    habits.limits == Limited::Accounts || instance == ROOT || habits.queue.is_none()
+}
+
 /// A queue is turned on or off. Where there are none it is those that name none.
 fn turn(random: &mut Random, habits: Habits) -> Call {
     let turns = [
@@ -348,29 +366,6 @@ fn turn(random: &mut Random, habits: Habits) -> Call {
     };
     let queue = Some(*random.pick(names)).filter(|_| random.chance(90));
     Call::turn(queue, *random.pick(&turns), "because")
-}
-
-/// Accounts that all users are in, with limits that come and go.
-fn accounts(random: &mut Random) -> Call {
-    let limits = |random: &mut Random| match random.below(7) {
-        0 => json!({}),
-        6 => json!({ "core_minutes": 3, "excess": "standby" }),
-        // More than there is: nobody waits for it, and yet it counts.
-        5 => json!({ "nodes": 10_000 }),
-        2 => json!({ "running_jobs": 2, "submitted_jobs": 3 }),
-        most => json!({ "running_jobs": most }),
-    };
-    let (top, inner) = (limits(random), limits(random));
-    let account = |name: &str, value: serde_json::Value| json!({ "change": { "account": { "name": name, "value": value } } });
-    let mut changes = vec![
-        account("top", json!({ "limits": top })),
-        account("inner", json!({ "parent": "top", "limits": inner })),
-    ];
-    for user in OWNER..OWNER + 8 {
-        let member = json!({ "account": "inner", "user": user, "value": {} });
-        changes.push(json!({ "change": { "member": member } }));
-    }
-    Call::accounts(&json!({ "changes": changes }))
 }
 
 fn value(nature: &mut Nature, act: Act) -> Call {
@@ -417,6 +412,9 @@ fn submit(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habits
     }
     if habits.ranks == Standings::Scarce && client.instance == ROOT {
         crowd(&mut nature.random, &mut ask, nodes);
+    }
+    if habits.limits == Limited::All {
+        limits::shorten(&mut nature.random, &mut ask);
     }
     let wall = nature.clock(0).wall;
     let key = key(wall, &mut nature.random);

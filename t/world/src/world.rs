@@ -26,7 +26,7 @@ use crate::instance::{Instance, Nodes};
 use crate::nature::{Happening, InstanceId, Nature, Pace, ROOT};
 use crate::quiet;
 use crate::shell::Course;
-use crate::workload::Habits;
+use crate::workload::{Habits, Limited, limits};
 
 pub use strike::Holder;
 
@@ -286,6 +286,11 @@ impl World {
         }
         if !drained.is_empty() {
             calls.push(Call::undrain(drained));
+        }
+        // Who is kept back by a limit may be so for ever.
+        let is_kept = |job: &eddy_wire::job::Job| job.state == JobState::Priority;
+        if self.habits.limits == Limited::All && ledger.jobs.values().any(is_kept) {
+            calls.push(limits::none());
         }
         // What asks for the nodes of a declared instance waits as long as that lives, and so does what
         // an instance is to grow by where that has all nodes. It waits for none that is over.

@@ -403,3 +403,16 @@ fn what_was_held_of_a_node_that_failed_and_is_charged() {
     // From the first on, in which no mark has kept the sum.
     found("failure-charged", &["the records come to"]);
 }
+
+#[test]
+fn more_cores_or_nodes_than_somebody_may_have() {
+    found(
+        "cores-unheard",
+        &["`cores`, whose limit", "`nodes`, whose limit"],
+    );
+}
+
+#[test]
+fn core_minutes_that_are_had_again_on_the_next_day() {
+    found("period-unheard", &["core-minutes"]);
+}

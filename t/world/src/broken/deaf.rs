@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use eddy_broker::{Endpoint, Input, Module, Outbox, Request};
 use eddy_modules::live;
-use eddy_wire::account::{Change, Name};
+use eddy_wire::account::{Change, Limits, Name, Period};
 use eddy_wire::event::{Event, Kind, Record};
 use eddy_wire::id::Seq;
 use eddy_wire::reservation::Kept;
@@ -28,6 +28,20 @@ impl Heard {
             false => Heard::AsItIs,
         }
     }
+}
+
+/// Limits as somebody hears them who does not hear all of them.
+fn with_limits(kind: &Kind, hears: fn(&mut Limits)) -> Heard {
+    let mut kind = kind.clone();
+    let Kind::Account(changed) = &mut kind else {
+        return Heard::AsItIs;
+    };
+    match &mut changed.change {
+        Change::Account { value, .. } => value.iter_mut().for_each(|of| hears(&mut of.limits)),
+        Change::Member { value, .. } => value.iter_mut().for_each(|of| hears(&mut of.limits)),
+        Change::User { value, .. } => value.iter_mut().for_each(|of| hears(&mut of.limits)),
+    }
+    Heard::As(kind)
 }
 
 /// Around the real one.
@@ -63,18 +77,31 @@ impl Deaf {
 
     /// How many jobs accounts may have submitted it does not hear.
     pub fn to_submitted(real: Box<dyn Module + Send>) -> Deaf {
+        let hears = |kind: &Kind| with_limits(kind, |limits| limits.submitted_jobs = None);
+        Deaf {
+            real,
+            hears,
+            unheard: BTreeMap::new(),
+        }
+    }
+
+    /// How many nodes and cores may be had it does not hear.
+    pub fn to_sizes(real: Box<dyn Module + Send>) -> Deaf {
         let hears = |kind: &Kind| {
-            let mut kind = kind.clone();
-            if let Kind::Account(changed) = &mut kind
-                && let Change::Account {
-                    value: Some(value), ..
-                } = &mut changed.change
-            {
-                value.limits.submitted_jobs = None;
-                return Heard::As(kind);
-            }
-            Heard::AsItIs
+            with_limits(kind, |limits| {
+                (limits.nodes, limits.cores) = (None, None);
+            })
         };
+        Deaf {
+            real,
+            hears,
+            unheard: BTreeMap::new(),
+        }
+    }
+
+    /// For how long core-minutes are it does not hear.
+    pub fn to_periods(real: Box<dyn Module + Send>) -> Deaf {
+        let hears = |kind: &Kind| with_limits(kind, |limits| limits.period = Period::Day);
         Deaf {
             real,
             hears,

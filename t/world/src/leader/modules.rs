@@ -47,7 +47,7 @@ impl Instance {
         if nature.breaks(Rule::SocketsUnheard) {
             modules[SCHED] = Box::new(Careless::of_sockets(Sched::new(&self.settings)));
         }
-        let deaf: [(Rule, usize, Deafening); 8] = [
+        let deaf: [(Rule, usize, Deafening); 10] = [
             (Rule::StopUnheard, SCHED, Deaf::to_queues),
             (Rule::DisableUnheard, INGEST, Deaf::to_queues),
             (Rule::SubmittedUnheard, INGEST, Deaf::to_submitted),
@@ -56,6 +56,8 @@ impl Instance {
             (Rule::ReservationUnheard, SCHED, Deaf::to_reservations),
             (Rule::GiftsKept, EXEC, Deaf::to_shrinking),
             (Rule::FailureCharged, LEDGER, Deaf::to_failures),
+            (Rule::CoresUnheard, MANAGER, Deaf::to_sizes),
+            (Rule::PeriodUnheard, MANAGER, Deaf::to_periods),
         ];
         for (rule, at, deaf) in deaf {
             if nature.breaks(rule) {

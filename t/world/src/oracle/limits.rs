@@ -1,28 +1,40 @@
-//! Whether a limit is ever exceeded: counted anew from all records at each place given.
+//! Whether a limit is ever exceeded: counted anew from all records at each place given, and of what is held
+//! at each grant.
 //!
-//! Knows accounts as recorded and jobs as submitted, nothing of how they are let through.
+//! Knows accounts and configurations as recorded and jobs as submitted, nothing of how they are let through.
+//! What a job takes of a limit it does not know either: at a place it counts the least that it may be, and at
+//! a grant what is held.
+
+mod periods;
+mod whose;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eddy_wire::account::{Book, Excess, Limits, Name, STANDBY};
-use eddy_wire::event::{Final, Kind, Record, Submit};
+use eddy_modules::live::{Change, Live};
+use eddy_wire::account::{Excess, Limits, STANDBY};
+use eddy_wire::event::{Kind, Record, Submit};
+use eddy_wire::grant::Grant;
 use eddy_wire::held::{Fate, Held};
-use eddy_wire::id::JobId;
-use eddy_wire::jobspec::Takes;
+use eddy_wire::id::{JobId, Seq};
+use eddy_wire::jobspec::{Sharing, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::update;
+use eddy_wire::usage::Payer;
 
 use super::Ledger;
+use periods::Periods;
+use whose::{Rules, Whose};
 
-/// Jobs that are not over, and the accounts.
+/// Jobs that are not over, and whose limits there are.
 #[derive(Debug, Default)]
 pub struct Limited {
-    book: Book,
+    rules: Rules,
     jobs: BTreeMap<JobId, Seen>,
-    /// Core-microseconds that jobs of an account and those under it held, but those that stood by.
-    used: BTreeMap<Name, u128>,
+    used: Periods,
+    /// Which limits counted as somebody was let through, by that record.
+    places: BTreeMap<Seq, Vec<(Whose, Limits)>>,
 }
 
 #[derive(Debug)]
@@ -30,7 +42,9 @@ struct Seen {
     submit: Arc<Submit>,
     state: JobState,
     place: i64,
-    holds: Holds,
+    /// The record by which it was let through last, unless an instance did that.
+    let_through: Option<Seq>,
+    grant: Option<Arc<Grant>>,
     /// What it is charged.
     held: Held,
     /// Whether a limit of size counted for it as it came.
@@ -43,25 +57,43 @@ enum Sized {
     Yes,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holds {
-    Nothing,
-    Something,
+/// What is had of a limit at a time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    jobs: u64,
+    nodes: u64,
+    cores: u64,
+}
+
+impl Taken {
+    fn plus(self, other: Taken) -> Taken {
+        Taken {
+            jobs: self.jobs + other.jobs,
+            nodes: self.nodes + other.nodes,
+            cores: self.cores + other.cores,
+        }
+    }
+
+    /// The limit that this is over.
+    fn over(self, limits: &Limits) -> Option<(&'static str, u64, u32)> {
+        let all = [
+            ("running_jobs", self.jobs, limits.running_jobs),
+            ("nodes", self.nodes, limits.nodes),
+            ("cores", self.cores, limits.cores),
+        ];
+        let mut all = all
+            .into_iter()
+            .filter_map(|(name, has, most)| Some((name, has, most?)));
+        all.find(|(_, has, most)| *has > u64::from(*most))
+    }
 }
 
 impl Seen {
-    fn counts(&self, account: &Name, book: &Book) -> bool {
-        let taken = self.holds == Holds::Something
+    /// Whether it has been let through, or holds something.
+    fn is_through(&self) -> bool {
+        self.grant.is_some()
             || self.state == JobState::Run
-            || self.state == JobState::Sched && self.place > 0;
-        taken && self.is_under(account, book)
-    }
-
-    /// Whether it is of the account, or of one under it, and asks for something.
-    fn is_under(&self, account: &Name, book: &Book) -> bool {
-        let own = self.submit.party.account.as_ref();
-        let under = own.is_some_and(|own| book.line(own).any(|(name, _)| name == account));
-        under && self.submit.spec.request.takes == Takes::Resources
+            || self.state == JobState::Sched && self.place > 0
     }
 
     fn stands_by(&self) -> bool {
@@ -69,28 +101,82 @@ impl Seen {
         qos.is_some_and(|qos| qos.as_str() == STANDBY)
     }
 
+    /// What it will have at least. An instance may have given some of it back.
+    fn least(&self) -> Taken {
+        let request = &self.submit.spec.request;
+        let asked = Taken {
+            jobs: 1,
+            nodes: u64::from(request.nodes.unwrap_or(1)),
+            cores: u64::from(request.slots) * u64::from(request.cores_per_slot),
+        };
+        match (&request.work, self.holds()) {
+            (Work::Instance { .. } | Work::Ground { .. }, Some(holds)) => Taken {
+                nodes: asked.nodes.min(holds.nodes),
+                cores: asked.cores.min(holds.cores),
+                ..asked
+            },
+            _ => asked,
+        }
+    }
+
+    /// What it has. Where it does not say on how many nodes its slots are to lie they count as on one.
+    fn holds(&self) -> Option<Taken> {
+        let set = &self.grant.as_ref()?.set;
+        let request = &self.submit.spec.request;
+        let is_anywhere = request.nodes.is_none() && request.sharing == Sharing::Shared;
+        Some(Taken {
+            jobs: 1,
+            nodes: match is_anywhere {
+                true => 1,
+                false => set.nodes.len() as u64,
+            },
+            cores: set.nodes.values().map(|node| node.cores.len()).sum(),
+        })
+    }
+
     /// What it comes to if it is given no more than it asks for.
     fn least_work(&self) -> u128 {
-        let request = &self.submit.spec.request;
-        let cores = u128::from(request.slots) * u128::from(request.cores_per_slot);
-        cores * request.duration.unwrap_or(0).max(0).unsigned_abs() as u128
+        let limit = self.submit.spec.request.duration.unwrap_or(0).max(0);
+        u128::from(self.least().cores) * limit.unsigned_abs() as u128
     }
 }
 
 impl Limited {
+    /// This is in force now.
+    pub fn configured(&mut self, live: &Live) {
+        self.rules.configured(&live.qos, &live.queues);
+    }
+
+    /// With the same configuration, and no records; what counted at those up to that one is still known.
+    pub fn forgetful(&mut self, last: Seq) -> Limited {
+        let mut places = std::mem::take(&mut self.places);
+        places.retain(|seq, _| *seq <= last);
+        Limited {
+            rules: self.rules.forgetful(),
+            places,
+            ..Limited::default()
+        }
+    }
+
     /// One more record.
     ///
     /// # Errors
     /// It lets a job through over a limit, or gives it more than its limits were told of.
     pub fn apply(&mut self, record: &Record, ledger: &Ledger) -> Result<(), String> {
         match (&record.event.kind, record.event.job) {
-            (Kind::Account(changed), _) => self.book.apply(&changed.change),
+            (Kind::Account(changed), _) => self.rules.changed(&changed.change),
+            (Kind::Memo(memo), None) => {
+                if let Some(change) = Change::told(memo) {
+                    self.configured(&change.live);
+                }
+            }
             (Kind::Submit(submit), Some(id)) => {
                 let seen = Seen {
                     submit: Arc::clone(submit),
                     state: submit.entry.state(),
                     place: 0,
-                    holds: Holds::Nothing,
+                    let_through: None,
+                    grant: None,
                     held: Held::default(),
                     sized: self.sized(submit),
                 };
@@ -103,17 +189,18 @@ impl Limited {
             // What an instance began without this one is recorded as it was: no limit undoes it.
             (Kind::Priority(place), Some(id)) if ledger.has_begun_below(id) => {
                 if let Some(seen) = self.jobs.get_mut(&id) {
-                    seen.state = JobState::Sched;
-                    seen.place = *place;
+                    (seen.state, seen.place) = (JobState::Sched, *place);
+                    seen.let_through = None;
                 }
             }
-            (kind, Some(id)) => return self.moved(record.event.t, id, kind),
+            (_, Some(id)) => return self.moved(record, id),
             (_, None) => {}
         }
         Ok(())
     }
 
-    fn moved(&mut self, t: Time, id: JobId, kind: &Kind) -> Result<(), String> {
+    fn moved(&mut self, record: &Record, id: JobId) -> Result<(), String> {
+        let (t, kind) = (record.event.t, &record.event.kind);
         self.holds(t, id, kind);
         let Some(seen) = self.jobs.get_mut(&id) else {
             return Ok(());
@@ -121,14 +208,17 @@ impl Limited {
         seen.state = seen.state.next(kind).unwrap_or(seen.state);
         match kind {
             Kind::Alloc(grant) => {
-                seen.holds = Holds::Something;
-                return self.least(id, grant.set.nodes.len());
+                seen.grant = Some(Arc::clone(grant));
+                self.may_hold(id)?;
+                return self.fewest(id, grant.set.nodes.len());
             }
-            Kind::Free | Kind::Release(_, Final::Free(_)) => seen.holds = Holds::Nothing,
+            Kind::GrantChanged(grant) => {
+                seen.grant = Some(Arc::clone(grant));
+            }
+            kind if kind.frees() => seen.grant = None,
             Kind::Priority(place) => {
                 seen.place = *place;
-                self.within(id)?;
-                return self.affords(id);
+                return self.placed(record.seq, t, id);
             }
             Kind::JobspecUpdate(map) => {
                 update::submit(&mut seen.submit, map);
@@ -141,86 +231,160 @@ impl Limited {
         Ok(())
     }
 
-    /// What it held counts for its accounts.
-    fn holds(&mut self, t: Time, id: JobId, kind: &Kind) {
-        let Some(seen) = self.jobs.get_mut(&id) else {
-            return;
-        };
-        seen.held.apply(t, kind);
-        let (true, Some(account)) = (kind.frees(), &seen.submit.party.account) else {
-            return;
-        };
-        let (fate, stays) = seen.held.settle();
-        if fate == Fate::Failed || seen.stands_by() {
-            return;
+    /// It has a place: it is let through, or held by its user.
+    fn placed(&mut self, seq: Seq, t: Time, id: JobId) -> Result<(), String> {
+        let seen = &self.jobs[&id];
+        // Of what was passed down the parent has let it through, and has a judge of its own.
+        if seen.place <= 0 || seen.submit.pass.is_some() {
+            return Ok(());
         }
-        let work: u128 = stays.iter().map(|stay| stay.used().cores).sum();
-        let line: Vec<Name> = self
-            .book
-            .line(account)
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in line {
-            *self.used.entry(name).or_default() += work;
+        let of = self.rules.of(&seen.submit);
+        let of = self.places.entry(seq).or_insert(of).clone();
+        if let Some(seen) = self.jobs.get_mut(&id) {
+            seen.let_through = Some(seq);
         }
+        for (whose, limits) in &of {
+            let through = self.jobs.values().filter(|job| job.is_through());
+            let taken = self.sum(whose, through, |job| Some(job.least()));
+            if let Some((limit, has, most)) = taken.over(limits) {
+                return Err(format!(
+                    "job {id} was let through, and those of {whose} come to {has} `{limit}`, whose limit is {most}"
+                ));
+            }
+            self.affords(t, id, (whose, limits))?;
+        }
+        Ok(())
     }
 
-    /// Whether all that is let through stays within the core-minutes of its accounts, by what it asks
-    /// for at least.
-    fn affords(&self, id: JobId) -> Result<(), String> {
-        let seen = &self.jobs[&id];
-        let Some(account) = &seen.submit.party.account else {
-            return Ok(());
-        };
-        if seen.place <= 0 || seen.stands_by() || seen.submit.pass.is_some() {
-            return Ok(());
-        }
-        for (name, account) in self.book.line(account) {
-            let Some(most) = account.limits.core_minutes else {
+    fn sum<'a>(
+        &self,
+        whose: &Whose,
+        jobs: impl Iterator<Item = &'a Seen>,
+        takes: fn(&Seen) -> Option<Taken>,
+    ) -> Taken {
+        jobs.filter(|job| self.rules.counts(whose, &job.submit))
+            .filter_map(takes)
+            .fold(Taken::default(), Taken::plus)
+    }
+
+    /// What is held of a limit is within what it was as the last of those who hold it was let through: all of
+    /// them counted then.
+    fn may_hold(&self, id: JobId) -> Result<(), String> {
+        let submit = &self.jobs[&id].submit;
+        for (whose, _) in self.rules.of(submit) {
+            let holds = || {
+                let jobs = self.jobs.values().filter(|job| job.grant.is_some());
+                jobs.filter(|job| self.rules.counts(&whose, &job.submit))
+            };
+            let last = holds().filter_map(|job| job.let_through).max();
+            let then = last.and_then(|last| self.places.get(&last));
+            let Some((_, limits)) = then.and_then(|all| all.iter().find(|(of, _)| *of == whose))
+            else {
                 continue;
             };
-            let jobs = self.jobs.values();
-            let counted = jobs.filter(|job| job.counts(name, &self.book) && !job.stands_by());
-            let to_come: u128 = counted.map(Seen::least_work).sum();
-            let used = self.used.get(name).copied().unwrap_or(0);
-            if used + to_come > u128::from(most) * 60 * MICROS as u128 {
+            // What instances began by themselves nobody let through.
+            if holds().any(|job| job.let_through.is_none()) {
+                continue;
+            }
+            let taken = self.sum(&whose, holds(), Seen::holds);
+            if let Some((limit, has, most)) = taken.over(limits) {
                 return Err(format!(
-                    "job {id} was let through, and account `{name}` has {most} core-minutes: {used} core-us are used and {to_come} may be"
+                    "job {id} begins, and those of {whose} hold {has} `{limit}`, whose limit is {most}"
                 ));
             }
         }
         Ok(())
     }
 
+    /// What it held counts for whoever pays for it.
+    fn holds(&mut self, t: Time, id: JobId, kind: &Kind) {
+        let Some(seen) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        seen.held.apply(t, kind);
+        if !kind.frees() {
+            return;
+        }
+        let (fate, stays) = seen.held.settle();
+        if fate == Fate::Failed || whose::is_nobodys(&seen.submit) {
+            return;
+        }
+        let payer = Payer {
+            account: seen.submit.party.account.clone(),
+            user: seen.submit.user,
+            qos: seen.submit.party.qos.clone(),
+            queue: whose::queue(&seen.submit).map(str::to_owned),
+        };
+        for stay in stays {
+            self.used.add(&payer, (stay.from, stay.to), stay.held.cores);
+        }
+    }
+
+    /// Whether all that is let through stays within core-minutes, by what it asks for at least.
+    fn affords(
+        &self,
+        now: Time,
+        id: JobId,
+        (whose, limits): (&Whose, &Limits),
+    ) -> Result<(), String> {
+        let seen = &self.jobs[&id];
+        let goes_beyond = |job: &Seen| limits.excess == Excess::Standby && job.stands_by();
+        let Some(most) = limits.core_minutes.filter(|_| !goes_beyond(seen)) else {
+            return Ok(());
+        };
+        if seen.submit.spec.request.duration.is_none() {
+            return Err(format!(
+                "job {id} was let through without a time limit, and {whose} has {most} core-minutes"
+            ));
+        }
+        let counted = self.jobs.values().filter(|job| {
+            job.is_through() && !goes_beyond(job) && self.rules.counts(whose, &job.submit)
+        });
+        let to_come: u128 = counted.map(Seen::least_work).sum();
+        let (used, before) = self.used.of(&self.rules, whose, limits, now);
+        let carried = {
+            let at_most = u128::from(most) * u128::from(limits.carry) / 100;
+            let left = u128::from(most).saturating_sub(before / (60 * MICROS as u128));
+            left.min(at_most)
+        };
+        let most = u128::from(most) + carried;
+        match used + to_come > most * 60 * MICROS as u128 {
+            true => Err(format!(
+                "job {id} was let through, and {whose} has {most} core-minutes: {used} core-us are used and {to_come} may be"
+            )),
+            false => Ok(()),
+        }
+    }
+
     fn may_stand_by(&self, id: JobId) -> Result<(), String> {
         let seen = &self.jobs[&id];
-        let account = seen.submit.party.account.as_ref();
-        let mut line = account.into_iter().flat_map(|own| self.book.line(own));
-        let may = line.any(|(_, account)| account.limits.excess == Excess::Standby);
+        // By the limits of all, since those of the QoS that it has now are others.
+        let mut may = self.rules.of_anybody(&seen.submit);
+        let may = may.any(|limits| limits.excess == Excess::Standby);
         match may || !seen.stands_by() {
             true => Ok(()),
-            false => Err(format!("job {id} stands by, and no account of it lets it")),
+            false => Err(format!("job {id} stands by, and no limit of it lets it")),
         }
     }
 
     /// Whether somebody limits how much a job like this may have.
     fn sized(&self, submit: &Submit) -> Sized {
-        let Some(account) = &submit.party.account else {
-            return Sized::No;
-        };
-        let mut line = self.book.line(account);
-        let limits = line.any(|(_, account)| {
-            let given = &account.limits;
+        let is_of_size = |given: &Limits| {
             given.nodes.is_some() || given.cores.is_some() || given.core_minutes.is_some()
-        });
-        match limits {
+        };
+        match self
+            .rules
+            .of(submit)
+            .iter()
+            .any(|(_, given)| is_of_size(given))
+        {
             true => Sized::Yes,
             false => Sized::No,
         }
     }
 
     /// Who leaves his number of nodes open is let through as the fewest, and is given those.
-    fn least(&self, id: JobId, given: usize) -> Result<(), String> {
+    fn fewest(&self, id: JobId, given: usize) -> Result<(), String> {
         let seen = &self.jobs[&id];
         let request = &seen.submit.spec.request;
         let is_sized = seen.sized == Sized::Yes && self.sized(&seen.submit) == Sized::Yes;
@@ -234,52 +398,26 @@ impl Limited {
         }
     }
 
-    /// Whether there were not too many of its accounts already, waiting or not, when it was taken. What an
-    /// instance took without this one, or was passed, was not asked about here.
+    /// Whether there were not too many already, waiting or not, when it was taken. What an instance took
+    /// without this one, or was passed, was not asked about here.
     fn may_come(&self, id: JobId) -> Result<(), String> {
         let submit = &self.jobs[&id].submit;
         if submit.taken_in.is_some() || submit.pass.is_some() {
             return Ok(());
         }
-        let most = |limits: &Limits| limits.submitted_jobs;
-        match self.over(id, most, Seen::is_under) {
-            None => Ok(()),
-            Some((name, count, most)) => Err(format!(
-                "job {id} was taken as number {count} of account `{name}`, in which {most} may be submitted"
-            )),
-        }
-    }
-
-    fn within(&self, id: JobId) -> Result<(), String> {
-        if self.jobs[&id].place <= 0 {
-            return Ok(());
-        }
-        let most = |limits: &Limits| limits.running_jobs;
-        match self.over(id, most, Seen::counts) {
-            None => Ok(()),
-            Some((name, count, most)) => Err(format!(
-                "job {id} was let through as number {count} of account `{name}`, whose limit is {most}"
-            )),
-        }
-    }
-
-    /// An account of the job in which more count than may, how many do, and how many may.
-    fn over(
-        &self,
-        id: JobId,
-        most: fn(&Limits) -> Option<u32>,
-        counts: fn(&Seen, &Name, &Book) -> bool,
-    ) -> Option<(&Name, usize, u32)> {
-        let submit = &self.jobs[&id].submit;
-        let own = submit.party.account.as_ref()?;
-        if submit.spec.request.takes == Takes::Nothing {
-            return None;
-        }
-        self.book.line(own).find_map(|(name, account)| {
-            let most = most(&account.limits)?;
+        for (whose, limits) in self.rules.of(submit) {
+            let Some(most) = limits.submitted_jobs else {
+                continue;
+            };
             let jobs = self.jobs.values();
-            let count = jobs.filter(|job| counts(job, name, &self.book)).count();
-            (count > most as usize).then_some((name, count, most))
-        })
+            let own = jobs.filter(|job| self.rules.counts(&whose, &job.submit));
+            let count = own.count();
+            if count > most as usize {
+                return Err(format!(
+                    "job {id} was taken as number {count} of {whose}, of which {most} may be submitted"
+                ));
+            }
+        }
+        Ok(())
     }
 }

@@ -33,6 +33,8 @@ pub(super) fn truly(world: &World) -> Result<(), String> {
                 note.starts_with("the parent refuses it")
                     || note.starts_with("it is job ")
                     || note.ends_with(", which was to grow by it, is over")
+                    // Who takes no part in limits that came since: here, as at the parent.
+                    || note.ends_with("gangs are served where there is none")
             };
             let is_willed = ended.is_some_and(|end| {
                 end.userid.is_some() || end.kind == "dependency" || is_said(&end.note)

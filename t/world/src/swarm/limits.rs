@@ -1,0 +1,75 @@
+//! Worlds in which much is limited: of accounts, members, users, QoS and queues, by all that can be limited,
+//! and for so little that somebody waits; and some that begin shortly before midnight, when periods do.
+//!
+//! Drawn apart from all else, so that worlds are otherwise as they were.
+
+use eddy_wire::account::Limits;
+use eddy_wire::time::{MICROS, Span};
+use serde_json::Value;
+
+use crate::broken::Rule;
+use crate::instance::Nodes;
+use crate::nature::BEGIN;
+use crate::random::Random;
+use crate::workload::limits::{binding, limits};
+use crate::workload::{Limited, OWN_QUEUES};
+use crate::world::{ADMINISTRATOR, World};
+
+const DAY: i64 = 86_400 * MICROS;
+
+/// So in a third of all worlds, and in all where that is not heard; not where another rule is broken.
+pub(super) fn limited(world: &mut World, seed: u64, horizon: Span) {
+    let mut random = Random::new(seed ^ 0x11_417);
+    let is_so = random.chance(33);
+    let is_so = match world.nature.broken {
+        None => is_so,
+        Some(rule) => matches!(rule, Rule::CoresUnheard | Rule::PeriodUnheard),
+    };
+    if !is_so {
+        return;
+    }
+    world.habits.limits = Limited::All;
+    let nodes = world.nodes;
+    let first = binding(&mut random, nodes);
+    world.call(ADMINISTRATOR, first);
+    let settings = &mut world.root().settings;
+    for qos in &mut settings.qos {
+        if random.chance(30) {
+            qos.limits = lasting(&mut random, nodes);
+        }
+        if random.chance(20) {
+            qos.user_limits = lasting(&mut random, nodes);
+        }
+        qos.limits_waived = random.chance(20);
+    }
+    let own = settings.queues.iter_mut();
+    for queue in own.filter(|queue| queue.name == OWN_QUEUES[1]) {
+        // How many of it may run is drawn elsewhere.
+        let more = lasting(&mut random, nodes);
+        (queue.rules.limits.nodes, queue.rules.limits.cores) = (more.nodes, more.cores);
+        queue.rules.user_limits = lasting(&mut random, nodes);
+    }
+    if random.chance(50) || world.nature.breaks(Rule::PeriodUnheard) {
+        let midnight = (BEGIN.0.div_euclid(DAY) + 1) * DAY - BEGIN.0;
+        let before = random.between(1_000_000, horizon.0.max(1_000_000));
+        for machine in &mut world.nature.machines {
+            machine.step(Span(midnight - before));
+        }
+    }
+}
+
+/// Limits that nobody waits for longer than others run: nobody changes those of a configuration.
+fn lasting(random: &mut Random, nodes: Nodes) -> Limits {
+    let Value::Object(mut drawn) = limits(random, nodes) else {
+        return Limits::default();
+    };
+    for budget in ["core_minutes", "period", "carry"] {
+        drawn.remove(budget);
+    }
+    drawn.remove("submitted_jobs");
+    let limits: Limits = serde_json::from_value(Value::Object(drawn)).expect("limits");
+    Limits {
+        excess: Default::default(),
+        ..limits
+    }
+}
