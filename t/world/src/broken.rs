@@ -22,7 +22,10 @@ use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Need;
 use eddy_wire::plan::{Outcome, Verdict};
+use eddy_wire::services::Service;
 use eddy_wire::services::child::{FromParent, PassState, ToldOf};
+use eddy_wire::services::job::{Kill, Resume, Suspend};
+use eddy_wire::services::resource::Drain;
 use eddy_wire::shell::{FromShell, Start, ToShell};
 use eddy_wire::time::{Span, Time};
 
@@ -140,6 +143,25 @@ pub enum Rule {
     CoresUnheard,
     /// Who lets jobs through takes every period for a day.
     PeriodUnheard,
+    /// Everybody may have any job suspended, and go on.
+    AllSuspend,
+    /// Everybody may send signals to any job.
+    AllKill,
+    /// Everybody may take nodes out of service.
+    AllDrain,
+}
+
+/// Rules that are broken by asking as the owner, by what is asked for.
+const OPEN: [(Rule, &[&str]); 3] = [
+    (Rule::AllSuspend, &[Suspend::TOPIC, Resume::TOPIC]),
+    (Rule::AllKill, &[Kill::TOPIC]),
+    (Rule::AllDrain, &[Drain::TOPIC]),
+];
+
+/// Whether any client asks for this as the owner would.
+pub fn is_open(broken: Option<Rule>, topic: &str) -> bool {
+    let is_it = |(rule, topics): &(Rule, &[&str])| broken == Some(*rule) && topics.contains(&topic);
+    broken == Some(Rule::AllOwners) || OPEN.iter().any(is_it)
 }
 
 /// A rule that is broken by settings that are others than they were.
@@ -216,6 +238,9 @@ impl Rule {
         ("failure-charged", Rule::FailureCharged),
         ("cores-unheard", Rule::CoresUnheard),
         ("period-unheard", Rule::PeriodUnheard),
+        ("all-suspend", Rule::AllSuspend),
+        ("all-kill", Rule::AllKill),
+        ("all-drain", Rule::AllDrain),
     ];
 
     /// The rule of this name.

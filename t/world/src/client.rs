@@ -6,7 +6,7 @@ use eddy_wire::id::{JobId, Rank};
 use eddy_wire::message::{Message, Roles, Type};
 use eddy_wire::services::job::Submitted;
 
-use crate::broken::Rule;
+use crate::broken;
 use crate::call::{About, Call, Extent, Repeat};
 use crate::nature::{Delay, Happening, InstanceId, Nature, Parcel};
 use crate::pipe::{PipeId, Side};
@@ -109,7 +109,7 @@ impl Client {
         let Link::Up(pipe) = self.link else { return };
         let roles = match self.user {
             OWNER => Roles::OWNER.or(Roles::USER),
-            _ if nature.broken == Some(Rule::AllOwners) => Roles::OWNER.or(Roles::USER),
+            _ if broken::is_open(nature.broken, call.topic) => Roles::OWNER.or(Roles::USER),
             _ => Roles::USER,
         };
         let mut message = Message::answer(Type::Request, tag, &());

@@ -263,6 +263,7 @@ impl Oracle {
             self.ganged.apply(record),
             self.socketed.apply(record),
             self.charged.apply(record),
+            users::may_govern(record),
         ];
         for checked in all {
             self.check(checked);
@@ -427,6 +428,13 @@ impl Oracle {
     /// Somebody sends a signal to the tasks of a job.
     pub fn signalled(&mut self, job: JobId) {
         self.signalled.insert(job);
+    }
+
+    /// A user does: where he may not, none is to arrive.
+    pub fn signalled_by(&mut self, job: JobId, user: u32) {
+        if users::may_signal(&self.recorded, job, user) {
+            self.signalled(job);
+        }
     }
 
     /// A signal that ends a task reached a part.

@@ -339,7 +339,7 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         | Act::Requeue
         | Act::Suspend
         | Act::Resume
-        | Act::Info => one_of(nature, client).map(|job| change(nature, client.instance, job, act)),
+        | Act::Info => one_of(nature, client).map(|job| change(nature, client, job, act)),
     };
     if let Some(call) = call {
         client.call(nature, call);

@@ -253,7 +253,10 @@ fn an_instance_that_gives_back_what_its_jobs_run_on() {
 #[test]
 fn users_who_may_act_on_anothers_jobs() {
     let urged = "of urgency";
-    found("all-owners", &["changed job", "is not the client's", urged]);
+    let others = ["changed the instance", "which nobody"];
+    let [governed, sent] = others;
+    let sentences = ["changed job", "is not the client's", urged, governed, sent];
+    found("all-owners", &sentences);
 }
 
 #[test]
@@ -415,4 +418,20 @@ fn more_cores_or_nodes_than_somebody_may_have() {
 #[test]
 fn core_minutes_that_are_had_again_on_the_next_day() {
     found("period-unheard", &["core-minutes"]);
+}
+
+#[test]
+fn users_who_may_suspend_anothers_jobs() {
+    let sentences = ["by `suspend`", "by `resume`"];
+    found_from(700, Shape::Flat, "all-suspend", &sentences);
+}
+
+#[test]
+fn users_who_may_send_signals_to_anothers_jobs() {
+    found("all-kill", &["which nobody"]);
+}
+
+#[test]
+fn users_who_may_take_nodes_out_of_service() {
+    found("all-drain", &["changed the instance by `drain`"]);
 }

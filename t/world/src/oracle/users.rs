@@ -1,8 +1,12 @@
-//! Nobody changes another's job, nor makes his own more urgent than others; and a task runs as its job's user.
+//! Nobody changes another's job, nor makes his own more urgent than others, nor the instance unless it is his;
+//! and a task runs as its job's user.
 
+use eddy_modules::live::Change;
+use eddy_wire::account::NOBODY;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::JobId;
 use eddy_wire::lifecycle::JobState;
+use eddy_wire::reservation::Kept;
 use eddy_wire::services::job::URGENCY_DEFAULT;
 use eddy_wire::shell::Start;
 use eddy_wire::time::Span;
@@ -17,6 +21,7 @@ pub(super) fn may_record(ledger: &Ledger, job: JobId, kind: &Kind) -> Result<(),
     let by = match kind {
         Kind::Exception(exception) => exception.userid,
         Kind::Urgency(_, user) | Kind::Order(_, user) => Some(*user),
+        Kind::Suspend(by) | Kind::Resume(by) => *by,
         Kind::JobspecUpdate(map) => by_whom(map),
         _ => None,
     };
@@ -28,6 +33,39 @@ pub(super) fn may_record(ledger: &Ledger, job: JobId, kind: &Kind) -> Result<(),
         )),
         _ => Ok(()),
     }
+}
+
+/// Whether who is named in a record of the instance's own may have changed it: its owner, or who runs it.
+pub(super) fn may_govern(record: &Record) -> Result<(), String> {
+    let by = match &record.event.kind {
+        _ if record.event.job.is_some() => None,
+        Kind::Drain(_, _, user) => Some(*user),
+        Kind::Undrain(_, by) => *by,
+        Kind::ShellLost(_, by) => by.as_ref().map(|by| by.userid),
+        Kind::Account(changed) => Some(changed.userid),
+        Kind::Queue(turned) => Some(turned.userid),
+        Kind::Reservation(kept) => match &**kept {
+            Kept::Made(made) => Some(made.userid),
+            Kept::Deleted { userid, .. } => Some(*userid),
+            Kept::Over { .. } => None,
+        },
+        Kind::Memo(memo) => Change::told(memo).map(|change| change.userid),
+        _ => None,
+    };
+    // What an instance gives back by itself nobody takes out of service.
+    match by.filter(|by| ![OWNER, 0, NOBODY].contains(by)) {
+        Some(by) => Err(format!(
+            "user {by} changed the instance by `{}`",
+            record.event.kind.name()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Whether somebody may send a signal to the tasks of a job: of one that is not known here its instance says.
+pub(super) fn may_signal(ledger: &Ledger, job: JobId, by: u32) -> bool {
+    let user = ledger.jobs.get(&job).map(|job| job.submit.user);
+    by == OWNER || user.is_none_or(|user| user == by)
 }
 
 /// Whether whoever made a job that urgent might. What a filter has changed is an administrator's word.

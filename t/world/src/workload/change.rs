@@ -9,16 +9,18 @@ use super::Act;
 use crate::call::Call;
 
 use crate::client::Client;
-use crate::nature::{InstanceId, Nature};
+use crate::nature::Nature;
 
-pub(super) fn change(nature: &mut Nature, instance: InstanceId, job: JobId, act: Act) -> Call {
+pub(super) fn change(nature: &mut Nature, client: &Client, job: JobId, act: Act) -> Call {
     let random = &mut nature.random;
     match act {
         Act::Events => Call::events(job),
         Act::Raise => Call::raise(job, "odd", *random.pick(&[0, 3, 7])),
         Act::Kill => {
             let signal = *random.pick(&[10, 15, 9]);
-            nature.oracle(instance).signalled(job);
+            nature
+                .oracle(client.instance)
+                .signalled_by(job, client.user);
             Call::kill(job, signal)
         }
         Act::Urgency => Call::urgency(job, *random.pick(&[0, 1, 16, 17, 31])),
