@@ -123,6 +123,11 @@ impl Oracle {
         self.queued.at_home(home);
     }
 
+    /// The instances of these queues have nodes of their own.
+    pub fn set_aside(&mut self, queues: BTreeSet<String>) {
+        self.queued.set_aside(queues);
+    }
+
     /// These may take from each other.
     pub fn set_qos(&mut self, qos: &[eddy_modules::settings::Qos]) {
         self.preempts.set(qos, self.grace);

@@ -1,5 +1,6 @@
 //! One run of a seed: a random instance, random clients, random faults, then calm.
 
+mod declared;
 mod hangs;
 mod limits;
 mod patience;
@@ -9,9 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use eddy_modules::settings::{Declared, Elastic, Extent, Queue, ReleaseIdle};
+use eddy_modules::settings::{Queue, ReleaseIdle};
 use eddy_sched::policy::read::read;
-use eddy_wire::idset::Idset;
 use eddy_wire::pool::Pool;
 use eddy_wire::time::Span;
 
@@ -21,10 +21,11 @@ use crate::fault::{Drawn, Fault, Source, TreeFault};
 use crate::filter;
 use crate::instance::{Instance, Nodes};
 use crate::nature::{AgentTurn, BEGIN, Happening, Nature, Pace, ROOT};
-use crate::oracle::queues::Home;
 use crate::random::Random;
 use crate::workload::{Habits, Inside, Limited, OWN_QUEUES, Own, POOL, Screens, Standings};
 use crate::world::{Visitors, World};
+pub use declared::declare;
+use declared::{QUEUES, extent, more};
 use hangs::hangs;
 use limits::limited;
 use patience::patience;
@@ -60,7 +61,7 @@ pub enum Shape {
     Flat,
     /// Ranks on machines of their own, and instances in instances.
     Trees,
-    /// The same, with a queue of the root that a declared instance serves.
+    /// The same, with one to three queues of the root that declared instances serve.
     Queues,
 }
 
@@ -69,7 +70,7 @@ impl Shape {
         match self {
             Shape::Flat => prepare(seed, broken),
             Shape::Trees => prepare_trees(seed, None, broken),
-            Shape::Queues => prepare_trees(seed, Some("q"), broken),
+            Shape::Queues => prepare_trees(seed, Some(QUEUES[0]), broken),
         }
     }
 }
@@ -384,15 +385,16 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
         let starts = Happening::Agent(machine, AgentTurn::Starts);
         world.nature.queue.push(at, starts);
     }
-    world.habits = habits(&mut random, queue);
+    world.habits = habits(&mut random);
     let outage = Outage::of(seed);
-    if let Some(name) = world.habits.queue {
+    if let Some(name) = queue {
         let extent = extent(&mut world, &mut random, name, outage);
         declare(world.root(), name, extent);
         let queues = &mut world.root().settings.queues;
         for queue in queues.iter_mut().filter(|queue| queue.name == name) {
             queue.rules.requires = required(&mut random);
         }
+        more(&mut world, seed);
     }
     // Now and then a larger one.
     let is_aside = seed % ASIDE == 1;
@@ -430,11 +432,11 @@ pub fn prepare_trees(seed: u64, queue: Option<&'static str>, broken: Option<Rule
 }
 
 /// What there is to do in worlds of machines, and what of its settings is drawn.
-fn habits(random: &mut Random, queue: Option<&'static str>) -> Habits {
+fn habits(random: &mut Random) -> Habits {
     Habits {
         longest: *random.pick(&[Span::seconds(1), Span::seconds(10), Span::seconds(40)]),
         depth: *random.pick(&[1, 2, 3]),
-        queue,
+        queues: &[],
         own: Own::None,
         ranks: Standings::Equal,
         screens: Screens::None,
@@ -504,47 +506,6 @@ fn outages(world: &mut World, Outage { times, seed }: Outage, horizon: Span) {
         let what = Fault::CrashLeader(away);
         world.nature.queue.push(at, Happening::Strikes(what));
     }
-}
-
-/// The nodes of the queue's instance.
-fn extent(world: &mut World, random: &mut Random, queue: &str, outage: Outage) -> Extent {
-    let last = world.root().inventory.nodes.len() as u32 - 1;
-    let kind = random.below(3);
-    match kind * u64::from(!outage.wants_nodes()) {
-        // The root keeps its own node; where that is its last but one the instance has one.
-        0 => Extent::Fixed {
-            nodes: random.between(1, i64::from(last)) as u32,
-            ranks: None,
-        },
-        1 => Extent::Elastic(Elastic::default()),
-        _ => {
-            let (home, lend_max) = (Idset::one(1), Span::seconds(random.below(20) as i64));
-            world.nature.oracle(ROOT).set_home(Home {
-                queue: queue.to_owned(),
-                ranks: home.clone(),
-                lend_max,
-            });
-            Extent::Elastic(Elastic {
-                ranks: Some(Idset::range(1, last)),
-                home,
-                lend_max: Some(lend_max).filter(|_| !world.nature.breaks(Rule::LentForEver)),
-            })
-        }
-    }
-}
-
-/// A declared instance, and the queue of its name.
-pub fn declare(root: &mut Instance, name: &str, extent: Extent) {
-    root.settings.queues.push(Queue {
-        name: name.to_owned(),
-        instance: Some(name.to_owned()),
-        ..Queue::default()
-    });
-    root.settings.declared.push(Declared {
-        name: name.to_owned(),
-        extent,
-        set: Vec::new(),
-    });
 }
 
 fn tree_faults(world: &mut World, random: &mut Random, horizon: Span) {

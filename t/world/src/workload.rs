@@ -116,8 +116,8 @@ pub struct Habits {
     pub longest: Span,
     /// No instance is to be deeper in others.
     pub depth: u32,
-    /// Whether the root has a queue that an instance serves.
-    pub queue: Option<&'static str>,
+    /// The queues of the root that instances serve.
+    pub queues: &'static [&'static str],
     /// Whether the root has queues that it serves itself.
     pub own: Own,
     /// Whether jobs of the root may take from each other.
@@ -183,7 +183,7 @@ impl Habits {
     pub const FLAT: Habits = Habits {
         longest: Span(i64::MAX),
         depth: 0,
-        queue: None,
+        queues: &[],
         own: Own::None,
         ranks: Standings::Equal,
         screens: Screens::None,
@@ -259,7 +259,11 @@ impl Habits {
             (ask.nodes, ask.sharing) = (None, Sharing::Shared);
         }
         if instance == ROOT && ask.nests == Nests::No && nature.random.chance(40) {
-            ask.queue = self.queue.map(str::to_owned);
+            ask.queue = match self.queues {
+                [] => None,
+                [one] => Some((*one).to_owned()),
+                several => Some((*nature.random.pick(several)).to_owned()),
+            };
         }
         ask.command = behaviour.command();
     }
@@ -348,7 +352,7 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
 
 /// Whether limits that bind are set there: those of a queue's instance are its parent's.
 fn may_limit(habits: Habits, instance: InstanceId) -> bool {
-    habits.limits == Limited::Accounts || instance == ROOT || habits.queue.is_none()
+    habits.limits == Limited::Accounts || instance == ROOT || habits.queues.is_empty()
 }
 
 /// A queue is turned on or off. Where there are none it is those that name none.
@@ -361,6 +365,8 @@ fn turn(random: &mut Random, habits: Habits) -> Call {
         Turn::Enable,
     ];
     let names: &[&str] = match habits.own {
+        // Of one alone others wait for what was stopped of it.
+        Own::None if habits.queues.len() > 1 => habits.queues,
         Own::None => &[UNNAMED],
         Own::Two => &[UNNAMED, OWN_QUEUES[0], OWN_QUEUES[1], OWN_QUEUES[1]],
     };

@@ -21,7 +21,9 @@ use eddy_wire::update;
 pub struct Queued {
     /// How many of a queue may run.
     limits: BTreeMap<String, u32>,
-    home: Option<Home>,
+    homes: Vec<Home>,
+    /// Queues whose instances have nodes of their own.
+    aside: BTreeSet<String>,
     /// Properties of nodes, by queue.
     requires: BTreeMap<String, BTreeSet<String>>,
     inventory: Arc<ResourceSet>,
@@ -70,15 +72,21 @@ impl Queued {
         }
     }
 
-    /// Where one of them is at home.
+    /// Where another of them is at home.
     pub fn at_home(&mut self, home: Home) {
-        self.home = Some(home);
+        self.homes.push(home);
+    }
+
+    /// The instances of these queues have nodes of their own.
+    pub fn set_aside(&mut self, queues: BTreeSet<String>) {
+        self.aside = queues;
     }
 
     /// With the same limits, and no records.
     pub fn forgetful(&self) -> Queued {
         Queued {
-            home: self.home.clone(),
+            homes: self.homes.clone(),
+            aside: self.aside.clone(),
             requires: self.requires.clone(),
             ..Queued::new(self.limits.clone())
         }
@@ -159,18 +167,21 @@ impl Queued {
 
     /// On the home of another a job starts only if it is over in time.
     fn is_lent(&self, id: JobId, set: &ResourceSet) -> Result<(), String> {
-        let (Some(home), Some(queue)) = (&self.home, self.jobs.get(&id)) else {
+        let Some(queue) = self.jobs.get(&id).filter(|own| !self.aside.contains(*own)) else {
             return Ok(());
         };
         let limit = self.times.get(&id).copied().flatten();
-        let is_lent = limit.is_some_and(|limit| limit <= home.lend_max);
-        if *queue == home.queue || is_lent || set.ranks().is_disjoint(&home.ranks) {
-            return Ok(());
+        let is_open = |home: &Home| {
+            let is_lent = limit.is_some_and(|limit| limit <= home.lend_max);
+            *queue == home.queue || is_lent || set.ranks().is_disjoint(&home.ranks)
+        };
+        match self.homes.iter().find(|home| !is_open(home)) {
+            None => Ok(()),
+            Some(home) => Err(format!(
+                "job {id} of queue `{queue}` begins at home of `{}`, which lends for {} s",
+                home.queue, home.lend_max
+            )),
         }
-        Err(format!(
-            "job {id} of queue `{queue}` begins at home of `{}`, which lends for {} s",
-            home.queue, home.lend_max
-        ))
     }
 
     /// Its nodes have each property that its queue requires, and none that begins with `^`.
