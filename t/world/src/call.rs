@@ -11,6 +11,7 @@ use eddy_wire::message::{Message, Type};
 use eddy_wire::queue::Turn;
 use eddy_wire::services::Service;
 use eddy_wire::services::account;
+use eddy_wire::services::child;
 use eddy_wire::services::grant;
 use eddy_wire::services::instance::{
     Ping, PingRequest, SetConfig, SetConfigRequest, Shutdown, ShutdownRequest, Stream,
@@ -84,7 +85,7 @@ pub enum About {
     Stream,
     /// Where the capacity went.
     Usage,
-    /// Why a job waits; whoever asked keeps the answer.
+    /// Why a job waits, or what an instance came to; whoever asked keeps the answer.
     Why,
     /// Something whose answer tells of no record.
     Other,
@@ -402,6 +403,15 @@ impl Call {
     /// Where the capacity went.
     pub fn usage() -> Call {
         Call::new::<usage::Report>(About::Usage, &usage::ReportRequest::default())
+    }
+
+    /// What the instance that this job is or was has come to.
+    pub fn child(job: JobId) -> Call {
+        let request = child::ChildrenRequest {
+            job: Some(job),
+            ..child::ChildrenRequest::default()
+        };
+        Call::new::<child::Children>(About::Why, &request)
     }
 
     /// Why jobs wait.

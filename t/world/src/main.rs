@@ -1,8 +1,8 @@
 //! `eddy-world swarm --seeds N [--from S] [--trees|--queues] [--break RULE]`: runs seeds on all cores.
 //! `eddy-world replay SEED [--trees|--queues] [--break RULE]`: runs one and prints what happened.
 //! `eddy-world play FILE`: plays a script and prints its transcript.
-//! `eddy-world fair [--nodes N] [--cores N] [--long S] [--short S] [--half S] [--halves N] [--over TOML]`: what four
-//! accounts got of a machine at each half-life.
+//! `eddy-world fair [--nodes N] [--cores N] [--long S] [--short S] [--limits PERCENT] [--half S] [--halves N]
+//! [--over TOML]`: what four accounts got of a machine at each half-life.
 //! `eddy-world cheat [NAME...] [--nodes N] [--run S] [--half S] [--halves N] [--over TOML]`: what each way to get
 //! more is worth.
 //!
@@ -106,18 +106,24 @@ fn fair<'a>(words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<ExitCod
             "--cores" => mix.cores = number()?,
             "--long" => mix.long = seconds()?,
             "--short" => mix.short = seconds()?,
+            "--limits" => mix.limits = i64::from(number()?),
             "--half" => mix.half = seconds()?,
             "--halves" => halves = number()?,
             "--over" => mix.over = value.to_owned(),
             other => bail!("`{other}` is not an option of `fair`"),
         }
     }
-    println!("half-life  wide    direct  small   nested  busy");
+    println!("half-life  wide    direct  small   nested  busy    off %   inside");
     let told = at_each_half_life(&mix, halves).map_err(anyhow::Error::msg)?;
     println!("due        {}", row(&DUE));
     for (at, parts) in (1..).zip(&told) {
-        println!("{at:<9}  {}  {:.4}", row(&parts.of), parts.busy);
+        let off = 100.0 * parts.off();
+        let (of, busy, inside) = (row(&parts.of), parts.busy, parts.inside);
+        println!("{at:<9}  {of}  {busy:.4}  {off:<6.2}  {inside}");
     }
+    let (misled, grain) = (100.0 * mix.misled(), 100.0 * mix.grain());
+    println!("limits that are longer than runs are worth {misled:.2} % of a due");
+    println!("one wide job is {grain:.2} % of all that counts");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,12 +13,14 @@ mod got;
 
 use std::collections::BTreeMap;
 
-use eddy_modules::settings::{Elastic, Extent};
+use eddy_modules::settings::{Class, Elastic, Extent};
 use eddy_wire::event::{Final, Kind};
 use eddy_wire::id::{JobId, Rank};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::Explained;
+use eddy_wire::services::child::ChildRow;
+use eddy_wire::services::job::JobSet;
 use eddy_wire::services::sched::ExplainReply;
 use eddy_wire::services::usage::UsageReport;
 use eddy_wire::time::{Span, Time};
@@ -28,7 +30,7 @@ use serde_json::{Value, json};
 use crate::call::{Ask, Call, Nests, key};
 use crate::client::OWNER;
 use crate::instance::Nodes;
-use crate::nature::{BEGIN, Happening, InstanceId, Nature, Pace, ROOT};
+use crate::nature::{AgentTurn, BEGIN, Happening, InstanceId, Nature, Pace, ROOT};
 use crate::shell::Course;
 use crate::swarm::declare;
 use crate::task::{Behaviour, OnTerm, Start};
@@ -38,6 +40,10 @@ pub use got::{Got, Ran, parts};
 
 /// How long instances are given to come up before anybody comes.
 const BEGINNING: Span = Span::seconds(100);
+/// From TERM to KILL.
+const GRACE: Span = Span::seconds(5);
+/// So many ranks hang below one.
+const FANOUT: u32 = 16;
 
 /// A machine, who may use it, and by which policy.
 #[derive(Clone, Debug)]
@@ -104,12 +110,14 @@ pub struct Told {
 }
 
 /// Where a party submits to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Door {
     /// The root.
     Root,
     /// The leader of the queue instance of this name.
     Queue(&'static str),
+    /// The leader of an instance that is a job.
+    Inside(InstanceId),
 }
 
 /// A site at work.
@@ -121,7 +129,7 @@ pub struct Trial {
     ground: Ground,
     begun: Time,
     read: usize,
-    clients: BTreeMap<(Party, Option<&'static str>), usize>,
+    clients: BTreeMap<(Party, Door), usize>,
     /// The administrator of accounts.
     keeper: usize,
 }
@@ -132,7 +140,26 @@ impl Trial {
     /// # Errors
     /// A broken promise.
     pub fn new(ground: Ground) -> Result<Trial, String> {
-        let mut world = world(&ground);
+        let world = world(&ground);
+        Trial::at(ground, world)
+    }
+
+    /// The same with a machine and an agent for each node: instances can grow there.
+    ///
+    /// # Errors
+    /// A broken promise.
+    pub fn of_machines(ground: Ground) -> Result<Trial, String> {
+        let (nature, nodes) = (nature(&ground), nodes(&ground));
+        let mut world = World::of_machines(nature, nodes, GRACE, FANOUT);
+        prepare(&mut world, &ground);
+        for machine in 1..ground.nodes as usize {
+            let starts = Happening::Agent(machine, AgentTurn::Starts);
+            world.nature.queue.push(BEGIN, starts);
+        }
+        Trial::at(ground, world)
+    }
+
+    fn at(ground: Ground, mut world: World) -> Result<Trial, String> {
         let keeper = world.add_client(OWNER);
         let mut trial = Trial {
             world,
@@ -216,17 +243,33 @@ impl Trial {
         self.world.instances.iter().find(is_it).map(|one| one.id)
     }
 
-    fn client(&mut self, party: Party, door: Door) -> usize {
-        let queue = match door {
-            Door::Root => None,
-            Door::Queue(name) => Some(name),
+    /// The instance that this job of the root is, once it has come up.
+    pub fn instance_of(&self, job: JobId) -> Option<InstanceId> {
+        let is_it = |one: &&crate::instance::Instance| {
+            one.nested.as_ref().is_some_and(|nested| {
+                nested.parent == ROOT && nested.child.job == job && one.leader.is_some()
+            })
         };
-        if let Some(client) = self.clients.get(&(party, queue)) {
+        // Those that came up last are asked for.
+        self.world
+            .instances
+            .iter()
+            .rev()
+            .find(is_it)
+            .map(|one| one.id)
+    }
+
+    fn client(&mut self, party: Party, door: Door) -> usize {
+        if let Some(client) = self.clients.get(&(party, door)) {
             return *client;
         }
-        let instance = queue.map_or(ROOT, |name| self.instance(name).expect("it is up"));
+        let instance = match door {
+            Door::Root => ROOT,
+            Door::Queue(name) => self.instance(name).expect("it is up"),
+            Door::Inside(instance) => instance,
+        };
         let client = self.world.add_client_of(party.user(), instance, 0);
-        self.clients.insert((party, queue), client);
+        self.clients.insert((party, door), client);
         client
     }
 
@@ -264,6 +307,16 @@ impl Trial {
         Ok(replies.into_iter().flat_map(|reply| reply.jobs).collect())
     }
 
+    /// Why these wait and when they begin, as the administrator is told.
+    ///
+    /// # Errors
+    /// A broken promise.
+    pub fn told_of(&mut self, jobs: JobSet) -> Result<Vec<Explained>, String> {
+        self.world.call(self.keeper, Call::why(jobs));
+        let replies = self.heard::<ExplainReply>()?;
+        Ok(replies.into_iter().flat_map(|reply| reply.jobs).collect())
+    }
+
     /// What was charged to whom, as the administrator is told.
     ///
     /// # Errors
@@ -273,14 +326,28 @@ impl Trial {
         Ok(self.heard::<UsageReport>()?.pop())
     }
 
+    /// What the root says to a party of the instance that a job is or was; nothing if that is not the party's.
+    ///
+    /// # Errors
+    /// A broken promise.
+    pub fn child(&mut self, party: Party, job: JobId) -> Result<Vec<ChildRow>, String> {
+        let client = self.client(party, Door::Root);
+        self.world.call(client, Call::child(job));
+        Ok(self.heard_by(client)?.pop().unwrap_or_default())
+    }
+
     fn heard<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, String> {
+        self.heard_by(self.keeper)
+    }
+
+    fn heard_by<T: DeserializeOwned>(&mut self, client: usize) -> Result<Vec<T>, String> {
         // What becomes of jobs in that moment is read with what follows.
         let until = self.world.nature.now.after(Span(1));
         while self.next_before(until) {
             self.world.step();
         }
         self.sound()?;
-        let heard = std::mem::take(&mut self.world.clients[self.keeper].heard);
+        let heard = std::mem::take(&mut self.world.clients[client].heard);
         Ok(heard.iter().filter_map(|one| one.parse().ok()).collect())
     }
 
@@ -410,26 +477,42 @@ impl Trial {
     }
 }
 
-fn world(ground: &Ground) -> World {
-    let grace = Span::seconds(5);
-    let nature = Nature::new(0, Pace::Links(ground.message), grace);
-    let nodes = Nodes {
+fn nature(ground: &Ground) -> Nature {
+    Nature::new(0, Pace::Links(ground.message), GRACE)
+}
+
+fn nodes(ground: &Ground) -> Nodes {
+    Nodes {
         count: ground.nodes,
         cores: ground.cores,
         gpus: 0,
         memory: 0,
         sockets: 1,
-    };
-    let mut world = World::new(nature, nodes, grace);
+    }
+}
+
+fn world(ground: &Ground) -> World {
+    let mut world = World::new(nature(ground), nodes(ground), GRACE);
+    prepare(&mut world, ground);
+    world
+}
+
+fn prepare(world: &mut World, ground: &Ground) {
     let settings = &mut world.root().settings;
     settings.instance_command = vec!["task".to_owned()];
+    // Those of `armada`: what a policy that is set later names is not known to who takes submissions.
+    settings.classes = ["default", "preemptible"]
+        .map(|name| Class {
+            name: name.parse().expect("a name"),
+            priority: 0,
+        })
+        .to_vec();
     for name in &ground.queues {
         let extent = Extent::Elastic(Elastic::default());
         declare(world.root(), name, extent);
     }
     let queue = &mut world.nature.queue;
     queue.push(BEGIN, Happening::LeaderStarts(ROOT));
-    world
 }
 
 /// A job that does its work for so long, on so many cores.

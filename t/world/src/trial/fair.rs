@@ -3,11 +3,14 @@
 //! One has wide jobs that last long, one many small ones that do not, one instances of its own, one
 //! submits to a queue instance past the root. Called by tests and by the bench.
 
+use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
+use eddy_wire::lifecycle::JobState;
 use eddy_wire::time::Span;
 
 use super::{Door, Ground, News, Party, Told, Trial, instance, parts, work};
 use crate::call::Ask;
+use crate::nature::InstanceId;
 
 /// How large that is.
 #[derive(Clone, Debug)]
@@ -20,6 +23,8 @@ pub struct Mix {
     pub long: Span,
     /// How long a small one does.
     pub short: Span,
+    /// What is asked for, in percent of what is used.
+    pub limits: i64,
     /// What was used counts half after so long.
     pub half: Span,
     /// What is put over the preset `flux`, as TOML.
@@ -35,6 +40,7 @@ impl Default for Mix {
             cores: 2,
             long: Span::seconds(500),
             short: Span::seconds(10),
+            limits: 110,
             half: Span::seconds(7000),
             over: String::new(),
         }
@@ -49,6 +55,9 @@ pub const DUE: [f64; PARTIES] = [0.5, 0.25, 0.125, 0.125];
 const WIDE: Party = Party(0);
 const DIRECT: Party = Party(1);
 const SMALL: Party = Party(2);
+const NESTED: Party = Party(3);
+/// How many jobs the core of an instance gets.
+const INSIDE: i64 = 4;
 /// Where the second submits to, and where the others' small jobs go.
 const OWN: &str = "own";
 const BATCH: &str = "batch";
@@ -75,35 +84,74 @@ impl Mix {
         }
     }
 
+    /// What a job inside an instance asks for: all of them are as long as that one.
+    fn inside(&self) -> Ask {
+        let run = Span(part(self.long, 4).0 * 9 / 10 / INSIDE);
+        let many = self.cores * INSIDE as u32;
+        Ask {
+            cc: Some(Idset::first_ids(many)),
+            ..work(1, run, self.limit(run))
+        }
+    }
+
+    /// By how much a due is missed because of limits that are longer than what is run, as a part of it.
+    ///
+    /// Who has used and may still use, over shares, as much as the others counts as well off as they. What is left of
+    /// its run a job will use; what its limit is beyond that it never does, and it counts as long as the job runs. What
+    /// was used is the rate times the half-life over ln 2, so a due is divided by one more than the one over the other.
+    pub fn misled(&self) -> f64 {
+        let rest = self.half.0 as f64 / std::f64::consts::LN_2;
+        let runs = [1.0, 8.0, self.long.0 as f64 / self.short.0 as f64, 4.0];
+        let beyond = self.limits as f64 / 100.0 - 1.0;
+        let had = DUE.iter().zip(runs).map(|(due, of)| {
+            let run = self.long.0 as f64 / of;
+            due / (1.0 + run * beyond / rest)
+        });
+        let had: Vec<f64> = had.collect();
+        let all: f64 = had.iter().sum();
+        let parts: Vec<f64> = had.iter().map(|one| one / all).collect();
+        off(&parts)
+    }
+
+    /// What one of the largest jobs is at its end of all that counts.
+    pub fn grain(&self) -> f64 {
+        0.25 * self.long.0 as f64 * std::f64::consts::LN_2 / self.half.0 as f64
+    }
+
+    fn limit(&self, run: Span) -> Span {
+        Span(run.0 * self.limits / 100)
+    }
+
     /// What each submits, where, and how much at once.
     fn ask(&self, party: Party) -> (Door, Ask, u32) {
         let quarter = self.nodes / 4;
         match party {
             WIDE => {
-                let mut ask = work(quarter * self.cores, self.long, twice(self.long));
+                let mut ask = work(quarter * self.cores, self.long, self.limit(self.long));
                 ask.nodes = Some(quarter);
                 (Door::Root, ask, 2)
             }
             DIRECT => {
-                let mut ask = work(self.cores, part(self.long, 8), part(self.long, 4));
+                let mut ask = work(
+                    self.cores,
+                    part(self.long, 8),
+                    self.limit(part(self.long, 8)),
+                );
                 ask.queue = Some(OWN.to_owned());
                 (Door::Queue(OWN), ask, 8)
             }
             SMALL => {
-                let mut ask = work(1, self.short, twice(self.short));
+                let mut ask = work(1, self.short, self.limit(self.short));
                 ask.queue = Some(BATCH.to_owned());
-                (Door::Root, ask, 2 * self.cores * self.nodes)
+                // Never fewer than it is due the cores of, nor so many that to order them is all that is measured.
+                (Door::Root, ask, self.cores * self.nodes / 2)
             }
             _ => {
-                let (run, limit) = (part(self.long, 4), part(self.long, 2));
-                (Door::Root, instance(1, run, limit), 4)
+                let run = part(self.long, 4);
+                (Door::Root, instance(1, run, self.limit(run)), 4)
             }
         }
     }
-}
-
-fn twice(span: Span) -> Span {
-    Span(span.0 * 2)
 }
 
 fn part(span: Span, of: i64) -> Span {
@@ -161,6 +209,64 @@ pub struct Parts {
     pub of: Vec<f64>,
     /// How much of the machine was in use in the last half-life.
     pub busy: f64,
+    /// How many jobs have ended in instances so far.
+    pub inside: usize,
+}
+
+impl Parts {
+    /// By how much one had more or less than its due, at worst, as a part of that.
+    pub fn off(&self) -> f64 {
+        off(&self.of)
+    }
+}
+
+fn off(parts: &[f64]) -> f64 {
+    let off = parts.iter().zip(DUE);
+    off.map(|(part, due)| (part / due - 1.0).abs())
+        .fold(0.0, f64::max)
+}
+
+/// Instances of the last party, which have work of their own.
+#[derive(Default)]
+struct Nests {
+    /// Those that run and have not come up.
+    coming: Vec<JobId>,
+    /// Those that have work.
+    busy: Vec<InstanceId>,
+    /// What ended in those that are over.
+    ended: usize,
+}
+
+impl Nests {
+    fn hear(&mut self, mix: &Mix, trial: &mut Trial, told: &Told) {
+        match (told.party, told.news) {
+            (NESTED, News::Runs) => self.coming.push(told.job),
+            _ if self.coming.is_empty() => return,
+            _ => {}
+        }
+        let coming = std::mem::take(&mut self.coming);
+        for job in coming {
+            match trial.instance_of(job) {
+                Some(instance) => {
+                    trial.submit(NESTED, Door::Inside(instance), &mix.inside());
+                    self.busy.push(instance);
+                }
+                None => self.coming.push(job),
+            }
+        }
+    }
+
+    /// How many jobs have ended in them, but for their programs.
+    fn ended(&mut self, trial: &Trial) -> usize {
+        let over = |id: &InstanceId| trial.world.instances[id.0 as usize].leader.is_none();
+        let count = |id: &InstanceId| trial.count(*id, JobState::Inactive);
+        let (gone, busy): (Vec<InstanceId>, Vec<InstanceId>) =
+            self.busy.iter().copied().partition(over);
+        // The program is one of them.
+        self.ended += gone.iter().map(|id| count(id) - 1).sum::<usize>();
+        self.busy = busy;
+        self.ended + self.busy.iter().map(count).sum::<usize>()
+    }
 }
 
 /// What part of all that counts each had at the end of each half-life.
@@ -174,6 +280,7 @@ pub fn at_each_half_life(mix: &Mix, halves: u32) -> Result<Vec<Parts>, String> {
         come(mix, &mut trial, &mut demand, Party(at));
     }
     let mut told = Vec::new();
+    let mut nests = Nests::default();
     for _ in 0..halves {
         let before = trial.world.nature.now;
         trial.run(mix.half, |trial, told| {
@@ -181,6 +288,7 @@ pub fn at_each_half_life(mix: &Mix, halves: u32) -> Result<Vec<Parts>, String> {
             if demand.hear(told, most) {
                 come(mix, trial, &mut demand, told.party);
             }
+            nests.hear(mix, trial, told);
         })?;
         let now = trial.world.nature.now;
         let faded = trial.got.faded(mix.half, now);
@@ -189,6 +297,7 @@ pub fn at_each_half_life(mix: &Mix, halves: u32) -> Result<Vec<Parts>, String> {
         told.push(Parts {
             of: parts(&faded, PARTIES),
             busy: held / all,
+            inside: nests.ended(&trial),
         });
     }
     Ok(told)
