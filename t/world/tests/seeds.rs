@@ -1,13 +1,18 @@
 //! The published examples of orders, through a root and its queue instances that run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use eddy_sched::amounts::{Amounts, Kinds, UNIT};
 use eddy_sched::policy::TicketFloor;
+use eddy_sched::policy::read::read;
+use eddy_sched::rounds::{self, Decision, Job, Node, Outcome, Run, State};
 use eddy_sched::share::{Account, Members, NodeId, Shares, Tree, Usage, ticket};
 use eddy_wire::id::JobId;
+use eddy_wire::idset::Idset;
 use eddy_wire::plan::Explained;
 use eddy_wire::time::{Span, Time};
 use eddy_world::call::Ask;
+use eddy_world::nature::ROOT;
 use eddy_world::trial::{Door, Ground, News, Party, Trial, work};
 
 type Tested = Result<(), String>;
@@ -293,4 +298,213 @@ fn accounts_that_take_turns_are_filled_by_their_weights() -> Tested {
         assert_eq!(had, [4.0, 2.0], "{preset}");
     }
     Ok(())
+}
+
+/// One core.
+fn core() -> Amounts {
+    let mut one = Amounts::NONE;
+    one[0] = UNIT;
+    one
+}
+
+/// Two accounts on nodes of one core each: who runs, on the nodes from the first on, who waits, and what each has used.
+fn state(nodes: u32, runs: &[(JobId, usize)], waits: &[(JobId, usize)], used: [f64; 2]) -> State {
+    let job = |(id, party): &(JobId, usize)| Job {
+        id: *id,
+        account: ACCOUNTS[*party].to_owned(),
+        class: "preemptible".to_owned(),
+        request: core(),
+        ..Job::default()
+    };
+    let accounts = ACCOUNTS.iter().zip(used);
+    State {
+        kinds: Kinds::new(["cores"]).expect("one name"),
+        nodes: (0..nodes)
+            .map(|rank| Node {
+                rank,
+                capacity: core(),
+                ..Node::default()
+            })
+            .collect(),
+        runs: (0..)
+            .zip(runs)
+            .map(|(node, run)| Run {
+                job: job(run),
+                node,
+                ..Run::default()
+            })
+            .collect(),
+        jobs: waits.iter().map(job).collect(),
+        accounts: accounts
+            .map(|(name, usage)| rounds::Account {
+                usage,
+                ..rounds::Account::new(*name)
+            })
+            .collect(),
+        ..State::default()
+    }
+}
+
+const ACCOUNTS: [&str; 2] = ["a", "b"];
+
+/// Who runs once that is done.
+fn left(outcome: &Outcome) -> Vec<JobId> {
+    let stays = |decision: &Decision| matches!(decision, Decision::Start { .. } | Decision::Keep);
+    let kept = outcome.decisions.iter().filter(|(_, one)| stays(one));
+    kept.map(|(id, _)| *id).collect()
+}
+
+/// Who holds something of the root, and who of them is of which party.
+fn hold(trial: &Trial) -> Vec<(JobId, usize)> {
+    let held = trial.world.nature.judge(ROOT).recorded().held.keys();
+    let of = |job: &JobId| Some((*job, trial.got.of(*job)?.0.0));
+    held.filter_map(of).collect()
+}
+
+/// Each of two parties wants so many cores more, through a queue instance of its own.
+fn want(trial: &mut Trial, party: usize, cores: u32) -> Result<Vec<(JobId, usize)>, String> {
+    let before = trial.got.begun().count();
+    let many = Ask {
+        cc: Some(Idset::first_ids(cores)),
+        class: Some("preemptible".to_owned()),
+        queue: Some(QUEUES[party].to_owned()),
+        ..work(1, Span(HOUR.0 * 8), Span(HOUR.0 * 9))
+    };
+    trial.submit(Party(party), Door::Root, &many);
+    trial.run(Span::seconds(1), |_, _| {})?;
+    let all = trial.got.begun().skip(before);
+    Ok(all.map(|(job, party, ..)| (job, party.0)).collect())
+}
+
+/// Eight cores that one account has, and another of equal weight comes: half of them are taken back, in one round, from
+/// those that the library names, and in the next rounds nothing moves.
+#[test]
+fn what_an_account_has_beyond_its_share_is_taken_back_as_published() -> Tested {
+    const CORES: u32 = 8;
+    let text = "preset = \"armada\"\nshare.protected_fraction = 0\n";
+    let policy = read(text).map_err(|wrong| format!("{wrong:?}"))?;
+    let accounts = ACCOUNTS.map(|name| (name, None, 1)).to_vec();
+    let mut trial = sized((CORES, 1), text, accounts, &ACCOUNTS)?;
+    let first = want(&mut trial, 0, CORES)?;
+    assert_eq!(hold(&trial), first, "all of it is the first one's");
+    let second = want(&mut trial, 1, CORES)?;
+    let round = rounds::schedule(&state(CORES, &first, &second, [0.0; 2]), &policy);
+    let wanted = left(&round);
+    let published: Vec<JobId> = first[..4]
+        .iter()
+        .chain(&second[..4])
+        .map(|one| one.0)
+        .collect();
+    assert_eq!(wanted, published, "the library: 0 to 3 of each");
+    for _ in 0..4 {
+        // What was asked to end has its grace; rounds are a second apart.
+        trial.run(Span::seconds(15), |_, _| {})?;
+        let now: Vec<JobId> = hold(&trial).iter().map(|one| one.0).collect();
+        assert_eq!(now, wanted);
+    }
+    Ok(())
+}
+
+/// What both had of six cores at once, so long after the first had had all of them for a half-time.
+fn after_a_rest(rest: Span) -> Result<[usize; 2], String> {
+    let accounts = ACCOUNTS.map(|name| (name, None, 1)).to_vec();
+    let mut trial = sized((SLICED, 1), LEGACY, accounts, &ACCOUNTS)?;
+    let all = Ask {
+        cc: Some(Idset::first_ids(SLICED)),
+        ..work(1, HALF, HALF)
+    };
+    trial.submit(Party(0), Door::Root, &all);
+    trial.run(HALF.max(Span::seconds(1)), |_, _| {})?;
+    trial.run(Span::seconds(1), |_, _| {})?;
+    trial.close();
+    trial.run(Span(rest.0), |_, _| {})?;
+    for party in [0, 1] {
+        want(&mut trial, party, SLICED)?;
+    }
+    assert_eq!(hold(&trial), [], "nobody starts");
+    trial.open();
+    trial.run(Span::seconds(1), |_, _| {})?;
+    let held = hold(&trial);
+    Ok([0, 1].map(|party| held.iter().filter(|one| one.1 == party).count()))
+}
+
+const SLICED: u32 = 6;
+/// What was used counts half after so long, and what is used half as long after that has begun.
+const HALF: Span = Span::seconds(1200);
+const LEGACY: &str = "preset = \"armada-legacy\"\nplacement.classes.preemptible.priority = 900\n";
+
+/// What the library may give each, whatever is drawn.
+fn sliced(used: f64) -> Result<BTreeSet<[usize; 2]>, String> {
+    let policy = read(LEGACY).map_err(|wrong| format!("{wrong:?}"))?;
+    let waits =
+        |from: u64, party| (from..from + u64::from(SLICED)).map(move |id| (JobId(id), party));
+    let all: Vec<(JobId, usize)> = waits(1, 0).chain(waits(101, 1)).collect();
+    let given = (0..64).map(|seed| {
+        let state = State {
+            seed,
+            ..state(SLICED, &[], &all, [used, 0.0])
+        };
+        let has = left(&rounds::schedule(&state, &policy));
+        let first = has.iter().filter(|id| id.0 < 100).count();
+        [first, has.len() - first]
+    });
+    Ok(given.collect())
+}
+
+/// Slices by the inverse of a usage that fades, never below a half: six cores used for a half-time are three, and after
+/// each half-time half of that.
+#[test]
+fn slices_follow_a_usage_that_fades_as_published() -> Tested {
+    let mut seen = Vec::new();
+    for rest in [10, 1900, 6000] {
+        let halves = f64::from(rest) / 1200.0;
+        let used = f64::from(SLICED) * 0.5 * 0.5_f64.powf(halves);
+        let allowed = sliced(used)?;
+        let had = after_a_rest(Span::seconds(i64::from(rest)))?;
+        assert!(
+            allowed.contains(&had),
+            "after {rest} s: {had:?}, not of {allowed:?}"
+        );
+        seen.push(had[0]);
+    }
+    assert!(seen[0] < seen[1] && seen[1] < seen[2], "{seen:?}");
+    assert_eq!(seen[2], 3, "who rested long enough is as the other");
+    Ok(())
+}
+
+/// Nothing is passed ahead of its start, so whoever waits for a queue instance is the root's to order until he begins:
+/// also who submitted there, and was first for a week.
+#[test]
+fn who_waits_in_an_instance_is_ranked_anew_until_he_begins() -> Tested {
+    let accounts = vec![("a", None, 1), ("b", None, 1), ("rest", None, 0)];
+    let mut trial = sized(
+        (10, CORES / 10),
+        "preset = \"flux\"",
+        accounts,
+        &["a", "b", "rest"],
+    )?;
+    use_up(&mut trial, &[(0, 40), (1, 60)])?;
+    for party in [0, 1] {
+        let own = Ask {
+            nodes: Some(10),
+            ..whole(Some("right"))
+        };
+        trial.submit(Party(party), Door::Queue("right"), &own);
+    }
+    trial.run(Span::seconds(120), |_, _| {})?;
+    let first = |trial: &mut Trial| -> Result<Option<Party>, String> {
+        let line = trial.line()?;
+        Ok(line
+            .first()
+            .and_then(|one| trial.got.of(one.job))
+            .map(|one| one.0))
+    };
+    assert_eq!(first(&mut trial)?, Some(Party(0)), "who had less");
+    // Shares change, and change back, while both wait there.
+    for (shares, wanted) in [(4, Party(1)), (1, Party(0)), (9, Party(1))] {
+        trial.share("b", shares);
+        trial.run(Span::seconds(120), |_, _| {})?;
+        assert_eq!(first(&mut trial)?, Some(wanted), "{shares} shares");
+    }
+    each_is_first_as_he_starts(&mut trial, 2)
 }
