@@ -3,8 +3,8 @@
 //! `eddy-world play FILE`: plays a script and prints its transcript.
 //! `eddy-world fair [--nodes N] [--cores N] [--long S] [--short S] [--limits PERCENT] [--half S] [--halves N]
 //! [--over TOML]`: what four accounts got of a machine at each half-life.
-//! `eddy-world cheat [NAME...] [--nodes N] [--run S] [--half S] [--halves N] [--over TOML]`: what each way to get
-//! more is worth.
+//! `eddy-world cheat [NAME...] [--nodes N] [--run S] [--half S] [--halves N] [--policy PRESET]
+//! [--over TOML]`: what each way to get more is worth.
 //!
 //! The only part of the world that prints, has threads and looks at a clock.
 
@@ -149,6 +149,11 @@ fn cheat<'a>(words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<ExitCo
             "--run" => duel.run = Span::seconds(number()?),
             "--half" => duel.half = Span::seconds(number()?),
             "--halves" => duel.halves = number()?,
+            "--policy" => {
+                let presets = ["flux", "slurm-fair-tree"];
+                let known = presets.into_iter().find(|name| *name == value);
+                duel.preset = known.with_context(|| format!("presets are {presets:?}"))?;
+            }
             "--over" => duel.over = value.to_owned(),
             other => bail!("`{other}` is neither a cheat nor an option of `cheat`"),
         }

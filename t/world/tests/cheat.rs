@@ -5,26 +5,53 @@ use eddy_world::trial::cheat::{Cheat, Duel, duel};
 /// The most that a way to ask may be worth, as a part of what the plain one is given.
 const GAIN_MAX: f64 = 0.01;
 
-fn gains_nothing(cheat: Cheat) {
+/// For whom other orders are tried too.
+const OTHER: &str = "slurm-fair-tree";
+
+fn mine(cheat: Cheat, preset: &'static str) -> Duel {
     let halves = match cheat {
         // Of those there are many.
         Cheat::Tiny | Cheat::Splitting => 3,
+        _ if preset == OTHER => 3,
         _ => 6,
     };
-    let mine = Duel {
-        halves,
-        ..Duel::default()
+    let nodes = match cheat {
+        // Else there is nothing to grow by but all the rest.
+        Cheat::Growing | Cheat::GrowingLeast => 4,
+        _ => Duel::default().nodes,
     };
+    Duel {
+        nodes,
+        halves,
+        preset,
+        ..Duel::default()
+    }
+}
+
+fn gains_nothing(cheat: Cheat, preset: &'static str) {
+    let mine = mine(cheat, preset);
     let score = duel(cheat, &mine).expect("promises are kept");
     assert!(score.gain() <= GAIN_MAX, "{cheat:?}: {score:?}");
+    // Who is never given what he asks for has not tried.
+    let grows = matches!(cheat, Cheat::Growing | Cheat::GrowingLeast);
+    assert!(!grows || score.grown > 20, "{cheat:?}: {score:?}");
 }
 
 macro_rules! cheats {
     ($($name:ident: $cheat:ident,)*) => {
         $(#[test]
         fn $name() {
-            gains_nothing(Cheat::$cheat);
+            gains_nothing(Cheat::$cheat, "flux");
         })*
+
+        mod by_fair_tree {
+            use super::*;
+
+            $(#[test]
+            fn $name() {
+                gains_nothing(Cheat::$cheat, OTHER);
+            })*
+        }
 
         #[test]
         fn all_are_tried() {
@@ -40,7 +67,9 @@ macro_rules! cheats {
 cheats! {
     two_who_ask_alike_get_alike: Plain,
     a_submission_past_the_root_waits_its_turn: Direct,
-    an_instance_that_holds_on_pays_for_what_it_holds: Growing,
+    an_instance_that_holds_on_pays_for_what_it_holds: Holding,
+    an_instance_that_grows_pays_for_what_it_asks_for: Growing,
+    an_instance_that_takes_what_it_can_get_pays_for_it: GrowingLeast,
     time_on_hold_is_no_wait: Held,
     many_small_jobs_are_what_they_add_up_to: Splitting,
     cores_that_are_of_no_use_are_paid_for: InflatingSize,
@@ -69,6 +98,14 @@ fn gains_by(weight: &str, cheat: Cheat) {
 #[test]
 fn who_has_more_waiting_gains_by_its_age_alone() {
     gains_by("wait", Cheat::Stuffing);
+}
+
+/// Ranks of accounts outweigh age and size where they are as `slurm-fair-tree` has them.
+#[test]
+fn age_and_size_are_worth_nothing_by_fair_tree() {
+    for cheat in [Cheat::Stuffing, Cheat::Reserving] {
+        gains_nothing(cheat, OTHER);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use eddy_wire::time::{Span, Time};
 
 use super::fair::Demand;
 use super::{Door, Ground, News, Party, Told, Trial, instance, work};
-use crate::call::{Ask, Call};
+use crate::call::{Ask, Call, Nests};
 
 /// A way to try to get more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,11 @@ pub enum Cheat {
     /// Past the root, to the leader of the queue instance.
     Direct,
     /// One that is granted early holds on for as long as many: an instance, and its work inside.
+    Holding,
+    /// An instance that asks for another node as soon as it is there.
     Growing,
+    /// The same, which asks for all others and is content with one.
+    GrowingLeast,
     /// Everything is submitted long before, on hold, to be old when it is let go.
     Held,
     /// Each job as as many as it has cores.
@@ -55,7 +59,9 @@ impl Cheat {
     pub const ALL: &[(&str, Cheat)] = &[
         ("plain", Cheat::Plain),
         ("direct", Cheat::Direct),
+        ("holding", Cheat::Holding),
         ("growing", Cheat::Growing),
+        ("growing-least", Cheat::GrowingLeast),
         ("held", Cheat::Held),
         ("splitting", Cheat::Splitting),
         ("inflating-size", Cheat::InflatingSize),
@@ -83,7 +89,9 @@ pub struct Duel {
     pub half: Span,
     /// For so many half-lives it is looked at, after two that are not.
     pub halves: i64,
-    /// What is put over the preset `flux`, as TOML.
+    /// By which preset.
+    pub preset: &'static str,
+    /// What is put over it, as TOML.
     pub over: String,
 }
 
@@ -94,6 +102,7 @@ impl Default for Duel {
             run: Span::seconds(25),
             half: Span::seconds(3000),
             halves: 6,
+            preset: "flux",
             over: String::new(),
         }
     }
@@ -106,6 +115,8 @@ pub struct Score {
     pub honest: f64,
     /// Who is not.
     pub cheat: f64,
+    /// How often an instance was given what it asked for.
+    pub grown: usize,
 }
 
 impl Score {
@@ -121,6 +132,8 @@ const WIDTH: u32 = 2;
 const HONEST: Party = Party(0);
 const NAMES: usize = 8;
 const QUEUE: &str = "own";
+/// What asks for nodes are called.
+const GROWTH: &str = "growth";
 /// How many a party has waiting.
 const WAITING: u32 = 16;
 /// What a cancelled job leaves undone.
@@ -146,6 +159,8 @@ struct Player<'d> {
     waiting: Vec<JobId>,
     /// Those on hold.
     held: Vec<JobId>,
+    /// Asks of its instances that were granted.
+    grown: usize,
 }
 
 /// What both had of use.
@@ -153,7 +168,11 @@ struct Player<'d> {
 /// # Errors
 /// A broken promise.
 pub fn duel(cheat: Cheat, duel: &Duel) -> Result<Score, String> {
-    let mut trial = Trial::new(ground(duel))?;
+    let mut trial = match cheat {
+        // What an instance grows by is other machines.
+        Cheat::Growing | Cheat::GrowingLeast => Trial::of_machines(ground(duel))?,
+        _ => Trial::new(ground(duel))?,
+    };
     let mut player = Player {
         cheat,
         duel,
@@ -162,6 +181,7 @@ pub fn duel(cheat: Cheat, duel: &Duel) -> Result<Score, String> {
         count: 0,
         waiting: Vec::new(),
         held: Vec::new(),
+        grown: 0,
     };
     player.begin(&mut trial);
     let from = trial.world.nature.now.after(Span(duel.half.0 * 2));
@@ -183,12 +203,13 @@ pub fn duel(cheat: Cheat, duel: &Duel) -> Result<Score, String> {
     Ok(Score {
         honest,
         cheat: (all - honest) * player.worth(),
+        grown: player.grown,
     })
 }
 
 fn ground(duel: &Duel) -> Ground {
     let half = duel.half.0 as f64 / 1e6;
-    let over = &duel.over;
+    let (preset, over) = (duel.preset, &duel.over);
     let mut members = vec![("honest", 1)];
     members.extend((0..NAMES).map(|_| ("cheat", 1)));
     Ground {
@@ -197,7 +218,7 @@ fn ground(duel: &Duel) -> Ground {
         message: Span::ZERO,
         // As a week and a week are.
         policy: format!(
-            "preset = \"flux\"\nusage.decay.half = \"{half}s\"\npriority.factors.max_wait = \"{half}s\"\n{over}"
+            "preset = \"{preset}\"\nusage.decay.half = \"{half}s\"\npriority.factors.max_wait = \"{half}s\"\n{over}"
         ),
         queues: vec![QUEUE],
         accounts: vec![("honest", None, 1), ("cheat", None, 1)],
@@ -223,7 +244,7 @@ impl Player<'_> {
         let limit = ask.limit;
         match self.cheat {
             Cheat::Direct => (Door::Queue(QUEUE), ask, WAITING),
-            Cheat::Growing => {
+            Cheat::Holding | Cheat::Growing | Cheat::GrowingLeast => {
                 let run = Span(self.duel.run.0 * 8);
                 (root, instance(1, run, Span(run.0 * 6 / 5)), 2)
             }
@@ -319,7 +340,23 @@ impl Player<'_> {
         self.demand.submit(trial, party, (door, &ask), copies);
     }
 
+    /// What an instance asks for that is to grow: the ask lasts until the instance ends, unless it ends itself.
+    fn growth(&self, of: JobId) -> Ask {
+        let others = (self.duel.nodes - 1).max(1);
+        let run = Span(self.duel.run.0 * 8);
+        let mut ask = work(1, run, Span::ZERO);
+        ask.name = GROWTH.to_owned();
+        (ask.nodes, ask.cores) = (Some(1), CORES);
+        ask.most = Some(others).filter(|_| self.cheat == Cheat::GrowingLeast);
+        ask.nests = Nests::Grows(of);
+        ask
+    }
+
     fn hear(&mut self, trial: &mut Trial, told: &Told) {
+        if told.name == GROWTH {
+            self.grown += usize::from(told.news == News::Began);
+            return;
+        }
         if told.name == "wide" {
             // The next is promised as soon as this one has begun.
             if told.news == News::Began {
@@ -349,6 +386,9 @@ impl Player<'_> {
             }
             (Cheat::Requeueing, News::Runs) => {
                 self.later(trial, done, Act::Requeue(told.party, told.job));
+            }
+            (Cheat::Growing | Cheat::GrowingLeast, News::Runs) => {
+                trial.submit(told.party, Door::Root, &self.growth(told.job));
             }
             (Cheat::Held, News::Submitted) => {
                 self.held.push(told.job);
