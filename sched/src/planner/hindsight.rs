@@ -56,6 +56,8 @@ struct Told {
     basis: Basis,
     /// Between what parts of that wait.
     likely: Option<(f64, f64)>,
+    /// When it was promised a start first, and by when: that may be after a time was only reckoned for it.
+    promised: Option<(Time, Time)>,
     /// Why it is later now, if that was seen.
     mover: Option<Mover>,
     /// For what it stood back behind another who lost what was promised to him, since it was promised
@@ -64,12 +66,10 @@ struct Told {
 }
 
 impl Told {
-    fn latest(&self) -> Time {
-        self.at.after(self.wait)
-    }
-
-    fn is_missed(&self, latest: Time) -> bool {
-        self.basis == Basis::Promise && latest > self.latest().after(SLACK)
+    /// By when it was promised to begin, if this is later.
+    fn missed(&self, latest: Time) -> Option<Time> {
+        let by = self.promised.map(|(_, by)| by);
+        by.filter(|by| latest > by.after(SLACK))
     }
 }
 
@@ -97,7 +97,7 @@ impl Default for Hindsight {
 
 impl Hindsight {
     /// It is told now that a job begins by then at the latest; between when that is likely to be.
-    /// What was told of it first counts.
+    /// What was told of it first counts, and the first promise.
     pub fn tell(&mut self, job: JobId, basis: Basis, now: Time, latest: Time) -> Option<Likely> {
         let wait = latest - now;
         if wait.0 <= 0 || latest == Time(i64::MAX) {
@@ -109,10 +109,14 @@ impl Hindsight {
             wait,
             basis,
             likely,
+            promised: None,
             mover: None,
             aside: None,
         };
-        self.open.entry(job).or_insert(told);
+        let told = self.open.entry(job).or_insert(told);
+        if basis == Basis::Promise {
+            told.promised.get_or_insert((now, latest));
+        }
         if self.open.len() > OPEN_MAX {
             self.open.pop_first();
         }
@@ -126,36 +130,42 @@ impl Hindsight {
     /// told.
     pub fn watched(&self) -> impl Iterator<Item = (JobId, Time)> + '_ {
         let last = self.open.iter().rev().take(WATCHED_MAX);
-        let open = last.filter(|(_, told)| told.basis == Basis::Promise && told.mover.is_none());
-        open.map(|(job, told)| (*job, told.at))
+        let open = last.filter(|(_, told)| told.mover.is_none());
+        open.filter_map(|(job, told)| Some((*job, told.promised?.0)))
     }
 
     /// Whether it was promised an earlier start than this.
     pub fn is_missed(&self, job: JobId, latest: Time) -> bool {
         self.open
             .get(&job)
-            .is_some_and(|told| told.is_missed(latest))
+            .is_some_and(|told| told.missed(latest).is_some())
     }
 
     /// What was promised to it moves for this, which is told if it comes to be later: the first counts.
     pub fn moves(&mut self, job: JobId, mover: Mover) {
-        if let Some(told) = self.open.get_mut(&job) {
+        if let Some(told) = self.promised(job) {
             told.mover.get_or_insert(mover);
         }
     }
 
     /// It was behind another whose promise moves for this, and may have another time now.
     pub fn stands_back(&mut self, job: JobId, mover: Mover) {
-        if let Some(told) = self.open.get_mut(&job) {
+        if let Some(told) = self.promised(job) {
             told.aside = Some(mover);
         }
+    }
+
+    /// What moves before anything was promised is no promise that moved.
+    fn promised(&mut self, job: JobId) -> Option<&mut Told> {
+        let told = self.open.get_mut(&job);
+        told.filter(|told| told.promised.is_some())
     }
 
     /// It is promised a start again, then: what it stood back for counts if that is later than what was told.
     pub fn stands_again(&mut self, job: JobId, latest: Time) {
         if let Some(told) = self.open.get_mut(&job)
             && let Some(mover) = told.aside.take()
-            && told.is_missed(latest)
+            && told.missed(latest).is_some()
         {
             told.mover.get_or_insert(mover);
         }
@@ -164,9 +174,9 @@ impl Hindsight {
     /// That it was promised an earlier start than this one, or than one that is not known.
     pub fn moved(&self, job: JobId, latest: Option<Time>) -> Option<Moved> {
         let told = self.open.get(&job)?;
-        let missed = told.is_missed(latest.unwrap_or(Time(i64::MAX)));
-        missed.then(|| Moved {
-            from: told.latest(),
+        let missed = told.missed(latest.unwrap_or(Time(i64::MAX)));
+        missed.map(|from| Moved {
+            from,
             by: told.mover.or(told.aside).unwrap_or(Mover::Overrun),
         })
     }

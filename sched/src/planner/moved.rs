@@ -15,12 +15,20 @@ impl Planner {
     pub(super) fn note_moves(&mut self, outcome: &Outcome) {
         let missed = self.hindsight.watched().filter_map(|(job, told)| {
             let turn = self.turn_of(job)?;
-            let at = self.promised_start(&turn)?;
-            self.hindsight.is_missed(job, at).then_some((turn, told))
+            match self.promised_start(&turn) {
+                Some(at) => self
+                    .hindsight
+                    .is_missed(job, at)
+                    .then_some((turn, [told; 2])),
+                // Who is promised nothing any more is later than he was told. If nobody came since, it is one who was
+                // there and had no time then, as while nodes were away that he needs.
+                None => Some((turn, [told, Time(i64::MIN)])),
+            }
         });
-        let missed: Vec<(Turn, Time)> = missed.collect();
-        for (turn, told) in missed {
-            if let Some(by) = self.came_before(&turn, told, outcome) {
+        let missed: Vec<(Turn, [Time; 2])> = missed.collect();
+        for (turn, since) in missed {
+            let mut since = since.into_iter();
+            if let Some(by) = since.find_map(|since| self.came_before(&turn, since, outcome)) {
                 self.hindsight.moves(turn.job, Mover::Job { job: by });
             }
         }
@@ -34,8 +42,8 @@ impl Planner {
         }
     }
 
-    /// The first in turn of those who came since and are before one: they start, or have something promised.
-    fn came_before(&self, turn: &Turn, told: Time, outcome: &Outcome) -> Option<JobId> {
+    /// The first in turn of those who came since then and are before one: they start, or have something promised.
+    fn came_before(&self, turn: &Turn, since: Time, outcome: &Outcome) -> Option<JobId> {
         let starts = outcome.verdicts.iter();
         let starts = starts.filter_map(|(job, verdict)| match verdict {
             Verdict::Start(_) => {
@@ -47,7 +55,7 @@ impl Planner {
         let promised = self.promises().map(|(other, ..)| other);
         let came = |other: &Turn| {
             let waiting = self.waiting.get(&other.job);
-            waiting.is_some_and(|one| one.want.eligible >= told)
+            waiting.is_some_and(|one| one.want.eligible >= since)
         };
         let before = starts.chain(promised).filter(|other| other < turn);
         before.filter(came).min().map(|other| other.job)

@@ -60,6 +60,53 @@ fn later(seconds: i64) -> Time {
     BEGIN.after(Span::seconds(seconds))
 }
 
+/// Who was second was only told a forecast. Then he is first and is promised a start, and that is what counts.
+#[test]
+fn who_was_told_a_forecast_first_is_told_of_his_promise_that_moved() {
+    let mut planner = planner("preset = \"easy\"");
+    want(&mut planner, 2, 16, later(1));
+    want(&mut planner, 3, 16, later(1));
+    let told = why(&mut planner, 3, later(1));
+    let forecast = told.start.and_then(|one| one.latest);
+    assert!(forecast.is_some_and(|at| at > END), "{told:?}");
+    planner.apply(Delta::Unwant(JobId(2)));
+    let told = why(&mut planner, 3, later(2));
+    assert_eq!(told.start.and_then(|one| one.latest), Some(END));
+    want(&mut planner, 4, 20, later(3));
+    planner.plan(later(3), 100);
+    let moved = Moved {
+        from: END,
+        by: Mover::Job { job: JobId(4) },
+    };
+    assert_eq!(why(&mut planner, 3, later(3)).moved, Some(moved));
+}
+
+/// Who is first needs a node that is away, so that who is second is promised a start. Once it is back the first has
+/// that.
+#[test]
+fn one_who_was_first_all_along_and_can_be_planned_again_is_named() {
+    let mut planner = planner("preset = \"easy\"");
+    planner.apply(Delta::Down(Idset::one(1), Unavailable::Offline));
+    want(&mut planner, 2, 16, later(1));
+    let mut one = nodes(1, 1, 1);
+    one.duration = Some(100 * MICROS);
+    let small = Want {
+        submitted: later(2),
+        eligible: later(2),
+        ..Want::of(16, one)
+    };
+    planner.apply(Delta::Want(JobId(3), small));
+    let told = why(&mut planner, 3, later(2));
+    assert_eq!(told.start.and_then(|one| one.latest), Some(END));
+    planner.apply(Delta::Up(Idset::one(1)));
+    planner.plan(later(3), 100);
+    let moved = Moved {
+        from: END,
+        by: Mover::Job { job: JobId(2) },
+    };
+    assert_eq!(why(&mut planner, 3, later(3)).moved, Some(moved));
+}
+
 #[test]
 fn a_job_that_came_before_one_who_was_promised_a_start_is_named() {
     for policy in ["hybrid-8", "conservative-replanned"] {
