@@ -4,7 +4,7 @@
 use anyhow::{Context, anyhow};
 use eddy_sched::sim::Workload;
 use eddy_wire::time::Span;
-use eddy_world::trial::eta::{Asking, Promises, Truth, play};
+use eddy_world::trial::eta::{Asking, Asks, Promises, Truth, play};
 
 use crate::report::Report;
 use crate::rounds::Series;
@@ -36,6 +36,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
             policy: format!("preset = \"{policy}\""),
             promises,
             one_in: 1,
+            asks: Asks::Cores,
             followed_in: 0,
         };
         told(&mut report, policy, &played(&workload, &asking)?);
@@ -48,6 +49,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
         policy: "preset = \"easy\"".to_owned(),
         promises: Promises::First,
         one_in: 1,
+        asks: Asks::Cores,
         followed_in: FOLLOWED_IN,
     };
     let truth = played(&workload, &asking)?;

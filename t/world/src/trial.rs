@@ -10,6 +10,7 @@ pub mod crowd;
 pub mod eta;
 pub mod fair;
 mod got;
+pub mod stir;
 
 use std::collections::BTreeMap;
 

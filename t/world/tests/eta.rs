@@ -1,9 +1,11 @@
 //! What people are told of when their jobs start is true.
 
 use eddy_sched::sim::{SimJob, Workload};
+use eddy_wire::plan::Mover;
 use eddy_wire::time::{Span, Time};
 use eddy_world::random::Random;
-use eddy_world::trial::eta::{Asking, Promises, Truth, play};
+use eddy_world::trial::eta::{Asking, Asks, Promises, Truth, play};
+use eddy_world::trial::stir::{self, Late, Stir, Stirred};
 
 const CORES: u32 = 20;
 
@@ -44,6 +46,7 @@ fn asking(preset: &str, promises: Promises) -> Asking {
         policy: format!("preset = \"{preset}\""),
         promises,
         one_in: 1,
+        asks: Asks::Cores,
         followed_in: 0,
     }
 }
@@ -80,20 +83,80 @@ fn four_of_five_start_when_that_is_likely() {
     }
 }
 
+/// How many followed what they were advised, none of them in vain.
+fn followed(seed: u64, queues: &[&'static str], asks: Asks) -> usize {
+    let (nodes, cores) = match asks {
+        Asks::Cores => (1, CORES),
+        Asks::Nodes => (CORES / 2, 2),
+    };
+    let asking = Asking {
+        nodes,
+        cores,
+        asks,
+        queues: queues.to_vec(),
+        followed_in: 1,
+        ..asking("easy", Promises::First)
+    };
+    let truth = play(&workload(seed, 1000), &asking).unwrap();
+    assert!(truth.misled.is_empty(), "{asks:?}: {truth:?}");
+    truth.followed
+}
+
 #[test]
-fn who_asks_less_as_advised_starts_at_once() {
-    let mut followed = 0;
-    for (seed, queues) in [(7, vec![]), (8, vec!["a", "b"]), (9, vec!["a", "b", "c"])] {
-        let asking = Asking {
-            queues,
-            followed_in: 2,
-            ..asking("easy", Promises::First)
-        };
-        let truth = play(&workload(seed, 400), &asking).unwrap();
-        followed += truth.followed;
-        assert!(truth.misled.is_empty(), "{truth:?}");
+fn who_asks_for_less_as_advised_starts_at_once() {
+    let queues = [&[][..], &["a", "b"], &["a", "b", "c"]];
+    let each = (7..).zip(queues);
+    let sum: usize = each
+        .map(|(seed, queues)| followed(seed, queues, Asks::Cores))
+        .sum();
+    assert!(sum >= 500, "{sum}");
+}
+
+#[test]
+fn who_asks_for_fewer_nodes_as_advised_starts_at_once() {
+    let queues = [&[][..], &["a", "b"], &["a", "b", "c"]];
+    let each = (10..).zip(queues);
+    let sum: usize = each
+        .map(|(seed, queues)| followed(seed, queues, Asks::Nodes))
+        .sum();
+    assert!(sum >= 400, "{sum}");
+}
+
+/// Where something is done about once in so many jobs, some of which would run for twice their limits.
+fn stirred(seed: u64, policy: &str, promises: Promises) -> Stirred {
+    let mut workload = workload(seed, 400);
+    for job in workload.jobs.iter_mut().filter(|job| job.id % 5 == 0) {
+        job.run = job.limit.map_or(job.run, |limit| Span(limit.0 * 2));
     }
-    assert!(followed > 100, "{followed}");
+    let stir = Stir {
+        nodes: CORES,
+        policy: format!("preset = \"{policy}\""),
+        promises,
+        every: 6,
+    };
+    stir::play(&workload, &stir).unwrap()
+}
+
+/// More urgent jobs, nodes that go and limits that are extended: whoever begins later than he was promised was told for
+/// which of them, and there was such a one.
+#[test]
+fn who_begins_later_than_promised_was_told_for_what() {
+    for (policy, promises) in [("easy", Promises::First), ("conservative", Promises::All)] {
+        let told = stirred(20, policy, promises);
+        assert!(told.promised >= 50, "{policy}: {told:?}");
+        assert_eq!(told.untold(), Vec::<&Late>::new(), "{policy}: {told:?}");
+        let by = [
+            told.late_by(|by| matches!(by, Mover::Job { .. })),
+            told.late_by(|by| *by == Mover::Nodes),
+            told.late_by(|by| matches!(by, Mover::Extension { .. })),
+        ];
+        assert!(by.iter().all(|many| *many > 0), "{policy}: {by:?}");
+        assert_eq!(
+            by.iter().sum::<usize>(),
+            told.late.len(),
+            "{policy}: {told:?}"
+        );
+    }
 }
 
 /// Jobs of one and two cores that never stop coming, more than there is room for, and among them one

@@ -29,6 +29,15 @@ pub enum Promises {
     All,
 }
 
+/// What jobs say of where they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// So many cores, wherever they are.
+    Cores,
+    /// So many nodes, with all their cores.
+    Nodes,
+}
+
 /// How it is played.
 #[derive(Clone, Debug)]
 pub struct Asking {
@@ -46,6 +55,8 @@ pub struct Asking {
     pub promises: Promises,
     /// One in so many jobs that wait is asked about.
     pub one_in: usize,
+    /// What jobs say of where they run.
+    pub asks: Asks,
     /// Of so many that were advised one is changed as advised; 0 is none.
     pub followed_in: usize,
 }
@@ -176,6 +187,10 @@ impl Play<'_> {
     fn ask_of(&self, place: usize, job: &SimJob) -> Ask {
         let mut ask = work(job.procs as u32, job.run, job.limit.unwrap_or(Span::ZERO));
         ask.name = place.to_string();
+        if self.asking.asks == Asks::Nodes {
+            let nodes = ask.ntasks.div_ceil(self.asking.cores);
+            (ask.nodes, ask.ntasks) = (Some(nodes), nodes * self.asking.cores);
+        }
         let queues = &self.asking.queues;
         ask.queue = queues
             .get(place % queues.len().max(1))
@@ -251,6 +266,10 @@ impl Play<'_> {
         other.queue = ask.queue.take();
         other.name = format!("{place} as advised");
         other.ntasks = advice.slots.unwrap_or(other.ntasks);
+        other.nodes = ask.nodes;
+        if let Some(nodes) = advice.nodes {
+            (other.nodes, other.ntasks) = (Some(nodes), nodes * self.asking.cores);
+        }
         trial.call(ASKER, Door::Root, Call::raise(id, "cancel", 0));
         trial.submit(ASKER, Door::Root, &other);
         let now = trial.world.nature.now;
