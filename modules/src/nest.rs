@@ -16,6 +16,7 @@ mod handed;
 mod host;
 pub(crate) mod hung;
 mod leaving;
+mod left;
 mod listing;
 mod pace;
 mod pass;
@@ -221,6 +222,7 @@ impl Module for Nest {
             Input::Durable(record) => {
                 if let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) {
                     self.listing.ended(job, out);
+                    self.look_back(job, out);
                 }
             }
             Input::Resume => self.woke = Some(now),
@@ -232,6 +234,9 @@ impl Module for Nest {
                 self.place.told(now, granted);
                 self.leaving.told(now, granted);
                 self.tell_limits(now, out);
+            }
+            Input::Answer(tag, answer) if left::is_of_left(tag) => {
+                self.left_answered(now, tag, answer, out);
             }
             Input::Answer(tag, answer) => {
                 let elsewhere = self.listing.answered(tag, answer, &self.sight, out);
@@ -348,7 +353,7 @@ impl Nest {
         }
         match &record.event.kind {
             kind if kind.passed_to().is_some() => return self.listing.passed(job, out),
-            Kind::Clean => self.asks_over(job, out),
+            Kind::Clean => self.asks_over(job),
             _ if !self.children.contains_key(&job) => return,
             Kind::GrantChanged(_) => {
                 self.tell_grant(now, job, out);

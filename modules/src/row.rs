@@ -74,6 +74,16 @@ pub fn end(job: &Job) -> JobEnd {
     }
 }
 
+/// The same by the row of a job that is over.
+pub fn end_of_row(row: &JobRow) -> JobEnd {
+    JobEnd {
+        id: row.id,
+        result: row.result.unwrap_or(JobResult::Failed),
+        returncode: row.returncode.unwrap_or(1),
+        exception: Some(row.reason.clone()).filter(|reason| !reason.is_empty()),
+    }
+}
+
 /// The exception that ended it, or is to, in words.
 fn exception(job: &Job) -> Option<String> {
     let exception = &job.end.as_ref()?.exception;

@@ -1,11 +1,17 @@
 //! Jobs that wait for the end of one inside an instance: who is asked for whom, and who is told.
 
-use eddy_broker::{Arrival, ClientId, Effect};
-use eddy_wire::id::{Attempt, JobId};
+use std::collections::BTreeMap;
+
+use eddy_broker::effect::{Answer as Found, Query, QueryTag};
+use eddy_broker::{Arrival, ClientId, Effect, Left};
+use eddy_wire::id::{Attempt, Epoch, JobId, Seq};
+use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service as _;
 use eddy_wire::services::child::{Adopt, AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf};
-use eddy_wire::services::job::{Submitted, Wait};
+use eddy_wire::services::job::{
+    EventsLine, JobEnd, JobRow, JobSet, List, ListRequest, Submitted, Wait,
+};
 use eddy_wire::time::Span;
 use serde_json::{Value, json};
 
@@ -135,4 +141,112 @@ fn a_job_that_an_instance_that_began_anew_does_not_know_yet_is_asked_for_again()
         "{:?}",
         stand.names(job)
     );
+}
+
+/// The question that left for the journal, or for what an instance left.
+fn query(effects: &[Effect]) -> (QueryTag, Query) {
+    let query = effects.iter().find_map(|effect| match effect {
+        Effect::Query(tag, query) => Some((*tag, query.clone())),
+        _ => None,
+    });
+    query.unwrap_or_else(|| panic!("nothing is asked: {effects:?}"))
+}
+
+/// `OWN` is over; the question for its end, of which somebody waits for a job.
+fn over(stand: &mut Stand) -> (QueryTag, Box<(JobRow, Vec<Seq>)>) {
+    let effects = stand.call::<List>(8, 0, &ListRequest::default());
+    let rows: Vec<JobRow> =
+        serde_json::from_value(told(&effects, 8)[0].body.clone()).expect("rows");
+    let row = rows.into_iter().find(|row| row.id == OWN).expect("a row");
+    stand.tell(Arrival::ShellDead(Epoch(1)));
+    let effects = stand.tell(Arrival::ShellDead(Epoch(2)));
+    let (tag, asked) = query(&effects);
+    assert_eq!(asked, Query::Finished(OWN));
+    (tag, Box::new((row, vec![Seq(9)])))
+}
+
+/// What is asked of the state directory that the records of `OWN` name, by lines of these names.
+fn left(stand: &mut Stand, names: &[(&str, Value)]) -> Vec<Effect> {
+    let (tag, found) = over(stand);
+    let effects = stand.tell(Arrival::Answer(tag, Found::Finished(Some(found))));
+    assert_eq!(query(&effects), (tag, Query::Records(vec![Seq(9)])));
+    let line = |(name, context): &(&str, Value)| EventsLine {
+        seq: Seq(9),
+        timestamp: START,
+        name: (*name).to_owned(),
+        context: EventsLine::raw(context.to_string()),
+    };
+    let lines = names.iter().map(|name| (Some(OWN), line(name)));
+    let lines = Found::Records(lines.collect());
+    stand.tell(Arrival::Answer(tag, lines))
+}
+
+fn adopted(statedir: &str) -> (&'static str, Value) {
+    let adoption = json!({"instance": "i", "uri": "local:///u", "statedir": statedir});
+    ("adopt", adoption)
+}
+
+#[test]
+fn how_a_job_ended_that_was_not_heard_of_is_read_where_its_instance_was() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, CHANNEL, OWN);
+    let (job, _) = waits(&mut stand, 5, USER);
+    let effects = left(&mut stand, &[adopted("/there")]);
+    let asked = Left {
+        statedir: "/there".to_owned(),
+        user: USER,
+        jobs: JobSet::one(JobId(3)),
+    };
+    let (tag, query) = query(&effects);
+    assert_eq!(query, Query::Within(Box::new(asked)));
+    let end = JobEnd {
+        id: JobId(3),
+        result: JobResult::Completed,
+        returncode: 0,
+        exception: None,
+    };
+    let ends = BTreeMap::from([(JobId(3), Some(end))]);
+    stand.tell(Arrival::Answer(tag, Found::Within(ends)));
+    let names = stand.names(job);
+    assert!(names.contains(&"depend"), "{names:?}");
+}
+
+#[test]
+fn what_an_attempt_left_that_ran_again_is_no_end() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, CHANNEL, OWN);
+    let (job, _) = waits(&mut stand, 5, USER);
+    let again = ("requeue", json!({"attempt": 2}));
+    left(&mut stand, &[adopted("/first"), again]);
+    let names = stand.names(job);
+    assert!(names.contains(&"exception"), "{names:?}");
+}
+
+#[test]
+fn what_an_instance_left_is_asked_for_again_while_it_cannot_be_read_and_not_for_ever() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, CHANNEL, OWN);
+    let (job, _) = waits(&mut stand, 5, USER);
+    let mut effects = left(&mut stand, &[adopted("/there")]);
+    for _ in 0..60 {
+        let Some(Effect::Query(tag, asked)) = effects
+            .iter()
+            .find(|effect| matches!(effect, Effect::Query(..)))
+        else {
+            break;
+        };
+        let answer = match asked {
+            Query::Finished(_) => Found::Failed("busy".to_owned()),
+            _ => Found::Failed("locked".to_owned()),
+        };
+        let at_once = stand.tell(Arrival::Answer(*tag, answer));
+        assert!(
+            !at_once.iter().any(|of| matches!(of, Effect::Query(..))),
+            "not at once"
+        );
+        stand.now = stand.now.after(Span::seconds(1));
+        effects = stand.tell(Arrival::Tick);
+    }
+    let names = stand.names(job);
+    assert!(names.contains(&"exception"), "{names:?}");
 }

@@ -1,6 +1,7 @@
 //! What leaves a broker: effects held until durable, and the closed set of
 //! those that need not wait.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,7 +16,9 @@ use eddy_wire::plan::Delta;
 use eddy_wire::preempt::{Preemption, Shrink};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{DrainedNodes, Granted, Passed, Summary, TakenUp, ToldOf};
-use eddy_wire::services::job::{EventsLine, JobRow, ListRequest, SubmitRequest, Submitted};
+use eddy_wire::services::job::{
+    EventsLine, JobEnd, JobRow, JobSet, ListRequest, SubmitRequest, Submitted,
+};
 use eddy_wire::shell::ToShell;
 use eddy_wire::time::{Span, Time};
 use eddy_wire::tree::HostOrder;
@@ -263,6 +266,19 @@ pub enum Query {
     Range(Seq, u32),
     /// A stored text by hash.
     Blob(Hash),
+    /// How jobs ended in an instance that is over, by what that left.
+    Within(Box<Left>),
+}
+
+/// What an instance left that is over, and which of its jobs are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Its state directory, by its own word.
+    pub statedir: String,
+    /// Whose it was: nothing is read there with more rights.
+    pub user: u32,
+    /// The jobs.
+    pub jobs: JobSet,
 }
 
 /// The journal's answer, or a filter's.
@@ -281,9 +297,11 @@ pub enum Answer {
     Records(Vec<(Option<JobId>, EventsLine)>),
     /// The text.
     Blob(Option<Bytes>),
+    /// Those of the jobs that the instance knew, and their ends where those are recorded.
+    Within(BTreeMap<JobId, Option<JobEnd>>),
     /// What a filter says of a submission, or why it says nothing.
     Ruled(Ruling),
-    /// The journal could not be read.
+    /// The journal could not be read, or not what was left.
     Failed(String),
 }
 

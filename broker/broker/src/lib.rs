@@ -32,8 +32,8 @@ pub mod tree;
 
 pub use broker::{Arrival, Broker, Output};
 pub use effect::{
-    Answer, Caller, ClientId, Disk, Effect, Exit, Finished, HandedUp, ParentWord, Query, Reply,
-    ToParent, Volatile,
+    Answer, Caller, ClientId, Disk, Effect, Exit, Finished, HandedUp, Left, ParentWord, Query,
+    Reply, ToParent, Volatile,
 };
 pub use gate::Gate;
 pub use module::{

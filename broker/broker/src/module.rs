@@ -257,7 +257,7 @@ pub enum Inside {
     Ended(JobResult, EndedBy),
     /// The instance knows of none.
     Unknown,
-    /// The instance is over, and nothing was heard before.
+    /// The instance is over, and neither was anything heard before nor does what it left tell.
     Over,
 }
 

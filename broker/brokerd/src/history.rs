@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use eddy_broker::broker::Identity;
 use eddy_broker::{Arrival, Broker, Caller, ClientId, Effect, Output, Reply};
-use eddy_modules::Settings;
+use eddy_modules::{Settings, row};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::message::{Message, Roles, Target, Type};
@@ -42,7 +42,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{LocalSet, spawn_local};
 
 use crate::frame::{self, Inbound};
-use crate::journal::{Journal, OpenError, Options, ReadError, Reader, Recover, Sync};
+use crate::journal::{DATABASE, Journal, OpenError, Options, ReadError, Reader, Recover, Sync};
 use crate::leader::answers;
 use crate::leader::replay::{ReplayError, replay};
 use crate::leader::rows::{self, RowsError};
@@ -77,8 +77,11 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "DIR")]
     pub statedir: PathBuf,
     /// Where to listen: a private directory, removed at the end
-    #[arg(long, value_name = "DIR")]
-    pub rundir: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "ends")]
+    pub rundir: Option<PathBuf>,
+    /// Listen nowhere: say how those jobs ended that standard input names, and be gone
+    #[arg(long, conflicts_with = "rundir")]
+    pub ends: bool,
     /// The path of the instance, as 905/3
     #[arg(long, value_name = "PATH", default_value = "")]
     pub path: String,
@@ -117,7 +120,11 @@ fn io(attempt: &'static str) -> impl FnOnce(io::Error) -> HistoryError {
 /// Answers until standard input ends; the process's exit code. Says `ready` on
 /// standard output once it listens, or why it cannot.
 pub fn run_history(args: &HistoryArgs) -> i32 {
-    match serve(args) {
+    let answered = match &args.rundir {
+        Some(rundir) => serve(args, rundir),
+        None => tell_ends(args),
+    };
+    match answered {
         Ok(()) => 0,
         Err(error) => {
             println!("{}", crate::leader::chain(&error));
@@ -126,7 +133,27 @@ pub fn run_history(args: &HistoryArgs) -> i32 {
     }
 }
 
-fn serve(args: &HistoryArgs) -> Result<(), HistoryError> {
+/// How jobs ended, for a leader that waits for them: numbers and ends, where those are recorded. What is not
+/// told is a job that the instance did not know.
+fn tell_ends(args: &HistoryArgs) -> Result<(), HistoryError> {
+    let jobs = serde_json::from_reader(io::stdin().lock());
+    let jobs: JobSet = jobs.map_err(|error| io("read which jobs")(error.into()))?;
+    // To open a journal makes it. Of one that was removed no end is recorded, whatever jobs it had.
+    let is_there = args.statedir.join(DATABASE).try_exists();
+    let ends = match is_there.map_err(io("look for the journal"))? {
+        true => History::open(&args.statedir, &args.path)?.ends(jobs),
+        false => {
+            let each = jobs.ranges.into_iter();
+            let each = each.flat_map(|(first, last)| first.0..=last.0);
+            each.map(|job| (JobId(job), None)).collect()
+        }
+    };
+    let ends = serde_json::to_string(&ends).expect("ends are JSON");
+    println!("{ends}");
+    Ok(())
+}
+
+fn serve(args: &HistoryArgs, rundir: &Path) -> Result<(), HistoryError> {
     let history = Rc::new(RefCell::new(History::open(&args.statedir, &args.path)?));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -134,13 +161,13 @@ fn serve(args: &HistoryArgs) -> Result<(), HistoryError> {
         .map_err(io("make a runtime"))?;
     let local = LocalSet::new();
     local.block_on(&runtime, async {
-        let listener = UnixListener::bind(args.rundir.join(LOCAL_SOCKET)).map_err(io("listen"))?;
+        let listener = UnixListener::bind(rundir.join(LOCAL_SOCKET)).map_err(io("listen"))?;
         println!("ready");
         // Whoever asked is gone when our input ends.
         let ended = tokio::task::spawn_blocking(|| io::stdin().read(&mut [0; 1]));
         spawn_local(accept(listener, history));
         let _ = ended.await;
-        let _ = std::fs::remove_dir_all(&args.rundir);
+        let _ = std::fs::remove_dir_all(rundir);
         Ok(())
     })
 }
@@ -282,6 +309,22 @@ impl History {
                 Box::new(std::iter::once(refused))
             }
         })
+    }
+
+    /// Those of these jobs that it knows, with their ends where those are recorded.
+    fn ends(&mut self, jobs: JobSet) -> Vec<(JobId, Option<JobEnd>)> {
+        let request = job::ListRequest {
+            jobs,
+            ..job::ListRequest::default()
+        };
+        let mut message = Message::request(job::List::TOPIC, 1, &request);
+        message.uid = rustix::process::geteuid().as_raw();
+        message.roles = Roles::OWNER.or(Roles::USER);
+        let replies = self.ask(ClientId(1), message);
+        let rows = |reply: &Reply| serde_json::from_slice::<Vec<JobRow>>(&reply.body).ok();
+        let rows = replies.iter().filter_map(rows).flatten();
+        let end = |row: JobRow| (row.id, row.result.map(|_| row::end_of_row(&row)));
+        rows.map(end).collect()
     }
 
     /// All answers to one message. A stream that would go on ends: nothing more happens here.

@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use lack::may_pass;
+pub(crate) use open::DATABASE;
 pub use open::{Journal, OpenError, Options, Recover, Recovered, Sync};
 pub use purge::{Purge, Purged};
 pub use reader::{Counts, Cursor, Filter, ReadError, Reader, Readers, ReadersBusy};

@@ -13,6 +13,7 @@ pub mod configured;
 pub mod filters;
 pub mod granted;
 pub mod lack;
+pub mod left;
 pub mod nodes;
 pub mod own;
 pub mod peers;

@@ -9,7 +9,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{
-    GATHER_MAX, JOB_RANGES_MAX, JobEnd, JobRow, JobSet, ListRequest, WaitRequest,
+    GATHER_MAX, JOB_RANGES_MAX, JobEnd, JobSet, ListRequest, WaitRequest,
 };
 use eddy_wire::time::{Span, Time};
 
@@ -126,7 +126,7 @@ impl Waiters {
         let (asked, _) = waiter.asked.take().unwrap_or_default();
         let refusal = match answer {
             Answer::Rows(rows) => {
-                let ends: Vec<JobEnd> = rows.iter().map(of_row).collect();
+                let ends: Vec<JobEnd> = rows.iter().map(row::end_of_row).collect();
                 let found: BTreeSet<JobId> = ends.iter().map(|end| end.id).collect();
                 if !ends.is_empty() {
                     out.part(waiter.caller, &ends, Bytes::new());
@@ -273,16 +273,4 @@ fn without(set: &JobSet, jobs: &BTreeSet<JobId>) -> JobSet {
         .flat_map(|(first, last)| first.0..=last.0)
         .map(JobId);
     JobSet::of(numbers.filter(|id| !jobs.contains(id)))
-}
-
-/// The end that a row of a finished job tells of.
-fn of_row(row: &JobRow) -> JobEnd {
-    JobEnd {
-        id: row.id,
-        result: row
-            .result
-            .unwrap_or(eddy_wire::lifecycle::JobResult::Failed),
-        returncode: row.returncode.unwrap_or(1),
-        exception: Some(row.reason.clone()).filter(|reason| !reason.is_empty()),
-    }
 }

@@ -1,8 +1,8 @@
 //! How jobs in instances ended, asked on behalf of jobs here that wait for them (`afterok:12/3`).
 //!
 //! The manager says of which it wants to know, and is told. It is asked over the channel as their user would ask,
-//! again whenever a channel stands anew or when it had no room, and over with the instance: what was not heard by
-//! then nobody tells. An instance that begins anew comes to its jobs again: one that it does not know yet is
+//! again whenever a channel stands anew or when it had no room. What was not heard before the instance is over its
+//! own journal tells (`left`). An instance that begins anew comes to its jobs again: one that it does not know yet is
 //! asked for until it does.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,12 +23,13 @@ use eddy_wire::time::{Span, Time};
 
 use super::Nest;
 use super::child::Child;
+use super::left::Lefts;
 use super::relay::wrapped;
 
 /// How many are asked at a time: half of the calls that are relayed. Others wait for one of those to be over.
 const ASKED_MAX: usize = 32_768;
 /// When an instance that had no room is asked again.
-const AGAIN: Span = Span::seconds(1);
+pub(super) const AGAIN: Span = Span::seconds(1);
 /// When one is that does not know a job yet.
 const YET: Span = Span::seconds(5);
 
@@ -43,6 +44,20 @@ pub(super) struct Asks {
     calls: BTreeMap<u64, (Inner, JobId)>,
     /// Until when nobody is asked again who could not answer.
     rest: Option<Time>,
+    /// Those instances that are over and still to tell.
+    pub(super) lefts: Lefts,
+}
+
+impl Asks {
+    /// What nobody is asked for now, of that instance.
+    pub(super) fn of_instance(&self, instance: JobId) -> BTreeSet<Inner> {
+        self.open.range(all_of(instance)).copied().collect()
+    }
+
+    /// That one need not be asked for any more.
+    pub(super) fn told(&mut self, inner: Inner) {
+        self.open.remove(&inner);
+    }
 }
 
 /// Whom to ask for a job in an instance.
@@ -53,19 +68,20 @@ enum Whom {
     Through(JobId, Caller),
     /// Nobody now.
     Away,
-    /// It is no instance that is there.
+    /// It is no instance that is there: what it left tells.
     Nobody,
 }
 
 impl Nest {
     /// Somebody waits for the end of that job.
     pub(super) fn ask_inside(&mut self, now: Time, inner: Inner, out: &mut Outbox) {
-        if let Whom::Nobody = self.whom(inner.instance) {
-            return out.notice(Notice::Inside(inner, Inside::Over));
+        if self.asks.of.contains_key(&inner) {
+            return;
         }
-        if !self.asks.of.contains_key(&inner) {
-            self.asks.open.insert(inner);
-            self.ask(now, inner, out);
+        self.asks.open.insert(inner);
+        match self.whom(inner.instance) {
+            Whom::Nobody => self.look_back(inner.instance, out),
+            _ => self.ask(now, inner, out),
         }
     }
 
@@ -93,7 +109,9 @@ impl Nest {
             Whom::Through(child, channel) => (child, channel, through(inner)),
             // One that is nobody else's says when it is there.
             Whom::Away if !self.passes.jobs.contains_key(&inner.instance) => return,
-            Whom::Away | Whom::Nobody => return self.rest(now, AGAIN, out),
+            Whom::Away => return self.rest(now, AGAIN, out),
+            // That has no end: it is asked once, and what it left is looked for.
+            Whom::Nobody => return,
         };
         if self.asks.calls.len() >= ASKED_MAX {
             return;
@@ -113,7 +131,7 @@ impl Nest {
     }
 
     /// Who cannot answer, or cannot be asked, is asked after this time, with all others.
-    fn rest(&mut self, now: Time, span: Span, out: &mut Outbox) {
+    pub(super) fn rest(&mut self, now: Time, span: Span, out: &mut Outbox) {
         if self.asks.rest.is_none_or(|rest| rest <= now) {
             let rest = now.after(span);
             self.asks.rest = Some(rest);
@@ -133,10 +151,12 @@ impl Nest {
         self.asks.rest = None;
         let open: Vec<Inner> = self.asks.open.iter().copied().collect();
         open.into_iter().for_each(|inner| self.ask(now, inner, out));
+        self.look_anew(out);
     }
 
     /// The channel is down: what was under way is asked again.
     pub(super) fn asks_lost(&mut self, child: JobId) {
+        self.places_lost(child);
         let lost = self.asks.calls.extract_if(.., |_, (_, of)| *of == child);
         for (call, (inner, _)) in lost {
             if self.asks.of.get(&inner) == Some(&call) {
@@ -146,17 +166,13 @@ impl Nest {
         }
     }
 
-    /// The instance is over.
-    pub(super) fn asks_over(&mut self, instance: JobId, out: &mut Outbox) {
-        let over = self.asks.of.extract_if(all_of(instance), |_, _| true);
-        let mut over: Vec<Inner> = over.map(|(inner, _)| inner).collect();
-        over.extend(self.asks.open.extract_if(all_of(instance), |_| true));
-        if !over.is_empty() {
-            let calls = &mut self.asks.calls;
-            calls.retain(|_, (inner, _)| inner.instance != instance);
-        }
-        for inner in over {
-            out.notice(Notice::Inside(inner, Inside::Over));
+    /// The instance is over: nobody there can answer any more.
+    pub(super) fn asks_over(&mut self, instance: JobId) {
+        let asks = &mut self.asks;
+        let lost = asks.of.extract_if(all_of(instance), |_, _| true);
+        for (inner, call) in lost {
+            asks.calls.remove(&call);
+            asks.open.insert(inner);
         }
     }
 
@@ -197,7 +213,7 @@ impl Nest {
         out: &mut Outbox,
     ) -> bool {
         let Some((inner, _)) = self.asks.calls.get(&call).copied() else {
-            return false;
+            return self.is_place(now, call, (kind, body), out);
         };
         let is_its = self.asks.of.get(&inner) == Some(&call);
         if let Some(rest) = self.says_later(inner, (kind, body)) {
@@ -217,13 +233,7 @@ impl Nest {
         };
         let end = ends.into_iter().find(|end| end.id == inner.job);
         let told = match (end, kind) {
-            (Some(end), _) => Inside::Ended(
-                end.result,
-                match end.exception {
-                    Some(_) => EndedBy::Exception,
-                    None => EndedBy::Itself,
-                },
-            ),
+            (Some(end), _) => heard(&end),
             (None, AnswerKind::Part) => return true,
             (None, AnswerKind::Reply | AnswerKind::Refused) => Inside::Unknown,
         };
@@ -258,6 +268,15 @@ impl Nest {
     }
 }
 
+/// What is heard by an end that an instance tells of.
+pub(super) fn heard(end: &JobEnd) -> Inside {
+    let by = match end.exception {
+        Some(_) => EndedBy::Exception,
+        None => EndedBy::Itself,
+    };
+    Inside::Ended(end.result, by)
+}
+
 /// What is asked of an instance.
 fn all_of(instance: JobId) -> RangeInclusive<Inner> {
     let inner = |job, user| Inner {
@@ -286,7 +305,13 @@ fn through(inner: Inner) -> Request {
     of_user(inner.user, child::Inside::TOPIC, body, tail)
 }
 
-fn of_user(user: u32, topic: &str, body: serde_json::Result<Vec<u8>>, tail: Bytes) -> Request {
+/// A question of that user.
+pub(super) fn of_user(
+    user: u32,
+    topic: &str,
+    body: serde_json::Result<Vec<u8>>,
+    tail: Bytes,
+) -> Request {
     Request {
         caller: Caller {
             client: ClientId(ClientId::OWN_FROM),

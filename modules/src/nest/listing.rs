@@ -312,14 +312,18 @@ fn no_child(job: JobId) -> Refusal {
 }
 
 /// The instance that a job was passed to last.
-fn passed_to<'a>(lines: impl DoubleEndedIterator<Item = &'a EventsLine>) -> Option<String> {
+pub(super) fn passed_to<'a>(
+    lines: impl DoubleEndedIterator<Item = &'a EventsLine>,
+) -> Option<String> {
     let line = lines.rev().find(|line| line.name == "passed")?;
     let passed: Value = serde_json::from_str(line.context.as_ref()?.get()).ok()?;
     Some(passed.get("instance")?.as_str()?.to_owned())
 }
 
 /// Who an instance said it was last.
-fn adopted<'a>(lines: impl DoubleEndedIterator<Item = &'a EventsLine>) -> Option<Adoption> {
+pub(super) fn adopted<'a>(
+    lines: impl DoubleEndedIterator<Item = &'a EventsLine>,
+) -> Option<Adoption> {
     let line = lines.rev().find(|line| line.name == "adopt")?;
     serde_json::from_str(line.context.as_ref()?.get()).ok()
 }

@@ -1,6 +1,8 @@
 //! What decides when a job may start, with real processes: other jobs, times, names, arrays, holds.
 
 use eddy_cli_tests::instance::{Instance, leader_of};
+use eddy_cli_tests::program;
+use eddy_cli_tests::running::LIMIT;
 use serde_json::Value;
 
 type Tested = anyhow::Result<()>;
@@ -97,10 +99,41 @@ fn the_end_of_a_job_in_an_instance_is_waited_for() -> Tested {
     // It ends with its instance, and that is an end, too.
     instance.ok(&["cancel", &outer])?;
     assert_eq!(instance.code(&end)?, 0);
+    // What it has left tells, as long as it is there.
     let late = instance.submit(&[&after("afterok", &well), "true"])?;
-    assert_eq!(instance.code(&late)?, 1);
-    let why = reason(&instance, &late)?;
-    assert!(why.contains("is no instance that is there"), "{why}");
+    assert_eq!(instance.code(&late)?, 0);
+    std::fs::remove_dir_all(instance.state_of("1.1")?)?;
+    let later = instance.submit(&[&after("afterany", &well), "true"])?;
+    assert_eq!(instance.code(&later)?, 0);
+    instance.shut_down()
+}
+
+#[test]
+fn the_end_of_a_job_in_an_instance_counts_though_the_root_was_away() -> Tested {
+    let instance = Instance::start(&["--cores=4"])?;
+    let (mut gate, mut began) = (instance.place.fifo("gate")?, instance.place.fifo("began")?);
+    let task = "echo here >began; read line <gate; exit 0";
+    let script = format!(
+        "{} submit --quiet --wait sh -c '{task}'",
+        program::eddy()?.display()
+    );
+    let outer = instance.ok(&["batch", "-n1", "--output=none", "--wrap", &script])?;
+    let inner = format!("{outer}/2");
+    began.line()?;
+    let after = |scheme: &str| {
+        let dependency = format!("--dependency={scheme}:{inner}");
+        instance.submit(&[&dependency, "true"])
+    };
+    let (well, badly) = (after("afterok")?, after("afternotok")?);
+    let leader = leader_of(&instance.state_of("1.1")?)?;
+    leader_of(instance.state())?.kill()?;
+    gate.let_go(1)?;
+    assert!(leader.ends_within(LIMIT), "{leader}");
+    instance.start_again()?;
+    assert_eq!(instance.code(&well)?, 0);
+    assert_eq!(instance.code(&badly)?, 1);
+    let why = reason(&instance, &badly)?;
+    assert!(why.ends_with("which ended well"), "{why}");
     instance.shut_down()
 }
 

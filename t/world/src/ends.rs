@@ -1,15 +1,25 @@
 //! Ends of jobs inside instances, told to the oracles of those around.
 //!
-//! Called by nature with each record. It judges nothing.
+//! Called with all that becomes durable: what is not is lost with a leader, and nobody may hear of it. It judges
+//! nothing.
+
+use std::sync::Arc;
 
 use eddy_wire::event::{Kind, Record};
 
 use crate::nature::{InstanceId, Nature};
 
 impl Nature {
+    /// These records of an instance are durable.
+    pub fn tell_ends(&mut self, instance: InstanceId, records: &[Arc<Record>]) {
+        records
+            .iter()
+            .for_each(|record| self.tell_end(instance, record));
+    }
+
     /// A job that is over in an instance is told of where that is a job, and as far up as that has the same
     /// number: in the queue that it is in, and where that queue is.
-    pub fn tell_end(&mut self, instance: InstanceId, record: &Record) {
+    fn tell_end(&mut self, instance: InstanceId, record: &Record) {
         let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) else {
             return;
         };

@@ -269,8 +269,10 @@ impl Instance {
         for (pipe, side) in leader.pipes() {
             nature.close(pipe, side);
         }
+        let before = self.journal.last().0 as usize;
         let last = self.journal.crash(torn);
         nature.oracle(self.id).leader_lost(last);
+        nature.tell_ends(self.id, &self.journal.records()[before..]);
     }
 
     /// kill -9 of every shell: what it ran dies, or lingers until it is swept.

@@ -3,18 +3,19 @@
 //! Mimics brokerd's journal: a batch is committed as a whole or not at all, several batches share a
 //! commit, a crash loses what was not committed. Outlives every leader.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_broker::effect::KeyFound;
 use eddy_broker::{Answer, Finished, Query};
+use eddy_modules::row;
 use eddy_modules::settings::Over;
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::lifecycle::{JobResult, JobState};
-use eddy_wire::services::job::{EventsLine, JobRow, ListRequest};
+use eddy_wire::services::job::{EventsLine, JobEnd, JobRow, JobSet, ListRequest};
 use eddy_wire::time::Time;
 use uuid::Uuid;
 
@@ -222,7 +223,19 @@ impl Journal {
                     .get(hash)
                     .map(|text| Bytes::copy_from_slice(text)),
             ),
+            Query::Within(_) => panic!("what another instance left is on another disk"),
         }
+    }
+
+    /// Those of these jobs that were ever recorded, with their ends where those are.
+    pub fn ends(&self, jobs: &JobSet) -> BTreeMap<JobId, Option<JobEnd>> {
+        let known = self.durable.iter().filter_map(|record| record.event.job);
+        let known: BTreeSet<JobId> = known.filter(|job| jobs.contains(*job)).collect();
+        let end = |job| {
+            let over = self.rows.get(&job);
+            (job, over.map(|over| row::end_of_row(&over.row)))
+        };
+        known.into_iter().map(end).collect()
     }
 
     fn lines(&self, seqs: impl Iterator<Item = Seq>) -> Vec<(Option<JobId>, EventsLine)> {

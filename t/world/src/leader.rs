@@ -437,6 +437,7 @@ impl Instance {
         for record in &self.journal.records()[before.0 as usize..] {
             crate::transcript::note_record(nature, self.id, record);
         }
+        nature.tell_ends(self.id, &self.journal.records()[before.0 as usize..]);
         if nature.breaks(Rule::GateOpen) {
             self.commit_soon(nature);
             return;

@@ -327,7 +327,6 @@ impl Nature {
         if let Some(((parent, _), did)) = above.zip(did) {
             self.oracle(parent).did_below(job, did);
         }
-        self.tell_end(instance, record);
         let checked = match &record.event.kind {
             Kind::Submit(submit) => match &submit.pass {
                 Some(_) if submit.is_taken_here() => Ok(()),

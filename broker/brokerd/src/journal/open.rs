@@ -20,7 +20,7 @@ use super::verify::{self, EVENT_COLUMNS, Fault, MarkRow};
 use super::{Batch, Mark, Purged, Row, schema, sequences};
 
 /// The database's name in the state directory.
-pub(super) const DATABASE: &str = "journal.db";
+pub(crate) const DATABASE: &str = "journal.db";
 
 /// What a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

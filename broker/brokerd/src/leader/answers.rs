@@ -96,6 +96,8 @@ pub fn answer(reader: &Reader, query: &Query, late: Late<'_>) -> Answer {
         Query::Records(seqs) => records(reader, seqs).map(Answer::Records),
         Query::Range(from, count) => range(reader, *from, *count).map(Answer::Records),
         Query::Blob(hash) => blob(reader, hash).map(Answer::Blob),
+        // The loop has a process read that; a history looks into no other.
+        Query::Within(_) => Ok(Answer::Failed("this journal is of one instance".to_owned())),
     };
     answer.unwrap_or_else(|why| {
         let cause = std::error::Error::source(&why).map(ToString::to_string);

@@ -33,6 +33,7 @@ use super::configured::{Configured, Unfit};
 use super::filters::Filters;
 use super::granted::{Nested, Possession};
 use super::lack::Patience;
+use super::left::Lefts;
 use super::nodes::{Keeper, Nodes, NodesGround};
 use super::planner::Planning;
 use super::reload::{Basis, Configuring};
@@ -450,7 +451,7 @@ impl Prepared {
         let configuring = Configuring::new(self.configuring, there, inside.clone());
         let mut filters = Filters::new(inside.clone());
         filters.want(&self.config.instance.filters);
-        let told = inside.clone();
+        let (lefts, told) = (Lefts::new(inside.clone()), inside.clone());
         let tell = move |epoch| {
             // The loop is gone only when the process ends.
             let _ = told.send(Inner::ShellDead(epoch));
@@ -469,6 +470,7 @@ impl Prepared {
             store,
             planner,
             filters,
+            lefts,
             shells,
             tree,
             nodes,

@@ -17,7 +17,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use eddy_broker::tree::OverlayInput;
-use eddy_broker::{Arrival, Broker, Caller, ClientId, Disk, Effect, Exit, Output, Phase, Reply};
+use eddy_broker::{
+    Arrival, Broker, Caller, ClientId, Disk, Effect, Exit, Output, Phase, Query, Reply,
+};
 use eddy_wire::event::Kind;
 use eddy_wire::id::{Epoch, JobId, Seq};
 use eddy_wire::idset::Idset;
@@ -29,6 +31,7 @@ use tokio::time::Sleep;
 use super::channel::Heard;
 use super::child::{Child, Come};
 use super::filters::Filters;
+use super::left::Lefts;
 use super::nodes::Nodes;
 use super::own::{self, Commits};
 use super::peers::{Admitted, Peers};
@@ -69,6 +72,8 @@ pub struct Parts {
     pub planner: Planning,
     /// The filters of submissions as processes.
     pub filters: Filters,
+    /// Who reads what instances left.
+    pub lefts: Lefts,
     /// The shells as processes.
     pub shells: Shells,
     /// The other ranks.
@@ -94,6 +99,7 @@ pub struct Leader {
     store: Store,
     planner: Planning,
     filters: Filters,
+    lefts: Lefts,
     shells: Shells,
     tree: Tree,
     nodes: Nodes,
@@ -159,6 +165,7 @@ impl Leader {
             store: parts.store,
             planner: parts.planner,
             filters: parts.filters,
+            lefts: parts.lefts,
             shells: parts.shells,
             tree: parts.tree,
             nodes: parts.nodes,
@@ -535,6 +542,7 @@ impl Leader {
                 }
             }
             Effect::Host(..) | Effect::Unhost(..) | Effect::EndShell(..) => {}
+            Effect::Query(tag, Query::Within(left)) => self.lefts.ask(tag, *left),
             Effect::Query(tag, query) => self.store.ask(tag, query),
             Effect::Filter(tag, filter, asked) => self.filters.ask(tag, &filter, asked),
             Effect::Plan(deltas) => self.planner.tell(deltas),

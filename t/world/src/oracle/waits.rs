@@ -203,15 +203,20 @@ fn is_met(scheme: &str, ended: Option<&Job>) -> bool {
 }
 
 /// Whether it is of a job in an instance that did not end so in any of its attempts, or of an instance that is
-/// over: how a job there ended may not have been heard before.
+/// over and in whose last attempt none ended so: what was not heard before it was over was read of what it left.
 fn is_lost_inside(ledger: &Ledger, dependency: &Dependency) -> bool {
     let Some(inner) = inner(dependency) else {
         return false;
     };
     let ended = ledger.waits.inside.get(&inner).into_iter().flatten();
-    let mut lost = ended.map(|(_, job)| !is_met(&dependency.scheme, Some(job)));
-    let instance = ledger.jobs.get(&inner.0);
-    lost.any(|lost| lost) || instance.is_none_or(|one| one.state == JobState::Inactive)
+    let Some(instance) = ledger.jobs.get(&inner.0) else {
+        return true;
+    };
+    let is_met = |job: &Job| is_met(&dependency.scheme, Some(job));
+    let mut last = ended.clone().filter(|(of, _)| *of == instance.attempt);
+    let is_over = instance.state == JobState::Inactive;
+    let is_lost = ended.map(|(_, job)| job).any(|job| !is_met(job));
+    is_lost || (is_over && !last.any(|(_, job)| is_met(job)))
 }
 
 fn called(job: &Job) -> String {

@@ -1,6 +1,6 @@
 //! What happens, brought to whom it happens to.
 
-use eddy_broker::{Arrival, Phase};
+use eddy_broker::{Answer, Arrival, Left, Phase, Query};
 use eddy_wire::event::Requeue;
 use eddy_wire::id::JobId;
 use eddy_wire::time::Span;
@@ -40,7 +40,26 @@ impl World {
         }
     }
 
+    /// What is read of an instance that is over: by another process, when nobody has its journal any more.
+    fn left(&self, left: &Left) -> Answer {
+        let name = left.statedir.strip_prefix("/state/");
+        let id = name.and_then(InstanceId::named);
+        let instance = id.and_then(|id| self.instances.get(id.place()));
+        match instance {
+            Some(instance) if instance.leader.is_none() => {
+                Answer::Within(instance.journal.ends(&left.jobs))
+            }
+            Some(_) => Answer::Failed("the journal is locked".to_owned()),
+            None => Answer::Failed("there is no journal".to_owned()),
+        }
+    }
+
     fn leader_turn(&mut self, id: InstanceId, life: Life, turn: Turn) {
+        if let Turn::Reads(tag, Query::Within(left)) = &turn {
+            let answer = Turn::Answers(*tag, self.left(left));
+            let answers = Happening::Leader(id, life, answer);
+            return self.nature.later(Delay::Query, answers);
+        }
         let (instance, nature) = (&mut self.instances[id.place()], &mut self.nature);
         match turn {
             Turn::CommitBegins => instance.commit_begins(nature, life),
