@@ -10,7 +10,8 @@ use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service as _;
 use eddy_wire::services::child::{Adopt, AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf};
 use eddy_wire::services::job::{
-    EventsLine, JobEnd, JobRow, JobSet, List, ListRequest, Submitted, Wait,
+    EventsLine, JobEnd, JobRow, JobSet, List, ListRequest, RequeueJob, RequeueRequest, Submitted,
+    Wait,
 };
 use eddy_wire::time::Span;
 use serde_json::{Value, json};
@@ -249,4 +250,31 @@ fn what_an_instance_left_is_asked_for_again_while_it_cannot_be_read_and_not_for_
     }
     let names = stand.names(job);
     assert!(names.contains(&"exception"), "{names:?}");
+}
+
+#[test]
+fn what_ends_since_its_instance_is_to_run_again_is_no_end() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, CHANNEL, OWN);
+    let (job, effects) = waits(&mut stand, 5, USER);
+    let (call, _) = relayed(&effects, CHANNEL)[0].clone();
+    let request = RequeueRequest {
+        jobs: JobSet::one(OWN),
+        attempt: None,
+        note: String::new(),
+    };
+    stand.call::<RequeueJob>(6, USER, &request);
+    let ended = json!([{"id": 3, "result": "CANCELED", "returncode": 143,
+                        "exception": "cancel: the instance is shutting down"}]);
+    answer(&mut stand, call, AnswerKind::Part, &ended);
+    answer(&mut stand, call, AnswerKind::Reply, &json!([]));
+    let effects = stand.tell(Arrival::Tick);
+    assert_eq!(relayed(&effects, CHANNEL).len(), 0, "it is asked no more");
+    for epoch in [1, 2] {
+        stand.tell(Arrival::ShellDead(Epoch(epoch)));
+    }
+    assert!(stand.names(OWN).contains(&"requeue"));
+    let names = stand.names(job);
+    assert!(!names.contains(&"exception"), "{names:?}");
+    assert!(!names.contains(&"depend"), "{names:?}");
 }

@@ -17,6 +17,7 @@ use eddy_client::{
     reach,
 };
 use eddy_wire::fsd::{Fsd, parse_fsd};
+use eddy_wire::id::JobId;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::ids;
@@ -27,6 +28,9 @@ const LOST: Duration = Duration::from_secs(3);
 const HEARD: Duration = Duration::from_secs(1);
 /// Between two such questions.
 const BETWEEN: Duration = Duration::from_millis(250);
+
+/// Before a path whose steps are no files.
+const BY_NUMBER: &str = "jobid:";
 
 /// Options that every verb takes.
 #[derive(Args, Clone, Debug)]
@@ -181,12 +185,27 @@ impl Global {
     pub fn inside<T: AsRef<str>>(&self, ids: &[T]) -> anyhow::Result<(Global, Vec<String>)> {
         ids::given(ids)?;
         let (path, ids) = ids::apart(ids)?;
-        let within = path.map(|path| format!("jobid:{path}"));
+        let within = path.map(|path| format!("{BY_NUMBER}{path}"));
         let global = Global {
             within,
             ..self.clone()
         };
         Ok((global, ids))
+    }
+
+    /// Where the instance is a job whose path the ids of a command had, and which; nothing where they had none.
+    pub fn around(&self) -> Option<(Global, JobId)> {
+        let path = self.within.as_deref()?.strip_prefix(BY_NUMBER)?;
+        let (outer, instance) = match path.rsplit_once('/') {
+            Some(("", instance)) => (Some("/"), instance),
+            Some((outer, instance)) => (Some(outer), instance),
+            None => (None, path),
+        };
+        let around = Global {
+            within: outer.map(|outer| format!("{BY_NUMBER}{outer}")),
+            ..self.clone()
+        };
+        Some((around, instance.parse().ok()?))
     }
 
     /// A connection to the instance that this command is for.

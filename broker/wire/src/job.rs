@@ -272,17 +272,8 @@ impl Job {
     /// Whether the attempt that is ending is to be followed by another.
     /// Of a job that was passed down its parent decides that.
     pub fn is_to_be_requeued(&self) -> bool {
-        use crate::event::Requeue;
-        if self.submit.pass.is_some() {
-            return false;
-        }
-        self.end
-            .as_ref()
-            .is_some_and(|end| match end.exception.kind.as_str() {
-                "requeue" => true,
-                "node-failure" => self.submit.requeue == Requeue::OnNodeFailure,
-                _ => false,
-            })
+        let again = |end: &End| self.submit.runs_again_after(&end.exception);
+        self.submit.pass.is_none() && self.end.as_ref().is_some_and(again)
     }
 
     /// For whom this attempt is to end, or to give its cores, if that was decided and is not done.

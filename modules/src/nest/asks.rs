@@ -3,7 +3,8 @@
 //! The manager says of which it wants to know, and is told. It is asked over the channel as their user would ask,
 //! again whenever a channel stands anew or when it had no room. What was not heard before the instance is over its
 //! own journal tells (`left`). An instance that begins anew comes to its jobs again: one that it does not know yet is
-//! asked for until it does.
+//! asked for until it does. What one says of an attempt that ends so that another follows is no end: the jobs of
+//! that end by it, and come again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -25,6 +26,7 @@ use super::Nest;
 use super::child::Child;
 use super::left::Lefts;
 use super::relay::wrapped;
+use super::run::Run;
 
 /// How many are asked at a time: half of the calls that are relayed. Others wait for one of those to be over.
 const ASKED_MAX: usize = 32_768;
@@ -85,7 +87,18 @@ impl Nest {
         }
     }
 
+    /// Whether the attempt that could answer ends, and another is to follow.
+    fn comes_again(&self, instance: JobId) -> bool {
+        let child = self.children.get(&instance);
+        let passed = self.passes.jobs.get(&instance);
+        child.is_some_and(|child| child.job.is_to_be_requeued())
+            || passed.is_some_and(Run::is_to_be_requeued)
+    }
+
     fn whom(&self, instance: JobId) -> Whom {
+        if self.comes_again(instance) {
+            return Whom::Away;
+        }
         if let Some(child) = self.children.get(&instance) {
             let channel = child.told.channel;
             return channel.map_or(Whom::Away, |channel| Whom::Child(instance, channel));
@@ -216,8 +229,13 @@ impl Nest {
             return self.is_place(now, call, (kind, body), out);
         };
         let is_its = self.asks.of.get(&inner) == Some(&call);
-        if let Some(rest) = self.says_later(inner, (kind, body)) {
-            self.asks.calls.remove(&call);
+        let comes_again = self.comes_again(inner.instance);
+        let later = self.says_later(inner, (kind, body));
+        // Whatever it says of an attempt that another follows, the next one is asked.
+        if let Some(rest) = later.or(comes_again.then_some(AGAIN)) {
+            if kind != AnswerKind::Part {
+                self.asks.calls.remove(&call);
+            }
             if is_its {
                 self.asks.of.remove(&inner);
                 self.asks.open.insert(inner);

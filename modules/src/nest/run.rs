@@ -175,6 +175,12 @@ impl Run {
         self.grant.is_some() && self.release != Told::Recorded
     }
 
+    /// Whether the attempt that is ending is to be followed by another.
+    pub(super) fn is_to_be_requeued(&self) -> bool {
+        let end = self.end.as_ref();
+        end.is_some_and(|end| self.submit.runs_again_after(end))
+    }
+
     /// Whether it waits in its instance, as far as is known here, and may be wanted back.
     pub(super) fn may_be_recalled(&self) -> bool {
         let waits = self.began == Told::No && self.release == Told::No && self.grant.is_some();

@@ -138,6 +138,36 @@ fn the_end_of_a_job_in_an_instance_counts_though_the_root_was_away() -> Tested {
 }
 
 #[test]
+fn a_job_of_an_instance_that_is_requeued_is_waited_for_in_its_next_attempt() -> Tested {
+    let instance = Instance::start(&["--cores=4"])?;
+    let (mut gate, mut began) = (instance.place.fifo("gate")?, instance.place.fifo("began")?);
+    let task = "echo here >began; read line <gate; exit 0";
+    let eddy = program::eddy()?.display().to_string();
+    let script = format!("{eddy} submit --quiet --wait sh -c '{task}'");
+    let outer = instance.ok(&["batch", "-n1", "--output=none", "--wrap", &script])?;
+    let inner = format!("{outer}/2");
+    began.line()?;
+    let after = |scheme: &str| {
+        let dependency = format!("--dependency={scheme}:{inner}");
+        instance.submit(&[&dependency, "true"])
+    };
+    let (well, badly, over) = (after("afterok")?, after("afternotok")?, after("afterany")?);
+    let waiting = instance.begin(&["wait", &inner])?;
+    instance.ok(&["job", "requeue", &outer])?;
+    began.line()?;
+    assert_eq!(
+        states(&instance, &[&well, &badly, &over])?,
+        ["DEPEND", "DEPEND", "DEPEND"]
+    );
+    gate.let_go(1)?;
+    assert_eq!(waiting.wait()?.code, 0);
+    assert_eq!(instance.code(&well)?, 0);
+    assert_eq!(instance.code(&over)?, 0);
+    assert_eq!(instance.code(&badly)?, 1);
+    instance.shut_down()
+}
+
+#[test]
 fn a_begin_time_is_kept_over_a_killed_leader() -> Tested {
     let instance = Instance::start(&["--cores=2"])?;
     let later = instance.submit(&["--begin-time=+1h", "true"])?;

@@ -190,9 +190,14 @@ impl Oracle {
 
     /// A job is over in that attempt of an instance.
     pub fn ended_inside(&mut self, of: ChildOf, job: &Job) {
+        let counts = waits::Counts::of(self.recorded.jobs.get(&of.job), of.attempt);
         for ledger in [&mut self.durable, &mut self.recorded] {
             let ended = ledger.waits.inside.entry((of.job, job.id)).or_default();
-            ended.push((of.attempt, job.clone()));
+            ended.push(waits::End {
+                attempt: of.attempt,
+                job: job.clone(),
+                counts,
+            });
         }
     }
 

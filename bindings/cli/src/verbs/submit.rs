@@ -21,7 +21,7 @@ use crate::{ids, output};
 
 /// How long ends are kept to be told together: what is wanted of them is shown
 /// to a person, or the code of the last.
-const GATHER: Span = Span::millis(100);
+pub const GATHER: Span = Span::millis(100);
 /// A submission that is not answered by then is said to wait: later than a filter is given up as a rule.
 const PATIENCE: Duration = Duration::from_secs(10);
 const TAKES_LONG: &str =
@@ -178,7 +178,7 @@ pub async fn until_over(client: &Client, jobs: JobSet) -> anyhow::Result<()> {
 }
 
 /// Says how a job ended that did not end well.
-fn tell(verb: &str, end: &JobEnd) {
+pub fn tell(verb: &str, end: &JobEnd) {
     if exit_code(end) == 0 {
         return;
     }
@@ -190,7 +190,7 @@ fn tell(verb: &str, end: &JobEnd) {
 }
 
 /// A bar for many jobs on a terminal; nothing otherwise.
-fn progress(count: u64) -> ProgressBar {
+pub fn progress(count: u64) -> ProgressBar {
     if count < 2 || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

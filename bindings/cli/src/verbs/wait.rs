@@ -1,18 +1,34 @@
 //! `eddy wait`: wait for the end of jobs, by their ids or by their set.
 
-use anyhow::bail;
-use eddy_wire::services::job::JobSet;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
+use anyhow::bail;
+use eddy_client::follow::without;
+use eddy_client::{Client, ClientError, EndFeed};
+use eddy_wire::error::Code;
+use eddy_wire::id::{Attempt, JobId};
+use eddy_wire::lifecycle::JobState;
+use eddy_wire::services::job::{JobEnd, JobRow, JobSet, List, ListRequest};
+
+use crate::attach::exit_code;
 use crate::ids;
 use crate::listing::{Filter, Question};
 use crate::request;
 use crate::session::Global;
-use crate::verbs::submit::wait_for;
+use crate::verbs::submit::{GATHER, progress, tell, wait_for};
+
+/// Between two looks at an instance that ends or begins.
+const BETWEEN: Duration = Duration::from_millis(250);
+/// The attempt in which a job that is not known is not awaited.
+const FIRST: Attempt = Attempt(1);
 
 /// Wait for the end of jobs; exit with the highest exit code
 ///
 /// Says which did not end well. With --job-set: for all jobs of that set that are not over when it
 /// is asked; a set that no job is of is an error. It collects no results: that is eddy job wait.
+/// Where the instance of a job is requeued, the job of that number in its next attempt is waited for.
 #[derive(clap::Args)]
 pub struct Args {
     /// The jobs of this set that are not over
@@ -28,6 +44,9 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let named = ids::many(ids)?;
     if named.is_empty() && args.job_set.is_none() {
         bail!("no jobs given; allowed are ids and --job-set NAME");
+    }
+    if let (Some((around, instance)), None) = (global.around(), &args.job_set) {
+        return wait_inside(global, (&around, instance), named);
     }
     global.session_again(async |client| {
         let jobs = match &args.job_set {
@@ -52,4 +71,110 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
             false => wait_for(&client, "wait", jobs).await,
         }
     })
+}
+
+/// Waits for jobs in an instance that is a job of another. One that ended since its instance is to run again
+/// comes again with that, and is waited for then.
+fn wait_inside(
+    global: &Global,
+    (around, instance): (&Global, JobId),
+    mut left: JobSet,
+) -> anyhow::Result<u8> {
+    let mut highest = 0;
+    // One that never began is refused by its path; one that is between two attempts comes to its jobs again.
+    let first = |row: &JobRow| row.attempt == FIRST || has_begun(row);
+    let mut began = around.session(async |client| row_when(&client, instance, first).await)?;
+    let mut asked = match &began {
+        Some(row) if row.attempt > FIRST => Asked::Again,
+        Some(_) | None => Asked::First,
+    };
+    loop {
+        let ends = RefCell::new(BTreeMap::new());
+        let waited = global.session_again(async |client| gather(&client, &left, &ends).await);
+        let now = around.session(async |client| settled(&client, instance).await)?;
+        let attempt = |row: &Option<JobRow>| row.as_ref().map(|row| row.attempt);
+        let comes_again = attempt(&now) != attempt(&began);
+        let mut ends = ends.into_inner();
+        ends.retain(|_, end| !comes_again || end.exception.is_none());
+        for end in ends.values() {
+            highest = highest.max(exit_code(end));
+            tell("wait", end);
+        }
+        left = without(&left, &ends.into_keys().collect());
+        match waited {
+            _ if left.is_empty() => return Ok(highest),
+            Ok(()) if !comes_again => return Ok(highest),
+            // It has not come to it yet.
+            Err(error) if asked == Asked::Again && is_unknown(&error) && runs(&now) => {
+                std::thread::sleep(BETWEEN);
+            }
+            Err(error) if !comes_again => return Err(error),
+            Ok(()) | Err(_) => asked = Asked::Again,
+        }
+        began = around.session(async |client| row_when(&client, instance, has_begun).await)?;
+    }
+}
+
+/// Whether the instance of which it is asked is known to have begun anew.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    First,
+    Again,
+}
+
+/// Hears of the ends of all of them.
+async fn gather(
+    client: &Client,
+    jobs: &JobSet,
+    ends: &RefCell<BTreeMap<JobId, JobEnd>>,
+) -> anyhow::Result<()> {
+    let bar = progress(jobs.len());
+    let mut feed = EndFeed::gathered(client, jobs.clone(), GATHER)?;
+    while let Some(batch) = feed.next().await? {
+        bar.inc(batch.len() as u64);
+        let batch = batch.into_iter().map(|end| (end.id, end));
+        ends.borrow_mut().extend(batch);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Whether its jobs can be asked for, or are over.
+fn has_begun(row: &JobRow) -> bool {
+    matches!(row.state, JobState::Run | JobState::Inactive)
+}
+
+/// The row of an instance once it does not end any more: its attempt is another then, if one follows.
+async fn settled(client: &Client, instance: JobId) -> anyhow::Result<Option<JobRow>> {
+    row_when(client, instance, |row| row.state != JobState::Cleanup).await
+}
+
+/// Its row once that is so; none where nothing is known of it.
+async fn row_when(
+    client: &Client,
+    instance: JobId,
+    is_so: impl Fn(&JobRow) -> bool,
+) -> anyhow::Result<Option<JobRow>> {
+    let request = ListRequest {
+        jobs: JobSet::one(instance),
+        ..ListRequest::default()
+    };
+    loop {
+        let row = client.call::<List>(&request).await?.pop();
+        if row.as_ref().is_none_or(&is_so) {
+            return Ok(row);
+        }
+        tokio::time::sleep(BETWEEN).await;
+    }
+}
+
+fn runs(row: &Option<JobRow>) -> bool {
+    row.as_ref().is_some_and(|row| row.state == JobState::Run)
+}
+
+fn is_unknown(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<ClientError>() {
+        Some(ClientError::Refused(refusal)) => refusal.code == Code::NotFound,
+        _ => false,
+    }
 }

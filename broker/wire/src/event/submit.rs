@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Pass, Taken};
+use super::{Exception, Pass, Taken};
 use crate::account::Party;
 use crate::filter::Filtered;
 use crate::hash::Hash;
@@ -89,6 +89,15 @@ pub struct Sent {
 }
 
 impl Submit {
+    /// Whether an attempt of it that this ends is followed by another one.
+    pub fn runs_again_after(&self, fatal: &Exception) -> bool {
+        match fatal.kind.as_str() {
+            "requeue" => true,
+            "node-failure" => self.requeue == Requeue::OnNodeFailure,
+            _ => false,
+        }
+    }
+
     /// Whether the instance took it for its parent, which it did not hear.
     pub fn is_taken_here(&self) -> bool {
         let pass = self.pass.as_ref();

@@ -18,8 +18,38 @@ use super::Ledger;
 pub struct Seen {
     /// Jobs before which none of their name was left when that was recorded.
     pub single: BTreeSet<JobId>,
-    /// Jobs in instances, which are jobs here, that are over, and in which attempts of those.
-    pub inside: BTreeMap<(JobId, JobId), Vec<(Attempt, Job)>>,
+    /// Jobs in instances, which are jobs here, that are over.
+    pub inside: BTreeMap<(JobId, JobId), Vec<End>>,
+}
+
+/// A job in an instance that is over.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// In which attempt of its instance.
+    pub attempt: Attempt,
+    /// How it was then.
+    pub job: Job,
+    /// Whether that counts.
+    pub counts: Counts,
+}
+
+/// Whether how a job in an instance ended counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    Always,
+    /// Its instance was to run again by then: only if it did not.
+    IfLast,
+}
+
+impl Counts {
+    /// Of what ends now in that attempt of an instance.
+    pub fn of(instance: Option<&Job>, attempt: Attempt) -> Counts {
+        let comes_again = |one: &Job| one.attempt != attempt || one.is_to_be_requeued();
+        match instance.is_some_and(comes_again) {
+            true => Counts::IfLast,
+            false => Counts::Always,
+        }
+    }
 }
 
 /// How far something has come that a job waits for.
@@ -177,7 +207,7 @@ fn inside(
     counts: impl Fn(Attempt, Attempt) -> bool,
 ) -> Standing {
     let instance = ledger.jobs.get(&inner.0);
-    let ended = ledger.waits.inside.get(&inner).into_iter().flatten();
+    let ended = ended(ledger, inner);
     let ended = ended.filter(|(of, _)| instance.is_none_or(|one| counts(*of, one.attempt)));
     let met: Vec<bool> = ended.map(|(_, job)| is_met(scheme, Some(job))).collect();
     let is_over = instance.is_none_or(|instance| instance.state == JobState::Inactive);
@@ -190,7 +220,18 @@ fn inside(
     }
 }
 
-/// An end that is not heard before the instance is over is only an end.
+/// The ends of a job in an instance that count, each with the attempt of that.
+fn ended(ledger: &Ledger, inner: (JobId, JobId)) -> impl Iterator<Item = (Attempt, &Job)> {
+    let instance = ledger.jobs.get(&inner.0);
+    let is_last = move |of: Attempt| {
+        instance.is_none_or(|one| one.state == JobState::Inactive && one.attempt == of)
+    };
+    let ended = ledger.waits.inside.get(&inner).into_iter().flatten();
+    let counts = move |end: &&End| end.counts == Counts::Always || is_last(end.attempt);
+    ended.filter(counts).map(|end| (end.attempt, &end.job))
+}
+
+/// That its instance is over, and left no end of it, is only an end.
 fn is_met(scheme: &str, ended: Option<&Job>) -> bool {
     let well = |job: &Job| job.result() == Some(JobResult::Completed);
     match (scheme, ended) {
@@ -208,14 +249,14 @@ fn is_lost_inside(ledger: &Ledger, dependency: &Dependency) -> bool {
     let Some(inner) = inner(dependency) else {
         return false;
     };
-    let ended = ledger.waits.inside.get(&inner).into_iter().flatten();
     let Some(instance) = ledger.jobs.get(&inner.0) else {
         return true;
     };
+    let ended: Vec<_> = ended(ledger, inner).collect();
     let is_met = |job: &Job| is_met(&dependency.scheme, Some(job));
-    let mut last = ended.clone().filter(|(of, _)| *of == instance.attempt);
+    let mut last = ended.iter().filter(|(of, _)| *of == instance.attempt);
     let is_over = instance.state == JobState::Inactive;
-    let is_lost = ended.map(|(_, job)| job).any(|job| !is_met(job));
+    let is_lost = ended.iter().any(|(_, job)| !is_met(job));
     is_lost || (is_over && !last.any(|(_, job)| is_met(job)))
 }
 

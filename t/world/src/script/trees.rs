@@ -123,7 +123,8 @@ impl Player {
     /// The instance that this path of names leads to.
     pub(super) fn instance(&mut self, path: &str) -> Result<InstanceId, String> {
         let labels = &self.world().nature.labels;
-        let found = labels.iter().position(|label| label == path);
+        // Attempts are called the same: the last is meant.
+        let found = labels.iter().rposition(|label| label == path);
         let place = found.ok_or(format!("no instance is called `{path}`"))?;
         Ok(InstanceId(place as u32))
     }

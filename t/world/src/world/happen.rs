@@ -1,7 +1,6 @@
 //! What happens, brought to whom it happens to.
 
 use eddy_broker::{Answer, Arrival, Left, Phase, Query};
-use eddy_wire::event::Requeue;
 use eddy_wire::id::JobId;
 use eddy_wire::time::Span;
 
@@ -382,8 +381,8 @@ impl World {
     }
 
     /// What a client's user knows of jobs in instances that are jobs of where the client is. Another attempt of
-    /// one has other jobs of these numbers. An instance that is in a queue has its number there and where the
-    /// queue is.
+    /// one comes to jobs of these numbers anew, or does not. An instance that is in a queue has its number there and
+    /// where the queue is.
     fn inside(&self, client: usize) -> Vec<(JobId, JobId)> {
         let own = &self.clients[client];
         let others = self.clients.iter();
@@ -393,12 +392,11 @@ impl World {
             let nested = instance.nested.as_ref()?;
             let parent = self.nature.judge(nested.parent).recorded();
             let job = parent.jobs.get(&nested.child.job)?;
-            let stays = job.submit.requeue == Requeue::No && !instance.is_queue();
             let around = self.nature.tree.parent(nested.parent);
             let in_queue = job.submit.pass.is_some()
                 && around.is_some_and(|(around, _)| around == own.instance);
             let is_own = nested.parent == own.instance || in_queue;
-            (is_own && stays).then_some((nested.child.job, &other.jobs))
+            (is_own && !instance.is_queue()).then_some((nested.child.job, &other.jobs))
         });
         let each = |(instance, jobs): (JobId, &'_ Vec<JobId>)| {
             let jobs: Vec<_> = jobs.iter().map(|job| (instance, *job)).collect();
