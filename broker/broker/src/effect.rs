@@ -11,6 +11,7 @@ use eddy_wire::filter::{Asked, Filter, Ruling};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
+use eddy_wire::json;
 use eddy_wire::message::{Roles, Type};
 use eddy_wire::plan::Delta;
 use eddy_wire::preempt::{Preemption, Shrink};
@@ -70,7 +71,7 @@ pub struct Reply {
 impl Reply {
     /// An answer without a tail.
     pub fn new(to: Caller, kind: Type, body: &impl Serialize) -> Reply {
-        let body = serde_json::to_vec(body).expect("wire types are JSON");
+        let body = json::to_vec(body);
         Reply {
             to,
             kind,

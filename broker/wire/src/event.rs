@@ -17,6 +17,7 @@ use crate::id::{Attempt, Epoch, JobId, Seq};
 use crate::idset::Idset;
 use crate::job::Place;
 use crate::jobspec::Work;
+use crate::json::to_string as json;
 use crate::preempt::{Preemption, Shrink};
 use crate::queue::Turned;
 use crate::reservation::Kept;
@@ -543,8 +544,4 @@ impl Context<'_> {
             unknown => return Err(EventError::Name(unknown.to_owned())),
         })
     }
-}
-
-fn json(context: &impl Serialize) -> String {
-    serde_json::to_string(context).expect("event contexts are JSON")
 }

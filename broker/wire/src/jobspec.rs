@@ -34,6 +34,7 @@ pub use unsupported::Unsupported;
 use crate::constraint::ConstraintError;
 use crate::field::FieldError;
 use crate::fsd::{FsdError, seconds_of_micros};
+use crate::json;
 
 /// The longest text of a jobspec, in bytes.
 pub const JOBSPEC_BYTES_MAX: usize = 4 << 20;
@@ -329,7 +330,7 @@ pub enum JobspecError {
 impl Jobspec {
     /// Canonical JSON text.
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("a jobspec has only texts as keys")
+        json::to_string(self)
     }
 
     /// The job's name: `system.job.name`, or the last part of the program's path.

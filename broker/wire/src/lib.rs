@@ -15,6 +15,8 @@ pub mod hostlist;
 
 pub mod fsd;
 
+pub mod json;
+
 pub mod field;
 
 pub mod resource_set;

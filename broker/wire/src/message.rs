@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::error::{Code, Refusal};
 use crate::id::Rank;
+use crate::json;
 
 /// Largest message in bytes, header included.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -184,7 +185,7 @@ impl Message {
 
     /// An answer of type `kind` to the request `matchtag`.
     pub fn answer(kind: Type, matchtag: u64, body: &impl Serialize) -> Message {
-        let body = serde_json::to_vec(body).expect("wire types are JSON");
+        let body = json::to_vec(body);
         Message {
             kind,
             topic: String::new(),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::hash::Hash;
 use crate::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, JobspecError, Need, Request};
+use crate::json;
 
 /// One parsed jobspec and the environment its tasks start with.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +40,7 @@ impl Spec {
     /// nothing longer, so this is where that must be said.
     pub fn from_jobspec(mut jobspec: Jobspec) -> Result<Spec, JobspecError> {
         let environment = jobspec.take_environment();
-        let environment_text = serde_json::to_vec(&environment).expect("strings are JSON");
+        let environment_text = json::to_vec(&environment);
         let text = jobspec.to_json().into_bytes();
         let given = text.len() + environment_text.len();
         if given > JOBSPEC_BYTES_MAX {

@@ -9,6 +9,7 @@ use eddy_broker::{Answer, Caller, Outbox, Query, Reply, Request, Volatile};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
+use eddy_wire::json;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::message::Type;
 use eddy_wire::services::job::{JOB_RANGES_MAX, JobRow, ListRequest};
@@ -149,7 +150,7 @@ impl Listings {
 }
 
 fn encoded(rows: &[JobRow]) -> Bytes {
-    serde_json::to_vec(rows).expect("rows are JSON").into()
+    json::to_vec(rows).into()
 }
 
 /// Pending by place in the queue, then running, then ended and not collected.

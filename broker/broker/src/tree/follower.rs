@@ -568,7 +568,7 @@ fn refuse(call: Call, refusal: &Refusal, out: &mut Vec<FollowerOutput>) {
 }
 
 fn json(body: &impl serde::Serialize) -> Vec<u8> {
-    serde_json::to_vec(body).expect("wire types are JSON")
+    eddy_wire::json::to_vec(body)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use eddy_wire::access::Access;
 use eddy_wire::event::{EVENT_VERSION, Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::JobId;
+use eddy_wire::json;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 use uuid::Uuid;
@@ -435,6 +436,6 @@ pub fn finished(over: &Over, key: Uuid) -> Finished {
         t_submit: row.t_submit.0,
         t_inactive: row.t_inactive.unwrap_or(row.t_submit).0,
         events: over.seqs.iter().map(|seq| seq.0).collect(),
-        row: serde_json::to_string(row).expect("rows are JSON"),
+        row: json::to_string(row),
     }
 }
