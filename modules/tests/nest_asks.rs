@@ -278,3 +278,24 @@ fn what_ends_since_its_instance_is_to_run_again_is_no_end() {
     assert!(!names.contains(&"exception"), "{names:?}");
     assert!(!names.contains(&"depend"), "{names:?}");
 }
+
+#[test]
+fn what_another_child_says_of_a_job_inside_counts_nothing() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, CHANNEL, OWN);
+    adopt(&mut stand, 2, BATCH);
+    let (job, effects) = waits(&mut stand, 5, USER);
+    let (call, _) = relayed(&effects, CHANNEL)[0].clone();
+    let failed = json!([{"id": 3, "result": "FAILED", "returncode": 1}]);
+    let body = AnswerRequest {
+        child: hello(BATCH).child,
+        call,
+        kind: AnswerKind::Reply,
+    };
+    let tail = Message::answer(Type::Reply, call, &failed).encode();
+    stand.call_with_tail::<Answer>(2, 0, &body, tail.expect("a short message"));
+    let names = stand.names(job);
+    assert!(!names.contains(&"exception"), "{names:?}");
+    answer(&mut stand, call, AnswerKind::Part, &ended_well());
+    assert_eq!(stand.names(job).last(), Some(&"priority"));
+}

@@ -217,16 +217,17 @@ impl Nest {
         self.send(job, channel, &asked, out)
     }
 
-    /// Whether an answer is to something asked here, which is told then.
+    /// Whether an answer of this child is to something it was asked, which is told then.
     pub(super) fn is_asked(
         &mut self,
         now: Time,
-        call: u64,
+        (child, call): (JobId, u64),
         (kind, body): (AnswerKind, &[u8]),
         out: &mut Outbox,
     ) -> bool {
-        let Some((inner, _)) = self.asks.calls.get(&call).copied() else {
-            return self.is_place(now, call, (kind, body), out);
+        let asked = self.asks.calls.get(&call).copied();
+        let Some((inner, _)) = asked.filter(|(_, of)| *of == child) else {
+            return self.is_place(now, (child, call), (kind, body), out);
         };
         let is_its = self.asks.of.get(&inner) == Some(&call);
         let comes_again = self.comes_again(inner.instance);

@@ -188,17 +188,19 @@ impl Nest {
         }));
     }
 
-    /// Whether an answer is to where an instance was; then it is looked for there.
+    /// Whether an answer of this child is to where an instance was; then it is looked for there.
     pub(super) fn is_place(
         &mut self,
         now: Time,
-        call: u64,
+        (child, call): (JobId, u64),
         (kind, body): (AnswerKind, &[u8]),
         out: &mut Outbox,
     ) -> bool {
-        let Some((_, instance)) = self.asks.lefts.calls.remove(&call) else {
+        let calls = &mut self.asks.lefts.calls;
+        let Some((_, instance)) = calls.get(&call).copied().filter(|(of, _)| *of == child) else {
             return false;
         };
+        calls.remove(&call);
         let Some(looked) = self.asks.lefts.of.get_mut(&instance) else {
             return true;
         };

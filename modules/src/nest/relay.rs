@@ -163,7 +163,7 @@ impl Nest {
         let message = Message::decode(&request.tail)
             .map_err(|error| Refusal::invalid(format!("tail: {error}")))?;
         out.answer(request.caller, &());
-        if self.is_asked(now, body.call, (body.kind, &message.body), out) {
+        if self.is_asked(now, (job, body.call), (body.kind, &message.body), out) {
             return Ok(());
         }
         let call = self.relays.calls.get(&body.call);
