@@ -1,5 +1,6 @@
 //! Modules put together as in an instance. One program, so that it is linked once.
 
+mod came_back;
 mod cut;
 mod dead;
 mod drained;

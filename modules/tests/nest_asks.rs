@@ -8,16 +8,19 @@ use eddy_wire::id::{Attempt, Epoch, JobId, Seq};
 use eddy_wire::lifecycle::JobResult;
 use eddy_wire::message::{Message, Type};
 use eddy_wire::services::Service as _;
-use eddy_wire::services::child::{Adopt, AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf};
+use eddy_wire::services::child::{
+    Adopt, AdoptRequest, Answer, AnswerKind, AnswerRequest, ChildOf, PassState,
+};
 use eddy_wire::services::job::{
-    EventsLine, JobEnd, JobRow, JobSet, List, ListRequest, RequeueJob, RequeueRequest, Submitted,
-    Wait,
+    EventsLine, JobEnd, JobRow, JobSet, List, ListRequest, Raise, RaiseRequest, RequeueJob,
+    RequeueRequest, Submitted, Wait,
 };
 use eddy_wire::time::Span;
 use serde_json::{Value, json};
 
 use crate::nest_relay::relayed;
 use crate::nest_stand::*;
+use crate::pass::{CLIENT, JOB, core, starts, tells, with_shells};
 
 /// The channel of `OWN`, and a user who may see nothing of it.
 const CHANNEL: u64 = 1;
@@ -298,4 +301,42 @@ fn what_another_child_says_of_a_job_inside_counts_nothing() {
     assert!(!names.contains(&"exception"), "{names:?}");
     answer(&mut stand, call, AnswerKind::Part, &ended_well());
     assert_eq!(stand.names(job).last(), Some(&"priority"));
+}
+
+#[test]
+fn a_cancel_of_an_instance_that_was_to_run_again_lets_its_jobs_end_as_it_says() {
+    let mut stand = Stand::with_children(&with_batch());
+    with_shells(&mut stand);
+    adopt(&mut stand, 2, BATCH);
+    stand.submit(CLIENT, USER, json!({"queue": "long", "instance": {}}));
+    starts(&mut stand, JOB, core([3], 1));
+    tells(&mut stand, 1, PassState::Running);
+    let dependency = json!({"scheme": "afterok", "value": format!("{JOB}/3")});
+    let effects = stand.submit(5, USER, json!({"dependencies": [dependency]}));
+    let (call, _) = relayed(&effects, 2)[0].clone();
+    let again = RequeueRequest {
+        jobs: JobSet::one(JOB),
+        attempt: None,
+        note: String::new(),
+    };
+    stand.call::<RequeueJob>(6, USER, &again);
+    let end = RaiseRequest {
+        jobs: JobSet::one(JOB),
+        states: Vec::new(),
+        job_set: None,
+        scope: Default::default(),
+        kind: "cancel".to_owned(),
+        severity: 0,
+        note: String::new(),
+    };
+    stand.call::<Raise>(6, USER, &end);
+    let tail = Message::answer(Type::Part, call, &ended_well()).encode();
+    let body = AnswerRequest {
+        child: hello(BATCH).child,
+        call,
+        kind: AnswerKind::Part,
+    };
+    stand.call_with_tail::<Answer>(2, 0, &body, tail.expect("a short message"));
+    let waiter = JobId(JOB.0 + 1);
+    assert_eq!(stand.names(waiter).last(), Some(&"priority"));
 }

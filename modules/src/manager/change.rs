@@ -386,15 +386,24 @@ fn bounded(field: &str, text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// An exception's type is one word; those that eddy itself raises with a
-/// meaning of their own are not for users.
+/// What eddy itself raises with a meaning of its own: a job that ended by it is not charged, say, or begins again.
+const OWN_WORDS: [&str; 6] = [
+    "bounce",
+    "dependency",
+    "hung",
+    "node-failure",
+    "requeue",
+    "timeout",
+];
+
+/// An exception's type is one word; eddy's own are not for users.
 fn word(kind: &str) -> Result<(), Refusal> {
     let is_word = !kind.is_empty() && !kind.contains(|c: char| c.is_whitespace() || c.is_control());
     if !is_word || kind.len() > 64 {
         let text = format!("type: `{}` given, one word is allowed", kind.escape_debug());
         return Err(Refusal::invalid(text));
     }
-    if matches!(kind, "dependency" | "node-failure" | "requeue" | "timeout") {
+    if OWN_WORDS.contains(&kind) {
         let text = format!("type: `{kind}` is eddy's own; any other word is allowed");
         return Err(Refusal::invalid(text));
     }

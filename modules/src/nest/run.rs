@@ -157,7 +157,11 @@ impl Run {
                 self.preempted.get_or_insert_with(|| (**preemption).clone());
             }
             Kind::Exception(exception) if exception.severity == 0 => {
-                self.end.get_or_insert_with(|| (**exception).clone());
+                // As of any job: the first counts, unless a cancel ends for good what was to come again.
+                let is_for_good = self.is_to_be_requeued() && exception.kind == "cancel";
+                if self.end.is_none() || is_for_good {
+                    self.end = Some((**exception).clone());
+                }
             }
             Kind::Release(_, Final::Yes | Final::Free(_)) => self.release = Told::Recorded,
             Kind::Memo(memo) if waits_below(memo) => self.fate = Fate::Known,
@@ -260,7 +264,7 @@ impl Run {
         // As of any job whose tasks nobody can ask.
         let status = status.unwrap_or(SIGKILL);
         if let (Some(exception), None) = (exception, &self.end) {
-            if exception.kind == BOUNCE {
+            if is_bounce(&exception) {
                 let instance = self.to.clone().unwrap_or_default();
                 out.append(t, job, Kind::Recalled(instance));
             }
@@ -290,13 +294,18 @@ pub(super) fn as_here(exception: Exception) -> Exception {
             note: "its queue instance ended".to_owned(),
             ..exception
         },
-        BOUNCE => Exception {
+        _ if is_bounce(&exception) => Exception {
             kind: "requeue".to_owned(),
             note: format!("it came back: {}", exception.note),
             ..exception
         },
         _ => exception,
     }
+}
+
+/// Whether the instance sent it back, which no user can.
+fn is_bounce(exception: &Exception) -> bool {
+    exception.kind == BOUNCE && exception.userid.is_none()
 }
 
 fn unexplained() -> Exception {
