@@ -417,6 +417,9 @@ impl Passed {
         exception: &Exception,
         out: &mut Outbox,
     ) {
+        if self.comes_never(job, attempt) {
+            return refuse(job, attempt, exception.clone(), out);
+        }
         match self.jobs.get(&job).filter(|held| held.attempt == attempt) {
             Some(held) if held.life == Life::Over => tell(job, held, out),
             Some(held) if held.exception.is_some() => {}
@@ -428,7 +431,17 @@ impl Passed {
         }
     }
 
+    /// Whether that attempt waited here for an earlier one to be over, which it does no more.
+    fn comes_never(&mut self, job: JobId, attempt: Attempt) -> bool {
+        let held = self.jobs.get_mut(&job);
+        let is_it = |(given, _): &mut (Box<Given>, Asked)| given.pass.attempt == attempt;
+        held.is_some_and(|held| held.next.take_if(is_it).is_some())
+    }
+
     fn forget(&mut self, now: Time, job: JobId, attempt: Attempt, out: &mut Outbox) {
+        if self.comes_never(job, attempt) {
+            return;
+        }
         let held = self.jobs.get(&job).filter(|held| held.attempt == attempt);
         match held.map(|held| held.life) {
             Some(Life::Over) => out.append(now, job, Kind::Waited),
