@@ -72,7 +72,9 @@ pub struct Nest {
     inventory: Arc<ResourceSet>,
     /// The jobs that are instances and not over.
     children: BTreeMap<JobId, Child>,
-    /// Those of them that were declared.
+    /// Jobs that are instances and were passed on: another attempt of one may be a child here.
+    below: BTreeMap<JobId, Child>,
+    /// The children that were declared.
     by_name: BTreeMap<String, JobId>,
     /// Jobs that are ground for a child, and of which.
     grounds: BTreeMap<JobId, JobId>,
@@ -172,7 +174,11 @@ impl Module for Nest {
             }
             // It is the child of the instance that it was passed to.
             (kind, Some(job)) if kind.passed_to().is_some() => {
-                self.children.remove(&job);
+                let child = self.children.remove(&job);
+                if let Some(mut child) = child.or_else(|| self.below.remove(&job)) {
+                    child.apply(record);
+                    self.below.insert(job, child);
+                }
                 self.grounds.remove(&job);
             }
             (Kind::Clean, Some(job)) => {
@@ -182,6 +188,7 @@ impl Module for Nest {
                     child.ground(job, &record.event.kind);
                 }
                 self.children.remove(&job);
+                self.below.remove(&job);
                 self.by_name.retain(|_, of| *of != job);
             }
             (Kind::ResourceDefine(set, _), None) => self.inventory = Arc::clone(set),
@@ -202,8 +209,12 @@ impl Module for Nest {
                     }
                 }
                 None => {
-                    if let Some(child) = self.children.get_mut(&job) {
+                    let below = self.below.get_mut(&job);
+                    if let Some(child) = self.children.get_mut(&job).or(below) {
                         child.apply(record);
+                    }
+                    if let Kind::Requeue(_) = kind {
+                        self.children.extend(self.below.remove_entry(&job));
                     }
                 }
             },
@@ -297,6 +308,7 @@ impl Nest {
             elastic: settings.elastic().collect(),
             inventory: Arc::clone(&settings.inventory),
             children: BTreeMap::new(),
+            below: BTreeMap::new(),
             by_name: BTreeMap::new(),
             grounds: BTreeMap::new(),
             leaving: Leaving::default(),

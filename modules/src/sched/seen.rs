@@ -63,6 +63,8 @@ pub(super) struct Seen {
     pub(super) passed_with: PassedWith,
     /// How often it came back from there.
     pub(super) recalls: u32,
+    /// Whether it is to rest before it is planned again.
+    pub(super) rest: Rest,
     /// How often it was to end for the sake of another.
     pub(super) preemptions: u32,
     /// For whom it is to give way now, how, and by when.
@@ -78,6 +80,13 @@ pub(super) struct Seen {
     pub(super) limit: limit::Changed,
     /// Who says when it begins.
     pub(super) order: Order,
+}
+
+/// Whether a job that came back has rested since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    Due,
+    Had,
 }
 
 /// Who says when and where a job begins.
@@ -117,6 +126,7 @@ impl Seen {
             to,
             passed_with: PassedWith::Nobody,
             recalls: 0,
+            rest: Rest::Had,
             preemptions: 0,
             preempted: None,
             shrinking: Shrinking::default(),
@@ -194,16 +204,20 @@ impl Seen {
             Kind::Urgency(urgency, _) => self.urgency = *urgency,
             Kind::JobspecUpdate(map) => update::submit(&mut self.submit, map),
             Kind::Order(place, _) => self.place = *place,
-            Kind::Recalled(_) => self.recalls += 1,
+            Kind::Recalled(_) => (self.recalls, self.rest) = (self.recalls + 1, Rest::Due),
+            Kind::Alloc(_) => self.rest = Rest::Had,
             Kind::Start | Kind::Requeue(_) => self.passed_with = PassedWith::Nobody,
             _ => {}
         }
     }
 
-    /// It is passed to an instance, wherever its queue leads by now.
+    /// It is passed to an instance, wherever its queue leads by now; its next attempt goes where that leads then.
     pub(super) fn passed(&mut self, kind: &Kind, sets: &Sets) {
         if let Some(to) = kind.passed_to() {
             self.to = Some(sets.to(Arc::from(to.instance.as_str())));
+        }
+        if let Kind::Requeue(_) = kind {
+            self.to = sets.of(&self.submit);
         }
     }
 

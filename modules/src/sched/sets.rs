@@ -18,7 +18,7 @@ use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::{Span, Time};
 
 use super::Sched;
-use super::seen::Seen;
+use super::seen::{Rest, Seen};
 use crate::lending::Lending;
 use crate::live::{Change, Live};
 use crate::requires::Requires;
@@ -419,9 +419,11 @@ impl Sched {
 
     /// Whether a job that came back is not to be planned yet.
     pub(super) fn rests(&mut self, now: Time, id: JobId, out: &mut Outbox) -> bool {
-        let Some(seen) = self.jobs.get(&id).filter(|seen| seen.recalls > 0) else {
+        let seen = self.jobs.get_mut(&id);
+        let Some(seen) = seen.filter(|seen| seen.rest == Rest::Due) else {
             return false;
         };
+        seen.rest = Rest::Had;
         let doublings = (seen.recalls - 1).min(REST_DOUBLINGS);
         let until = now.after(Span(REST.0 << doublings));
         let instance = seen.to.as_ref().map(|to| to.name.to_string());
