@@ -315,6 +315,7 @@ impl Manager {
                 | Kind::Clean
                 | Kind::Priority(_)
                 | Kind::Requeue(_)
+                | Kind::JobspecUpdate(_)
                 | Kind::Urgency(..)
                 | Kind::Exception(_),
                 Some(id),

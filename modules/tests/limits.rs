@@ -7,7 +7,7 @@ use eddy_wire::message::Roles;
 use eddy_wire::queue::Rules;
 use serde_json::{Value, json};
 
-use crate::instance::Instance;
+use crate::instance::{Instance, ended};
 
 /// Each takes the node for all of the budget: the first runs, one waits for it and one for a place, as
 /// `standby`.
@@ -114,4 +114,47 @@ fn what_jobs_that_are_not_over_are_charged_to_is_not_removed() {
     );
     let gone = set(&mut i, &[member(7, &none), account(&none)]);
     assert!(gone.contains("\"changed\":2"), "{gone}");
+}
+
+/// One of a queue with a limit ends, and who is let through for it is of another queue, kept back by
+/// the account alone.
+#[test]
+fn who_waits_for_one_of_two_limits_is_asked_though_the_other_let_somebody_else_through() {
+    let mut i = Instance::asleep(1);
+    let limits = Limits {
+        running_jobs: Some(1),
+        ..Limits::default()
+    };
+    let queue = |name: &str, limits: Limits| Queue {
+        name: name.to_owned(),
+        instance: None,
+        default: false,
+        rules: Rules {
+            limits,
+            ..Rules::default()
+        },
+    };
+    i.settings.queues = vec![queue("few", limits), queue("many", Limits::default())];
+    i.restart();
+    i.reach("0");
+    i.hello(1, &[]);
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    let account = json!({"account": {"name": "a", "value": {"limits": {"cores": 2}}}});
+    let member = json!({"member": {"account": "a", "user": 7, "value": {"shares": 1}}});
+    let changes = [account, member].map(|change| json!({"change": change, "before": "any"}));
+    let made = i.call("account.set", &json!({"changes": changes, "aim": "make"}));
+    assert!(made.contains("\"changed\":2"), "{made}");
+    for queue in ["few", "few", "many", "many"] {
+        i.submit(0, 1, &json!({"account": "a", "queue": queue}));
+    }
+    let is_through = |i: &Instance, job: u64| i.life(job, "submit").contains(&"alloc");
+    assert_eq!(
+        [1, 2, 3, 4].map(|job| is_through(&i, job)),
+        [true, false, true, false]
+    );
+    for job in [1, 3, 4] {
+        i.started(job, 0);
+        i.ended(job, 0, ended(0, None));
+    }
+    assert!(is_through(&i, 2), "{:?}", i.life(2, "submit"));
 }

@@ -30,6 +30,8 @@ pub(super) struct Gate {
     held: BTreeMap<Whose, BTreeSet<(Reverse<u8>, JobId)>>,
     of: BTreeMap<JobId, (Whose, u8)>,
     look: Look,
+    /// The limits of which something was given back since those were asked whom they keep back.
+    due: BTreeSet<Whose>,
     /// Members of gangs that are not over, and whether limits changed since they were asked about.
     gangs: BTreeSet<JobId>,
     asked: Asked,
@@ -86,6 +88,10 @@ impl Gate {
     }
 
     pub fn apply(&mut self, record: &Record) {
+        if let (Kind::JobspecUpdate(_), Some(job)) = (&record.event.kind, record.event.job) {
+            // It may count for other limits from now on.
+            self.gives_back(job);
+        }
         self.limits.apply(record);
         match (&record.event.kind, record.event.job) {
             (Kind::Submit(submit), Some(job)) => {
@@ -191,26 +197,35 @@ impl Gate {
     /// Somebody gave something back, or the limits are others: who may have a place now.
     pub fn next(&mut self, now: Time, after: Option<JobId>) -> Option<(JobId, As)> {
         if self.of.is_empty() {
-            self.look = Look::Near;
+            (self.look, self.due) = (Look::Near, BTreeSet::new());
             return None;
         }
+        after.into_iter().for_each(|job| self.gives_back(job));
         // Its own record brings the next.
         if self.proposed.is_some() {
             return None;
         }
-        let near = match (self.look, after) {
-            (Look::Near, Some(job)) => self.limits.whose(job),
-            (Look::Near, None) => return None,
-            (Look::All, _) => self.held.keys().cloned().collect(),
+        let near: Vec<Whose> = match self.look {
+            Look::Near => self.due.iter().cloned().collect(),
+            Look::All => self.held.keys().cloned().collect(),
         };
         for whose in near {
             if let Some((job, goes)) = self.first_of(now, &whose) {
                 self.forget(job);
                 return Some((job, goes));
             }
+            self.due.remove(&whose);
         }
-        self.look = Look::Near;
+        (self.look, self.due) = (Look::Near, BTreeSet::new());
         None
+    }
+
+    /// Who is kept back by a limit that this job counts for is to be asked about. It is let through one at a time,
+    /// and whom one limit lets through need not count for the others.
+    fn gives_back(&mut self, job: JobId) {
+        let kept = |whose: &Whose| self.held.contains_key(whose);
+        let whose = self.limits.whose(job).into_iter().filter(kept);
+        self.due.extend(whose);
     }
 
     /// Limits were changed, maybe with others that are not folded yet: who is kept back is asked
