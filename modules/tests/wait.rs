@@ -55,3 +55,28 @@ fn ends_that_may_be_gathered_are_told_when_it_is_time_or_with_the_last() {
     i.tick_after(1);
     assert_eq!(told(&mut i), [[0; 0]; 0]);
 }
+
+#[test]
+fn who_names_a_job_twice_hears_of_that_one_alone() {
+    let mut i = running();
+    i.call("job.wait", &json!({"ranges": [[2, 2], [1, 2], [2, 2]]}));
+    assert_eq!(i.queries.len(), 0, "both are here: {:?}", i.queries);
+    for (job, rank) in [(3, 2), (2, 1), (1, 0)] {
+        i.ended(job, rank, ended(0, None));
+    }
+    assert_eq!(told(&mut i), [vec![2], vec![1], vec![]]);
+}
+
+#[test]
+fn a_listing_of_all_numbers_there_may_be_is_one_of_what_there_is() {
+    let mut i = running();
+    let all = json!([[0, u64::MAX], [0, u64::MAX], [1, 3]]);
+    let rows = i.call("job.list", &json!({"jobs": {"ranges": all}}));
+    let rows: Vec<Value> = serde_json::from_str(&rows).expect("rows");
+    assert_eq!(rows.len(), 3);
+    let reversed = i.call("job.list", &json!({"jobs": {"ranges": [[3, 1]]}}));
+    assert!(
+        reversed.contains("a range ends after it begins"),
+        "{reversed}"
+    );
+}

@@ -385,3 +385,33 @@ fn hashes_are_sha256_in_hexadecimal() {
         assert!(wrong.parse::<Hash>().is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_set_of_jobs_is_read_in_any_order_and_counted_without_end() {
+    use eddy_wire::services::job::JobSet;
+    let read = |text: &str| -> JobSet { serde_json::from_str(text).expect("ranges") };
+    let all = u64::MAX;
+    for (text, ranges, len) in [
+        (r#"{"ranges":[[5,5],[5,5]]}"#, vec![(5, 5)], 1),
+        (r#"{"ranges":[[7,9],[1,2],[2,4]]}"#, vec![(1, 4), (7, 9)], 7),
+        (r#"{"ranges":[[1,9],[2,3],[9,9]]}"#, vec![(1, 9)], 9),
+        (
+            r#"{"ranges":[[0,18446744073709551615],[3,4]]}"#,
+            vec![(0, all)],
+            all,
+        ),
+        (r#"{"ranges":[[1,1],[2,3]]}"#, vec![(1, 1), (2, 3)], 3),
+        (r#"{"ranges":[]}"#, vec![], 0),
+    ] {
+        let set = read(text);
+        let told: Vec<(u64, u64)> = set.ranges.iter().map(|(a, b)| (a.0, b.0)).collect();
+        assert_eq!((told, set.len()), (ranges, len), "{text}");
+    }
+    let reversed = read(r#"{"ranges":[[4,4],[3,1]]}"#);
+    assert_eq!(reversed.reversed(), Some((JobId(3), JobId(1))));
+    assert_eq!(
+        reversed.len(),
+        2,
+        "it is refused, and counts as something until then"
+    );
+}

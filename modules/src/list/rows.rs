@@ -85,6 +85,10 @@ impl Listings {
             );
             return Err(Refusal::new(Code::TooLarge, text));
         }
+        if let Some((first, last)) = body.jobs.reversed() {
+            let text = format!("jobs: {first}-{last} given, a range ends after it begins");
+            return Err(Refusal::invalid(text));
+        }
         if let Some(own) = view.shown_to(request.sender()) {
             // Asked for another's: a listing of nothing, as if there were none.
             if body.user.is_some_and(|user| user != own) {
@@ -159,11 +163,7 @@ fn limited(body: &ListRequest, view: &View) -> Vec<JobRow> {
     let mut jobs: Vec<&Job> = if body.jobs.is_empty() {
         view.jobs.values().filter(matching).collect()
     } else {
-        let ranges = body
-            .jobs
-            .ranges
-            .iter()
-            .filter(|(first, last)| first <= last);
+        let ranges = body.jobs.ranges.iter();
         ranges
             .flat_map(|(first, last)| view.jobs.range(*first..=*last))
             .map(|(_, job)| job)

@@ -251,13 +251,11 @@ fn check(set: &JobSet) -> Result<(), Refusal> {
         );
         return Err(Refusal::new(Code::TooLarge, text));
     }
-    if let Some((first, last)) = set.ranges.iter().find(|(first, last)| first > last) {
+    if let Some((first, last)) = set.reversed() {
         let text = format!("jobs: {first}-{last} given, a range ends after it begins");
         return Err(Refusal::invalid(text));
     }
-    let total = set.ranges.iter().fold(0_u64, |sum, (first, last)| {
-        sum.saturating_add(last.0 - first.0).saturating_add(1)
-    });
+    let total = set.len();
     if total > WAIT_JOBS_MAX {
         let text = format!("jobs: {total} given, at most {WAIT_JOBS_MAX} can be waited for");
         return Err(Refusal::new(Code::TooLarge, text));

@@ -88,11 +88,37 @@ service!(
     Info, "job.info", USERS, InfoRequest => InfoReply
 );
 
-/// Job numbers as inclusive ranges, ascending.
+/// Job numbers as inclusive ranges, ascending. As read no two of them overlap, unless one is reversed, which
+/// is refused by who asks what the set says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Given")]
 pub struct JobSet {
     /// First and last of each range.
     pub ranges: Vec<(JobId, JobId)>,
+}
+
+/// A set of jobs as it was sent, in any order and with repetitions.
+#[derive(Deserialize)]
+struct Given {
+    ranges: Vec<(JobId, JobId)>,
+}
+
+impl From<Given> for JobSet {
+    fn from(Given { mut ranges }: Given) -> JobSet {
+        let ascends = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
+        if ascends || ranges.iter().any(|(first, last)| first > last) {
+            return JobSet { ranges };
+        }
+        ranges.sort_unstable();
+        ranges.dedup_by(|next, range| {
+            let overlaps = next.0 <= range.1;
+            if overlaps {
+                range.1 = range.1.max(next.1);
+            }
+            overlaps
+        });
+        JobSet { ranges }
+    }
 }
 
 /// Which jobs to wait for, and how soon each end is to be told.
@@ -153,12 +179,21 @@ impl JobSet {
         self.ranges.get(at).is_some_and(|(first, _)| *first <= job)
     }
 
-    /// How many numbers it names.
+    /// How many numbers it names; `u64::MAX` also stands for one more.
     pub fn len(&self) -> u64 {
+        let counts = self
+            .ranges
+            .iter()
+            .map(|(first, last)| last.0.saturating_sub(first.0).saturating_add(1));
+        counts.fold(0, u64::saturating_add)
+    }
+
+    /// The first of its ranges that ends before it begins.
+    pub fn reversed(&self) -> Option<(JobId, JobId)> {
         self.ranges
             .iter()
-            .map(|(first, last)| last.0.saturating_sub(first.0) + 1)
-            .sum()
+            .copied()
+            .find(|(first, last)| first > last)
     }
 
     /// Whether it names none.
