@@ -518,3 +518,21 @@ fn a_cancelled_instance_is_ending() {
     };
     assert_eq!(stand.records.iter().filter(ended).count(), 1);
 }
+
+#[test]
+fn an_instance_under_the_id_of_another_is_refused() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, 1, BATCH);
+    let text = refused(&mut stand, USER, |hello| {
+        hello.instance = format!("child-{BATCH}");
+    });
+    assert_eq!(
+        text,
+        format!(
+            "instance: `child-{BATCH}` given, which is queue instance batch (job {BATCH}); job {OWN} has to have an id of its own"
+        )
+    );
+    assert!(!stand.names(OWN).contains(&"adopt"));
+    adopt(&mut stand, 2, OWN);
+    assert!(stand.names(OWN).contains(&"adopt"));
+}

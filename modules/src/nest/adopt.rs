@@ -51,6 +51,17 @@ impl Nest {
             );
             return Err(Refusal::new(Code::Conflict, text));
         }
+        // What hosts its ranks knows it by its id alone.
+        let has_it = |adoption: &Adoption| adoption.instance == body.instance;
+        let mut others = self.children.values().filter(|other| other.id() != job);
+        if let Some(other) = others.find(|other| other.adoption().is_some_and(has_it)) {
+            let text = format!(
+                "instance: `{}` given, which is {}; job {job} has to have an id of its own",
+                body.instance,
+                other.title()
+            );
+            return Err(Refusal::new(Code::Conflict, text));
+        }
         if body.leader < child.told.leader {
             let text = format!(
                 "leader: epoch {} given, the leader of epoch {} has said hello",
