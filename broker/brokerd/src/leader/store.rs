@@ -275,8 +275,14 @@ impl Store {
             });
         }
         batch.purge = self.purging.due(now);
+        // What was given to the thread is heard of first: a later batch that is durable here meanwhile would be
+        // told before it.
+        let is_heard = self.sent == self.durable;
         self.sent += 1;
-        self.writer.commit(batch)
+        match is_heard {
+            true => self.writer.commit(batch),
+            false => self.writer.send(batch).map(|()| None),
+        }
     }
 
     /// The next batch has the rows that wait.
