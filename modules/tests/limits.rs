@@ -158,3 +158,34 @@ fn who_waits_for_one_of_two_limits_is_asked_though_the_other_let_somebody_else_t
     }
     assert!(is_through(&i, 2), "{:?}", i.life(2, "submit"));
 }
+
+#[test]
+fn one_that_asks_for_more_than_a_limit_holds_up_nobody_behind_it() {
+    let mut i = Instance::asleep(1);
+    i.resume();
+    i.reach("0");
+    i.hello(1, &[]);
+    i.sender = (7, Roles::OWNER.or(Roles::USER));
+    let set = |i: &mut Instance, cores: u32| {
+        let account = json!({"account": {"name": "a", "value": {"limits": {"cores": cores}}}});
+        let member = json!({"member": {"account": "a", "user": 7, "value": {"shares": 1}}});
+        let changes = [account, member].map(|change| json!({"change": change, "before": "any"}));
+        let made = i.call("account.set", &json!({"changes": changes, "aim": "make"}));
+        assert!(made.contains("\"changed\":"), "{made}");
+        i.tick_after(1);
+    };
+    set(&mut i, 4);
+    let submit = |i: &mut Instance, tasks| i.submit(0, tasks, &json!({"account": "a"}));
+    submit(&mut i, 4);
+    submit(&mut i, 4);
+    set(&mut i, 2);
+    submit(&mut i, 1);
+    i.started(1, 0);
+    i.ended(1, 0, ended(0, None));
+    let is_through = |i: &Instance, job: u64| i.life(job, "submit").contains(&"alloc");
+    assert_eq!([2, 3].map(|job| is_through(&i, job)), [false, true]);
+    set(&mut i, 5);
+    i.started(3, 0);
+    i.ended(3, 0, ended(0, None));
+    assert!(is_through(&i, 2), "{:?}", i.life(2, "submit"));
+}

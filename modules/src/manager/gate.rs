@@ -16,7 +16,7 @@ use eddy_wire::id::JobId;
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::update;
 
-use crate::limits::{Bound, Limits, Whose};
+use crate::limits::{Alone, Bound, Limits, Whose};
 use crate::live::Change;
 use crate::settings::Settings;
 
@@ -29,6 +29,8 @@ pub(super) struct Gate {
     /// By the limit that binds, the most urgent and then the first submitted first.
     held: BTreeMap<Whose, BTreeSet<(Reverse<u8>, JobId)>>,
     of: BTreeMap<JobId, (Whose, u8)>,
+    /// Whom a limit keeps back that is less than he asks for alone: before it changes there is nothing to ask about.
+    beyond: BTreeSet<JobId>,
     look: Look,
     /// The limits of which something was given back since those were asked whom they keep back.
     due: BTreeSet<Whose>,
@@ -99,10 +101,8 @@ impl Gate {
                     self.gangs.insert(job);
                 }
             }
-            (Kind::Account(_), _) => (self.look, self.asked) = (Look::All, Asked::Before),
-            (Kind::Memo(memo), None) if Change::told(memo).is_some() => {
-                (self.look, self.asked) = (Look::All, Asked::Before);
-            }
+            (Kind::Account(_), _) => self.limits_changed(),
+            (Kind::Memo(memo), None) if Change::told(memo).is_some() => self.limits_changed(),
             // What is no more than a remark changes nothing of what is on its way.
             (Kind::Exception(exception), _) if exception.severity > 0 => {}
             (
@@ -157,7 +157,7 @@ impl Gate {
                 Some(goes)
             }
             Err(bound) => {
-                self.keep(bound.whose, job, urgency);
+                self.keep_by(bound, job, urgency);
                 self.wake(now, out);
                 None
             }
@@ -245,7 +245,7 @@ impl Gate {
     pub fn tick(&mut self, now: Time) {
         if self.wake.is_some_and(|at| at <= now) {
             self.wake = None;
-            self.look = Look::All;
+            self.reconsider();
         }
     }
 
@@ -256,11 +256,40 @@ impl Gate {
             let (Reverse(urgency), job) = *self.held.get(whose)?.first()?;
             match self.asked(now, job) {
                 Ok(goes) => return Some((job, goes)),
-                Err(bound) if bound.whose == *whose => return None,
+                Err(bound) if bound.whose == *whose && bound.alone == Alone::Within => {
+                    return None;
+                }
                 Err(bound) => {
                     self.forget(job);
-                    self.keep(bound.whose, job, urgency);
+                    self.keep_by(bound, job, urgency);
                 }
+            }
+        }
+    }
+
+    /// Keeps a job back by what binds it: in the line of that limit, unless it would stand in it for ever and
+    /// hold up those behind it.
+    fn keep_by(&mut self, bound: Bound, job: JobId, urgency: u8) {
+        match bound.alone {
+            Alone::Within => self.keep(bound.whose, job, urgency),
+            Alone::Over => {
+                self.of.insert(job, (bound.whose, urgency));
+                self.beyond.insert(job);
+            }
+        }
+    }
+
+    fn limits_changed(&mut self) {
+        self.asked = Asked::Before;
+        self.reconsider();
+    }
+
+    /// Limits may be others: everybody is asked about, and who was beyond one stands in its line again.
+    fn reconsider(&mut self) {
+        self.look = Look::All;
+        for job in std::mem::take(&mut self.beyond) {
+            if let Some((whose, urgency)) = self.of.get(&job).cloned() {
+                self.keep(whose, job, urgency);
             }
         }
     }
@@ -275,6 +304,7 @@ impl Gate {
         let Some((whose, urgency)) = self.of.remove(&job) else {
             return;
         };
+        self.beyond.remove(&job);
         if let Some(held) = self.held.get_mut(&whose) {
             held.remove(&(Reverse(urgency), job));
             if held.is_empty() {
