@@ -93,6 +93,8 @@ pub struct Sched {
     gangs: Gangs,
     /// Jobs that came back from where they were passed to wait so long for their next try.
     resting: BTreeMap<JobId, Time>,
+    /// Those who were led elsewhere by a configuration that the planner is to be told of.
+    led: Vec<JobId>,
     /// Jobs that a parent passed down and that are still to begin, or to go on.
     passed: Passed,
     /// Whether the parent is heard.

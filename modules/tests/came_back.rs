@@ -1,8 +1,12 @@
 //! Jobs that were passed down and wait again: why they do, when they are planned, and where they go.
 
+use std::sync::Arc;
+
 use eddy_broker::effect::ParentWord;
 use eddy_broker::{Arrival, Effect};
-use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
+use eddy_modules::live::{By, Change, Live};
+use eddy_wire::event::{Event, Kind, Record};
+use eddy_wire::id::{Attempt, Epoch, JobId, Rank, Seq};
 use eddy_wire::plan::Delta;
 use eddy_wire::services::child::{Adopt, FromParent, PassState};
 use eddy_wire::services::job::{
@@ -145,4 +149,40 @@ fn an_attempt_that_waits_for_an_earlier_one_and_is_to_end_never_begins() {
         let submits = names.iter().filter(|name| **name == "submit").count();
         assert_eq!(submits, 1, "{names:?}");
     }
+}
+
+#[test]
+fn one_that_waits_goes_where_a_start_with_another_file_leads_it() {
+    let settings = with_batch();
+    let mut stand = Stand::with_children(&settings);
+    let live = Live::of(&settings);
+    let change = Change {
+        over: live.hash(),
+        userid: 0,
+        by: By::Set(Vec::new()),
+        changed: Vec::new(),
+        restart: Vec::new(),
+        live,
+    };
+    let event = Event {
+        t: stand.now,
+        job: None,
+        kind: Kind::Memo(change.memo()),
+    };
+    let seq = Seq(stand.records.len() as u64 + 1);
+    stand.records.push(Arc::new(Record { seq, event }));
+    let mut stand = stand.again(&settings);
+    stand.submit(CLIENT, USER, json!({"queue": "long"}));
+    let mut here = settings;
+    here.declared.clear();
+    here.queues[0].instance = None;
+    let stand = stand.again(&here);
+    let is_led_here =
+        |delta: &Delta| matches!(delta, Delta::Want(JOB, want) if want.owner.line.is_none());
+    let told = stand.resumed.iter().filter_map(|effect| match effect {
+        Effect::Plan(deltas) => Some(deltas),
+        _ => None,
+    });
+    let told: Vec<&Delta> = told.flatten().collect();
+    assert!(told.iter().any(|delta| is_led_here(delta)), "{told:?}");
 }

@@ -20,6 +20,7 @@ use eddy_wire::services::sched::PolicyReply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::seen::Order;
 use super::{DEFAULT_POLICY, Sched};
 use crate::live::{By, Change};
 
@@ -243,6 +244,20 @@ impl Sched {
         let nothing = ResourceSet::new();
         let all = self.inventory.as_deref().unwrap_or(&nothing);
         self.sets.configured(live, all);
+        self.lead();
+    }
+
+    /// Who waits goes where his queue leads by now. A running instance refuses what would lead those elsewhere
+    /// who wait; who starts one is obeyed.
+    fn lead(&mut self) {
+        self.jobs.retain(|id, seen| {
+            let to = self.sets.of(&seen.submit);
+            if seen.order == Order::Here && seen.held.is_none() && seen.to != to {
+                seen.to = to;
+                self.led.push(*id);
+            }
+            true
+        });
     }
 
     /// Of whose jobs a sender is told: of everybody's, or only of his own.
@@ -251,7 +266,8 @@ impl Sched {
     }
 
     /// Tells the planner of it: with it those who wait have another order, or other ranks.
-    pub(super) fn tell_configuration(&self, out: &mut Outbox) {
+    pub(super) fn tell_configuration(&mut self, out: &mut Outbox) {
+        let led = std::mem::take(&mut self.led);
         let policy = self.obeyed.told();
         let policy = policy.unwrap_or_else(|| DEFAULT_POLICY.into());
         let mut deltas = vec![
@@ -259,6 +275,8 @@ impl Sched {
             Delta::Preempts(self.rules.told()),
             Delta::Pools(self.pools.told()),
         ];
+        // They leave the line that they were in.
+        deltas.extend(led.into_iter().map(Delta::Unwant));
         let waiting = self.jobs.iter();
         let waiting =
             waiting.filter(|(id, seen)| self.wants(seen) && !self.resting.contains_key(id));

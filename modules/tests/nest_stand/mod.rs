@@ -42,6 +42,8 @@ pub struct Stand {
     pub broker: Broker,
     pub records: Vec<Arc<Record>>,
     pub now: Time,
+    /// What was said as it resumed.
+    pub resumed: Vec<Effect>,
     matchtag: u64,
 }
 
@@ -325,11 +327,14 @@ impl Stand {
             broker,
             records: records.to_vec(),
             now: START,
+            resumed: Vec::new(),
             matchtag: 0,
         };
         let output = stand.broker.resume(START, stand.broker.last());
         stand.records.extend(output.records);
-        stand.tell(Arrival::Tick);
+        stand.resumed = output.effects;
+        let after = stand.tell(Arrival::Tick);
+        stand.resumed.extend(after);
         stand
     }
 
