@@ -143,6 +143,11 @@ impl Oracle {
         }
     }
 
+    /// Who is let through by which limits, as recorded.
+    pub fn limited(&self) -> &limits::Limited {
+        &self.limited
+    }
+
     /// The queues as recorded.
     pub fn queued(&self) -> &Queued {
         &self.queued

@@ -178,6 +178,16 @@ pub fn nothing_waits_for_what_is_met(world: &World, id: InstanceId) -> Result<()
     }
 }
 
+/// Whoever is kept back by limits is kept back by one that binds.
+pub fn nobody_is_forgotten_at_a_limit(world: &World, id: InstanceId) -> Result<(), String> {
+    match world.nature.judge(id).limited().forgotten() {
+        Some(job) => Err(format!(
+            "job {job} waits to be let through, and nobody has anything of its limits"
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Whether so few may be started at a time that some wait for no other reason.
 pub fn is_slow(policy: &Policy) -> bool {
     let limits = &policy.queue.limits;

@@ -177,6 +177,7 @@ impl World {
         if is_judged && quiet::is_lull(self) {
             let checked = quiet::nothing_waits_that_could_start(self, ROOT)
                 .and_then(|()| quiet::nothing_waits_for_what_is_met(self, ROOT))
+                .and_then(|()| quiet::nobody_is_forgotten_at_a_limit(self, ROOT))
                 .and_then(|()| quiet::nothing_runs_that_should_end(self, ROOT));
             if let Err(sentence) = checked {
                 self.nature.fail(ROOT, sentence);

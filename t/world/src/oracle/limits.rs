@@ -398,6 +398,31 @@ impl Limited {
         }
     }
 
+    /// Whether somebody waits to be let through by limits of which nobody has anything, and that are
+    /// enough for it. What core-minutes leave others judge.
+    pub fn forgotten(&self) -> Option<JobId> {
+        let waits = |seen: &Seen| {
+            let (submit, request) = (&seen.submit, &seen.submit.spec.request);
+            let is_plain = request.choice.is_none() && request.sharing == Sharing::Shared;
+            seen.state == JobState::Priority
+                && submit.pass.is_none()
+                && submit.taken_in.is_none()
+                && is_plain
+                && eddy_wire::gang::of(&submit.spec).is_ok_and(|gang| gang.is_none())
+        };
+        let lets = |seen: &Seen, (whose, limits): &(Whose, Limits)| {
+            let through = self.jobs.values().filter(|job| job.is_through());
+            let taken = self.sum(whose, through, |job| Some(job.least()));
+            taken.jobs == 0 && limits.core_minutes.is_none() && seen.least().over(limits).is_none()
+        };
+        let waiting = self.jobs.iter().filter(|(_, seen)| waits(seen));
+        let mut forgotten = waiting.filter(|(_, seen)| {
+            let of = self.rules.of(&seen.submit);
+            of.iter().all(|one| lets(seen, one))
+        });
+        forgotten.next().map(|(id, _)| *id)
+    }
+
     /// Whether there were not too many already, waiting or not, when it was taken. What an instance took
     /// without this one, or was passed, was not asked about here.
     fn may_come(&self, id: JobId) -> Result<(), String> {
