@@ -60,7 +60,10 @@ pub enum HostlistError {
         at: usize,
     },
     /// Not printable ASCII, or a bracket out of place.
-    #[error("hostlist has {unexpected:?} at position {at}")]
+    #[error(
+        "hostlist has {unexpected:?} at position {at}; allowed are printable ASCII without blanks, commas between \
+         hosts, and one pair of brackets around numbers"
+    )]
     Unexpected {
         /// The character.
         unexpected: char,
@@ -68,26 +71,33 @@ pub enum HostlistError {
         at: usize,
     },
     /// An opening bracket is never closed.
-    #[error("hostlist has no `]` for the `[` at position {at}")]
+    #[error("hostlist has no `]` for the `[` at position {at}; allowed are pairs")]
     Unclosed {
         /// Where the bracket is.
         at: usize,
     },
     /// A number in brackets is missing or not a number.
     #[error(
-        "hostlist has `{given}` in brackets; allowed are numbers of at most {DIGITS_MAX} digits and ranges"
+        "hostlist has `{given}` at position {at} in brackets; allowed are numbers of at most {DIGITS_MAX} digits and \
+         ranges"
     )]
     Number {
         /// What is there instead, at most 64 bytes of it.
         given: String,
+        /// Where it begins.
+        at: usize,
     },
     /// The range goes down.
-    #[error("hostlist has the range {first}-{last}; the last must not be below the first")]
+    #[error(
+        "hostlist has the range {first}-{last} at position {at}; the last must not be below the first"
+    )]
     Backwards {
         /// Its first number.
         first: u64,
         /// Its last number.
         last: u64,
+        /// Where it begins.
+        at: usize,
     },
 }
 
@@ -155,9 +165,10 @@ impl Hostlist {
         let (before, ids, after) = (&text[..open], &text[open + 1..close], &text[close + 1..]);
         check_name(before, start)?;
         check_name(after, start + close + 1)?;
-        let mut width = None;
+        let (mut width, mut at) = (None, start + open + 1);
         for id in ids.split(',') {
-            let mut numbers = read_numbers(id)?;
+            let mut numbers = read_numbers(id, at)?;
+            at += id.len() + 1;
             // The zeros of the first number hold for all (RFC 29); a later one may add more.
             numbers.width = numbers.width.max(*width.get_or_insert(numbers.width));
             let given = before.len() + after.len() + digits(numbers.last).max(numbers.width);
@@ -187,13 +198,13 @@ fn check_name(name: &str, start: usize) -> Result<(), HostlistError> {
     Ok(())
 }
 
-/// `7`, `007` or `1-9`; the width is that of the first number, 1 without leading zeros.
-fn read_numbers(text: &str) -> Result<Numbers, HostlistError> {
+/// `7`, `007` or `1-9`, which begin `at` that place; the width is that of the first number, 1 without leading zeros.
+fn read_numbers(text: &str, at: usize) -> Result<Numbers, HostlistError> {
     let number = |part: &str| {
         let fits = (1..=DIGITS_MAX).contains(&part.len());
         if !fits || !part.bytes().all(|byte| byte.is_ascii_digit()) {
             let given = text.chars().take(64).collect();
-            return Err(HostlistError::Number { given });
+            return Err(HostlistError::Number { given, at });
         }
         Ok(part
             .bytes()
@@ -202,7 +213,7 @@ fn read_numbers(text: &str) -> Result<Numbers, HostlistError> {
     let (low, high) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (number(low)?, number(high)?);
     if last < first {
-        return Err(HostlistError::Backwards { first, last });
+        return Err(HostlistError::Backwards { first, last, at });
     }
     Ok(Numbers {
         first,

@@ -45,36 +45,47 @@ pub enum IdsetError {
         at: usize,
     },
     /// An id is written with a zero before it.
-    #[error("idset has a leading zero at position {at}")]
+    #[error("idset has a leading zero at position {at}; allowed is none")]
     LeadingZero {
         /// Where.
         at: usize,
     },
     /// An id is over [`ID_MAX`].
-    #[error("idset has an id over {ID_MAX} at position {at}")]
+    #[error("idset has an id that is too large at position {at}; allowed are 0 to {ID_MAX}")]
     TooLarge {
         /// Where.
         at: usize,
     },
     /// The range goes down.
-    #[error("idset has the range {first}-{last}; the last must not be below the first")]
+    #[error(
+        "idset has the range {first}-{last} at position {at}; the last must not be below the first"
+    )]
     Backwards {
         /// Its first id.
         first: u32,
         /// Its last id.
         last: u32,
+        /// Where it begins.
+        at: usize,
     },
     /// An id is not above the one before it.
-    #[error("idset has {id} after {before}; ids must ascend")]
+    #[error("idset has {id} after {before} at position {at}; ids must ascend")]
     NotAscending {
         /// The id.
         id: u32,
         /// The id before it.
         before: u32,
+        /// Where.
+        at: usize,
     },
     /// A bracket without its partner.
-    #[error("idset has an unbalanced bracket")]
-    Bracket,
+    #[error(
+        "idset has a bracket without another at position {at}; allowed are one pair around all, and none"
+    )]
+    Bracket {
+        /// Where.
+        at: usize,
+    },
 }
 
 /// What stands at a place of a text.
@@ -369,7 +380,11 @@ impl FromStr for Idset {
         let (body, start) = match (text.strip_prefix('['), text.ends_with(']')) {
             (Some(rest), true) => (&rest[..rest.len() - 1], 1),
             (None, false) => (text, 0),
-            _ => return Err(IdsetError::Bracket),
+            (Some(_), false) => return Err(IdsetError::Bracket { at: 0 }),
+            (None, true) => {
+                let at = text.len() - 1;
+                return Err(IdsetError::Bracket { at });
+            }
         };
         let mut set = Idset::new();
         if body.is_empty() {
@@ -377,10 +392,12 @@ impl FromStr for Idset {
         }
         let mut reader = Reader { body, at: 0, start };
         loop {
+            let at = reader.place();
             let (first, last) = reader.range()?;
             match set.ranges.last_mut() {
                 Some(&mut (_, before)) if first <= before => {
-                    return Err(IdsetError::NotAscending { id: first, before });
+                    let id = first;
+                    return Err(IdsetError::NotAscending { id, before, at });
                 }
                 Some(run) if first == run.1 + 1 => run.1 = last,
                 _ => set.ranges.push((first, last)),
@@ -419,6 +436,7 @@ impl Reader<'_> {
     }
 
     fn range(&mut self) -> Result<(u32, u32), IdsetError> {
+        let at = self.place();
         let first = self.number()?;
         if self.next() != Found::Char('-') {
             return Ok((first, first));
@@ -426,7 +444,7 @@ impl Reader<'_> {
         self.at += 1;
         let last = self.number()?;
         if last < first {
-            return Err(IdsetError::Backwards { first, last });
+            return Err(IdsetError::Backwards { first, last, at });
         }
         Ok((first, last))
     }

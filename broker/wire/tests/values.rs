@@ -137,8 +137,36 @@ fn idsets_refuse_what_rfc_22_refuses() {
     }
     assert_eq!(
         "3,2".parse::<Idset>(),
-        Err(IdsetError::NotAscending { id: 2, before: 3 })
+        Err(IdsetError::NotAscending {
+            id: 2,
+            before: 3,
+            at: 2
+        })
     );
+    let said = |text: &str| {
+        let read = text.parse::<Idset>();
+        read.expect_err("it is wrong").to_string()
+    };
+    for (text, expected) in [
+        (
+            "1,5-3",
+            "idset has the range 5-3 at position 2; the last must not be below the first",
+        ),
+        (
+            "1,07",
+            "idset has a leading zero at position 2; allowed is none",
+        ),
+        (
+            "1-2]",
+            "idset has a bracket without another at position 3; allowed are one pair around all, and none",
+        ),
+        (
+            "4294967295",
+            "idset has an id that is too large at position 0; allowed are 0 to 2147483647",
+        ),
+    ] {
+        assert_eq!(said(text), expected);
+    }
     assert_eq!(
         "[01]".parse::<Idset>(),
         Err(IdsetError::LeadingZero { at: 1 })
@@ -305,6 +333,35 @@ fn hostlists_shorten_only_neighbours() {
             short,
             "{text}"
         );
+    }
+}
+
+#[test]
+fn what_is_no_hostlist_is_told_where_and_what_is_allowed() {
+    let said = |text: &str| {
+        let read = text.parse::<Hostlist>();
+        read.expect_err("it is wrong").to_string()
+    };
+    for (text, expected) in [
+        (
+            "a,b[1,9-7]",
+            "hostlist has the range 9-7 at position 6; the last must not be below the first",
+        ),
+        (
+            "a[1,x]",
+            "hostlist has `x` at position 4 in brackets; allowed are numbers of at most 15 digits and ranges",
+        ),
+        (
+            "a,b[1",
+            "hostlist has no `]` for the `[` at position 3; allowed are pairs",
+        ),
+        (
+            "a]",
+            "hostlist has ']' at position 1; allowed are printable ASCII without blanks, commas between hosts, and \
+             one pair of brackets around numbers",
+        ),
+    ] {
+        assert_eq!(said(text), expected);
     }
 }
 

@@ -401,7 +401,7 @@ fn a_refusal_names_the_path() {
         (
             "/resources/0/with/0/count",
             json!("3-1"),
-            "resources[0].with[0].count: is not a count: idset has the range 3-1; the last must not be below the first",
+            "resources[0].with[0].count: is not a count: idset has the range 3-1 at position 0; the last must not be below the first",
         ),
         (
             "/resources/0/with/0/count",
