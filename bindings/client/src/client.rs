@@ -137,8 +137,22 @@ impl Client {
     /// One request, many answers. A loss ends it with [`ClientError::Lost`];
     /// the feeds of [`crate::follow`] know how to go on.
     pub fn stream<S: Service>(&self, request: &S::Request) -> Result<Parts<S>, ClientError> {
+        self.parts::<S>(request, Waiting::Stream)
+    }
+
+    /// The same for what waits for something to happen, which is not given up while the leader lacks room on its
+    /// disk.
+    pub fn feed<S: Service>(&self, request: &S::Request) -> Result<Parts<S>, ClientError> {
+        self.parts::<S>(request, Waiting::Feed)
+    }
+
+    fn parts<S: Service>(
+        &self,
+        request: &S::Request,
+        waiting: Waiting,
+    ) -> Result<Parts<S>, ClientError> {
         let (matchtag, answers) =
-            self.open::<S>(request, Bytes::new(), Waiting::Stream, Target::Service)?;
+            self.open::<S>(request, Bytes::new(), waiting, Target::Service)?;
         let commands = self.commands.clone();
         Ok(Parts {
             matchtag,

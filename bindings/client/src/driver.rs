@@ -63,6 +63,8 @@ pub(crate) enum Waiting {
     Once,
     /// It has many answers; its reader is told.
     Stream,
+    /// The same of what waits for something to happen, however long that takes.
+    Feed,
 }
 
 /// What handles ask of the driver.
@@ -83,6 +85,7 @@ pub(crate) enum Command {
 struct Pending {
     bytes: Bytes,
     waiting: Waiting,
+    since: Instant,
     answers: mpsc::Sender<Answer>,
 }
 
@@ -141,6 +144,8 @@ pub(crate) struct Driver {
     /// When what is to be asked for again is due, in order.
     again: VecDeque<(Instant, u64)>,
     away: Option<Away>,
+    /// Since when the leader says that it lacks something itself.
+    lacks: Option<Instant>,
 }
 
 impl Driver {
@@ -159,6 +164,7 @@ impl Driver {
             heard: Instant::now(),
             again: VecDeque::new(),
             away: None,
+            lacks: None,
         }
     }
 
@@ -246,6 +252,7 @@ impl Driver {
                 let pending = Pending {
                     bytes: bytes.clone(),
                     waiting,
+                    since: Instant::now(),
                     answers,
                 };
                 self.pending.insert(matchtag, pending);
@@ -317,12 +324,31 @@ impl Driver {
         }
     }
 
-    /// The leader is there; it may say what it lacks itself.
-    fn there(&self, message: &Message) {
+    /// The leader is there; it may say what it lacks itself. That is waited for as a restart is, and no longer.
+    fn there(&mut self, message: &Message) {
         let pong = serde_json::from_slice::<Pong>(&message.body);
-        if let Some(lack) = pong.ok().and_then(|pong| pong.lack) {
-            (self.told)(&format!("the leader of {}: {lack}", self.path.display()));
-        }
+        let Some(why) = pong.ok().and_then(|pong| pong.lack) else {
+            self.lacks = None;
+            return;
+        };
+        let path = &self.path;
+        (self.told)(&format!("the leader of {}: {why}", path.display()));
+        let now = Instant::now();
+        let since = *self.lacks.get_or_insert(now);
+        let wait = self.wait;
+        self.pending.retain(|_, pending| {
+            let since = pending.since.max(since);
+            let waits = pending.waiting == Waiting::Feed || now < since + wait;
+            if !waits {
+                let error = ClientError::Lacking {
+                    path: path.clone(),
+                    waited: (now - since).as_secs_f64(),
+                    why: why.clone(),
+                };
+                report(&pending.answers, error);
+            }
+            waits
+        });
     }
 
     /// The rank has said which links it has: one that follows and has no way up keeps what it is
@@ -402,7 +428,7 @@ impl Driver {
         {
             self.again.pop_front();
             match self.pending.get(&matchtag).map(|pending| pending.waiting) {
-                Some(Waiting::Stream) => {
+                Some(Waiting::Stream | Waiting::Feed) => {
                     if let Some(pending) = self.pending.remove(&matchtag) {
                         report(&pending.answers, self.lost());
                     }
@@ -425,6 +451,7 @@ impl Driver {
     /// The connection is gone: what is not repeated hears of it, all else is sent again.
     fn tell_loss(&mut self) {
         self.again.clear();
+        self.lacks = None;
         let lost = self.lost();
         self.pending.retain(|_, pending| {
             if pending.waiting == Waiting::Repeated {

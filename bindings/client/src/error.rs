@@ -32,6 +32,16 @@ pub enum ClientError {
         /// For how long, in seconds.
         waited: f64,
     },
+    /// The leader is there and lacks something itself, so that nothing is answered that is to be recorded first.
+    #[error("{}: no answer for {waited:.1} s: {why}; a request may or may not have been taken", .path.display())]
+    Lacking {
+        /// The socket.
+        path: PathBuf,
+        /// For how long, in seconds.
+        waited: f64,
+        /// What it lacks.
+        why: String,
+    },
     /// What is at the other end does not speak eddy.
     #[error("{}: is not an eddy instance: {why}", .path.display())]
     Foreign {

@@ -55,7 +55,7 @@ impl<P: Progress> Feed<P> {
         if self.parts.is_none()
             && let Some(request) = self.progress.request()
         {
-            self.parts = Some(self.client.stream::<P::Service>(&request)?);
+            self.parts = Some(self.client.feed::<P::Service>(&request)?);
         }
         Ok(())
     }

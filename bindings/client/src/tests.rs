@@ -12,7 +12,7 @@ use eddy_wire::services::instance::{Config, Ping, PingRequest};
 use eddy_wire::services::job::{Events, EventsLine, EventsReply, EventsRequest};
 use eddy_wire::time::Time;
 use futures_util::{SinkExt, StreamExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
@@ -333,6 +333,46 @@ fn a_leader_that_takes_the_connection_and_says_nothing_is_told_of_and_given_up()
     });
 }
 
+/// What a leader says whose disk is full.
+fn lacking() -> Value {
+    json!({
+        "instance": "i", "epoch": 1, "version": "0", "owner": 0, "rank": 0, "path": "", "depth": 0,
+        "phase": "run", "durable": 1, "lack": "no space left", "t": 1.0, "pad": "",
+    })
+}
+
+#[test]
+fn a_leader_that_lacks_room_for_too_long_is_given_up_but_not_what_is_to_happen() {
+    check(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leader = Leader::at(directory.path());
+        let client = leader.client(Duration::from_secs(1)).await;
+        let mut peer = leader.accept().await;
+        let request = EventsRequest {
+            id: JobId(1),
+            follow: true,
+        };
+        let mut ends = client.feed::<Events>(&request).expect("sent");
+        let serve = async {
+            loop {
+                let asked = peer.receive().await;
+                if asked.topic == Ping::TOPIC {
+                    peer.answer(Type::Reply, &asked, &lacking()).await;
+                }
+            }
+        };
+        let error = tokio::select! {
+            answer = client.call::<Config>(&()) => answer.expect_err("there is no room").to_string(),
+            part = ends.next() => panic!("{part:?} of what is to happen"),
+            () = serve => unreachable!("it serves for ever"),
+        };
+        assert!(
+            error.contains(" s: no space left; a request may or may not"),
+            "{error}"
+        );
+    });
+}
+
 #[test]
 fn a_leader_that_lacks_room_is_waited_for_and_says_why() {
     check(async {
@@ -349,12 +389,7 @@ fn a_leader_that_lacks_room_is_waited_for_and_says_why() {
             peer.answer(Type::Reply, &links, &json!([])).await;
             let ping = peer.receive().await;
             assert_eq!(ping.topic, Ping::TOPIC);
-            let pong = json!({
-                "instance": "i", "epoch": 1, "version": "0", "owner": 0, "rank": 0, "path": "",
-                "depth": 0, "phase": "run", "durable": 1, "lack": "no space left", "t": 1.0,
-                "pad": "",
-            });
-            peer.answer(Type::Reply, &ping, &pong).await;
+            peer.answer(Type::Reply, &ping, &lacking()).await;
             while SAID.with_borrow(Vec::is_empty) {
                 tokio::task::yield_now().await;
             }

@@ -17,6 +17,15 @@ type Tested = anyhow::Result<()>;
 /// A submission that is not answered by then waits for room on the disk. Too short costs a command.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
+/// Many jobs at once, by one who waits for room for as long as it takes.
+const SUBMITS: [&str; 5] = [
+    "submit",
+    "--reconnect=1h",
+    "--urgency=0",
+    "--cc=1-200",
+    "true",
+];
+
 /// A file system of its own, in memory; its directory goes after it is unmounted.
 struct SmallDisk {
     folder: tempfile::TempDir,
@@ -109,6 +118,47 @@ fn a_full_disk_refuses_new_work_and_loses_none() -> Tested {
     instance.shut_down()
 }
 
+#[test]
+fn what_is_not_answered_on_a_full_disk_ends_in_time_with_the_reason() -> Tested {
+    let place = Place::new()?;
+    let disk = SmallDisk::mount(64 << 20)?;
+    let state = disk.folder.path().join("state");
+    let instance = Instance::start_in(place, state, &["--cores=2"])?;
+    let mut gate = instance.place.fifo("gate")?;
+    let running = instance.submit_started(&["sh", "-c", "read line <gate; exit 8"])?;
+    let watch = instance.begin(&["--reconnect=1s", "job", "attach", &running])?;
+    let filler = disk.fill()?;
+    let held = held_submission(&instance, &disk)?;
+    for words in [
+        &["config", "set", "policy.preset=easy"][..],
+        &["resource", "drain", "0"],
+    ] {
+        let ran = instance.run(&[&["--reconnect=1s"], words].concat())?;
+        let line = ran.refusal()?;
+        assert!(line.contains("no space left on the disk of"), "{line}");
+    }
+    // What was answered before it was to be recorded is so still, or is given up as well.
+    instance.run(&["--reconnect=1s", "jobs", "-a"])?;
+    fs::remove_file(filler)?;
+    assert_eq!(held.wait()?.ok()?.lines().count(), 200);
+    // What waits for a job is not given up.
+    gate.let_go(1)?;
+    assert_eq!(watch.wait()?.code, 8);
+    instance.shut_down()
+}
+
+/// Submits until that waits for room.
+fn held_submission(instance: &Instance, disk: &SmallDisk) -> anyhow::Result<Running> {
+    for _ in 0..200 {
+        let asked = instance.begin(&SUBMITS)?;
+        if !asked.ends_within(ANSWERS_WITHIN) {
+            return Ok(asked);
+        }
+        disk.fill()?;
+    }
+    anyhow::bail!("a full disk takes every submission, or none waits for room")
+}
+
 /// Submits until it is refused: what is left of the journal's own pages, and then the ballast, is
 /// used up first. What was taken before that is not answered until there is room again: those
 /// commands are given back as they wait.
@@ -118,7 +168,7 @@ fn refused_submission(
 ) -> anyhow::Result<(String, Vec<Running>)> {
     let mut held = Vec::new();
     for _ in 0..200 {
-        let asked = instance.begin(&["submit", "--urgency=0", "--cc=1-200", "true"])?;
+        let asked = instance.begin(&SUBMITS)?;
         if !asked.ends_within(ANSWERS_WITHIN) {
             held.push(asked);
             continue;

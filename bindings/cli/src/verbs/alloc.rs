@@ -161,7 +161,7 @@ async fn serving(global: &Global, client: &Client, job: JobId) -> anyhow::Result
         follow: true,
         ..ChildrenRequest::default()
     };
-    let mut rows = client.stream::<Children>(&request)?;
+    let mut rows = client.feed::<Children>(&request)?;
     loop {
         tokio::select! {
             part = rows.next() => match part {
@@ -175,7 +175,7 @@ async fn serving(global: &Global, client: &Client, job: JobId) -> anyhow::Result
                 Some(Err(error)) if !may_come(&error) => return Err(error.into()),
                 _ => {
                     tokio::time::sleep(AGAIN).await;
-                    rows = client.stream::<Children>(&request)?;
+                    rows = client.feed::<Children>(&request)?;
                 }
             },
             end = ends.next() => bail!("{}", early(job, end?.and_then(|ends| ends.into_iter().next()).as_ref())),

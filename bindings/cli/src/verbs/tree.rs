@@ -231,7 +231,7 @@ async fn follow(uri: String, changed: mpsc::Sender<()>) {
         let followed = async {
             let options = Options { wait: AGAIN };
             let client = Client::connect(&uri.parse()?, options).await?;
-            let mut parts = client.stream::<Children>(&request)?;
+            let mut parts = client.feed::<Children>(&request)?;
             while let Some(part) = parts.next().await {
                 part?;
                 // A full queue says it already.
