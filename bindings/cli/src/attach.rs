@@ -4,13 +4,15 @@
 //! of the leader and never shows a byte of output twice. It changes nothing
 //! about the job unless the person asks, by two interrupts.
 
+mod shown;
+
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use eddy_client::frames::{Frames, Stream};
+use eddy_client::frames::{Frame, Frames, Stream};
 use eddy_client::{Client, ClientError, EndFeed, EventFeed, Options, OutputFeed, Uri};
 use eddy_wire::error::Code;
 use eddy_wire::event::Exception;
@@ -27,6 +29,8 @@ use tokio::sync::mpsc;
 use crate::output::FAILED;
 use crate::table::escaped;
 use crate::{ids, output};
+
+pub use shown::Shown;
 
 /// Two interrupts within this time cancel the job.
 const INTERRUPT_AGAIN: Duration = Duration::from_secs(2);
@@ -106,7 +110,17 @@ pub fn exit_code(end: &JobEnd) -> u8 {
 
 /// Shows the job's output and sends it our input until it is over.
 pub async fn attach(client: &Client, options: Options, how: How) -> anyhow::Result<Left> {
-    let mut attached = Attached::begin(client, options, how.clone())?;
+    attach_on(client, options, how, &mut Shown::default()).await
+}
+
+/// The same of which so much was shown.
+pub async fn attach_on(
+    client: &Client,
+    options: Options,
+    how: How,
+    seen: &mut Shown,
+) -> anyhow::Result<Left> {
+    let mut attached = Attached::begin((client, options), how.clone(), seen)?;
     let mut interrupts = signal(SignalKind::interrupt()).context("cannot watch for interrupts")?;
     let mut stops = signal(SignalKind::from_raw(STOP_KEY)).context("cannot watch for stops")?;
     let mut terms = watch(SignalKind::terminate(), how.interrupt)?;
@@ -240,6 +254,7 @@ struct Attached<'a> {
     attempt: Attempt,
     /// The attempt whose output was or is being shown.
     shown: Option<Attempt>,
+    seen: &'a mut Shown,
     /// The hosts of which was said that nothing of theirs can be shown.
     missing: String,
     input: InputState,
@@ -254,8 +269,12 @@ enum InputState {
     Settled,
 }
 
-impl Attached<'_> {
-    fn begin(client: &Client, options: Options, how: How) -> anyhow::Result<Attached<'_>> {
+impl<'a> Attached<'a> {
+    fn begin(
+        (client, options): (&'a Client, Options),
+        how: How,
+        seen: &'a mut Shown,
+    ) -> anyhow::Result<Attached<'a>> {
         let output = Some(OutputFeed::following(client, how.job, None)?);
         let input = match how.forward {
             Forward::Yes => InputState::Waiting,
@@ -268,6 +287,7 @@ impl Attached<'_> {
             output,
             attempt: Attempt(1),
             shown: None,
+            seen,
             missing: String::new(),
             input,
         })
@@ -296,7 +316,10 @@ impl Attached<'_> {
 
     fn show(&mut self, part: Option<Bytes>) -> anyhow::Result<()> {
         match part {
-            Some(frames) => write_frames(frames, &self.how.label),
+            Some(frames) => {
+                let (seen, attempt) = (&mut *self.seen, self.shown);
+                write_those(frames, &self.how.label, |frame| seen.fresh(attempt, frame))
+            }
             None => {
                 self.output = None;
                 Ok(())
@@ -319,7 +342,9 @@ impl Attached<'_> {
             }
             "requeue" => self.attempt = self.attempt.next(),
             "exception" => {
-                if let Some(exception) = exception(line) {
+                if let Some(exception) = exception(line)
+                    && self.seen.is_fresh_exception()
+                {
                     let text = said(&self.how, &exception);
                     eprintln!("eddy {}: {text}", self.how.verb);
                 }
@@ -412,18 +437,25 @@ fn said(how: &How, exception: &Exception) -> String {
 
 /// Writes frames to our standard output and error.
 pub fn write_frames(frames: Bytes, label: &Label) -> anyhow::Result<()> {
+    write_those(frames, label, |frame| frame.bytes.clone())
+}
+
+/// The same of what is to be written of each.
+fn write_those(
+    frames: Bytes,
+    label: &Label,
+    mut of: impl FnMut(&Frame) -> Bytes,
+) -> anyhow::Result<()> {
     let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
     for frame in Frames::of(frames) {
         let frame = frame?;
+        let bytes = of(&frame);
         match frame.stream {
-            Stream::Stdout => write_labelled(&mut out, frame.task, &frame.bytes, label)?,
-            Stream::Stderr => write_labelled(&mut err, frame.task, &frame.bytes, label)?,
+            _ if bytes.is_empty() => {}
+            Stream::Stdout => write_labelled(&mut out, frame.task, &bytes, label)?,
+            Stream::Stderr => write_labelled(&mut err, frame.task, &bytes, label)?,
             Stream::Note => {
-                writeln!(
-                    err,
-                    "eddy: {}",
-                    String::from_utf8_lossy(&frame.bytes).trim_end()
-                )?;
+                writeln!(err, "eddy: {}", String::from_utf8_lossy(&bytes).trim_end())?;
             }
             Stream::End => {}
         }

@@ -117,8 +117,7 @@ impl Global {
         &self,
         work: impl AsyncFn(Client) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let is_path = |at: &String| matches!(meant(at), Ok(Meant::Path(_)));
-        if self.within.is_none() && !self.at.as_ref().is_some_and(is_path) {
+        if !self.is_of_path() {
             return self.session(work);
         }
         let brisk = Global {
@@ -165,16 +164,22 @@ impl Global {
             lived = Some(client.uri().clone());
             work(client).await
         });
-        let (error, uri) = match (result, lived, &self.within) {
-            (Err(error), Some(uri), Some(_)) if is_away(&error) => (error, uri),
-            (result, ..) => return result,
+        let error = match result {
+            Err(error) if self.is_of_path() && is_away(&error) => error,
+            result => return result,
         };
-        let found = self.session_again(async |client| match *client.uri() == uri {
+        let found = self.session_again(async |client| match lived.as_ref() == Some(client.uri()) {
             // It is not over: it was away for longer than a leader is waited for.
             true => Ok(None),
             false => Ok(Some(left(client).await?)),
         });
         found?.ok_or(error)
+    }
+
+    /// Whether the instance was named by its path, or its jobs were.
+    fn is_of_path(&self) -> bool {
+        let is_path = |at: &String| matches!(meant(at), Ok(Meant::Path(_)));
+        self.within.is_some() || self.at.as_ref().is_some_and(is_path)
     }
 
     /// For jobs that may be named with the path of their instance, as `905/3`: the

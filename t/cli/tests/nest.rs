@@ -220,13 +220,33 @@ fn who_is_with_a_job_whose_instance_is_cancelled_is_told_how_it_ended() -> Teste
         ran.err
     );
     assert_ne!(ran.code, 0);
-    assert!(
-        ran.err
-            .contains("is over; the job's output is in its history"),
-        "{}",
-        ran.err
-    );
     assert!(!ran.err.contains("no instance is there"), "{}", ran.err);
+    Ok(())
+}
+
+/// What it says last it says as it is ended, when its instance tells nobody any more.
+#[test]
+fn who_is_with_a_job_whose_instance_ends_sees_its_last_words_once() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let outer = instance.ok(&["alloc", "-n1", "--bg"])?;
+    let words = "trap 'for i in 1 2 3 4 5 6 7 8 9; do echo last $i; done; exit 3' TERM; echo first; read x <gate";
+    let _gate = instance.place.fifo("gate")?;
+    let inner = instance.submit(&["--at", &outer, "sh", "-c", words])?;
+    let path = format!("{outer}/{inner}");
+    let attached: Vec<_> = (0..4)
+        .map(|_| instance.begin(&["job", "attach", &path]))
+        .collect::<anyhow::Result<_>>()?;
+    for one in &attached {
+        one.prints("first")?;
+    }
+    instance.ok(&["cancel", &outer])?;
+    let late = instance.run(&["job", "attach", &path])?;
+    let expected =
+        "first\nlast 1\nlast 2\nlast 3\nlast 4\nlast 5\nlast 6\nlast 7\nlast 8\nlast 9\n";
+    for ran in attached.into_iter().map(|one| one.wait()).chain([Ok(late)]) {
+        let ran = ran?;
+        assert_eq!((ran.out.as_str(), ran.code), (expected, 3), "{}", ran.err);
+    }
     Ok(())
 }
 

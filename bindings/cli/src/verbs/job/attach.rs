@@ -1,10 +1,10 @@
 //! `eddy job attach`: be with a job, also one that is over.
 
-use anyhow::Context;
-use eddy_client::{Client, EndFeed};
-use eddy_wire::services::job::JobSet;
+use std::cell::RefCell;
 
-use crate::attach::{Forward, How, Interrupt, Label, Left, attach, exit_code};
+use eddy_client::Client;
+
+use crate::attach::{Forward, How, Interrupt, Label, Left, Shown, attach_on, exit_code};
 use crate::ids;
 use crate::session::Global;
 
@@ -42,22 +42,27 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         interrupt: Interrupt::Ask,
         verb: "job attach",
     };
-    let job = how.job;
-    let with_it = async |client: Client| match attach(&client, global.options(), how).await? {
-        Left::Ended(end) => Ok(exit_code(&end)),
-        Left::Detached => Ok(0),
-        Left::GivenUp(code) => Ok(code),
+    let seen = RefCell::new(Shown::default());
+    let left = |left| match left {
+        Left::Ended(end) => exit_code(&end),
+        Left::Detached => 0,
+        Left::GivenUp(code) => code,
     };
-    // What was shown already is not known to what is left of an instance, so nothing is shown again.
+    let with = async |client: Client, how: How, mut own: Shown| {
+        let ended = attach_on(&client, global.options(), how, &mut own).await;
+        seen.replace(own);
+        Ok(left(ended?))
+    };
+    let with_it = async |client: Client| with(client, how.clone(), seen.take()).await;
+    // What is left of an instance has all of the output: what was not shown yet is.
     let after_it = async |client: Client| {
-        let ends = EndFeed::of(&client, JobSet::one(job))?.next().await?;
-        let end = ends.and_then(|ends| ends.into_iter().next());
-        let end = end.context("the instance does not say how the job ended")?;
-        eprintln!(
-            "eddy job attach: the instance of job {} is over; the job's output is in its history",
-            ids::show(job)
-        );
-        Ok(exit_code(&end))
+        let mut own = seen.take();
+        own.begins_again();
+        let how = How {
+            forward: Forward::No,
+            ..how.clone()
+        };
+        with(client, how, own).await
     };
     global.session_or_left(with_it, after_it)
 }
