@@ -47,6 +47,11 @@ impl PriorityRules {
             names.constant(&format!("w_{name}"), weight)
         })
     }
+
+    /// Whether any formula of the order names this factor.
+    pub fn counts(&self, factor: &str) -> bool {
+        names(self, factor)
+    }
 }
 
 /// Whether a weight can be written as `w_NAME` in a formula.

@@ -1,16 +1,20 @@
 //! `eddy order`: the order that a user wants among his own waiting jobs.
 
+use eddy_sched::policy::read::read;
 use eddy_wire::services::job::{Order, OrderRequest, Places};
+use eddy_wire::services::sched::Policy;
 
 use crate::ids;
 use crate::session::Global;
+use crate::table::escaped;
 
 /// Put your own waiting jobs in order
 ///
 /// The first named keeps its turn, each behind it has a lower factor `user` (1, then down in equal
 /// steps): so none of them comes before where it was, and others are never pushed back. What that
 /// weighs, beside how long each has waited and what else counts, is the policy's: `eddy priority` shows
-/// it. Jobs that are not named have 1. A job that is named again has its last place.
+/// it; where no formula of it names that factor the places are kept, and a line says that nobody goes by them. Jobs
+/// that are not named have 1. A job that is named again has its last place.
 #[derive(clap::Args)]
 pub struct Args {
     /// Forget the places of these jobs
@@ -33,6 +37,18 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     };
     global.session(async |client| {
         client.call::<Order>(&request).await?;
+        let obeyed = client.call::<Policy>(&()).await?;
+        // An instance that is newer may obey more than this command knows.
+        if request.places == Places::AsNamed
+            && let Ok(policy) = read(&obeyed.text)
+            && !policy.priority.counts("user")
+        {
+            eprintln!(
+                "eddy order: the places are kept, and nobody goes by them: no formula of the policy (`{}`) \
+                 names the factor `user`",
+                escaped(&obeyed.preset)
+            );
+        }
         Ok(0)
     })
 }
