@@ -24,6 +24,7 @@ mod request;
 mod attach;
 mod explained;
 mod field;
+mod hints;
 mod listing;
 mod suppose;
 

@@ -20,6 +20,8 @@ use eddy_wire::fsd::{Fsd, parse_fsd};
 use eddy_wire::id::JobId;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::hints;
+use crate::hints::quoted;
 use crate::ids;
 
 /// After how long without its leader an instance may be over, and its path is asked again.
@@ -196,6 +198,23 @@ impl Global {
             ..self.clone()
         };
         Ok((global, ids))
+    }
+
+    /// What an instance says, with the way to it in the commands that it names: typed as they stand they reach it.
+    pub fn hinted(&self, text: &str) -> String {
+        let path = self.within.as_deref();
+        self.hinted_in(text, path.and_then(|path| path.strip_prefix(BY_NUMBER)))
+    }
+
+    /// The same of what an instance says that has this path from the one that this command is for.
+    pub fn hinted_in(&self, text: &str, path: Option<&str>) -> String {
+        let at = match (&self.at, self.parent) {
+            (Some(at), false) => format!("--at {} ", quoted(at)),
+            (Some(at), true) => format!("--at {} --parent ", quoted(at)),
+            (None, true) => "--parent ".to_owned(),
+            (None, false) => String::new(),
+        };
+        hints::with_way(text, &at, path)
     }
 
     /// Where the instance is a job whose path the ids of a command had, and which; nothing where they had none.

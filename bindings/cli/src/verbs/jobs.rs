@@ -140,7 +140,7 @@ Fields of -o: these and id.f58 id.f58plain id.dec id.hex id.dothex username stat
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let users = Users::read();
     if args.recursive {
-        return global.session(async |client| recursive::run(client, args, users).await);
+        return global.session(async |client| recursive::run(global, client, args, users).await);
     }
     let (global, ids) = &global.inside(&args.ids)?;
     let question = question(args, ids, &users)?;
@@ -184,6 +184,9 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                 false => None,
             },
         };
+        for row in &mut rows {
+            row.reason = global.hinted(&row.reason);
+        }
         print(&rows, &format, &scene, args.no_header)?;
         Ok(code)
     })

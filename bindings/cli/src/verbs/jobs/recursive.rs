@@ -22,6 +22,7 @@ use crate::field::{Format, Scene};
 use crate::ids::Spelling;
 use crate::listing::{Question, to_json};
 use crate::names::Users;
+use crate::session::Global;
 use crate::table::{Table, escaped};
 use crate::verbs::tree::gather::{Branch, Gatherer, title};
 use crate::{output, when};
@@ -48,7 +49,7 @@ struct Part {
 }
 
 /// Lists them.
-pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8> {
+pub async fn run(global: &Global, client: Client, args: &Args, users: Users) -> anyhow::Result<u8> {
     let mut question = question(args, &[], &users)?;
     // What waits for a queue instance its parent tells.
     question.here = true;
@@ -100,7 +101,10 @@ pub async fn run(client: Client, args: &Args, users: Users) -> anyhow::Result<u8
     let code = if failed { output::FAILED } else { 0 };
     match args.json {
         true => as_json(&parts, &users)?,
-        false => as_table(parts, args, users)?,
+        false => {
+            hint(global, &mut parts);
+            as_table(parts, args, users)?;
+        }
     }
     Ok(code)
 }
@@ -200,6 +204,16 @@ async fn part(path: String, branch: &Branch, question: &Question) -> Part {
         Err(_) => part.why = Some(format!("no answer within {} s", ANSWER.as_secs())),
     }
     part
+}
+
+/// Commands that reasons name lead to the instance that says so, by its path from the root.
+fn hint(global: &Global, parts: &mut [Part]) {
+    for part in parts.iter_mut() {
+        let path = (!part.path.is_empty()).then(|| format!("/{}", part.path));
+        for row in &mut part.rows {
+            row.reason = global.hinted_in(&row.reason, path.as_deref());
+        }
+    }
 }
 
 fn as_json(parts: &[Part], users: &Users) -> anyhow::Result<()> {
