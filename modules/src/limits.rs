@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use eddy_wire::account::{Book, Excess, Limits as Given, Name, Party};
 use eddy_wire::event::{Final, Kind, Record, Submit};
-use eddy_wire::held::Fate;
+use eddy_wire::held::{Fate, Held, Stay};
 use eddy_wire::id::JobId;
 use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
@@ -83,9 +83,8 @@ struct Seen {
     party: Party,
     spec: Arc<Spec>,
     stage: Stage,
-    /// What it held before in this attempt: from when until when, and how many cores.
-    stays: Vec<(Time, Time, u64)>,
-    fate: Fate,
+    /// What it holds and held, node by node, as the ledger charges.
+    held: Held,
 }
 
 /// How far a job is, and what it holds there.
@@ -155,22 +154,19 @@ impl Seen {
     }
 
     /// Takes a record: what it held in this attempt is used when it has given all back, unless nobody
-    /// pays for it, as the ledger charges.
-    fn used(&mut self, t: Time, kind: &Kind) -> Vec<(Time, Time, u64)> {
+    /// pays for it.
+    fn used(&mut self, t: Time, kind: &Kind) -> Vec<Stay> {
         if is_nobodys(&self.spec) {
             return Vec::new();
         }
-        match kind {
-            Kind::GrantChanged(_) | Kind::Free | Kind::Release(_, Final::Free(_)) => {
-                let had = self.stage.since.filter(|(_, cores)| *cores > 0);
-                self.stays.extend(had.map(|(from, cores)| (from, t, cores)));
-            }
-            _ => {}
+        self.held.apply(t, kind);
+        if !kind.frees() {
+            return Vec::new();
         }
-        self.fate = self.fate.after(kind);
-        let stays = kind.frees().then(|| std::mem::take(&mut self.stays));
-        let is_charged = |_: &Vec<_>| self.fate != Fate::Failed;
-        stays.filter(is_charged).unwrap_or_default()
+        match self.held.settle() {
+            (Fate::Failed, _) => Vec::new(),
+            (Fate::Charged | Fate::Ending, stays) => stays,
+        }
     }
 }
 
@@ -274,8 +270,7 @@ impl Limits {
                 state: submit.entry.state(),
                 ..Stage::FIRST
             },
-            stays: Vec::new(),
-            fate: Fate::Charged,
+            held: Held::default(),
         };
         self.jobs.insert(id, seen);
         self.count(id, Step::More);
@@ -292,8 +287,8 @@ impl Limits {
         if let Kind::JobspecUpdate(map) = kind {
             return self.updated(id, state, map);
         }
-        for (from, to, cores) in seen.used(t, kind) {
-            self.days.used(seen.payer(), from, to, cores);
+        for stay in seen.used(t, kind) {
+            self.days.used(seen.payer(), &stay);
         }
         let next = seen.stage.next(t, state, kind);
         if next == seen.stage {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use eddy_wire::account::{Book, Period};
+use eddy_wire::held::Stay;
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::usage::{Account, Payer};
 
@@ -40,15 +41,19 @@ impl Days {
         days
     }
 
-    /// So many cores were held from then to then.
-    pub fn used(&mut self, payer: Payer, from: Time, to: Time, cores: u64) {
+    /// Cores were held for a stretch of time.
+    pub fn used(&mut self, payer: Payer, stay: &Stay) {
+        let (from, to, cores) = (stay.from, stay.to, stay.held.cores);
+        if cores == 0 {
+            return;
+        }
         let own = self.of.entry(payer).or_default();
         let oldest = to.0.div_euclid(DAY) - DAYS_MAX;
         let mut at = from.0.max(oldest * DAY);
         while at < to.0 {
             let day = at.div_euclid(DAY);
             let end = ((day + 1) * DAY).min(to.0);
-            *own.entry(day).or_default() += u128::from(cores) * (end - at).unsigned_abs() as u128;
+            *own.entry(day).or_default() += cores * (end - at).unsigned_abs() as u128;
             at = end;
         }
         while own.first_key_value().is_some_and(|(day, _)| *day < oldest) {

@@ -453,3 +453,28 @@ fn limits_of_size_are_those_of_nodes_cores_and_what_they_come_to() {
         assert!(sized(given));
     }
 }
+
+#[test]
+fn a_node_that_a_job_gave_back_is_used_no_longer_than_the_ledger_charges_it() {
+    let mut limits = limits();
+    let hour = Given {
+        core_minutes: Some(60),
+        period: Period::Day,
+        ..Given::default()
+    };
+    set(&mut limits, member("a", hour));
+    submit(&mut limits, 1, "a", &spec(2, 1_200));
+    let mut two = (*granted(1)).clone();
+    let nodes = &mut Arc::make_mut(&mut two.set).nodes;
+    let node = nodes[&eddy_wire::id::Rank(0)].clone();
+    nodes.insert(eddy_wire::id::Rank(1), node);
+    tell(&mut limits, 0, 1, Kind::Priority(16));
+    tell(&mut limits, 0, 1, Kind::Alloc(Arc::new(two)));
+    tell(&mut limits, 600, 1, Kind::Finish(0));
+    let first = eddy_wire::idset::Idset::one(0);
+    tell(&mut limits, 600, 1, Kind::Release(first, Final::No));
+    // The other node is cleared for ten minutes more.
+    tell(&mut limits, 1_200, 1, Kind::Free);
+    submit(&mut limits, 2, "a", &spec(1, 1_860));
+    assert!(why(&limits, 2).ends_with("30 are taken, 31 asked for"));
+}
