@@ -17,9 +17,8 @@ use eddy_wire::services::account::{
 };
 use eddy_wire::time::Time;
 
-use crate::ingest::parties::{all_qos, named};
+use crate::ingest::parties::{Named, named};
 use crate::jobs::Jobs;
-use crate::live;
 use crate::settings::Settings;
 
 /// The accounts.
@@ -29,7 +28,7 @@ pub struct Accounts {
     /// The last record of each key that stands: what a mark must keep.
     latest: BTreeMap<Key, Seq>,
     /// The QoS there are.
-    qos: BTreeSet<String>,
+    named: Named,
     /// Whom each job that is not over is charged to: an account and a user of it.
     charged: Jobs<(Name, u32)>,
 }
@@ -61,9 +60,7 @@ impl Module for Accounts {
                 return;
             }
             (Kind::Memo(memo), _) => {
-                if let Some(live::Change { live, .. }) = live::Change::told(memo) {
-                    self.qos = all_qos(&live.qos, &live.policy());
-                }
+                self.named.apply(record.seq, memo);
                 return;
             }
             _ => return,
@@ -97,7 +94,7 @@ impl Accounts {
     /// None yet, with the QoS that the configuration has.
     pub fn new(settings: &Settings) -> Accounts {
         Accounts {
-            qos: all_qos(&settings.qos, &settings.policy),
+            named: Named::new(settings),
             ..Accounts::default()
         }
     }
@@ -223,7 +220,7 @@ impl Accounts {
             .collect();
         let after = Value::of(change).qos().into_iter().flat_map(names);
         for (field, name) in after.filter(|(_, name)| !before.contains(name)) {
-            named(field, Some(name.as_str()), &self.qos, "QoS")?;
+            named(field, Some(name.as_str()), &self.named.qos, "QoS")?;
         }
         Ok(())
     }
@@ -405,7 +402,7 @@ mod tests {
             Err("qos.allowed: `gone` given, this instance has no QoS".to_owned())
         );
         fold(&mut accounts, &[with(&["gone"], Some("gone"), 1)]);
-        accounts.qos = BTreeSet::from(["fast".to_owned()]);
+        accounts.named.qos = BTreeSet::from(["fast".to_owned()]);
         let again = set(&accounts, &asked(with(&["fast", "gone"], Some("gone"), 2)));
         assert_eq!(again.map(|changes| changes.len()), Ok(1));
         assert_eq!(

@@ -7,17 +7,19 @@
 
 use std::collections::BTreeSet;
 
-use eddy_sched::policy::Policy;
 use eddy_wire::account::{Book, Name, Party};
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record};
 use eddy_wire::gang;
+use eddy_wire::id::Seq;
 use eddy_wire::queue::Rules;
 use eddy_wire::spec::Spec;
 use eddy_wire::time::Time;
+use serde_json::{Map, Value};
 
 use crate::limits::{Limits, is_nobodys};
 use crate::live::Change;
+use crate::sched::{Obeyed, is_policy};
 use crate::settings::{Class, Qos, Settings};
 
 const ACCOUNT: &str = "attributes.system.account";
@@ -36,8 +38,53 @@ pub struct Parties {
 #[derive(Debug)]
 pub(crate) struct Charter {
     pub(crate) book: Book,
-    qos: BTreeSet<String>,
+    named: Named,
+}
+
+/// The QoS and classes that jobs may ask for: by the configuration, and by the policy that is obeyed.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    obeyed: Obeyed,
+    configured: (Vec<Qos>, Vec<Class>),
+    pub(crate) qos: BTreeSet<String>,
     classes: BTreeSet<String>,
+}
+
+impl Named {
+    /// Those of a start.
+    pub fn new(settings: &Settings) -> Named {
+        let mut named = Named {
+            obeyed: Obeyed::new(&settings.policy),
+            configured: (settings.qos.clone(), settings.classes.clone()),
+            qos: BTreeSet::new(),
+            classes: BTreeSet::new(),
+        };
+        named.settle();
+        named
+    }
+
+    /// Takes a memo in: of another configuration, or of a policy that was set.
+    pub fn apply(&mut self, seq: Seq, memo: &Map<String, Value>) {
+        if let Some(Change { live, by, .. }) = Change::told(memo) {
+            self.obeyed.configured(&by, live.policy());
+            self.configured = (live.qos, live.classes);
+            self.settle();
+        } else if is_policy(memo) {
+            self.obeyed.apply(seq, memo);
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        let (qos, classes) = &self.configured;
+        let policy = self.obeyed.policy();
+        let qos = qos.iter().map(|qos| qos.name.to_string());
+        let of_policy = policy.priority.factors.qos.keys().cloned();
+        self.qos = qos.chain(of_policy).collect();
+        let classes = classes.iter().map(|class| class.name.to_string());
+        let of_policy = policy.placement.classes.keys().cloned();
+        self.classes = classes.chain(of_policy).collect();
+    }
 }
 
 impl Parties {
@@ -97,32 +144,17 @@ impl Parties {
 impl Charter {
     /// With the QoS and classes that the configuration has, and no accounts yet.
     pub fn new(settings: &Settings) -> Charter {
-        let mut charter = Charter {
+        Charter {
             book: Book::default(),
-            qos: BTreeSet::new(),
-            classes: BTreeSet::new(),
-        };
-        charter.configured(&settings.qos, &settings.classes, &settings.policy);
-        charter
-    }
-
-    /// The configuration has these from now on.
-    fn configured(&mut self, qos: &[Qos], classes: &[Class], policy: &Policy) {
-        let classes = classes.iter().map(|class| class.name.to_string());
-        self.qos = all_qos(qos, policy);
-        let of_policy = policy.placement.classes.keys().cloned();
-        self.classes = classes.chain(of_policy).collect();
+            named: Named::new(settings),
+        }
     }
 
     /// Takes a record in, if it is about accounts or the configuration.
     pub fn apply(&mut self, record: &Record) {
         match &record.event.kind {
             Kind::Account(changed) => self.book.apply(&changed.change),
-            Kind::Memo(memo) => {
-                if let Some(Change { live, .. }) = Change::told(memo) {
-                    self.configured(&live.qos, &live.classes, &live.policy());
-                }
-            }
+            Kind::Memo(memo) => self.named.apply(record.seq, memo),
             _ => {}
         }
     }
@@ -145,10 +177,10 @@ impl Charter {
         let of_queue = |name: Option<&Name>| name.map(Name::to_string);
         let class = system.class.clone();
         let class = class.or_else(|| of_queue(rules?.default_class.as_ref()));
-        let class = named(CLASS, class.as_deref(), &self.classes, "classes")?;
+        let class = named(CLASS, class.as_deref(), &self.named.classes, "classes")?;
         let asked = system.qos.clone();
         let asked = asked.or_else(|| of_queue(rules?.default_qos.as_ref()));
-        let asked = named(QOS, asked.as_deref(), &self.qos, "QoS")?;
+        let asked = named(QOS, asked.as_deref(), &self.named.qos, "QoS")?;
         let default = of_queue(rules.and_then(|rules| rules.default_account.as_ref()));
         let (field, name) = match (&system.account, &system.bank) {
             (Some(account), Some(bank)) if account != bank => {
@@ -182,18 +214,11 @@ impl Charter {
         // What an account has by default may be configured no more, or not yet.
         let field = format!("{QOS}: of account `{account}` or its user");
         Ok(Party {
-            qos: named(&field, qos.as_deref(), &self.qos, "QoS")?,
+            qos: named(&field, qos.as_deref(), &self.named.qos, "QoS")?,
             account: Some(account),
             class,
         })
     }
-}
-
-/// The QoS there are: by the configuration, and by the policy.
-pub(crate) fn all_qos(qos: &[Qos], policy: &Policy) -> BTreeSet<String> {
-    let qos = qos.iter().map(|qos| qos.name.to_string());
-    let of_policy = policy.priority.factors.qos.keys().cloned();
-    qos.chain(of_policy).collect()
 }
 
 /// A name that must be among those there are.

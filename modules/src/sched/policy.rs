@@ -31,7 +31,7 @@ const TEXT_MAX: usize = 64 << 10;
 
 /// The policy that is obeyed.
 #[derive(Debug, Default)]
-pub(super) struct Obeyed {
+pub(crate) struct Obeyed {
     configured: Arc<Policy>,
     set: Option<(Seq, Memo)>,
     line: Line,
@@ -88,7 +88,7 @@ fn line(policy: &Policy) -> Line {
 }
 
 impl Obeyed {
-    pub(super) fn new(configured: &Arc<Policy>) -> Obeyed {
+    pub(crate) fn new(configured: &Arc<Policy>) -> Obeyed {
         Obeyed {
             configured: Arc::clone(configured),
             set: None,
@@ -101,7 +101,7 @@ impl Obeyed {
 
     /// Takes a memo in, if it is about policies. One that was set when more was allowed, and cannot be read any
     /// more, counts as none: the planner would not obey it either.
-    pub(super) fn apply(&mut self, seq: Seq, memo: &Map<String, Value>) {
+    pub(crate) fn apply(&mut self, seq: Seq, memo: &Map<String, Value>) {
         if let Some(memo) = memo.get(KEY) {
             let memo = serde_json::from_value(memo.clone()).ok();
             let memo = memo.filter(|memo: &Memo| read(&memo.text).is_ok());
@@ -112,7 +112,7 @@ impl Obeyed {
 
     /// Another is configured. What was set is undone where the file was read anew; where keys were
     /// set it stands, with what the configuration says of QoS, classes and queues.
-    pub(super) fn configured(&mut self, by: &By, policy: Arc<Policy>) {
+    pub(crate) fn configured(&mut self, by: &By, policy: Arc<Policy>) {
         match by {
             By::Reload => self.set = None,
             By::Start => {}
@@ -184,7 +184,7 @@ impl Obeyed {
         (memo.over == print(&self.configured)).then_some(memo.text.as_str())
     }
 
-    pub(super) fn policy(&self) -> Policy {
+    pub(crate) fn policy(&self) -> Policy {
         let set = self.text().and_then(|text| read(text).ok());
         set.unwrap_or_else(|| (*self.configured).clone())
     }

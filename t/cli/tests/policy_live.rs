@@ -272,3 +272,38 @@ fn a_placement_that_is_set_counts_for_the_next_job() -> Tested {
     assert!(places[0] < places[1] && places[1] < places[3], "{places:?}");
     Ok(())
 }
+
+#[test]
+fn classes_and_qos_of_a_policy_that_is_set_may_be_asked_for_and_no_others() -> Tested {
+    let instance = start("fcfs")?;
+    let classed = ["submit", "--class=preemptible", "true"];
+    let refused = instance.run(&classed)?;
+    let line = refused.refusal()?;
+    assert!(
+        line.contains("class: `preemptible` given, there are default"),
+        "{line}"
+    );
+    instance.ok(&[
+        "config",
+        "set",
+        "policy.placement.classes.preemptible.priority=5",
+        "policy.priority.factors.qos.gold=0.9",
+    ])?;
+    instance.ok(&classed)?;
+    instance.ok(&["submit", "--qos=gold", "true"])?;
+    instance.ok(&["account", "add", "a", "--qos=gold"])?;
+    instance.ok(&["account", "remove", "a"])?;
+    instance.kill_leader()?;
+    instance.start_again()?;
+    instance.ok(&["config", "get", "policy.priority.factors.qos.gold"])?;
+    instance.ok(&["config", "set", "policy.preset=fcfs"])?;
+    for gold in [
+        &["submit", "--qos=gold", "true"][..],
+        &["account", "add", "b", "--qos=gold"],
+    ] {
+        let refused = instance.run(gold)?;
+        let line = refused.refusal()?;
+        assert!(line.contains("`gold` given, there are"), "{line}");
+    }
+    Ok(())
+}
