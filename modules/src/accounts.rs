@@ -16,6 +16,7 @@ use eddy_wire::services::account::{
     self, Accounts as Listed, Aim, Asked, Before, CHANGES_MAX, SetReply, SetRequest,
 };
 use eddy_wire::time::Time;
+use eddy_wire::update;
 
 use crate::ingest::parties::{Named, named};
 use crate::jobs::Jobs;
@@ -52,6 +53,14 @@ impl Module for Accounts {
             (Kind::Submit(submit), Some(job)) => {
                 if let Some(account) = &submit.party.account {
                     self.charged.insert(job, (account.clone(), submit.user));
+                }
+                return;
+            }
+            (Kind::JobspecUpdate(map), Some(job)) => {
+                if let (Some((account, _)), Some(other)) =
+                    (self.charged.get_mut(&job), update::Change::of(map).account)
+                {
+                    *account = other;
                 }
                 return;
             }

@@ -16,6 +16,7 @@ use eddy_wire::id::{JobId, Seq};
 use eddy_wire::pool;
 use eddy_wire::services::instance::Reloaded;
 use eddy_wire::time::Time;
+use eddy_wire::update;
 use serde_json::{Map, Value};
 
 use crate::jobs::Jobs;
@@ -64,6 +65,12 @@ impl Rests {
             pools: pool::of(&submit.spec).unwrap_or_default(),
         }
     }
+
+    fn updated(&mut self, map: &Map<String, Value>) {
+        let update::Change { queue, qos, .. } = update::Change::of(map);
+        self.queue = queue.or_else(|| self.queue.take());
+        self.qos = qos.or_else(|| self.qos.take());
+    }
 }
 
 impl Module for Configuration {
@@ -86,6 +93,11 @@ impl Module for Configuration {
             }
             (Kind::Submit(submit), Some(id)) => {
                 self.jobs.insert(id, Rests::of(submit));
+            }
+            (Kind::JobspecUpdate(map), Some(id)) => {
+                if let Some(rests) = self.jobs.get_mut(&id) {
+                    rests.updated(map);
+                }
             }
             (Kind::Clean, Some(id)) => {
                 self.jobs.remove(&id);

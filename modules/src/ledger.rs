@@ -157,6 +157,9 @@ impl Open {
         };
         update::party(&mut party, map);
         (self.payer.account, self.payer.qos) = (party.account, party.qos);
+        if let Some(queue) = update::queue(map) {
+            self.payer.queue = Some(queue.to_owned());
+        }
     }
 
     fn is_charged(&self) -> bool {

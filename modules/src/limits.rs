@@ -200,6 +200,11 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// Whether it is refused, and not only kept back.
+    fn refuses(&self) -> bool {
+        self.excess == Excess::Refuse || self.alone == Alone::Over
+    }
+
     /// Why a job waits that it keeps back.
     pub fn reason(self) -> Reason {
         Reason::Dependency { what: self.text }
@@ -501,8 +506,23 @@ impl Limits {
         count: u32,
     ) -> Option<Bound> {
         let over = self.over(now, user, party, spec, Question::Submit(count))?;
-        let refuses = over.excess == Excess::Refuse || over.alone == Alone::Over;
-        refuses.then_some(over)
+        over.refuses().then_some(over)
+    }
+
+    /// What keeps a job that is there from being that of another party, or from asking for something else. What
+    /// it counts for already refuses only what it would be over alone: the job is among those it has.
+    pub fn refusing_moved(
+        &self,
+        now: Time,
+        (user, (own, before), (party, spec)): (u32, (&Party, &Spec), (&Party, &Spec)),
+    ) -> Option<Bound> {
+        let counted = self.bound_by(own, user, before);
+        let all = self.bound_by(party, user, spec).into_iter();
+        let (there, new): (Vec<_>, Vec<_>) = all.partition(|whose| counted.contains(whose));
+        let over = self.over_these(now, new, (party, spec), Question::Submit(1));
+        let alone = || self.over_these(now, there, (party, spec), Question::Submit(0));
+        over.filter(Bound::refuses)
+            .or_else(|| alone().filter(|bound| bound.alone == Alone::Over))
     }
 
     fn over(
@@ -513,12 +533,24 @@ impl Limits {
         spec: &Spec,
         question: Question,
     ) -> Option<Bound> {
+        let whose = self.bound_by(party, user, spec);
+        self.over_these(now, whose, (party, spec), question)
+    }
+
+    /// The same, of these limits only.
+    fn over_these(
+        &self,
+        now: Time,
+        all: Vec<Whose>,
+        (party, spec): (&Party, &Spec),
+        question: Question,
+    ) -> Option<Bound> {
         if is_nobodys(spec) {
             return None;
         }
         let cost = self.shapes.cost(spec);
         let mut first: Option<Bound> = None;
-        for whose in self.bound_by(party, user, spec) {
+        for whose in all {
             let Some(given) = self.given(&whose) else {
                 continue;
             };

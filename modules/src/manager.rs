@@ -25,6 +25,7 @@ use eddy_wire::lifecycle::JobState;
 use eddy_wire::preempt::{Mode, Preemption};
 use eddy_wire::services::job;
 use eddy_wire::time::Time;
+use eddy_wire::update::Change;
 
 use crate::jobs::Jobs;
 use crate::row::row;
@@ -90,13 +91,13 @@ impl Module for Manager {
     /// a limit back. One that is cancelled in the same turn is not.
     fn stands(&self, event: &Event) -> bool {
         match (&event.kind, event.job) {
-            (
-                kind @ (Kind::Priority(_)
-                | Kind::JobspecUpdate(_)
-                | Kind::DependencyRemove(_)
-                | Kind::Depend),
-                Some(id),
-            ) => {
+            // One that has begun meanwhile is what it began as.
+            (Kind::JobspecUpdate(map), Some(id)) => {
+                let job = self.jobs.get(&id);
+                let may = |job: &Job| job.state != JobState::Run || Change::of(map).may_run();
+                job.is_some_and(|job| job.state.next(&event.kind).is_ok() && may(job))
+            }
+            (kind @ (Kind::Priority(_) | Kind::DependencyRemove(_) | Kind::Depend), Some(id)) => {
                 let job = self.jobs.get(&id);
                 job.is_some_and(|job| job.state.next(kind).is_ok())
             }

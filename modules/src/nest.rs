@@ -312,7 +312,7 @@ impl Nest {
             by_name: BTreeMap::new(),
             grounds: BTreeMap::new(),
             leaving: Leaving::default(),
-            passes: Passes::default(),
+            passes: Passes::new(settings),
             serving: BTreeSet::new(),
             woke: None,
             begun: begun::Begins::default(),

@@ -15,6 +15,7 @@ use eddy_wire::queue::{Gate, Gates, REASON_BYTES_MAX, Rules, Turn, Turned, UNNAM
 use eddy_wire::services::Service;
 use eddy_wire::services::queue::{self, QueueRow, TurnReply, TurnRequest, Unheard};
 use eddy_wire::time::Time;
+use eddy_wire::update;
 
 use crate::ingest::fleet::Fleet;
 use crate::ingest::queues::of;
@@ -170,6 +171,14 @@ impl Queues {
         let Ok(after) = member.state.next(kind) else {
             return;
         };
+        if let Kind::JobspecUpdate(map) = kind
+            && let Some(queue) = update::queue(map)
+        {
+            let before = std::mem::replace(&mut member.queue, queue.to_owned());
+            let state = member.state;
+            *self.counts.entry(before).or_default().of(state) -= 1;
+            *self.counts.entry(queue.to_owned()).or_default().of(state) += 1;
+        }
         if after == member.state {
             return;
         }

@@ -18,7 +18,8 @@ use eddy_wire::plan::{Head, Outcome, Reason, Used};
 use eddy_wire::services::child::TakenUp;
 use eddy_wire::services::job::{URGENCY_DEFAULT, URGENCY_MAX};
 use eddy_wire::shell::FromShell;
-use eddy_wire::time::{Span, Time};
+use eddy_wire::time::Time;
+use eddy_wire::update::{Limit, Terms};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -157,7 +158,7 @@ pub enum Notice {
     HandedUp(Box<Request>),
     /// The same, of what a queue instance took itself while this one was away.
     TakenUp(Box<Request>, Box<TakenUp>, TakenBy),
-    /// Jobs are to have other time limits, if they may.
+    /// Jobs are to have other time limits, queues or accounts, if they may.
     Limits(Box<NewLimits>),
     /// A request for the tasks of a job, and the instance that it was passed to.
     Elsewhere(Box<Request>, String),
@@ -167,8 +168,8 @@ pub enum Notice {
     Inside(Inner, Inside),
 }
 
-/// Time limits that somebody asks for who may ask for them. Whether jobs may have them is to be seen, and
-/// who asks is to be answered.
+/// What somebody who may ask for it wants to be other of jobs: time limits, and the terms of those that wait.
+/// Whether they may have that is to be seen, and who asks is to be answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewLimits {
     /// Who asks.
@@ -183,17 +184,19 @@ pub struct NewLimits {
     pub asked: Vec<NewLimit>,
 }
 
-/// Another time limit for a job.
+/// What is to be other of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewLimit {
     /// The job.
     pub job: JobId,
     /// As it is.
     pub submit: Arc<Submit>,
-    /// The limit.
-    pub limit: Span,
+    /// The time limit, if that is.
+    pub limit: Option<Limit>,
     /// Whether that is more than it has.
     pub change: LimitChange,
+    /// What else, of one that waits.
+    pub set: Terms,
     /// How far the job is.
     pub stage: LimitedJob,
 }

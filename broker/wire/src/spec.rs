@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::hash::Hash;
-use crate::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, JobspecError, Need, Request};
+use crate::jobspec::{JOBSPEC_BYTES_MAX, Jobspec, JobspecError, Need, Request, System};
 use crate::json;
 
 /// One parsed jobspec and the environment its tasks start with.
@@ -63,15 +63,36 @@ impl Spec {
 
     /// The same, in this queue and with this time limit in microseconds where they are given.
     pub fn with(&self, queue: Option<&str>, duration: Option<i64>) -> Spec {
+        self.amended(|system| {
+            if let Some(queue) = queue {
+                system.queue = Some(queue.to_owned());
+            }
+            if let Some(micros) = duration {
+                system.duration = micros;
+            }
+        })
+    }
+
+    /// The same, asking to be charged to that account and as that.
+    pub fn charged_as(
+        &self,
+        account: Option<String>,
+        qos: Option<String>,
+        class: Option<String>,
+    ) -> Spec {
+        self.amended(|system| {
+            (system.account, system.bank) = (account, None);
+            (system.qos, system.class) = (qos, class);
+        })
+    }
+
+    /// The same, of which this makes something else: queue, account, name, time limit and nothing that it
+    /// takes of nodes.
+    pub(crate) fn amended(&self, amend: impl FnOnce(&mut System)) -> Spec {
         let mut spec = self.clone();
         let system = &mut spec.jobspec.attributes.system;
-        if let Some(queue) = queue {
-            system.queue = Some(queue.to_owned());
-        }
-        if let Some(micros) = duration {
-            system.duration = micros;
-            spec.request.duration = Some(micros).filter(|&micros| micros > 0);
-        }
+        amend(system);
+        spec.request.duration = Some(system.duration).filter(|&micros| micros > 0);
         spec.text = spec.jobspec.to_json().into_bytes().into();
         spec.hash = Hash::of(&spec.text);
         spec

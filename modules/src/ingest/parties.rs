@@ -141,6 +141,23 @@ impl Parties {
     }
 }
 
+/// A job of a user: whom it is charged to with what it asks for, before and after.
+type Moved<'a> = (u32, (&'a Party, &'a Spec), (&'a Party, &'a Spec));
+
+impl Parties {
+    /// Whether one that is there may be charged otherwise, or ask for something else: by the limits that did not
+    /// count for it before, as of one that is submitted.
+    ///
+    /// # Errors
+    /// It would be over a limit, alone or where that is to be refused.
+    pub fn within_limits_moved(&self, now: Time, moved: Moved<'_>) -> Result<(), Refusal> {
+        match self.limits.refusing_moved(now, moved) {
+            None => Ok(()),
+            Some(bound) => Err(Refusal::new(Code::TooLarge, bound.text)),
+        }
+    }
+}
+
 impl Charter {
     /// With the QoS and classes that the configuration has, and no accounts yet.
     pub fn new(settings: &Settings) -> Charter {

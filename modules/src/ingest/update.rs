@@ -1,14 +1,16 @@
-//! Whether jobs may have other time limits: asked as of a submission, of what a longer one could be over.
+//! Whether jobs may have other time limits, queues or accounts: asked as of a submission.
 //!
 //! Who asks may (`manager/update.rs`). What an administrator says stands above the limits of queues and
 //! accounts, as nothing of a submission does: it is said of one job that is known. It stands above nothing
 //! that was promised: the end of the instance, and reservations.
 
 use eddy_broker::{LimitChange, LimitedJob, NewLimit, NewLimits, Outbox, Sender};
+use eddy_wire::account::{Name, Party};
 use eddy_wire::error::Refusal;
 use eddy_wire::services::job::{Changed, REFUSED_MAX};
-use eddy_wire::time::Time;
-use eddy_wire::update;
+use eddy_wire::spec::Spec;
+use eddy_wire::time::{Span, Time};
+use eddy_wire::update::{Change, Limit};
 
 use super::Ingest;
 
@@ -20,11 +22,13 @@ impl Ingest {
             ..Changed::default()
         };
         for new in &limits.asked {
-            match self.may_last(now, limits.sender, new) {
-                Ok(()) => {
+            match self.may_have(now, limits.sender, new) {
+                // It is so already, by what it has where nothing is said.
+                Ok(change) if change.is_empty() => {}
+                Ok(change) => {
                     changed.count += 1;
                     let by = Some(limits.sender.uid);
-                    out.append(now, new.job, update::to_duration(new.limit, by, limits.key));
+                    out.append(now, new.job, change.record(by, limits.key));
                 }
                 Err(refusal) => changed.refused.push((new.job, refusal.text)),
             }
@@ -33,31 +37,99 @@ impl Ingest {
         out.reply(limits.caller, &changed);
     }
 
-    fn may_last(&self, now: Time, sender: Sender, new: &NewLimit) -> Result<(), Refusal> {
+    /// What is other of a job then, if it may be.
+    fn may_have(&self, now: Time, sender: Sender, new: &NewLimit) -> Result<Change, Refusal> {
+        let change = Change {
+            limit: new.limit,
+            ..Change::default()
+        };
         match (new.change, &new.stage) {
-            (LimitChange::Shorter, _) => Ok(()),
-            (LimitChange::Longer, LimitedJob::Waits) => self.may_ask(now, sender, new),
+            (_, LimitedJob::Waits) => self.may_wait(now, sender, new),
+            (LimitChange::Shorter, LimitedJob::Runs { .. }) => Ok(change),
             (LimitChange::Longer, LimitedJob::Runs { ranks, until }) => {
                 self.served.lasts(now, &new.submit.spec, *until)?;
-                self.reserved.lets_on(&new.submit.spec, ranks, *until)
+                self.reserved.lets_on(&new.submit.spec, ranks, *until)?;
+                Ok(change)
             }
         }
     }
 
-    /// Whether one that waits could be submitted like that.
-    fn may_ask(&self, now: Time, sender: Sender, new: &NewLimit) -> Result<(), Refusal> {
-        let submit = &new.submit;
-        let spec = submit.spec.with(None, Some(new.limit.0));
-        self.served.admits(now, &spec)?;
-        self.fits(&spec)?;
-        self.fits_reservation(now, submit.user, &submit.party, &spec)?;
-        if sender.roles.may_administer() {
-            return Ok(());
+    /// What is other of one that waits: it could be submitted like that, where it would be with others or for
+    /// longer.
+    fn may_wait(&self, now: Time, sender: Sender, new: &NewLimit) -> Result<Change, Refusal> {
+        let (submit, set) = (&new.submit, &new.set);
+        let mut change = Change {
+            limit: new.limit,
+            name: set.name.clone(),
+            queue: set.queue.clone(),
+            ..Change::default()
+        };
+        let (before, own) = (&submit.spec, &submit.party);
+        let mut spec = change.spec(before);
+        let mut party = own.clone();
+        if set.moves() {
+            self.queues.takes(&spec)?;
+            party = self.party_of(submit.user, own, &spec, new)?;
+            (change.account, change.qos) = (party.account.clone(), party.qos.clone());
         }
-        self.is_let_in((submit.user, &submit.party), &spec)?;
-        // It counts already.
-        let count = 0;
-        self.parties
-            .within_limits(now, (submit.user, &submit.party), &spec, count)
+        // Without a limit it has the one of those who ask for none.
+        let is_open = set.queue.is_some() || new.limit == Some(Limit::Without);
+        if is_open
+            && spec.request.duration.is_none()
+            && let Some(time) = self.queues.time(&party, &spec, self.served.left(now))
+        {
+            change.limit = Some(Limit::To(time));
+            spec = change.spec(before);
+        }
+        if set.moves() || new.change == LimitChange::Longer {
+            self.served.admits(now, &spec)?;
+            self.fits(&spec)?;
+            self.fits_reservation(now, submit.user, &party, &spec)?;
+        }
+        if !sender.roles.may_administer() && (set.moves() || new.change == LimitChange::Longer) {
+            self.is_let_in((submit.user, &party), &spec)?;
+            let moved = (submit.user, (own, &**before), (&party, &spec));
+            self.parties.within_limits_moved(now, moved)?;
+        }
+        Ok(only_what_differs(change, before, own))
+    }
+
+    /// Whom one is charged to that is told to be with others: what is not told stays.
+    fn party_of(
+        &self,
+        user: u32,
+        own: &Party,
+        spec: &Spec,
+        new: &NewLimit,
+    ) -> Result<Party, Refusal> {
+        let text = |name: &Option<Name>| name.as_ref().map(Name::to_string);
+        let account = new.set.account.clone().or_else(|| text(&own.account));
+        let qos = new.set.qos.clone().or_else(|| text(&own.qos));
+        let asked = spec.charged_as(account, qos, text(&own.class));
+        let party = self
+            .parties
+            .charter()
+            .party(user, &asked, self.queues.rules(spec))?;
+        Ok(Party {
+            class: own.class.clone(),
+            ..party
+        })
+    }
+}
+
+/// Without what a job has already.
+fn only_what_differs(change: Change, spec: &Spec, party: &Party) -> Change {
+    let system = &spec.jobspec.attributes.system;
+    let limit = Limit::of(spec.request.duration.map(Span));
+    Change {
+        limit: change.limit.filter(|asked| *asked != limit),
+        name: change.name.filter(|name| name != spec.jobspec.name()),
+        queue: change
+            .queue
+            .filter(|name| Some(name) != system.queue.as_ref()),
+        account: change
+            .account
+            .filter(|name| Some(name) != party.account.as_ref()),
+        qos: change.qos.filter(|name| Some(name) != party.qos.as_ref()),
     }
 }

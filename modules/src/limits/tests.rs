@@ -478,3 +478,43 @@ fn a_node_that_a_job_gave_back_is_used_no_longer_than_the_ledger_charges_it() {
     submit(&mut limits, 2, "a", &spec(1, 1_860));
     assert!(why(&limits, 2).ends_with("30 are taken, 31 asked for"));
 }
+
+#[test]
+fn who_comes_from_elsewhere_is_refused_by_what_did_not_count_for_him() {
+    let mut limits = limits();
+    for account in ["a", "b"] {
+        let one = Given {
+            submitted_jobs: Some(1),
+            ..Given::default()
+        };
+        set(&mut limits, member(account, one));
+    }
+    let minute = spec(1, 60);
+    submit(&mut limits, 1, "a", &minute);
+    let moved = |limits: &Limits, to: &str| {
+        let of = (party("a"), party(to));
+        let moved = (7, (&of.0, &*minute), (&of.1, &*minute));
+        limits
+            .refusing_moved(Time(0), moved)
+            .map(|bound| bound.text)
+    };
+    assert_eq!((moved(&limits, "a"), moved(&limits, "b")), (None, None));
+    submit(&mut limits, 2, "b", &minute);
+    let text = "limit `submitted_jobs` of user 7 in account `b` is 1: 1 are taken, 1 asked for";
+    assert_eq!(moved(&limits, "b").as_deref(), Some(text));
+    let map = |kind| match kind {
+        Kind::JobspecUpdate(map) => map,
+        other => panic!("{other:?}"),
+    };
+    let change = update::Change {
+        account: Some(name("a")),
+        ..update::Change::default()
+    };
+    tell(
+        &mut limits,
+        0,
+        2,
+        Kind::JobspecUpdate(map(change.record(None, None))),
+    );
+    assert_eq!(moved(&limits, "b"), None, "and counts there no more");
+}

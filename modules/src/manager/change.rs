@@ -378,7 +378,7 @@ fn may_change(request: &Request, job: &Job) -> bool {
     request.sender().may_act_for(job.submit.user)
 }
 
-fn bounded(field: &str, text: &str) -> Result<(), Refusal> {
+pub(super) fn bounded(field: &str, text: &str) -> Result<(), Refusal> {
     if text.len() > NOTE_BYTES_MAX || text.contains('\n') {
         let text = format!("{field}: one line of at most {NOTE_BYTES_MAX} bytes is allowed");
         return Err(Refusal::invalid(text));

@@ -17,7 +17,7 @@ use eddy_wire::time::{MICROS, Time};
 use eddy_wire::update;
 
 use crate::limits::{Alone, Bound, Limits, Whose};
-use crate::live::Change;
+use crate::live;
 use crate::settings::Settings;
 
 const DAY: i64 = 86_400 * MICROS;
@@ -102,7 +102,7 @@ impl Gate {
                 }
             }
             (Kind::Account(_), _) => self.limits_changed(),
-            (Kind::Memo(memo), None) if Change::told(memo).is_some() => self.limits_changed(),
+            (Kind::Memo(memo), None) if live::Change::told(memo).is_some() => self.limits_changed(),
             // What is no more than a remark changes nothing of what is on its way.
             (Kind::Exception(exception), _) if exception.severity > 0 => {}
             (

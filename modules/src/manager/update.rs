@@ -1,4 +1,5 @@
-//! Another time limit for jobs that wait or run: who may ask for it, and of which jobs.
+//! What may be other of a job: the time limit of one that waits or runs, and name, queue, account and QoS
+//! of one that waits. Who may ask for it, and of which jobs.
 //!
 //! Whether such a job could be had at all ingest knows, as of a submission; it is told and answers
 //! (`ingest/update.rs`).
@@ -7,26 +8,26 @@ use std::sync::Arc;
 
 use eddy_broker::{LimitChange, LimitedJob, NewLimit, NewLimits, Notice, Outbox, Request, Sender};
 use eddy_wire::error::Refusal;
-use eddy_wire::event::Kind;
 use eddy_wire::fsd::{NUMBER_MAX, seconds_of_micros};
+use eddy_wire::gang;
 use eddy_wire::id::JobId;
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::Work;
+use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{LIMIT_MOVED, Scope, UpdateRequest};
 use eddy_wire::time::{Span, Time};
-use eddy_wire::update::{self, DURATION};
+use eddy_wire::update::{Change, DURATION, Limit, NAME, Terms};
 
 use serde_json::Number;
 
 use super::Manager;
-use super::change::Named;
+use super::change::{Named, bounded};
 
 /// No limit is longer, as in a jobspec: some 136 years.
 const LIMIT_MAX: Span = Span(NUMBER_MAX);
 
 impl Manager {
-    /// Asks for other time limits.
+    /// Asks for something else of jobs.
     pub(super) fn update(
         &mut self,
         now: Time,
@@ -34,13 +35,7 @@ impl Manager {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let body: UpdateRequest = request.parse()?;
-        if body.duration <= Span::ZERO || body.duration > LIMIT_MAX {
-            return Err(Refusal::invalid(format!(
-                "{DURATION}: {} s given, allowed is more than 0 and at most {} s",
-                seconds(body.duration),
-                seconds(LIMIT_MAX)
-            )));
-        }
+        let limit = asked_limit(&body)?;
         let named = Named::of(
             &body.jobs,
             body.job_set.as_deref(),
@@ -48,17 +43,22 @@ impl Manager {
         )?;
         let sender = request.sender();
         let proposed = self.each(request, named, |job| {
-            let changes = changes(now, sender, job, body.duration)?;
+            may_change(now, sender, job, (limit, &body.set))?;
+            let changes = differs(job, (limit, &body.set));
             if let Some(reckoned) = body.reckoned {
                 let is_said_again = !changes && job.reckoned == Some(reckoned.key);
                 if !is_said_again && limit_of(job) != Some(reckoned.from) {
                     return Err(LIMIT_MOVED.to_owned());
                 }
             }
-            Ok(changes.then(|| update::to_duration(body.duration, Some(sender.uid), None)))
+            let asked = Change {
+                limit,
+                ..Change::default()
+            };
+            Ok(changes.then(|| asked.record(Some(sender.uid), None)))
         })?;
-        let asked = proposed.events.iter();
-        let asked = asked.filter_map(|(id, kind)| self.asked(now, *id, kind));
+        let jobs = proposed.events.iter().map(|(id, _)| *id);
+        let asked = jobs.filter_map(|id| self.asked(now, id, (limit, &body.set)));
         let asked = asked.collect();
         out.notice(Notice::Limits(Box::new(NewLimits {
             caller: request.caller,
@@ -71,49 +71,141 @@ impl Manager {
     }
 
     /// What ingest is to know of it.
-    fn asked(&self, now: Time, id: JobId, kind: &Kind) -> Option<NewLimit> {
-        let (Some(job), Kind::JobspecUpdate(map)) = (self.jobs.get(&id), kind) else {
-            return None;
-        };
-        let limit = update::duration(map)?;
+    fn asked(
+        &self,
+        now: Time,
+        id: JobId,
+        (limit, set): (Option<Limit>, &Terms),
+    ) -> Option<NewLimit> {
+        let job = self.jobs.get(&id)?;
+        let before = limit_of(job);
         let stage = match job.grant() {
             None => LimitedJob::Waits,
             Some(grant) => LimitedJob::Runs {
                 ranks: grant.set.ranks(),
-                until: now.after(Span(limit.0 - job.suspension.has_run(now).0)),
+                until: now.after(Span(limit?.span()?.0 - job.suspension.has_run(now).0)),
             },
         };
         Some(NewLimit {
             job: id,
             submit: Arc::clone(&job.submit),
-            limit,
-            change: change(limit_of(job), limit),
+            limit: limit.filter(|limit| *limit != Limit::of(before)),
+            change: limit.map_or(LimitChange::Shorter, |limit| change(before, limit)),
+            set: set.clone(),
             stage,
         })
     }
 }
 
-/// Whether a job would have another limit than it has, if whoever asks may give it that.
-fn changes(now: Time, sender: Sender, job: &Job, limit: Span) -> Result<bool, String> {
+/// The time limit that is asked for, if one is, or none.
+fn asked_limit(body: &UpdateRequest) -> Result<Option<Limit>, Refusal> {
+    if let Some(name) = &body.set.name {
+        bounded(NAME, name)?;
+        if name.is_empty() {
+            return Err(Refusal::invalid(format!("{NAME}: an empty name given")));
+        }
+    }
+    let Some(duration) = body.duration else {
+        return match body.set.is_empty() {
+            true => Err(Refusal::invalid(
+                "set: nothing given; allowed are a duration, and name, queue, account and qos",
+            )),
+            false => Ok(None),
+        };
+    };
+    if duration < Span::ZERO || duration > LIMIT_MAX {
+        return Err(Refusal::invalid(format!(
+            "{DURATION}: {} s given, allowed is more than 0 and at most {} s, or 0 for none",
+            seconds(duration),
+            seconds(LIMIT_MAX)
+        )));
+    }
+    Ok(Some(Limit::of(Some(duration))))
+}
+
+/// Whether a job may have something else, by who asks and how far it is.
+fn may_change(
+    now: Time,
+    sender: Sender,
+    job: &Job,
+    (limit, set): (Option<Limit>, &Terms),
+) -> Result<(), String> {
     let request = &job.submit.spec.request;
     if let Work::Instance { name: Some(name) } = &request.work {
-        return Err(format!(
-            "it is queue instance {name}, which has no time limit"
-        ));
+        return Err(match set.first_key() {
+            None => format!("it is queue instance {name}, which has no time limit"),
+            Some(key) => format!("{key}: it is queue instance {name}, which is as it is declared"),
+        });
     }
     if job.submit.pass.is_some() {
-        return Err("it was passed down: its time limit is changed in the parent".to_owned());
+        return Err("it was passed down: it is changed in the parent".to_owned());
     }
-    let before = limit_of(job);
     match job.state {
         JobState::Inactive => Err("it is over".to_owned()),
         JobState::Cleanup => Err("it is ending".to_owned()),
         JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => {
-            Ok(before != Some(limit))
+            may_move(job, set)
         }
-        JobState::Run if before == Some(limit) => Ok(false),
-        JobState::Run => may_run(now, sender, job, (before, limit)).map(|()| true),
+        JobState::Run => match (set.first_key(), limit) {
+            (Some(key), _) => Err(format!(
+                "{key}: it has begun; only the time limit of one that runs may be changed"
+            )),
+            (None, Some(Limit::Without)) => Err(format!(
+                "{DURATION}: none given, it has begun; allowed is a time"
+            )),
+            (None, Some(Limit::To(limit))) => match limit_of(job) {
+                before if before == Some(limit) => Ok(()),
+                before => may_run(now, sender, job, (before, limit)),
+            },
+            (None, None) => Ok(()),
+        },
     }
+}
+
+/// Whether one that waits may be with others.
+fn may_move(job: &Job, set: &Terms) -> Result<(), String> {
+    let Some(key) = set.first_key().filter(|_| set.moves()) else {
+        return Ok(());
+    };
+    let spec = &job.submit.spec;
+    if let Some(name) = &job.submit.taken_in {
+        return Err(format!(
+            "{key}: instance `{name}` took it while this one was away, as it was"
+        ));
+    }
+    if let Ok(Some(gang)) = gang::of(spec) {
+        return Err(format!(
+            "{key}: it is of gang `{}`, of which all are in one queue and charged alike",
+            gang.name
+        ));
+    }
+    match (&spec.request.work, spec.request.takes) {
+        (Work::Ground { of }, _) => Err(format!(
+            "{key}: job {of} is to grow by it, and it goes with that"
+        )),
+        (_, Takes::Nothing) => Err(format!(
+            "{key}: it takes nothing, so it is in no queue and charged to nobody"
+        )),
+        (Work::Tasks | Work::Instance { .. }, Takes::Resources) => Ok(()),
+    }
+}
+
+/// Whether a job is not like that already, as far as can be seen without its defaults.
+fn differs(job: &Job, (limit, set): (Option<Limit>, &Terms)) -> bool {
+    let submit = &job.submit;
+    let system = &submit.spec.jobspec.attributes.system;
+    let other = |asked: &Option<String>, has: Option<&str>| {
+        asked.as_deref().is_some_and(|asked| Some(asked) != has)
+    };
+    let party = &submit.party;
+    limit.is_some_and(|limit| limit != Limit::of(limit_of(job)))
+        || other(&set.name, Some(submit.spec.jobspec.name()))
+        || other(&set.queue, system.queue.as_deref())
+        || other(
+            &set.account,
+            party.account.as_ref().map(|name| name.as_str()),
+        )
+        || other(&set.qos, party.qos.as_ref().map(|name| name.as_str()))
 }
 
 /// Whether one that has begun may have it.
@@ -131,7 +223,7 @@ fn may_run(
             seconds(ran)
         ));
     }
-    if change(before, limit) == LimitChange::Longer && !sender.roles.may_administer() {
+    if change(before, Limit::To(limit)) == LimitChange::Longer && !sender.roles.may_administer() {
         return Err(format!(
             "{DURATION}: {} s given, user {} may make it shorter; the owner and admins give a job more time \
              once it has begun",
@@ -146,10 +238,11 @@ fn limit_of(job: &Job) -> Option<Span> {
     job.submit.spec.request.duration.map(Span)
 }
 
-fn change(before: Option<Span>, limit: Span) -> LimitChange {
-    match before {
-        Some(before) if before < limit => LimitChange::Longer,
-        Some(_) | None => LimitChange::Shorter,
+fn change(before: Option<Span>, limit: Limit) -> LimitChange {
+    match (before, limit) {
+        (Some(before), Limit::To(limit)) if before >= limit => LimitChange::Shorter,
+        (Some(_), Limit::To(_) | Limit::Without) => LimitChange::Longer,
+        (None, _) => LimitChange::Shorter,
     }
 }
 

@@ -20,6 +20,7 @@ use eddy_wire::preempt::Shrink;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::services::child::{FromParent, PassState, Passed, ToldOf, ToldRequest};
 use eddy_wire::time::{Span, Time};
+use eddy_wire::update;
 
 use super::Nest;
 use super::begun::Lost;
@@ -27,16 +28,58 @@ use super::child::{Child, Stated};
 use super::payload;
 use super::run::{Heard, Run, Told};
 use crate::jobs::Jobs;
+use crate::limits::is_nobodys;
+use crate::settings::Settings;
 
 /// The jobs of queues.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
     pub(super) jobs: Jobs<Run>,
+    /// Those of no queue, which may come to be of one while they wait.
+    unnamed: Jobs<Run>,
+    keeps: Keeps,
     /// Those that hold something of each rank.
     on: BTreeMap<Rank, BTreeSet<JobId>>,
 }
 
+/// Whose jobs are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Keeps {
+    /// No queue leads anywhere: those that are in one.
+    #[default]
+    OfQueues,
+    All,
+}
+
 impl Passes {
+    pub(super) fn new(settings: &Settings) -> Passes {
+        Passes {
+            keeps: match settings.declared.is_empty() {
+                true => Keeps::OfQueues,
+                false => Keeps::All,
+            },
+            ..Passes::default()
+        }
+    }
+
+    /// One that was in no queue is in one from now on, or is over.
+    fn apply_unnamed(&mut self, id: JobId, record: &Record) {
+        let kind = &record.event.kind;
+        let Some(run) = self.unnamed.get_mut(&id) else {
+            return;
+        };
+        run.apply(record.event.t, kind);
+        match kind {
+            Kind::JobspecUpdate(map) if update::queue(map).is_some() => {
+                let run = self.unnamed.remove(&id);
+                run.into_iter()
+                    .for_each(|run| drop(self.jobs.insert(id, run)));
+            }
+            Kind::Clean => drop(self.unnamed.remove(&id)),
+            _ => {}
+        }
+    }
+
     pub(super) fn apply(&mut self, record: &Record) {
         let Some(id) = record.event.job else { return };
         if let Kind::Submit(submit) = &record.event.kind {
@@ -44,8 +87,13 @@ impl Passes {
             let is_taken = submit.taken_in.is_some();
             if is_taken || submit.spec.jobspec.attributes.system.queue.is_some() {
                 self.jobs.insert(id, Run::new(submit, record.event.t));
+            } else if self.keeps == Keeps::All && !is_nobodys(&submit.spec) {
+                self.unnamed.insert(id, Run::new(submit, record.event.t));
             }
             return;
+        }
+        if !self.jobs.contains_key(&id) {
+            return self.apply_unnamed(id, record);
         }
         let kind = &record.event.kind;
         if kind.frees() || matches!(kind, Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Clean) {

@@ -9,20 +9,20 @@ use eddy_wire::event::Kind;
 use eddy_wire::id::JobId;
 use eddy_wire::plan::Delta;
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::time::{Span, Time};
-use eddy_wire::update;
+use eddy_wire::time::Time;
+use eddy_wire::update::{self, Limit};
 
 use super::Sched;
 use super::seen::Seen;
 
 /// The time limit that one has, where it was changed in this attempt.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Changed(Option<Span>);
+pub(super) struct Changed(Option<Limit>);
 
 impl Changed {
     pub(super) fn apply(&mut self, kind: &Kind) {
         match kind {
-            Kind::JobspecUpdate(map) => self.0 = update::duration(map).or(self.0),
+            Kind::JobspecUpdate(map) => self.0 = update::limit(map).or(self.0),
             Kind::Requeue(_) => self.0 = None,
             _ => {}
         }
@@ -56,9 +56,12 @@ impl Seen {
         end.is_none_or(|end| end == set.expiration)
     }
 
-    /// When what it has from then on ends, where its limit was changed.
+    /// When what it has from then on ends, where its limit was changed; 0 is never.
     fn ends_at(&self, start: Time, last: Option<i64>) -> Option<i64> {
-        let left = (self.limit.0?.0 - self.suspension.has_run(start).0).max(1);
+        let Limit::To(limit) = self.limit.0? else {
+            return Some(last.unwrap_or(0));
+        };
+        let left = (limit.0 - self.suspension.has_run(start).0).max(1);
         let own = start.0.saturating_add(left);
         Some(
             last.map_or(own, |last| own.min(last))

@@ -211,8 +211,14 @@ impl Seen {
         }
     }
 
-    /// It is passed to an instance, wherever its queue leads by now; its next attempt goes where that leads then.
+    /// It is passed to an instance, wherever its queue leads by now. Its next attempt goes where that leads then,
+    /// and so does one that is in another queue.
     pub(super) fn passed(&mut self, kind: &Kind, sets: &Sets) {
+        if let Kind::JobspecUpdate(map) = kind
+            && update::queue(map).is_some()
+        {
+            self.to = sets.of(&self.submit);
+        }
         if let Some(to) = kind.passed_to() {
             self.to = Some(sets.to(Arc::from(to.instance.as_str())));
         }

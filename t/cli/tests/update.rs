@@ -1,8 +1,10 @@
-//! Time limits that change: of what waits, of what runs, of instances and of what is in them.
+//! What changes of jobs: time limits of what waits, of what runs, of instances and of what is in them; name, queue
+//! and account of what waits.
 
-use eddy_cli_tests::instance::Instance;
+use eddy_cli_tests::instance::{Instance, leader_of};
+use eddy_cli_tests::place::Place;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 type Tested = anyhow::Result<()>;
 
@@ -56,15 +58,23 @@ fn what_is_not_a_change_is_refused_by_its_word() -> Tested {
     for (words, why) in [
         (
             vec!["update", &job],
-            "no change given; allowed is duration=",
+            "no change given; allowed are duration=",
         ),
         (
             vec!["update", "duration=1h"],
             "no jobs given; allowed are ids and --job-set NAME",
         ),
         (
+            vec!["update", &job, "urgency=3"],
+            "`urgency` given; allowed are duration",
+        ),
+        (
             vec!["update", &job, "queue=x"],
-            "`queue` given; allowed is duration",
+            "attributes.system.queue: it has begun; only the time limit",
+        ),
+        (
+            vec!["update", &job, "duration=none", "name=x"],
+            "attributes.system.job.name: it has begun; only the time limit",
         ),
         (
             vec!["update", &job, "duration=inf"],
@@ -72,11 +82,11 @@ fn what_is_not_a_change_is_refused_by_its_word() -> Tested {
         ),
         (
             vec!["update", &job, "duration=1000000d"],
-            "86400000000 s given, allowed is more than 0 and at most 4294967295 s",
+            "86400000000 s given, allowed is more than 0 and at most 4294967295 s, or 0 for none",
         ),
         (
             vec!["update", &job, "duration=1h", "duration=2h"],
-            "given beside another change",
+            "given beside another of the same",
         ),
         (
             vec!["update", "--job-set=none", "duration=1h"],
@@ -220,5 +230,132 @@ fn a_warning_ends_no_command_that_waits_beside_what_is_warned() -> Tested {
     run.signal(Signal::USR2)?;
     gate.let_go(1)?;
     assert_eq!(run.wait()?.code, 3);
+    Ok(())
+}
+
+/// Two queues, one of an instance; an account that may use one of them only.
+const SITE: &str = r#"
+[[instance]]
+name = "batch"
+nodes = 1
+
+[[queue]]
+name = "batch"
+instance = "batch"
+
+[[queue]]
+name = "debug"
+instance = "root"
+max_time = "30m"
+limits = { submitted_jobs = 2 }
+
+[[queue]]
+name = "closed"
+instance = "root"
+accounts = ["physics"]
+
+[[qos]]
+name = "high"
+"#;
+
+fn site() -> anyhow::Result<Instance> {
+    let place = Place::new()?;
+    let config = place.join("site.toml");
+    std::fs::write(&config, SITE)?;
+    let state = place.path().join("state");
+    let fake = [
+        "--fake",
+        "nodes=2,cores=1",
+        "-S",
+        "exec.test.run_duration=3000s",
+    ];
+    Instance::start_in(place, state, &[&fake[..], &["--config", &config]].concat())
+}
+
+/// What a row says of these.
+fn fields(instance: &Instance, job: &str, names: [&str; 4]) -> anyhow::Result<[Value; 4]> {
+    let row = instance.row(job)?;
+    Ok(names.map(|name| row[name].clone()))
+}
+
+#[test]
+fn one_that_waits_is_given_another_name_queue_and_time_and_stays_so() -> Tested {
+    let instance = site()?;
+    let holder = instance.submit_started(&["true"])?;
+    let inside = instance.submit_started(&["-q", "batch", "true"])?;
+    let job = instance.submit(&["-t", "1h", "--urgency=14", "true"])?;
+    let words = ["name=one two", "queue=debug", "duration=20m"];
+    instance.ok(&[&["update", &job], &words[..]].concat())?;
+    let names = ["name", "queue", "duration", "urgency"];
+    let is = [json!("one two"), json!("debug"), json!(1200.0), json!(14)];
+    assert_eq!(fields(&instance, &job, names)?, is);
+    // The same again is nothing new.
+    instance.ok(&[&["update", &job], &words[..]].concat())?;
+    let log = instance.ok(&["job", "eventlog", &job])?;
+    assert_eq!(log.matches("jobspec-update").count(), 1, "{log}");
+    assert!(
+        log.contains("attributes.system.job.name=\"one two\""),
+        "{log}"
+    );
+    leader_of(instance.state())?.kill()?;
+    instance.start_again()?;
+    assert_eq!(fields(&instance, &job, names)?, is);
+    let listed = instance.json(&["jobs", "-q", "debug", "--name=one two", "--json"])?;
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    // Another that leads elsewhere: it begins there.
+    instance.ok(&["update", &job, "queue=batch", "duration=none"])?;
+    assert_eq!(limit(&instance, &job)?, Value::Null);
+    instance.ok(&["cancel", &inside])?;
+    instance.event(&job, "start")?;
+    assert_eq!(
+        instance.row(&job)?["nodelist"],
+        instance.row(&inside)?["nodelist"]
+    );
+    // And back, of one that was in none.
+    let none = instance.submit(&["-t", "1h", "true"])?;
+    instance.ok(&["update", &none, "queue=batch"])?;
+    instance.ok(&["cancel", &job])?;
+    instance.event(&none, "start")?;
+    instance.ok(&["cancel", &holder, &none])?;
+    Ok(())
+}
+
+#[test]
+fn what_could_not_be_submitted_like_that_is_refused_by_the_field() -> Tested {
+    let instance = site()?;
+    let uid = rustix::process::getuid().as_raw().to_string();
+    for account in ["physics", "arts", "closed"] {
+        instance.ok(&["account", "add", account])?;
+    }
+    for account in ["arts", "physics"] {
+        instance.ok(&["account", "add-user", &uid, "-A", account])?;
+    }
+    let holder = instance.submit_started(&["-A", "arts", "true"])?;
+    let job = instance.submit(&["-A", "arts", "-t", "1h", "true"])?;
+    for (change, why) in [
+        (
+            "queue=nowhere",
+            "attributes.system.queue: `nowhere` given, there are batch, ",
+        ),
+        ("account=music", "attributes.system.account: "),
+        ("account=closed", "attributes.system.account: "),
+        ("qos=top", "attributes.system.qos: `top` given, there are"),
+    ] {
+        let ran = instance.run(&["update", &job, change])?;
+        let line = ran.refusal()?;
+        assert!(line.contains(why), "{change}: {line}");
+    }
+    instance.ok(&["update", &job, "account=physics"])?;
+    let row = instance.row(&job)?;
+    assert_eq!(
+        (&row["account"], &row["qos"]),
+        (&json!("physics"), &json!(""))
+    );
+    let removed = instance.run(&["account", "del", "physics"])?;
+    assert!(removed.refusal()?.contains("physics"), "{removed:?}");
+    instance.ok(&["cancel", &holder])?;
+    instance.event(&job, "start")?;
+    let usage = instance.json(&["usage", "--json"])?;
+    assert!(usage.to_string().contains("physics"), "{usage}");
     Ok(())
 }

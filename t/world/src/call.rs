@@ -209,8 +209,9 @@ impl Call {
         let request = job::UpdateRequest {
             jobs: JobSet::one(id),
             job_set: None,
-            duration,
+            duration: Some(duration),
             reckoned: None,
+            set: Default::default(),
         };
         Call::new::<job::Update>(About::Limit(id), &request)
     }

@@ -1,4 +1,5 @@
-//! `eddy update`: another time limit for jobs that wait or run.
+//! `eddy update`: another time limit for jobs that wait or run; another name, queue, account or QoS for those
+//! that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use eddy_wire::fsd::{Fsd, micros_of_seconds};
 use eddy_wire::id::JobId;
 use eddy_wire::services::job::{Changed, JobSet, LIMIT_MOVED, Reckoned, Update, UpdateRequest};
 use eddy_wire::time::Span;
-use eddy_wire::update::DURATION;
+use eddy_wire::update::{ACCOUNT, DURATION, NAME, QOS, QUEUE, Terms};
 use uuid::Uuid;
 
 use crate::ids;
@@ -20,6 +21,12 @@ use crate::verbs::cancel::{change, known, refusals};
 
 /// The short name of the time limit.
 const SHORT: &str = "duration";
+/// That it is to be without one.
+const NONE: &str = "none";
+/// The account, in Flux's word.
+const BANK: &str = "attributes.system.bank";
+/// What may be asked for.
+const ALLOWED: &str = "duration=[+-]TIME|none, name=TEXT, queue=NAME, account=NAME, qos=NAME";
 
 /// How often a limit is reckoned that others change meanwhile, and the pause between.
 const TURNS_MAX: u32 = 200;
@@ -27,13 +34,18 @@ const BETWEEN: Duration = Duration::from_millis(20);
 /// Of a job that is not there, as the service says it.
 const GONE: &str = "there is no such job, or it is over";
 
-/// Change the time limit of jobs that wait or run
+/// Change jobs that wait: time limit, name, queue, account, QoS; of those that run the time limit
 ///
 /// duration=2h gives a job that limit, duration=+30m and duration=-30m make the one it has longer or
-/// shorter; a number alone is seconds. A limit counts from the start of the tasks, and holds for later
-/// attempts too. While a job waits its user may ask for what could be submitted like that. Once it has
-/// begun he may make the limit shorter, to more than it has run; the owner and admins make it longer,
-/// also beyond what a queue allows, but not into a reservation and not beyond the end of the instance.
+/// shorter; a number alone is seconds; duration=none takes it from a job that waits, which then has the
+/// one of those who ask for none. A limit counts from the start of the tasks, and holds for later
+/// attempts too. Once a job has begun its user may make the limit shorter, to more than it has run; the
+/// owner and admins make it longer, also beyond what a queue allows, but not into a reservation and not
+/// beyond the end of the instance.
+///
+/// While a job waits its user may ask for what could be submitted like that: name=TEXT, queue=NAME,
+/// account=NAME (or bank=NAME) and qos=NAME, several at once; the keys of jobspecs (attributes.system.queue)
+/// are taken, too. What is not named stays as it is. A job that is given another keeps its place.
 ///
 /// Of an instance the jobs inside keep their own limits, but end with it.
 #[derive(clap::Args)]
@@ -41,28 +53,31 @@ pub struct Args {
     /// The jobs of this set, in place of ids
     #[arg(long, value_name = "NAME", value_parser = request::job_set)]
     job_set: Option<String>,
-    /// Jobs (f2JL, 1000, lists and ranges, of an instance 905/f5), and duration=[+-]TIME
+    /// Jobs (f2JL, 1000, lists and ranges, of an instance 905/f5), and what is to change: duration=[+-]TIME|none, name=TEXT, queue=NAME, account=NAME, qos=NAME
     #[arg(value_name = "ID|KEY=VALUE", required = true)]
     words: Vec<String>,
 }
 
-/// What is asked for.
+/// What is asked for of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
-    /// This limit.
+    /// This limit; nothing is none.
     To(Span),
     /// So much more than there is, or less.
     By(i64),
 }
 
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Changes {
+    limit: Option<Limit>,
+    set: Terms,
+}
+
 pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let (changes, jobs): (Vec<&String>, Vec<&String>) =
+    let (words, jobs): (Vec<&String>, Vec<&String>) =
         args.words.iter().partition(|word| word.contains('='));
-    let limit = match &changes[..] {
-        [] => bail!("no change given; allowed is {SHORT}=[+-]TIME"),
-        [one] => limit(one)?,
-        [_, more, ..] => bail!("`{more}` given beside another change; allowed is one"),
-    };
+    let changes = Changes::read(&words)?;
     let (global, named) = &global.inside(&jobs)?;
     let jobs = ids::many(named)?;
     match (jobs.is_empty(), &args.job_set) {
@@ -72,26 +87,31 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     }
     let job_set = args.job_set.clone();
     global.session(async |client| {
-        let changed = match limit {
-            Limit::To(limit) => set(&client, jobs, &job_set, (limit, None)).await?,
-            Limit::By(micros) => shift(&client, jobs, &job_set, micros).await?,
+        let changed = match changes.limit {
+            Some(Limit::By(micros)) => shift(&client, jobs, &job_set, micros).await?,
+            limit => {
+                let limit = limit.and_then(Limit::to);
+                let set = changes.set.clone();
+                ask(&client, jobs, &job_set, (limit, None, set)).await?
+            }
         };
         known(&client, job_set.as_ref(), &changed).await?;
         Ok(refusals("update", &changed))
     })
 }
 
-async fn set(
+async fn ask(
     client: &Client,
     jobs: JobSet,
     job_set: &Option<String>,
-    (limit, reckoned): (Span, Option<Reckoned>),
+    (limit, reckoned, set): (Option<Span>, Option<Reckoned>, Terms),
 ) -> anyhow::Result<Changed> {
     let request = |jobs| UpdateRequest {
         jobs,
         job_set: job_set.clone(),
         duration: limit,
         reckoned,
+        set: set.clone(),
     };
     change::<Update>(client, jobs, request).await
 }
@@ -169,18 +189,65 @@ async fn shift_once(client: &Client, question: &Question, micros: i64) -> anyhow
     for ((limit, from), jobs) in limits {
         let key = Uuid::now_v7();
         let reckoned = Some(Reckoned { from, key });
-        let changed = set(client, JobSet::of(jobs), &None, (limit, reckoned)).await?;
+        let asked = (Some(limit), reckoned, Terms::default());
+        let changed = ask(client, JobSet::of(jobs), &None, asked).await?;
         all.count += changed.count;
         all.refused.extend(changed.refused);
     }
     Ok(all)
 }
 
-/// The limit that `KEY=VALUE` says.
-fn limit(change: &str) -> anyhow::Result<Limit> {
-    let (key, value) = change.split_once('=').unwrap_or((change, ""));
-    if key != SHORT && key != DURATION {
-        bail!("`{key}` given; allowed is {SHORT} ({DURATION})");
+impl Limit {
+    fn to(self) -> Option<Span> {
+        match self {
+            Limit::To(limit) => Some(limit),
+            Limit::By(_) => None,
+        }
+    }
+}
+
+impl Changes {
+    /// What these words say, `KEY=VALUE` each.
+    fn read(words: &[&String]) -> anyhow::Result<Changes> {
+        let mut changes = Changes::default();
+        for word in words {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            let set = &mut changes.set;
+            let field = match key {
+                SHORT | DURATION => {
+                    if changes.limit.replace(limit(key, value)?).is_some() {
+                        bail!("`{word}` given beside another of the same; allowed is one");
+                    }
+                    continue;
+                }
+                "name" | NAME => &mut set.name,
+                "queue" | QUEUE => &mut set.queue,
+                "account" | "bank" | ACCOUNT | BANK => &mut set.account,
+                "qos" | QOS => &mut set.qos,
+                _ => bail!("`{key}` given; allowed are {ALLOWED}"),
+            };
+            if value.is_empty() {
+                bail!("{key}: nothing given; allowed is a name");
+            }
+            if field.replace(value.to_owned()).is_some() {
+                bail!("`{word}` given beside another of the same; allowed is one");
+            }
+        }
+        match (changes.limit, changes.set.first_key()) {
+            (None, None) => bail!("no change given; allowed are {ALLOWED}"),
+            // What it comes to is asked for of each job by itself.
+            (Some(Limit::By(_)), Some(key)) => {
+                bail!("{SHORT}: given with a sign beside {key}; allowed is one after the other")
+            }
+            _ => Ok(changes),
+        }
+    }
+}
+
+/// The limit that a value says.
+fn limit(key: &str, value: &str) -> anyhow::Result<Limit> {
+    if value == NONE {
+        return Ok(Limit::To(Span::ZERO));
     }
     let (text, of): (&str, fn(i64) -> Limit) = match value.split_at_checked(1) {
         Some(("+", more)) => (more, Limit::By),
@@ -191,7 +258,7 @@ fn limit(change: &str) -> anyhow::Result<Limit> {
         Ok(Fsd::Finite(micros)) if micros > 0 => Ok(of(micros)),
         Ok(_) | Err(_) => bail!(
             "{key}: `{value}` given; allowed are a time of more than nothing (90, 90s, 1.5m, 2h, 1d), \
-             and + or - before it"
+             + or - before it, and {NONE}"
         ),
     }
 }
@@ -203,7 +270,11 @@ mod tests {
     #[test]
     fn a_time_is_a_limit_and_a_sign_makes_it_relative() {
         let minutes = |n: i64| Span::seconds(n * 60);
-        let read = |text| limit(text).expect("it is one");
+        let read = |text: &str| {
+            let changes = Changes::read(&[&text.to_owned()]).expect("it is one");
+            changes.limit.expect("a time")
+        };
+        assert_eq!(read("duration=none"), Limit::To(Span::ZERO));
         assert_eq!(read("duration=2h"), Limit::To(minutes(120)));
         assert_eq!(read("duration=90"), Limit::To(Span::seconds(90)));
         assert_eq!(read("duration=+30m"), Limit::By(minutes(30).0));
@@ -223,17 +294,51 @@ mod tests {
             "duration=--5",
             "duration=x",
         ] {
-            let text = limit(wrong).expect_err("it is none").to_string();
+            let text = refused(wrong);
             let value = &wrong["duration=".len()..];
             assert!(
                 text.starts_with(&format!("duration: `{value}` given; allowed")),
                 "{text}"
             );
         }
-        let text = limit("queue=debug").expect_err("not that").to_string();
-        assert!(
-            text.starts_with("`queue` given; allowed is duration"),
-            "{text}"
-        );
+    }
+
+    fn refused(word: &str) -> String {
+        let words: Vec<String> = word.split(' ').map(str::to_owned).collect();
+        let words: Vec<&String> = words.iter().collect();
+        Changes::read(&words).expect_err("it is none").to_string()
+    }
+
+    #[test]
+    fn several_are_asked_for_at_once_each_by_one_of_its_names() {
+        let words = [
+            "bank=physics",
+            "attributes.system.queue=debug",
+            "name=a=b",
+            "duration=1h",
+        ];
+        let words = words.map(str::to_owned);
+        let changes = Changes::read(&words.iter().collect::<Vec<_>>()).expect("four");
+        let text = |text: &str| Some(text.to_owned());
+        let set = Terms {
+            name: text("a=b"),
+            queue: text("debug"),
+            account: text("physics"),
+            qos: None,
+        };
+        let limit = Some(Limit::To(Span::seconds(3600)));
+        assert_eq!(changes, Changes { limit, set });
+        for (words, why) in [
+            ("urgency=3", "`urgency` given; allowed are duration="),
+            ("queue=", "queue: nothing given; allowed is a name"),
+            (
+                "account=a bank=b",
+                "`bank=b` given beside another of the same",
+            ),
+            ("queue=a duration=+1h", "duration: given with a sign beside"),
+        ] {
+            let text = refused(words);
+            assert!(text.starts_with(why), "{text}");
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::idset::Idset;
 use crate::lifecycle::{JobResult, JobState};
 use crate::message::Roles;
 use crate::time::{Span, Time};
+use crate::update::Terms;
 pub use lines::{EventsLine, Told};
 pub use row::JobRow;
 
@@ -399,12 +400,16 @@ pub struct UpdateRequest {
     /// Instead of them: those of this set of jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_set: Option<String>,
-    /// Their time limit from now on, counted from their start. Whoever wants more or less than there is
-    /// says how much that is: so the request may be repeated.
-    pub duration: Span,
+    /// Their time limit from now on, counted from their start; 0 is none, for those that wait. Whoever wants
+    /// more or less than there is says how much that is: so the request may be repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
     /// Only of those that have a certain limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reckoned: Option<Reckoned>,
+    /// What else is to be other of those that wait.
+    #[serde(default, skip_serializing_if = "Terms::is_empty")]
+    pub set: Terms,
 }
 
 /// From which limit another was reckoned. A job that has not that one is refused with [`LIMIT_MOVED`], so
