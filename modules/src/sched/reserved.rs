@@ -168,12 +168,18 @@ impl Sched {
                     None => pending += 1,
                 }
             }
+            // Of nodes that were taken out since nothing is kept.
             let inventory = self.inventory.as_deref();
+            let there = inventory.map(|all| all.restrict(&one.ranks));
+            let mut shown = Arc::clone(one);
+            if let Some(there) = &there
+                && there.ranks() != one.ranks
+            {
+                Arc::make_mut(&mut shown).ranks = there.ranks();
+            }
             ReservationRow {
-                reservation: Arc::clone(one),
-                hosts: inventory
-                    .map(|all| all.restrict(&one.ranks).nodelist())
-                    .unwrap_or_default(),
+                reservation: shown,
+                hosts: there.map(|there| there.nodelist()).unwrap_or_default(),
                 on: one.is_on(now),
                 pending,
                 running,

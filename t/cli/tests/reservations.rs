@@ -80,3 +80,20 @@ fn nodes_on_which_jobs_still_run_are_reserved_if_those_are_to_be_ignored() -> Te
     assert_eq!(instance.row(&waits)?["state"], "SCHED");
     Ok(())
 }
+
+#[test]
+fn a_reservation_lists_the_nodes_that_are_there() -> Tested {
+    let instance = Instance::start(&["--size=2", "--cores=1"])?;
+    let create = [
+        "reservation",
+        "create",
+        "lab",
+        "--duration=1h",
+        "--nodes=0-1",
+    ];
+    instance.ok(&[&create[..], &["--maintenance"]].concat())?;
+    instance.ok(&["resource", "remove", "1"])?;
+    let listed = instance.json(&["reservation", "list", "--json"])?;
+    assert_eq!(listed[0]["ranks"], "0", "{listed}");
+    Ok(())
+}
