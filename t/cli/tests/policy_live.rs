@@ -112,7 +112,10 @@ fn a_policy_set_while_jobs_wait_is_obeyed_at_once_and_by_the_next_leader() -> Te
     );
     instance.ok(&["config", "set", "policy.preset=easy"])?;
     instance.event(&filler, "start")?;
-    instance.ok(&["config", "set", "policy.queue.depth=3"])?;
+    let told = instance.ok(&["config", "set", "policy.queue.depth=3"])?;
+    assert_eq!(told, "policy.queue.depth: 1 -> 3");
+    let told = instance.ok(&["config", "set", "policy.queue.depth=3"])?;
+    assert_eq!(told, "nothing changed");
     instance.kill_leader()?;
     instance.start_again()?;
     assert_eq!(instance.ok(&["config", "get", "policy.queue.depth"])?, "3");
@@ -292,18 +295,15 @@ fn classes_and_qos_of_a_policy_that_is_set_may_be_asked_for_and_no_others() -> T
     instance.ok(&classed)?;
     instance.ok(&["submit", "--qos=gold", "true"])?;
     instance.ok(&["account", "add", "a", "--qos=gold"])?;
-    instance.ok(&["account", "remove", "a"])?;
+    instance.ok(&["account", "del", "a"])?;
     instance.kill_leader()?;
     instance.start_again()?;
-    instance.ok(&["config", "get", "policy.priority.factors.qos.gold"])?;
-    instance.ok(&["config", "set", "policy.preset=fcfs"])?;
-    for gold in [
-        &["submit", "--qos=gold", "true"][..],
-        &["account", "add", "b", "--qos=gold"],
-    ] {
-        let refused = instance.run(gold)?;
-        let line = refused.refusal()?;
-        assert!(line.contains("`gold` given, there are"), "{line}");
-    }
+    instance.ok(&["submit", "--class=preemptible", "--qos=gold", "true"])?;
+    let refused = instance.run(&["submit", "--qos=silver", "true"])?;
+    let line = refused.refusal()?;
+    assert!(
+        line.contains("qos: `silver` given, there are expedite, gold"),
+        "{line}"
+    );
     Ok(())
 }

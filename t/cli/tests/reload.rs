@@ -252,7 +252,9 @@ fn a_key_that_is_set_counts_until_the_file_is_read_again() -> Tested {
     let errors = refused(&instance, &["set", "tree.fan=3"])?;
     assert_eq!(errors, ["eddy config set: tree.fan: unknown key"]);
     assert_eq!(get(&instance, "queue.debug.limits.running_jobs")?, "3");
-    assert!(set(&["policy.preset=easy"])?.is_empty());
+    let told = set(&["policy.preset=easy"])?;
+    let preset = "policy.preset: \"fcfs\" -> \"easy\"".to_owned();
+    assert!(told.contains(&preset), "{told:?}");
     assert_eq!(
         set(&["queue.debug.priority=5"])?,
         ["queue.debug.priority: unset -> 5"]

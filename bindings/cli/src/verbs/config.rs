@@ -2,6 +2,7 @@
 
 mod written;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -88,7 +89,8 @@ enum Verb {
     /// limits.user_rate=200; entries of lists go by their names, KEY= takes a key out. What may
     /// change is what eddy config reload may change; all is checked as a whole. It stands after a
     /// restart, until the file is another or read again. policy.KEY=VALUE is set by itself: policy.preset=easy begins
-    /// anew from that preset, policy.queue.depth=3 is put over what is obeyed.
+    /// anew from that preset, policy.queue.depth=3 is put over what is obeyed. What took effect is printed, a line
+    /// each.
     ///
     /// KEY VALUE with --at DIR, the state directory, writes any key for the next start; a running
     /// instance goes on with what it has. The file config.toml there is changed; it begins with
@@ -259,7 +261,30 @@ fn unknown(all: &Value, path: &str) -> String {
 }
 
 fn is_policy(given: &str) -> bool {
-    given.starts_with("policy.")
+    let rest = given.strip_prefix(IS_POLICY);
+    rest.is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Where a policy is in a configuration.
+const IS_POLICY: &str = "policy";
+
+/// What is other than it was, a line for each key.
+fn differences(path: &str, (before, after): (&Value, &Value), lines: &mut Vec<String>) {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        if before != after {
+            let said = |value: &Value| match value {
+                Value::Null => "unset".to_owned(),
+                value => value.to_string(),
+            };
+            lines.push(format!("{path}: {} -> {}", said(before), said(after)));
+        }
+        return;
+    };
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    for key in keys {
+        let of = |all: &serde_json::Map<String, Value>| all.get(key).cloned().unwrap_or_default();
+        differences(&format!("{path}.{key}"), (&of(old), &of(new)), lines);
+    }
 }
 
 fn reload(global: &Global, dry_run: bool) -> anyhow::Result<u8> {
@@ -330,6 +355,13 @@ fn set_policy(global: &Global, given: &[String]) -> anyhow::Result<u8> {
         };
         let text = print(&policy);
         client.call::<SetPolicy>(&SetPolicyRequest { text }).await?;
+        let mut changed = Vec::new();
+        let both = [&before, &policy].map(config::policy_json);
+        differences(IS_POLICY, (&both[0], &both[1]), &mut changed);
+        if changed.is_empty() {
+            changed.push(NOTHING.to_owned());
+        }
+        output::lines(changed)?;
         for warning in warnings(&policy) {
             let line = output::one_line(&warning.to_string());
             eprintln!("eddy config set: warning: {line}");
