@@ -142,6 +142,12 @@ fn a_long_listing_is_cut_and_says_so_and_counts_are_of_all() -> Tested {
     let listed = instance.run(&["jobs"])?;
     assert_eq!(listed.out.lines().count(), 1001, "1000 and the headings");
     assert!(listed.err.contains("200 more are not"), "{}", listed.err);
+    let object = instance.run(&["jobs", "--stats", "--json"])?;
+    let object: Value = serde_json::from_str(&object.out)?;
+    assert!(
+        object["pending"].is_u64() && object["timeout"] == 0,
+        "{object}"
+    );
     let counted = instance.run(&["jobs", "--stats"])?;
     assert!(
         counted.out.starts_with("1200 pending, 0 running"),

@@ -75,7 +75,7 @@ pub struct Args {
     /// One array of objects with all fields
     #[arg(long)]
     json: bool,
-    /// Print how many jobs there are of each kind, and nothing else
+    /// Print how many jobs there are of each kind, and nothing else; with --json as one object
     #[arg(long, visible_alias = "stats-only")]
     stats: bool,
     /// Also the jobs of all instances in this one, with their paths
@@ -160,7 +160,7 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
         let code = known(&client, ids, &rows).await?;
         if args.stats {
-            output::lines([stats(&rows)])?;
+            tell_stats(args, &rows)?;
             let active = rows.iter().any(|row| row.state != JobState::Inactive);
             return Ok(if active { code } else { output::FAILED });
         }
@@ -323,20 +323,30 @@ fn print(rows: &[JobRow], format: &Format, scene: &Scene, no_header: bool) -> st
     out.flush()
 }
 
-/// Numbers of jobs by kind, in one line.
-pub fn stats(rows: &[JobRow]) -> String {
+/// Prints numbers of jobs by kind, as text or as JSON.
+fn tell_stats(args: &Args, rows: &[JobRow]) -> anyhow::Result<()> {
+    let all = stats(rows);
+    if args.json {
+        let all = all.map(|(kind, count)| (kind.to_owned(), Value::from(count)));
+        return Ok(output::json(&Value::Object(all.into_iter().collect()))?);
+    }
+    let all = all.map(|(kind, count)| format!("{count} {kind}"));
+    Ok(output::lines([all.join(", ")])?)
+}
+
+/// Numbers of jobs by kind.
+fn stats(rows: &[JobRow]) -> [(&'static str, usize); 6] {
     let of = |wanted: JobResult| rows.iter().filter(|row| row.result == Some(wanted)).count();
     let running = |row: &&JobRow| matches!(row.state, JobState::Run | JobState::Cleanup);
     let pending = rows
         .iter()
         .filter(|row| row.state.is_pending() || row.state == JobState::New);
-    format!(
-        "{} pending, {} running, {} completed, {} failed, {} canceled, {} timeout",
-        pending.count(),
-        rows.iter().filter(running).count(),
-        of(JobResult::Completed),
-        of(JobResult::Failed),
-        of(JobResult::Canceled),
-        of(JobResult::Timeout),
-    )
+    [
+        ("pending", pending.count()),
+        ("running", rows.iter().filter(running).count()),
+        ("completed", of(JobResult::Completed)),
+        ("failed", of(JobResult::Failed)),
+        ("canceled", of(JobResult::Canceled)),
+        ("timeout", of(JobResult::Timeout)),
+    ]
 }

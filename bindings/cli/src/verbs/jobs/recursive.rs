@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::{Args, SHOWN, children, instance, question, stats};
+use super::{Args, SHOWN, children, instance, question, tell_stats};
 use crate::field::{Format, Scene};
 use crate::ids::Spelling;
 use crate::listing::{Question, to_json};
@@ -83,7 +83,7 @@ pub async fn run(global: &Global, client: Client, args: &Args, users: Users) -> 
     let failed = parts.iter().any(|part| part.why.is_some());
     if args.stats {
         let rows: Vec<JobRow> = parts.into_iter().flat_map(|part| part.rows).collect();
-        output::lines([stats(&rows)])?;
+        tell_stats(args, &rows)?;
         let active = rows.iter().any(|row| row.state != JobState::Inactive);
         return Ok(if active && !failed { 0 } else { output::FAILED });
     }
