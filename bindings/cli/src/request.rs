@@ -5,6 +5,7 @@
 
 use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
+use eddy_brokerd::users;
 use eddy_wire::constraint::Constraint;
 use eddy_wire::event::{Requeue, Waitable};
 use eddy_wire::fsd::{Fsd, seconds_of_micros};
@@ -17,7 +18,6 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::environment;
-use crate::names::Users;
 use crate::number::{COUNTS, COUNTS_OR_NONE, number};
 use crate::signals;
 use crate::when;
@@ -303,7 +303,7 @@ impl Terms {
 
     fn on_behalf(&self) -> anyhow::Result<Option<u32>> {
         let user = self.as_user.as_deref();
-        user.map(|user| Users::read().number(user).context("--as"))
+        user.map(|user| users::number(user).context("--as"))
             .transpose()
     }
 

@@ -425,6 +425,12 @@ fn owner_and_admins_submit_for_others_and_it_is_recorded() -> Tested {
     let refused = site.run(&instance, BOB, &submit)?;
     let line = refused.refusal()?;
     assert!(line.contains("may submit for nobody else"), "{line}");
+    for nobody in ["nobody-at-all", "4000000007"] {
+        let nobody = ["submit", "--as", nobody, "--cwd=/", "id", "-u"];
+        let refused = site.run(&instance, DAN, &nobody)?;
+        let line = refused.refusal()?;
+        assert!(line.contains("--as: no user `"), "{line}");
+    }
     let as_root = ["submit", "--as", "root", "--cwd=/", "id", "-u"];
     let refused = site.run(&instance, DAN, &as_root)?;
     let line = refused.refusal()?;
