@@ -40,7 +40,8 @@ pub(super) const OF_A_TASK: &[&str] = &[
 /// The command finds the instance by EDDY_URI. When it ends, the instance is shut down and the
 /// exit code is the command's, also when the command or somebody else has shut the instance down
 /// before. Without --statedir all that the instance kept is removed then. A leader that hangs at the
-/// end is killed after 30 s, and another is started that ends what it left running.
+/// end is killed after 30 s, and another is started that ends what it left running. Where eddy start
+/// itself is ended by SIGKILL the instance ends, and the command is left to whoever started it.
 ///
 /// With --background the instance stays: one line EDDY_URI=... is printed when it takes work.
 /// On a state directory that was used before it goes on where it ended.
