@@ -18,7 +18,7 @@ pub(crate) mod parties;
 mod pools;
 pub(crate) mod queues;
 pub(crate) mod reserved;
-mod served;
+pub(crate) mod served;
 pub(crate) mod specs;
 mod submission;
 mod taking;

@@ -481,13 +481,19 @@ impl Limits {
 
     /// A limit of what may run at a time, of those that count for a job like this.
     pub fn of_running(&self, user: u32, party: &Party, spec: &Spec) -> Option<Whose> {
-        let mut all = self.bound_by(party, user, spec).into_iter();
-        all.find(|whose| {
+        self.all_of_running(user, party, spec).into_iter().next()
+    }
+
+    /// All of them.
+    pub fn all_of_running(&self, user: u32, party: &Party, spec: &Spec) -> Vec<Whose> {
+        let mut all = self.bound_by(party, user, spec);
+        all.retain(|whose| {
             self.given(whose).is_some_and(|given| {
                 let counts = [given.running_jobs, given.nodes, given.cores];
                 given.core_minutes.is_some() || counts.iter().any(Option::is_some)
             })
-        })
+        });
+        all
     }
 
     /// The same of a job that is there.

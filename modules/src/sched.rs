@@ -18,6 +18,7 @@ mod seen;
 mod sets;
 mod settling;
 mod shrinks;
+mod supposed;
 mod taken;
 mod unordered;
 mod verdicts;
@@ -258,13 +259,7 @@ impl Sched {
                 let (kind, job) = (&record.event.kind, record.event.job);
                 self.looks_again(kind, job, out);
                 self.applied(now, kind, job, out);
-                if let (
-                    Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Start | Kind::Free,
-                    Some(id),
-                ) = (kind, job)
-                {
-                    self.ground_changed(id, out);
-                }
+                self.ground_changed(kind, job, out);
                 self.gang_moved(kind, job, out);
                 self.start_passed(now, kind, job, out);
             }
@@ -276,8 +271,9 @@ impl Sched {
                 self.go_on(now, *job, out);
             }
             Input::Parent(ParentWord::Away) => self.parent_silent(now, out),
-            Input::Parent(ParentWord::Granted(_)) => {
+            Input::Parent(ParentWord::Granted(granted)) => {
                 let turn = self.silence.ends();
+                self.asked.granted(now, granted);
                 self.parent_turns(turn, out);
                 self.unordered.heard();
             }
@@ -334,7 +330,7 @@ impl Sched {
 
     fn request(&mut self, now: Time, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
         match request.topic.as_str() {
-            Explain::TOPIC => self.asked.ask(request, self.shown_to(request), out)?,
+            Explain::TOPIC => self.explain(now, request, out)?,
             Shares::TOPIC => self
                 .asked
                 .ask_shares(request, self.shown_to(request), out)?,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use eddy_wire::account::Name;
 use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Sharing;
 use eddy_wire::plan::{Answer, Delta, Explained, Outcome, Question, Reason, Verdict, Want};
 use eddy_wire::reservation::Reservation;
 use eddy_wire::resource_set::ResourceSet;
@@ -85,10 +86,7 @@ impl Calendar {
             | Delta::Policy(_)
             | Delta::Account(_)
             | Delta::Used(_) => self.tell_all(delta),
-            Delta::Explain(question) => {
-                self.questions.push(question.clone());
-                self.tell_all(Delta::Explain(question));
-            }
+            Delta::Explain(question) => self.explain(question),
         }
     }
 
@@ -157,6 +155,19 @@ impl Calendar {
             planner.apply(delta.clone());
         }
         self.planner.apply(delta);
+    }
+
+    /// Each planner is asked of those who would wait for what it plans.
+    fn explain(&mut self, question: Question) {
+        for (name, kept) in &mut self.kept {
+            if let Some(planner) = &mut kept.planner {
+                let asked = question.with(|want| want.reservation.as_ref() == Some(name));
+                planner.apply(Delta::Explain(asked));
+            }
+        }
+        let asked = question.with(|want| want.reservation.is_none());
+        self.planner.apply(Delta::Explain(asked));
+        self.questions.push(question);
     }
 
     fn reserve(&mut self, reservation: Arc<Reservation>) {
@@ -363,14 +374,19 @@ impl Kept {
                 start: None,
                 priority: self.planner.as_ref()?.priority_of(want, now),
                 moved: None,
+                sharing: Sharing::default(),
                 advice: Vec::new(),
             })
         };
+        let is_supposed = |job: &JobId| question.wants.iter().any(|(of, _)| of == job);
         let asked = self.misfits.iter().filter(|(job, _)| question.names(**job));
+        // Whoever is to want something else its planner tells of.
+        let asked = asked.filter(|(job, _)| !is_supposed(job));
         Answer {
             tag: question.tag,
             jobs: asked.filter_map(explained).take(question.most).collect(),
             more: 0,
+            let_go: Vec::new(),
         }
     }
 }
@@ -401,6 +417,7 @@ fn add(all: &mut Outcome, outcome: Outcome) {
         match all.answers.iter_mut().find(|one| one.tag == answer.tag) {
             Some(one) => {
                 one.jobs.extend(answer.jobs);
+                one.let_go.extend(answer.let_go);
                 one.more += answer.more;
             }
             None => all.answers.push(answer),

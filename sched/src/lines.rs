@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Answer, Delta, Head, LineName, Outcome, Owner};
+use eddy_wire::plan::{Answer, Delta, Head, LineName, Outcome, Owner, Question};
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Time;
 
@@ -45,6 +45,7 @@ impl Lines {
                 }
             }
             Delta::Held(job, owner, set) => self.held(job, owner, set),
+            Delta::Explain(question) => self.explain(&question),
             Delta::Rests(job, line, set) => self.rests(job, line, set),
             Delta::Inventory(_) | Delta::Ground(..) | Delta::Shares(_) => self.main.apply(delta),
             Delta::Up(_)
@@ -64,8 +65,7 @@ impl Lines {
             | Delta::Reserved(_)
             | Delta::Unreserved(_)
             | Delta::Account(_)
-            | Delta::Used(_)
-            | Delta::Explain(_) => {
+            | Delta::Used(_) => {
                 for planner in self.apart.values_mut() {
                     planner.apply(delta.clone());
                 }
@@ -94,6 +94,16 @@ impl Lines {
             None => Some(&mut self.main),
             Some(name) => self.apart.get_mut(name),
         }
+    }
+
+    /// Each line is asked of those who would wait in it.
+    fn explain(&mut self, question: &Question) {
+        for (name, planner) in &mut self.apart {
+            let asked = question.with(|want| want.owner.line.as_ref() == Some(name));
+            planner.apply(Delta::Explain(asked));
+        }
+        let asked = question.with(|want| want.owner.line.is_none());
+        self.main.apply(Delta::Explain(asked));
     }
 
     fn set_aside(&mut self, name: Arc<str>, set: Option<Arc<ResourceSet>>) {
@@ -156,5 +166,6 @@ fn add(all: &mut Outcome, outcome: Outcome, name: &Arc<str>) {
 
 fn merge(one: &mut Answer, answer: Answer) {
     one.jobs.extend(answer.jobs);
+    one.let_go.extend(answer.let_go);
     one.more += answer.more;
 }

@@ -42,6 +42,7 @@ pub async fn supposed(
         };
         let reply = client.call::<Explain>(&request).await?;
         all.jobs.extend(reply.jobs);
+        all.let_go.extend(reply.let_go);
         all.more += reply.more;
     }
     Ok(all)

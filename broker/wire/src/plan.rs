@@ -30,7 +30,7 @@ use crate::time::{Span, Time};
 
 mod bar;
 
-pub use answer::{Answer, Breakdown, Estimate, Explained, Likely, Moved, Mover, Term};
+pub use answer::{Answer, Basis, Breakdown, Estimate, Explained, Likely, Moved, Mover, Term};
 pub use bar::Bar;
 use bar::{alone, clock};
 use words::{also, listed, next, not_up, properties, said, times};
@@ -243,7 +243,7 @@ pub struct Outcome {
 }
 
 /// Which jobs somebody asks about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Chosen by who asks; comes back with the answer.
     pub tag: u64,
@@ -253,6 +253,9 @@ pub struct Question {
     pub most: usize,
     /// What is supposed to be otherwise, for all of them.
     pub suppose: Suppose,
+    /// What some of them would ask for then, by who knows on which nodes they may be. Who waits for something
+    /// else than resources is told of as if it waited for these.
+    pub wants: Vec<(JobId, Want)>,
 }
 
 impl Question {
@@ -263,6 +266,18 @@ impl Question {
         };
         let mut ranges = ranges.iter();
         ranges.any(|(first, last)| (*first..=*last).contains(&job))
+    }
+
+    /// The same, where only these would ask for what is said of them.
+    pub fn with(&self, is_one: impl Fn(&Want) -> bool) -> Question {
+        let wants = self.wants.iter().filter(|(_, want)| is_one(want));
+        Question {
+            tag: self.tag,
+            jobs: self.jobs.clone(),
+            most: self.most,
+            suppose: self.suppose.clone(),
+            wants: wants.cloned().collect(),
+        }
     }
 }
 
@@ -340,6 +355,12 @@ pub enum Reason {
     Refused {
         /// Its queue.
         queue: String,
+        /// By which field, with what is allowed.
+        why: String,
+    },
+    /// The instance would not take it, as it is supposed.
+    #[error("would be refused: {why}")]
+    RefusedHere {
         /// By which field, with what is allowed.
         why: String,
     },

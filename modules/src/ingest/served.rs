@@ -233,7 +233,7 @@ impl Served {
     pub fn admits(&self, now: Time, spec: &Spec) -> Result<(), Refusal> {
         self.depth(&spec.request.work)?;
         self.grace(spec)?;
-        self.time(now, spec)
+        in_time(&self.place, now, spec)
     }
 
     fn depth(&self, work: &Work) -> Result<(), Refusal> {
@@ -266,22 +266,31 @@ impl Served {
     pub fn left(&self, now: Time) -> Option<Span> {
         self.place.end().map(|end| end - now)
     }
+}
 
-    fn time(&self, now: Time, spec: &Spec) -> Result<(), Refusal> {
-        let (Some(end), Some(duration)) = (self.place.end(), spec.request.duration) else {
-            return Ok(());
-        };
-        let left = end - now;
-        if duration <= left.0 || fits(spec) && left.0 > 0 {
-            return Ok(());
-        }
-        let left = Span(left.0.max(0));
-        let text = format!(
-            "{PATH}.duration: {} s given, this instance has {left} s left for jobs",
-            Span(duration)
-        );
-        Err(Refusal::invalid(text))
+/// Whether one of that limit may run here at all, and longer than it is to be warned before it ends.
+///
+/// # Errors
+/// By the field.
+pub(crate) fn lasts_in(place: &Place, now: Time, spec: &Spec) -> Result<(), Refusal> {
+    in_time(place, now, spec)?;
+    warned_in_time(spec)
+}
+
+fn in_time(place: &Place, now: Time, spec: &Spec) -> Result<(), Refusal> {
+    let (Some(end), Some(duration)) = (place.end(), spec.request.duration) else {
+        return Ok(());
+    };
+    let left = end - now;
+    if duration <= left.0 || fits(spec) && left.0 > 0 {
+        return Ok(());
     }
+    let left = Span(left.0.max(0));
+    let text = format!(
+        "{PATH}.duration: {} s given, this instance has {left} s left for jobs",
+        Span(duration)
+    );
+    Err(Refusal::invalid(text))
 }
 
 /// Whoever is to be warned has a longer limit than that: else he would be as he begins, before he can hear it.
@@ -299,7 +308,7 @@ fn warned_in_time(spec: &Spec) -> Result<(), Refusal> {
 }
 
 /// The time that is left for a job that asks for more and takes what there is: plans count on it.
-pub(super) fn cut(spec: &Spec, left: Option<Span>) -> Option<Span> {
+pub(crate) fn cut(spec: &Spec, left: Option<Span>) -> Option<Span> {
     let asked = spec.request.duration?;
     left.filter(|left| fits(spec) && left.0 > 0 && left.0 < asked)
 }

@@ -9,23 +9,27 @@ use eddy_wire::account::Book;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::Record;
 use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Sharing;
+use eddy_wire::lifecycle::JobState;
 use eddy_wire::plan::{
-    Answer, Breakdown, Delta, Explained, Question, Reason, ShareRow, SharesTold, Suppose,
+    Answer, Breakdown, Delta, Explained, Question, Reason, ShareRow, SharesTold, Suppose, Want,
 };
 use eddy_wire::reservation;
+use eddy_wire::services::child::Granted;
 use eddy_wire::services::sched::{
     EXPLAINED_MAX, ExplainReply, ExplainRequest, SUPPOSED_MAX, SharesReply,
 };
 use eddy_wire::spec::Spec;
-use eddy_wire::time::Time;
+use eddy_wire::time::{Span, Time};
 
 use super::policy;
 use super::seen::Seen;
 use crate::ingest::queues::{self, Queues};
 use crate::ingest::reserved::Reserved;
+use crate::ingest::served;
 use crate::jobs::Jobs;
 use crate::limits::Limits;
-use crate::settings::Settings;
+use crate::settings::{Place, Settings};
 
 /// The most questions that wait for the planner.
 const ASKED_MAX: usize = 256;
@@ -37,6 +41,8 @@ pub(super) struct Asked {
     callers: BTreeMap<u64, Asker>,
     queues: Queues,
     reserved: Reserved,
+    /// Until when jobs may run here.
+    place: Place,
 }
 
 /// Who asked.
@@ -63,6 +69,7 @@ impl Asked {
         Asked {
             queues: Queues::new(settings),
             reserved: Reserved::new(settings),
+            place: settings.place.clone(),
             ..Asked::default()
         }
     }
@@ -71,30 +78,41 @@ impl Asked {
     pub(super) fn apply(&mut self, record: &Record) {
         self.queues.apply(record);
         self.reserved.apply(record);
+        self.place.recorded(&record.event.kind);
     }
 
-    /// Passes a question on.
+    /// The parent said anew where this instance is and how long.
+    pub(super) fn granted(&mut self, now: Time, granted: &Granted) {
+        self.place.told(now, granted);
+    }
+
+    /// How long jobs may still run here; `None` is for ever.
+    pub(super) fn left(&self, now: Time) -> Option<Span> {
+        self.place.end().map(|end| end - now)
+    }
+
+    /// Passes a question on, with what some of its jobs would ask for.
     ///
     /// # Errors
-    /// What is wrong with it, or that there are too many.
+    /// There are too many.
     pub(super) fn ask(
         &mut self,
-        request: &Request,
-        only: Option<u32>,
+        (caller, only): (Caller, Option<u32>),
+        body: ExplainRequest,
+        wants: Vec<(JobId, Want)>,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let body: ExplainRequest = request.parse()?;
-        may_be_supposed(&body)?;
         let jobs = body.jobs.map(|jobs| jobs.ranges);
         let supposed = match body.suppose.is_nothing() {
             true => Vec::new(),
             false => jobs.clone().unwrap_or_default(),
         };
         let question = Question {
-            tag: self.tag(request.caller, only, (supposed, body.suppose.clone()))?,
+            tag: self.tag(caller, only, (supposed, body.suppose.clone()))?,
             jobs,
             most: EXPLAINED_MAX,
             suppose: body.suppose,
+            wants,
         };
         out.volatile(Volatile::Plan(vec![Delta::Explain(question)]));
         Ok(())
@@ -165,18 +183,17 @@ impl Asked {
         let is_told = |told: &&Explained| asker.only.is_none() || user(told.job) == asker.only;
         let mut jobs = self.refused_aside(now, answer, &asker, known);
         jobs.extend(answer.jobs.iter().cloned());
-        let told = jobs.iter().filter(is_told);
+        let as_taken = |told| self.as_taken(now, told, &asker.suppose, known);
+        let let_go = answer.let_go.iter().filter(is_told);
         let reply = ExplainReply {
-            jobs: told
-                .map(|told| self.as_taken(now, told, &asker.suppose, known))
-                .collect(),
+            jobs: jobs.iter().filter(is_told).map(as_taken).collect(),
             more: answer.more,
+            let_go: let_go.map(as_taken).collect(),
         };
         out.answer(asker.caller, &reply);
     }
 
-    /// Those of whom something is supposed, and whom the planner does not know since they wait for something
-    /// else than resources, as far as it would be refused.
+    /// Those of whom something is supposed, and of whom the planner tells nothing, as far as it would be refused.
     fn refused_aside(
         &self,
         now: Time,
@@ -188,7 +205,8 @@ impl Asked {
         let ranges = asker.jobs.iter().filter(|(first, last)| first <= last);
         let asked = ranges.flat_map(|(first, last)| known.jobs.range(*first..=*last));
         let aside = asked.filter(|(job, seen)| {
-            seen.state.is_pending() && answer.jobs.iter().all(|told| told.job != **job)
+            let mut told = answer.jobs.iter().chain(&answer.let_go);
+            seen.state.is_pending() && told.all(|told| told.job != **job)
         });
         let refused = aside.take(left).filter_map(|(job, _)| {
             Some(Explained {
@@ -199,6 +217,7 @@ impl Asked {
                 // It has no turn yet.
                 priority: Breakdown::default(),
                 moved: None,
+                sharing: Sharing::default(),
                 advice: Vec::new(),
             })
         });
@@ -217,17 +236,16 @@ impl Asked {
         if let Some(reason) = self.refused(now, told.job, suppose, known) {
             (told.reason, told.start) = (reason, None);
         }
-        let is_taken = |one: &Suppose| self.refused(now, told.job, one, known).is_none();
-        told.advice = told
-            .advice
-            .iter()
-            .filter(|one| is_taken(one))
-            .cloned()
-            .collect();
-        told
+        if !told.advice.is_empty() && is_awaited(told.job, known) {
+            told.advice.clear();
+        }
+        let mut advice = std::mem::take(&mut told.advice);
+        advice.retain(|one| self.refused(now, told.job, one, known).is_none());
+        Explained { advice, ..told }
     }
 
-    /// That its queue, or the reservation that it names, would not take a job that asks for what is supposed.
+    /// That the instance, its queue, or the reservation that it names would not take a job that asks for what is
+    /// supposed.
     fn refused(
         &self,
         now: Time,
@@ -244,6 +262,9 @@ impl Asked {
             request,
             ..Spec::clone(&submit.spec)
         };
+        if let Err(refusal) = served::lasts_in(&self.place, now, &spec) {
+            return Some(Reason::RefusedHere { why: refusal.text });
+        }
         let of = (submit.user, &submit.party);
         let cores = || known.limits.most_cores(&spec);
         if let Err(refusal) = self.queues.lets(of, known.book, &spec, cores) {
@@ -265,8 +286,29 @@ impl Asked {
     }
 }
 
+/// Whether somebody is kept back by a limit that counts for a job, too: what this gives back to come again he has.
+fn is_awaited(job: JobId, known: &Known<'_>) -> bool {
+    let Some(own) = known.jobs.get(&job) else {
+        return false;
+    };
+    let of = |seen: &Seen| {
+        let submit = &seen.submit;
+        known
+            .limits
+            .all_of_running(submit.user, &submit.party, &submit.spec)
+    };
+    let limits = of(own);
+    let is_kept_back = |seen: &Seen| seen.state == JobState::Priority && seen.urgency > 0;
+    let mut others = known
+        .jobs
+        .iter()
+        .filter(|(other, seen)| **other != job && is_kept_back(seen));
+    !limits.is_empty()
+        && others.any(|(_, seen)| of(seen).iter().any(|whose| limits.contains(whose)))
+}
+
 /// Whether what is supposed can be.
-fn may_be_supposed(body: &ExplainRequest) -> Result<(), Refusal> {
+pub(super) fn may_be_supposed(body: &ExplainRequest) -> Result<(), Refusal> {
     let suppose = &body.suppose;
     if suppose.is_nothing() {
         return Ok(());

@@ -148,7 +148,14 @@ impl Sched {
     }
 
     /// What an instance holds has changed: those that are to be ground for it are looked at anew.
-    pub(super) fn ground_changed(&self, job: JobId, out: &mut Outbox) {
+    pub(super) fn ground_changed(&self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
+        let is_change = matches!(
+            kind,
+            Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Start | Kind::Free
+        );
+        let Some(job) = job.filter(|_| is_change) else {
+            return;
+        };
         let Some(seen) = self.jobs.get(&job) else {
             return;
         };

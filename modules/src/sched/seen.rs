@@ -16,7 +16,7 @@ use eddy_wire::preempt::Mode;
 use eddy_wire::queue::Gates;
 use eddy_wire::reservation;
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::services::job::URGENCY_MAX;
+use eddy_wire::services::job::{URGENCY_DEFAULT, URGENCY_MAX};
 use eddy_wire::shrinking::Shrinking;
 use eddy_wire::suspension::{Standing, Suspension};
 use eddy_wire::time::{Span, Time};
@@ -53,6 +53,8 @@ pub(super) struct Seen {
     pub(super) stopped: Span,
     pub(super) state: JobState,
     pub(super) urgency: u8,
+    /// What a release gives it back.
+    pub(super) urgency_before: u8,
     pub(super) priority: i64,
     /// Among the jobs of its user.
     pub(super) place: Place,
@@ -120,6 +122,10 @@ impl Seen {
             stopped: Span::ZERO,
             state: submit.entry.state(),
             urgency: submit.urgency,
+            urgency_before: match submit.urgency {
+                0 => URGENCY_DEFAULT,
+                urgency => urgency,
+            },
             priority: 0,
             place: Place::FIRST,
             held: None,
@@ -201,7 +207,12 @@ impl Seen {
         }
         match kind {
             Kind::Priority(priority) => self.priority = *priority,
-            Kind::Urgency(urgency, _) => self.urgency = *urgency,
+            Kind::Urgency(urgency, _) => {
+                self.urgency = *urgency;
+                if *urgency > 0 {
+                    self.urgency_before = *urgency;
+                }
+            }
             Kind::JobspecUpdate(map) => update::submit(&mut self.submit, map),
             Kind::Order(place, _) => self.place = *place,
             Kind::Recalled(_) => (self.recalls, self.rest) = (self.recalls + 1, Rest::Due),

@@ -317,7 +317,11 @@ impl Sched {
         if let Some(want) = seen.want_back(&self.gates) {
             return want;
         }
-        let mut want = seen.want(&self.gates);
+        self.placed(id, seen, seen.want(&self.gates))
+    }
+
+    /// The same of one that would ask for this.
+    pub(super) fn placed(&self, id: JobId, seen: &Seen, mut want: Want) -> Want {
         want.gang = self.starts_with(id);
         let to = seen.to.as_ref().map(|to| &*to.name);
         let all = self.inventory.clone().unwrap_or_default();

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{self, Answer, Estimate, Explained, Outcome, Question, Reason, Want};
+use eddy_wire::jobspec::Sharing;
+use eddy_wire::plan::{self, Answer, Basis, Estimate, Explained, Outcome, Question, Reason, Want};
 use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{Span, Time};
 
-use super::hindsight::{Basis, PROBE};
+use super::hindsight::PROBE;
 use super::{Place, Planner, Waiting};
 use crate::occupancy::{Ask, Occupancy};
 use crate::placement::Unplaced;
@@ -128,6 +129,7 @@ impl Planner {
             tag: question.tag,
             more: more - jobs.len() as u64,
             jobs,
+            let_go: self.let_go(question, now),
         }
     }
 
@@ -148,13 +150,7 @@ impl Planner {
         self.tell_moved(one);
         let Some(start) = &mut one.start else { return };
         let Some(latest) = start.latest else { return };
-        let turn = self.turn_of(one.job);
-        let promised = turn.and_then(|turn| self.promised_start(&turn)).is_some();
-        let basis = match promised {
-            true => Basis::Promise,
-            false => Basis::Forecast,
-        };
-        start.likely = self.hindsight.tell(one.job, basis, now, latest);
+        start.likely = self.hindsight.tell(one.job, start.basis, now, latest);
     }
 
     /// Where nobody asks: reckons when the last who came would start, so that there is something to
@@ -193,6 +189,7 @@ impl Planner {
             start: None,
             priority,
             moved: None,
+            sharing: Sharing::default(),
             advice: Vec::new(),
         }
     }
@@ -217,11 +214,29 @@ impl Planner {
             start: at.map(|at| Estimate {
                 earliest: self.let_in(turn, now).min(at),
                 latest: (at < Time(i64::MAX)).then_some(at),
+                basis: self.basis(&turn),
                 likely: None,
             }),
             priority: self.breakdown(turn, now),
             moved: None,
+            sharing: self.waiting[&turn.job].want.request.sharing,
             advice: Vec::new(),
+        }
+    }
+
+    /// Whether what one is told of is promised to it.
+    fn basis(&self, turn: &Turn) -> Basis {
+        match self.promised_start(turn) {
+            Some(_) => Basis::Promise,
+            None => Basis::Forecast,
+        }
+    }
+
+    /// Whether a reservation of one stays as it is, whoever comes.
+    fn is_kept(&self, turn: &Turn) -> bool {
+        match self.policy.queue.reservations {
+            Reservations::Kept => true,
+            Reservations::Replanned => self.waits_too_long(turn.job),
         }
     }
 
@@ -286,18 +301,13 @@ impl Planner {
         }
         let mut room = self.occupancy.clone();
         room.open();
-        let is_kept = match self.policy.queue.reservations {
-            Reservations::Kept => true,
-            Reservations::Replanned => false,
-        };
-        let is_kept = |turn: &Turn| is_kept || self.waits_too_long(turn.job);
         let replanned = self.agenda.bookings();
-        for (_, booking) in replanned.filter(|(turn, _)| !is_kept(turn)) {
+        for (_, booking) in replanned.filter(|(turn, _)| !self.is_kept(turn)) {
             room.give(&booking.spot, booking.at, booking.span);
         }
         // Whoever has a promise that stays starts by it, also one behind.
         let stays = |turn: &Turn| {
-            let by_walk = is_kept(turn) && self.agenda.booking(turn).is_some();
+            let by_walk = self.is_kept(turn) && self.agenda.booking(turn).is_some();
             by_walk || self.is_late(turn.job) || self.taking.is_out_of_line(turn.job)
         };
         let turns = turns.iter().take_while(|(ahead, _)| *ahead <= last);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use eddy_wire::account::Name;
 use eddy_wire::gang::Gang;
 use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Sharing;
 use eddy_wire::plan::{Explained, Outcome, Reason, Verdict, Want};
 use eddy_wire::time::{Span, Time};
 
@@ -228,6 +229,7 @@ impl Planner {
             start: None,
             priority: self.turns.breakdown(want, now),
             moved: None,
+            sharing: Sharing::default(),
             advice: Vec::new(),
         }
     }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use eddy_wire::id::JobId;
-use eddy_wire::plan::{Likely, Moved, Mover};
+use eddy_wire::plan::{Basis, Likely, Moved, Mover};
 use eddy_wire::time::{Span, Time};
 
 /// Told of and not begun: more are forgotten, the earliest numbers first.
@@ -29,15 +29,6 @@ pub(super) const WATCHED_MAX: usize = 64;
 const SLACK: Span = Span::seconds(1);
 /// Where nobody asks one in so long is reckoned all the same.
 pub(super) const PROBE: Span = Span::seconds(60);
-
-/// What a time that was told rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Basis {
-    /// It is promised.
-    Promise,
-    /// It is only reckoned.
-    Forecast,
-}
 
 /// What was told, and what came of it.
 #[derive(Debug)]

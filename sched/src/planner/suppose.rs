@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Sharing;
 use eddy_wire::plan::{
-    Answer, Delta, Estimate, Explained, Question, Reason, Suppose, Verdict, Want,
+    Answer, Basis, Delta, Estimate, Explained, Question, Reason, Suppose, Verdict, Want,
 };
 use eddy_wire::services::sched::SUPPOSED_MAX;
 use eddy_wire::time::{MICROS, Span, Time};
@@ -60,25 +61,56 @@ impl Planner {
         let mut asked = self
             .waiting
             .iter()
-            .filter(|(job, one)| waits(one) && question.names(**job))
-            .map(|(job, _)| *job);
+            .filter(|(job, one)| waits(one) && question.names(**job));
         let most = question.most.min(SUPPOSED_MAX);
         let told = asked.by_ref().take(most);
-        let jobs = told.map(|job| self.suppose(job, &question.suppose, now));
+        let suppose = |(job, one): (&JobId, &Waiting)| {
+            let mut wants = question.wants.iter();
+            let want = match wants.find(|(of, _)| of == job) {
+                Some((_, want)) => want.clone(),
+                None => changed(&one.want, &question.suppose),
+            };
+            self.suppose((*job, want), &question.suppose, now)
+        };
         Answer {
             tag: question.tag,
-            jobs: jobs.collect(),
+            jobs: told.filter_map(suppose).collect(),
             more: asked.count() as u64,
+            let_go: self.let_go(question, now),
         }
     }
 
-    fn suppose(&self, job: JobId, suppose: &Suppose, now: Time) -> Explained {
+    /// Each of those who wait for something else than resources as if it alone waited for these. Who came by
+    /// that is one of a crowd is told nothing: each is tried on a copy of all of them.
+    pub(super) fn let_go(&self, question: &Question, now: Time) -> Vec<Explained> {
+        if question.wants.is_empty() || self.waiting.len() > WAITING_MAX {
+            return Vec::new();
+        }
+        let is_here =
+            |job: &JobId| self.waiting.contains_key(job) || self.holdings.contains_key(job);
+        let wants = question.wants.iter().filter(|(job, _)| !is_here(job));
+        let wants = wants.take(SUPPOSED_MAX).cloned();
+        let told = wants.filter_map(|want| self.suppose(want, &question.suppose, now));
+        // To follow advice a job would have to come again.
+        let plain = |one| Explained {
+            advice: Vec::new(),
+            ..one
+        };
+        told.map(plain).collect()
+    }
+
+    fn suppose(
+        &self,
+        (job, want): (JobId, Want),
+        suppose: &Suppose,
+        now: Time,
+    ) -> Option<Explained> {
         let mut other = self.copy();
         if let Some(policy) = &suppose.policy {
             other.apply(Delta::Policy(Arc::clone(policy)));
         }
-        let want = changed(&self.waiting[&job].want, suppose);
-        if want != *self.waiting[&job].want {
+        let own = self.waiting.get(&job);
+        if own.is_none_or(|own| want != *own.want) {
             other.apply(Delta::Want(job, want.clone()));
         }
         for _ in 0..SLICES_MAX {
@@ -92,24 +124,25 @@ impl Planner {
                 None if outcome.unfinished => continue,
                 None => break,
             };
-            return Explained {
+            return Some(Explained {
                 job,
                 reason,
                 ahead: 0,
                 start,
                 priority: other.turns.breakdown(&want, now),
                 moved: None,
+                sharing: Sharing::default(),
                 advice: Vec::new(),
-            };
+            });
         }
         let question = Question {
             tag: 0,
             jobs: Some(vec![(job, job)]),
             most: 1,
             suppose: Suppose::default(),
+            wants: Vec::new(),
         };
-        let mut told = other.answer(&question, now).jobs;
-        told.pop().expect("who was not started waits")
+        other.answer(&question, now).jobs.pop()
     }
 
     /// Whether a job that is taken back, and submitted now as changed so, starts at once.
@@ -218,6 +251,7 @@ fn at_once(now: Time) -> Estimate {
     Estimate {
         earliest: now,
         latest: Some(now),
+        basis: Basis::Forecast,
         likely: None,
     }
 }

@@ -94,6 +94,7 @@ impl Stand {
             jobs: Some(vec![(JobId(job), JobId(job))]),
             most: 1,
             suppose: Suppose::default(),
+            wants: Vec::new(),
         }));
         self.plan(seconds).answers[0].jobs[0].reason.to_string()
     }
@@ -305,6 +306,7 @@ fn a_gang_is_promised_the_first_time_at_which_all_fit() {
         jobs: None,
         most: 9,
         suppose: Suppose::default(),
+        wants: Vec::new(),
     }));
     let outcome = stand.plan(1);
     let told = &outcome.answers[0].jobs;

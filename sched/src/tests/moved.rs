@@ -51,6 +51,7 @@ fn why(planner: &mut Planner, job: u64, now: Time) -> Explained {
         jobs: Some(vec![(JobId(job), JobId(job))]),
         most: 1,
         suppose: Suppose::default(),
+        wants: Vec::new(),
     }));
     let mut answers = planner.plan(now, 100).answers;
     answers.remove(0).jobs.remove(0)

@@ -89,6 +89,7 @@ impl Run {
             jobs: None,
             most: 1_000,
             suppose: Suppose::default(),
+            wants: Vec::new(),
         };
         self.planner.apply(Delta::Explain(question));
         let outcome = self.planner.plan(self.now, ALL);

@@ -133,6 +133,7 @@ impl Stand {
             jobs: Some(vec![(JobId(job), JobId(job))]),
             most: 1,
             suppose: Suppose::default(),
+            wants: Vec::new(),
         }));
         let outcome = self.plan(seconds);
         outcome.answers[0].jobs[0].reason.clone()

@@ -293,6 +293,7 @@ proptest! {
                 jobs: None,
                 most: 1_000,
                 suppose: Suppose::default(),
+                wants: Vec::new(),
             }));
             let outcome = planner.plan(LATER, 1_000);
             // Steady: what was decided is done, and nothing new came.

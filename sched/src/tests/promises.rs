@@ -92,6 +92,7 @@ impl Run {
             jobs: None,
             most: 1_000,
             suppose: Suppose::default(),
+            wants: Vec::new(),
         };
         let head = self.head();
         let before = self.running.clone();

@@ -210,6 +210,7 @@ fn told(stand: &mut Stand, job: u64) -> Explained {
         jobs: Some(vec![(JobId(job), JobId(job))]),
         most: 1,
         suppose: Suppose::default(),
+        wants: Vec::new(),
     }));
     let mut outcome = stand.plan_in(50, 100);
     assert!(outcome.verdicts.is_empty());

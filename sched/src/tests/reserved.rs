@@ -194,6 +194,7 @@ impl Site {
             jobs: Some(vec![(JobId(job), JobId(job))]),
             most: 1,
             suppose: Suppose::default(),
+            wants: Vec::new(),
         }));
         let mut outcome = self.lines.plan(self.now, ALL);
         outcome.answers.remove(0).jobs.remove(0)

@@ -313,6 +313,7 @@ impl Run {
             jobs: None,
             most: 1_000,
             suppose: Suppose::default(),
+            wants: Vec::new(),
         };
         let head = self.waiting.keys().next().copied();
         let before = self.running.clone();

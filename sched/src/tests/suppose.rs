@@ -46,6 +46,7 @@ fn ask(planner: &mut Planner, job: JobId, suppose: &Suppose) -> Explained {
         jobs: Some(vec![(job, job)]),
         most: 1,
         suppose: suppose.clone(),
+        wants: Vec::new(),
     }));
     let outcome = planner.plan(NOW, ALL);
     assert!(outcome.verdicts.is_empty(), "asking starts nobody");

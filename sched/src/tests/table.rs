@@ -250,6 +250,7 @@ impl World {
             jobs: Some(vec![(JobId(job), JobId(job))]),
             most: 1,
             suppose: eddy_wire::plan::Suppose::default(),
+            wants: Vec::new(),
         }));
         let mut answers = self.planner.plan(self.now, 100).answers;
         answers.remove(0).jobs.remove(0)

@@ -38,6 +38,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
             one_in: 1,
             asks: Asks::Cores,
             followed_in: 0,
+            running: None,
         };
         told(&mut report, policy, &played(&workload, &asking)?);
     }
@@ -51,6 +52,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<Report> {
         one_in: 1,
         asks: Asks::Cores,
         followed_in: FOLLOWED_IN,
+        running: None,
     };
     let truth = played(&workload, &asking)?;
     told(&mut report, "easy, two queue instances", &truth);

@@ -152,9 +152,12 @@ fn what_would_be_is_told_and_advice_that_is_followed_starts_the_job() -> Tested 
     let held = instance.submit(&["--urgency=0", "true"])?;
     let told = instance.ok(&["why", &held, "--if", "slots=1"])?;
     assert!(
-        told.contains("is told only of jobs that wait for resources"),
+        told.contains("  if released now: it would start "),
         "{told}"
     );
+    let told = instance.ok(&["--at", instance.uri(), "why", &held])?;
+    let release = format!("`eddy --at {} release {held}` lets it go", instance.uri());
+    assert!(told.contains(&release), "{told}");
     let policy = instance.ok(&["why", &long, "--if-policy", "fcfs"])?;
     assert!(policy.contains("waits behind job"), "{policy}");
     assert!(

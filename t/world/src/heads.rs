@@ -288,6 +288,7 @@ impl Watched {
             jobs: None,
             most: 1,
             suppose: Suppose::default(),
+            wants: Vec::new(),
         }));
         let outcome = planner.plan(now, 1);
         match outcome.verdicts.first() {

@@ -145,6 +145,18 @@ impl Trial {
         Trial::at(ground, world)
     }
 
+    /// The same where so many jobs of each queue run at a time at most.
+    ///
+    /// # Errors
+    /// A broken promise.
+    pub fn limited(ground: Ground, running: u32) -> Result<Trial, String> {
+        let mut world = world(&ground);
+        for queue in &mut world.root().settings.queues {
+            queue.rules.limits.running_jobs = Some(running);
+        }
+        Trial::at(ground, world)
+    }
+
     /// The same with a machine and an agent for each node: instances can grow there.
     ///
     /// # Errors

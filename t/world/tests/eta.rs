@@ -48,6 +48,7 @@ fn asking(preset: &str, promises: Promises) -> Asking {
         one_in: 1,
         asks: Asks::Cores,
         followed_in: 0,
+        running: None,
     }
 }
 
@@ -85,14 +86,20 @@ fn four_of_five_start_when_that_is_likely() {
 
 /// How many followed what they were advised, none of them in vain.
 fn followed(seed: u64, queues: &[&'static str], asks: Asks) -> usize {
+    followed_at(seed, queues, asks, None)
+}
+
+/// The same where so many jobs of each queue run at a time at most.
+fn followed_at(seed: u64, queues: &[&'static str], asks: Asks, running: Option<u32>) -> usize {
     let (nodes, cores) = match asks {
         Asks::Cores => (1, CORES),
-        Asks::Nodes => (CORES / 2, 2),
+        Asks::Nodes | Asks::Scattered => (CORES / 2, 2),
     };
     let asking = Asking {
         nodes,
         cores,
         asks,
+        running,
         queues: queues.to_vec(),
         followed_in: 1,
         ..asking("easy", Promises::First)
@@ -120,6 +127,24 @@ fn who_asks_for_fewer_nodes_as_advised_starts_at_once() {
         .map(|(seed, queues)| followed(seed, queues, Asks::Nodes))
         .sum();
     assert!(sum >= 400, "{sum}");
+}
+
+#[test]
+fn who_scatters_over_fewer_nodes_as_advised_starts_at_once() {
+    let queues = [&[][..], &["a", "b"]];
+    let each = (13..).zip(queues);
+    let sum: usize = each
+        .map(|(seed, queues)| followed(seed, queues, Asks::Scattered))
+        .sum();
+    assert!(sum >= 200, "{sum}");
+}
+
+/// Where a limit keeps some back, who takes a job back makes room for them, and is behind them.
+#[test]
+fn who_follows_advice_in_a_queue_with_a_limit_starts_at_once() {
+    let of_cores = followed_at(15, &["a", "b"], Asks::Cores, Some(3));
+    let of_nodes = followed_at(16, &["a", "b"], Asks::Nodes, Some(3));
+    assert!(of_cores >= 30 && of_nodes >= 30, "{of_cores} {of_nodes}");
 }
 
 /// Where something is done about once in so many jobs, some of which would run for twice their limits.

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use eddy_client::{Client, ClientError};
+use eddy_sched::policy::read::read;
 use eddy_wire::error::Code;
 use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Sharing;
 use eddy_wire::lifecycle::JobState;
-use eddy_wire::plan::{Estimate, Explained, Moved, Mover, Reason, Suppose};
+use eddy_wire::plan::{Basis, Estimate, Explained, Moved, Mover, Reason, Suppose};
 use eddy_wire::preempt::{Mode, Shrink};
 use eddy_wire::services::job::{JobRow, JobSet};
 use eddy_wire::services::queue::{List, QueueRow};
@@ -38,8 +40,12 @@ use crate::{output, suppose, when};
 ///
 /// Of a few jobs it is also told by what least change each would start at once: a shorter time
 /// limit, fewer nodes or slots. With --if and --if-policy it is told what would be; nothing is
-/// changed by asking. Of a job that waits for something else than resources (it is held, at a limit,
-/// for another job) it is told only whether its queue or its reservation would refuse that.
+/// changed by asking.
+///
+/// Of a job that waits for something else than resources (it is held, at a limit, for a time or for
+/// another job) it is told what that is, and when the job would start if it were let go now.
+///
+/// A start that is promised is kept for the job; any other is only reckoned, and later where others come before it.
 #[derive(clap::Args)]
 #[command(after_long_help = FIELDS)]
 pub struct Args {
@@ -63,13 +69,16 @@ const FIELDS: &str = "Fields of --json, null where there is none:
   reason       why it waits or how it ended, in words
   binding      the same as data, of a job that waits for resources
   ahead        how many jobs are before it in turn
-  start        null, or earliest and latest: seconds since 1970; null is unknown
+  start        null, or earliest and latest: seconds since 1970; null is unknown; and basis: promise, or
+               forecast: as if nobody came before it
   moved        that an earlier start was promised: from, until when that was, and by, an object with kind: job
                (and its number), nodes that went, extension (of the job of that
                number), overrun of what runs
   priority     policy, value, terms with name, factor, weight, contribution
   requires     what its queue requires of nodes, as --requires spells it, of a job that waits
   advice       by what the job would start at once: objects with nodes, slots or limit (seconds)
+  let_go       of one that waits for something else than resources: reason, binding, ahead and start, were
+               it let go now
   preemptions  how many of its attempts were ended for the sake of another job
   preempted    the last of them: attempt, t, by (a job), until, cause, mode, grace, why
   gives        of an instance that runs: nodes that it is to give; each with ranks, by, until, cause, grace, why
@@ -87,9 +96,10 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         };
         let mut rows = question.rows(&client).await?;
         let code = known("why", ids, &rows);
-        let waiting = waiting(&client, &rows, &suppose).await?;
+        let told = told_of(&client, &rows, &suppose).await?;
+        let waits = |row: &JobRow| told.waiting.contains_key(&row.id);
         let unheard = Unheard::at(when::now());
-        let is_asked_for = |row: &JobRow| waiting.contains_key(&row.id) || unheard.is(row);
+        let is_asked_for = |row: &JobRow| waits(row) || unheard.is(row);
         let queues = match rows
             .iter()
             .any(|row| !row.queue.is_empty() && is_asked_for(row))
@@ -103,17 +113,17 @@ pub fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let required = required(&queues);
         if args.json {
             let required = |row: &JobRow| required.get(&row.queue).map(String::as_str);
-            let object = |row| object(row, waiting.get(&row.id), required(row));
+            let object = |row| object(row, &told, required(row));
             output::json(&rows.iter().map(object).collect::<Vec<Value>>())?;
             return Ok(code);
         }
         let mut out = output::stdout();
-        for row in &rows {
-            let waits = waiting.get(&row.id);
-            for line in lines(row, waits, (&suppose, &policy), Spelling::of_locale()) {
+        for row in &mut rows {
+            row.reason = global.hinted(&row.reason);
+            for line in lines(row, &told, (&suppose, &policy), Spelling::of_locale()) {
                 writeln!(out, "{line}")?;
             }
-            if let (Some(_), Some(required)) = (waits, required.get(&row.queue)) {
+            if let (true, Some(required)) = (waits(row), required.get(&row.queue)) {
                 let queue = escaped(&row.queue);
                 writeln!(out, "  queue:  {queue} requires {}", escaped(required))?;
             }
@@ -140,6 +150,10 @@ impl Args {
         };
         if let Some(word) = &self.if_policy {
             let text = policy::named(word).context("--if-policy")?;
+            if let Err(errors) = read(&text) {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                bail!("--if-policy: {}: {}", escaped(word), errors.join("; "));
+            }
             suppose.policy = Some(text.into());
         }
         Ok(suppose)
@@ -162,32 +176,44 @@ pub fn known(verb: &str, texts: &[String], rows: &[JobRow]) -> u8 {
     output::FAILED
 }
 
-/// Those that wait for resources, explained; where something is supposed also others that wait, as far as it
-/// would be refused.
-async fn waiting(
-    client: &Client,
-    rows: &[JobRow],
-    suppose: &Suppose,
-) -> anyhow::Result<BTreeMap<JobId, Explained>> {
+/// What an instance says of jobs.
+#[derive(Default)]
+struct Told {
+    /// Of those that wait for resources.
+    waiting: BTreeMap<JobId, Explained>,
+    /// Of those that wait for something else, as if they were let go.
+    let_go: BTreeMap<JobId, Explained>,
+}
+
+/// Those that wait, explained.
+async fn told_of(client: &Client, rows: &[JobRow], suppose: &Suppose) -> anyhow::Result<Told> {
     let waits = |row: &&JobRow| match row.state {
-        JobState::Sched => true,
-        JobState::Depend | JobState::Priority => !suppose.is_nothing(),
+        JobState::Sched | JobState::Depend | JobState::Priority => true,
         JobState::Run => row.standing == Standing::Resuming,
         _ => false,
     };
     let queued = rows.iter().filter(waits);
     let jobs = JobSet::of(queued.map(|row| row.id));
     if jobs.is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(Told::default());
     }
     let reply = match supposed(client, Some(jobs), suppose).await {
         // What an instance left that is over: the rows say so.
         Err(ClientError::Refused(refusal)) if refusal.code == Code::End => {
-            return Ok(BTreeMap::new());
+            return Ok(Told::default());
+        }
+        Err(ClientError::Refused(refusal))
+            if refusal.code == Code::Invalid && suppose.policy.is_some() =>
+        {
+            bail!("--if-policy: {}", refusal.text);
         }
         reply => reply?,
     };
-    Ok(reply.jobs.into_iter().map(|one| (one.job, one)).collect())
+    let by_job = |all: Vec<Explained>| all.into_iter().map(|one| (one.job, one)).collect();
+    Ok(Told {
+        waiting: by_job(reply.jobs),
+        let_go: by_job(reply.let_go),
+    })
 }
 
 /// What queues require of nodes, by queue, where they do.
@@ -232,26 +258,30 @@ impl Unheard {
 
 fn lines(
     row: &JobRow,
-    waits: Option<&Explained>,
+    told: &Told,
     (suppose, policy): (&Suppose, &str),
     spelling: Spelling,
 ) -> Vec<String> {
     let mut lines = vec![format!("job {}: {}", spelling.show(row.id), status(row))];
     lines.extend(preempted(row, spelling));
     lines.extend(row.gives.iter().map(|one| gives(one, spelling)));
-    let Some(one) = waits else {
+    let condition =
+        (!suppose.is_nothing()).then(|| format!("  if:     {}", condition(suppose, policy)));
+    let Some(one) = told.waiting.get(&row.id) else {
         if !row.reason.is_empty() {
             lines.push(format!("  reason: {}", escaped(&row.reason)));
         }
-        if !suppose.is_nothing() {
-            let only = "  if:     is told only of jobs that wait for resources";
-            lines.push(only.to_owned());
+        match (told.let_go.get(&row.id), condition) {
+            (Some(one), condition) => {
+                lines.extend(condition);
+                lines.push(let_go(row, one));
+            }
+            (None, Some(_)) => lines.push("  if:     is told only of jobs that wait".to_owned()),
+            (None, None) => {}
         }
         return lines;
     };
-    if !suppose.is_nothing() {
-        lines.push(format!("  if:     {}", condition(suppose, policy)));
-    }
+    lines.extend(condition);
     if at_once(one) {
         lines.push("  start:  at once".to_owned());
         lines.push(format!("  turn:   {}", turn(&one.priority)));
@@ -278,22 +308,51 @@ fn lines(
     }
     lines.push(format!("  turn:   {}", turn(&one.priority)));
     for advice in &one.advice {
-        let options = advised(row, advice);
+        let options = advised(row, one.sharing, advice);
         lines.push(format!("  sooner: with {options} it would start at once"));
     }
     lines
 }
 
-/// Spelled as options that whoever submits the job again puts in place of its own: so many nodes have fewer tasks.
-fn advised(row: &JobRow, advice: &Suppose) -> String {
-    let options = suppose::options(advice);
-    match advice.nodes {
-        Some(nodes) if row.nnodes > 0 && row.ntasks > row.nnodes => {
-            let tasks = u64::from(nodes) * u64::from(row.ntasks) / u64::from(row.nnodes);
-            format!("{options} -n {tasks}")
+/// What would be of one that waits for something else than resources if it waited for nothing else.
+fn let_go(row: &JobRow, one: &Explained) -> String {
+    let when = match row.urgency {
+        0 => "if released now",
+        _ => "if let go now",
+    };
+    let behind = match one.ahead {
+        0 => String::new(),
+        1 => " behind 1 job".to_owned(),
+        ahead => format!(" behind {ahead} jobs"),
+    };
+    let reason = one.reason.to_string();
+    let reason = escaped(&reason);
+    match (at_once(one), never(&one.reason), one.start) {
+        (true, ..) => format!("  {when}: it would start at once"),
+        (false, Some(why), _) => format!("  {when}: it would never start ({why}): it {reason}"),
+        (false, None, None) => {
+            format!("  {when}: it would wait{behind}, nobody knows how long: it {reason}")
         }
-        _ => options,
+        (false, None, at) => format!(
+            "  {when}: it would start {}{behind}: it {reason}",
+            start(at)
+        ),
     }
+}
+
+/// Spelled as options that whoever submits the job again puts in place of its own: so many nodes have fewer
+/// tasks, and a number of tasks alone would share nodes that it is to have whole.
+fn advised(row: &JobRow, sharing: Sharing, advice: &Suppose) -> String {
+    let options = suppose::options(advice);
+    let Some(nodes) = advice.nodes.filter(|_| row.nnodes > 0) else {
+        return options;
+    };
+    let tasks = u64::from(nodes) * u64::from(row.ntasks) / u64::from(row.nnodes);
+    let whole = match sharing == Sharing::Exclusive && row.ntasks == row.nnodes {
+        true => " -x",
+        false => "",
+    };
+    format!("{options} -n {}{whole}", tasks.max(u64::from(nodes)))
 }
 
 /// That a start was promised which was moved, and for what.
@@ -319,6 +378,7 @@ fn never(reason: &Reason) -> Option<&'static str> {
         | Reason::NoSuchNodes { .. }
         | Reason::NotInQueue { .. } => Some("the instance does not have that"),
         Reason::Refused { .. } => Some("its queue does not take that"),
+        Reason::RefusedHere { .. } => Some("the instance does not take that"),
         Reason::NotInReservation { .. } => Some("its reservation does not take that"),
         _ => None,
     }
@@ -367,32 +427,36 @@ fn at_once(one: &Explained) -> bool {
     one.reason == Reason::New && one.start.is_some_and(is_sure)
 }
 
+/// When one would start, and what that rests on.
 fn start(start: Option<Estimate>) -> String {
-    match start {
-        None => "unknown".to_owned(),
-        Some(Estimate {
-            earliest,
-            latest: Some(latest),
-            ..
-        }) if latest == earliest => format!("at {}", when::local(latest)),
-        Some(Estimate {
-            earliest,
-            latest: Some(latest),
-            ..
-        }) => format!(
+    let Some(Estimate {
+        earliest,
+        latest,
+        basis,
+        ..
+    }) = start
+    else {
+        return "unknown".to_owned();
+    };
+    let Some(latest) = latest else {
+        return format!("between {} and unknown", when::local(earliest));
+    };
+    let time = match latest == earliest {
+        true => format!("at {}", when::local(latest)),
+        false => format!(
             "between {} and {}",
             when::local(earliest),
             when::local(latest)
         ),
-        Some(Estimate {
-            earliest,
-            latest: None,
-            ..
-        }) => format!("between {} and unknown", when::local(earliest)),
+    };
+    match basis {
+        Basis::Promise => format!("{time} (promised)"),
+        Basis::Forecast => format!("{time} (if nobody comes before it)"),
     }
 }
 
-fn object(row: &JobRow, waits: Option<&Explained>, required: Option<&str>) -> Value {
+fn object(row: &JobRow, told: &Told, required: Option<&str>) -> Value {
+    let waits = told.waiting.get(&row.id);
     let reason = waits.map_or_else(|| row.reason.clone(), |one| one.reason.to_string());
     // Who waits for something else than resources has none.
     let turn = waits.filter(|one| !one.priority.policy.is_empty());
@@ -409,6 +473,12 @@ fn object(row: &JobRow, waits: Option<&Explained>, required: Option<&str>) -> Va
         "priority": turn.map(|one| &one.priority),
         "requires": waits.and(required),
         "advice": waits.map(|one| &one.advice),
+        "let_go": told.let_go.get(&row.id).map(|one| json!({
+            "reason": one.reason.to_string(),
+            "binding": one.reason,
+            "ahead": one.ahead,
+            "start": one.start,
+        })),
         "preemptions": row.preemptions,
         "preempted": row.preempted,
         "gives": row.gives,

@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::choice::{Choice, Tasks, choice as choice_of};
 use super::{Count, Jobspec, JobspecError, MemoryNeed, TASKS_MAX, TaskCount, Vertex};
+
 use crate::constraint::Constraint;
 use crate::field::Path;
 use crate::gang;
@@ -21,7 +23,10 @@ use super::sockets::{InSockets, SocketGroup, slots_in_socket, sockets_in_slot};
 use super::unsupported::{Unsupported, unsupported};
 
 /// Whether others may use what is left of a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum Sharing {
     /// They may.
     #[default]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Reason, Suppose};
 use crate::id::JobId;
+use crate::jobspec::Sharing;
 use crate::time::Time;
 
 /// Why the jobs of a question wait, as far as they do.
@@ -15,6 +16,8 @@ pub struct Answer {
     pub jobs: Vec<Explained>,
     /// How many more wait than are told of.
     pub more: u64,
+    /// Those of the question's wants that wait for something else than resources, as if they waited for these.
+    pub let_go: Vec<Explained>,
 }
 
 /// Why one waiting job waits, and what its turn comes from.
@@ -33,9 +36,16 @@ pub struct Explained {
     pub moved: Option<Moved>,
     /// What its turn comes from.
     pub priority: Breakdown,
+    /// Whether others may use what it leaves of the nodes that it asks for.
+    #[serde(default, skip_serializing_if = "is_shared")]
+    pub sharing: Sharing,
     /// By what it would start now, the least change of each kind; told where few are asked about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<Suppose>,
+}
+
+fn is_shared(sharing: &Sharing) -> bool {
+    *sharing == Sharing::Shared
 }
 
 /// When a job would start.
@@ -45,9 +55,23 @@ pub struct Estimate {
     pub earliest: Time,
     /// If all that runs and is ahead ran to its limit; `None` if something there has none.
     pub latest: Option<Time>,
+    /// What that rests on.
+    #[serde(default)]
+    pub basis: Basis,
     /// Between when four of five such really started lately; `None` while too few did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely: Option<Likely>,
+}
+
+/// What a time that is told rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// It is kept for the job.
+    Promise,
+    /// It is only reckoned, as if nobody else came.
+    #[default]
+    Forecast,
 }
 
 /// A time between these.

@@ -49,6 +49,9 @@ pub struct ExplainReply {
     /// How many more wait than are told of.
     #[serde(default)]
     pub more: u64,
+    /// Of jobs named that wait for something else than resources: as if they waited for these now, limits aside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub let_go: Vec<Explained>,
 }
 
 /// A policy as text.

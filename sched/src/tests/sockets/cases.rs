@@ -91,6 +91,7 @@ fn one_who_asks_for_a_socket_waits_though_as_many_cores_are_free() {
         jobs: None,
         most: 9,
         suppose: Suppose::default(),
+        wants: Vec::new(),
     };
     run.planner.apply(Delta::Explain(question));
     let outcome = run.planner.plan(run.now, ALL);

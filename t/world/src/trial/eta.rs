@@ -36,6 +36,8 @@ pub enum Asks {
     Cores,
     /// So many nodes, with all their cores.
     Nodes,
+    /// So many cores, each on a node of its own.
+    Scattered,
 }
 
 /// How it is played.
@@ -59,6 +61,20 @@ pub struct Asking {
     pub asks: Asks,
     /// Of so many that were advised one is changed as advised; 0 is none.
     pub followed_in: usize,
+    /// So many jobs of each queue run at a time at most.
+    pub running: Option<u32>,
+}
+
+impl Asking {
+    /// On so many nodes as jobs say.
+    fn on_nodes(&self, ask: &mut Ask, nodes: u32) {
+        let each = match self.asks {
+            Asks::Cores => return,
+            Asks::Nodes => self.cores,
+            Asks::Scattered => 1,
+        };
+        (ask.nodes, ask.ntasks) = (Some(nodes), nodes * each);
+    }
 }
 
 /// What came of what was told.
@@ -123,7 +139,10 @@ pub fn play(workload: &Workload, asking: &Asking) -> Result<Truth, String> {
         accounts: Vec::new(),
         members: vec![],
     };
-    let mut trial = Trial::new(ground)?;
+    let mut trial = match asking.running {
+        Some(running) => Trial::limited(ground, running)?,
+        None => Trial::new(ground)?,
+    };
     let mut play = Play {
         asking,
         ids: BTreeMap::new(),
@@ -187,10 +206,11 @@ impl Play<'_> {
     fn ask_of(&self, place: usize, job: &SimJob) -> Ask {
         let mut ask = work(job.procs as u32, job.run, job.limit.unwrap_or(Span::ZERO));
         ask.name = place.to_string();
-        if self.asking.asks == Asks::Nodes {
-            let nodes = ask.ntasks.div_ceil(self.asking.cores);
-            (ask.nodes, ask.ntasks) = (Some(nodes), nodes * self.asking.cores);
-        }
+        let nodes = match self.asking.asks {
+            Asks::Cores | Asks::Nodes => ask.ntasks.div_ceil(self.asking.cores),
+            Asks::Scattered => ask.ntasks.min(self.asking.nodes),
+        };
+        self.asking.on_nodes(&mut ask, nodes);
         let queues = &self.asking.queues;
         ask.queue = queues
             .get(place % queues.len().max(1))
@@ -268,7 +288,7 @@ impl Play<'_> {
         other.ntasks = advice.slots.unwrap_or(other.ntasks);
         other.nodes = ask.nodes;
         if let Some(nodes) = advice.nodes {
-            (other.nodes, other.ntasks) = (Some(nodes), nodes * self.asking.cores);
+            self.asking.on_nodes(&mut other, nodes);
         }
         trial.call(ASKER, Door::Root, Call::raise(id, "cancel", 0));
         trial.submit(ASKER, Door::Root, &other);

@@ -1,0 +1,78 @@
+//! What jobs would ask for that somebody asks about: as is supposed of them, or were they let go.
+//!
+//! The planner knows of a job what it may be given as it is. Another limit may open other nodes to it, and who
+//! is held, at a limit or waits for something else the planner does not know at all: what those would want is
+//! found here, by what a submission would be.
+
+use std::collections::BTreeMap;
+
+use eddy_broker::{Outbox, Request};
+use eddy_wire::error::Refusal;
+use eddy_wire::id::JobId;
+use eddy_wire::jobspec::Takes;
+use eddy_wire::plan::{Suppose, Want};
+use eddy_wire::services::sched::{ExplainRequest, SUPPOSED_MAX};
+use eddy_wire::spec::Spec;
+use eddy_wire::time::Time;
+
+use super::Sched;
+use super::asked::may_be_supposed;
+use super::seen::{Order, Seen};
+use crate::ingest::served;
+
+impl Sched {
+    /// Passes a question on to the planner.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that there are too many.
+    pub(super) fn explain(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let body: ExplainRequest = request.parse()?;
+        may_be_supposed(&body)?;
+        let wants = self.would_want(now, &body);
+        let whose = (request.caller, self.shown_to(request));
+        self.asked.ask(whose, body, wants, out)
+    }
+
+    /// The first of those asked about of whom the planner does not know what they would ask for.
+    fn would_want(&self, now: Time, body: &ExplainRequest) -> Vec<(JobId, Want)> {
+        let ranges = body.jobs.iter().flat_map(|jobs| &jobs.ranges);
+        let ranges = ranges.filter(|(first, last)| first <= last);
+        let asked = ranges.flat_map(|(first, last)| self.jobs.range(*first..=*last));
+        let is_known = |seen: &Seen| body.suppose.is_nothing() && self.wants(seen);
+        let waits = |seen: &Seen| {
+            let takes = seen.submit.spec.request.takes == Takes::Resources;
+            seen.state.is_pending() && seen.order == Order::Here && takes && !is_known(seen)
+        };
+        let asked = asked.filter(|(_, seen)| waits(seen)).take(SUPPOSED_MAX);
+        let wants = asked.map(|(id, seen)| (*id, self.want_as(now, *id, seen, &body.suppose)));
+        let wants: BTreeMap<JobId, Want> = wants.collect();
+        wants.into_iter().collect()
+    }
+
+    /// What one would ask for that waits for resources from now on, unless it does already.
+    fn want_as(&self, now: Time, id: JobId, seen: &Seen, suppose: &Suppose) -> Want {
+        let mut want = seen.want(&self.gates);
+        want.request = suppose.request(&want.request);
+        if suppose.limit.is_some() {
+            let spec = Spec {
+                request: want.request.clone(),
+                ..Spec::clone(&seen.submit.spec)
+            };
+            let cut = served::cut(&spec, self.asked.left(now));
+            want.request.duration = cut.map(|left| left.0).or(want.request.duration);
+        }
+        want.urgency = suppose.urgency.unwrap_or(match seen.urgency {
+            0 => seen.urgency_before,
+            urgency => urgency,
+        });
+        if !self.wants(seen) {
+            want.eligible = now;
+        }
+        self.placed(id, seen, want)
+    }
+}
