@@ -9,6 +9,7 @@ mod asked;
 mod gang;
 pub(crate) mod grounds;
 mod limit;
+mod oversize;
 mod passed;
 mod policy;
 mod pools;
@@ -260,6 +261,7 @@ impl Sched {
                 self.looks_again(kind, job, out);
                 self.applied(now, kind, job, out);
                 self.ground_changed(kind, job, out);
+                self.oversize_again(kind, job, out);
                 self.gang_moved(kind, job, out);
                 self.start_passed(now, kind, job, out);
             }

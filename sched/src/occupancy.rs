@@ -176,7 +176,8 @@ impl Occupancy {
         {
             return Now::Fits(spot(ask, chosen));
         }
-        match self.choose_all(ask, self.ever(ask)) {
+        // Who would wait for nodes that are somebody's waits for no end.
+        match self.choose_all(ask, self.inventory.common()) {
             Ok(_) => Now::NoRoom,
             Err(_) => Now::Never,
         }

@@ -108,6 +108,9 @@ fn explain(
     if let Err(short) = choose(inventory.all().rooms(), within, need) {
         return Unplaced::Never(short.never(request));
     }
+    if let Err(short) = choose(inventory.common(), within, need) {
+        return Unplaced::Never(never_beside(inventory, request, short));
+    }
     Unplaced::Wait(match choose(inventory.serving(), within, need) {
         Err(short) => not_in_service(inventory, request, short),
         Ok(_) => {
@@ -115,6 +118,17 @@ fn explain(
             Reason::NoRoom { what, asked, free }
         }
     })
+}
+
+/// What is short of the nodes that no instance of a fixed size holds.
+pub(crate) fn never_beside(inventory: &Inventory, request: &Request, short: Short) -> Reason {
+    let (what, asked, most) = short.numbers(request);
+    Reason::NeverBeside {
+        what,
+        asked,
+        most,
+        apart: inventory.apart().clone(),
+    }
 }
 
 /// What is short of the nodes in service, and which others there are.

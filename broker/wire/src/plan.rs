@@ -332,6 +332,21 @@ pub enum Reason {
         /// Those that are not there.
         ranks: Idset,
     },
+    /// Not on what instances of a fixed size leave to others, and those have it as long as they are there.
+    #[error(
+        "asks for {asked} {what}; there are {most} beside those of instances of a fixed size (ranks {apart}), so \
+         that it never starts as things are"
+    )]
+    NeverBeside {
+        /// `nodes`, `slots`, `cores`…
+        what: String,
+        /// Asked for.
+        asked: u64,
+        /// So many others have none of.
+        most: u64,
+        /// The ranks of those instances.
+        apart: Idset,
+    },
     /// Only on nodes that are like this, and none is.
     #[error("asks for nodes with {constraint}; no node is so{}", properties(known))]
     NoSuchNodes {

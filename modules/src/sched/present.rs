@@ -113,6 +113,10 @@ impl Sched {
         if self.unordered.fits_above(id) {
             return;
         }
+        let waits = |seen: &Seen| seen.is_queued() && seen.wants();
+        if self.jobs.get(&id).is_some_and(waits) && self.waits_oversize(id, reason, out) {
+            return;
+        }
         // What an instance is to grow by waits for as long as that has the nodes that it would fit on.
         let lacks_room = matches!(
             reason,
@@ -122,9 +126,7 @@ impl Sched {
                 | Reason::NoSuchNodes { .. }
         );
         // Where a suspended job cannot go on now it stays.
-        let fails = |seen: &Seen| {
-            seen.is_queued() && seen.wants() && !(lacks_room && seen.grows().is_some())
-        };
+        let fails = |seen: &Seen| waits(seen) && !(lacks_room && seen.grows().is_some());
         let fails = self.jobs.get(&id).is_some_and(fails);
         if fails && !(lacks_room && self.waits_for_queue(id, reason, out)) {
             let exception = Exception {

@@ -46,6 +46,8 @@ pub(super) struct Sets {
     origin: Origin,
     /// Jobs that wait though what their queue requires leaves nothing that they fit on.
     unmet: BTreeSet<JobId>,
+    /// Jobs that wait though they fit only on what instances of a fixed size hold.
+    pub(super) oversize: BTreeSet<JobId>,
 }
 
 /// Whether queues were submitted to under what they require now.
@@ -125,6 +127,7 @@ impl Sets {
             requires: Requires::new(&settings.queues, &ResourceSet::new()),
             origin: Origin::Start,
             unmet: BTreeSet::new(),
+            oversize: BTreeSet::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use eddy_wire::time::Time;
 
 use super::sockets::There;
 use super::{Ask, Occupancy, spot};
-use crate::placement::{Short, Unplaced, choose, granted, not_in_service, place};
+use crate::placement::{Short, Unplaced, choose, granted, never_beside, not_in_service, place};
 use crate::policy::NodeRank;
 use crate::rooms::Rooms;
 use crate::together::{Field, Placed};
@@ -22,26 +22,35 @@ impl Occupancy {
         named.any(|ranks| all.has_ranks(ranks).is_err())
     }
 
-    /// Why a request is never placed on this inventory, if it is not.
+    /// Why a request is never placed on this inventory, if it is not; or not on what is nobody's of it.
     pub fn never(&self, ask: &Ask) -> Option<Reason> {
-        let all = self.inventory.all();
-        let alone = |one: &Ask| all.feasible(&one.want.request).err();
+        let (all, request) = (self.inventory.all(), &ask.want.request);
+        let beside = || {
+            let short = self.choose_all(ask, self.inventory.common()).err()?;
+            Some(never_beside(&self.inventory, request, short))
+        };
         if ask.joint().is_none() {
-            return alone(ask);
+            return all.feasible(request).err().or_else(beside);
         }
         let named = ask.each().filter_map(|one| one.want.request.named_ranks());
         let lacks = named.filter_map(|ranks| all.has_ranks(ranks).err()).next();
-        let together = || self.choose_all(ask, self.ever(ask)).err();
-        lacks.or_else(|| {
-            let mut reason = together()?.never(&ask.want.request);
-            if let Reason::NeverInAll { what, .. } = &mut reason
-                && ask.gang.is_some()
-                && !self.inventory.apart().is_empty()
-            {
-                what.push_str(" beside instances of a fixed size");
-            }
-            Some(reason)
-        })
+        if lacks.is_some() {
+            return lacks;
+        }
+        if ask.gang.is_none() {
+            let short = self.choose_all(ask, all.rooms()).err();
+            return short.map(|short| short.never(request)).or_else(beside);
+        }
+        let mut reason = self
+            .choose_all(ask, self.inventory.common())
+            .err()?
+            .never(request);
+        if let Reason::NeverInAll { what, .. } = &mut reason
+            && !self.inventory.apart().is_empty()
+        {
+            what.push_str(" beside instances of a fixed size");
+        }
+        Some(reason)
     }
 
     /// What a request would be granted now, whatever is promised to others, or why nothing.
@@ -78,7 +87,7 @@ impl Occupancy {
     /// What is in the way of a request that does not fit now.
     pub(super) fn blocked(&self, ask: &Ask) -> Blocked {
         let serving = self.inventory.serving();
-        if self.choose_all(ask, self.ever(ask)).is_err() {
+        if self.choose_all(ask, self.inventory.common()).is_err() {
             return Blocked::Never;
         }
         match self.choose_all(ask, serving) {
@@ -88,15 +97,6 @@ impl Occupancy {
                 asked: ask.need.count(),
                 free: 0,
             },
-        }
-    }
-
-    /// What a request may ever have. A gang is known only when it is whole, and who would wait for nodes
-    /// that are somebody's waits for no end; whoever is alone was refused for that when he came.
-    pub(super) fn ever(&self, ask: &Ask) -> &Rooms {
-        match ask.gang {
-            Some(_) => self.inventory.common(),
-            None => self.inventory.all().rooms(),
         }
     }
 

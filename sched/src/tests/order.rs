@@ -355,7 +355,7 @@ fn who_waits_for_nodes_that_are_away_uses_up_no_lookback() {
 fn who_orders_his_own_jobs_starts_them_so_and_nobody_elses_later() {
     let mut planner = planner("preset = \"flux\"", 1);
     // Nobody starts before all are in order.
-    planner.apply(Delta::Ground(JobId(99), inventory(&[(4, 0, 0)])));
+    planner.apply(Delta::Down(Idset::one(0), Unavailable::Drained));
     planner.apply(Delta::Want(JobId(9), want(2, 16)));
     let mut place = |job, at, of| {
         let want = Want {
@@ -379,7 +379,7 @@ fn who_orders_his_own_jobs_starts_them_so_and_nobody_elses_later() {
     let factors = [1, 2, 3, 9].map(|job| factor(&explained(&mut planner, job)));
     assert_eq!(factors, [1.0 - 2.0 / 3.0, 1.0 - 1.0 / 3.0, 1.0, 1.0]);
     let mut order = Vec::new();
-    planner.apply(Delta::Freed(JobId(99)));
+    planner.apply(Delta::Up(Idset::one(0)));
     for _ in 0..4 {
         order.extend(starts(
             &mut planner,

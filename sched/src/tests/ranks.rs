@@ -69,6 +69,30 @@ fn what_an_instance_of_a_fixed_size_holds_is_not_waited_for() {
 }
 
 #[test]
+fn what_fits_only_with_nodes_of_a_fixed_instance_holds_up_nobody() {
+    check(
+        "nodes 2c 2c 2c 2c
+         up 0-3
+         ground 9 1/0-1
+         held 8 0/0-1
+         want 1 nodes=3 whole
+         want 2 nodes=1 whole
+         plan
+         nodes 2c 2c 2c
+         plan
+         want 3 slots=5
+         plan
+         ----
+         head 1 waits for 3 whole nodes; 2 are free now
+         never 1 asks for 3 whole nodes; there are 2 beside those of instances of a fixed size (ranks 1), so that it never starts as things are
+         start 2 2/0-1
+         done
+         never 3 asks for 5 cores; there are 4 beside those of instances of a fixed size (ranks 1), so that it never starts as things are
+         done",
+    );
+}
+
+#[test]
 fn ranks_that_are_not_there_or_too_small_are_refused() {
     check(
         "nodes 2c 2c 2c

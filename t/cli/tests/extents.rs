@@ -11,12 +11,16 @@ type Tested = anyhow::Result<()>;
 
 /// Starts an instance of four nodes that are pretended, with this configuration.
 fn start(text: &str) -> anyhow::Result<Instance> {
+    start_on(&["--fake", "nodes=4,cores=1,gpus=1"], text)
+}
+
+/// The same on the nodes that these options say.
+fn start_on(nodes: &[&str], text: &str) -> anyhow::Result<Instance> {
     let place = Place::new()?;
     let file = place.join("eddy.toml");
     fs::write(&file, text)?;
     let state = place.path().join("state");
-    let fake = ["--fake", "nodes=4,cores=1,gpus=1", "--config", &file];
-    Instance::start_in(place, state, &fake)
+    Instance::start_in(place, state, &[nodes, &["--config", &file]].concat())
 }
 
 /// The hosts of the instance, in the order of their ranks.
@@ -97,6 +101,36 @@ fn what_instances_of_a_fixed_size_hold_is_asked_for_by_nobody_else() -> Tested {
         );
     }
     instance.ok(&["run", "-q", "all", "-N2", "-t", "1m", "true"])?;
+    instance.shut_down()
+}
+
+#[test]
+fn who_became_too_large_beside_a_fixed_instance_is_told_so_and_holds_up_nobody() -> Tested {
+    let instance = start_on(
+        &["--size=4", "--cores=1"],
+        "[policy]\npreset = \"fcfs\"\n[[instance]]\nname = \"own\"\nranks = \"1\"\n[[queue]]\nname = \"own\"\n\
+         instance = \"own\"\n[[queue]]\nname = \"all\"\ninstance = \"root\"\ndefault = true\n",
+    )?;
+    instance.ok(&["run", "-q", "own", "true"])?;
+    let first = instance.submit_started(&["-N1", "--exclusive", "sleep", "1000"])?;
+    let large = instance.submit(&["-N3", "--exclusive", "true"])?;
+    let behind = instance.submit(&["-N1", "true"])?;
+    instance.ok(&["resource", "remove", "3"])?;
+    instance.event(&behind, "clean")?;
+    let reason = "asks for 3 whole nodes; there are 2 beside those of instances of a fixed size (ranks 1), so that \
+                  it never starts as things are";
+    assert_eq!(instance.row(&large)?["reason"], reason);
+    let why = instance.ok(&["why", &large])?;
+    assert!(why.contains(&format!("  reason: {reason}")), "{why}");
+    let fewer = instance.ok(&["why", &large, "--if", "nodes=1"])?;
+    assert!(
+        fewer.contains("  if let go now: it would start at once"),
+        "{fewer}"
+    );
+    instance.ok(&["cancel", &first])?;
+    instance.ok(&["resource", "add", "1"])?;
+    instance.event(&large, "clean")?;
+    assert_eq!(instance.code(&large)?, 0);
     instance.shut_down()
 }
 

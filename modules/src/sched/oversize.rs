@@ -1,0 +1,60 @@
+//! Jobs that fit only on what instances of a fixed size hold: nodes were taken out since they were taken, or
+//! such an instance came.
+//!
+//! Called by the sched module where its planner has let such a job go. It waits, holds up nobody, and is told
+//! what is the most; when that may be something else the planner looks again. It is not ended, as one is that
+//! is larger than the machine: the nodes are there, and a next configuration may give them back.
+
+use eddy_broker::{Notice, Outbox, Volatile};
+use eddy_wire::event::Kind;
+use eddy_wire::id::JobId;
+use eddy_wire::plan::{Delta, Reason};
+
+use super::Sched;
+use super::sets::Sets;
+use crate::live::Change;
+
+impl Sched {
+    /// Whether a job that never fits is such a one; then it waits on, and says so.
+    pub(super) fn waits_oversize(&mut self, id: JobId, reason: &Reason, out: &mut Outbox) -> bool {
+        if !matches!(reason, Reason::NeverBeside { .. }) {
+            return false;
+        }
+        self.sets.oversize.insert(id);
+        out.notice(Notice::Unmet(id, Some(reason.clone())));
+        true
+    }
+
+    /// What there is for such jobs may be something else now: the planner looks, and says so anew if not. Told
+    /// after what the planner is told of the record itself.
+    pub(super) fn oversize_again(&mut self, kind: &Kind, job: Option<JobId>, out: &mut Outbox) {
+        if self.sets.oversize.is_empty() {
+            return;
+        }
+        let looks_at_all = match (kind, job) {
+            (Kind::ResourceDefine(..), None) => true,
+            (Kind::Memo(memo), None) => Change::told(memo).is_some(),
+            (Kind::Alloc(_) | Kind::GrantChanged(_) | Kind::Free, Some(job)) => {
+                let seen = self.jobs.get(&job);
+                seen.is_some_and(|seen| Sets::name(&seen.submit).is_some())
+            }
+            _ => false,
+        };
+        let again: Vec<JobId> = match (looks_at_all, kind, job) {
+            (true, ..) => std::mem::take(&mut self.sets.oversize)
+                .into_iter()
+                .collect(),
+            (false, Kind::JobspecUpdate(_) | Kind::Clean, Some(job)) => {
+                self.sets.oversize.take(&job).into_iter().collect()
+            }
+            (false, ..) => return,
+        };
+        for id in &again {
+            out.notice(Notice::Unmet(*id, None));
+        }
+        let wants: Vec<Delta> = again.into_iter().map(|id| self.want(id)).collect();
+        if !wants.is_empty() {
+            out.volatile(Volatile::Plan(wants));
+        }
+    }
+}
