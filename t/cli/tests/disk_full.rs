@@ -128,35 +128,25 @@ fn what_is_not_answered_on_a_full_disk_ends_in_time_with_the_reason() -> Tested 
     let running = instance.submit_started(&["sh", "-c", "read line <gate; exit 8"])?;
     let watch = instance.begin(&["--reconnect=1s", "job", "attach", &running])?;
     let filler = disk.fill()?;
-    let held = held_submission(&instance, &disk)?;
+    let (_, held) = refused_submission(&instance, &disk)?;
     for words in [
         &["config", "set", "policy.preset=easy"][..],
         &["resource", "drain", "0"],
     ] {
         let ran = instance.run(&[&["--reconnect=1s"], words].concat())?;
-        let line = ran.refusal()?;
-        assert!(line.contains("no space left on the disk of"), "{line}");
+        let why = "s: no space left on the disk of";
+        assert!(ran.code != 0 && ran.err.contains(why), "{}", ran.err);
     }
     // What was answered before it was to be recorded is so still, or is given up as well.
     instance.run(&["--reconnect=1s", "jobs", "-a"])?;
     fs::remove_file(filler)?;
-    assert_eq!(held.wait()?.ok()?.lines().count(), 200);
+    for asked in held {
+        asked.wait()?.ok()?;
+    }
     // What waits for a job is not given up.
     gate.let_go(1)?;
     assert_eq!(watch.wait()?.code, 8);
     instance.shut_down()
-}
-
-/// Submits until that waits for room.
-fn held_submission(instance: &Instance, disk: &SmallDisk) -> anyhow::Result<Running> {
-    for _ in 0..200 {
-        let asked = instance.begin(&SUBMITS)?;
-        if !asked.ends_within(ANSWERS_WITHIN) {
-            return Ok(asked);
-        }
-        disk.fill()?;
-    }
-    anyhow::bail!("a full disk takes every submission, or none waits for room")
 }
 
 /// Submits until it is refused: what is left of the journal's own pages, and then the ballast, is
