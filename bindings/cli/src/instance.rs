@@ -59,6 +59,9 @@ pub struct StartOptions {
     /// Start on what is whole of a damaged journal
     #[arg(long)]
     pub recover: bool,
+    /// The state directory was copied to where it is, and what it was copied from is not used any more
+    #[arg(long)]
+    pub moved: bool,
 }
 
 impl StartOptions {
@@ -77,6 +80,9 @@ impl StartOptions {
         put("config", &self.config);
         if self.recover {
             arguments.push("--recover".to_owned());
+        }
+        if self.moved {
+            arguments.push("--moved".to_owned());
         }
         for set in &self.set {
             arguments.extend(["-S".to_owned(), set.clone()]);
@@ -327,6 +333,7 @@ mod tests {
             size: Some(4),
             set: vec!["a=b c".into()],
             recover: true,
+            moved: true,
             ..StartOptions::default()
         };
         assert_eq!(
@@ -336,6 +343,7 @@ mod tests {
                 "--cores=16",
                 "--size=4",
                 "--recover",
+                "--moved",
                 "-S",
                 "a=b c"
             ]

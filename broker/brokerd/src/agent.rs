@@ -10,7 +10,7 @@ pub mod following;
 pub mod guest;
 pub mod hosts;
 
-use std::fs::{DirBuilder, File};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,13 @@ use std::time::{Duration, Instant};
 
 use eddy_wire::id::{Attempt, JobId, Rank};
 use eddy_wire::tree::ATTENDANT;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use self::following::{End, Following, Post};
 use crate::config::Transport;
 use crate::logging;
-use crate::rundir::{self, RundirError};
+use crate::rundir::{self, Claim, RundirError};
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
 use crate::shell::sweep::{LockError, ShellLock};
@@ -179,13 +177,7 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
         },
     });
     let rundir = rundir::place_rank(common.runtime.as_deref(), &args.instance, args.rank)?;
-    rundir::make(&statedir, &rundir)?;
-    let held = hold(rundir).inspect_err(|_| {
-        // What cannot be held is another's, and not to be cleared away with this rank.
-        if let Err(error) = rundir::disown(&statedir) {
-            tracing::error!(%error, "the file `uri` names what is another agent's");
-        }
-    })?;
+    let claim = claimed(&statedir, &rundir)?;
     let post = Post {
         instance: args.instance.clone(),
         job: args.job,
@@ -212,7 +204,7 @@ fn begin(args: &AgentArgs) -> Result<End, AgentError> {
     drop(local);
     // A sweep that still looks has nobody to tell.
     runtime.shutdown_background();
-    drop((held, lock));
+    drop((claim, lock));
     ended
 }
 
@@ -233,19 +225,16 @@ fn take_lock(statedir: &Path, rank: u32) -> Result<ShellLock, AgentError> {
     }
 }
 
-/// Locks the directory of its sockets for this process: another agent of this
+/// The directory of its sockets, held for this process: another agent of this
 /// rank, whose state directory is another, would take them from under it.
-fn hold(rundir: PathBuf) -> Result<File, AgentError> {
-    let held = File::open(&rundir).map_err(io("open the run directory"))?;
-    let until = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match flock(&held, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(held),
-            Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
-            Err(Errno::WOULDBLOCK) => return Err(AgentError::Twice { rundir }),
-            Err(errno) => return Err(io("lock the run directory")(errno.into())),
-        }
-    }
+fn claimed(statedir: &Path, rundir: &Path) -> Result<Claim, AgentError> {
+    let mut claim = Claim::new(statedir, rundir).map_err(|error| match error {
+        RundirError::Held { path, .. } => AgentError::Twice { rundir: path },
+        error => AgentError::Rundir(error),
+    })?;
+    // The rank that is served there removes it.
+    claim.keep();
+    Ok(claim)
 }
 
 /// TERM and INT end it in order; HUP is not for a daemon.

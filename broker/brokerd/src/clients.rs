@@ -136,7 +136,7 @@ impl Admission {
 }
 
 /// Listens on both sockets in this directory. Old sockets there are removed:
-/// the caller holds the lock of the state directory, so nobody listens. It lasts
+/// the caller holds the directory, so nobody listens. It lasts
 /// until nobody takes arrivals any more.
 pub fn listen(rundir: &Path, admission: &Admission, arrivals: &Arrivals) -> io::Result<()> {
     for (name, door) in [(LOCAL_SOCKET, Door::Local), (SHELL_SOCKET, Door::Shell)] {

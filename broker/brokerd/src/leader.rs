@@ -85,6 +85,9 @@ pub struct BrokerArgs {
     /// Keep what is whole of a damaged journal and begin with that
     #[arg(long)]
     pub recover: bool,
+    /// The state directory was copied to where it is, and what it was copied from is not used any more
+    #[arg(long, conflicts_with = "child")]
+    pub moved: bool,
     /// Descriptor to write the URI to once work is taken, or why it is not
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<RawFd>,

@@ -1,14 +1,18 @@
 //! The run directory of a rank: its sockets, and the file in the state directory
 //! that says where they are (doc/protocol/directories.md).
 //!
-//! Made by the leader and by agents, which hold the lock of the state directory;
-//! found by the shell. It never listens and never removes what is not an instance's own.
+//! Made by the leader and by agents, which hold the lock of the state directory and, as long as they
+//! live, the run directory itself: another state directory may name the same one. Found by the shell.
+//! It never listens and never removes what is not an instance's own.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use thiserror::Error;
 
 /// Name of the socket for clients.
@@ -23,6 +27,11 @@ pub const SCHEME: &str = "local://";
 pub const SOCKET_PATH_MAX: usize = 107;
 /// How many characters of the instance's id name its run directory.
 const NAME_CHARS: usize = 8;
+/// How long one that is held is tried for: who ends removes it first, and what was just killed holds it
+/// until the system has taken it apart.
+const HOLD_PATIENCE: Duration = Duration::from_secs(1);
+/// How often.
+const HOLD_PAUSE: Duration = Duration::from_millis(5);
 
 /// Why there is no run directory.
 #[derive(Debug, Error)]
@@ -56,6 +65,14 @@ pub enum RundirError {
         mode: u32,
         /// Who asks.
         own: u32,
+    },
+    /// Another process serves there.
+    #[error("run directory {}: held by the process of another state directory than {}", .path.display(), .statedir.display())]
+    Held {
+        /// Which.
+        path: PathBuf,
+        /// The state directory that it is wanted for.
+        statedir: PathBuf,
     },
     /// Sockets in it would have paths that are too long.
     #[error("run directory {}: a socket in it has {bytes} bytes of path; allowed are at most {SOCKET_PATH_MAX}", .path.display())]
@@ -136,25 +153,52 @@ pub enum Made {
     Kept,
 }
 
-/// A run directory that is made before its owner can serve, and goes again if that fails.
+/// A run directory that this process holds as long as this lives: nobody else begins in it. It goes
+/// again if it was made for a start that fails.
 #[derive(Debug)]
 #[must_use]
 pub struct Claim {
     path: PathBuf,
     made: Made,
+    _held: File,
 }
 
 impl Claim {
-    /// As [`make`].
+    /// As [`make`], and held. One that is held is another's: it is not to be cleared away with this
+    /// state directory, which names it no more.
     pub fn new(statedir: &Path, path: &Path) -> Result<Claim, RundirError> {
-        let made = make(statedir, path)?;
-        let path = path.to_owned();
-        Ok(Claim { path, made })
+        let until = Instant::now() + HOLD_PATIENCE;
+        loop {
+            let made = make(statedir, path)?;
+            if let Some(held) = hold(path)? {
+                return Ok(Claim {
+                    path: path.to_owned(),
+                    made,
+                    _held: held,
+                });
+            }
+            if Instant::now() >= until {
+                disown(statedir).map_err(|source| RundirError::Record {
+                    path: statedir.join(URI_FILE),
+                    source,
+                })?;
+                return Err(RundirError::Held {
+                    path: path.to_owned(),
+                    statedir: statedir.to_owned(),
+                });
+            }
+            std::thread::sleep(HOLD_PAUSE);
+        }
     }
 
-    /// It is served from here on.
-    pub fn keep(mut self) -> Made {
-        std::mem::replace(&mut self.made, Made::Kept)
+    /// At an orderly end of who was served here: it is removed.
+    pub fn remove(mut self) {
+        self.made = Made::New;
+    }
+
+    /// It stays for who removes it himself.
+    pub fn keep(&mut self) {
+        self.made = Made::Kept;
     }
 }
 
@@ -164,10 +208,32 @@ impl Drop for Claim {
     }
 }
 
+/// Locks the directory for this process, if nobody else has and it is still the one at that path.
+fn hold(path: &Path) -> Result<Option<File>, RundirError> {
+    let io = |source| RundirError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let held = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(io)?,
+    };
+    match flock(&held, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        Err(errno) => return Err(io(errno.into())),
+    }
+    let own = held.metadata().map_err(io)?;
+    let is_there = |meta: fs::Metadata| (meta.dev(), meta.ino()) == (own.dev(), own.ino());
+    Ok(fs::symlink_metadata(path)
+        .is_ok_and(is_there)
+        .then_some(held))
+}
+
 impl Made {
     /// Whose start failed leaves none. Clients of one that was killed wait for it
     /// to come back.
-    pub fn undo(self, path: &Path) {
+    fn undo(self, path: &Path) {
         match self {
             Made::New => remove(path),
             Made::Kept => {}
@@ -186,8 +252,8 @@ pub fn make(statedir: &Path, path: &Path) -> Result<Made, RundirError> {
         source,
     })?;
     if let Some(before) = before.filter(|before| before != path) {
-        // It has another place now; nobody else knows of that one.
-        remove(&before);
+        // It has another place now; nobody else knows of that one, unless this is a copy.
+        remove_left(&before);
     }
     make_private(path, own())
 }
@@ -247,7 +313,7 @@ fn open_rundir(rundir: &Path) -> io::Result<()> {
 }
 
 /// Takes back what [`make`] wrote: the directory is another's.
-pub fn disown(statedir: &Path) -> io::Result<()> {
+fn disown(statedir: &Path) -> io::Result<()> {
     fs::remove_file(statedir.join(URI_FILE))
 }
 
@@ -361,6 +427,14 @@ pub fn remove(rundir: &Path) {
     let _ = fs::remove_dir(rundir);
 }
 
+/// The same of one that nobody serves in. Its path may have been copied from another's state directory.
+pub fn remove_left(rundir: &Path) {
+    if let Ok(Some(held)) = hold(rundir) {
+        remove(rundir);
+        drop(held);
+    }
+}
+
 /// Removes the run directories of an instance or rank that is over, and of all instances and ranks
 /// within it on this node, as their state directories name them: one that was killed left its own.
 /// Only when nothing of them runs any more.
@@ -372,7 +446,7 @@ pub fn remove_of(statedir: &Path) {
             continue;
         }
         if let Some(rundir) = recorded(&state) {
-            remove(&rundir);
+            remove_left(&rundir);
         }
         states.extend(
             ["children", "ranks"]
@@ -443,6 +517,34 @@ mod tests {
         assert_eq!(recorded(state), Some(nowhere));
         disown(state).expect("written");
         assert_eq!(recorded(state), None);
+    }
+
+    #[test]
+    fn who_serves_in_it_keeps_it_from_other_state_directories() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (state, copy, path) = (dir.path(), dir.path().join("copy"), dir.path().join("run"));
+        fs::create_dir(&copy).expect("made");
+        let claim = Claim::new(state, &path).expect("free");
+        drop(std::os::unix::net::UnixListener::bind(
+            path.join(LOCAL_SOCKET),
+        ));
+        let error = Claim::new(&copy, &path).expect_err("it is held");
+        let (path_text, copy_text) = (path.display(), copy.display());
+        let held = format!(
+            "run directory {path_text}: held by the process of another state directory than {copy_text}"
+        );
+        assert_eq!(error.to_string(), held);
+        // Neither what a copy says of it nor another place for that one takes it away.
+        record(&copy, &path).expect("written");
+        remove_of(&copy);
+        make(&copy, &dir.path().join("elsewhere")).expect("made");
+        assert!(path.join(LOCAL_SOCKET).exists());
+        claim.remove();
+        assert!(!path.exists());
+        let mut again = Claim::new(state, &path).expect("free");
+        again.keep();
+        drop(again);
+        assert!(path.exists());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use eddy_cli_tests::instance::Instance;
@@ -360,4 +361,75 @@ fn sqlite3_reads_the_journal_while_the_instance_runs() -> Tested {
     // And the instance does not mind.
     instance.ok(&["cancel", &running])?;
     instance.event(&running, "clean")
+}
+
+/// Starts on that state directory, in the background.
+fn start_on(place: &Place, state: &Path, words: &[&str]) -> anyhow::Result<Ran> {
+    let mut command = place.eddy(&["start", "--background", "--cores=2", "--statedir"]);
+    command.arg(state).args(words);
+    Running::start(command)?.wait()
+}
+
+fn shut_down(place: &Place, started: Ran) -> Tested {
+    let printed = started.ok()?;
+    let uri = printed.trim_end().strip_prefix("EDDY_URI=");
+    let mut command = place.eddy(&["shutdown"]);
+    command.env("EDDY_URI", uri.unwrap_or_default());
+    Running::start(command)?.wait()?.ok()?;
+    place.nothing_is_left()
+}
+
+fn copied(place: &Place, from: &Path, to: &Path) -> Tested {
+    let mut command = place.command("cp");
+    command.arg("-a").arg(from).arg(to);
+    Running::start(command)?.wait()?.ok().map(drop)
+}
+
+#[test]
+fn a_copy_of_a_state_directory_takes_nothing_from_the_one_that_runs() -> Tested {
+    let instance = Instance::start(&["--cores=2"])?;
+    let job = instance.submit_started(&["sleep", "1000"])?;
+    let place = &instance.place;
+    let copy = place.path().join("copy");
+    copied(place, instance.state(), &copy)?;
+    let (copy_text, state_text) = (copy.display(), instance.state().display());
+    let refused = format!(
+        "state directory {copy_text} is a copy of {state_text}, whose tasks and sockets it would \
+         take for its own; if that one is not used any more, start this one with --moved"
+    );
+    let ran = start_on(place, &copy, &[])?;
+    assert!(ran.refusal()?.contains(&refused), "{}", ran.err);
+    // Whatever is said, not beside a leader that lives.
+    let ran = start_on(place, &copy, &["--moved"])?;
+    let held = format!("another state directory than {copy_text}");
+    assert!(ran.refusal()?.contains(&held), "{}", ran.err);
+    // The shell outlives its leader.
+    instance.kill_leader()?;
+    fs::remove_dir_all(&copy)?;
+    copied(place, instance.state(), &copy)?;
+    let ran = start_on(place, &copy, &[])?;
+    assert!(ran.refusal()?.contains(&refused), "{}", ran.err);
+    instance.start_again()?;
+    let row = instance.row(&job)?;
+    assert_eq!((&row["state"], &row["attempt"]), (&json!("RUN"), &json!(1)));
+    instance.shut_down()
+}
+
+#[test]
+fn a_state_directory_that_was_moved_is_the_same_instance() -> Tested {
+    let place = Place::new()?;
+    let [first, second, third] = ["1", "2", "3"].map(|name| place.path().join(name));
+    shut_down(&place, start_on(&place, &first, &[])?)?;
+    fs::rename(&first, &second)?;
+    shut_down(&place, start_on(&place, &second, &[])?)?;
+    // To another disk: that is a copy, and has to be said.
+    copied(&place, &second, &third)?;
+    fs::remove_dir_all(&second)?;
+    assert_ne!(start_on(&place, &third, &[])?.code, 0);
+    shut_down(&place, start_on(&place, &third, &["--moved"])?)?;
+    shut_down(&place, start_on(&place, &third, &[])?)?;
+    // Back from a backup.
+    fs::rename(&third, &first)?;
+    copied(&place, &first, &third)?;
+    shut_down(&place, start_on(&place, &third, &[])?)
 }

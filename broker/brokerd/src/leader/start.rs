@@ -54,12 +54,12 @@ use crate::journal::{
     CommitError, Journal, OpenError, Options, ReadError, Readers, Recover, Recovered, Sync, Writer,
 };
 use crate::link::DOOR_SOCKET;
-use crate::rundir::{self, Claim, Made, RundirError};
+use crate::rundir::{self, Claim, RundirError};
 use crate::shell::process::SPOOL_DIRECTORY;
 use crate::shell::process::inherited::duplicates;
 use crate::shell::process::limits::raise_open_files;
 use crate::shell::spawn::Rlimit;
-use kept::{identity, in_force, possession, there};
+use kept::{CopyError, identity, in_force, own_place, possession, there};
 
 /// How long a lock that is held is tried for.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -89,6 +89,9 @@ pub enum StartError {
     /// There is no inventory.
     #[error(transparent)]
     Inventory(#[from] InventoryError),
+    /// The state directory is another's.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// There is no run directory.
     #[error(transparent)]
     Rundir(#[from] RundirError),
@@ -138,7 +141,7 @@ pub fn lead(
     let source = args.source();
     loop {
         match prepare(args, child.clone(), configured, &source) {
-            Ok(prepared) => return prepared.run(ready),
+            Ok((prepared, claim)) => return prepared.run(claim, ready),
             Err(error) if patience.bears(&error) => {}
             Err(error) => return Err(Box::new((Some(ready), error))),
         }
@@ -156,7 +159,6 @@ pub fn statedir(args: &BrokerArgs, child: Option<&Told>) -> PathBuf {
 struct Prepared {
     statedir: PathBuf,
     rundir: PathBuf,
-    made: Made,
     instance: String,
     owner: u32,
     access: Access,
@@ -182,11 +184,14 @@ fn prepare(
     child: Option<Told>,
     configured: &Configured,
     source: &Source,
-) -> Result<Prepared, StartError> {
+) -> Result<(Prepared, Claim), StartError> {
     let mut config = configured.config.clone();
     let statedir = std::path::absolute(statedir(args, child.as_ref()))
         .map_err(io("find the state directory"))?;
     let (mut journal, recovered) = opened(&statedir, args, &config, child.as_ref())?;
+    if child.is_none() {
+        own_place(&mut journal, &statedir, args)?;
+    }
     let instance = identity(&mut journal)?;
     let given = config.rank.rundir.as_deref();
     let (rundir, claim) = reached(&statedir, given, child.as_ref(), &instance)?;
@@ -225,11 +230,10 @@ fn prepare(
         keep(configured, &statedir)?;
     }
     // Last: a start that fails leaves none.
-    let made = claim.map_or_else(|| rundir::make(&statedir, &rundir), |made| Ok(made.keep()))?;
-    Ok(Prepared {
+    let claim = claim.map_or_else(|| Claim::new(&statedir, &rundir), Ok)?;
+    let prepared = Prepared {
         statedir,
         rundir,
-        made,
         instance,
         owner: settings.owner,
         access: access.unwrap_or(settings.access),
@@ -245,7 +249,8 @@ fn prepare(
         clock,
         path: settings.place.path,
         nested,
-    })
+    };
+    Ok((prepared, claim))
 }
 
 /// What it has.
@@ -385,7 +390,7 @@ fn open(statedir: &Path, options: &Options) -> Result<(Journal, Recovered), Open
 }
 
 impl Prepared {
-    fn run(self, ready: Ready) -> Result<i32, Failure> {
+    fn run(self, claim: Claim, ready: Ready) -> Result<i32, Failure> {
         let span = tracing::info_span!("instance", id = %self.instance);
         let _entered = span.enter();
         let runtime = match tokio::runtime::Builder::new_current_thread()
@@ -395,7 +400,7 @@ impl Prepared {
             Ok(runtime) => runtime,
             Err(error) => return Err(Box::new((Some(ready), io("make a runtime")(error)))),
         };
-        let (rundir, made) = (self.rundir.clone(), self.made);
+        let uri = rundir::uri(&self.rundir);
         let ranks = self.inventory.ranks();
         let last_job = self.known.last_job;
         let notes = self.recovered.said();
@@ -403,12 +408,8 @@ impl Prepared {
         let code = local.block_on(&runtime, async {
             let (mut leader, last) = match self.begin() {
                 Ok(begun) => begun,
-                Err(error) => {
-                    made.undo(&rundir);
-                    return Err(Box::new((Some(ready), error)));
-                }
+                Err(error) => return Err(Box::new((Some(ready), error))),
             };
-            let uri = rundir::uri(&rundir);
             tracing::info!(uri, "work is taken");
             leader.announce_by(ready, uri, ranks, notes);
             leader.resume(last);
@@ -418,7 +419,7 @@ impl Prepared {
         drop(local);
         // A sweep that still looks has nobody to tell.
         runtime.shutdown_background();
-        rundir::remove(&rundir);
+        claim.remove();
         Ok(code)
     }
 

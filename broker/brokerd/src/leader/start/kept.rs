@@ -1,10 +1,12 @@
-//! What an instance keeps of its first start and is not told again: who it is,
+//! What an instance keeps of its first start and is not told again: who it is, where it is,
 //! where its inventory came from, how many nodes it had, and what was set over its configuration.
 //!
 //! Called once, while a leader begins. It opens no journal and decides nothing.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eddy_wire::access::Access;
@@ -12,11 +14,14 @@ use eddy_wire::idset::Idset;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Span;
 
-use super::{Possession, StartError, io};
+use thiserror::Error;
+
+use super::{Possession, StartError, io as failed};
 use crate::config::Config;
 use crate::config::declared::DeclaredInstance;
 use crate::inventory::Source;
 use crate::journal::Journal;
+use crate::leader::BrokerArgs;
 use crate::leader::configured::Configured;
 use crate::leader::reload::Basis;
 use crate::leader::replay::recorded_inventory;
@@ -24,10 +29,86 @@ use crate::leader::store::Known;
 
 /// The key of the instance's id in the journal.
 const INSTANCE_KEY: &str = "instance";
+/// The key of where its state directory was when it was started last.
+const PLACE_KEY: &str = "place";
 /// The key of where the inventory came from.
 const SOURCE_KEY: &str = "inventory";
 /// The key of how many nodes it was said to have.
 const SIZE_KEY: &str = "size";
+
+/// A state directory that says of itself that it is another.
+#[derive(Debug, Error)]
+#[error("state directory {} is a copy of {}, whose tasks and sockets it would take for its own; if that one is not used any more, start this one with --moved", .statedir.display(), .of.display())]
+pub struct CopyError {
+    /// The one that was to be used.
+    statedir: PathBuf,
+    /// Where it was when it was used last.
+    of: PathBuf,
+}
+
+/// Where a state directory is.
+struct Place {
+    device: u64,
+    inode: u64,
+    path: PathBuf,
+}
+
+impl Place {
+    fn of(statedir: &Path) -> io::Result<Place> {
+        let path = fs::canonicalize(statedir)?;
+        let meta = fs::metadata(&path)?;
+        let (device, inode) = (meta.dev(), meta.ino());
+        Ok(Place {
+            device,
+            inode,
+            path,
+        })
+    }
+
+    fn from_line(line: &str) -> Option<Place> {
+        let mut words = line.splitn(3, ' ');
+        let (device, inode) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let path = PathBuf::from(words.next()?);
+        Some(Place {
+            device,
+            inode,
+            path,
+        })
+    }
+
+    fn to_line(&self) -> String {
+        let path = self.path.to_string_lossy();
+        format!("{} {} {path}", self.device, self.inode)
+    }
+
+    /// What was put back from a backup has another inode, what was moved another path, and a
+    /// directory of a disk that was taken elsewhere may have another device. A copy has neither.
+    fn is(&self, other: &Place) -> bool {
+        let is_there = self.path.to_string_lossy() == other.path.to_string_lossy();
+        is_there || (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// Refuses the state directory of an instance that is elsewhere: all that marks tasks and sockets as
+/// one's own is in it. Of an instance that is nobody's child; where those are is their parent's word.
+pub(super) fn own_place(
+    journal: &mut Journal,
+    statedir: &Path,
+    args: &BrokerArgs,
+) -> Result<(), StartError> {
+    let place = Place::of(statedir).map_err(failed("find the state directory"))?;
+    let kept = journal.meta(PLACE_KEY)?;
+    let before = kept.as_deref().and_then(Place::from_line);
+    if let Some(before) = before.filter(|before| !args.moved && !place.is(before)) {
+        let (statedir, of) = (place.path, before.path);
+        return Err(CopyError { statedir, of }.into());
+    }
+    let line = place.to_line();
+    if kept.as_ref() != Some(&line) {
+        journal.set_meta(PLACE_KEY, &line)?;
+    }
+    Ok(())
+}
 
 /// What an instance has that is nobody's child.
 pub(super) fn possession(
@@ -60,7 +141,7 @@ pub(super) fn identity(journal: &mut Journal) -> Result<String, StartError> {
     }
     let mut random = [0; 16];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random));
-    read.map_err(io("read /dev/urandom"))?;
+    read.map_err(failed("read /dev/urandom"))?;
     let id = uuid::Builder::from_random_bytes(random)
         .into_uuid()
         .to_string();
@@ -123,4 +204,25 @@ pub(super) fn there(
         false => None,
     };
     Ok(recorded.unwrap_or_else(|| Arc::clone(told)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_moved_or_put_back_is_itself_and_a_copy_is_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [first, second] = ["a b", "c"].map(|name| dir.path().join(name));
+        let at = |path: &Path| Place::of(path).expect("there");
+        fs::create_dir(&first).expect("made");
+        let before = Place::from_line(&at(&first).to_line()).expect("a line");
+        fs::create_dir(&second).expect("made");
+        assert!(at(&first).is(&before) && !at(&second).is(&before));
+        fs::remove_dir(&second).expect("empty");
+        fs::rename(&first, &second).expect("moved");
+        assert!(at(&second).is(&before), "it was moved");
+        fs::create_dir(&first).expect("made");
+        assert!(at(&first).is(&before), "it was put back");
+    }
 }
