@@ -27,6 +27,46 @@ fn purge(journal: &mut Journal, limits: Purge) -> u64 {
         .purged
 }
 
+/// One record of the instance's own, which carries a mark: nothing before it is live.
+fn marked(seq: u64) -> Batch {
+    Batch {
+        rows: vec![row(seq, 0, "usage")],
+        mark: Some(Mark {
+            seq,
+            last_job: 0,
+            live: Vec::new(),
+        }),
+        ..Batch::default()
+    }
+}
+
+#[test]
+fn jobs_that_ended_after_the_last_mark_stay_until_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path()).unwrap();
+    journal.commit(whole_job(1, 1)).unwrap();
+    let all = Purge {
+        ended_before: i64::MIN,
+        keep_most: 0,
+        jobs_max: 9,
+    };
+    let looked = |batch: Batch| Batch {
+        purge: Some(all),
+        ..batch
+    };
+    let mut done = |batch: Batch| {
+        let done = journal.commit(looked(batch)).unwrap();
+        (done.purged, done.unmarked)
+    };
+    assert_eq!(done(Batch::default()), (0, 1));
+    assert_eq!(done(whole_job(2, 9)), (0, 2));
+    // What waited for it goes with it.
+    assert_eq!(done(marked(17)), (2, 0));
+    assert_eq!(done(whole_job(3, 18)), (0, 1));
+    assert_eq!(holes(dir.path()), [(1, 16)]);
+    assert!(verify(dir.path()).unwrap().fault.is_none());
+}
+
 #[test]
 fn purged_jobs_leave_holes_and_a_chain_that_verifies() {
     let dir = tempfile::tempdir().unwrap();
@@ -42,6 +82,12 @@ fn purged_jobs_leave_holes_and_a_chain_that_verifies() {
             .unwrap();
         journal.commit(whole_job(id, first + 1)).unwrap();
     }
+    let own: Vec<u64> = (0..10).map(|n| n * 9 + 1).collect();
+    let mut last = marked(91);
+    if let Some(mark) = &mut last.mark {
+        mark.live.clone_from(&own);
+    }
+    journal.commit(last).unwrap();
     let all = Purge {
         ended_before: i64::MIN,
         keep_most: u64::MAX,
@@ -83,18 +129,15 @@ fn purged_jobs_leave_holes_and_a_chain_that_verifies() {
     );
     assert_eq!(holes(dir.path()).len(), 10);
     let checked = verify(dir.path()).unwrap();
-    assert_eq!((checked.whole, checked.records), (90, 10));
+    assert_eq!((checked.whole, checked.records), (91, 11));
     assert!(checked.fault.is_none(), "{:?}", checked.fault);
     drop(journal);
     let (mut journal, recovered) = open(dir.path()).unwrap();
-    assert_eq!((recovered.last_seq, recovered.last_job), (90, 10));
+    assert_eq!((recovered.last_seq, recovered.last_job), (91, 10));
     assert_eq!((recovered.purged.jobs, recovered.purged.last_job), (10, 10));
     assert_eq!(recovered.purged.t_submit, finished(10, vec![]).t_submit);
-    assert_eq!(
-        replayed(&journal),
-        (0..10).map(|n| n * 9 + 1).collect::<Vec<_>>()
-    );
-    assert_eq!(journal.commit(rows(91, 91)).unwrap().seq, 91);
+    assert_eq!(replayed(&journal), own);
+    assert_eq!(journal.commit(rows(92, 92)).unwrap().seq, 92);
 }
 
 #[test]
@@ -115,6 +158,7 @@ fn neighbouring_holes_become_one_in_any_order() {
             job.t_inactive = order[id as usize - 1];
             journal.commit(batch).unwrap();
         }
+        journal.commit(marked(25)).unwrap();
         for keep_most in [2, 1, 0] {
             let limits = Purge {
                 ended_before: i64::MIN,
@@ -132,7 +176,7 @@ fn neighbouring_holes_become_one_in_any_order() {
         assert_eq!(holes(dir.path()), [(1, 24)]);
         drop(journal);
         let (journal, recovered) = open(dir.path()).unwrap();
-        assert_eq!((recovered.last_seq, recovered.last_job), (24, 3));
+        assert_eq!((recovered.last_seq, recovered.last_job), (25, 3));
         assert_eq!(replayed(&journal), Vec::<u64>::new());
     }
 }
@@ -141,15 +185,14 @@ fn neighbouring_holes_become_one_in_any_order() {
 fn a_mark_may_rest_on_records_that_were_purged_since() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(dir.path()).unwrap();
-    let mut first = whole_job(1, 1);
-    // The mark is taken while the job runs: its first five records are live, and it is at the last.
-    first.mark = Some(Mark {
-        seq: 5,
-        last_job: 1,
-        live: (1..=5).collect(),
-    });
-    journal.commit(first).unwrap();
+    journal.commit(whole_job(1, 1)).unwrap();
     journal.commit(whole_job(2, 9)).unwrap();
+    // As an earlier release left it, which purged what had ended after the mark.
+    let mut last = marked(17);
+    if let Some(mark) = &mut last.mark {
+        mark.live = (1..=5).chain(9..=16).collect();
+    }
+    journal.commit(last).unwrap();
     let limits = Purge {
         ended_before: i64::MIN,
         keep_most: 1,
@@ -159,7 +202,7 @@ fn a_mark_may_rest_on_records_that_were_purged_since() {
     drop(journal);
     let (journal, recovered) = open(dir.path()).unwrap();
     assert_eq!(recovered.notes, Vec::<String>::new());
-    assert_eq!(recovered.last_seq, 16);
+    assert_eq!(recovered.last_seq, 17);
     assert_eq!(replayed(&journal), (9..=16).collect::<Vec<_>>());
 }
 
@@ -170,6 +213,7 @@ fn a_wrong_derived_row_cannot_purge_the_records_of_others() {
     let mut batch = whole_job(1, 1);
     batch.rows[3].job = 2;
     journal.commit(batch).unwrap();
+    journal.commit(marked(9)).unwrap();
     let limits = Purge {
         ended_before: i64::MIN,
         keep_most: 0,
@@ -196,6 +240,9 @@ fn blobs_go_when_the_last_job_of_their_generation_is_purged() {
             })
             .unwrap();
     }
+    journal
+        .commit(marked(generations * GENERATION + 1))
+        .unwrap();
     let blobs = || -> i64 {
         let conn = rusqlite::Connection::open(database(dir.path())).unwrap();
         conn.query_row("SELECT count(*) FROM blob", [], |row| row.get(0))

@@ -22,6 +22,7 @@ mod nest;
 mod policy;
 mod policy_live;
 mod preempt;
+mod purge;
 mod queue_rules;
 mod queues;
 mod recovery;

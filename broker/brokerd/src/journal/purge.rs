@@ -1,5 +1,7 @@
 //! Forgetting old finished jobs, a bounded number per commit. The store calls it inside a commit's
-//! transaction. It never touches a record of the instance itself or of a job that has no row.
+//! transaction. It never touches a record of the instance itself, of a job that has no row, or of one
+//! that ended after the last mark: what is summed up of jobs is recorded with a mark, so of such a job
+//! it would be known from nothing any more.
 //!
 //! What is purged leaves a hole: the range of its sequences and the running sum at its end, so that
 //! the chain goes on and every missing sequence is accounted for. Neighbouring holes become one.
@@ -33,19 +35,35 @@ pub struct Purged {
     pub t_inactive: i64,
 }
 
+/// What came of a [`Purge`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Outcome {
+    /// Jobs that were forgotten.
+    pub forgotten: u64,
+    /// Condemned ones that stay until there is another mark.
+    pub unmarked: u64,
+}
+
 struct Victim {
     id: i64,
     t_submit: i64,
     t_inactive: i64,
-    events: String,
+    events: Vec<u64>,
 }
 
-/// Forgets up to `purge.jobs_max` of the `finished` jobs there are; answers how many.
-pub(super) fn purge(conn: &Connection, purge: &Purge, finished: u64) -> rusqlite::Result<u64> {
+/// Forgets up to `purge.jobs_max` of the `finished` jobs there are.
+pub(super) fn purge(conn: &Connection, purge: &Purge, finished: u64) -> rusqlite::Result<Outcome> {
     let surplus = finished.saturating_sub(purge.keep_most);
-    let victims = victims(conn, purge, surplus)?;
+    let condemned = condemned(conn, purge, surplus)?;
+    let marked = marked(conn)?;
+    let is_marked = |victim: &Victim| victim.events.last().is_none_or(|&last| last < marked);
+    let (victims, stay): (Vec<Victim>, Vec<Victim>) = condemned.into_iter().partition(is_marked);
+    let outcome = Outcome {
+        forgotten: victims.len() as u64,
+        unmarked: stay.len() as u64,
+    };
     if victims.is_empty() {
-        return Ok(0);
+        return Ok(outcome);
     }
     let mut gone = Vec::new();
     for victim in &victims {
@@ -67,10 +85,19 @@ pub(super) fn purge(conn: &Connection, purge: &Purge, finished: u64) -> rusqlite
         victims.iter().map(|v| v.t_submit).max(),
         victims.iter().map(|v| v.t_inactive).max(),
     ])?;
-    Ok(victims.len() as u64)
+    Ok(outcome)
 }
 
-fn victims(conn: &Connection, purge: &Purge, surplus: u64) -> rusqlite::Result<Vec<Victim>> {
+/// The record that carries the mark; 0 where there is none.
+fn marked(conn: &Connection) -> rusqlite::Result<u64> {
+    let seq: Option<i64> = conn
+        .prepare_cached("SELECT seq FROM mark WHERE id = 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    Ok(seq.unwrap_or(0) as u64)
+}
+
+fn condemned(conn: &Connection, purge: &Purge, surplus: u64) -> rusqlite::Result<Vec<Victim>> {
     let mut oldest = conn.prepare_cached(
         "SELECT id, t_submit, t_inactive, events FROM job ORDER BY t_inactive, id LIMIT ?1",
     )?;
@@ -85,7 +112,7 @@ fn victims(conn: &Connection, purge: &Purge, surplus: u64) -> rusqlite::Result<V
             id: row.get(0)?,
             t_submit: row.get(1)?,
             t_inactive,
-            events: row.get(3)?,
+            events: sequences::from_json(&row.get::<_, String>(3)?).unwrap_or_default(),
         });
     }
     Ok(victims)
@@ -99,7 +126,7 @@ fn forget(conn: &Connection, victim: &Victim) -> rusqlite::Result<Vec<(u64, u32)
     let mut delete =
         conn.prepare_cached("DELETE FROM event WHERE seq = ?1 AND job = ?2 RETURNING sum")?;
     let mut gone = Vec::new();
-    for seq in sequences::from_json(&victim.events).unwrap_or_default() {
+    for &seq in &victim.events {
         let sum: Option<i64> = delete
             .query_row([seq as i64, victim.id], |row| row.get(0))
             .optional()?;

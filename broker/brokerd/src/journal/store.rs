@@ -90,6 +90,8 @@ pub struct Done {
     pub seq: u64,
     /// Finished jobs forgotten, if a purge was asked for.
     pub purged: u64,
+    /// Those that it would have taken, too, had they ended before the last mark.
+    pub unmarked: u64,
 }
 
 /// The write connection and where the chain stands.
@@ -181,13 +183,16 @@ impl Store {
             self.put_rows(&batch.rows)?;
             self.put_blobs(&batch.blobs)?;
             self.put_finished(&batch.finished)?;
-            if let Some(limits) = &batch.purge {
-                done.purged += self.purge(limits)?;
-            }
         }
         // Only the last mark counts, and its list may be long.
         if let Some(mark) = group.iter().rev().find_map(|batch| batch.mark.as_ref()) {
             self.put_mark(mark)?;
+        }
+        // Behind it: what waited for a mark goes with it.
+        for limits in group.iter().filter_map(|batch| batch.purge.as_ref()) {
+            let outcome = self.purge(limits)?;
+            done.purged += outcome.forgotten;
+            done.unmarked = outcome.unmarked;
         }
         self.run("COMMIT")?;
         done.seq = self.head.seq;
@@ -250,15 +255,15 @@ impl Store {
         Ok(())
     }
 
-    fn purge(&mut self, limits: &purge::Purge) -> Result<u64, CommitError> {
+    fn purge(&mut self, limits: &purge::Purge) -> Result<purge::Outcome, CommitError> {
         let failed = |e| CommitError::of(&self.conn, e);
         let finished = match self.finished {
             Some(known) => known,
             None => count_finished(&self.conn).map_err(failed)?,
         };
-        let gone = purge::purge(&self.conn, limits, finished).map_err(failed)?;
-        self.finished = Some(finished - gone.min(finished));
-        Ok(gone)
+        let outcome = purge::purge(&self.conn, limits, finished).map_err(failed)?;
+        self.finished = Some(finished - outcome.forgotten.min(finished));
+        Ok(outcome)
     }
 
     fn put_mark(&self, mark: &Mark) -> Result<(), CommitError> {

@@ -44,6 +44,8 @@ pub enum Committed {
         batches: u64,
         /// Finished jobs forgotten by purges in this commit.
         purged: u64,
+        /// Those that wait for a mark to be forgotten.
+        unmarked: u64,
         /// When it became durable.
         at: Instant,
         /// How long the commit took.
@@ -187,6 +189,7 @@ impl Disk {
             seq: done.seq,
             batches: batches as u64,
             purged: done.purged,
+            unmarked: done.unmarked,
             at,
             took: at - start,
         }

@@ -106,6 +106,10 @@ struct Purging {
     keep_age: Option<i64>,
     keep_jobs: u64,
     next: Instant,
+    /// How many the last look left that ended after the last mark: a mark is made for them.
+    unmarked: u64,
+    /// No mark is made for such before then.
+    mark_next: Instant,
 }
 
 /// What replay leaves for the store to know.
@@ -152,11 +156,7 @@ impl Store {
             // killed does not read more and more.
             unmarked: known.replayed,
             live: 0,
-            purging: Purging {
-                keep_age: config.keep_age.map(|age| age.0),
-                keep_jobs: config.keep_jobs,
-                next: Instant::now(),
-            },
+            purging: Purging::new(config),
             spool,
         }
     }
@@ -249,7 +249,7 @@ impl Store {
 
     /// Whether a mark is to go with the next batch.
     pub fn is_mark_due(&self) -> bool {
-        self.unmarked >= MARK_RECORDS.max(MARK_FACTOR * self.live)
+        self.purging.unmarked > 0 || self.unmarked >= MARK_RECORDS.max(MARK_FACTOR * self.live)
     }
 
     /// Hands the batch to the writer, and says what became of it if that is known.
@@ -273,6 +273,7 @@ impl Store {
                 last_job: self.last_job.0,
                 live,
             });
+            self.purging.marked();
         }
         batch.purge = self.purging.due(now);
         // What was given to the thread is heard of first: a later batch that is durable here meanwhile would be
@@ -291,13 +292,12 @@ impl Store {
         self.batch.finished.extend(rows);
     }
 
-    /// So many batches became durable, and so many jobs were forgotten in them.
-    pub fn committed(&mut self, batches: u64, purged: u64) {
+    /// So many batches became durable, and so many jobs were forgotten in them; so many others only
+    /// wait for a mark to be.
+    pub fn committed(&mut self, batches: u64, purged: u64, unmarked: u64) {
         self.durable += batches;
         self.rows.written(self.durable);
-        if purged >= u64::from(PURGE_JOBS) {
-            self.purging.next = Instant::now();
-        }
+        self.purging.done(purged, unmarked);
         if purged > 0 {
             self.remove_spools();
         }
@@ -413,6 +413,35 @@ impl Rows {
 }
 
 impl Purging {
+    fn new(config: &InstanceConfig) -> Purging {
+        let now = Instant::now();
+        Purging {
+            keep_age: config.keep_age.map(|age| age.0),
+            keep_jobs: config.keep_jobs,
+            next: now,
+            unmarked: 0,
+            mark_next: now,
+        }
+    }
+
+    /// A mark goes with this batch: those that waited for it are forgotten in the same.
+    fn marked(&mut self) {
+        if std::mem::take(&mut self.unmarked) > 0 {
+            self.next = Instant::now();
+            self.mark_next = self.next + PURGE_EVERY;
+        }
+    }
+
+    fn done(&mut self, purged: u64, unmarked: u64) {
+        let now = Instant::now();
+        if purged >= u64::from(PURGE_JOBS) {
+            self.next = now;
+        }
+        if unmarked > 0 && self.mark_next <= now {
+            self.unmarked = unmarked;
+        }
+    }
+
     fn due(&mut self, now: Time) -> Option<Purge> {
         let instant = Instant::now();
         if instant < self.next {

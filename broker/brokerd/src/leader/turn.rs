@@ -325,11 +325,12 @@ impl Leader {
                 seq,
                 batches,
                 purged,
+                unmarked,
                 took,
                 ..
             } => {
                 tracing::trace!(seq, ?took, "durable");
-                self.store.committed(batches, purged);
+                self.store.committed(batches, purged, unmarked);
                 self.commits.add(Seq(seq), self.clock.now());
                 self.handle(Arrival::Durable(Seq(seq)));
                 // The first record of this leader is its start.
