@@ -182,26 +182,31 @@ fn a_task_number_given_to_somebody_else_is_no_session_of_ours() {
 #[test]
 fn an_orphan_without_any_sign_ends_with_the_attempts_that_may_own_it() {
     let name = instance("silent");
-    // Neither the session nor the marker, and by the time we look no parent.
-    let text = "setsid env -i /bin/sh -c '/bin/sleep 1000 >&- & echo $!' & wait";
-    let mut attempt = Attempt::start(&name, 1, text);
-    let stray = attempt.stray();
-    assert_eq!(attempt.wait(), 0);
-    assert_eq!(end(&attempt.quarry()), 0, "it has shed every sign");
-    let orphans = Orphans::open().list(no_tasks).unwrap();
-    let sessions = BTreeSet::from([attempt.child.pid]);
-    // Other tests' daemons are silent orphans of this process too.
-    let silent: BTreeSet<Process> = leftover::without_sign(&orphans, &name, &sessions)
-        .into_iter()
-        .filter(|process| pid_of(&stray) == Some(process.pid))
-        .collect();
-    assert_eq!(silent.len(), 1);
-    let mut unclaimed = Unclaimed::default();
-    silent
-        .iter()
-        .for_each(|process| unclaimed.observe(*process, [(1, 1)]));
-    assert_eq!(end(&Quarry::Trees(unclaimed.ended(&(1, 1)))), 1);
-    assert!(has_ended(&stray));
+    // Neither the session nor the marker, and by the time we look no parent. A marker of a job that
+    // nobody has is one that it gave itself.
+    for given in ["".to_owned(), format!("EDDY_TASK={name}/999999.1.0")] {
+        let text =
+            format!("setsid env -i {given} /bin/sh -c '/bin/sleep 1000 >&- & echo $!' & wait");
+        let mut attempt = Attempt::start(&name, 1, &text);
+        let stray = attempt.stray();
+        assert_eq!(attempt.wait(), 0);
+        assert_eq!(end(&attempt.quarry()), 0, "it has shed every sign");
+        let orphans = Orphans::open().list(no_tasks).unwrap();
+        let sessions = BTreeSet::from([attempt.child.pid]);
+        let held = BTreeSet::from([attempt.marker.clone()]);
+        // Other tests' daemons are silent orphans of this process too.
+        let silent: BTreeSet<Process> = leftover::without_sign(&orphans, &held, &sessions)
+            .into_iter()
+            .filter(|process| pid_of(&stray) == Some(process.pid))
+            .collect();
+        assert_eq!(silent.len(), 1, "{given}");
+        let mut unclaimed = Unclaimed::default();
+        silent
+            .iter()
+            .for_each(|process| unclaimed.observe(*process, [(1, 1)]));
+        assert_eq!(end(&Quarry::Trees(unclaimed.ended(&(1, 1)))), 1);
+        assert!(has_ended(&stray));
+    }
 }
 
 /// The number in the kernel's record of a pidfd.

@@ -424,11 +424,12 @@ impl<K: Ord + Clone> Unclaimed<K> {
 }
 
 /// Those of the orphans of this process that show no sign of an attempt: they
-/// have no marker of this instance and are in none of these sessions (numbers of
-/// the tasks that live, and of those that just ended).
+/// have no marker of one that is held here, and are in none of these sessions
+/// (numbers of the tasks that live, and of those that just ended). Of another
+/// attempt a marker says nothing: a process sets its own environment.
 pub fn without_sign(
     orphans: &[i32],
-    instance: &str,
+    held: &BTreeSet<Marker>,
     sessions: &BTreeSet<i32>,
 ) -> BTreeSet<Process> {
     let stats = orphans.iter().filter_map(|pid| procfs::stat(*pid));
@@ -437,7 +438,7 @@ pub fn without_sign(
             && !sessions.contains(&stat.session)
             && procfs::markers(stat.pid)
                 .iter()
-                .all(|marker| marker.instance != instance)
+                .all(|marker| !held.contains(marker))
     });
     silent.map(|stat| Process::from(&stat)).collect()
 }

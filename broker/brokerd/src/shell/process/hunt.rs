@@ -57,8 +57,8 @@ enum Reach {
 pub struct Present<'a> {
     /// Numbers of all tasks not reaped.
     pub pids: &'a HashSet<i32>,
-    /// Parts with tasks, the ending one included.
-    pub parts: Vec<Part>,
+    /// Parts with tasks, the ending one included, and what marks them.
+    pub parts: BTreeMap<Part, Marker>,
 }
 
 impl Hunt {
@@ -94,12 +94,10 @@ impl Hunt {
         tasks: BTreeSet<Process>,
         present: &Present<'_>,
     ) -> bool {
-        let trees = self
-            .claim(part, marker, &tasks, present)
-            .unwrap_or_else(|error| {
-                tracing::error!(%part, %error, "cannot look for orphans");
-                BTreeSet::new()
-            });
+        let trees = self.claim(part, &tasks, present).unwrap_or_else(|error| {
+            tracing::error!(%part, %error, "cannot look for orphans");
+            BTreeSet::new()
+        });
         let (next, pause) = (now, PAUSE_MIN);
         let marker = marker.clone();
         let mut chase = Chase {
@@ -132,7 +130,6 @@ impl Hunt {
     fn claim(
         &mut self,
         part: Part,
-        marker: &Marker,
         tasks: &BTreeSet<Process>,
         present: &Present<'_>,
     ) -> io::Result<BTreeSet<Process>> {
@@ -144,11 +141,12 @@ impl Hunt {
             .map(|task| task.pid)
             .chain(present.pids.iter().copied())
             .collect();
-        let silent = leftover::without_sign(&orphans, &marker.instance, &known);
+        let held = present.parts.values().cloned().collect();
+        let silent = leftover::without_sign(&orphans, &held, &known);
         self.unclaimed.retain(&silent);
         for process in silent {
             self.unclaimed
-                .observe(process, present.parts.iter().copied());
+                .observe(process, present.parts.keys().copied());
         }
         Ok(self.unclaimed.ended(&part))
     }

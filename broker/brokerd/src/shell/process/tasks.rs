@@ -412,7 +412,11 @@ impl Tasks {
         let tasks: BTreeSet<Process> = live.tasks.iter().filter_map(|task| task.process).collect();
         let present = Present {
             pids: &self.pids,
-            parts: self.live.keys().copied().collect(),
+            parts: self
+                .live
+                .iter()
+                .map(|(part, live)| (*part, live.marker.clone()))
+                .collect(),
         };
         if self
             .hunt
