@@ -9,6 +9,7 @@ mod ballast;
 mod chain;
 mod lack;
 mod lock;
+mod named;
 mod open;
 mod purge;
 mod reader;

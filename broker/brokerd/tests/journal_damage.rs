@@ -312,6 +312,38 @@ fn derived_rows_that_rest_on_cut_records_go_with_them() {
 }
 
 #[test]
+fn numbers_that_something_is_named_after_are_not_given_again() {
+    for broken in [
+        "UPDATE event SET name = 'begin' WHERE seq = 2",
+        "DELETE FROM event WHERE seq > 1",
+    ] {
+        for (name, number) in [
+            ("spool/17.1.0", 17),
+            ("children/18.1", 18),
+            ("ranks/2/spool/19.1.2", 19),
+            ("ranks/2/children/20.3", 20),
+            // Of a declared instance, and of nobody.
+            ("children/21", 1),
+            ("spool/9223372036854775808.1.0", 1),
+            ("spool/22.x.0", 1),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            write_rows(dir.path(), 30);
+            edit(dir.path(), broken);
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+            let recovered = cut(dir.path());
+            assert_eq!(
+                (recovered.last_seq, recovered.last_job),
+                (1, number),
+                "{name}"
+            );
+            let (_, again) = open(dir.path()).unwrap();
+            assert_eq!(again.last_job, number, "{name}");
+        }
+    }
+}
+
+#[test]
 fn a_damaged_blob_is_named_and_not_handed_out() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(dir.path()).unwrap();

@@ -20,7 +20,7 @@ use super::chain::Head;
 use super::lock::sync_dir;
 use super::open::{DATABASE, OpenError, Sync};
 use super::verify::{self, Fault, Stored, Verified};
-use super::{schema, sequences};
+use super::{named, schema, sequences};
 
 const FILLING: &str = "recovering.db";
 
@@ -83,13 +83,17 @@ pub(super) fn cut(
     let Some(fault) = verified.fault else {
         return Ok((None, notes));
     };
+    let last_job = named::last_job(dir).map_err(|source| OpenError::Directory {
+        dir: dir.into(),
+        source,
+    })?;
     let aside = match fault {
         // The records that are there are whole: there is nothing to move. The mark may rest on
         // those that are not.
         Fault::Lost { .. } | Fault::Other { .. } => {
             if let Some(old) = &old {
-                old.execute("DELETE FROM mark", [])
-                    .map_err(OpenError::Read)?;
+                let left = unmark(old, last_job);
+                left.map_err(OpenError::Read)?;
             }
             None
         }
@@ -97,7 +101,7 @@ pub(super) fn cut(
         | Fault::Sum { .. }
         | Fault::Undead { .. }
         | Fault::Unreadable { .. }
-        | Fault::Physical { .. } => Some(rebuild(dir, old)?),
+        | Fault::Physical { .. } => Some(rebuild(dir, old, last_job)?),
     };
     let cut = Cut {
         whole: verified.whole,
@@ -106,6 +110,20 @@ pub(super) fn cut(
         fault: describe(&fault),
     };
     Ok((Some(cut), notes))
+}
+
+/// Takes the mark away, and has numbers go on behind this job's.
+fn unmark(conn: &Connection, last_job: u64) -> rusqlite::Result<()> {
+    let last = conn.unchecked_transaction()?;
+    last.execute("DELETE FROM mark", [])?;
+    used_up(&last, last_job)?;
+    last.commit()
+}
+
+/// No job gets this number or one before it any more, whatever records there are.
+fn used_up(conn: &Connection, last_job: u64) -> rusqlite::Result<()> {
+    let sql = "UPDATE purged SET last_job = max(last_job, ?1) WHERE id = 1";
+    conn.execute(sql, [last_job as i64]).map(drop)
 }
 
 fn describe(fault: &Fault) -> String {
@@ -176,7 +194,7 @@ pub(super) fn salvage(
 }
 
 /// Steps 1 to 4; answers where the old database went.
-fn rebuild(dir: &Path, old: Option<Connection>) -> Result<PathBuf, OpenError> {
+fn rebuild(dir: &Path, old: Option<Connection>, last_job: u64) -> Result<PathBuf, OpenError> {
     let directory = |source| OpenError::Directory {
         dir: dir.into(),
         source,
@@ -188,6 +206,7 @@ fn rebuild(dir: &Path, old: Option<Connection>) -> Result<PathBuf, OpenError> {
     if let Some(old) = &old {
         fill(old, &new).map_err(OpenError::Read)?;
     }
+    used_up(&new, last_job).map_err(OpenError::Read)?;
     // One file, without a log, can be renamed in one step.
     new.pragma_update(None, "journal_mode", "delete")
         .map_err(OpenError::Read)?;
