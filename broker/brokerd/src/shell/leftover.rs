@@ -120,7 +120,9 @@ pub struct Within {
 /// one anywhere in its chain, wherever on the node it hangs, and what descends
 /// from that. One reading of the node serves all of them.
 pub fn end_within(markers: &BTreeSet<Marker>) -> io::Result<Within> {
-    let mut found = within(markers)?;
+    let table = Table::of_others()?;
+    let mut found = within(&table, markers);
+    let mut targets = targets(&table, &found);
     // As in `end`: nothing is there only when two readings say so.
     let quiet: BTreeSet<Marker> = markers
         .iter()
@@ -128,10 +130,11 @@ pub fn end_within(markers: &BTreeSet<Marker>) -> io::Result<Within> {
         .cloned()
         .collect();
     if !quiet.is_empty() {
-        found.extend(within(&quiet)?);
+        let table = Table::of_others()?;
+        let more = within(&table, &quiet);
+        targets.extend(self::targets(&table, &more));
+        found.extend(more);
     }
-    let targets: BTreeSet<Process> = found.values().flatten().copied().collect();
-    let targets: Vec<Process> = targets.into_iter().collect();
     let mut outcome = Outcome::default();
     for volley in targets.chunks(VOLLEY) {
         kill(volley, Duration::ZERO, &mut outcome)?;
@@ -145,9 +148,7 @@ pub fn end_within(markers: &BTreeSet<Marker>) -> io::Result<Within> {
 }
 
 /// What is within each of these markers, where there is anything.
-fn within(markers: &BTreeSet<Marker>) -> io::Result<BTreeMap<Marker, BTreeSet<Process>>> {
-    let mut table = Table::read()?;
-    table.spare_with_ancestors(std::process::id() as i32);
+fn within(table: &Table, markers: &BTreeSet<Marker>) -> BTreeMap<Marker, BTreeSet<Process>> {
     let mut roots: BTreeMap<Marker, Vec<i32>> = BTreeMap::new();
     for pid in table.select(|_| true) {
         for marker in procfs::markers(pid) {
@@ -156,17 +157,30 @@ fn within(markers: &BTreeSet<Marker>) -> io::Result<BTreeMap<Marker, BTreeSet<Pr
             }
         }
     }
-    Ok(roots
+    roots
         .into_iter()
         .map(|(marker, roots)| (marker, table.with_descendants(roots)))
-        .collect())
+        .collect()
+}
+
+/// All of them once, in the order of [`find_in_order`].
+fn targets(table: &Table, found: &BTreeMap<Marker, BTreeSet<Process>>) -> Vec<Process> {
+    let all: BTreeSet<Process> = found.values().flatten().copied().collect();
+    let mut targets: Vec<Process> = all.into_iter().collect();
+    table.order(&mut targets);
+    targets
 }
 
 /// Finds what is meant, without those that have ended and wait to be reaped.
 pub fn find(quarry: &Quarry) -> io::Result<BTreeSet<Process>> {
+    Ok(find_in_order(quarry)?.into_iter().collect())
+}
+
+/// The same, who started something before what it started: a shell that is still there when a task
+/// of its is killed would take that for the task's own end, and say so.
+fn find_in_order(quarry: &Quarry) -> io::Result<Vec<Process>> {
     let own = std::process::id() as i32;
-    let mut table = Table::read()?;
-    table.spare_with_ancestors(own);
+    let mut table = Table::of_others()?;
     let roots = match quarry {
         Quarry::Attempt { marker, tasks } => {
             table.keep_descendants(own);
@@ -187,7 +201,9 @@ pub fn find(quarry: &Quarry) -> io::Result<BTreeSet<Process>> {
         }),
         Quarry::Trees(trees) => table.select(|stat| trees.contains(&Process::from(stat))),
     };
-    Ok(table.with_descendants(roots))
+    let mut found: Vec<Process> = table.with_descendants(roots).into_iter().collect();
+    table.order(&mut found);
+    Ok(found)
 }
 
 /// Kills what is meant, round after round until nothing is left or patience is
@@ -197,7 +213,7 @@ pub fn end(quarry: &Quarry, patience: Patience) -> io::Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut quiet = 0;
     for _ in 0..patience.rounds {
-        let found = find(quarry)?;
+        let found = find_in_order(quarry)?;
         let targets: Vec<Process> = found
             .into_iter()
             .filter(|process| !outcome.refused.contains_key(process))
@@ -297,8 +313,14 @@ struct Table {
 }
 
 impl Table {
-    fn read() -> io::Result<Table> {
-        let all = procfs::all()?;
+    /// As it is now, without this process and those that it hangs from.
+    fn of_others() -> io::Result<Table> {
+        let mut table = Table::new(procfs::all()?);
+        table.spare_with_ancestors(std::process::id() as i32);
+        Ok(table)
+    }
+
+    fn new(all: Vec<Stat>) -> Table {
         let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         for process in &all {
             children.entry(process.ppid).or_default().push(process.pid);
@@ -307,11 +329,25 @@ impl Table {
             .into_iter()
             .map(|process| (process.pid, process))
             .collect();
-        Ok(Table {
+        Table {
             processes,
             children,
             spared: BTreeSet::new(),
-        })
+        }
+    }
+
+    /// Puts each behind all that it hangs from. Numbers do not say that: they begin anew at the largest.
+    fn order(&self, processes: &mut [Process]) {
+        processes.sort_by_cached_key(|process| (self.depth(process.pid), *process));
+    }
+
+    /// How many processes it hangs from.
+    fn depth(&self, pid: i32) -> usize {
+        let parent = |pid: &i32| self.processes.get(pid).map(|process| process.ppid);
+        // No further than all there are: see `spare_with_ancestors`.
+        std::iter::successors(parent(&pid), parent)
+            .take(self.processes.len())
+            .count()
     }
 
     /// Nothing may end this process, or one that it hangs from.
@@ -461,6 +497,22 @@ mod tests {
         assert_eq!(unclaimed.ended(&"c"), BTreeSet::new());
         assert_eq!(unclaimed.ended(&"a"), BTreeSet::from([process(7)]));
         assert_eq!(unclaimed.ended(&"a"), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_shell_is_killed_before_its_tasks_whatever_their_numbers() {
+        let stat = |(pid, ppid)| Stat {
+            pid,
+            ppid,
+            session: pid,
+            state: b'S',
+            start_time: 1,
+        };
+        // An agent, a shell of it, tasks with numbers from the beginning again.
+        let table = Table::new([(900, 1), (950, 900), (20, 950), (21, 20)].map(stat).into());
+        let mut order: Vec<Process> = table.with_descendants(vec![20, 900]).into_iter().collect();
+        table.order(&mut order);
+        assert_eq!(order, [900, 950, 20, 21].map(process));
     }
 
     #[test]
