@@ -61,6 +61,7 @@ pub mod row;
 
 mod ended;
 mod jobs;
+mod portion;
 pub mod queues_above;
 mod sight;
 mod silence;

@@ -252,7 +252,7 @@ impl Module for Nest {
             Input::Answer(tag, answer) => {
                 let elsewhere = self.listing.answered(tag, answer, &self.sight, out);
                 if let Some((request, name)) = elsewhere
-                    && let Err(refusal) = self.relay_to(&name, &request, out)
+                    && let Err(refusal) = self.relay_to(now, &name, &request, out)
                 {
                     out.refuse(request.caller, &refusal);
                 }
@@ -268,9 +268,9 @@ impl Module for Nest {
                 self.taken_back(|of| of.client == client, out);
             }
             Input::Notice(Notice::AskInside(inner)) => self.ask_inside(now, *inner, out),
-            Input::Notice(Notice::Signal(job, signal)) => self.signal(*job, *signal, out),
+            Input::Notice(Notice::Signal(job, signal)) => self.signal(now, *job, *signal, out),
             Input::Notice(Notice::Elsewhere(request, name)) => {
-                if let Err(refusal) = self.relay_to(name, request, out) {
+                if let Err(refusal) = self.relay_to(now, name, request, out) {
                     out.refuse(request.caller, &refusal);
                 }
             }
@@ -349,7 +349,7 @@ impl Nest {
             Inside::TOPIC => self.inside(request, out),
             Children::TOPIC if !self.is_relayed(request) => self.list(request, out),
             Owners::TOPIC => self.owners(request, out),
-            _ => self.relay(request, out),
+            _ => self.relay(now, request, out),
         }
     }
 

@@ -24,7 +24,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::jobspec::Work;
 use eddy_wire::preempt::{Preemption, Shrink};
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::services::child::{PassState, Passed as Given, ToldOf};
+use eddy_wire::services::child::{PASS_LARGE, PassState, Passed as Given, ToldOf};
 use eddy_wire::shrinking::Shrinking;
 use eddy_wire::spec::Spec;
 use eddy_wire::suspension::Suspension;
@@ -355,12 +355,15 @@ impl Passed {
     fn given(&mut self, now: Time, given: &Given, tail: &Bytes, out: &mut Outbox) {
         let (job, attempt) = (given.job, given.pass.attempt);
         let spec = self.heard.spec(given, tail);
+        // One of which nothing can be made is answered by that.
+        let is_large = tail.len() as u64 >= PASS_LARGE && spec.is_ok();
         match self.jobs.get_mut(&job) {
             Some(held) if attempt < held.attempt => {}
             Some(held) if attempt == held.attempt => {
-                if !held.is_placed(now, given, tail, out) {
+                if !held.is_placed(now, given, tail, out) || is_large {
                     tell(job, held, out);
                 }
+                return;
             }
             Some(held) => {
                 // The parent has given the earlier attempt up, or it would not pass another.
@@ -373,6 +376,9 @@ impl Passed {
                 }
             }
             None => take(now, given, spec, out),
+        }
+        if is_large {
+            say(ToldOf::accepted(job, attempt), out);
         }
     }
 

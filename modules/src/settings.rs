@@ -21,10 +21,11 @@ use eddy_wire::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 /// What a child keeps of payloads: environments of tens of KiB and scripts of some KiB, of those users who have
-/// jobs at a time.
+/// jobs at a time; and some of the longest there are, each of which would be said with every job of its array
+/// otherwise.
 pub const KEEPS: Keeps = Keeps {
     count: 64,
-    bytes: 2 << 20,
+    bytes: 16 << 20,
 };
 
 /// Limits and times of an instance.

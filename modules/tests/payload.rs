@@ -10,12 +10,16 @@ use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::jobspec::Jobspec;
 use eddy_wire::message::Type;
 use eddy_wire::payload::Keeps;
-use eddy_wire::services::child::{Adopt, AdoptRequest, FromParent, PassState, Passed};
+use eddy_wire::services::child::{
+    Adopt, AdoptRequest, ChildOf, FromParent, PassState, Passed, Told as TellsOf, ToldOf,
+    ToldRequest,
+};
+use eddy_wire::services::job::{Output, OutputRequest};
 use eddy_wire::spec::Spec;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::nest_stand::*;
-use crate::pass::{CHANNEL, CLIENT, child, core, said, starts, with_shells};
+use crate::pass::{CHANNEL, CLIENT, child, core, said, starts, with_shells, words};
 
 const KEEPS: Keeps = Keeps {
     count: 4,
@@ -197,4 +201,100 @@ fn a_next_attempt_that_has_to_wait_keeps_what_it_asks_for() {
         Some(Attempt(2))
     );
     assert_eq!(*submit.spec, other);
+}
+
+/// What is asked of a job with three MiB of environment, which no other number has.
+fn long_one(number: u32) -> Value {
+    json!({"duration": 60, "environment": {"LONG": format!("{number}{}", "x".repeat(3 << 20))}})
+}
+
+/// The child says over that channel that these jobs have come to this.
+fn says(stand: &mut Stand, channel: u64, jobs: &[u64], state: &PassState) -> Vec<Effect> {
+    let told = |job: &u64| ToldOf {
+        state: state.clone(),
+        ..ToldOf::accepted(JobId(*job), Attempt(1))
+    };
+    let request = ToldRequest {
+        child: ChildOf {
+            job: BATCH,
+            attempt: Attempt(1),
+        },
+        jobs: jobs.iter().map(told).collect(),
+    };
+    stand.call::<TellsOf>(channel, 0, &request)
+}
+
+#[test]
+fn what_a_child_says_that_it_has_is_not_passed_again() {
+    let mut stand = Stand::with_children(&with_batch());
+    with_shells(&mut stand);
+    keeping(&mut stand, CHANNEL);
+    three_passed(&mut stand);
+    let other = CHANNEL + 1;
+    stand.call::<Adopt>(other, 0, &hello(BATCH));
+    says(&mut stand, other, &[3], &PassState::Running);
+    says(&mut stand, other, &[4], &PassState::Accepted);
+    let again = settle(&mut stand, other);
+    assert_eq!(passes(&again, other).len(), 1, "the third");
+}
+
+#[test]
+fn long_ones_are_passed_when_some_before_them_were_answered() {
+    let mut stand = Stand::with_children(&with_batch());
+    with_shells(&mut stand);
+    adopt(&mut stand, CHANNEL, BATCH);
+    let mut told = Vec::new();
+    for number in 0..5 {
+        let mut asked = long_one(number);
+        asked["queue"] = json!("long");
+        stand.submit(CLIENT, USER, asked);
+        let at = core([3 - number / 4], number % 4);
+        told.push(starts(&mut stand, JobId(3 + u64::from(number)), at));
+    }
+    let counts = |told: &[Vec<Effect>], channel| -> Vec<usize> {
+        let counts = told.iter().map(|effects| passes(effects, channel).len());
+        counts.collect()
+    };
+    assert_eq!(counts(&told, CHANNEL), [1, 1, 1, 0, 0]);
+    // What is short overtakes them: it takes no room.
+    stand.submit(CLIENT, USER, json!({"queue": "long"}));
+    let short = starts(&mut stand, JobId(8), core([2], 1));
+    assert_eq!(passes(&short, CHANNEL).len(), 1);
+    let next = says(&mut stand, CHANNEL, &[4], &PassState::Accepted);
+    assert_eq!(passes(&next, CHANNEL).len(), 1);
+    // What is asked of the tasks of one that waits for its turn goes behind it.
+    let output = OutputRequest {
+        id: JobId(7),
+        attempt: None,
+        offsets: Vec::new(),
+        follow: true,
+    };
+    let asked = stand.call::<Output>(CLIENT, USER, &output);
+    let words = words(&asked);
+    assert!(
+        matches!(&words[..], [FromParent::Pass(passed), FromParent::Request { .. }] if passed.job == JobId(7)),
+        "{} words",
+        words.len()
+    );
+    // All that is not known to be there is said again over another channel, and no more at a time.
+    let other = CHANNEL + 1;
+    let mut again = vec![adopt(&mut stand, other, BATCH)];
+    for job in [3, 4] {
+        again.push(says(&mut stand, other, &[job], &PassState::Accepted));
+    }
+    assert_eq!(counts(&again, other), [4, 1, 1]);
+}
+
+#[test]
+fn a_long_one_is_answered_as_soon_as_it_is_there() {
+    let mut stand = child();
+    let short = spec(60);
+    let effects = stand.tell(comes(77, 1, &short, &short.text, &short.environment_text));
+    assert_eq!(said(&effects), []);
+    let jobspec = Jobspec::from_value(jobspec(long_one(1))).expect("a jobspec");
+    let long = Spec::from_jobspec(jobspec).expect("a request");
+    for _ in 0..2 {
+        let comes = comes(78, 1, &long, &long.text, &long.environment_text);
+        assert_eq!(said(&stand.tell(comes)), [PassState::Accepted]);
+    }
 }

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream as Plain;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
 use eddy_wire::message::{Message, MessageError};
@@ -97,6 +97,8 @@ pub struct Outlet {
     socket: Socket,
     buffer: RefCell<BytesMut>,
     flow: Cell<Flow>,
+    /// When it was seen last that the other end takes what there is.
+    took: Cell<Instant>,
 }
 
 /// Whether the other end keeps up.
@@ -114,6 +116,7 @@ impl Outlet {
             socket,
             buffer: RefCell::new(BytesMut::new()),
             flow: Cell::new(Flow::Open),
+            took: Cell::new(Instant::now()),
         }
     }
 
@@ -134,6 +137,10 @@ impl Outlet {
         write: impl FnOnce(&mut BytesMut) -> Result<(), MessageError>,
     ) -> Result<usize, MessageError> {
         let mut buffer = self.buffer.borrow_mut();
+        if buffer.is_empty() {
+            // Nothing was there to be taken.
+            self.took.set(Instant::now());
+        }
         write(&mut buffer)?;
         Ok(buffer.len())
     }
@@ -141,6 +148,14 @@ impl Outlet {
     /// Bytes that wait.
     pub fn waiting(&self) -> usize {
         self.buffer.borrow().len()
+    }
+
+    /// For how long nothing was taken of what waits.
+    pub fn stands(&self) -> Duration {
+        match self.waiting() {
+            0 => Duration::ZERO,
+            _ => self.took.get().elapsed(),
+        }
     }
 
     /// Sends what the socket takes now, in as few calls as it lets; the rest
@@ -167,7 +182,10 @@ impl Outlet {
         let mut buffer = self.buffer.borrow_mut();
         while !buffer.is_empty() {
             match send(self.socket.get_ref(), &buffer, SendFlags::NOSIGNAL) {
-                Ok(bytes) => buffer.advance(bytes),
+                Ok(bytes) => {
+                    buffer.advance(bytes);
+                    self.took.set(Instant::now());
+                }
                 Err(Errno::AGAIN) => return Ok(Flow::Draining),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

@@ -1,6 +1,7 @@
 //! The channel: who a child says it is, what it is told, what it draws and
 //! reports.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use eddy_broker::{Caller, Effect, Outbox, Reply, Request};
@@ -20,6 +21,7 @@ use super::child::{Child, Stated};
 use super::hung::Hearing;
 use super::payload;
 use super::pulse::Pulse;
+use crate::portion::Portion;
 
 /// Longest address a child may tell, in bytes.
 const ADDRESS_BYTES_MAX: usize = 4096;
@@ -80,6 +82,7 @@ impl Nest {
         self.replace_channel(now, job, request.caller, out);
         let told = &mut self.child(job).told;
         (told.leader, told.pulse, told.said) = (body.leader, pulse, said);
+        (told.passing, told.has) = (Portion::default(), BTreeSet::new());
         told.hearing = Hearing::of_hello(body.beat);
         let is_new_door = told.door.as_deref() != Some(body.door.as_str());
         told.door = Some(body.door);

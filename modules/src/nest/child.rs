@@ -1,7 +1,7 @@
 //! One job that is an instance: the fold of its records, and what its leader
 //! has told this leader.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::Caller;
@@ -21,6 +21,7 @@ use eddy_wire::update;
 
 use super::hung::{self, Hangs, Hearing};
 use super::pulse::Pulse;
+use crate::portion::Portion;
 use crate::row::row;
 use crate::settings::Queue;
 
@@ -61,6 +62,10 @@ pub(super) struct Told {
     pub(super) leader: Epoch,
     /// The payloads that were said over its channel and that it keeps.
     pub(super) said: Payloads<()>,
+    /// Jobs that were passed over it with much of that, or are to be.
+    pub(super) passing: Portion<(JobId, Attempt)>,
+    /// The jobs that it has said it has, before it said all that it did: those need not be passed again.
+    pub(super) has: BTreeSet<JobId>,
     /// When it was heard last, where it beats.
     pub(super) pulse: Option<Pulse>,
     /// For how long it was not, where it has no channel.

@@ -18,7 +18,7 @@ use eddy_wire::idset::Idset;
 use eddy_wire::message::Type;
 use eddy_wire::preempt::Shrink;
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::services::child::{FromParent, PassState, Passed, ToldOf, ToldRequest};
+use eddy_wire::services::child::{FromParent, PASS_LARGE, PassState, Passed, ToldOf, ToldRequest};
 use eddy_wire::time::{Span, Time};
 use eddy_wire::update;
 
@@ -188,15 +188,48 @@ impl Nest {
         }
     }
 
-    /// This child has said what it did before: all that was passed to it and is not over is passed again.
+    /// This child has said what it did before: all that was passed to it and is not over is passed again, but what
+    /// it has said that it has.
     pub(super) fn pass_again(&mut self, now: Time, of: JobId, out: &mut Outbox) {
+        let has = std::mem::take(&mut self.child(of).told.has);
         for job in self.under_way_in(of) {
-            if self.passes.jobs[&job].end.is_none() {
-                self.pass_down(now, of, job, out);
-                let to = &self.children[&of];
-                self.limit_down(to, job, out);
-                self.pace_down(to, job, out);
-                self.shrink_down(now, to, job, out);
+            let run = &self.passes.jobs[&job];
+            if run.end.is_some() {
+                continue;
+            }
+            // One that it took itself may wait there for what it is given here.
+            let is_known = has.contains(&job) && run.submit.taken_in.is_none();
+            match is_known {
+                true => self.said_since(now, of, job, out),
+                false => self.pass_whole(now, of, job, out),
+            }
+        }
+    }
+
+    /// Says of a job what its instance is to do, and all that was said of it since it was granted something.
+    fn pass_whole(&mut self, now: Time, of: JobId, job: JobId, out: &mut Outbox) {
+        self.pass_down(now, of, job, out);
+        self.said_since(now, of, job, out);
+    }
+
+    fn said_since(&self, now: Time, of: JobId, job: JobId, out: &mut Outbox) {
+        let to = &self.children[&of];
+        self.limit_down(to, job, out);
+        self.pace_down(to, job, out);
+        self.shrink_down(now, to, job, out);
+    }
+
+    /// A child has said something of these: those have their turn that wait for their answers.
+    fn passed_on(&mut self, now: Time, of: JobId, answered: &[(JobId, Attempt)], out: &mut Outbox) {
+        let passing = &mut self.child(of).told.passing;
+        for key in answered {
+            passing.is_answered(key);
+        }
+        while let Some((job, attempt)) = self.child(of).told.passing.next() {
+            let run = self.passes.jobs.get(&job);
+            let is_owed = |run: &Run| run.attempt == attempt && run.end.is_none();
+            if run.is_some_and(|run| is_owed(run) && run.is_under_way()) {
+                self.pass_whole(now, of, job, out);
             }
         }
     }
@@ -271,11 +304,47 @@ impl Nest {
         if to.told.settled == Stated::NotYet || run.heard == Heard::Begun {
             return;
         }
-        let mut passed = run.passed(job, within(to, &grant.set));
-        let spec = Arc::clone(&run.submit.spec);
-        let (jobspec_bytes, tail) = payload::unsaid(&mut self.child(of).told.said, &spec);
+        let key = (job, run.attempt);
+        let passed = run.passed(job, within(to, &grant.set));
+        let is_large = payload::unsaid_bytes(&to.told.said, &run.submit.spec) >= PASS_LARGE;
+        if is_large && !to.told.passing.has_room() {
+            return self.child(of).told.passing.waits(key);
+        }
+        self.say_pass((of, channel), passed, out);
+    }
+
+    /// Passes a job, with what its instance does not keep of what it carries.
+    fn say_pass(&mut self, (of, channel): (JobId, Caller), mut passed: Passed, out: &mut Outbox) {
+        let spec = Arc::clone(&self.passes.jobs[&passed.job].submit.spec);
+        let told = &mut self.child(of).told;
+        let bytes = payload::unsaid_bytes(&told.said, &spec);
+        if bytes >= PASS_LARGE {
+            told.passing.says((passed.job, passed.pass.attempt), bytes);
+        }
+        let (jobspec_bytes, tail) = payload::unsaid(&mut told.said, &spec);
         passed.jobspec_bytes = jobspec_bytes;
         say(channel, &FromParent::Pass(Box::new(passed)), tail, out);
+    }
+
+    /// Something else is to be said of a job to its instance, which knows nothing of it while it waits for its turn:
+    /// it has that now.
+    pub(super) fn pass_now(&mut self, now: Time, job: JobId, out: &mut Outbox) {
+        let run = self.passes.jobs.get(&job).filter(|run| run.end.is_none());
+        let of = run.and_then(|run| self.by_name.get(run.to.as_ref()?));
+        let (Some(run), Some(of)) = (run, of.copied()) else {
+            return;
+        };
+        let (key, grant) = ((job, run.attempt), run.grant.clone());
+        let Some(to) = self.children.get_mut(&of) else {
+            return;
+        };
+        let waits = to.told.passing.hurries(&key);
+        if let (true, Some(channel), Some(grant)) = (waits, to.told.channel, grant) {
+            let passed =
+                self.passes.jobs[&job].passed(job, within(&self.children[&of], &grant.set));
+            self.say_pass((of, channel), passed, out);
+            self.said_since(now, of, job, out);
+        }
     }
 
     /// A child says what jobs that were passed to it have come to.
@@ -292,9 +361,15 @@ impl Nest {
             let text = "child.job: jobs are passed to queue instances only";
             return Err(Refusal::new(Code::Denied, text));
         };
+        let answered: Vec<(JobId, Attempt)> = body
+            .jobs
+            .iter()
+            .map(|told| (told.job, told.attempt))
+            .collect();
         for told in body.jobs {
             self.told_of(now, (of, &name), told, out);
         }
+        self.passed_on(now, of, &answered, out);
         // With what follows from it, which wakes the child once for both.
         out.reply(request.caller, &());
         Ok(())
@@ -331,6 +406,12 @@ impl Nest {
             // It is over here, or was given up: nothing that is said of it counts.
             return forget(&self.children[&child], (job, attempt), out);
         };
+        if let PassState::Accepted | PassState::Running = state
+            && let Some(to) = self.children.get_mut(&child)
+            && to.told.settled == Stated::NotYet
+        {
+            to.told.has.insert(job);
+        }
         match state {
             PassState::Accepted => {}
             PassState::Running => {
@@ -407,7 +488,8 @@ impl Nest {
     }
 
     /// Sends a signal to the tasks of a job that was passed.
-    pub(super) fn signal(&self, job: JobId, signal: i32, out: &mut Outbox) {
+    pub(super) fn signal(&mut self, now: Time, job: JobId, signal: i32, out: &mut Outbox) {
+        self.pass_now(now, job, out);
         let Some(run) = self.passes.jobs.get(&job) else {
             return;
         };

@@ -19,6 +19,16 @@ pub(super) fn begins(keeps: Option<Keeps>) -> Result<Payloads<()>, Refusal> {
     Ok(Payloads::new(keeps))
 }
 
+/// How much of a job the child does not keep.
+pub(super) fn unsaid_bytes(said: &Payloads<()>, spec: &Spec) -> u64 {
+    let parts = [
+        (&spec.hash, spec.text.len()),
+        (&spec.environment_hash, spec.environment_text.len()),
+    ];
+    let unsaid = parts.iter().filter(|(hash, _)| said.get(hash).is_none());
+    unsaid.map(|(_, bytes)| *bytes as u64).sum()
+}
+
 /// What of a job the child does not keep: how many bytes of its jobspec, and those with its environment.
 pub(super) fn unsaid(said: &mut Payloads<()>, spec: &Spec) -> (u32, Bytes) {
     let parts = [

@@ -15,7 +15,7 @@ use eddy_wire::services::child::{AnswerKind, AnswerRequest, FromParent};
 use eddy_wire::time::Time;
 
 use super::Nest;
-use super::route::Way;
+use super::route::{Way, of_tasks};
 
 /// How many calls are relayed at a time, all children together.
 const CALLS_MAX: usize = 65_536;
@@ -67,9 +67,14 @@ impl Relays {
 
 impl Nest {
     /// A request that this module claimed.
-    pub(super) fn relay(&mut self, request: &Request, out: &mut Outbox) -> Result<(), Refusal> {
+    pub(super) fn relay(
+        &mut self,
+        now: Time,
+        request: &Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
         match self.way(request) {
-            Way::To(name) => self.relay_to(&name, request, out),
+            Way::To(name) => self.relay_to(now, &name, request, out),
             Way::Nobody(refusal) => Err(refusal),
             Way::Here => unreachable!("the router sent `{}` to nest", request.topic),
         }
@@ -77,6 +82,7 @@ impl Nest {
 
     pub(super) fn relay_to(
         &mut self,
+        now: Time,
         name: &str,
         request: &Request,
         out: &mut Outbox,
@@ -87,6 +93,9 @@ impl Nest {
             && let Some(channel) = child.told.channel
         {
             let job = child.id();
+            if let Some(inner) = of_tasks(request) {
+                self.pass_now(now, inner, out);
+            }
             return self.send(job, channel, request, out);
         }
         Err(match child {

@@ -156,6 +156,12 @@ fn is_of_tasks(request: &Request) -> bool {
     [job::Output::TOPIC, job::Input::TOPIC, Children::TOPIC].contains(&request.topic.as_str())
 }
 
+/// The one job whose tasks a request is for, or what is inside it.
+pub(super) fn of_tasks(request: &Request) -> Option<JobId> {
+    let jobs = named(request).filter(|_| is_of_tasks(request))?;
+    jobs.ranges.first().map(|(first, _)| *first)
+}
+
 /// What a request about jobs names; `None` for others, and for those that
 /// cannot be read, which their own module refuses.
 pub(crate) fn named(request: &Request) -> Option<JobSet> {

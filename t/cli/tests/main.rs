@@ -19,6 +19,7 @@ mod hung;
 mod listing;
 mod misnamed;
 mod nest;
+mod passes;
 mod policy;
 mod policy_live;
 mod preempt;

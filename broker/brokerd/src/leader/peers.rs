@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use eddy_broker::{ClientId, Reply};
 use eddy_wire::access::Access;
@@ -24,9 +24,13 @@ use crate::config::Limits;
 use crate::socket::{self, Outlet};
 use crate::speech;
 
-/// Bytes that may wait for a shell that does not read; over it the connection
-/// is closed, and what matters is told again after its hello.
-const SHELL_BYTES_MAX: usize = 256 << 20;
+/// Bytes that may wait for a shell that takes nothing for [`SHELL_STANDS`]; with one word more the connection
+/// is closed, and what matters is told again after its hello. One that reads keeps it: what is told again may be as much.
+const SHELL_BYTES_MAX: u64 = 256 << 20;
+const SHELL_STANDS: Duration = Duration::from_secs(5);
+/// Bytes that may wait for one that reads: starts of so many jobs, of the longest jobspecs there are, as no node has at
+/// a time.
+const SHELL_BYTES_MOST: u64 = 2 << 30;
 
 /// All connections.
 pub struct Peers {
@@ -212,7 +216,8 @@ impl Peers {
         }
     }
 
-    /// Sends an answer. False when the client does not read and must be closed.
+    /// Sends an answer. False when the client does not read and must be closed: when so much waits for it already
+    /// that it has not taken. What was put in this turn it was not sent yet.
     pub fn reply(&mut self, reply: Reply) -> bool {
         let Reply {
             to,
@@ -236,20 +241,18 @@ impl Peers {
             body,
             tail,
         };
-        let waiting = match client.outlet.put(&message) {
-            Ok(waiting) => waiting,
-            Err(error) => {
-                if client.outstanding.remove(&to.matchtag) {
-                    self.rates.answered(client.uid);
-                }
-                let refusal = Refusal::new(Code::TooLarge, format!("the answer: {error}"));
-                self.refuse(to.client, to.matchtag, &refusal);
-                return true;
+        let most = self.limits.reply_bytes;
+        let waiting = waiting(&client.outlet, most);
+        if let Err(error) = client.outlet.put(&message) {
+            if client.outstanding.remove(&to.matchtag) {
+                self.rates.answered(client.uid);
             }
-        };
+            let refusal = Refusal::new(Code::TooLarge, format!("the answer: {error}"));
+            self.refuse(to.client, to.matchtag, &refusal);
+            return true;
+        }
         self.dirty.push(Rc::clone(&client.outlet));
-        if waiting as u64 > self.limits.reply_bytes {
-            let most = self.limits.reply_bytes;
+        if waiting > most {
             tracing::warn!(
                 client = to.client.0,
                 waiting,
@@ -313,12 +316,17 @@ impl Peers {
     pub fn tell_shell(&mut self, epoch: Epoch, word: ToShell) -> Option<LinkId> {
         let id = *self.by_epoch.get(&epoch)?;
         let link = self.links.get(&id)?;
+        let waiting = waiting(&link.outlet, SHELL_BYTES_MAX);
+        let most = match link.outlet.stands() < SHELL_STANDS {
+            true => SHELL_BYTES_MOST,
+            false => SHELL_BYTES_MAX,
+        };
         match link.outlet.put_with(|out| speech::put_to_shell(out, word)) {
-            Ok(waiting) if waiting <= SHELL_BYTES_MAX => {
+            Ok(_) if waiting <= most => {
                 self.dirty.push(Rc::clone(&link.outlet));
                 None
             }
-            Ok(waiting) => {
+            Ok(_) => {
                 tracing::error!(
                     epoch = epoch.0,
                     waiting,
@@ -351,4 +359,14 @@ impl Peers {
             .chain(self.links.values().map(|link| link.outlet.waiting()))
             .sum()
     }
+}
+
+/// How much waits for one who may have so much waiting. What it was not sent yet it cannot have taken: it is sent
+/// that first.
+fn waiting(outlet: &Rc<Outlet>, most: u64) -> u64 {
+    if outlet.waiting() as u64 > most {
+        // The reading end tells of an error.
+        let _ = outlet.flush();
+    }
+    outlet.waiting() as u64
 }

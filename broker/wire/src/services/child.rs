@@ -230,6 +230,10 @@ pub enum FromParent {
     },
 }
 
+/// A pass that comes with so many bytes of what its job carries is answered as soon as it is recorded, so that the
+/// next may be said: with less it is answered by what the job comes to.
+pub const PASS_LARGE: u64 = 64 << 10;
+
 /// What [`HandUp`] asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -357,6 +361,18 @@ pub struct ToldOf {
 const SAID_LATELY: usize = 64;
 
 impl ToldOf {
+    /// It is there, and no more is known of it.
+    pub fn accepted(job: JobId, attempt: Attempt) -> ToldOf {
+        ToldOf {
+            job,
+            attempt,
+            state: PassState::Accepted,
+            began: None,
+            ended: None,
+            begun: None,
+        }
+    }
+
     /// Goes with what is to be said, in the place of what it says, too.
     pub fn join(self, words: &mut Vec<ToldOf>) {
         let first = words.len().saturating_sub(SAID_LATELY);
