@@ -89,6 +89,8 @@ pub struct Nest {
     begun: begun::Begins,
     /// Where nothing is to begin in them but what this instance says.
     closed: closed::Nodes,
+    /// The first record of which declared instances are to be told when it is durable.
+    untold: Option<Seq>,
     /// What is counted of jobs; it knows none.
     limits: Limits,
     gates: Gates,
@@ -231,6 +233,7 @@ impl Module for Nest {
             }
             Input::Applied(record) => self.applied(now, record, out),
             Input::Durable(record) => {
+                self.tell_queues(now, record, out);
                 if let (Kind::Clean, Some(job)) = (&record.event.kind, record.event.job) {
                     self.listing.ended(job, out);
                     self.look_back(job, out);
@@ -317,6 +320,7 @@ impl Nest {
             woke: None,
             begun: begun::Begins::default(),
             closed: closed::Nodes::default(),
+            untold: None,
             limits: Limits::new(settings),
             gates: Gates::default(),
             default_time: settings.default_time,
@@ -355,13 +359,14 @@ impl Nest {
 
     fn applied(&mut self, now: Time, record: &Record, out: &mut Outbox) {
         let Some(job) = record.event.job else {
-            return self.tell_queues(now, &record.event.kind, out);
+            return self.queues_change(record);
         };
         self.pass_on(now, record, out);
         self.taken_on(now, job, &record.event.kind, out);
         if let (Kind::Exception(_), Some(of)) = (&record.event.kind, self.grounds.get(&job)) {
             // What it holds is to go back.
-            self.tell_grant(now, *of, out);
+            let of = *of;
+            self.tell_grant(now, of, out);
         }
         match &record.event.kind {
             kind if kind.passed_to().is_some() => return self.listing.passed(job, out),

@@ -4,11 +4,15 @@ use std::slice::from_ref;
 
 use eddy_broker::effect::ToParent;
 use eddy_broker::{Arrival, Effect};
+use eddy_wire::account::{Account, Change};
 use eddy_wire::event::Kind;
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::message::Type;
-use eddy_wire::services::child::{ChildOf, Closed, Drained, DrainedNodes, DrainedRequest};
+use eddy_wire::services::account::{Aim, Asked, Before, Set, SetRequest};
+use eddy_wire::services::child::{
+    ChildOf, Closed, Drained, DrainedNodes, DrainedRequest, FromParent,
+};
 use eddy_wire::services::resource::{Drain, DrainRequest, Targets};
 use serde_json::json;
 
@@ -137,4 +141,44 @@ fn a_queue_instance_hands_its_drains_up_until_its_parent_has_them() {
     stand.tell(Arrival::Parent(eddy_broker::effect::ParentWord::Away));
     let again = drain(&mut stand, Idset::one(1));
     assert_eq!(told_up(&again).len(), 1);
+}
+
+/// What is closed, by each word of what it has that the instance is told.
+fn told_closed(effects: &[Effect]) -> Vec<Vec<Closed>> {
+    let told = told(effects, CHANNEL).into_iter();
+    let words = told.filter(|told| told.kind == Type::Part);
+    let granted = words.filter_map(|told| match told.word() {
+        FromParent::Granted(granted) => Some(granted.closed),
+        _ => None,
+    });
+    granted.collect()
+}
+
+#[test]
+fn of_many_changes_at_once_an_instance_is_told_once_and_of_those_that_change_nothing_never() {
+    let mut stand = Stand::with_children(&with_batch());
+    adopt(&mut stand, CHANNEL, BATCH);
+    let effects = drain(&mut stand, Idset::range(1, 3));
+    assert_eq!(drains(&stand).len(), 3, "a record for each");
+    let closed = Closed {
+        ranks: Idset::range(0, 1),
+        from: None,
+        until: None,
+    };
+    assert_eq!(told_closed(&effects), [vec![closed]]);
+    let account = |name: &str| Asked {
+        change: Change::Account {
+            name: name.parse().expect("a name"),
+            value: Some(Account::default()),
+        },
+        before: Before::None,
+    };
+    let request = SetRequest {
+        changes: ["a", "b", "c"].map(account).into(),
+        aim: Aim::Make,
+    };
+    assert_eq!(
+        told_closed(&stand.call::<Set>(CLIENT, 0, &request)).len(),
+        0
+    );
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use eddy_broker::{Caller, Effect, Outbox, Reply, Request};
-use eddy_wire::access::Access;
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Adoption, IdBlock, Kind};
 use eddy_wire::id::JobId;
@@ -17,7 +16,7 @@ use eddy_wire::services::child::{
 use eddy_wire::time::{Span, Time};
 
 use super::Nest;
-use super::child::{Child, Stated};
+use super::child::{Above, Child, Stated};
 use super::hung::Hearing;
 use super::payload;
 use super::pulse::Pulse;
@@ -148,20 +147,27 @@ impl Nest {
     }
 
     /// Tells a child over its channel what it has.
-    pub(super) fn tell_grant(&self, now: Time, job: JobId, out: &mut Outbox) {
+    pub(super) fn tell_grant(&mut self, now: Time, job: JobId, out: &mut Outbox) {
         let Some(child) = self.children.get(&job) else {
             return;
         };
         if let (Some(channel), Some(granted)) = (child.told.channel, self.granted(now, child)) {
+            let above = Above {
+                access: granted.access.clone(),
+                queues: granted.queues.clone(),
+                closed: granted.closed.clone(),
+            };
             let word = FromParent::Granted(Box::new(granted));
             out.effect(Effect::Reply(Reply::new(channel, Type::Part, &word)));
+            self.child(job).told.above = Some(above);
         }
     }
 
     /// What this instance has changed: so has what its children have.
-    pub(super) fn tell_limits(&self, now: Time, out: &mut Outbox) {
-        for job in self.children.keys() {
-            self.tell_grant(now, *job, out);
+    pub(super) fn tell_limits(&mut self, now: Time, out: &mut Outbox) {
+        let all: Vec<JobId> = self.children.keys().copied().collect();
+        for job in all {
+            self.tell_grant(now, job, out);
         }
     }
 
@@ -169,6 +175,7 @@ impl Nest {
         let job = child.id();
         let own_left = self.place.end().map(|end| Span((end - now).0.max(0)));
         let kill_grace = grace_within(self.kill_grace);
+        let above = self.above(child);
         Some(Granted {
             grant: child.whole()?,
             ranks: child.numbers(),
@@ -187,18 +194,9 @@ impl Nest {
             kill_grace,
             name: child.declared.clone(),
             mock: self.mock,
-            access: match child.declared {
-                Some(_) => self.sight.access().clone(),
-                None => Access::default(),
-            },
-            queues: child
-                .declared
-                .as_deref()
-                .map_or_else(Vec::new, |name| self.queues_of(name)),
-            closed: match child.declared {
-                Some(_) => self.closed.of(&child.numbers()),
-                None => Vec::new(),
-            },
+            access: above.access,
+            queues: above.queues,
+            closed: above.closed,
         })
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::Caller;
+use eddy_wire::access::Access;
 use eddy_wire::event::{Adoption, IdBlock, Kind, Record};
 use eddy_wire::grant::{Grant, Seats};
 use eddy_wire::id::{Attempt, Epoch, JobId, Rank};
@@ -14,7 +15,7 @@ use eddy_wire::jobspec::{Takes, Work};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::payload::Payloads;
 use eddy_wire::resource_set::ResourceSet;
-use eddy_wire::services::child::{ChildOf, ChildRow, Stage, Summary};
+use eddy_wire::services::child::{ChildOf, ChildRow, Closed, QueueAbove, Stage, Summary};
 use eddy_wire::shrinking::Shrinking;
 use eddy_wire::time::{Span, Time};
 use eddy_wire::update;
@@ -62,6 +63,8 @@ pub(super) struct Told {
     pub(super) leader: Epoch,
     /// The payloads that were said over its channel and that it keeps.
     pub(super) said: Payloads<()>,
+    /// What it was told last over it beside its grant.
+    pub(super) above: Option<Above>,
     /// Jobs that were passed over it with much of that, or are to be.
     pub(super) passing: Portion<(JobId, Attempt)>,
     /// The jobs that it has said it has, before it said all that it did: those need not be passed again.
@@ -74,6 +77,14 @@ pub(super) struct Told {
     pub(super) door: Option<String>,
     /// What it has come to.
     pub(super) summary: Summary,
+}
+
+/// What queue instances are told beside what they have, which changes for all of them at once.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Above {
+    pub(super) access: Access,
+    pub(super) queues: Vec<QueueAbove>,
+    pub(super) closed: Vec<Closed>,
 }
 
 /// Whether something was said over the channel.

@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use eddy_broker::{Notice, Outbox, Request, TakenBy, Volatile};
 use eddy_wire::error::{Code, Refusal};
-use eddy_wire::event::Kind;
+use eddy_wire::event::{Kind, Record};
 use eddy_wire::id::{Attempt, JobId};
 use eddy_wire::idset::Idset;
 use eddy_wire::lifecycle::JobState;
@@ -22,7 +22,7 @@ use eddy_wire::time::{Span, Time};
 use super::Nest;
 use super::begun::Lost;
 use super::blocks::Owner as Drawn;
-use super::child::{Child, Stated};
+use super::child::{Above, Child, Stated};
 use super::pass::{forget, say};
 use super::run::{Heard, as_here};
 use crate::live::Change;
@@ -35,7 +35,7 @@ const SETTLES_IN: Span = Span::seconds(30);
 
 impl Nest {
     /// The queues that lead to an instance, as it is told of them.
-    pub(super) fn queues_of(&self, name: &str) -> Vec<QueueAbove> {
+    fn queues_of(&self, name: &str) -> Vec<QueueAbove> {
         let queues = self.queues.iter();
         let queues = queues.filter(|queue| queue.instance.as_deref() == Some(name));
         let above = queues.map(|queue| QueueAbove {
@@ -51,18 +51,45 @@ impl Nest {
         above.collect()
     }
 
-    /// What instances are told of queues, and of their nodes, may have changed.
-    pub(super) fn tell_queues(&self, now: Time, kind: &Kind, out: &mut Outbox) {
-        let is_of_queues = match kind {
+    /// After a record of the instance's own: what instances are told of queues, and of their nodes, may have
+    /// changed. They are told with the first such record that is durable, before which nothing could leave: of many,
+    /// as of a drain of many nodes, once.
+    pub(super) fn queues_change(&mut self, record: &Record) {
+        let is_of_queues = match &record.event.kind {
             Kind::Queue(_) | Kind::Account(_) => true,
             Kind::Memo(memo) => Change::told(memo).is_some(),
             Kind::Drain(..) | Kind::Undrain(..) | Kind::Reservation(_) => true,
             _ => false,
         };
         if is_of_queues {
-            for job in self.by_name.values() {
-                self.tell_grant(now, *job, out);
+            self.untold.get_or_insert(record.seq);
+        }
+    }
+
+    /// A record is durable: tells queue instances what it and those after it have changed.
+    pub(super) fn tell_queues(&mut self, now: Time, record: &Record, out: &mut Outbox) {
+        if self.untold.take_if(|first| *first == record.seq).is_none() {
+            return;
+        }
+        let named: Vec<JobId> = self.by_name.values().copied().collect();
+        for job in named {
+            let child = self.children.get(&job);
+            let is_news = child.is_some_and(|child| child.told.above != Some(self.above(child)));
+            if is_news {
+                self.tell_grant(now, job, out);
             }
+        }
+    }
+
+    /// What a child is told beside its grant.
+    pub(super) fn above(&self, child: &Child) -> Above {
+        let Some(name) = child.declared.as_deref() else {
+            return Above::default();
+        };
+        Above {
+            access: self.sight.access().clone(),
+            queues: self.queues_of(name),
+            closed: self.closed.of(&child.numbers()),
         }
     }
 
