@@ -7,12 +7,13 @@
 mod check;
 mod cost;
 mod days;
+mod whose;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use eddy_wire::account::{Book, Excess, Limits as Given, Name, Party};
+use eddy_wire::account::{self, Book, Excess, Key, Limits as Given, Name, Party};
 use eddy_wire::event::{Final, Kind, Record, Submit};
 use eddy_wire::held::{Fate, Held, Stay};
 use eddy_wire::id::JobId;
@@ -32,39 +33,7 @@ use crate::settings::{Qos, Queue, Settings};
 use check::{Question, checks, is_beyond};
 use cost::{Cost, Shapes};
 use days::Days;
-
-/// Whom a limit is of.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Whose {
-    /// All jobs of an account and of those under it.
-    Account(Name),
-    /// Those of a user in an account.
-    Member(Name, u32),
-    /// Those of a user.
-    User(u32),
-    /// Those of a QoS.
-    Qos(Name),
-    /// Those of a user in a QoS.
-    QosUser(Name, u32),
-    /// Those of a queue.
-    Queue(Arc<str>),
-    /// Those of a user in a queue.
-    QueueUser(Arc<str>, u32),
-}
-
-impl fmt::Display for Whose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Whose::Account(name) => write!(f, "account `{name}`"),
-            Whose::Member(name, user) => write!(f, "user {user} in account `{name}`"),
-            Whose::User(user) => write!(f, "user {user}"),
-            Whose::Qos(name) => write!(f, "QoS `{name}`"),
-            Whose::QosUser(name, user) => write!(f, "user {user} in QoS `{name}`"),
-            Whose::Queue(name) => write!(f, "queue `{name}`"),
-            Whose::QueueUser(name, user) => write!(f, "user {user} in queue `{name}`"),
-        }
-    }
-}
+pub(crate) use whose::Whose;
 
 /// What those who are let through have of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,6 +139,8 @@ impl Seen {
     }
 }
 
+type Counts = BTreeMap<Whose, Count>;
+
 /// Limits and who has how much of them.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
@@ -178,7 +149,9 @@ pub(crate) struct Limits {
     /// The queues that limit something.
     queues: BTreeMap<Arc<str>, Rules>,
     limits: BTreeMap<Whose, Given>,
-    counts: BTreeMap<Whose, Count>,
+    /// Counted when somebody asks after limits changed, and kept from then on: who imports accounts changes many
+    /// in one turn, and a replay all of them, before anybody asks.
+    counts: OnceCell<Counts>,
     days: Days,
     jobs: Jobs<Seen>,
     shapes: Shapes,
@@ -234,6 +207,7 @@ impl Limits {
         });
         let queues = limiting.map(|queue| (queue.name.as_str().into(), queue.rules.clone()));
         (self.qos, self.queues) = (named.collect(), queues.collect());
+        self.limits = self.named();
         self.recount();
     }
 
@@ -242,10 +216,7 @@ impl Limits {
         let t = record.event.t;
         self.t = self.t.max(t);
         match (&record.event.kind, record.event.job) {
-            (Kind::Account(changed), _) => {
-                self.book.apply(&changed.change);
-                self.recount();
-            }
+            (Kind::Account(changed), _) => self.changed(&changed.change),
             (Kind::ResourceDefine(set, _), _) => {
                 self.shapes = Shapes::of(set);
                 self.recount();
@@ -295,19 +266,19 @@ impl Limits {
         for stay in seen.used(t, kind) {
             self.days.used(seen.payer(), &stay);
         }
-        let next = seen.stage.next(t, state, kind);
-        if next == seen.stage {
+        let (stage, next) = (seen.stage, seen.stage.next(t, state, kind));
+        if next == stage {
             return;
         }
-        if !counts {
-            seen.stage = next;
-            return;
+        if counts {
+            self.count(id, Step::Less);
         }
-        self.count(id, Step::Less);
         if let Some(seen) = self.jobs.get_mut(&id) {
             seen.stage = next;
         }
-        self.count(id, Step::More);
+        if counts {
+            self.count(id, Step::More);
+        }
     }
 
     /// Whom a job is charged to changes while it waits, or its time limit.
@@ -331,8 +302,47 @@ impl Limits {
         self.queues.contains_key(queue) || others || self.qos.values().any(of_qos)
     }
 
-    /// Which limits there are, and who has how much of them.
+    /// An account, a member or a user is other than before.
+    fn changed(&mut self, change: &account::Change) {
+        let key = change.key();
+        let parent = |book: &Book| match &key {
+            Key::Account(name) => book.account(name).map(|account| account.parent.clone()),
+            Key::Member(..) | Key::User(_) => None,
+        };
+        let was_under = parent(&self.book);
+        self.book.apply(change);
+        let moves = was_under != parent(&self.book);
+        let (whose, given) = match key {
+            Key::Account(name) => {
+                let given = self.book.account(&name).map(|account| account.limits);
+                (Whose::Account(name), given)
+            }
+            Key::Member(name, user) => {
+                let given = self.book.member(&name, user).map(|member| member.limits);
+                (Whose::Member(name, user), given)
+            }
+            Key::User(user) => {
+                let given = self.book.user(user).map(|value| value.limits);
+                (Whose::User(user), given)
+            }
+        };
+        let given = given.filter(|given| !given.limits_nothing());
+        let before = match given {
+            Some(given) => self.limits.insert(whose, given),
+            None => self.limits.remove(&whose),
+        };
+        if moves || before != given {
+            self.recount();
+        }
+    }
+
+    /// What was counted counts no more.
     fn recount(&mut self) {
+        self.counts.take();
+    }
+
+    /// Which limits there are.
+    fn named(&self) -> BTreeMap<Whose, Given> {
         let mut limits = BTreeMap::new();
         let mut add = |whose: Whose, given: &Given| {
             if !given.limits_nothing() {
@@ -354,37 +364,50 @@ impl Limits {
         for (name, rules) in &self.queues {
             add(Whose::Queue(Arc::clone(name)), &rules.limits);
         }
-        self.limits = limits;
-        self.counts.clear();
-        let ids: Vec<JobId> = match self.limits_nobody() {
-            true => Vec::new(),
-            false => self.jobs.keys().copied().collect(),
-        };
-        for id in ids {
-            self.count(id, Step::More);
-        }
+        limits
     }
 
+    /// Who has how much of each limit.
+    fn counts(&self) -> &Counts {
+        self.counts.get_or_init(|| {
+            let mut counts = Counts::new();
+            if !self.limits_nobody() {
+                let all = self.jobs.keys();
+                all.for_each(|id| self.add(&mut counts, *id, Step::More));
+            }
+            counts
+        })
+    }
+
+    /// Where nobody has asked yet all is counted when somebody does.
     fn count(&mut self, id: JobId, step: Step) {
+        let Some(mut counts) = self.counts.take() else {
+            return;
+        };
+        self.add(&mut counts, id, step);
+        self.counts.set(counts).expect("they were just taken");
+    }
+
+    fn add(&self, counts: &mut Counts, id: JobId, step: Step) {
         let Some(seen) = self.jobs.get(&id) else {
             return;
         };
         if self.limits_nobody() || is_nobodys(&seen.spec) {
             return;
         }
-        let counts = seen.stage.counts();
+        let is_through = seen.stage.counts();
         let cost = seen.takes(self.shapes.cost(&seen.spec));
         for whose in self.bound_by(&seen.party, seen.user, &seen.spec) {
             let beyond = self
                 .given(&whose)
                 .is_some_and(|given| is_beyond(given, &seen.party));
-            let count = self.counts.entry(whose).or_default();
+            let count = counts.entry(whose).or_default();
             let go = |own: &mut u64, by: u64| match step {
                 Step::More => *own += by,
                 Step::Less => *own = own.saturating_sub(by),
             };
             go(&mut count.submitted, 1);
-            if counts {
+            if is_through {
                 go(&mut count.running, 1);
                 go(&mut count.nodes, cost.nodes);
                 go(&mut count.cores, cost.cores);
@@ -394,49 +417,6 @@ impl Limits {
                     Step::Less => count.work = count.work.saturating_sub(work),
                 }
             }
-        }
-    }
-
-    /// Whose limits count for a job: those there are.
-    fn bound_by(&self, party: &Party, user: u32, spec: &Spec) -> Vec<Whose> {
-        if self.limits_nobody() {
-            return Vec::new();
-        }
-        let qos = party.qos.as_ref();
-        let waived = qos.and_then(|name| self.qos.get(name));
-        let mut all = Vec::new();
-        if waived.is_none_or(|qos| !qos.limits_waived) {
-            if let Some(account) = &party.account {
-                let line = self.book.line(account);
-                all.extend(line.map(|(name, _)| Whose::Account(name.clone())));
-                all.push(Whose::Member(account.clone(), user));
-            }
-            all.push(Whose::User(user));
-        }
-        if let Some(name) = qos {
-            all.push(Whose::Qos(name.clone()));
-            all.push(Whose::QosUser(name.clone(), user));
-        }
-        let queue = spec.jobspec.attributes.system.queue.as_deref();
-        if let Some((name, _)) = queue.and_then(|name| self.queues.get_key_value(name)) {
-            all.push(Whose::Queue(Arc::clone(name)));
-            all.push(Whose::QueueUser(Arc::clone(name), user));
-        }
-        all.retain(|whose| self.given(whose).is_some());
-        all
-    }
-
-    fn given(&self, whose: &Whose) -> Option<&Given> {
-        match whose {
-            Whose::QosUser(name, _) => {
-                let qos = self.qos.get(name)?;
-                Some(&qos.user_limits).filter(|limits| !limits.limits_nothing())
-            }
-            Whose::QueueUser(name, _) => {
-                let rules = self.queues.get(name)?;
-                Some(&rules.user_limits).filter(|limits| !limits.limits_nothing())
-            }
-            whose => self.limits.get(whose),
         }
     }
 
@@ -560,7 +540,7 @@ impl Limits {
             let Some(given) = self.given(&whose) else {
                 continue;
             };
-            let count = self.counts.get(&whose).copied().unwrap_or_default();
+            let count = self.counts().get(&whose).copied().unwrap_or_default();
             let mut all = checks(given, &count, &cost, question);
             if !is_beyond(given, party) {
                 all.extend(self.budget(now, &whose, given, &count, &cost));

@@ -197,13 +197,14 @@ impl Module for Sched {
                 }
             }
             (Kind::Submit(submit), Some(id)) => {
-                let seen = Seen::new(record.event.t, submit, self.sets.of(submit));
+                let seen = Seen::new(record.event.t, submit, self.sets.submitted(id, submit));
                 self.jobs.insert(id, seen);
             }
             (Kind::Clean, Some(id)) => {
                 if let Some(seen) = self.jobs.remove(&id) {
                     self.passed.forget(id, &seen);
                     self.unordered.forget(id);
+                    self.sets.forget(id);
                     self.forget_ground(id, &seen);
                 }
             }
@@ -417,11 +418,7 @@ impl Sched {
             }
             (Kind::Queue(turned), None) => return self.turned(turned, out),
             (Kind::Reservation(kept), None) => return self.reservation_applied(kept, out),
-            (Kind::Account(changed), None) => {
-                let change = Delta::Account(Box::new(changed.change.clone()));
-                let deltas = std::iter::once(change).chain(self.choices());
-                return out.volatile(Volatile::Plan(deltas.collect()));
-            }
+            (Kind::Account(changed), None) => return self.account_changed(&changed.change, out),
             (Kind::Memo(memo), None) if Change::told(memo).is_some() => {
                 return self.tell_configuration(out);
             }

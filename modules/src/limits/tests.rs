@@ -9,6 +9,7 @@ use eddy_wire::jobspec::Ask;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::MICROS;
 use eddy_wire::update;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -517,4 +518,105 @@ fn who_comes_from_elsewhere_is_refused_by_what_did_not_count_for_him() {
         Kind::JobspecUpdate(map(change.record(None, None))),
     );
     assert_eq!(moved(&limits, "b"), None, "and counts there no more");
+}
+
+/// Another user of an account.
+fn user_of(text: &str, user: u32, given: Given) -> Change {
+    Change::Member {
+        account: name(text),
+        user,
+        value: Some(Member {
+            limits: given,
+            ..Member::default()
+        }),
+    }
+}
+
+#[test]
+fn however_many_accounts_change_jobs_are_counted_once_when_somebody_asks() {
+    let mut limits = limits();
+    let two = Given {
+        running_jobs: Some(2),
+        ..Given::default()
+    };
+    set(&mut limits, account("a", None, two));
+    let spec = spec(1, 60);
+    for job in 1..=3 {
+        submit(&mut limits, job, "a", &spec);
+    }
+    for user in 0..1_000 {
+        set(&mut limits, user_of("a", user, two));
+        assert!(limits.counts.get().is_none());
+    }
+    for job in 1..=2 {
+        tell(&mut limits, 0, job, Kind::Priority(16));
+    }
+    assert!(why(&limits, 3).contains("2 are taken"));
+    let counted = limits.counts.get().map(BTreeMap::len);
+    assert!(counted.is_some());
+    // What limits nobody otherwise, and moves nobody, is no reason to count again.
+    let described = Change::Account {
+        name: name("a"),
+        value: Some(Account {
+            description: "of many".to_owned(),
+            limits: two,
+            ..Account::default()
+        }),
+    };
+    set(&mut limits, described);
+    set(&mut limits, user_of("a", 1_000, Given::default()));
+    assert_eq!(limits.counts.get().map(BTreeMap::len), counted);
+    set(&mut limits, account("b", None, two));
+    assert!(limits.counts.get().is_none());
+    set(&mut limits, account("a", Some("b"), two));
+    assert!(why(&limits, 3).contains("2 are taken"));
+}
+
+/// A record that moves one of three jobs on, or an account.
+fn moves() -> impl Strategy<Value = (u64, u8)> {
+    (1_u64..=3, 0_u8..7)
+}
+
+fn moved(limits: &mut Limits, at: i64, (job, step): (u64, u8)) {
+    let some = Given {
+        running_jobs: Some(2),
+        core_minutes: Some(100),
+        ..Given::default()
+    };
+    match step {
+        0 if limits.jobs.contains_key(&JobId(job)) => {}
+        0 => submit(limits, job, ["a", "b"][job as usize % 2], &spec(2, 60)),
+        1 => tell(limits, at, job, Kind::Priority(16)),
+        2 => tell(limits, at, job, Kind::Alloc(granted(2))),
+        3 => tell(limits, at, job, Kind::Free),
+        4 => tell(limits, at, job, Kind::Clean),
+        5 => set(
+            limits,
+            account(["a", "b"][job as usize % 2], Some("top"), some),
+        ),
+        _ => drop(why(limits, job)),
+    }
+}
+
+proptest! {
+    /// Whoever asked when: what is kept of counts is what is counted anew.
+    #[test]
+    fn what_is_kept_is_what_is_counted_anew(all in prop::collection::vec(moves(), 0..60)) {
+        let mut limits = limits();
+        let top = Given {
+            running_jobs: Some(9),
+            ..Given::default()
+        };
+        set(&mut limits, account("top", None, top));
+        for (at, step) in (0..).zip(all) {
+            moved(&mut limits, at, step);
+        }
+        let some = |counts: &Counts| -> Counts {
+            let some = counts.iter().filter(|(_, count)| **count != Count::default());
+            some.map(|(whose, count)| (whose.clone(), *count)).collect()
+        };
+        let kept = some(limits.counts());
+        limits.recount();
+        prop_assert_eq!(kept, some(limits.counts()));
+    }
 }

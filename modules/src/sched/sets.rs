@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eddy_broker::{Notice, Outbox, Volatile};
+use eddy_wire::account::{self, Key};
 use eddy_wire::event::{Kind, Submit};
 use eddy_wire::grant::{Grant, Seats};
 use eddy_wire::id::{JobId, Rank};
@@ -48,6 +49,8 @@ pub(super) struct Sets {
     unmet: BTreeSet<JobId>,
     /// Jobs that wait though they fit only on what instances of a fixed size hold.
     pub(super) oversize: BTreeSet<JobId>,
+    /// Jobs that leave a choice of what they are given.
+    choosing: BTreeSet<JobId>,
 }
 
 /// Whether queues were submitted to under what they require now.
@@ -128,6 +131,7 @@ impl Sets {
             origin: Origin::Start,
             unmet: BTreeSet::new(),
             oversize: BTreeSet::new(),
+            choosing: BTreeSet::new(),
         }
     }
 
@@ -137,6 +141,19 @@ impl Sets {
         self.lending = Lending::of(live);
         self.requires = Requires::new(&live.queues, all);
         self.origin = Origin::Change;
+    }
+
+    /// A job is there: the instance that it is passed to.
+    pub(super) fn submitted(&mut self, id: JobId, submit: &Submit) -> Option<To> {
+        if submit.spec.request.choice.is_some() {
+            self.choosing.insert(id);
+        }
+        self.of(submit)
+    }
+
+    /// It is over.
+    pub(super) fn forget(&mut self, id: JobId) {
+        self.choosing.remove(&id);
     }
 
     /// The instance that a job is passed to.
@@ -345,14 +362,28 @@ impl Sched {
         want
     }
 
-    /// Who waits with a choice, which is none where limits count for him.
-    pub(super) fn choices(&self) -> impl Iterator<Item = Delta> + '_ {
-        let waiting = self.jobs.iter().filter(|(id, seen)| {
-            seen.submit.spec.request.choice.is_some()
-                && self.wants(seen)
-                && !self.resting.contains_key(id)
+    /// An account is other than before: so may be the choice of those who are charged to it and wait with one,
+    /// which is none where limits count for them.
+    pub(super) fn account_changed(&self, change: &account::Change, out: &mut Outbox) {
+        let key = change.key();
+        let is_of = |seen: &Seen| {
+            let (user, charged) = (seen.submit.user, seen.submit.party.account.as_ref());
+            match &key {
+                Key::User(of) => *of == user,
+                Key::Member(name, of) => *of == user && charged == Some(name),
+                Key::Account(name) => charged
+                    .is_some_and(|charged| self.book.line(charged).any(|(above, _)| above == name)),
+            }
+        };
+        let choosing = self.sets.choosing.iter();
+        let waiting = choosing.filter(|id| {
+            let seen = self.jobs.get(id);
+            let waits = |seen: &Seen| is_of(seen) && self.wants(seen);
+            seen.is_some_and(waits) && !self.resting.contains_key(id)
         });
-        waiting.map(|(id, _)| self.want(*id))
+        let deltas = waiting.map(|id| self.want(*id));
+        let first = std::iter::once(Delta::Account(Box::new(change.clone())));
+        out.volatile(Volatile::Plan(first.chain(deltas).collect()));
     }
 
     /// Other ranks are there than were: those that jobs may be given are others, too.
