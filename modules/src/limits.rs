@@ -263,10 +263,12 @@ impl Limits {
         if let Kind::JobspecUpdate(map) = kind {
             return self.updated(id, state, map);
         }
-        for stay in seen.used(t, kind) {
-            self.days.used(seen.payer(), &stay);
-        }
+        let stays = seen.used(t, kind);
+        let payer = (!stays.is_empty()).then(|| seen.payer());
         let (stage, next) = (seen.stage, seen.stage.next(t, state, kind));
+        if let Some(payer) = payer {
+            self.used(payer, &stays);
+        }
         if next == stage {
             return;
         }
@@ -278,6 +280,14 @@ impl Limits {
         }
         if counts {
             self.count(id, Step::More);
+        }
+    }
+
+    /// So many cores were held from when until when.
+    fn used(&mut self, payer: Payer, stays: &[Stay]) {
+        let whose = self.budgets_of(&payer);
+        for stay in stays {
+            self.days.used(&payer, stay, &whose);
         }
     }
 
@@ -339,6 +349,7 @@ impl Limits {
     /// What was counted counts no more.
     fn recount(&mut self) {
         self.counts.take();
+        self.days.recount();
     }
 
     /// Which limits there are.

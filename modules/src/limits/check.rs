@@ -7,7 +7,7 @@ use eddy_wire::account::{Excess, Limits as Given, Party, STANDBY};
 use eddy_wire::time::{MICROS, Time};
 
 use super::cost::Cost;
-use super::days::Back;
+use super::days::{Back, Counted};
 use super::{Alone, Bound, Count, Limits, Whose};
 
 /// What is asked about a job.
@@ -109,22 +109,12 @@ impl Limits {
         cost: &Cost,
     ) -> Option<Check> {
         let most = given.core_minutes?;
-        let beyond = match given.excess {
-            Excess::Standby => Some(STANDBY),
-            Excess::Hold | Excess::Refuse => None,
+        let counted = match given.excess {
+            Excess::Standby => Counted::ButStandby,
+            Excess::Hold | Excess::Refuse => Counted::All,
         };
-        let used = |back| {
-            let days = self
-                .days
-                .used_in(&self.book, whose, given.period, (now, back));
-            days.filter(|(payer, _)| {
-                beyond.is_none_or(|beyond| {
-                    payer.qos.as_ref().is_none_or(|own| own.as_str() != beyond)
-                })
-            })
-            .map(|(_, used)| used)
-            .sum::<u128>()
-        };
+        let sums = self.days.sums(|payer| self.budgets_of(payer));
+        let used = |back| sums.used_in(whose, counted, given.period, (now, back));
         let carried = match given.carry {
             0 => 0,
             carry => {

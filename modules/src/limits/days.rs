@@ -1,8 +1,13 @@
 //! What each payer used on each day, for limits that count over a period.
+//!
+//! Part of the limits, which are asked at each place that is given, and know whose budgets a payer's use is of: by
+//! those it is summed up as well, when somebody asks first and as it comes from then on, so that nobody walks all
+//! payers for an answer. Knows no period that is on: sums are by day.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use eddy_wire::account::{Book, Period};
+use eddy_wire::account::{Period, STANDBY};
 use eddy_wire::held::Stay;
 use eddy_wire::time::{MICROS, Time};
 use eddy_wire::usage::{Account, Payer};
@@ -22,17 +27,39 @@ pub(super) enum Back {
     One,
 }
 
+/// What of it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    All,
+    /// Nothing of those who go on beyond their budget.
+    ButStandby,
+}
+
 /// Core-microseconds by day since 1970.
 #[derive(Debug, Default)]
 pub(super) struct Days {
     of: BTreeMap<Payer, BTreeMap<i64, u128>>,
+    sums: OnceCell<Sums>,
+}
+
+/// The same by whose budgets they are of.
+#[derive(Debug, Default)]
+pub(super) struct Sums(BTreeMap<Whose, BTreeMap<i64, Spent>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    all: u128,
+    standby: u128,
 }
 
 impl Days {
     /// Those that a summary of the ledger has.
     pub fn of(accounts: &[Account]) -> Days {
         let mut days = Days::default();
-        for account in accounts {
+        for account in accounts
+            .iter()
+            .filter(|account| !account.stretches.is_empty())
+        {
             let own = days.of.entry(account.payer.clone()).or_default();
             for stretch in &account.stretches {
                 *own.entry(stretch.from.div_euclid(DAY)).or_default() += stretch.used.cores;
@@ -41,54 +68,109 @@ impl Days {
         days
     }
 
-    /// Cores were held for a stretch of time.
-    pub fn used(&mut self, payer: Payer, stay: &Stay) {
+    /// Whose budgets they are of is another matter than before.
+    pub fn recount(&mut self) {
+        self.sums.take();
+    }
+
+    /// Cores were held for a stretch of time by one whose use is of these budgets.
+    pub fn used(&mut self, payer: &Payer, stay: &Stay, whose: &[Whose]) {
         let (from, to, cores) = (stay.from, stay.to, stay.held.cores);
         if cores == 0 {
             return;
         }
-        let own = self.of.entry(payer).or_default();
+        let own = self.of.entry(payer.clone()).or_default();
+        let mut sums = self.sums.take();
         let oldest = to.0.div_euclid(DAY) - DAYS_MAX;
         let mut at = from.0.max(oldest * DAY);
         while at < to.0 {
             let day = at.div_euclid(DAY);
             let end = ((day + 1) * DAY).min(to.0);
-            *own.entry(day).or_default() += cores * (end - at).unsigned_abs() as u128;
+            let used = cores * (end - at).unsigned_abs() as u128;
+            *own.entry(day).or_default() += used;
+            if let Some(sums) = &mut sums {
+                sums.add(payer, whose, (day, used));
+            }
             at = end;
         }
-        while own.first_key_value().is_some_and(|(day, _)| *day < oldest) {
-            own.pop_first();
+        trim(own, oldest);
+        if own.is_empty() {
+            self.of.remove(payer);
+        }
+        if let Some(mut sums) = sums {
+            whose.iter().for_each(|whose| sums.trim(whose, oldest));
+            self.sums.set(sums).expect("they were just taken");
         }
     }
 
-    /// What somebody used in a period, by who paid.
-    pub fn used_in<'a>(
-        &'a self,
-        book: &'a Book,
-        whose: &'a Whose,
+    /// What was used of budgets, where a payer's use is of these.
+    pub fn sums(&self, budgets_of: impl Fn(&Payer) -> Vec<Whose>) -> &Sums {
+        self.sums.get_or_init(|| {
+            let mut sums = Sums::default();
+            for (payer, days) in &self.of {
+                let whose = budgets_of(payer);
+                for (day, used) in days {
+                    sums.add(payer, &whose, (*day, *used));
+                }
+            }
+            sums
+        })
+    }
+}
+
+impl Sums {
+    fn add(&mut self, payer: &Payer, whose: &[Whose], (day, used): (i64, u128)) {
+        let stands_by = payer
+            .qos
+            .as_ref()
+            .is_some_and(|own| own.as_str() == STANDBY);
+        for whose in whose {
+            // A copy of a name only for the first that is used of a budget.
+            if !self.0.contains_key(whose) {
+                self.0.insert(whose.clone(), BTreeMap::new());
+            }
+            let days = self.0.get_mut(whose).expect("it is there by now");
+            let spent = days.entry(day).or_default();
+            spent.all += used;
+            if stands_by {
+                spent.standby += used;
+            }
+        }
+    }
+
+    fn trim(&mut self, whose: &Whose, oldest: i64) {
+        if let Some(days) = self.0.get_mut(whose) {
+            trim(days, oldest);
+        }
+    }
+
+    /// What was used of a budget in a period.
+    pub fn used_in(
+        &self,
+        whose: &Whose,
+        counted: Counted,
         period: Period,
         (now, back): (Time, Back),
-    ) -> impl Iterator<Item = (&'a Payer, u128)> {
+    ) -> u128 {
         let begin = beginning(period, now.0.div_euclid(DAY));
         let (begin, end) = match back {
             Back::Now => (begin, i64::MAX),
             Back::One => (beginning(period, begin - 1), begin),
         };
-        let is_under = move |payer: &Payer, name| {
-            let own = payer.account.as_ref();
-            own.is_some_and(|own| book.line(own).any(|(above, _)| above == name))
-        };
-        let is_theirs = move |payer: &Payer| match whose {
-            Whose::Account(name) => is_under(payer, name),
-            Whose::Member(name, of) => payer.account.as_ref() == Some(name) && payer.user == *of,
-            Whose::User(of) => payer.user == *of,
-            Whose::Qos(name) => payer.qos.as_ref() == Some(name),
-            Whose::QosUser(name, of) => payer.qos.as_ref() == Some(name) && payer.user == *of,
-            Whose::Queue(name) => payer.queue.as_deref() == Some(name),
-            Whose::QueueUser(name, of) => payer.queue.as_deref() == Some(name) && payer.user == *of,
-        };
-        let theirs = self.of.iter().filter(move |(payer, _)| is_theirs(payer));
-        theirs.map(move |(payer, days)| (payer, days.range(begin..end).map(|(_, used)| used).sum()))
+        let days = self.0.get(whose);
+        let spent = days.into_iter().flat_map(|days| days.range(begin..end));
+        spent
+            .map(|(_, spent)| match counted {
+                Counted::All => spent.all,
+                Counted::ButStandby => spent.all - spent.standby,
+            })
+            .sum()
+    }
+}
+
+fn trim<T>(days: &mut BTreeMap<i64, T>, oldest: i64) {
+    while days.first_key_value().is_some_and(|(day, _)| *day < oldest) {
+        days.pop_first();
     }
 }
 
@@ -133,7 +215,93 @@ fn first_of(year: i64, month: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use eddy_wire::account::Name;
+    use eddy_wire::usage::Amounts;
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().expect("a name")
+    }
+
+    /// Accounts of which one is under the other, with and without the QoS that stands by.
+    fn payer((account, user, standby): (bool, u32, bool)) -> Payer {
+        Payer {
+            account: Some(name(["in", "out"][usize::from(account)])),
+            user,
+            qos: standby.then(|| name(STANDBY)),
+            queue: None,
+        }
+    }
+
+    fn budgets_of(payer: &Payer) -> Vec<Whose> {
+        let own = payer.account.clone().expect("each has one");
+        let is_in = own == name("in");
+        let out = Whose::Account(name("out"));
+        let all = [Some(Whose::Account(own)), is_in.then_some(out)];
+        let user = Whose::User(payer.user);
+        all.into_iter().flatten().chain([user]).collect()
+    }
+
+    /// By a walk over all payers.
+    fn anew(days: &Days, whose: &Whose, counted: Counted, span: std::ops::Range<i64>) -> u128 {
+        let theirs = days.of.iter().filter(|(payer, _)| {
+            let stands_by = payer.qos.is_some();
+            let counts = counted == Counted::All || !stands_by;
+            counts && budgets_of(payer).contains(whose)
+        });
+        theirs
+            .flat_map(|(_, days)| days.range(span.clone()))
+            .map(|(_, used)| used)
+            .sum()
+    }
+
+    proptest! {
+        #[test]
+        fn the_sum_of_a_budget_is_that_of_all_who_paid(
+            all in prop::collection::vec(
+                ((any::<bool>(), 0_u32..3, any::<bool>()), 0_i64..1_000, 1_i64..90_000, 0_u64..5, any::<bool>()),
+                0..40,
+            ),
+            later in 0_i64..400,
+        ) {
+            let mut days = Days::default();
+            let mut all = all;
+            all.sort_by_key(|(_, from, ..)| *from);
+            let now = all.last().map_or(0, |(_, from, ..)| *from) + later;
+            for (whom, from, long, cores, is_asked) in all {
+                let payer = payer(whom);
+                if is_asked {
+                    days.sums(budgets_of);
+                }
+                let (from, to) = (from * DAY + 40_000 * MICROS, from * DAY + (40_000 + long) * MICROS);
+                let held = Amounts {
+                    cores: u128::from(cores),
+                    ..Amounts::default()
+                };
+                let stay = Stay {
+                    from: Time(from),
+                    to: Time(to),
+                    held,
+                };
+                days.used(&payer, &stay, &budgets_of(&payer));
+            }
+            let sums = days.sums(budgets_of);
+            let periods = [Period::Day, Period::Week, Period::Month, Period::Quarter, Period::Year];
+            let whose = [Whose::Account(name("in")), Whose::Account(name("out")), Whose::User(1)];
+            for (period, whose) in periods.iter().flat_map(|period| whose.iter().map(move |whose| (*period, whose))) {
+                let begin = beginning(period, now);
+                let before = beginning(period, begin - 1)..begin;
+                for counted in [Counted::All, Counted::ButStandby] {
+                    let at = Time(now * DAY + 7);
+                    let sum = |back| sums.used_in(whose, counted, period, (at, back));
+                    prop_assert_eq!(sum(Back::Now), anew(&days, whose, counted, begin..i64::MAX));
+                    prop_assert_eq!(sum(Back::One), anew(&days, whose, counted, before.clone()));
+                }
+            }
+        }
+    }
 
     #[test]
     fn periods_begin_at_the_calendars_days() {

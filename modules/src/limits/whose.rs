@@ -1,4 +1,4 @@
-//! Whom a limit is of, and whose limits count for a job.
+//! Whom a limit is of, and whose limits count for a job and for what a payer uses.
 //!
 //! Part of the limits. Counts nothing.
 
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use eddy_wire::account::{Limits as Given, Name, Party};
 use eddy_wire::spec::Spec;
+use eddy_wire::usage::Payer;
 
 use super::Limits;
 
@@ -58,6 +59,18 @@ impl Limits {
         let queue = spec.jobspec.attributes.system.queue.as_deref();
         all.extend(self.of_kind(qos, queue, user));
         all.retain(|whose| self.given(whose).is_some());
+        all
+    }
+
+    /// Whose budgets what a payer uses is of.
+    pub(super) fn budgets_of(&self, payer: &Payer) -> Vec<Whose> {
+        if self.limits_nobody() {
+            return Vec::new();
+        }
+        let mut all = self.of_account(payer.account.as_ref(), payer.user);
+        all.extend(self.of_kind(payer.qos.as_ref(), payer.queue.as_deref(), payer.user));
+        let is_budget = |given: &Given| given.core_minutes.is_some();
+        all.retain(|whose| self.given(whose).is_some_and(is_budget));
         all
     }
 
