@@ -59,6 +59,7 @@ pub mod report;
 
 pub mod row;
 
+mod callers;
 mod ended;
 mod jobs;
 mod portion;

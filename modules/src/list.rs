@@ -25,6 +25,7 @@ use eddy_wire::services::Service;
 use eddy_wire::services::job;
 use eddy_wire::time::{MICROS, Span, Time};
 
+use crate::callers;
 use crate::ingest::fleet::Fleet;
 use crate::jobs::Jobs;
 use crate::limits::Limits;
@@ -147,13 +148,13 @@ impl Module for List {
             Input::Resume => self.source = Source::Live,
             Input::Tick => self.waiters.tick(now, out),
             Input::Cancel(caller) => {
-                self.waiters.drop_where(|of| of == caller);
-                self.followers.drop_where(|of| of == caller);
+                self.waiters.drop_of(&callers::only(caller));
+                self.followers.drop_of(&callers::only(caller));
                 self.collectors.drop_where(|of| of == caller);
             }
             Input::Gone(client) => {
-                self.waiters.drop_where(|of| of.client == client);
-                self.followers.drop_where(|of| of.client == client);
+                self.waiters.drop_of(&callers::all_of(client));
+                self.followers.drop_of(&callers::all_of(client));
                 self.collectors.drop_where(|of| of.client == client);
             }
             _ => {}

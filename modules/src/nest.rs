@@ -45,6 +45,7 @@ use eddy_wire::services::child::{
 };
 use eddy_wire::time::{Span, Time};
 
+use crate::callers;
 use crate::ingest::fleet::Fleet;
 use crate::limits::Limits;
 use crate::live::Change;
@@ -263,12 +264,12 @@ impl Module for Nest {
             Input::Cancel(caller) => {
                 self.listing.drop_where(|of| of == caller);
                 self.channels_gone(now, |of| of == caller, out);
-                self.taken_back(|of| of == caller, out);
+                self.taken_back(callers::only(caller), out);
             }
             Input::Gone(client) => {
                 self.listing.drop_where(|of| of.client == client);
                 self.channels_gone(now, |of| of.client == client, out);
-                self.taken_back(|of| of.client == client, out);
+                self.taken_back(callers::all_of(client), out);
             }
             Input::Notice(Notice::AskInside(inner)) => self.ask_inside(now, *inner, out),
             Input::Notice(Notice::Signal(job, signal)) => self.signal(now, *job, *signal, out),

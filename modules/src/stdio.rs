@@ -7,12 +7,13 @@
 mod keepers;
 mod past;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use eddy_broker::{
-    Answer, Effect, Endpoint, Input, Module, Notice, Outbox, Query, Request, Volatile,
+    Answer, Caller, Effect, Endpoint, Input, Module, Notice, Outbox, Query, Request, Volatile,
 };
 use eddy_wire::error::{Code, Refusal};
 use eddy_wire::event::{Kind, Record, Submit};
@@ -25,6 +26,7 @@ use eddy_wire::services::job::{self, InputRequest, OutputReply, OutputRequest};
 use eddy_wire::shell::{FromShell, Part, ToShell};
 use eddy_wire::time::Time;
 
+use crate::callers::{self, Callers};
 use crate::exec::{Place, layout};
 use crate::jobs::Jobs;
 use crate::settings::Settings;
@@ -49,6 +51,7 @@ pub struct Stdio {
     /// nodes come and go: what was kept there is where the host is.
     hosts: BTreeMap<Rank, Arc<str>>,
     calls: BTreeMap<u64, Call>,
+    callers: Callers,
     reads: BTreeMap<u64, Read>,
     next: u64,
     sight: Sight,
@@ -109,8 +112,8 @@ enum Stage {
     AskedRecords,
     /// The job has no place yet.
     Waiting,
-    /// So many reads are not at their end.
-    Reading(usize),
+    /// These reads are not at their end.
+    Reading(BTreeSet<u64>),
 }
 
 /// One rank's part of a call.
@@ -203,10 +206,8 @@ impl Module for Stdio {
             Input::Durable(record) => self.forget_to(record.seq),
             // What was replayed is durable.
             Input::Resume => self.forget_to(Seq(u64::MAX)),
-            Input::Cancel(caller) => self.drop_calls(|call| call.message.caller == caller, out),
-            Input::Gone(client) => {
-                self.drop_calls(|call| call.message.caller.client == client, out)
-            }
+            Input::Cancel(caller) => self.drop_calls(&callers::only(caller), out),
+            Input::Gone(client) => self.drop_calls(&callers::all_of(client), out),
             _ => {}
         }
     }
@@ -302,10 +303,11 @@ impl Stdio {
         let tag = self.take_tag();
         let (id, follow) = (body.id, body.follow);
         let stage = match place {
-            Found::At(_) => Stage::Reading(0),
+            Found::At(_) => Stage::Reading(BTreeSet::new()),
             Found::NotYet => Stage::Waiting,
             Found::InJournal => Stage::AskedJob,
         };
+        self.callers.insert(request.caller, tag);
         self.calls.insert(
             tag,
             Call {
@@ -353,7 +355,7 @@ impl Stdio {
     /// Asks the shell of each rank.
     fn read(&mut self, tag: u64, whereabouts: &Whereabouts, out: &mut Outbox) {
         if let Some(name) = &whereabouts.to {
-            let call = self.calls.remove(&tag);
+            let call = self.remove(tag);
             let request = call.map(|call| Box::new(call.message));
             let elsewhere = request.map(|request| Notice::Elsewhere(request, name.clone()));
             return elsewhere.into_iter().for_each(|notice| out.notice(notice));
@@ -362,7 +364,7 @@ impl Stdio {
             return;
         };
         let (job, offsets) = (call.request.id, call.request.offsets.clone());
-        let mut reads = Vec::new();
+        let mut reads = BTreeMap::new();
         for (index, (rank, host)) in whereabouts.nodes.iter().enumerate() {
             if keeper(&self.hosts, *rank, host).is_none() {
                 miss(call, host);
@@ -373,20 +375,21 @@ impl Stdio {
                 attempt: whereabouts.attempt,
                 rank: *rank,
             };
-            reads.push(Read {
+            let read = Read {
                 call: tag,
                 part,
                 host: Arc::clone(host),
                 node_index: index as u32,
                 offset: offsets.get(index).copied().unwrap_or(0),
-            });
+            };
+            self.next += 1;
+            reads.insert(self.next, read);
         }
-        call.stage = Stage::Reading(reads.len());
+        call.stage = Stage::Reading(reads.keys().copied().collect());
         if reads.is_empty() {
             return self.finish(tag, out);
         }
-        for read in reads {
-            let id = self.take_tag();
+        for (id, read) in reads {
             self.reads.insert(id, read);
             self.send(id, out);
         }
@@ -451,12 +454,11 @@ impl Stdio {
         let Some(call) = self.calls.get_mut(&read.call) else {
             return;
         };
-        let left = match call.stage {
-            Stage::Reading(left) => left - 1,
-            Stage::AskedJob | Stage::AskedRecords | Stage::Waiting => return,
+        let Stage::Reading(left) = &mut call.stage else {
+            return;
         };
-        call.stage = Stage::Reading(left);
-        if left == 0 {
+        left.remove(&id);
+        if left.is_empty() {
             self.finish(read.call, out);
         }
     }
@@ -525,8 +527,14 @@ impl Stdio {
         }
     }
 
+    fn remove(&mut self, tag: u64) -> Option<Call> {
+        let call = self.calls.remove(&tag)?;
+        self.callers.remove(call.message.caller, tag);
+        Some(call)
+    }
+
     fn finish(&mut self, tag: u64, out: &mut Outbox) {
-        if let Some(call) = self.calls.remove(&tag) {
+        if let Some(call) = self.remove(tag) {
             let end = OutputReply {
                 attempt: Attempt(0),
                 node_index: 0,
@@ -539,28 +547,19 @@ impl Stdio {
     }
 
     fn refuse(&mut self, tag: u64, refusal: &Refusal, out: &mut Outbox) {
-        if let Some(call) = self.calls.remove(&tag) {
+        if let Some(call) = self.remove(tag) {
             out.refuse(call.message.caller, refusal);
         }
     }
 
-    fn drop_calls(&mut self, gone: impl Fn(&Call) -> bool, out: &mut Outbox) {
-        let tags: Vec<u64> = self
-            .calls
-            .iter()
-            .filter(|(_, call)| gone(call))
-            .map(|(tag, _)| *tag)
-            .collect();
-        for tag in tags {
-            self.calls.remove(&tag);
-            let reads: Vec<u64> = self
-                .reads
-                .iter()
-                .filter(|(_, r)| r.call == tag)
-                .map(|(id, _)| *id)
-                .collect();
+    fn drop_calls(&mut self, gone: &RangeInclusive<Caller>, out: &mut Outbox) {
+        for tag in self.callers.of(gone) {
+            let stage = self.remove(tag).map(|call| call.stage);
+            let Some(Stage::Reading(reads)) = stage else {
+                continue;
+            };
             for id in reads {
-                let read = self.reads.remove(&id).expect("just listed");
+                let read = self.reads.remove(&id).expect("its call reads it");
                 if let Some(epoch) = self.shell(&read) {
                     out.volatile(Volatile::Shell(epoch, ToShell::StopRead { read: id }));
                 }

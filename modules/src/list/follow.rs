@@ -1,6 +1,7 @@
 //! `job.events`: the event log of one job, then what comes.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use eddy_broker::{Answer, Caller, Outbox, Query, Request, Volatile};
@@ -10,6 +11,7 @@ use eddy_wire::id::{JobId, Seq};
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::job::{EventsLine, EventsReply, EventsRequest};
 
+use crate::callers::Callers;
 use crate::sight::no_job;
 
 use super::{Asked, View};
@@ -18,6 +20,7 @@ use super::{Asked, View};
 #[derive(Default)]
 pub(super) struct Followers {
     calls: BTreeMap<u64, Follower>,
+    callers: Callers,
     by_job: BTreeMap<JobId, Vec<u64>>,
 }
 
@@ -84,6 +87,7 @@ impl Followers {
             later: Vec::new(),
             until,
         };
+        self.callers.insert(follower.caller, tag);
         self.calls.insert(tag, follower);
         self.by_job.entry(body.id).or_default().push(tag);
         out.volatile(Volatile::Query(tag, query));
@@ -169,13 +173,9 @@ impl Followers {
         }
     }
 
-    pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
-        let tags: Vec<u64> = self
-            .calls
-            .iter()
-            .filter(|(_, f)| gone(f.caller))
-            .map(|(tag, _)| *tag)
-            .collect();
+    /// These are gone.
+    pub(super) fn drop_of(&mut self, callers: &RangeInclusive<Caller>) {
+        let tags = self.callers.of(callers);
         tags.into_iter().for_each(|tag| self.remove(tag));
     }
 
@@ -190,6 +190,7 @@ impl Followers {
         let Some(follower) = self.calls.remove(&tag) else {
             return;
         };
+        self.callers.remove(follower.caller, tag);
         if let Some(tags) = self.by_job.get_mut(&follower.job) {
             tags.retain(|other| *other != tag);
             if tags.is_empty() {

@@ -1,6 +1,7 @@
 //! `job.wait`: the ends of a set of jobs, as they come.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use eddy_broker::{Answer, Caller, Outbox, Query, Request, Volatile};
@@ -14,6 +15,7 @@ use eddy_wire::services::job::{
 use eddy_wire::time::{Span, Time};
 
 use super::{Asked, View};
+use crate::callers::Callers;
 use crate::row;
 
 /// Most jobs one call may wait for.
@@ -25,6 +27,7 @@ const GATHERED_MAX: usize = 1_024;
 #[derive(Default)]
 pub(super) struct Waiters {
     calls: BTreeMap<u64, Waiter>,
+    callers: Callers,
     by_job: BTreeMap<JobId, Vec<u64>>,
     /// When ends that are kept are to be told, and of which call.
     due: BTreeSet<(Time, u64)>,
@@ -97,6 +100,7 @@ impl Waiters {
             self.by_job.entry(*id).or_default().push(tag);
         }
         let asked = waiter.asked.clone();
+        self.callers.insert(waiter.caller, tag);
         self.calls.insert(tag, waiter);
         match asked {
             Some((jobs, user)) => {
@@ -200,13 +204,9 @@ impl Waiters {
         }
     }
 
-    pub(super) fn drop_where(&mut self, gone: impl Fn(Caller) -> bool) {
-        let tags: Vec<u64> = self
-            .calls
-            .iter()
-            .filter(|(_, w)| gone(w.caller))
-            .map(|(tag, _)| *tag)
-            .collect();
+    /// These are gone.
+    pub(super) fn drop_of(&mut self, callers: &RangeInclusive<Caller>) {
+        let tags = self.callers.of(callers);
         tags.into_iter().for_each(|tag| self.remove(tag));
     }
 
@@ -226,6 +226,7 @@ impl Waiters {
         let Some(waiter) = self.calls.remove(&tag) else {
             return;
         };
+        self.callers.remove(waiter.caller, tag);
         if let Some(at) = waiter.due {
             self.due.remove(&(at, tag));
         }

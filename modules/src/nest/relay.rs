@@ -5,6 +5,7 @@
 //! are refused: their callers know best whether to ask again.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use eddy_broker::{Caller, Effect, Outbox, Reply, Request, Volatile};
@@ -146,9 +147,8 @@ impl Nest {
     }
 
     /// Callers that wait no more.
-    pub(super) fn taken_back(&mut self, gone: impl Fn(Caller) -> bool, out: &mut Outbox) {
-        let callers = self.relays.by_caller.iter();
-        let lost = callers.filter(|(caller, _)| gone(**caller));
+    pub(super) fn taken_back(&mut self, gone: RangeInclusive<Caller>, out: &mut Outbox) {
+        let lost = self.relays.by_caller.range(gone);
         let lost: Vec<u64> = lost.map(|(_, number)| *number).collect();
         for call in lost {
             let ended = self.relays.end(call).expect("it was just found");
