@@ -21,6 +21,7 @@ mod pass;
 mod pass_together;
 mod payload;
 mod ranks;
+mod remarks;
 mod returned;
 mod suppose;
 mod taken;

@@ -114,6 +114,10 @@ pub struct Job {
     pub suspension: Suspension,
     /// Which nodes it is to give while it runs.
     pub shrinking: Shrinking,
+    /// Its place among the jobs that its user put in order.
+    pub place: Place,
+    /// What was said of this attempt that changed nothing: exceptions that end no job, and places in an order.
+    pub remarks: u32,
     /// The key of the reckoning by which its time limit was changed last.
     pub reckoned: Option<Uuid>,
     /// Whether its result was collected.
@@ -160,6 +164,8 @@ impl Job {
             taking: Taking::Done,
             suspension: Suspension::default(),
             shrinking: Shrinking::default(),
+            place: Place::FIRST,
+            remarks: 0,
             reckoned: None,
             collected: false,
             t_submit: record.event.t,
@@ -200,6 +206,11 @@ impl Job {
             Kind::Start => self.started = Some(t),
             Kind::Finish(status) => self.finish(t, *status),
             Kind::Exception(exception) if exception.severity == 0 => self.end_by(t, exception),
+            Kind::Exception(_) => self.remarks += 1,
+            Kind::Order(place, _) => {
+                self.place = *place;
+                self.remarks += 1;
+            }
             Kind::Release(ranks, last) => self.left(t, ranks, *last),
             Kind::Free => self.free(),
             Kind::Clean => self.t_inactive = Some(t),
@@ -214,7 +225,6 @@ impl Job {
             | Kind::PrologFinish(..)
             | Kind::EpilogStart(_)
             | Kind::EpilogFinish(..)
-            | Kind::Exception(_)
             | Kind::Memo(_)
             | Kind::Suspend(_)
             | Kind::Shrink(_)
@@ -233,7 +243,6 @@ impl Job {
             | Kind::Delete(_)
             | Kind::Account(_)
             | Kind::Queue(_)
-            | Kind::Order(..)
             | Kind::Reservation(_)
             | Kind::GiveBack(_)
             | Kind::Usage(_) => {}
@@ -379,6 +388,7 @@ impl Job {
         self.end = None;
         self.released = Idset::new();
         self.release = Final::No;
+        self.remarks = 0;
         self.t_alloc = None;
         self.t_finish = None;
     }

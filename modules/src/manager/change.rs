@@ -10,7 +10,7 @@ use eddy_wire::jobspec::Work;
 use eddy_wire::lifecycle::JobState;
 use eddy_wire::services::Service;
 use eddy_wire::services::job::{
-    self, Changed, JOB_RANGES_MAX, JobSet, REFUSED_MAX, RaiseRequest, ReleaseRequest,
+    self, Changed, JOB_RANGES_MAX, JobSet, REFUSED_MAX, REMARKS_MAX, RaiseRequest, ReleaseRequest,
     RequeueRequest, Scope, URGENCY_MAX, UrgencyRequest,
 };
 use eddy_wire::time::Time;
@@ -23,6 +23,16 @@ const NOTE_BYTES_MAX: usize = 4096;
 
 /// Why nothing is done to a job that is not here, or of which its sender may not know.
 pub(super) const NO_JOB: &str = "there is no such job, or it is over";
+
+/// Whether something more may be said of a job that changes nothing of it.
+pub(super) fn may_be_remarked(job: &Job) -> Result<(), String> {
+    match job.remarks < REMARKS_MAX {
+        true => Ok(()),
+        false => Err(format!(
+            "the limit `remarks` of an attempt is {REMARKS_MAX}, all are made"
+        )),
+    }
+}
 
 impl Manager {
     pub(super) fn change(
@@ -83,6 +93,9 @@ impl Manager {
                 } else {
                     Err("it is over".to_owned())
                 };
+            }
+            if body.severity > 0 {
+                may_be_remarked(job)?;
             }
             Ok(Some(Kind::Exception(Box::new(Exception {
                 kind: body.kind.clone(),

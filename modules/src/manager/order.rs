@@ -15,7 +15,7 @@ use eddy_wire::time::Time;
 
 use super::Manager;
 use super::above::ordered_above;
-use super::change::NO_JOB;
+use super::change::{NO_JOB, may_be_remarked};
 
 impl Manager {
     /// The jobs named get their places, all of them or none.
@@ -36,12 +36,22 @@ impl Manager {
             return Err(Refusal::new(Code::TooLarge, text));
         };
         self.may_be_ordered(request, &body.jobs)?;
-        for (at, job) in (0..of).zip(&body.jobs) {
-            let place = match body.places {
-                Places::AsNamed => Place { at, of },
-                Places::Forgotten => Place::FIRST,
-            };
-            out.append(now, *job, Kind::Order(place, request.uid));
+        let named = (0..of).zip(&body.jobs);
+        let places = named.map(|(at, job)| match body.places {
+            Places::AsNamed => (*job, Place { at, of }),
+            Places::Forgotten => (*job, Place::FIRST),
+        });
+        let places: Vec<(JobId, Place)> = places
+            .filter(|(job, place)| self.jobs[job].place != *place)
+            .collect();
+        for (job, _) in &places {
+            if let Err(why) = may_be_remarked(&self.jobs[job]) {
+                let text = format!("jobs: {} given, {why}", job.f58_ascii());
+                return Err(Refusal::new(Code::TooLarge, text));
+            }
+        }
+        for (job, place) in places {
+            out.append(now, job, Kind::Order(place, request.uid));
         }
         let changed = Changed {
             count: u64::from(of),

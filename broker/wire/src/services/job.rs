@@ -456,6 +456,10 @@ pub struct SuspendRequest {
     pub scope: Scope,
 }
 
+/// How often something may be said of an attempt of a job that changes nothing of it: by exceptions that end no job,
+/// and by places in an order. Each is a record that the job keeps as long as it is there.
+pub const REMARKS_MAX: u32 = 1000;
+
 /// The most jobs that are put in order at a time.
 pub const ORDERED_MAX: u32 = 1000;
 
