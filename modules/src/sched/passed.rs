@@ -17,7 +17,9 @@ use eddy_wire::time::{Span, Time};
 
 use super::present::JustTaken;
 use super::seen::Seen;
+use super::unordered::may_be_placed;
 use super::{Intake, Sched};
+use crate::jobs::Jobs;
 
 /// How long a job waits for what its parent said is free and its shells to come. A parent gives a
 /// node that it has just moved along with the job, and the node's shell is on its way then.
@@ -93,6 +95,22 @@ impl Passed {
     pub(super) fn place(&mut self, now: Time, id: JobId, pass: Pass, seen: &Seen) {
         self.placed.insert(id, (now, Arc::new(pass)));
         self.apply(id, seen);
+    }
+
+    /// Whether one is there to begin, with whomever.
+    pub(super) fn is_to_begin(&self, id: JobId) -> bool {
+        self.begin.contains_key(&id)
+    }
+
+    /// Those that this instance took and that are kept back here, though the parent has said where they begin;
+    /// since when.
+    fn kept_back<'a>(&'a self, jobs: &'a Jobs<Seen>) -> impl Iterator<Item = (JobId, Time)> + 'a {
+        let waits = |id: &JobId| {
+            let seen = jobs.get(id);
+            seen.is_some_and(|seen| seen.state != JobState::Sched && may_be_placed(seen.state))
+        };
+        let placed = self.placed.iter().filter(move |(id, _)| waits(id));
+        placed.map(|(id, (t, _))| (*id, *t))
     }
 
     /// How it is to begin, and since when that is known.
@@ -293,6 +311,21 @@ impl Sched {
                 until: None,
             };
             out.append(now, *job, Kind::Exception(Box::new(exception)));
+        }
+        for (job, since) in self.passed.kept_back(&self.jobs) {
+            let due = since.after(BOUNCE_AFTER);
+            if due > now {
+                out.volatile(Volatile::Wake(due));
+                continue;
+            }
+            let exception = Exception {
+                kind: BOUNCE.to_owned(),
+                severity: 0,
+                note: format!("it was kept back for {BOUNCE_AFTER} s"),
+                userid: None,
+                until: None,
+            };
+            out.append(now, job, Kind::Exception(Box::new(exception)));
         }
     }
 

@@ -284,14 +284,25 @@ impl Sched {
         let Some(seen) = self.jobs.get(&job) else {
             return;
         };
+        // One that has no place here yet, or is kept back, begins with that, or goes back in time.
+        let waits = may_be_placed(seen.state);
         let is_it = is_as_taken(&seen.submit, given, tail)
-            && seen.state == JobState::Sched
+            && waits
             && seen.submit.pass.as_ref().map(|pass| pass.attempt) == Some(given.pass.attempt);
         if is_it {
             self.passed.place(now, job, given.pass.clone(), seen);
-            if !self.start_with(now, job, &mut JustTaken::default(), out) {
+            let is_there = self.passed.is_to_begin(job);
+            if !(is_there && self.start_with(now, job, &mut JustTaken::default(), out)) {
                 out.volatile(Volatile::Wake(now.after(BOUNCE_AFTER)));
             }
         }
+    }
+}
+
+/// Whether one that this instance took can be told where it begins: it has not begun, and is not over.
+pub(super) fn may_be_placed(state: JobState) -> bool {
+    match state {
+        JobState::New | JobState::Depend | JobState::Priority | JobState::Sched => true,
+        JobState::Run | JobState::Cleanup | JobState::Inactive => false,
     }
 }

@@ -294,10 +294,6 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
         _ if habits.limits == Limited::All && nature.random.chance(5) => Act::Account,
         act => act,
     };
-    let act = match act {
-        Act::Account if !may_limit(habits, client.instance) => Act::Ping,
-        act => act,
-    };
     let call = match act {
         Act::TakeBack => return client.cancel(nature),
         Act::Submit => Some(submit(nature, client, nodes, habits)),
@@ -348,11 +344,6 @@ pub fn act(nature: &mut Nature, client: &mut Client, nodes: Nodes, habits: Habit
     if let Some(call) = call {
         client.call(nature, call);
     }
-}
-
-/// Whether limits that bind are set there: those of a queue's instance are its parent's.
-fn may_limit(habits: Habits, instance: InstanceId) -> bool {
-    habits.limits == Limited::Accounts || instance == ROOT || habits.queues.is_empty()
 }
 
 /// A queue is turned on or off. Where there are none it is those that name none.
