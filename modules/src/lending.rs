@@ -142,6 +142,7 @@ mod tests {
         let declared = |name: &str, elastic: Elastic| Declared {
             name: name.to_owned(),
             extent: Extent::Elastic(elastic),
+            leader: eddy_wire::jobspec::Leader::Node,
             set: Vec::new(),
         };
         settings.declared = vec![

@@ -15,6 +15,7 @@ mod policy;
 mod pools;
 mod present;
 mod reserved;
+mod seated;
 mod seen;
 mod sets;
 mod settling;

@@ -11,6 +11,7 @@ use eddy_wire::event::Kind;
 use eddy_wire::filter::Filter;
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Leader;
 use eddy_wire::payload::Keeps;
 use eddy_wire::pool::Pool;
 use eddy_wire::preempt::Mode;
@@ -155,6 +156,8 @@ pub struct Declared {
     pub name: String,
     /// The nodes that it has.
     pub extent: Extent,
+    /// Where its leader is. That of one that holds nothing is its parent's neighbour whatever this says.
+    pub leader: Leader,
     /// The configuration it is started with, as `key=value`.
     pub set: Vec<String>,
 }

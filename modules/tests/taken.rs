@@ -353,6 +353,7 @@ fn who_waits_for_what_another_instance_may_have_taken_is_to_be_handed_up_again()
             nodes: 2,
             ranks: Some(Idset::range(0, 1)),
         },
+        leader: eddy_wire::jobspec::Leader::Node,
         set: Vec::new(),
     });
     let mut stand = Stand::with_two(&settings);

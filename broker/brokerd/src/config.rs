@@ -9,6 +9,7 @@
 pub mod declared;
 pub mod extent;
 mod filter;
+mod inner;
 mod keys;
 mod limits;
 mod lines;

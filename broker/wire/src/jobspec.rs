@@ -27,7 +27,7 @@ pub use count::{Count, CountError, CountRange, Operator};
 pub use memory::{BytesError, MemoryNeed, format_bytes, parse_bytes};
 pub use need::{After, DEPENDENCIES_MAX, Need, is_word};
 pub use place::{Arrange, Place, PlaceError};
-pub use request::{Request, Sharing, Takes, Work};
+pub use request::{Leader, Request, Sharing, Takes, Work};
 pub use sockets::SocketGroup;
 pub use unsupported::Unsupported;
 

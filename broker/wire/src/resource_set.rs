@@ -186,6 +186,16 @@ impl ResourceSet {
         self.nodes.is_empty()
     }
 
+    /// The same set without the nodes of which there is nothing in it.
+    pub fn of_something(self: &Arc<ResourceSet>) -> Arc<ResourceSet> {
+        if !self.nodes.values().any(NodeSet::is_empty) {
+            return Arc::clone(self);
+        }
+        let there = self.nodes.iter().filter(|(_, node)| !node.is_empty());
+        let there = there.map(|(rank, _)| rank.0).collect();
+        Arc::new(self.restrict(&there))
+    }
+
     /// How many nodes.
     pub fn nnodes(&self) -> u64 {
         self.nodes.len() as u64

@@ -11,7 +11,7 @@ use eddy_wire::event::{Kind, Record};
 use eddy_wire::hash::Hash;
 use eddy_wire::id::{JobId, Seq};
 use eddy_wire::idset::Idset;
-use eddy_wire::jobspec::Work;
+use eddy_wire::jobspec::{Leader, Work};
 use eddy_wire::services::job::URGENCY_MAX;
 use eddy_wire::time::{Span, Time};
 use serde_json::{Map, Value, json};
@@ -99,7 +99,13 @@ impl Fleet {
             }
             (Kind::Alloc(grant), Some(job)) => {
                 if let Some(member) = self.of(job) {
-                    member.given = Some(grant.set.ranks());
+                    // Its leader may be beside what others hold.
+                    let own = grant.set.nodes.iter().filter(|(_, node)| !node.is_empty());
+                    let own: Idset = own.map(|(rank, _)| rank.0).collect();
+                    member.given = Some(match own.is_empty() {
+                        true => grant.set.ranks(),
+                        false => own,
+                    });
                 }
             }
             (Kind::Adopt(_), Some(job)) => {
@@ -246,7 +252,8 @@ impl Member {
 }
 
 /// The jobspec of a declared instance, which takes none of the ranks that are others'. An elastic one begins
-/// beside what runs on the leader's own node, of these ranks; more come to it later (`exec/seats.rs`).
+/// beside what runs on the leader's own node, of these ranks; more come to it later (`exec/seats.rs`). One of a
+/// fixed size may have its leader there, too (`sched/seated.rs`).
 pub fn jobspec((declared, others): &(Declared, Idset), local: &Idset, command: &[String]) -> Value {
     let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
     for set in &declared.set {
@@ -260,7 +267,12 @@ pub fn jobspec((declared, others): &(Declared, Idset), local: &Idset, command: &
         "job": {"name": declared.name},
     });
     let (nodes, exclusive, ranks) = match &declared.extent {
-        Extent::Fixed { nodes, ranks } => (u64::from(*nodes), true, ranks.clone()),
+        Extent::Fixed { nodes, ranks } => {
+            if declared.leader == Leader::Parent {
+                system["instance"]["leader"] = json!(Leader::Parent);
+            }
+            (u64::from(*nodes), true, ranks.clone())
+        }
         Extent::Elastic(Elastic { ranks, .. }) => {
             let first = local.first().map_or_else(Idset::new, Idset::one);
             let own = ranks
@@ -314,6 +326,7 @@ mod tests {
         settings.declared = vec![Declared {
             name: "batch".to_owned(),
             extent: Extent::Fixed { nodes, ranks: None },
+            leader: Leader::Node,
             set: Vec::new(),
         }];
         Fleet::new(&settings)
@@ -438,6 +451,7 @@ mod tests {
                 nodes: 2,
                 ranks: ranks.map(|ranks| ranks.parse().expect("ranks")),
             },
+            leader: Leader::Node,
             set: Vec::new(),
         };
         let names = Some("2-3");

@@ -84,7 +84,7 @@ impl Served {
             }
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
                 if let Some((_, capacity)) = self.grounds.get_mut(&job) {
-                    *capacity = Some(Capacity::of(&grant.set));
+                    *capacity = Some(Capacity::of(&grant.set.of_something()));
                     self.reckon();
                 }
             }

@@ -395,6 +395,7 @@ impl Child {
         let shown = row(&self.job, String::new());
         let (nodes, cores) = self.grown();
         let adoption = self.adoption();
+        let held = self.job.grant().map(|grant| &*grant.set);
         let leads = |queue: &&Queue| self.declared.is_some() && queue.instance == self.declared;
         ChildRow {
             job: self.job.id,
@@ -404,10 +405,11 @@ impl Child {
             statedir: adoption.map(|adoption| adoption.statedir.clone()),
             stage: self.stage(),
             // Its leader may be beside what its jobs may be given.
-            nnodes: room.map_or(shown.nnodes + nodes, |room| {
-                let given = room.nodes.values().filter(|node| !node.is_empty());
-                given.count() as u32
-            }),
+            nnodes: match (room, held) {
+                (Some(room), _) => given(room),
+                (None, Some(held)) => given(held) + nodes,
+                (None, None) => shown.nnodes + nodes,
+            },
             ncores: room.map_or(shown.ncores + cores, |room| room.ncores() as u32),
             queues: queues
                 .iter()
@@ -419,4 +421,10 @@ impl Child {
             summary: self.told.summary,
         }
     }
+}
+
+/// How many nodes it has something of.
+fn given(set: &ResourceSet) -> u32 {
+    let given = set.nodes.values().filter(|node| !node.is_empty());
+    given.count() as u32
 }

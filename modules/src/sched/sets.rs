@@ -194,7 +194,7 @@ impl Sets {
                 let known = self.held.remove(name);
                 let mut held = Held {
                     job,
-                    set: Arc::clone(&grant.set),
+                    set: grant.set.of_something(),
                     seats: seats(grant),
                     numbers: known.map_or_else(Seats::default, |held| held.numbers),
                 };
@@ -294,7 +294,7 @@ impl Sched {
         match kind {
             Kind::Alloc(grant) | Kind::GrantChanged(grant) => {
                 let name: Arc<str> = Arc::from(name);
-                let set = Arc::clone(&grant.set);
+                let set = grant.set.of_something();
                 let mut deltas = vec![
                     Delta::Ground(job, Arc::clone(&set)),
                     Delta::Line(Arc::clone(&name), Some(set)),

@@ -112,11 +112,14 @@ impl Sched {
             }
             return;
         }
-        match (wanted, self.intake, shells.filter(|_| is_there)) {
-            (true, Intake::Open, Some(shells)) => {
+        let has_shells = shells.is_some();
+        let seated = shells.and_then(|shells| self.seated(id, set, shells));
+        let is_seat_to_come = has_shells && seated.is_none();
+        match (wanted, self.intake, seated.filter(|_| is_there)) {
+            (true, Intake::Open, Some((granted, shells))) => {
                 let grant = Grant {
                     epoch: Epoch(1),
-                    set: Arc::clone(set),
+                    set: granted,
                     // Of what is passed on the shells are its instance's.
                     shells: match to {
                         Some(_) => BTreeMap::new(),
@@ -135,7 +138,7 @@ impl Sched {
             (_, _, _) => {
                 let mut deltas = vec![Delta::Unwant(id)];
                 let is_to_come = is_free && self.sets.is_to_come(to.as_ref(), set);
-                if self.intake == Intake::Open && wanted && is_to_come {
+                if self.intake == Intake::Open && wanted && (is_to_come || is_seat_to_come) {
                     self.soon(now, id, out);
                 } else if self.intake == Intake::Open && wanted {
                     deltas.push(self.want(id));

@@ -108,6 +108,7 @@ pub fn with_batch() -> Settings {
             nodes: 2,
             ranks: Some(Idset::range(2, 3)),
         },
+        leader: eddy_wire::jobspec::Leader::Node,
         set: vec!["exec.kill_grace=\"1s\"".to_owned()],
     }];
     settings.queues = vec![

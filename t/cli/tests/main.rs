@@ -16,6 +16,7 @@ mod gangs;
 mod grant;
 mod guide;
 mod hung;
+mod leader_place;
 mod listing;
 mod misnamed;
 mod nest;

@@ -8,20 +8,25 @@ use std::collections::BTreeSet;
 use eddy_modules::settings::{Declared, Extent};
 use eddy_wire::id::JobId;
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Leader;
 use eddy_wire::resource_set::ResourceSet;
 use eddy_wire::time::Span;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
 
 use super::extent::{self, DeclaredExtent};
-use super::{Config, ConfigError, policy, spell};
+use super::{Config, ConfigError, inner, policy, spell};
 
 /// The name that stands for this instance itself.
 pub(super) const ROOT: &str = "root";
 const KEYS: &[&str] = &[
-    "name", "nodes", "ranks", "hosts", "property", "share", "elastic", "home", "lend_max", "set",
+    "name", "nodes", "ranks", "hosts", "property", "share", "elastic", "home", "lend_max",
+    "leader", "policy", "set",
 ];
+const LEADER: &str = "\"node\" or \"parent\"";
+const LEADER_OF_ELASTIC: &str =
+    "\"parent\" beside elastic: it has no node of its own that its leader could be on";
 /// The key of its `set` that says how long its jobs may take.
 const DEFAULT_TIME: &str = "defaults.time=";
 /// Longest name.
@@ -41,7 +46,9 @@ pub struct DeclaredInstance {
     /// Its nodes.
     #[serde(flatten)]
     pub extent: DeclaredExtent,
-    /// `set`: the configuration it is started with, as `key=value`.
+    /// `leader`: where that is, and its journal.
+    pub leader: Leader,
+    /// `policy` and `set`: the configuration it is started with, as `key=value`.
     pub set: Vec<String>,
 }
 
@@ -165,6 +172,7 @@ impl DeclaredInstance {
         Declared {
             name: self.name.clone(),
             extent: self.extent.to_settings(),
+            leader: self.leader,
             set: self.set.clone(),
         }
     }
@@ -416,15 +424,37 @@ fn instance(entry: &Entry, errors: &mut Vec<ConfigError>) -> Option<DeclaredInst
     entry.unknown(KEYS, errors);
     let name = entry.checked_name(broken_instance_name, INSTANCE_NAME, errors);
     let extent = extent::of(entry, errors);
-    let set = entry
-        .table
-        .get("set")
-        .map(|set| overrides(entry, set, errors));
+    let leader = leader(entry, extent.as_ref(), errors);
+    let mut set = inner::policy(entry, extent.as_ref(), errors);
+    if let Some(given) = entry.table.get("set") {
+        set.extend(overrides(entry, given, errors));
+    }
     Some(DeclaredInstance {
         name: name?,
         extent: extent?,
-        set: set.unwrap_or_default(),
+        leader,
+        set,
     })
+}
+
+/// Where its leader is: that of one without nodes of its own beside this instance's.
+fn leader(entry: &Entry, extent: Option<&DeclaredExtent>, errors: &mut Vec<ConfigError>) -> Leader {
+    let (own, allowed): (&[Leader], _) = match extent {
+        Some(DeclaredExtent::Elastic { .. }) => (&[Leader::Parent], LEADER_OF_ELASTIC),
+        Some(DeclaredExtent::Fixed { .. } | DeclaredExtent::Picked(_)) | None => {
+            (&[Leader::Node, Leader::Parent], LEADER)
+        }
+    };
+    let Some(value) = entry.table.get("leader") else {
+        return own[0];
+    };
+    let given = Leader::deserialize(value.clone()).ok();
+    given
+        .filter(|given| own.contains(given))
+        .unwrap_or_else(|| {
+            errors.push(entry.wrong("leader", value, allowed));
+            own[0]
+        })
 }
 
 /// The keys of `set`, each checked as the instance will check it, as `key=value`.
@@ -459,7 +489,7 @@ fn overrides(entry: &Entry, set: &Value, errors: &mut Vec<ConfigError>) -> Vec<S
 }
 
 /// `{ exec.kill_grace = 2 }` and `{ "exec.kill_grace" = 2 }` are the same.
-fn flatten(prefix: &str, table: &Table, flat: &mut Vec<(String, Value)>) {
+pub(super) fn flatten(prefix: &str, table: &Table, flat: &mut Vec<(String, Value)>) {
     for (key, value) in table {
         let path = match prefix {
             "" => key.clone(),

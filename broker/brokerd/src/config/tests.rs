@@ -107,7 +107,11 @@ fn instances_and_queues_are_read() {
     assert_eq!(owner.extent, elastic);
     assert_eq!(
         debug.set,
-        ["exec.kill_grace=\"1s\"", "limits.waiting_jobs=10000"]
+        [
+            "policy.placement.rank=\"pack\"",
+            "exec.kill_grace=\"1s\"",
+            "limits.waiting_jobs=10000"
+        ]
     );
     let leads: Vec<Option<String>> = config
         .instance
@@ -161,7 +165,7 @@ ranks = "0"
             "instance[1].set.access.private: is true; allowed is nothing: [access] of the root says who may connect".to_owned(),
             format!("instance[1].set.exec.kill_grace: is \"x\"; allowed is {span}"),
             "instance[1].set.foo: unknown key".to_owned(),
-            "instance[1].size: unknown key; there are name, nodes, ranks, hosts, property, share, elastic, home, lend_max, set".to_owned(),
+            "instance[1].size: unknown key; there are name, nodes, ranks, hosts, property, share, elastic, home, lend_max, leader, policy, set".to_owned(),
             format!("instance[2].name: is \"root\", which stands for this instance; allowed is {name}"),
             "instance[2].ranks: is \"0\"; allowed is only one of nodes, ranks, hosts, property, share and elastic".to_owned(),
             format!("instance[3].name: is not given; allowed is {name}"),

@@ -143,3 +143,46 @@ fn instances_of_a_fixed_size_have_room_beside_each_other() {
         "who names his nodes has them first, and who can never be counts for nobody"
     );
 }
+
+#[test]
+fn where_a_leader_is_and_what_it_goes_by_is_refused_where_it_would_count_for_nothing() {
+    let text = "[[instance]]\nname = \"a\"\nnodes = 1\nleader = \"beside\"\npolicy = 3\n\
+        [[instance]]\nname = \"b\"\nelastic = \"all\"\nleader = \"node\"\npolicy = { placement.rank = \"pack\" }\n\
+        [[instance]]\nname = \"c\"\nnodes = 1\npolicy = \"easy\"\n\
+        [[instance]]\nname = \"d\"\nnodes = 1\npolicy = \"eazy\"\n\
+        [[instance]]\nname = \"e\"\nnodes = 1\npolicy = \"fcfs\"\nset = { policy.queue.walk = \"skip\" }\n";
+    let lines = lines(text);
+    let starts = [
+        "instance[0].leader: is \"beside\"; allowed is \"node\" or \"parent\"",
+        "instance[0].policy: is 3; allowed is the name of a policy, or a table of its keys",
+        "instance[1].leader: is \"node\"; allowed is \"parent\" beside elastic",
+        "instance[1].policy: is",
+        "instance[2].policy: is \"easy\"; allowed is \"fcfs\", with keys of placement",
+        "instance[3].policy.preset: is \"eazy\"; there is no such preset; there is easy",
+        "instance[4].policy: is \"fcfs\"; allowed is nothing beside keys of policy in set",
+    ];
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{line}");
+    }
+    assert_eq!(lines.len(), starts.len(), "{lines:?}");
+}
+
+#[test]
+fn who_has_nodes_leads_from_one_of_them_unless_it_is_said() {
+    let text = "[[instance]]\nname = \"a\"\nnodes = 1\n\
+        [[instance]]\nname = \"b\"\nnodes = 1\nleader = \"parent\"\npolicy = { placement.rank = \"pack\" }\n\
+        [[instance]]\nname = \"c\"\nelastic = \"all\"\npolicy = \"fcfs\"\n";
+    let config = check(text).expect("it is whole");
+    let said = |at: usize| {
+        let of = &config.instance.declared[at];
+        (of.leader, of.set.clone())
+    };
+    use eddy_wire::jobspec::Leader;
+    let set = |text: &str| vec![text.to_owned()];
+    assert_eq!(said(0), (Leader::Node, Vec::new()));
+    assert_eq!(
+        said(1),
+        (Leader::Parent, set("policy.placement.rank=\"pack\""))
+    );
+    assert_eq!(said(2), (Leader::Parent, set("policy.preset=\"fcfs\"")));
+}

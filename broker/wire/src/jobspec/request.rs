@@ -66,6 +66,17 @@ pub enum Work {
     },
 }
 
+/// Where the leader of an instance is, and its journal (`attributes.system.instance.leader`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Leader {
+    /// On the first of its nodes.
+    #[default]
+    Node,
+    /// Beside what runs on the node of its parent's leader, which need not be one of its own.
+    Parent,
+}
+
 /// The numbers of a jobspec. All are at least 1 where not said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -360,6 +371,14 @@ impl Jobspec {
         }
     }
 
+    /// Where its leader is, if it is an instance.
+    pub fn leader(&self) -> Leader {
+        let instance = self.attributes.system.other.get("instance");
+        let leader = instance.and_then(|instance| instance.get("leader"));
+        let leader = leader.and_then(|leader| Leader::deserialize(leader).ok());
+        leader.unwrap_or_default()
+    }
+
     fn work(&self) -> Result<Work, JobspecError> {
         let other = &self.attributes.system.other;
         let Some(value) = other.get("instance") else {
@@ -375,6 +394,11 @@ impl Jobspec {
             return Err(choice("grows", grows, "nothing, where `instance` is given"));
         }
         let wrong = || choice("instance", value, "an object with at most a `name`");
+        if let Some(leader) = value.get("leader")
+            && Leader::deserialize(leader).is_err()
+        {
+            return Err(choice("instance.leader", leader, "parent or node"));
+        }
         let name = match value.as_object().ok_or_else(wrong)?.get("name") {
             None => None,
             Some(Value::String(name)) if !name.is_empty() => Some(name.clone()),

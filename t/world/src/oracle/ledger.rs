@@ -15,7 +15,7 @@ use eddy_wire::grant::Grant;
 use eddy_wire::id::{Epoch, JobId, Rank, Seq};
 use eddy_wire::idset::Idset;
 use eddy_wire::job::Job;
-use eddy_wire::jobspec::{Takes, Work};
+use eddy_wire::jobspec::{Leader, Takes, Work};
 use eddy_wire::resource_set::{NodeSet, ResourceSet};
 use eddy_wire::suspension::Standing;
 use eddy_wire::time::Time;
@@ -213,7 +213,7 @@ impl Ledger {
                 "job {id} was granted what the instance does not have"
             ));
         }
-        self.is_like(id, &grant.set)?;
+        self.is_like(id, &*self.without_seat(id, &grant.set)?)?;
         if let Work::Ground { of } = self.jobs[&id].submit.spec.request.work {
             self.apart(id, of, &grant.set)?;
         }
@@ -255,7 +255,8 @@ impl Ledger {
                 ));
             }
             // What runs beside others does so on drained ranks too.
-            if self.drained.contains(rank.0) && !beside && !self.has_begun_below(id) {
+            let is_taken = !beside && !node.is_empty();
+            if self.drained.contains(rank.0) && is_taken && !self.has_begun_below(id) {
                 return Err(format!(
                     "job {id} was granted rank {rank}, which is drained"
                 ));
@@ -267,6 +268,20 @@ impl Ledger {
             None => self.away.remove(&id),
         };
         Ok(())
+    }
+
+    /// What is granted without the seat of a leader that is to be beside the root's: it is the first of the ranks.
+    fn without_seat(&self, id: JobId, set: &Arc<ResourceSet>) -> Result<Arc<ResourceSet>, String> {
+        let spec = &self.jobs[&id].submit.spec;
+        if spec.jobspec.leader() == Leader::Node {
+            return Ok(Arc::clone(set));
+        }
+        match set.nodes.keys().next() {
+            Some(Rank(0)) => Ok(set.of_something()),
+            first => Err(format!(
+                "the leader of job {id} is to be beside its parent's, and its first rank is {first:?}"
+            )),
+        }
     }
 
     /// The nodes that a job is granted are as it asks, and so many.

@@ -2,6 +2,7 @@
 
 use eddy_modules::settings::{Declared, Elastic, Extent, Queue};
 use eddy_wire::idset::Idset;
+use eddy_wire::jobspec::Leader;
 use eddy_wire::time::Span;
 
 use super::Outage;
@@ -72,6 +73,16 @@ pub(super) fn more(world: &mut World, seed: u64) {
     let fixed = fixed.map(|of| of.name.clone()).collect();
     world.nature.oracle(ROOT).set_aside(fixed);
     world.habits.queues = &QUEUES[..=count];
+    seat(world, seed);
+}
+
+/// Where the leaders of those are that hold nodes of their own: beside the root's or on the first of those. Drawn
+/// apart from all else.
+fn seat(world: &mut World, seed: u64) {
+    let mut random = Random::new(seed ^ 0x1ead);
+    for declared in &mut world.root().settings.declared {
+        declared.leader = *random.pick(&[Leader::Node, Leader::Parent]);
+    }
 }
 
 /// The nodes of the queue's instance.
@@ -116,6 +127,7 @@ pub fn declare(root: &mut Instance, name: &str, extent: Extent) {
     root.settings.declared.push(Declared {
         name: name.to_owned(),
         extent,
+        leader: Leader::Node,
         set: Vec::new(),
     });
 }
