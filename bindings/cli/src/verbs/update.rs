@@ -53,7 +53,8 @@ pub struct Args {
     /// The jobs of this set, in place of ids
     #[arg(long, value_name = "NAME", value_parser = request::job_set)]
     job_set: Option<String>,
-    /// Jobs (f2JL, 1000, lists and ranges, of an instance 905/f5), and what is to change: duration=[+-]TIME|none, name=TEXT, queue=NAME, account=NAME, qos=NAME
+    /// Jobs (f2JL, 1000, lists and ranges, of an instance 905/f5), and what is to change:
+    /// duration=[+-]TIME|none, name=TEXT, queue=NAME, account=NAME, qos=NAME
     #[arg(value_name = "ID|KEY=VALUE", required = true)]
     words: Vec<String>,
 }
