@@ -328,7 +328,7 @@ fn tell_stats(args: &Args, rows: &[JobRow]) -> anyhow::Result<()> {
     let all = stats(rows);
     if args.json {
         let all = all.map(|(kind, count)| (kind.to_owned(), Value::from(count)));
-        return Ok(output::json(&Value::Object(all.into_iter().collect()))?);
+        return output::json(&Value::Object(all.into_iter().collect()));
     }
     let all = all.map(|(kind, count)| format!("{count} {kind}"));
     Ok(output::lines([all.join(", ")])?)
