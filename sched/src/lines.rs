@@ -6,7 +6,7 @@
 //! each planner is told what was started in the others. Owned by the sched module's driver, in the
 //! place of a planner.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use eddy_wire::id::JobId;
@@ -21,6 +21,9 @@ use crate::calendar::Calendar;
 pub struct Lines {
     main: Calendar,
     apart: BTreeMap<Arc<str>, Calendar>,
+    /// Questions about jobs that are named. Advice is tried on copies of all who wait, so one of them is answered
+    /// in a slice: others wait to start meanwhile.
+    asked: VecDeque<Question>,
 }
 
 impl Lines {
@@ -45,7 +48,10 @@ impl Lines {
                 }
             }
             Delta::Held(job, owner, set) => self.held(job, owner, set),
-            Delta::Explain(question) => self.explain(&question),
+            Delta::Explain(question) => match question.jobs {
+                Some(_) => self.asked.push_back(question),
+                None => self.explain(&question),
+            },
             Delta::Rests(job, line, set) => self.rests(job, line, set),
             Delta::Inventory(_) | Delta::Ground(..) | Delta::Shares(_) => self.main.apply(delta),
             Delta::Up(_)
@@ -76,7 +82,11 @@ impl Lines {
 
     /// Looks at each line in turn, by its planner's [`crate::Planner::plan`].
     pub fn plan(&mut self, now: Time, steps: u32) -> Outcome {
+        if let Some(question) = self.asked.pop_front() {
+            self.explain(&question);
+        }
         let mut all = self.main.plan(now, steps);
+        all.unfinished |= !self.asked.is_empty();
         let mut uses = self.main.uses(&all);
         for (name, planner) in &mut self.apart {
             planner.tell(&uses);

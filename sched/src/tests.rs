@@ -1,5 +1,6 @@
 //! Tests of the planner as a whole: scripts with what they print, and properties.
 
+mod asked;
 mod late;
 
 pub(crate) mod model;

@@ -33,6 +33,8 @@ use crate::settings::{Place, Settings};
 
 /// The most questions that wait for the planner.
 const ASKED_MAX: usize = 256;
+/// The most of them of one user.
+const ASKED_BY_ONE_MAX: usize = 32;
 
 /// The questions on their way.
 #[derive(Debug, Default)]
@@ -49,6 +51,7 @@ pub(super) struct Asked {
 #[derive(Debug)]
 struct Asker {
     caller: Caller,
+    user: u32,
     /// The user whose jobs alone are told, if not all are.
     only: Option<u32>,
     /// The jobs of which something is supposed.
@@ -97,7 +100,7 @@ impl Asked {
     /// There are too many.
     pub(super) fn ask(
         &mut self,
-        (caller, only): (Caller, Option<u32>),
+        (request, only): (&Request, Option<u32>),
         body: ExplainRequest,
         wants: Vec<(JobId, Want)>,
         out: &mut Outbox,
@@ -108,7 +111,7 @@ impl Asked {
             false => jobs.clone().unwrap_or_default(),
         };
         let question = Question {
-            tag: self.tag(caller, only, (supposed, body.suppose.clone()))?,
+            tag: self.tag(request, only, (supposed, body.suppose.clone()))?,
             jobs,
             most: EXPLAINED_MAX,
             suppose: body.suppose,
@@ -128,24 +131,33 @@ impl Asked {
         only: Option<u32>,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let tag = self.tag(request.caller, only, Default::default())?;
+        let tag = self.tag(request, only, Default::default())?;
         out.volatile(Volatile::Plan(vec![Delta::Shares(tag)]));
         Ok(())
     }
 
     fn tag(
         &mut self,
-        caller: Caller,
+        request: &Request,
         only: Option<u32>,
         (jobs, suppose): (Vec<(JobId, JobId)>, Suppose),
     ) -> Result<u64, Refusal> {
+        let (caller, user) = (request.caller, request.uid);
         if self.callers.len() >= ASKED_MAX {
             let text = format!("the limit `questions` is {ASKED_MAX}, all are under way");
+            return Err(Refusal::new(Code::Busy, text));
+        }
+        let own = self.callers.values().filter(|asker| asker.user == user);
+        if own.count() >= ASKED_BY_ONE_MAX {
+            let text = format!(
+                "the limit `questions` is {ASKED_BY_ONE_MAX} of one user, all are under way"
+            );
             return Err(Refusal::new(Code::Busy, text));
         }
         self.last += 1;
         let asker = Asker {
             caller,
+            user,
             only,
             jobs,
             suppose,

@@ -34,7 +34,7 @@ impl Sched {
         let body: ExplainRequest = request.parse()?;
         may_be_supposed(&body)?;
         let wants = self.would_want(now, &body);
-        let whose = (request.caller, self.shown_to(request));
+        let whose = (request, self.shown_to(request));
         self.asked.ask(whose, body, wants, out)
     }
 

@@ -24,7 +24,8 @@ use crate::walk::{Room, Rules};
 /// Verdicts of one slice of a supposed pass, and how many slices it has at most.
 const STEPS: u32 = 256;
 const SLICES_MAX: u32 = 64;
-/// Where more wait nobody is advised: each advice is tried on a copy of all of them.
+/// Where more wait nobody is advised, and something is supposed of one job of those that are named: each is tried
+/// on a copy of all of them.
 const WAITING_MAX: usize = 10_000;
 /// How many promises are tried as the time by which a shorter job could end.
 const GAPS_MAX: usize = 64;
@@ -62,7 +63,10 @@ impl Planner {
             .waiting
             .iter()
             .filter(|(job, one)| waits(one) && question.names(**job));
-        let most = question.most.min(SUPPOSED_MAX);
+        let most = match self.waiting.len() > WAITING_MAX {
+            true => 1,
+            false => question.most.min(SUPPOSED_MAX),
+        };
         let told = asked.by_ref().take(most);
         let suppose = |(job, one): (&JobId, &Waiting)| {
             let mut wants = question.wants.iter();
