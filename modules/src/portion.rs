@@ -1,7 +1,7 @@
 //! What is said in portions: to one who is told much, no more at a time than can wait for one who reads slowly.
 //!
-//! Used by `nest` for jobs that it passes to an instance, where they carry much. Each is answered. Holds keys and sizes,
-//! not what is said: that is made anew when its turn comes, of what is so by then. Gone with the connection.
+//! Used by `nest` for jobs that it passes to an instance, where they carry much. Each is answered. Holds keys and
+//! sizes, not what is said: that is made anew when its turn comes, of what is so by then. Gone with the connection.
 
 use std::collections::{BTreeMap, VecDeque};
 

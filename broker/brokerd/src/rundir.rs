@@ -429,6 +429,9 @@ pub fn remove(rundir: &Path) {
 
 /// The same of one that nobody serves in. Its path may have been copied from another's state directory.
 pub fn remove_left(rundir: &Path) {
+    if !is_private(rundir, own()) {
+        return;
+    }
     if let Ok(Some(held)) = hold(rundir) {
         remove(rundir);
         drop(held);

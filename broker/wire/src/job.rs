@@ -206,11 +206,6 @@ impl Job {
             Kind::Start => self.started = Some(t),
             Kind::Finish(status) => self.finish(t, *status),
             Kind::Exception(exception) if exception.severity == 0 => self.end_by(t, exception),
-            Kind::Exception(_) => self.remarks += 1,
-            Kind::Order(place, _) => {
-                self.place = *place;
-                self.remarks += 1;
-            }
             Kind::Release(ranks, last) => self.left(t, ranks, *last),
             Kind::Free => self.free(),
             Kind::Clean => self.t_inactive = Some(t),
@@ -225,6 +220,7 @@ impl Job {
             | Kind::PrologFinish(..)
             | Kind::EpilogStart(_)
             | Kind::EpilogFinish(..)
+            | Kind::Exception(_)
             | Kind::Memo(_)
             | Kind::Suspend(_)
             | Kind::Shrink(_)
@@ -243,6 +239,7 @@ impl Job {
             | Kind::Delete(_)
             | Kind::Account(_)
             | Kind::Queue(_)
+            | Kind::Order(..)
             | Kind::Reservation(_)
             | Kind::GiveBack(_)
             | Kind::Usage(_) => {}
@@ -258,8 +255,21 @@ impl Job {
         if is_change && self.suspension.standing() == Standing::Suspended {
             self.taking = Taking::Done;
         }
+        self.remarked(&record.event.kind);
         self.state = next;
         self.seqs.push(record.seq);
+    }
+
+    /// Counts what changes nothing of it.
+    fn remarked(&mut self, kind: &Kind) {
+        match kind {
+            Kind::Exception(exception) if exception.severity > 0 => self.remarks += 1,
+            Kind::Order(place, _) => {
+                self.place = *place;
+                self.remarks += 1;
+            }
+            _ => {}
+        }
     }
 
     /// What is held now.

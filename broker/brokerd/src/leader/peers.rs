@@ -25,7 +25,8 @@ use crate::socket::{self, Outlet};
 use crate::speech;
 
 /// Bytes that may wait for a shell that takes nothing for [`SHELL_STANDS`]; with one word more the connection
-/// is closed, and what matters is told again after its hello. One that reads keeps it: what is told again may be as much.
+/// is closed, and what matters is told again after its hello. One that reads keeps it: what is told again may
+/// be as much.
 const SHELL_BYTES_MAX: u64 = 256 << 20;
 const SHELL_STANDS: Duration = Duration::from_secs(5);
 /// Bytes that may wait for one that reads: starts of so many jobs, of the longest jobspecs there are, as no node has at

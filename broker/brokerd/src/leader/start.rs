@@ -189,9 +189,6 @@ fn prepare(
     let statedir = std::path::absolute(statedir(args, child.as_ref()))
         .map_err(io("find the state directory"))?;
     let (mut journal, recovered) = opened(&statedir, args, &config, child.as_ref())?;
-    if child.is_none() {
-        own_place(&mut journal, &statedir, args)?;
-    }
     let instance = identity(&mut journal)?;
     let given = config.rank.rundir.as_deref();
     let (rundir, claim) = reached(&statedir, given, child.as_ref(), &instance)?;
@@ -362,6 +359,9 @@ fn opened(
         ..Options::default()
     };
     let (mut journal, recovered) = open(statedir, &options)?;
+    if child.is_none() {
+        own_place(&mut journal, statedir, args)?;
+    }
     let made = rows::complete(&mut journal)?;
     if made > 0 {
         tracing::info!(made, "rows of jobs that were over are written");
